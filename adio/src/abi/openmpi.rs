@@ -1,0 +1,66 @@
+//! Open MPI's ABI: handles are pointers, predefined ones the addresses of the library's variables.
+
+use std::ffi::{CStr, c_int};
+use std::sync::OnceLock;
+
+use super::{Abi, Constants, Datatype, Info, MpiFile, Op, Request};
+use crate::calls::Mpi;
+use crate::failure::ErrorClass;
+use crate::library::{Library, SymbolError};
+
+/// Open MPI.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenMpi;
+
+/// `ompi_status_public_t`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Status {
+    integers: [c_int; 4],
+    count: usize,
+}
+
+impl Abi for OpenMpi {
+    /// A pointer, of which only the value is of interest.
+    type Handle = usize;
+    type Status = Status;
+    const NAME: &'static str = "Open MPI";
+    const VERSION_MARK: &'static str = "Open MPI v";
+    const STATUS_IGNORE: usize = 0;
+    const MAX_ERROR_STRING: usize = 256;
+
+    fn error_class(class: ErrorClass) -> c_int {
+        match class {
+            ErrorClass::Argument => 13,
+            ErrorClass::Other => 16,
+            ErrorClass::Access => 20,
+            ErrorClass::Amode => 21,
+            ErrorClass::BadFile => 23,
+            ErrorClass::FileExists => 28,
+            ErrorClass::Io => 35,
+            ErrorClass::NotSame => 40,
+            ErrorClass::NoSpace => 41,
+            ErrorClass::NoSuchFile => 42,
+            ErrorClass::Quota => 44,
+            ErrorClass::ReadOnly => 45,
+            ErrorClass::Unsupported => 52,
+        }
+    }
+
+    fn constants(library: &Library) -> Result<Constants<OpenMpi>, SymbolError> {
+        let address = |name: &'static CStr| library.variable(name).map(|address| address as usize);
+        Ok(Constants {
+            byte: Datatype(address(c"ompi_mpi_byte")?),
+            int: Datatype(address(c"ompi_mpi_int")?),
+            max: Op(address(c"ompi_mpi_op_max")?),
+            request_null: Request(address(c"ompi_request_null")?),
+            info_null: Info(address(c"ompi_mpi_info_null")?),
+            file_null: MpiFile(library.variable(c"ompi_mpi_file_null")?),
+        })
+    }
+
+    fn calls() -> &'static OnceLock<Mpi<OpenMpi>> {
+        static CALLS: OnceLock<Mpi<OpenMpi>> = OnceLock::new();
+        &CALLS
+    }
+}

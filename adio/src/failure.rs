@@ -1,0 +1,201 @@
+//! What goes wrong, as MPI tells it: an error class, and a text behind an error code of its own.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_int};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use svmio_svm::Error;
+
+use crate::abi::Abi;
+use crate::calls::Mpi;
+
+/// MPI's error classes that concern files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ErrorClass {
+    /// `MPI_ERR_ACCESS`.
+    Access,
+    /// `MPI_ERR_AMODE`.
+    Amode,
+    /// `MPI_ERR_ARG`.
+    Argument,
+    /// `MPI_ERR_BAD_FILE`.
+    BadFile,
+    /// `MPI_ERR_FILE_EXISTS`.
+    FileExists,
+    /// `MPI_ERR_IO`.
+    Io,
+    /// `MPI_ERR_NO_SPACE`.
+    NoSpace,
+    /// `MPI_ERR_NO_SUCH_FILE`.
+    NoSuchFile,
+    /// `MPI_ERR_NOT_SAME`.
+    NotSame,
+    /// `MPI_ERR_OTHER`.
+    Other,
+    /// `MPI_ERR_QUOTA`.
+    Quota,
+    /// `MPI_ERR_READ_ONLY`.
+    ReadOnly,
+    /// `MPI_ERR_UNSUPPORTED_OPERATION`.
+    Unsupported,
+}
+
+impl ErrorClass {
+    const ALL: [ErrorClass; 13] = [
+        ErrorClass::Access,
+        ErrorClass::Amode,
+        ErrorClass::Argument,
+        ErrorClass::BadFile,
+        ErrorClass::FileExists,
+        ErrorClass::Io,
+        ErrorClass::NoSpace,
+        ErrorClass::NoSuchFile,
+        ErrorClass::NotSame,
+        ErrorClass::Other,
+        ErrorClass::Quota,
+        ErrorClass::ReadOnly,
+        ErrorClass::Unsupported,
+    ];
+
+    /// A number from 1 on, the same in every process, for telling other ranks.
+    pub(crate) fn to_wire(self) -> c_int {
+        self as c_int + 1
+    }
+
+    /// The class that [`ErrorClass::to_wire`] gave the number of.
+    pub(crate) fn from_wire(number: c_int) -> ErrorClass {
+        usize::try_from(number - 1).ok().and_then(|i| Self::ALL.get(i).copied()).unwrap_or(ErrorClass::Other)
+    }
+}
+
+/// Something that went wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// Its class.
+    pub class: ErrorClass,
+    /// What a person needs to know, file and way out included.
+    pub message: String,
+    /// An error code of this rank's MPI that tells it already.
+    code: Option<c_int>,
+}
+
+impl Failure {
+    /// A failure of a class, with its message.
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> Failure {
+        Failure { class, message: message.into(), code: None }
+    }
+
+    /// The same, which ROMIO told by an error code that already says why.
+    pub(crate) fn with_code(mut self, code: c_int) -> Failure {
+        self.code = Some(code);
+        self
+    }
+
+    /// The same, with the rank on which it happened.
+    pub(crate) fn on_rank(mut self, rank: c_int) -> Failure {
+        self.message = format!("rank {rank}: {}", self.message);
+        self
+    }
+
+    /// An MPI error code whose string is the message.
+    pub fn to_code<A: Abi>(&self, mpi: &Mpi<A>) -> c_int {
+        if let Some(code) = self.code {
+            return code;
+        }
+        tracing::debug!("{}", self.message);
+        let class = A::error_class(self.class);
+        let mut codes = codes().lock().unwrap_or_else(PoisonError::into_inner);
+        codes.entry(self.class).or_default().code(&self.message, mpi, class)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let class = match &error {
+            Error::BadName { .. } | Error::NameTooLong { .. } | Error::NotAFile { .. } => ErrorClass::BadFile,
+            Error::NoSuchFile { .. } => ErrorClass::NoSuchFile,
+            Error::Exists { .. } => ErrorClass::FileExists,
+            Error::Access { .. } | Error::NotOpenedFor { .. } => ErrorClass::Access,
+            Error::ReadOnly { .. } => ErrorClass::ReadOnly,
+            Error::NoSpace { .. } | Error::TooLarge { .. } => ErrorClass::NoSpace,
+            Error::Quota { .. } => ErrorClass::Quota,
+            _ => ErrorClass::Io,
+        };
+        Failure::new(class, error.to_string())
+    }
+}
+
+/// The class of a code that [`Failure::to_code`] made; `None` for all others.
+pub fn class_of(code: c_int) -> Option<ErrorClass> {
+    let codes = codes().lock().unwrap_or_else(PoisonError::into_inner);
+    let has = |class: &ClassCodes| class.codes.iter().any(|(known, _)| *known == code);
+    codes.iter().find(|(_, class)| has(class)).map(|(class, _)| *class)
+}
+
+/// How many codes a class may have: MPI libraries have room for a few thousand in all, and a program that
+/// runs for days may fail in many ways. The oldest then gets a new string.
+const CODES_PER_CLASS: usize = 64;
+
+#[derive(Default)]
+struct ClassCodes {
+    codes: Vec<(c_int, String)>,
+    oldest: usize,
+}
+
+impl ClassCodes {
+    fn code<A: Abi>(&mut self, message: &str, mpi: &Mpi<A>, class: c_int) -> c_int {
+        if let Some((code, _)) = self.codes.iter().find(|(_, known)| known == message) {
+            return *code;
+        }
+        if self.codes.len() < CODES_PER_CLASS {
+            let Ok(code) = mpi.add_error_code(class) else { return class };
+            self.codes.push((code, String::new()));
+            self.oldest = self.codes.len() - 1;
+        } else {
+            self.oldest = (self.oldest + 1) % CODES_PER_CLASS;
+        }
+        let (code, known) = &mut self.codes[self.oldest];
+        known.clear();
+        known.push_str(message);
+        mpi.set_error_string(*code, &to_c_string(message, A::MAX_ERROR_STRING));
+        *code
+    }
+}
+
+fn codes() -> &'static Mutex<HashMap<ErrorClass, ClassCodes>> {
+    static CODES: OnceLock<Mutex<HashMap<ErrorClass, ClassCodes>>> = OnceLock::new();
+    CODES.get_or_init(Mutex::default)
+}
+
+/// `text`, cut where needed to fit with its closing zero into `limit` bytes.
+fn to_c_string(text: &str, limit: usize) -> CString {
+    const CUT: &str = "...";
+    let mut text = text.replace('\0', " ");
+    if text.len() >= limit {
+        let end = (0..=limit - 1 - CUT.len()).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str(CUT);
+    }
+    CString::new(text).expect("zeros were replaced")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_survive_the_wire() {
+        for class in ErrorClass::ALL {
+            assert_eq!(ErrorClass::from_wire(class.to_wire()), class);
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        let text = to_c_string(&"ä".repeat(300), 256);
+        assert!(text.as_bytes().len() < 256);
+        assert!(text.to_str().expect("whole characters").ends_with("ä..."));
+        assert_eq!(to_c_string("short", 256).to_bytes(), b"short");
+    }
+}

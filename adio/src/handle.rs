@@ -1,0 +1,166 @@
+//! What the device keeps of each open file: `fs_ptr` of ROMIO's structure.
+
+use std::ffi::c_int;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+use svmio_svm::{File, FileOffset, LockMode, RangeLock};
+
+use crate::abi::Abi;
+use crate::failure::{ErrorClass, Failure};
+use crate::layout::RomioFile;
+
+/// What a file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Data of the user's.
+    Data,
+    /// Eight bytes in which ROMIO keeps another file's shared file pointer.
+    SharedPointer,
+}
+
+/// An open file of the device's.
+pub(crate) struct Handle {
+    pub(crate) file: File,
+    pub(crate) role: Role,
+    pub(crate) rank: c_int,
+    /// Whether a collective function of ROMIO's runs: it would leave the other ranks waiting if it were
+    /// told of an error, so that errors are kept until it is through.
+    collective: AtomicBool,
+    kept: Mutex<Option<Failure>>,
+    locks: Mutex<Vec<Held>>,
+}
+
+/// A lock that a thread holds. `lock` is empty where another one of that thread covers it.
+struct Held {
+    thread: ThreadId,
+    range: Range<u64>,
+    mode: LockMode,
+    lock: Option<RangeLock>,
+}
+
+impl Handle {
+    pub(crate) fn new(file: File, role: Role, rank: c_int) -> Handle {
+        Handle {
+            file,
+            role,
+            rank,
+            collective: AtomicBool::new(false),
+            kept: Mutex::new(None),
+            locks: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Runs one of ROMIO's collective functions; the result is the first error on this rank meanwhile.
+    pub(crate) fn collectively(&self, function: impl FnOnce()) -> Result<(), Failure> {
+        // Relaxed: ROMIO lets one thread at a time into a file.
+        self.collective.store(true, Ordering::Relaxed);
+        function();
+        self.collective.store(false, Ordering::Relaxed);
+        self.kept().take().map_or(Ok(()), Err)
+    }
+
+    /// Whether one of ROMIO's collective functions runs.
+    pub(crate) fn is_in_collective(&self) -> bool {
+        self.collective.load(Ordering::Relaxed)
+    }
+
+    /// Keeps `failure` until the collective function that runs is through. The first one counts.
+    pub(crate) fn keep(&self, failure: Failure) {
+        self.kept().get_or_insert(failure);
+    }
+
+    /// Locks `range` for this thread, until [`Handle::unlock`] with the same range. What the thread holds
+    /// already it need not wait for.
+    pub(crate) fn lock(&self, range: Range<u64>, mode: LockMode) -> Result<(), Failure> {
+        let thread = thread::current().id();
+        let covered = self.locks().iter().any(|held| held.covers(thread, &range, mode));
+        let lock = match covered {
+            true => None,
+            // Not under the mutex: another thread of this process may have to unlock meanwhile.
+            false => Some(self.file.lock(FileOffset(range.start)..FileOffset(range.end), mode)?),
+        };
+        self.locks().push(Held { thread, range, mode, lock });
+        Ok(())
+    }
+
+    /// Undoes this thread's last [`Handle::lock`] of `range`.
+    pub(crate) fn unlock(&self, range: &Range<u64>) {
+        let thread = thread::current().id();
+        let mut locks = self.locks();
+        let position = locks.iter().rposition(|held| held.thread == thread && held.range == *range);
+        let held = position.map(|position| locks.remove(position));
+        drop(locks);
+        drop(held);
+    }
+
+    /// Unlocks everything that this thread still holds beyond its first `depth` locks: ROMIO's functions
+    /// keep theirs when they return with an error.
+    pub(crate) fn unlock_beyond(&self, depth: usize) {
+        let thread = thread::current().id();
+        let mut seen = 0;
+        let mut gone = Vec::new();
+        let mut locks = self.locks();
+        let mut position = 0;
+        while position < locks.len() {
+            if locks[position].thread == thread {
+                seen += 1;
+                if seen > depth {
+                    gone.push(locks.remove(position));
+                    continue;
+                }
+            }
+            position += 1;
+        }
+        drop(locks);
+        drop(gone);
+    }
+
+    /// How many locks this thread holds.
+    pub(crate) fn lock_depth(&self) -> usize {
+        let thread = thread::current().id();
+        self.locks().iter().filter(|held| held.thread == thread).count()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<Failure>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn locks(&self) -> MutexGuard<'_, Vec<Held>> {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn covers(&self, thread: ThreadId, range: &Range<u64>, mode: LockMode) -> bool {
+        self.thread == thread
+            && self.lock.is_some()
+            && self.range.start <= range.start
+            && range.end <= self.range.end
+            && (self.mode == LockMode::Exclusive || mode == LockMode::Shared)
+    }
+}
+
+/// The handle of an open file.
+pub(crate) fn of<A: Abi>(fd: &RomioFile<A>) -> Result<&Handle, Failure> {
+    if fd.fs_ptr.is_null() {
+        let message = format!("the file svm:{} is not open", fd.name().to_string_lossy());
+        return Err(Failure::new(ErrorClass::BadFile, message));
+    }
+    // SAFETY: only `attach` stores here, a box that `detach` releases; ROMIO calls nothing after Close.
+    Ok(unsafe { &*fd.fs_ptr.cast::<Handle>() })
+}
+
+/// Gives a file its handle.
+pub(crate) fn attach<A: Abi>(fd: &mut RomioFile<A>, handle: Handle) {
+    fd.fs_ptr = Box::into_raw(Box::new(handle)).cast();
+}
+
+/// Takes a file's handle away, if it has one.
+pub(crate) fn detach<A: Abi>(fd: &mut RomioFile<A>) -> Option<Box<Handle>> {
+    let handle = std::mem::replace(&mut fd.fs_ptr, std::ptr::null_mut()).cast::<Handle>();
+    // SAFETY: see `of`.
+    (!handle.is_null()).then(|| unsafe { Box::from_raw(handle) })
+}

@@ -1,0 +1,47 @@
+//! `ad_svm`: the ADIO device that brings svmio's files into the ROMIO inside a stock MPI.
+//!
+//! ROMIO, the implementation of MPI's files that nearly every MPI carries, reaches file systems through a
+//! table of functions. This crate fills such a table, and plugs it into a ROMIO that was compiled long ago
+//! and knows nothing of it.
+//!
+//! ```text
+//!   MPI_File_open("svm:…")  ── mpiio ──►  plug      checks version and layout, then
+//!                                          │        mpich: a stub handle gets our table
+//!                                          ▼        openmpi: the test driver's table becomes ours
+//!   MPI_File_write_all … ──► ROMIO ──►  table       C entry points, one set per `Generation` of ROMIO
+//!                              ▲           │
+//!          generic functions   │           ├─ opening         rank 0 finds or makes, the others attach
+//!          (strided, …)  ◄──  host  ◄──────┼─ strided         locks, errors and requests around them
+//!                                          ├─ contiguous      bytes from and to `svmio_svm::File`
+//!                                          └─ shared_pointer  ROMIO's shared file pointers
+//! ```
+//!
+//! * `abi` holds what differs between the families of MPI; everything else is generic over [`abi::Abi`].
+//!   `calls` are the MPI functions that are used, found at run time by `library`.
+//! * `layout` are ROMIO's own structures. `handle` is what the device keeps of an open file.
+//! * `agreement` makes all ranks fail together, `failure` makes MPI error codes that explain themselves,
+//!   `hints` are the `svm_` keys of info objects.
+//!
+//! Nothing here links MPI: a program that uses neither MPI nor `svm:` names can load it without harm.
+
+pub mod abi;
+mod agreement;
+mod calls;
+mod contiguous;
+mod failure;
+mod handle;
+mod hints;
+mod host;
+mod layout;
+mod library;
+mod opening;
+pub mod plug;
+mod shared_pointer;
+mod strided;
+mod table;
+
+pub use calls::Mpi;
+pub use failure::{ErrorClass, Failure, class_of};
+pub use host::HasHost;
+pub use opening::delete;
+pub use shared_pointer::settle;

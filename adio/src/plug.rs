@@ -1,0 +1,65 @@
+//! Bringing the device into a stock ROMIO, by family.
+//!
+//! Nothing is trusted before it has been checked: the library's version, the structures' layout by values
+//! that are known, and memory by asking the kernel. What is not known gets an error that names the version.
+
+pub mod mpich;
+pub mod openmpi;
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_int, c_void};
+
+use crate::abi::{Comm, Info, MpiFile};
+use crate::calls::Mpi;
+use crate::host::HasHost;
+
+/// A family into whose ROMIO the device can be plugged.
+pub trait Plug: HasHost {
+    /// `MPI_File_open` for the file `name` of the device's. Error handlers have been called on return.
+    ///
+    /// # Safety
+    /// The arguments are those of `MPI_File_open`, on every rank of `comm`.
+    unsafe fn open(
+        mpi: &'static Mpi<Self>,
+        comm: Comm<Self>,
+        name: &CStr,
+        amode: c_int,
+        info: Info<Self>,
+        file: *mut MpiFile,
+    ) -> c_int;
+}
+
+thread_local! {
+    /// ROMIO's file that this thread opened last.
+    static OPENED: Cell<*mut c_void> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// Called when ROMIO opens a file of the device's.
+pub(crate) fn note_opened(fd: *mut c_void) {
+    OPENED.set(fd);
+}
+
+/// ROMIO's file that this thread opened since it last asked; null where there is none.
+fn take_opened() -> *mut c_void {
+    OPENED.replace(std::ptr::null_mut())
+}
+
+/// The numbers that follow `mark` in a version text: major and minor.
+fn version_after(mark: &str, text: &str) -> Option<(u32, u32)> {
+    let rest = text[text.find(mark)? + mark.len()..].trim_start();
+    let mut numbers = rest.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found() {
+        assert_eq!(version_after("MPICH Version:", "MPICH Version:      4.0.2\nMPICH Release"), Some((4, 0)));
+        assert_eq!(version_after("MPICH Version:", "MPICH Version:\t5.0.0rc1"), Some((5, 0)));
+        assert_eq!(version_after("Open MPI v", "Open MPI v4.1.4, package: Debian"), Some((4, 1)));
+        assert_eq!(version_after("Open MPI v", "Intel(R) MPI Library 2021.1"), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! MPICH: its tables are hidden, but its `MPI_File` is the pointer to ROMIO's structure.
+//!
+//! A stub is opened on `/dev/null`, which every node has, by the driver for Unix file systems; then that one
+//! handle gets the device's table, name and access mode, and the device opens the file behind it. The stub's
+//! name is padded, so that ROMIO itself makes room for the real one, and so that a structure in which it
+//! is found is ROMIO's beyond doubt.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::OnceLock;
+
+use super::{Plug, version_after};
+use crate::abi::mpich::Mpich;
+use crate::abi::{Abi, Comm, Info, MpiFile, SUCCESS, amode};
+use crate::agreement;
+use crate::calls::Mpi;
+use crate::failure::{ErrorClass, Failure};
+use crate::host::{CountType, Generation, HasHost, Host};
+use crate::layout::{COOKIE, FunctionTable, RomioFile, SLOTS, slot};
+use crate::library::read_memory;
+use crate::{shared_pointer, table};
+
+/// ROMIO's number of Unix file systems.
+const UNIX_FILE_SYSTEM: c_int = 152;
+/// How the name of the driver for Unix file systems begins.
+const UNIX_DRIVER: &[u8] = b"UFS:";
+
+impl Plug for Mpich {
+    unsafe fn open(
+        mpi: &'static Mpi<Mpich>,
+        comm: Comm<Mpich>,
+        name: &CStr,
+        access_mode: c_int,
+        info: Info<Mpich>,
+        file: *mut MpiFile,
+    ) -> c_int {
+        let stub_name = stub_name(name);
+        // SAFETY: the caller's arguments; the stub's name is a string.
+        let code = unsafe { mpi.file_open(comm, stub_name.as_ptr(), stub_mode(access_mode), info, file) };
+        if code != SUCCESS {
+            return code;
+        }
+        // SAFETY: the open has succeeded and stored the file.
+        let stub = unsafe { &mut *file };
+        let outcome = (|| {
+            let generation = generation(mpi);
+            agreement::all(mpi, comm, generation.clone().and_then(|g| check(mpi, *stub, &stub_name, g)))?;
+            // SAFETY: `check` has found ROMIO's structure here, on every rank.
+            let fd = unsafe { &mut *stub.0.cast::<RomioFile<Mpich>>() };
+            let host = plug_in(fd, generation?);
+            same_mode(mpi, comm, access_mode)?;
+            rename(mpi, fd, name)?;
+            table::open_stub(mpi, host, fd, info, access_mode)
+        })();
+        if let Err(failure) = outcome {
+            // SAFETY: the stub is open; every rank closes it, because they have agreed.
+            unsafe { mpi.file_close(stub) };
+            *stub = mpi.constants.file_null;
+            return mpi.report(failure.to_code(mpi));
+        }
+        if access_mode & amode::APPEND != 0 {
+            // SAFETY: the file is open, and every rank gets here.
+            let fd = unsafe { &*stub.0.cast::<RomioFile<Mpich>>() };
+            // SAFETY: as above.
+            return unsafe { mpi.file_seek_shared(*stub, fd.fp_ind) };
+        }
+        SUCCESS
+    }
+}
+
+/// `/dev/null` under a name with room for `name`, and for that of its shared file pointer.
+fn stub_name(name: &CStr) -> CString {
+    let padding = "/.".repeat((name.to_bytes().len() + 64) / 2);
+    CString::new(format!("ufs:/dev{padding}/null")).expect("no zero in it")
+}
+
+/// The access mode for the stub: one that leaves `/dev/null` alone. What ROMIO refuses stays as it is.
+fn stub_mode(access_mode: c_int) -> c_int {
+    let creating = amode::CREATE | amode::EXCL;
+    if access_mode & amode::RDONLY != 0 && access_mode & creating != 0 {
+        return access_mode;
+    }
+    access_mode & !(creating | amode::DELETE_ON_CLOSE | amode::APPEND)
+}
+
+fn generation(mpi: &Mpi<Mpich>) -> Result<Generation, Failure> {
+    match version_after(Mpich::VERSION_MARK, mpi.version()) {
+        Some((3, 2..)) => Ok(Generation { count: CountType::Int, has_set_lock: false }),
+        Some((4, 0)) => Ok(Generation { count: CountType::Int, has_set_lock: true }),
+        Some((4 | 5, _)) => Ok(Generation { count: CountType::Aint, has_set_lock: true }),
+        _ => Err(unknown(mpi, "this release is not known")),
+    }
+}
+
+/// Whether `stub` points to ROMIO's structure as we know it. Nothing is changed, and memory is read by the
+/// kernel, which cannot be hurt.
+fn check(mpi: &Mpi<Mpich>, stub: MpiFile, stub_name: &CStr, generation: Generation) -> Result<(), Failure> {
+    let readable = |address: *const c_void, length: usize| {
+        read_memory(address, length)
+            .ok_or_else(|| unknown(mpi, "its MPI_File is no pointer to ROMIO's structure"))
+    };
+    let bytes = readable(stub.0, size_of::<RomioFile<Mpich>>())?;
+    // SAFETY: as many bytes as the structure has, which consists of integers and pointers only.
+    let fd = unsafe { bytes.as_ptr().cast::<RomioFile<Mpich>>().read_unaligned() };
+    let name = stub_name.to_bytes_with_nul().strip_prefix(b"ufs:").unwrap_or_default();
+    let slots = if generation.has_set_lock { SLOTS } else { slot::SET_LOCK };
+    let known = fd.cookie == COOKIE
+        && fd.file_system == UNIX_FILE_SYSTEM
+        && fd.fs_ptr.is_null()
+        && readable(fd.filename.cast(), name.len())? == name
+        && readable(fd.shared_fp_fname.cast(), 1)? == b"/";
+    if !known {
+        return Err(unknown(mpi, "its file structure is laid out otherwise"));
+    }
+    let functions = readable(fd.fns.cast(), slots * size_of::<*const c_void>())?;
+    let entries =
+        functions.chunks_exact(8).map(|entry| usize::from_ne_bytes(entry.try_into().expect("eight bytes")));
+    let entries: Vec<usize> = entries.collect();
+    let driver = readable(entries[slot::NAME] as *const c_void, UNIX_DRIVER.len())?;
+    if driver != UNIX_DRIVER || entries.contains(&0) {
+        return Err(unknown(mpi, "its table of driver functions is laid out otherwise"));
+    }
+    Ok(())
+}
+
+/// Gives the stub the device's table.
+fn plug_in(fd: &mut RomioFile<Mpich>, generation: Generation) -> &'static Host<Mpich> {
+    static TABLE: OnceLock<FunctionTable> = OnceLock::new();
+    let host = Mpich::host().get_or_init(|| {
+        if !generation.has_set_lock {
+            shared_pointer::romio_does_not_lock();
+        }
+        let slots = if generation.has_set_lock { SLOTS } else { slot::SET_LOCK };
+        let mut generic = [std::ptr::null(); SLOTS];
+        // SAFETY: `check` has found that many entries at `fns`.
+        generic[..slots].copy_from_slice(unsafe { std::slice::from_raw_parts(fd.fns.cast(), slots) });
+        Host::new(generation, FunctionTable(generic), None)
+    });
+    if fd.is_open != 0 && fd.fd_sys >= 0 {
+        // SAFETY: the stub's descriptor of /dev/null, which nobody uses once the table is ours.
+        unsafe { libc::close(fd.fd_sys) };
+    }
+    fd.fd_sys = -1;
+    fd.fns = TABLE.get_or_init(|| table::build(host));
+    host
+}
+
+/// Checks what ROMIO could not: the stub's mode lacks flags.
+fn same_mode(mpi: &Mpi<Mpich>, comm: Comm<Mpich>, access_mode: c_int) -> Result<(), Failure> {
+    let mut first = access_mode.to_ne_bytes();
+    mpi.broadcast(comm, 0, &mut first)?;
+    let same = c_int::from_ne_bytes(first) == access_mode;
+    let different = || Failure::new(ErrorClass::NotSame, "the ranks open a file in different access modes");
+    agreement::all(mpi, comm, if same { Ok(()) } else { Err(different()) })
+}
+
+/// Gives the stub its real name, and its shared file pointer one of its own beside it.
+fn rename(mpi: &Mpi<Mpich>, fd: &mut RomioFile<Mpich>, name: &CStr) -> Result<(), Failure> {
+    let mut nonce = RandomState::new().build_hasher().finish().to_ne_bytes();
+    mpi.broadcast(fd.comm, 0, &mut nonce)?;
+    let bytes = name.to_bytes();
+    let base = bytes.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    let number = format!(".shfp.{:016x}", u64::from_ne_bytes(nonce));
+    let pointer = [&bytes[..base], b".", &bytes[base..], number.as_bytes(), b"\0"].concat();
+    // SAFETY: both of ROMIO's buffers hold the stub's padded name or one that begins with its directory,
+    // which is longer than either of these by `stub_name`.
+    unsafe {
+        copy(fd.filename, name.to_bytes_with_nul());
+        copy(fd.shared_fp_fname, &pointer);
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `to` has room for `text`.
+unsafe fn copy(to: *mut c_char, text: &[u8]) {
+    // SAFETY: the caller vouches for the room.
+    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr().cast(), to, text.len()) };
+}
+
+fn unknown(mpi: &Mpi<Mpich>, reason: &str) -> Failure {
+    let version = mpi.version().lines().next().unwrap_or_default();
+    let message = format!(
+        "svmio does not know the ROMIO inside '{version}': {reason}. MPICH 3.2 to 5 and Open MPI 4 and 5 are known; \
+         files without svm: work as ever"
+    );
+    Failure::new(ErrorClass::Unsupported, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stub_has_room_for_name_and_shared_pointer() {
+        for name in [c"a", c"/results/step1.h5", c"/a/rather/long/name/of/some/file"] {
+            let stub = stub_name(name);
+            let room = stub.to_bytes().len() - "ufs:".len() + 1;
+            let pointer = name.to_bytes().len() + ".".len() + ".shfp.0123456789abcdef".len() + 1;
+            assert!(room > pointer, "{room} {pointer}");
+        }
+    }
+
+    #[test]
+    fn the_stub_never_creates() {
+        let mode = amode::RDWR | amode::CREATE | amode::EXCL | amode::DELETE_ON_CLOSE | amode::APPEND;
+        assert_eq!(stub_mode(mode), amode::RDWR);
+        let refused = amode::RDONLY | amode::CREATE;
+        assert_eq!(stub_mode(refused), refused);
+    }
+}

@@ -1,0 +1,274 @@
+//! Open MPI: the table of ROMIO's driver for tests is exported and writable.
+//!
+//! Its entries are replaced by the device's, and `svm:NAME` is opened as `testfs:NAME`. ROMIO has to be the
+//! file's io component, although `ompio` usually comes first: while a file of ours is being opened, ROMIO's
+//! priority is the highest. All other files keep the component that they would have.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::{Plug, take_opened, version_after};
+use crate::abi::openmpi::OpenMpi;
+use crate::abi::{Abi, Comm, Info, MpiFile, SUCCESS, amode};
+use crate::agreement;
+use crate::calls::Mpi;
+use crate::failure::{ErrorClass, Failure};
+use crate::host::{CountType, Generation, HasHost, Host};
+use crate::layout::{FunctionTable, RomioFile, SLOTS, slot};
+use crate::library::{Library, read_memory, symbol_size, write_memory};
+use crate::{shared_pointer, table};
+
+/// ROMIO's components, newest first.
+const COMPONENTS: [&CStr; 3] = [c"romio341", c"romio321", c"romio314"];
+/// The highest priority that an io component can have.
+const HIGHEST: c_int = 100;
+
+impl Plug for OpenMpi {
+    unsafe fn open(
+        mpi: &'static Mpi<OpenMpi>,
+        comm: Comm<OpenMpi>,
+        name: &CStr,
+        access_mode: c_int,
+        info: Info<OpenMpi>,
+        file: *mut MpiFile,
+    ) -> c_int {
+        let plugged = plugged(mpi);
+        if let Err(failure) = agreement::all(mpi, comm, plugged.as_ref().map(|_| ()).map_err(Failure::clone))
+        {
+            return mpi.report(failure.to_code(mpi));
+        }
+        let Ok(plugged) = plugged else { unreachable!("the ranks have agreed that all are plugged in") };
+        let prefixed = [b"testfs:", name.to_bytes()].concat();
+        let prefixed = CString::new(prefixed).expect("made of strings");
+        take_opened();
+        let raised = plugged.priority.raise();
+        // SAFETY: the caller's arguments; the name is a string.
+        let code = unsafe { mpi.file_open(comm, prefixed.as_ptr(), access_mode, info, file) };
+        drop(raised);
+        let fd = take_opened();
+        if code != SUCCESS {
+            return code;
+        }
+        // SAFETY: the open has succeeded and stored the file.
+        let file = unsafe { &mut *file };
+        let mine = if fd.is_null() { Err(passed_over(mpi)) } else { Ok(()) };
+        if let Err(failure) = agreement::all(mpi, comm, mine) {
+            // SAFETY: the file is open; every rank closes it, because they have agreed.
+            unsafe { mpi.file_close(file) };
+            *file = mpi.constants.file_null;
+            return mpi.report(failure.to_code(mpi));
+        }
+        files().insert(*file, fd as usize);
+        SUCCESS
+    }
+}
+
+/// The info object that ROMIO keeps for an open file of the device's: Open MPI itself does not ask it.
+pub fn info_of(file: MpiFile) -> Option<Info<OpenMpi>> {
+    let fd = *files().get(&file)? as *const RomioFile<OpenMpi>;
+    // SAFETY: an entry is made when ROMIO has opened the file and removed when it closes it.
+    Some(unsafe { (*fd).info })
+}
+
+/// Called when a file is about to be closed.
+pub fn forget(file: MpiFile) {
+    files().remove(&file);
+}
+
+/// Open files of the device's, and ROMIO's structure of each.
+fn files() -> MutexGuard<'static, HashMap<MpiFile, usize>> {
+    static FILES: OnceLock<Mutex<HashMap<MpiFile, usize>>> = OnceLock::new();
+    FILES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Debug)]
+struct Plugged {
+    priority: Priority,
+}
+
+/// The device in this process's ROMIO; plugged in by the first call.
+fn plugged(mpi: &'static Mpi<OpenMpi>) -> &'static Result<Plugged, Failure> {
+    static PLUGGED: OnceLock<Result<Plugged, Failure>> = OnceLock::new();
+    PLUGGED.get_or_init(|| plug_in(mpi))
+}
+
+fn plug_in(mpi: &'static Mpi<OpenMpi>) -> Result<Plugged, Failure> {
+    match version_after(OpenMpi::VERSION_MARK, mpi.version()) {
+        Some((4 | 5, _)) => {}
+        _ => return Err(unknown(mpi, "this release is not known")),
+    }
+    let library = Library::mpi().map_err(|e| unknown(mpi, &e.to_string()))?;
+    let priority = match Priority::find(&library) {
+        Some(priority) => priority,
+        None => {
+            open_components(mpi, &library);
+            Priority::find(&library).ok_or_else(|| switched_off(mpi))?
+        }
+    };
+    let symbol = c"ADIO_TESTFS_operations";
+    let romio = match library.address(symbol) {
+        Ok(_) => library,
+        Err(_) => Library::with_symbol("mca_io_romio", symbol)
+            .ok_or_else(|| unknown(mpi, "its tables are hidden"))?,
+    };
+    let (testfs, slots) = driver_table(mpi, &romio, symbol, b"TESTFS:")?;
+    let (ufs, ufs_slots) = driver_table(mpi, &romio, c"ADIO_UFS_operations", b"UFS:")?;
+    if slots != ufs_slots {
+        return Err(unknown(mpi, "its drivers' tables differ in length"));
+    }
+    let generation = Generation { count: CountType::Int, has_set_lock: slots == SLOTS };
+    if !generation.has_set_lock {
+        shared_pointer::romio_does_not_lock();
+    }
+    let mut generic = [std::ptr::null(); SLOTS];
+    // SAFETY: `driver_table` has found that many entries there.
+    generic[..slots].copy_from_slice(unsafe { std::slice::from_raw_parts(ufs.cast(), slots) });
+    // SAFETY: the type of ROMIO's function in adioi.h.
+    let is_contiguous = unsafe { romio.function(c"ADIOI_Datatype_iscontig") }
+        .map_err(|e| unknown(mpi, &format!("{e}: its strided functions cannot be used without")))?;
+    let host =
+        OpenMpi::host().get_or_init(|| Host::new(generation, FunctionTable(generic), Some(is_contiguous)));
+    let entries: Vec<u8> =
+        table::build(host).0[..slots].iter().flat_map(|entry| (*entry as usize).to_ne_bytes()).collect();
+    // SAFETY: the driver for tests is used by nobody but us: its functions do nothing but print.
+    if !unsafe { write_memory(testfs.cast_mut(), &entries) } {
+        return Err(unknown(mpi, "its drivers' tables are read-only"));
+    }
+    Ok(Plugged { priority })
+}
+
+/// The table of a driver whose name begins with `mark`, and its number of entries.
+fn driver_table(
+    mpi: &Mpi<OpenMpi>,
+    romio: &Library,
+    symbol: &CStr,
+    mark: &[u8],
+) -> Result<(*const c_void, usize), Failure> {
+    let otherwise = || unknown(mpi, "its drivers' tables are laid out otherwise");
+    let address: *const c_void = romio.address(symbol).map_err(|e| unknown(mpi, &e.to_string()))?;
+    let slots = symbol_size(address).map_or(0, |bytes| bytes as usize / size_of::<*const c_void>());
+    if slots != SLOTS && slots != slot::SET_LOCK {
+        return Err(otherwise());
+    }
+    let entries = read_memory(address, slots * size_of::<*const c_void>()).ok_or_else(otherwise)?;
+    let entry = &entries[slot::NAME * 8..slot::NAME * 8 + 8];
+    let name = usize::from_ne_bytes(entry.try_into().expect("eight bytes")) as *const c_void;
+    let driver = read_memory(name, mark.len()).ok_or_else(otherwise)?;
+    // Our own name: the table was ours before, in a process that finalised and initialised MPI again.
+    if driver != mark && driver != table::NAME.to_bytes()[..mark.len()] {
+        return Err(otherwise());
+    }
+    Ok((address, slots))
+}
+
+/// Has Open MPI load its io components, which it does at the first file that is opened.
+fn open_components(mpi: &Mpi<OpenMpi>, library: &Library) {
+    let Ok(comm_self) = library.variable(c"ompi_mpi_comm_self") else { return };
+    let mut file = mpi.constants.file_null;
+    let name = c"/dev/null".as_ptr();
+    // SAFETY: a file that exists on every machine, opened for reading on this rank alone, and closed.
+    unsafe {
+        let info = mpi.constants.info_null;
+        if mpi.file_open(Comm(comm_self as usize), name, amode::RDONLY, info, &raw mut file) == SUCCESS {
+            mpi.file_close(&mut file);
+        }
+    }
+}
+
+/// The priority of Open MPI's ROMIO component: the variable behind its MCA parameter.
+#[derive(Debug)]
+struct Priority {
+    variable: usize,
+    /// How many opens have it raised, and what it was before.
+    raised: Mutex<(usize, c_int)>,
+}
+
+struct Raised<'p>(&'p Priority);
+
+impl Priority {
+    fn find(library: &Library) -> Option<Priority> {
+        type Find = unsafe extern "C" fn(*const c_char, *const c_char, *const c_char, *const c_char) -> c_int;
+        type Get = unsafe extern "C" fn(c_int, *mut *mut c_int, *mut c_int, *mut *const c_char) -> c_int;
+        // SAFETY: the types of both functions in opal/mca/base/mca_base_var.h of 4.1 and 5.0.
+        let (find, get): (Find, Get) = unsafe {
+            (library.function(c"mca_base_var_find").ok()?, library.function(c"mca_base_var_get_value").ok()?)
+        };
+        COMPONENTS.iter().find_map(|component| {
+            let (project, framework, name) = (c"ompi".as_ptr(), c"io".as_ptr(), c"priority".as_ptr());
+            // SAFETY: four strings.
+            let index = unsafe { find(project, framework, component.as_ptr(), name) };
+            if index < 0 {
+                return None;
+            }
+            let mut variable: *mut c_int = std::ptr::null_mut();
+            let (source, file) = (std::ptr::null_mut(), std::ptr::null_mut());
+            // SAFETY: stores the address of the variable; the other two are optional.
+            let code = unsafe { get(index, &raw mut variable, source, file) };
+            let readable = read_memory(variable.cast(), size_of::<c_int>()).is_some();
+            (code == SUCCESS && readable)
+                .then(|| Priority { variable: variable as usize, raised: Mutex::new((0, 0)) })
+        })
+    }
+
+    /// Raises the priority until the result is dropped.
+    fn raise(&self) -> Raised<'_> {
+        let mut raised = self.lock();
+        if raised.0 == 0 {
+            raised.1 = self.replace(HIGHEST);
+        }
+        raised.0 += 1;
+        Raised(self)
+    }
+
+    fn replace(&self, priority: c_int) -> c_int {
+        // SAFETY: the variable belongs to a component that stays loaded. Open MPI reads it when it opens
+        // a file; one that another thread opens meanwhile may get ROMIO, which does it no harm.
+        unsafe { std::ptr::replace(self.variable as *mut c_int, priority) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (usize, c_int)> {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        let mut raised = self.0.lock();
+        raised.0 -= 1;
+        if raised.0 == 0 {
+            self.0.replace(raised.1);
+        }
+    }
+}
+
+fn switched_off(mpi: &Mpi<OpenMpi>) -> Failure {
+    let message = format!(
+        "svmio needs Open MPI's ROMIO component, which is missing or switched off (OMPI_MCA_io, --mca io) in '{}'; \
+         let Open MPI choose, or install the component",
+        first_line(mpi)
+    );
+    Failure::new(ErrorClass::Unsupported, message)
+}
+
+fn passed_over(mpi: &Mpi<OpenMpi>) -> Failure {
+    let message = format!(
+        "Open MPI gave a file of svmio's to another io component than ROMIO in '{}'; leave OMPI_MCA_io and the \
+         components' priorities alone",
+        first_line(mpi)
+    );
+    Failure::new(ErrorClass::Unsupported, message)
+}
+
+fn unknown(mpi: &Mpi<OpenMpi>, reason: &str) -> Failure {
+    let message = format!(
+        "svmio does not know the ROMIO inside '{}': {reason}. MPICH 3.2 to 5 and Open MPI 4 and 5 are known; files \
+         without svm: work as ever",
+        first_line(mpi)
+    );
+    Failure::new(ErrorClass::Unsupported, message)
+}
+
+fn first_line(mpi: &Mpi<OpenMpi>) -> &str {
+    mpi.version().lines().next().unwrap_or_default()
+}

@@ -1,0 +1,57 @@
+//! ROMIO's shared file pointers: eight bytes in a file of their own, read, increased and written back.
+//!
+//! Newer releases of ROMIO lock around that (`SetLock`). Older ones lock a system file descriptor that we do
+//! not have, which means not at all; there the read takes the lock and the write that follows gives it
+//! back. Where no write follows (the pointer is only asked for, or increased by nothing) the lock is given
+//! back by the thread's next call into the device, or when its MPI call returns: [`settle`].
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use svmio_svm::{FileId, FileOffset, LockMode, RangeLock};
+
+use crate::failure::Failure;
+use crate::handle::Handle;
+
+/// Whether this process's ROMIO locks by itself.
+static ROMIO_LOCKS: AtomicBool = AtomicBool::new(true);
+
+thread_local! {
+    static PENDING: RefCell<Option<(FileId, RangeLock)>> = const { RefCell::new(None) };
+}
+
+/// Says that this process's ROMIO has no `SetLock`.
+pub(crate) fn romio_does_not_lock() {
+    // Relaxed: set before the first file is opened, by a thread that then tells others of the file.
+    ROMIO_LOCKS.store(false, Ordering::Relaxed);
+}
+
+/// Before a shared pointer is read.
+pub(crate) fn before_read(handle: &Handle) -> Result<(), Failure> {
+    if !ROMIO_LOCKS.load(Ordering::Relaxed) {
+        settle();
+        let lock = handle.file.lock(FileOffset(0)..FileOffset(8), LockMode::Exclusive)?;
+        PENDING.set(Some((handle.file.id(), lock)));
+    }
+    Ok(())
+}
+
+/// Writes a shared pointer: under the lock that the read before took, or under one of its own.
+pub(crate) fn write(handle: &Handle, write: impl FnOnce() -> Result<u64, Failure>) -> Result<u64, Failure> {
+    if ROMIO_LOCKS.load(Ordering::Relaxed) {
+        return write();
+    }
+    let lock = match PENDING.take() {
+        Some((file, lock)) if file == handle.file.id() => lock,
+        _ => handle.file.lock(FileOffset(0)..FileOffset(8), LockMode::Exclusive)?,
+    };
+    let outcome = write();
+    drop(lock);
+    outcome
+}
+
+/// Gives back a lock that a read took and no write followed.
+pub fn settle() {
+    // Dropped here, and not while the cell is borrowed.
+    drop(PENDING.take());
+}

@@ -1,0 +1,434 @@
+//! The device's entries in ROMIO's function table: from C's arguments to ours, and back to an error code.
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_short, c_void};
+use std::os::unix::ffi::OsStrExt;
+
+use svmio_svm::LockMode;
+
+use crate::abi::{Comm, Datatype, Info, Request, SUCCESS, amode};
+use crate::agreement;
+use crate::calls::Mpi;
+use crate::contiguous::{self, Position};
+use crate::failure::{ErrorClass, Failure};
+use crate::handle;
+use crate::hints;
+use crate::host::{Count, CountType, HasHost, Host};
+use crate::layout::{self, Fcntl, FunctionTable, RomioFile, SLOTS, feature, slot};
+use crate::opening;
+use crate::shared_pointer;
+use crate::strided::{self, Access, Direction};
+
+/// What `MPI_File_get_info` tells as `romio_filesystem_type`.
+pub const NAME: &CStr = c"SVM: svmio, shared virtual memory of the job's nodes";
+
+/// The device's table for a host of ROMIO's.
+pub fn build<A: HasHost>(host: &Host<A>) -> FunctionTable {
+    match host.generation().count {
+        CountType::Int => build_for::<A, c_int>(host),
+        CountType::Aint => build_for::<A, isize>(host),
+    }
+}
+
+fn build_for<A: HasHost, C: Count>(host: &Host<A>) -> FunctionTable {
+    let mut table = [std::ptr::null(); SLOTS];
+    table[slot::OPEN] = open::<A> as *const c_void;
+    table[slot::OPEN_COLL] = open_coll::<A> as *const c_void;
+    table[slot::READ_CONTIG] = read_contig::<A, C> as *const c_void;
+    table[slot::WRITE_CONTIG] = write_contig::<A, C> as *const c_void;
+    table[slot::READ_STRIDED_COLL] = read_strided_coll::<A, C> as *const c_void;
+    table[slot::WRITE_STRIDED_COLL] = write_strided_coll::<A, C> as *const c_void;
+    table[slot::SEEK_INDIVIDUAL] = host.generic(slot::SEEK_INDIVIDUAL);
+    table[slot::FCNTL] = fcntl::<A> as *const c_void;
+    table[slot::SET_INFO] = set_info::<A> as *const c_void;
+    table[slot::READ_STRIDED] = read_strided::<A, C> as *const c_void;
+    table[slot::WRITE_STRIDED] = write_strided::<A, C> as *const c_void;
+    table[slot::CLOSE] = close::<A> as *const c_void;
+    table[slot::IREAD_CONTIG] = iread_contig::<A, C> as *const c_void;
+    table[slot::IWRITE_CONTIG] = iwrite_contig::<A, C> as *const c_void;
+    table[slot::READ_DONE] = done::<A> as *const c_void;
+    table[slot::WRITE_DONE] = done::<A> as *const c_void;
+    table[slot::READ_COMPLETE] = complete::<A> as *const c_void;
+    table[slot::WRITE_COMPLETE] = complete::<A> as *const c_void;
+    table[slot::IREAD_STRIDED] = iread_strided::<A, C> as *const c_void;
+    table[slot::IWRITE_STRIDED] = iwrite_strided::<A, C> as *const c_void;
+    table[slot::FLUSH] = flush::<A> as *const c_void;
+    table[slot::RESIZE] = resize::<A> as *const c_void;
+    table[slot::DELETE] = delete::<A> as *const c_void;
+    table[slot::FEATURE] = feature::<A> as *const c_void;
+    table[slot::NAME] = NAME.as_ptr().cast();
+    table[slot::IREAD_STRIDED_COLL] = iread_strided::<A, C> as *const c_void;
+    table[slot::IWRITE_STRIDED_COLL] = iwrite_strided::<A, C> as *const c_void;
+    table[slot::SET_LOCK] = set_lock::<A> as *const c_void;
+    FunctionTable(table)
+}
+
+/// Runs `body` and stores what becomes of it as ROMIO wants it.
+///
+/// # Safety
+/// `error_code` is valid for a write.
+unsafe fn entry<A: HasHost>(
+    error_code: *mut c_int,
+    body: impl FnOnce(&'static Mpi<A>, &'static Host<A>) -> Result<(), Failure>,
+) {
+    shared_pointer::settle();
+    // SAFETY: the caller vouches for the pointer.
+    unsafe { error_code.write(coded(body)) };
+}
+
+fn coded<A: HasHost>(body: impl FnOnce(&'static Mpi<A>, &'static Host<A>) -> Result<(), Failure>) -> c_int {
+    let Ok(mpi) = Mpi::<A>::get() else {
+        return A::error_class(ErrorClass::Other);
+    };
+    let outcome = match A::host().get() {
+        Some(host) => body(mpi, host),
+        None => Err(Failure::new(ErrorClass::Other, "svmio's device was called before it was plugged in")),
+    };
+    outcome.map_or_else(|failure| failure.to_code(mpi), |()| SUCCESS)
+}
+
+// In all of the following, ROMIO passes its own valid file and pointers, and calls from one thread at a time
+// per file: that is the contract of a driver in adioi.h, and what the SAFETY comments refer to.
+
+unsafe extern "C" fn open<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c_int) {
+    // SAFETY: ROMIO's contract.
+    unsafe { entry::<A>(error_code, |mpi, _| opening::open_alone(mpi, &mut *fd)) }
+}
+
+unsafe extern "C" fn open_coll<A: HasHost>(
+    fd: *mut RomioFile<A>,
+    _rank: c_int,
+    access_mode: c_int,
+    error_code: *mut c_int,
+) {
+    // SAFETY: ROMIO's contract; every rank of the file opens.
+    unsafe {
+        entry::<A>(error_code, |mpi, _| {
+            crate::plug::note_opened(fd.cast());
+            opening::open_collectively(mpi, &mut *fd, access_mode)
+        });
+    }
+}
+
+unsafe extern "C" fn close<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c_int) {
+    // SAFETY: ROMIO's contract; every rank of the file closes.
+    unsafe { entry::<A>(error_code, |mpi, _| opening::close(mpi, &mut *fd)) }
+}
+
+unsafe extern "C" fn delete<A: HasHost>(name: *const c_char, error_code: *mut c_int) {
+    // SAFETY: ROMIO's contract: the name is a string.
+    unsafe {
+        entry::<A>(error_code, |_, _| opening::delete(OsStr::from_bytes(CStr::from_ptr(name).to_bytes())))
+    }
+}
+
+unsafe extern "C" fn read_contig<A: HasHost, C: Count>(
+    fd: *mut RomioFile<A>,
+    buffer: *mut c_void,
+    count: C,
+    datatype: Datatype<A>,
+    pointer: c_int,
+    offset: i64,
+    status: *mut A::Status,
+    error_code: *mut c_int,
+) {
+    let position = Position { pointer, offset };
+    // SAFETY: ROMIO's contract: the buffer has room for `count` contiguous `datatype`s.
+    unsafe {
+        entry::<A>(error_code, |mpi, _| {
+            let length = mpi.type_size(datatype) * count.get().unsigned_abs();
+            let read = contiguous::read(&mut *fd, buffer, length, position)?;
+            mpi.set_status(status, read);
+            Ok(())
+        });
+    }
+}
+
+unsafe extern "C" fn write_contig<A: HasHost, C: Count>(
+    fd: *mut RomioFile<A>,
+    buffer: *const c_void,
+    count: C,
+    datatype: Datatype<A>,
+    pointer: c_int,
+    offset: i64,
+    status: *mut A::Status,
+    error_code: *mut c_int,
+) {
+    let position = Position { pointer, offset };
+    // SAFETY: ROMIO's contract: the buffer holds `count` contiguous `datatype`s. A shared file pointer's
+    // write must find the lock that its read took, so that `entry`, which settles that, is not used.
+    unsafe {
+        let outcome = coded::<A>(|mpi, _| {
+            if handle::of(&*fd)?.role == handle::Role::Data {
+                shared_pointer::settle();
+            }
+            let length = mpi.type_size(datatype) * count.get().unsigned_abs();
+            let written = contiguous::write(&mut *fd, buffer, length, position)?;
+            mpi.set_status(status, written);
+            Ok(())
+        });
+        error_code.write(outcome);
+    }
+}
+
+/// The four blocking strided entries: collective or not, reading or writing.
+macro_rules! strided_entries {
+    ($($name:ident: $direction:expr, $run:expr;)*) => {$(
+        unsafe extern "C" fn $name<A: HasHost, C: Count>(
+            fd: *mut RomioFile<A>,
+            buffer: *mut c_void,
+            count: C,
+            datatype: Datatype<A>,
+            pointer: c_int,
+            offset: i64,
+            status: *mut A::Status,
+            error_code: *mut c_int,
+        ) {
+            let position = Position { pointer, offset };
+            let access = Access { direction: $direction, buffer, count: count.get(), datatype, position, status };
+            // SAFETY: ROMIO's contract.
+            unsafe { entry::<A>(error_code, |mpi, host| $run(mpi, host, fd, &access)) }
+        }
+    )*};
+}
+
+strided_entries! {
+    read_strided: Direction::Read, |_, host, fd, access| strided::independently(host, fd, access);
+    write_strided: Direction::Write, |_, host, fd, access| strided::independently(host, fd, access);
+    read_strided_coll: Direction::Read, strided::collectively;
+    write_strided_coll: Direction::Write, strided::collectively;
+}
+
+/// The nonblocking entries: the access is carried out at once, and the request is complete.
+macro_rules! nonblocking_entries {
+    ($($name:ident: $direction:expr;)*) => {$(
+        unsafe extern "C" fn $name<A: HasHost, C: Count>(
+            fd: *mut RomioFile<A>,
+            buffer: *mut c_void,
+            count: C,
+            datatype: Datatype<A>,
+            pointer: c_int,
+            offset: i64,
+            request: *mut Request<A>,
+            error_code: *mut c_int,
+        ) {
+            let mut status = std::mem::MaybeUninit::<A::Status>::zeroed();
+            let (position, status) = (Position { pointer, offset }, status.as_mut_ptr());
+            let access = Access { direction: $direction, buffer, count: count.get(), datatype, position, status };
+            // SAFETY: ROMIO's contract; the status is a local one that nobody reads.
+            unsafe {
+                entry::<A>(error_code, |mpi, host| {
+                    request.write(mpi.constants.request_null);
+                    let moved = strided::whole(mpi, host, fd, &access)?;
+                    request.write(mpi.completed_request(moved)?);
+                    Ok(())
+                });
+            }
+        }
+    )*};
+}
+
+nonblocking_entries! {
+    iread_strided: Direction::Read;
+    iwrite_strided: Direction::Write;
+}
+
+unsafe extern "C" fn iread_contig<A: HasHost, C: Count>(
+    fd: *mut RomioFile<A>,
+    buffer: *mut c_void,
+    count: C,
+    datatype: Datatype<A>,
+    pointer: c_int,
+    offset: i64,
+    request: *mut Request<A>,
+    error_code: *mut c_int,
+) {
+    // SAFETY: ROMIO's contract: the buffer has room for `count` contiguous `datatype`s.
+    unsafe {
+        entry::<A>(error_code, |mpi, _| {
+            request.write(mpi.constants.request_null);
+            let length = mpi.type_size(datatype) * count.get().unsigned_abs();
+            let read = contiguous::read(&mut *fd, buffer, length, Position { pointer, offset })?;
+            request.write(mpi.completed_request(read)?);
+            Ok(())
+        });
+    }
+}
+
+unsafe extern "C" fn iwrite_contig<A: HasHost, C: Count>(
+    fd: *mut RomioFile<A>,
+    buffer: *const c_void,
+    count: C,
+    datatype: Datatype<A>,
+    pointer: c_int,
+    offset: i64,
+    request: *mut Request<A>,
+    error_code: *mut c_int,
+) {
+    // SAFETY: ROMIO's contract: the buffer holds `count` contiguous `datatype`s.
+    unsafe {
+        entry::<A>(error_code, |mpi, _| {
+            request.write(mpi.constants.request_null);
+            let length = mpi.type_size(datatype) * count.get().unsigned_abs();
+            let written = contiguous::write(&mut *fd, buffer, length, Position { pointer, offset })?;
+            request.write(mpi.completed_request(written)?);
+            Ok(())
+        });
+    }
+}
+
+unsafe extern "C" fn done<A: HasHost>(
+    _request: *mut Request<A>,
+    _status: *mut A::Status,
+    error_code: *mut c_int,
+) -> c_int {
+    // SAFETY: ROMIO's contract.
+    unsafe { error_code.write(SUCCESS) };
+    1
+}
+
+unsafe extern "C" fn complete<A: HasHost>(
+    _request: *mut Request<A>,
+    _status: *mut A::Status,
+    error_code: *mut c_int,
+) {
+    // SAFETY: ROMIO's contract.
+    unsafe { error_code.write(SUCCESS) };
+}
+
+unsafe extern "C" fn fcntl<A: HasHost>(
+    fd: *mut RomioFile<A>,
+    command: c_int,
+    argument: *mut Fcntl<A>,
+    error_code: *mut c_int,
+) {
+    // SAFETY: ROMIO's contract.
+    unsafe {
+        entry::<A>(error_code, |_, _| {
+            let (fd, argument) = (&mut *fd, &mut *argument);
+            let handle = handle::of(fd)?;
+            let rank = handle.rank;
+            match command {
+                layout::fcntl::GET_SIZE => {
+                    argument.fsize = i64::try_from(handle.file.size()).unwrap_or(i64::MAX);
+                }
+                layout::fcntl::SET_DISKSPACE => {
+                    let bytes = argument.diskspace.unsigned_abs();
+                    handle.file.preallocate(bytes).map_err(|e| Failure::from(e).on_rank(rank))?;
+                }
+                layout::fcntl::SET_ATOMICITY => fd.atomicity = c_int::from(argument.atomicity != 0),
+                _ => {
+                    let message = format!("svmio's device does not know the file control command {command}");
+                    return Err(Failure::new(ErrorClass::Argument, message));
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+unsafe extern "C" fn set_info<A: HasHost>(fd: *mut RomioFile<A>, users: Info<A>, error_code: *mut c_int) {
+    // SAFETY: ROMIO's contract.
+    unsafe {
+        entry::<A>(error_code, |mpi, host| {
+            let code = host.set_info(fd, users);
+            if code != SUCCESS {
+                return Err(Failure::new(ErrorClass::Other, "ROMIO refuses a hint").with_code(code));
+            }
+            // Of an open file only what is in force is told.
+            if (*fd).fs_ptr.is_null() { hints::take(mpi, users, (*fd).info) } else { Ok(()) }
+        });
+    }
+}
+
+unsafe extern "C" fn flush<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c_int) {
+    // SAFETY: ROMIO's contract; every rank of the file flushes.
+    unsafe {
+        entry::<A>(error_code, |mpi, _| {
+            let fd = &*fd;
+            let handle = handle::of(fd)?;
+            agreement::all(mpi, fd.comm, handle.file.sync_data().map_err(Failure::from))?;
+            let committed = if handle.rank == 0 { handle.file.commit(true) } else { Ok(()) };
+            agreement::from(mpi, fd.comm, 0, committed.map_err(Failure::from))
+        });
+    }
+}
+
+unsafe extern "C" fn resize<A: HasHost>(fd: *mut RomioFile<A>, size: i64, error_code: *mut c_int) {
+    // SAFETY: ROMIO's contract; every rank of the file resizes.
+    unsafe {
+        entry::<A>(error_code, |mpi, _| {
+            let fd = &*fd;
+            let handle = handle::of(fd)?;
+            let resized = if handle.rank == 0 { handle.file.set_size(size.unsigned_abs()) } else { Ok(()) };
+            agreement::from(mpi, fd.comm, 0, resized.map_err(Failure::from))
+        });
+    }
+}
+
+unsafe extern "C" fn feature<A: HasHost>(_fd: *mut RomioFile<A>, flag: c_int) -> c_int {
+    let has = matches!(
+        flag,
+        feature::LOCKS
+            | feature::SHARED_FILE_POINTERS
+            | feature::ATOMIC_MODE
+            | feature::SCALABLE_OPEN
+            | feature::UNLINK_AFTER_CLOSE
+            | feature::TWO_PHASE
+            | feature::SCALABLE_RESIZE
+            | feature::IMMEDIATELY_VISIBLE
+    );
+    c_int::from(has)
+}
+
+unsafe extern "C" fn set_lock<A: HasHost>(
+    fd: *mut RomioFile<A>,
+    _command: c_int,
+    kind: c_int,
+    offset: i64,
+    _whence: c_int,
+    length: i64,
+) -> c_int {
+    coded::<A>(|_, _| {
+        // SAFETY: ROMIO's contract.
+        let handle = handle::of(unsafe { &*fd })?;
+        let start = u64::try_from(offset).unwrap_or(0);
+        let range = start..start.saturating_add(u64::try_from(length).unwrap_or(0));
+        const READ: c_short = libc::F_RDLCK as c_short;
+        const UNLOCK: c_short = libc::F_UNLCK as c_short;
+        let mode = match kind as c_short {
+            UNLOCK => {
+                handle.unlock(&range);
+                return Ok(());
+            }
+            READ => LockMode::Shared,
+            _ => LockMode::Exclusive,
+        };
+        // ROMIO does not look at the outcome; the access that follows locks for itself, and fails where
+        // this did.
+        handle.lock(range, mode).inspect_err(|failure| tracing::error!("{failure}"))
+    })
+}
+
+/// Readies a stub that ROMIO opened on something harmless, see [`crate::plug::mpich`]: gives it this device's
+/// hints and opens the file behind it.
+pub(crate) fn open_stub<A: HasHost>(
+    mpi: &Mpi<A>,
+    host: &Host<A>,
+    fd: &mut RomioFile<A>,
+    users: Info<A>,
+    access_mode: c_int,
+) -> Result<(), Failure> {
+    let comm: Comm<A> = fd.comm;
+    // SAFETY: the file is one of ROMIO's; the info is the user's.
+    let code = unsafe { host.set_info(fd, users) };
+    let hinted = match code {
+        SUCCESS => hints::take(mpi, users, fd.info)
+            .and_then(|()| mpi.set_info(fd.info, c"romio_filesystem_type", &NAME.to_string_lossy())),
+        code => Err(Failure::new(ErrorClass::Other, "ROMIO refuses a hint").with_code(code)),
+    };
+    agreement::all(mpi, comm, hinted)?;
+    opening::open_collectively(mpi, fd, access_mode)?;
+    fd.orig_access_mode = access_mode;
+    fd.access_mode = access_mode & !amode::EXCL;
+    Ok(())
+}

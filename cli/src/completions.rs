@@ -1,0 +1,27 @@
+//! `svmio completions SHELL`.
+
+use std::io;
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::command_line::Cli;
+
+const EXAMPLES: &str = "\
+Examples:
+  svmio completions bash > ~/.local/share/bash-completion/completions/svmio
+  svmio completions zsh  > \"${fpath[1]}/_svmio\"
+  svmio completions fish > ~/.config/fish/completions/svmio.fish";
+
+/// The arguments of `svmio completions`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CompletionsArguments {
+    /// The shell to complete in
+    shell: Shell,
+}
+
+/// Prints the completion script of the shell asked for.
+pub(crate) fn print(arguments: &CompletionsArguments) {
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "svmio", &mut io::stdout());
+}

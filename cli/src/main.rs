@@ -1,0 +1,37 @@
+//! `svmio`: the command-line tool.
+//!
+//! ```text
+//! main            parses the command line, turns an error into a message and an exit code
+//! ├─ command_line what can be typed: the subcommands and what they share
+//! ├─ run          `svmio run`: starts an MPI program with svmio's library in each rank
+//! └─ completions  `svmio completions`: the shells' completion scripts
+//! ```
+//!
+//! A subcommand is a module with its own arguments (a `clap::Args`), its own error and one function that
+//! does it; [`command_line::Command`] names them all.
+
+mod command_line;
+mod completions;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use command_line::{Cli, Command};
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Run(arguments) => match run::run(&arguments) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("svmio run: {error}");
+                ExitCode::from(error.exit_code())
+            }
+        },
+        Command::Completions(arguments) => {
+            completions::print(&arguments);
+            ExitCode::SUCCESS
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Where svmio's libraries are.
+//!
+//! ```text
+//! bin/svmio
+//! lib/mpich/libsvmio_mpi.so     for the ranks of MPICH's ABI
+//! lib/openmpi/libsvmio_mpi.so   for the ranks of Open MPI's ABI
+//! lib/libsvmio_yield.so         for the waiting of MPICH's ranks, and for its launcher
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use super::error::RunError;
+use super::mpi_family::MpiFamily;
+
+/// Names the directory that holds `<family>/libsvmio_mpi.so`, in place of `lib` beside this program's `bin`.
+pub(crate) const LIBRARY_DIRECTORY_VARIABLE: &str = "SVMIO_LIBDIR";
+
+/// An installation of svmio, by its `lib`.
+#[derive(Debug)]
+pub(crate) struct Installation {
+    library_directory: PathBuf,
+}
+
+impl Installation {
+    /// The installation that this program is part of, symbolic links to it resolved.
+    pub(crate) fn locate() -> Result<Installation, RunError> {
+        let no_installation = |source| RunError::NoInstallation { source };
+        let library_directory = match std::env::var_os(LIBRARY_DIRECTORY_VARIABLE) {
+            Some(directory) => std::path::absolute(directory).map_err(no_installation)?,
+            None => {
+                let program =
+                    std::env::current_exe().and_then(|path| path.canonicalize()).map_err(no_installation)?;
+                // A program's file is in a directory; were that the root, its `lib` is the root's.
+                let prefix = program.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+                prefix.join("lib")
+            }
+        };
+        Ok(Installation { library_directory })
+    }
+
+    /// The library to preload into the ranks.
+    pub(crate) fn mpi_library(&self, family: MpiFamily) -> Result<PathBuf, RunError> {
+        let path = self.library_directory.join(family.directory()).join("libsvmio_mpi.so");
+        if !path.is_file() {
+            return Err(RunError::NoMpiLibrary { path, family });
+        }
+        preloadable(path)
+    }
+
+    /// The library that lets MPICH's waiting ranks give their cores away.
+    pub(crate) fn yield_library(&self) -> Result<PathBuf, RunError> {
+        let path = self.library_directory.join("libsvmio_yield.so");
+        if !path.is_file() {
+            return Err(RunError::NoYieldLibrary { path });
+        }
+        preloadable(path)
+    }
+}
+
+fn preloadable(path: PathBuf) -> Result<PathBuf, RunError> {
+    if path.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
+        return Err(RunError::PathNotPreloadable { path });
+    }
+    Ok(path)
+}

@@ -1,0 +1,161 @@
+//! The command that starts the job: `mpiexec`, its words and its environment.
+//!
+//! svmio's library goes into the ranks only: `mpiexec` is told to set LD_PRELOAD for them (`-genv`, `-x`),
+//! its own stays as it is. Only the cure for MPICH's waiting goes into the launcher too.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::error::RunError;
+use super::launcher::Launcher;
+use super::mpi_family::MpiFamily;
+use super::mpiexec_line::{MpiexecLine, MpiexecOption};
+use super::mpiexec_options::OptionMeaning;
+use super::program::Program;
+use super::waiting::WaitingCure;
+
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// An environment variable for the ranks.
+#[derive(Clone, Debug)]
+pub(crate) struct RankVariable {
+    pub(crate) name: OsString,
+    pub(crate) value: OsString,
+}
+
+/// A job's launcher with all that it is given.
+#[derive(Debug)]
+pub(crate) struct LaunchCommand {
+    mpiexec: PathBuf,
+    words: Vec<OsString>,
+    /// Set for the launcher, beside what it inherits.
+    environment: Vec<(OsString, OsString)>,
+}
+
+impl LaunchCommand {
+    /// Puts the command together.
+    ///
+    /// `variables` are svmio's own for the ranks; one that an option of `mpiexec` gives too is left to it.
+    pub(crate) fn new(
+        launcher: &Launcher,
+        line: &MpiexecLine,
+        program: &Program,
+        mpi_library: PathBuf,
+        cure: WaitingCure,
+        variables: Vec<RankVariable>,
+    ) -> Result<LaunchCommand, RunError> {
+        let inherited_preload = std::env::var_os(PRELOAD).filter(|value| !value.is_empty());
+        let ours: Vec<&Path> =
+            std::iter::once(mpi_library.as_path()).chain(cure.library.as_deref()).collect();
+        let mut environment = Vec::new();
+        // The preload's option comes first: below it is left out where the user has one of the kind.
+        let mut options =
+            vec![preload_option(launcher.family, &preload(&ours, inherited_preload.as_deref()))];
+
+        if let Some(library) = &cure.library {
+            environment.push((PRELOAD.into(), preload(&[library], inherited_preload.as_deref())));
+        }
+        let wished = cure.variables.into_iter().filter(|variable| std::env::var_os(&variable.name).is_none());
+        for variable in wished.chain(variables).filter(|variable| !line.gives_variable(&variable.name)) {
+            match launcher.family {
+                MpiFamily::Mpich => {
+                    options.push(MpiexecOption::added("-genv", [variable.name, variable.value]))
+                }
+                // By name only, the value in the launcher's environment: `-x NAME=VALUE` has no quoting.
+                MpiFamily::OpenMpi => {
+                    options.push(MpiexecOption::added("-x", [variable.name.clone()]));
+                    environment.push((variable.name, variable.value));
+                }
+            }
+        }
+
+        let mut words = Vec::new();
+        for (index, job_program) in line.programs.iter().enumerate() {
+            if index > 0 {
+                words.push(":".into());
+            }
+            // hydra's -genv is for all programs; Open MPI's -x is for the one it precedes, where it must not
+            // be given a second time.
+            let added = match launcher.family {
+                MpiFamily::Mpich if index == 0 => options.as_slice(),
+                MpiFamily::Mpich => &[],
+                MpiFamily::OpenMpi if job_program.gives_variable(PRELOAD.as_ref()) => &options[1..],
+                MpiFamily::OpenMpi => &options,
+            };
+            words.extend(added.iter().flat_map(MpiexecOption::words).cloned());
+            for option in &job_program.options {
+                words.extend(with_our_preload(option, &ours, inherited_preload.as_deref()).words().cloned());
+            }
+            words.push(if index == 0 { program.word.clone() } else { job_program.program.clone() });
+            words.extend(job_program.arguments.iter().cloned());
+        }
+        Ok(LaunchCommand { mpiexec: launcher.path.clone(), words, environment })
+    }
+
+    /// Replaces this process by the launcher; comes back only if that fails.
+    pub(crate) fn exec(self) -> RunError {
+        let source = Command::new(&self.mpiexec).args(&self.words).envs(self.environment).exec();
+        RunError::Exec { mpiexec: self.mpiexec, source }
+    }
+
+    /// The command as a line for a shell.
+    pub(crate) fn to_shell(&self) -> String {
+        let environment = self
+            .environment
+            .iter()
+            .map(|(name, value)| format!("{}={}", name.to_string_lossy(), quoted(value)));
+        let words =
+            std::iter::once(self.mpiexec.as_os_str()).chain(self.words.iter().map(OsString::as_os_str));
+        environment.chain(words.map(quoted)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A value for LD_PRELOAD: our libraries, then what was there.
+fn preload(ours: &[&Path], inherited: Option<&OsStr>) -> OsString {
+    ours.iter().map(|path| path.as_os_str()).chain(inherited).collect::<Vec<_>>().join(OsStr::new(":"))
+}
+
+fn preload_option(family: MpiFamily, value: &OsStr) -> MpiexecOption {
+    match family {
+        MpiFamily::Mpich => MpiexecOption::added("-genv", [PRELOAD.into(), value.to_owned()]),
+        MpiFamily::OpenMpi => MpiexecOption::added("-x", [assignment(value)]),
+    }
+}
+
+/// The option as it stands, but with our libraries ahead if it gives the ranks an LD_PRELOAD.
+fn with_our_preload(option: &MpiexecOption, ours: &[&Path], inherited: Option<&OsStr>) -> MpiexecOption {
+    let mut option = option.clone();
+    if option.variable() != Some(PRELOAD.as_ref()) {
+        return option;
+    }
+    match (option.meaning, option.values.as_mut_slice()) {
+        (OptionMeaning::SetVariable, [_, value]) => *value = preload(ours, Some(value)),
+        (OptionMeaning::ExportVariable, [word]) => {
+            let theirs = word.as_bytes().strip_prefix(b"LD_PRELOAD=").map(OsStr::from_bytes);
+            *word = assignment(&preload(ours, theirs.or(inherited)));
+        }
+        _ => {}
+    }
+    option
+}
+
+fn assignment(value: &OsStr) -> OsString {
+    let mut word = OsString::from(PRELOAD);
+    word.push("=");
+    word.push(value);
+    word
+}
+
+/// A word as a shell reads it back.
+fn quoted(word: &OsStr) -> String {
+    let text = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}

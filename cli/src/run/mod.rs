@@ -1,0 +1,186 @@
+//! `svmio run`: an MPI program whose ranks have svmio's library.
+//!
+//! ```text
+//! words after `run`      MpiexecLine     mpiexec_line      mpiexec's options, the program, its arguments
+//!                                        mpiexec_options   how many values each option takes
+//! the program            Program         program           where it is, ELF or script, its dynamic loader
+//! the MPI it is made for LinkedMpi       linked_mpi        what the loader says that it will load
+//!                        MpiFamily       mpi_family        MPICH or Open MPI
+//! that MPI's mpiexec     Launcher        launcher          in the library's own prefix first
+//! what ranks preload     Installation    installation      lib/<family>/libsvmio_mpi.so
+//! how ranks wait         WaitingCure     waiting           more ranks than cores: yield
+//! the command            LaunchCommand   launch_command    options and environment, put together
+//! ```
+//!
+//! At the end this process *becomes* `mpiexec` (`exec`) instead of watching over it as a child. Signals,
+//! job control, the terminal, standard input and the exit status are then `mpiexec`'s own, with nothing
+//! in between that could deliver a terminal's Ctrl-C twice (which hydra and `mpirun` take for "kill").
+
+mod error;
+mod installation;
+mod launch_command;
+mod launcher;
+mod linked_mpi;
+mod mpi_family;
+mod mpiexec_line;
+mod mpiexec_options;
+mod program;
+mod waiting;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+
+pub(crate) use self::error::RunError;
+use self::installation::Installation;
+use self::launch_command::{LaunchCommand, RankVariable};
+use self::launcher::Launcher;
+use self::mpi_family::MpiFamily;
+use self::mpiexec_line::MpiexecLine;
+use self::program::Program;
+use self::waiting::{Crowding, WaitingCure};
+
+const LONG_ABOUT: &str = "\
+Start an MPI program, unmodified, with svmio's library in each of its ranks: names that start with \
+`svm:` are then svmio's files.
+
+The program's MPI is found from the libraries that it is linked with, and the mpiexec that belongs to \
+that very MPI is started. svmio's own options come first; everything from the first option that is not \
+svmio's to the program is given to mpiexec as it stands. A `--` before the program removes all doubt.";
+
+const AFTER_HELP: &str = "\
+Examples:
+  svmio run -n 4 -- ./app in.dat             four ranks
+  svmio run -n 4 ./app in.dat                the same
+  svmio run -n 8 --oversubscribe -- ./app    options of mpiexec (here Open MPI's) pass through
+  svmio run --store /local/me -n 4 -- ./app  keep the files on a local disk
+  svmio run --claim /scratch/ckpt -n 4 -- ./app
+                                             files under /scratch/ckpt are svmio's too
+  svmio run --mpi openmpi -n 4 -- python3 app.py
+                                             for programs that load MPI themselves
+  svmio run --dry-run -n 4 -- ./app          show the command, start nothing
+  svmio run -n 1 -- ./master : -n 3 ./worker several programs in one job
+
+Which MPI is a program's that has none itself (a script, python, a wrapper)?
+The first answer of:
+  --mpi; an argument that is a file linked with MPI; MPI4PY_LIBMPI;
+  the mpiexec of its virtual environment; the mpiexec in PATH
+
+Environment:
+  LD_PRELOAD    stays, after svmio's library
+  SVMIO_*       reach all ranks
+  SVMIO_LIBDIR  where <family>/libsvmio_mpi.so is (default: lib beside this program's bin)
+  mpiexec's own variables apply, such as Open MPI's OMPI_ALLOW_RUN_AS_ROOT
+
+Exit codes:
+  mpiexec's own, 128 + n in a shell where signal n ended it
+  2    the command line makes no sense
+  125  svmio could not start the program (no MPI found, a library missing, ...)
+  126  the program, or mpiexec, cannot be executed
+  127  the program, or mpiexec, was not found";
+
+/// The arguments of `svmio run`.
+#[derive(Debug, Args)]
+#[command(
+    long_about = LONG_ABOUT,
+    after_long_help = AFTER_HELP,
+    override_usage = "svmio run [OPTIONS] [MPIEXEC OPTIONS] [--] PROGRAM [ARGUMENTS]..."
+)]
+pub(crate) struct RunArguments {
+    /// The MPI that the program is for, whatever it is linked with
+    #[arg(long, value_name = "FAMILY")]
+    mpi: Option<MpiFamily>,
+
+    /// The mpiexec to start
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
+    mpiexec: Option<PathBuf>,
+
+    /// Leave the ranks' waiting alone, also with more ranks than cores
+    #[arg(long)]
+    no_yield: bool,
+
+    /// The store of the files on each node (sets SVMIO_STORE)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    store: Option<PathBuf>,
+
+    /// Names, beside `svm:`, that are svmio's: prefixes with `:` between them, or `*` (sets SVMIO_CLAIM)
+    #[arg(long, value_name = "PREFIXES")]
+    claim: Option<OsString>,
+
+    /// Print the command and its environment, start nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// mpiexec's options, the program and its arguments
+    #[arg(
+        value_name = "MPIEXEC OPTIONS, PROGRAM, ARGUMENTS",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    line: Vec<OsString>,
+}
+
+/// Becomes the `mpiexec` of the program's MPI; comes back after `--dry-run`, or with the reason why not.
+pub(crate) fn run(arguments: &RunArguments) -> Result<(), RunError> {
+    let line = MpiexecLine::parse(&arguments.line)?;
+    let first = line.first();
+    let program = Program::find(first)?;
+
+    let linked = match arguments.mpi {
+        Some(_) => linked_mpi::of_program(&program).unwrap_or(None),
+        None => linked_mpi::of_program_or_its_arguments(&program, &first.arguments)?,
+    };
+    let launcher = Launcher::choose(arguments.mpi, arguments.mpiexec.as_deref(), &program, linked.as_ref())?;
+
+    let installation = Installation::locate()?;
+    let crowding = Crowding::of(&line);
+    let cure = if arguments.no_yield || crowding == Crowding::Fits {
+        WaitingCure::none()
+    } else {
+        WaitingCure::of(launcher.family, &installation)?
+    };
+    let command = LaunchCommand::new(
+        &launcher,
+        &line,
+        &program,
+        installation.mpi_library(launcher.family)?,
+        cure,
+        own_variables(arguments)?,
+    )?;
+
+    if arguments.dry_run {
+        println!("# {}: {}", launcher.family, launcher.reason);
+        println!("# ranks and cores: {crowding}");
+        println!("{}", command.to_shell());
+        return Ok(());
+    }
+    Err(command.exec())
+}
+
+/// svmio's variables for the ranks: those set in the environment, and what the options say instead.
+fn own_variables(arguments: &RunArguments) -> Result<Vec<RankVariable>, RunError> {
+    let mut variables: Vec<RankVariable> = std::env::vars_os()
+        .filter(|(name, _)| name.as_encoded_bytes().starts_with(b"SVMIO_"))
+        .filter(|(name, _)| name != installation::LIBRARY_DIRECTORY_VARIABLE)
+        .map(|(name, value)| RankVariable { name, value })
+        .collect();
+    variables.sort_by(|a, b| a.name.cmp(&b.name));
+    // Absolute, because ranks may run in another directory (mpiexec's -wdir).
+    let store = arguments.store.as_deref().map(absolute).transpose()?;
+    for (name, value) in
+        [("SVMIO_STORE", store.map(OsString::from)), ("SVMIO_CLAIM", arguments.claim.clone())]
+    {
+        if let Some(value) = value {
+            variables.retain(|variable| variable.name != name);
+            variables.push(RankVariable { name: name.into(), value });
+        }
+    }
+    Ok(variables)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, RunError> {
+    std::path::absolute(path).map_err(|source| RunError::NoAbsolutePath { path: path.to_owned(), source })
+}

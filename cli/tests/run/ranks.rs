@@ -1,0 +1,139 @@
+//! What the ranks get: one job, the preload, the variables, from wherever svmio is called.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use crate::setting::{FAMILIES, Family, field, installation, stdout_of, svmio_run};
+
+#[test]
+fn the_ranks_form_one_job_and_have_the_preload_and_the_variables() {
+    let directory = tempfile::tempdir().unwrap();
+    for family in FAMILIES {
+        let program = family.compile("show_rank", directory.path());
+        for separator in [&["--"][..], &[]] {
+            let printed = stdout_of(
+                svmio_run()
+                    .args(["--store", "some/store", "--claim", "/scratch:/data"])
+                    .args(["-n", "4"])
+                    .args(family.launcher_options())
+                    .args(separator)
+                    .arg(&program)
+                    .args(["LD_PRELOAD", "SVMIO_STORE", "SVMIO_CLAIM", "SVMIO_OTHER"])
+                    .env("LD_PRELOAD", "libm.so.6")
+                    .env("SVMIO_OTHER", "a;b=c")
+                    .current_dir(directory.path()),
+            );
+            let store = directory.path().canonicalize().unwrap().join("some/store");
+            let library = installation().join("lib").join(family.directory()).join("libsvmio_mpi.so");
+            assert_eq!(printed.lines().count(), 4, "{printed}");
+            let ranks: BTreeSet<&str> = printed.lines().map(|line| field(line, "rank")).collect();
+            assert_eq!(ranks, BTreeSet::from(["0", "1", "2", "3"]));
+            for line in printed.lines() {
+                assert_eq!(field(line, "size"), "4", "another family's launcher would make each rank a job");
+                let preload: Vec<&str> = field(line, "LD_PRELOAD").split(':').collect();
+                assert_eq!(preload.first(), library.to_str().as_ref(), "{line}");
+                assert_eq!(preload.last(), Some(&"libm.so.6"), "{line}");
+                assert_eq!(Path::new(field(line, "SVMIO_STORE")), store);
+                assert_eq!(field(line, "SVMIO_CLAIM"), "/scratch:/data");
+                assert_eq!(field(line, "SVMIO_OTHER"), "a;b=c");
+            }
+        }
+    }
+}
+
+#[test]
+fn several_programs_in_one_job_all_have_the_preload() {
+    let directory = tempfile::tempdir().unwrap();
+    for family in FAMILIES {
+        let program = family.compile("show_rank", directory.path());
+        let program = program.to_str().unwrap();
+        let own_option: &[&str] = match family {
+            Family::Mpich => &["-env", "LD_PRELOAD", "libm.so.6"],
+            Family::OpenMpi => &["-x", "LD_PRELOAD=libm.so.6"],
+        };
+        let printed = stdout_of(svmio_run().args(["-n", "1"]).args(own_option).args([
+            "--",
+            program,
+            "LD_PRELOAD",
+            ":",
+            "-n",
+            "1",
+            program,
+            "LD_PRELOAD",
+        ]));
+        let preloads: BTreeSet<(&str, bool, bool)> = printed
+            .lines()
+            .map(|line| {
+                let preload = field(line, "LD_PRELOAD");
+                assert_eq!(field(line, "size"), "2");
+                (field(line, "rank"), preload.contains("libsvmio_mpi.so"), preload.ends_with("libm.so.6"))
+            })
+            .collect();
+        assert_eq!(preloads, BTreeSet::from([("0", true, true), ("1", true, false)]), "{printed}");
+    }
+}
+
+#[test]
+fn works_from_anywhere_and_through_a_symbolic_link() {
+    let directory = tempfile::tempdir().unwrap();
+    let link = directory.path().join("svmio");
+    symlink(installation().join("bin/svmio"), &link).unwrap();
+    for family in FAMILIES {
+        let program = family.compile("show_rank", directory.path());
+        let name = program.file_name().unwrap();
+        let run = |directory: &Path, program: &Path| {
+            let printed = stdout_of(
+                Command::new(&link)
+                    .args(["run", "-n", "1", "--"])
+                    .arg(program)
+                    .arg("LD_PRELOAD")
+                    .env_remove("SVMIO_LIBDIR")
+                    .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+                    .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+                    .current_dir(directory),
+            );
+            assert!(printed.contains(installation().to_str().unwrap()), "{printed}");
+        };
+        run(Path::new("/"), &program);
+        run(directory.path(), Path::new(name));
+    }
+}
+
+#[test]
+fn a_dry_run_prints_a_command_that_a_shell_can_run() {
+    let directory = tempfile::tempdir().unwrap();
+    for family in FAMILIES {
+        let program = family.compile("show_rank", directory.path());
+        let line = stdout_of(
+            svmio_run()
+                .args(["--claim", "/a b/it's", "--dry-run", "-n", "2"])
+                .arg(&program)
+                .args(["SVMIO_CLAIM", "LD_PRELOAD"]),
+        );
+        let printed = stdout_of(
+            Command::new("sh")
+                .args(["-c", &line])
+                .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+                .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+        );
+        assert_eq!(printed.lines().count(), 2, "{line}");
+        assert!(
+            printed.lines().all(|rank| rank.contains(" SVMIO_CLAIM=/a b/it's LD_PRELOAD=/")),
+            "{printed}"
+        );
+    }
+}
+
+#[test]
+fn completions_and_help_are_printed() {
+    let svmio = || Command::new(env!("CARGO_BIN_EXE_svmio"));
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(stdout_of(svmio().args(["completions", shell])).contains("svmio"));
+    }
+    let help = stdout_of(svmio().args(["run", "--help"]));
+    for part in ["Examples:", "Exit codes:", "Environment:", "--no-yield"] {
+        assert!(help.contains(part), "{part}");
+    }
+}

@@ -1,0 +1,64 @@
+//! The preload library for programs on MPICH. See [`svmio_mpiio`].
+//!
+//! MPICH's Fortran functions call the C ones, so that those are enough. Both names of each are taken: tools
+//! that stand between program and MPI call the second. Beyond the functions that name files it takes
+//! `MPI_Error_class`: that of MPICH 4.0 does not tell the class of a code that was added to a predefined class.
+
+use std::ffi::{c_char, c_int};
+
+use svmio_adio::abi::mpich::Mpich;
+use svmio_adio::abi::{Abi, Comm, Info, MpiFile, SUCCESS};
+use svmio_mpiio::{file_delete, file_open, with_stock};
+
+macro_rules! exported {
+    ($($open:ident, $delete:ident, $error_class:ident;)*) => {$(
+        /// `MPI_File_open` of MPI-3.1.
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $open(
+            comm: Comm<Mpich>,
+            name: *const c_char,
+            amode: c_int,
+            info: Info<Mpich>,
+            file: *mut MpiFile,
+        ) -> c_int {
+            // SAFETY: the caller's arguments.
+            unsafe { file_open(comm, name, amode, info, file) }
+        }
+
+        /// `MPI_File_delete` of MPI-3.1.
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $delete(name: *const c_char, info: Info<Mpich>) -> c_int {
+            // SAFETY: the caller's arguments.
+            unsafe { file_delete(name, info) }
+        }
+
+        /// `MPI_Error_class` of MPI-3.1.
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $error_class(code: c_int, class: *mut c_int) -> c_int {
+            // SAFETY: the caller's arguments.
+            with_stock::<Mpich>(|mpi| unsafe {
+                match svmio_adio::class_of(code) {
+                    Some(own) => {
+                        class.write(Mpich::error_class(own));
+                        SUCCESS
+                    }
+                    None => mpi.error_class(code, class),
+                }
+            })
+        }
+    )*};
+}
+
+exported! {
+    MPI_File_open, MPI_File_delete, MPI_Error_class;
+    PMPI_File_open, PMPI_File_delete, PMPI_Error_class;
+}

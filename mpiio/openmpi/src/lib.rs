@@ -1,0 +1,132 @@
+//! The preload library for programs on Open MPI. See [`svmio_mpiio`].
+//!
+//! Open MPI's Fortran functions call the `PMPI_` names, which are therefore taken, too. Beyond the functions
+//! that name files it takes `MPI_File_get_info`, for which Open MPI does not ask ROMIO, and those that use
+//! shared file pointers, see [`svmio_adio::settle`].
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+use svmio_adio::abi::openmpi::{OpenMpi, Status};
+use svmio_adio::abi::{Comm, Datatype, Info, MpiFile, Request};
+use svmio_adio::plug::openmpi::{forget, info_of};
+use svmio_mpiio::{file_delete, file_open, with_stock};
+
+macro_rules! named {
+    ($($open:ident, $delete:ident, $close:ident, $get_info:ident;)*) => {$(
+        /// `MPI_File_open` of MPI-3.1.
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $open(
+            comm: Comm<OpenMpi>,
+            name: *const c_char,
+            amode: c_int,
+            info: Info<OpenMpi>,
+            file: *mut MpiFile,
+        ) -> c_int {
+            // SAFETY: the caller's arguments.
+            unsafe { file_open(comm, name, amode, info, file) }
+        }
+
+        /// `MPI_File_delete` of MPI-3.1.
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $delete(name: *const c_char, info: Info<OpenMpi>) -> c_int {
+            // SAFETY: the caller's arguments.
+            unsafe { file_delete(name, info) }
+        }
+
+        /// `MPI_File_close` of MPI-3.1.
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $close(file: *mut MpiFile) -> c_int {
+            with_stock::<OpenMpi>(|mpi| {
+                // SAFETY: the caller's argument.
+                unsafe {
+                    forget(*file);
+                    mpi.file_close(&mut *file)
+                }
+            })
+        }
+
+        /// `MPI_File_get_info` of MPI-3.1.
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $get_info(file: MpiFile, info: *mut Info<OpenMpi>) -> c_int {
+            with_stock::<OpenMpi>(|mpi| {
+                // SAFETY: the caller's arguments.
+                unsafe {
+                    match info_of(file) {
+                        Some(own) => mpi.duplicate_info(own, info),
+                        None => mpi.file_get_info(file, info),
+                    }
+                }
+            })
+        }
+    )*};
+}
+
+named! {
+    MPI_File_open, MPI_File_delete, MPI_File_close, MPI_File_get_info;
+    PMPI_File_open, PMPI_File_delete, PMPI_File_close, PMPI_File_get_info;
+}
+
+/// Functions that go to the stock ones, and settle the shared file pointer's lock when those return.
+macro_rules! settled {
+    ($($name:ident, $profiled:ident: fn($($argument:ident: $kind:ty),*);)*) => {$(
+        settled!(@one $name, $profiled, ($($argument: $kind),*));
+        settled!(@one $profiled, $profiled, ($($argument: $kind),*));
+    )*};
+    (@one $name:ident, $profiled:ident, ($($argument:ident: $kind:ty),*)) => {
+        #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
+            type Function = unsafe extern "C" fn($($kind),*) -> c_int;
+            static STOCK: OnceLock<Option<Function>> = OnceLock::new();
+            with_stock::<OpenMpi>(|mpi| {
+                let symbol = concat!(stringify!($profiled), "\0");
+                // SAFETY: the type is that of the function in mpi.h.
+                let stock = STOCK.get_or_init(|| unsafe { mpi.stock(symbol) });
+                let Some(stock) = stock else { return mpi.missing(stringify!($profiled)) };
+                // SAFETY: the caller's arguments.
+                let code = unsafe { stock($($argument),*) };
+                svmio_adio::settle();
+                code
+            })
+        }
+    };
+}
+
+settled! {
+    MPI_File_read_shared, PMPI_File_read_shared:
+        fn(file: MpiFile, buffer: *mut c_void, count: c_int, datatype: Datatype<OpenMpi>, status: *mut Status);
+    MPI_File_write_shared, PMPI_File_write_shared:
+        fn(file: MpiFile, buffer: *const c_void, count: c_int, datatype: Datatype<OpenMpi>, status: *mut Status);
+    MPI_File_iread_shared, PMPI_File_iread_shared:
+        fn(file: MpiFile, buffer: *mut c_void, count: c_int, datatype: Datatype<OpenMpi>,
+           request: *mut Request<OpenMpi>);
+    MPI_File_iwrite_shared, PMPI_File_iwrite_shared:
+        fn(file: MpiFile, buffer: *const c_void, count: c_int, datatype: Datatype<OpenMpi>,
+           request: *mut Request<OpenMpi>);
+    MPI_File_read_ordered, PMPI_File_read_ordered:
+        fn(file: MpiFile, buffer: *mut c_void, count: c_int, datatype: Datatype<OpenMpi>, status: *mut Status);
+    MPI_File_write_ordered, PMPI_File_write_ordered:
+        fn(file: MpiFile, buffer: *const c_void, count: c_int, datatype: Datatype<OpenMpi>, status: *mut Status);
+    MPI_File_read_ordered_begin, PMPI_File_read_ordered_begin:
+        fn(file: MpiFile, buffer: *mut c_void, count: c_int, datatype: Datatype<OpenMpi>);
+    MPI_File_write_ordered_begin, PMPI_File_write_ordered_begin:
+        fn(file: MpiFile, buffer: *const c_void, count: c_int, datatype: Datatype<OpenMpi>);
+    MPI_File_seek_shared, PMPI_File_seek_shared: fn(file: MpiFile, offset: i64, whence: c_int);
+    MPI_File_get_position_shared, PMPI_File_get_position_shared: fn(file: MpiFile, offset: *mut i64);
+}

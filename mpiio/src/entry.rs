@@ -1,0 +1,86 @@
+//! The functions that a program calls by name, for any family.
+
+use std::ffi::{CStr, CString, OsStr, c_char, c_int};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::OnceLock;
+
+use svmio_adio::abi::{Abi, Comm, Info, MpiFile};
+use svmio_adio::plug::Plug;
+use svmio_adio::{ErrorClass, Failure, Mpi};
+
+use crate::claim::Claims;
+use crate::logging;
+
+/// `MPI_File_open`.
+///
+/// # Safety
+/// The arguments are those of `MPI_File_open`.
+pub unsafe fn file_open<A: Plug>(
+    comm: Comm<A>,
+    name: *const c_char,
+    amode: c_int,
+    info: Info<A>,
+    file: *mut MpiFile,
+) -> c_int {
+    with_stock::<A>(|mpi| {
+        // SAFETY: the caller vouches for the arguments.
+        unsafe {
+            match claimed(name) {
+                Some(name) => A::open(mpi, comm, &name, amode, info, file),
+                None => mpi.file_open(comm, name, amode, info, file),
+            }
+        }
+    })
+}
+
+/// `MPI_File_delete`.
+///
+/// # Safety
+/// The arguments are those of `MPI_File_delete`.
+pub unsafe fn file_delete<A: Plug>(name: *const c_char, info: Info<A>) -> c_int {
+    with_stock::<A>(|mpi| {
+        // SAFETY: the caller vouches for the arguments.
+        let Some(name) = (unsafe { claimed(name) }) else {
+            // SAFETY: as above.
+            return unsafe { mpi.file_delete(name, info) };
+        };
+        let outcome = if mpi.is_active() {
+            svmio_adio::delete(OsStr::from_bytes(name.to_bytes()))
+        } else {
+            Err(Failure::new(
+                ErrorClass::Other,
+                "MPI_File_delete was called outside of MPI_Init and MPI_Finalize",
+            ))
+        };
+        outcome.map_or_else(|failure| mpi.report(failure.to_code(mpi)), |()| 0)
+    })
+}
+
+/// Runs `body` with the process's MPI. Where that cannot be used, not even for files that are not svmio's, the
+/// program hears why.
+pub fn with_stock<A: Plug>(body: impl FnOnce(&'static Mpi<A>) -> c_int) -> c_int {
+    logging::start();
+    match Mpi::<A>::get() {
+        Ok(mpi) => body(mpi),
+        Err(failure) => {
+            tracing::error!("{failure}");
+            <A as Abi>::error_class(failure.class)
+        }
+    }
+}
+
+/// The name within svmio of the file that the program calls `name`.
+///
+/// # Safety
+/// `name` is null or a string.
+unsafe fn claimed(name: *const c_char) -> Option<CString> {
+    static CLAIMS: OnceLock<Claims> = OnceLock::new();
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: the caller vouches for the string.
+    let name = unsafe { CStr::from_ptr(name) };
+    let claimed = CLAIMS.get_or_init(Claims::from_environment).claimed(OsStr::from_bytes(name.to_bytes()))?;
+    // Part of a string, or of one and the current directory: no zero within.
+    CString::new(claimed.into_vec()).ok()
+}

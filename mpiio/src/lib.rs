@@ -1,0 +1,16 @@
+//! MPI's file functions for svmio: the part that the preload libraries of all MPI families share.
+//!
+//! `libsvmio_mpi.so` comes before MPI in a program and defines the few functions in which files are named.
+//! [`claim`] decides whose a name is; svmio's go to [`svmio_adio::plug`], all others to the stock function.
+//! Everything else (`MPI_File_write_all`, …) is the stock MPI's own: its ROMIO calls our device.
+//!
+//! ```text
+//!   program ─► MPI_File_open ─► file_open ─► claim ─┬─ svm:…  ─► Plug::open ─► ROMIO ─► ad_svm
+//!                                                   └─ other  ─► the stock PMPI_File_open
+//! ```
+
+pub mod claim;
+mod entry;
+mod logging;
+
+pub use entry::{file_delete, file_open, with_stock};

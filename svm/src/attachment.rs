@@ -1,0 +1,393 @@
+//! One open file in one process, however many handles it has there: shared state, presence, segments.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::error::{Error, Result};
+use crate::manifest::{self, Manifest};
+use crate::mapping_cache::{self, Key};
+use crate::node::{BootId, NodeName};
+use crate::object;
+use crate::presence::{Gate, Presence};
+use crate::recovery;
+use crate::segment::Segment;
+use crate::state::{MAX_SEGMENTS, State};
+use crate::units::{FileId, SegmentIndex, SegmentSize};
+
+/// The most processes of one node that can have one file open.
+pub(crate) const PROCESSES: u16 = 4096;
+
+/// Why a file could not be attached.
+pub(crate) enum AttachError {
+    /// It was removed between looking up its name and coming here.
+    Gone,
+    /// It was to go with its last user, and its last user died before it could see to that.
+    Abandoned,
+    /// Anything else.
+    Failed(Error),
+}
+
+impl From<Error> for AttachError {
+    fn from(error: Error) -> AttachError {
+        AttachError::Failed(error)
+    }
+}
+
+/// An open file.
+pub(crate) struct Attachment {
+    store: Arc<Path>,
+    id: FileId,
+    name: String,
+    directory: OwnedFd,
+    segment_size: SegmentSize,
+    nodes: Vec<NodeName>,
+    temporary: bool,
+    view: View,
+    /// Segments that this process changed and has not brought to the storage device yet.
+    dirty: Mutex<BTreeSet<SegmentIndex>>,
+}
+
+/// What this process sees of the file's shared state.
+enum View {
+    /// All of it, and takes part.
+    Full { state: State, presence: Presence },
+    /// It may only look on: the store is not writable for it.
+    Looking { state: State, refusal: io::ErrorKind },
+    /// Nobody has the file open and this process cannot be the first: the manifest is all there is.
+    Frozen { manifest: Box<Manifest>, refusal: io::ErrorKind },
+}
+
+/// Attaches the file `id`, or gives the attachment that this process has already.
+///
+/// `fresh` says that the caller has just made it. `name` is for messages.
+pub(crate) fn attach(
+    store: &Arc<Path>,
+    id: FileId,
+    name: &str,
+    fresh: bool,
+) -> std::result::Result<Arc<Attachment>, AttachError> {
+    let mut open = registry();
+    let key = (Arc::clone(store), id);
+    if let Some(attachment) = open.get(&key).and_then(Weak::upgrade) {
+        return Ok(attachment);
+    }
+    let attachment = Arc::new(Attachment::new(store, id, name, fresh)?);
+    open.retain(|_, other| other.strong_count() > 0);
+    open.insert(key, Arc::downgrade(&attachment));
+    Ok(attachment)
+}
+
+type Registry = HashMap<(Arc<Path>, FileId), Weak<Attachment>>;
+
+fn registry() -> MutexGuard<'static, Registry> {
+    static OPEN: OnceLock<Mutex<Registry>> = OnceLock::new();
+    // A panic elsewhere leaves the map whole.
+    OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Attachment {
+    fn new(
+        store: &Arc<Path>,
+        id: FileId,
+        name: &str,
+        fresh: bool,
+    ) -> std::result::Result<Attachment, AttachError> {
+        let path = object::path(store, id);
+        let failed = |e: io::Error| Error::io(format!("opening {name}"), &path, e);
+        let directory = match rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+            Err(rustix::io::Errno::NOENT) => return Err(AttachError::Gone),
+            other => other.map_err(|e| failed(e.into()))?,
+        };
+        let open_state = |flags: OFlags| {
+            let mode = Mode::RUSR | Mode::WUSR;
+            rustix::fs::openat(&directory, object::STATE, flags | OFlags::CLOEXEC, mode).map(File::from)
+        };
+        let (manifest, view) = match open_state(OFlags::RDWR | OFlags::CREATE) {
+            Ok(file) => {
+                let gate = Gate::lock(&file).map_err(failed)?;
+                if file.metadata().map_err(failed)?.len() > 0 && object::is_unlinked(&file).map_err(failed)? {
+                    return Err(AttachError::Gone);
+                }
+                let boot = BootId::current()?;
+                let alive = gate.anybody_present().map_err(failed)?;
+                let state = State::map(file.try_clone().map_err(failed)?).map_err(failed)?;
+                if state.is_valid(boot, id) && state.is_deleted() {
+                    return Err(AttachError::Gone);
+                }
+                let manifest = Manifest::read(&path, name)?;
+                if !alive {
+                    if manifest.temporary && !fresh {
+                        return Err(AttachError::Abandoned);
+                    }
+                    recovery::recover(&directory, &path, name, &manifest, &state, boot)?;
+                }
+                let presence =
+                    Presence::enter(file.try_clone().map_err(failed)?, PROCESSES).map_err(failed)?;
+                // Whatever a dead predecessor in this place left.
+                let reaped = state.locks().and_then(|locks| locks.reap(presence.slot()));
+                reaped.map_err(|source| Error::Lock { name: name.into(), source })?;
+                drop(gate);
+                (manifest, View::Full { state, presence })
+            }
+            Err(
+                refused @ (rustix::io::Errno::ACCESS | rustix::io::Errno::ROFS | rustix::io::Errno::PERM),
+            ) => {
+                let refusal = io::Error::from(refused).kind();
+                let manifest = Manifest::read(&path, name)?;
+                let boot = BootId::current()?;
+                let state = match open_state(OFlags::RDONLY) {
+                    Ok(file) => {
+                        State::map_for_reading(file).map_err(failed)?.filter(|s| s.is_valid(boot, id))
+                    }
+                    Err(_) => None,
+                };
+                let view = match state {
+                    Some(state) => View::Looking { state, refusal },
+                    None => View::Frozen { manifest: Box::new(manifest.clone()), refusal },
+                };
+                (manifest, view)
+            }
+            Err(e) => return Err(failed(e.into()).into()),
+        };
+        Ok(Attachment {
+            store: Arc::clone(store),
+            id,
+            name: name.into(),
+            directory,
+            segment_size: manifest.segment_size,
+            nodes: manifest.nodes,
+            temporary: manifest.temporary,
+            view,
+            dirty: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn segment_size(&self) -> SegmentSize {
+        self.segment_size
+    }
+
+    pub(crate) fn nodes(&self) -> &[NodeName] {
+        &self.nodes
+    }
+
+    /// Where the file's segments lie now.
+    pub(crate) fn path(&self) -> PathBuf {
+        match self.state() {
+            Some(state) if state.is_deleted() => object::deleted_path(&self.store, self.id),
+            _ => object::path(&self.store, self.id),
+        }
+    }
+
+    /// The shared state; `None` where only the manifest is known.
+    pub(crate) fn state(&self) -> Option<&State> {
+        match &self.view {
+            View::Full { state, .. } | View::Looking { state, .. } => Some(state),
+            View::Frozen { .. } => None,
+        }
+    }
+
+    /// The shared state and this process's part in it, for changes.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] or [`Error::Access`] where the store is not writable for this process.
+    pub(crate) fn writable(&self) -> Result<(&State, &Presence)> {
+        match &self.view {
+            View::Full { state, presence } => Ok((state, presence)),
+            View::Looking { refusal, .. } | View::Frozen { refusal, .. } => {
+                let (subject, path) = (format!("changing {}", self.name), self.path());
+                Err(match refusal {
+                    io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly { subject, path },
+                    _ => Error::Access { subject, path },
+                })
+            }
+        }
+    }
+
+    /// The logical size, bytes.
+    pub(crate) fn size(&self) -> u64 {
+        match &self.view {
+            View::Full { state, .. } | View::Looking { state, .. } => state.size(),
+            View::Frozen { manifest, .. } => manifest.size,
+        }
+    }
+
+    /// The segments that exist, with their homes, in ascending order.
+    pub(crate) fn homes(&self) -> Box<dyn Iterator<Item = (SegmentIndex, u32)> + '_> {
+        match &self.view {
+            View::Full { state, .. } | View::Looking { state, .. } => Box::new(state.homes()),
+            View::Frozen { manifest, .. } => Box::new(manifest.homes()),
+        }
+    }
+
+    /// The segment `index`, mapped, or `None` where it is a hole.
+    pub(crate) fn segment(&self, index: SegmentIndex) -> Result<Option<Arc<Segment>>> {
+        let exists = match &self.view {
+            View::Full { state, .. } | View::Looking { state, .. } => state.home(index).is_some(),
+            View::Frozen { manifest, .. } => manifest.homes().any(|(i, _)| i == index),
+        };
+        exists.then(|| self.mapping(index)).transpose()
+    }
+
+    /// The segment `index`, mapped; made where it is a hole.
+    pub(crate) fn segment_or_new(&self, index: SegmentIndex) -> Result<Arc<Segment>> {
+        let (state, _) = self.writable()?;
+        if state.home(index).is_none() {
+            let created = || -> io::Result<()> {
+                let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+                let file = File::from(rustix::fs::openat(
+                    &self.directory,
+                    object::segment_name(index),
+                    flags,
+                    Mode::RUSR | Mode::WUSR,
+                )?);
+                // Several processes may make the same segment: each does the same, and one enters it.
+                file.set_len(self.segment_size.bytes())?;
+                state.add_segment(index, 0)?;
+                Ok(())
+            };
+            created().map_err(|e| {
+                Error::io(format!("adding segment {index} to {}", self.name), &self.path(), e)
+            })?;
+        }
+        self.mapping(index)
+    }
+
+    /// The largest size that this file can have, bytes.
+    pub(crate) fn limit(&self) -> u64 {
+        u64::from(MAX_SEGMENTS) * self.segment_size.bytes()
+    }
+
+    /// Remembers that this process changed a segment.
+    pub(crate) fn mark_dirty(&self, segment: &Segment) {
+        if segment.mark_dirty() {
+            self.dirty().insert(segment.index());
+        }
+    }
+
+    /// Brings what this process changed to the storage device.
+    pub(crate) fn sync_segments(&self) -> Result<()> {
+        let dirty = std::mem::take(&mut *self.dirty());
+        let mut remaining = dirty.iter().copied();
+        for index in remaining.by_ref() {
+            let outcome = self.mapping(index).and_then(|segment| {
+                segment.unmark_dirty();
+                segment.sync().map_err(|e| {
+                    segment.mark_dirty();
+                    Error::io(format!("syncing segment {index} of {}", self.name), &self.path(), e)
+                })
+            });
+            if let Err(error) = outcome {
+                self.dirty().insert(index);
+                self.dirty().extend(remaining);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces the manifest if it does not tell the size and the segments that there are.
+    pub(crate) fn commit(&self, durable: bool) -> Result<()> {
+        let View::Full { state, presence } = &self.view else {
+            return Ok(());
+        };
+        if !state.needs_commit() && !durable {
+            return Ok(());
+        }
+        let path = object::path(&self.store, self.id);
+        let _gate = presence.gate().map_err(|e| Error::io(format!("committing {}", self.name), &path, e))?;
+        if state.is_deleted() || !state.needs_commit() {
+            return Ok(());
+        }
+        // The count first: a segment added meanwhile makes the next commit necessary.
+        let (segments, size, epoch) = (state.segments(), state.size(), state.epoch() + 1);
+        let manifest = Manifest {
+            id: self.id,
+            name: self.name.clone(),
+            size,
+            segment_size: self.segment_size,
+            epoch,
+            nodes: self.nodes.clone(),
+            segments: manifest::runs(state.homes()),
+            temporary: self.temporary,
+        };
+        if durable {
+            // The segments' directory entries must not come after the manifest that names them.
+            rustix::fs::fsync(self.directory.as_fd())
+                .map_err(|e| Error::io(format!("syncing {}", self.name), &path, e))?;
+        }
+        manifest.commit(&path, durable)?;
+        state.set_committed(size, segments, epoch);
+        Ok(())
+    }
+
+    fn mapping(&self, index: SegmentIndex) -> Result<Arc<Segment>> {
+        let writable = matches!(self.view, View::Full { .. });
+        let key = Key { store: Arc::clone(&self.store), file: self.id, segment: index, writable };
+        mapping_cache::get(key, || {
+            let path = || self.path().join(object::segment_name(index));
+            let subject = || format!("mapping segment {index} of {}", self.name);
+            let flags = if writable { OFlags::RDWR } else { OFlags::RDONLY } | OFlags::CLOEXEC;
+            let opened =
+                rustix::fs::openat(&self.directory, object::segment_name(index), flags, Mode::empty());
+            let file = File::from(opened.map_err(|e| match e {
+                rustix::io::Errno::NOENT => Error::MissingSegment {
+                    name: self.name.clone(),
+                    segment: index,
+                    offset: self.segment_size.start_of(index),
+                    path: path(),
+                },
+                e => Error::io(subject(), &path(), e),
+            })?);
+            let found = file.metadata().map_err(|e| Error::io(subject(), &path(), e))?.len();
+            let expected = self.segment_size.bytes();
+            if found != expected {
+                let name = self.name.clone();
+                return Err(Error::DamagedSegment { name, segment: index, found, expected, path: path() });
+            }
+            Segment::map(index, file, expected, writable).map_err(|e| Error::io(subject(), &path(), e))
+        })
+    }
+
+    fn dirty(&self) -> MutexGuard<'_, BTreeSet<SegmentIndex>> {
+        // A panic elsewhere leaves the set whole.
+        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        let View::Full { state, presence } = &self.view else {
+            return;
+        };
+        let last = || -> io::Result<bool> {
+            let _gate = presence.gate()?;
+            let last = state.is_deleted() && !presence.others_alive()?;
+            if last {
+                object::destroy(&object::deleted_path(&self.store, self.id))?;
+            }
+            Ok(last)
+        };
+        match last() {
+            Ok(_) if !state.is_deleted() => {}
+            Ok(_) => mapping_cache::forget(&self.store, self.id),
+            // Nothing is lost: `svmio verify` reclaims what is left of a deleted file.
+            Err(e) => {
+                tracing::warn!("closing {}: what is left of it stays until svmio verify: {e}", self.name)
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What can go wrong with a file, each with the names that a person needs and the way out.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::locks::LockError;
+use crate::units::{FileOffset, SegmentIndex, SegmentSize};
+
+/// The result of this crate's functions.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of a store or of a file in it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The name is not one that a file can have.
+    #[error("'{name}' cannot name a file: {reason}")]
+    BadName {
+        /// The name as it was given.
+        name: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A name, or a part of it, is longer than the store's file system allows.
+    #[error("the name {name} is too long for the store {}: each part may have 255 bytes, all together 4,095", store.display())]
+    NameTooLong {
+        /// The file.
+        name: String,
+        /// The store's directory.
+        store: PathBuf,
+    },
+    /// No file has this name.
+    #[error("no file {name} in the store {} (svmio ls shows what is there)", store.display())]
+    NoSuchFile {
+        /// The file.
+        name: String,
+        /// The store's directory.
+        store: PathBuf,
+    },
+    /// Exclusive creation found the name taken.
+    #[error("the file {name} exists already in the store {}", store.display())]
+    Exists {
+        /// The file.
+        name: String,
+        /// The store's directory.
+        store: PathBuf,
+    },
+    /// A part of the path is a file, or the whole path is a directory.
+    #[error("{name} in the store {}: {reason}", store.display())]
+    NotAFile {
+        /// The file.
+        name: String,
+        /// The store's directory.
+        store: PathBuf,
+        /// Which of the two it is.
+        reason: &'static str,
+    },
+    /// The operating system refuses access.
+    #[error("{subject}: permission denied (check the owner and mode of {}, or choose another store with SVMIO_STORE)", path.display())]
+    Access {
+        /// What was attempted.
+        subject: String,
+        /// The path that was refused.
+        path: PathBuf,
+    },
+    /// A change was asked of something that can only be read.
+    #[error("{subject}: {} can only be read (mount it for writing, or choose another store with SVMIO_STORE)", path.display())]
+    ReadOnly {
+        /// What was attempted.
+        subject: String,
+        /// The path that cannot be changed.
+        path: PathBuf,
+    },
+    /// The file was opened for reading only, or for writing only.
+    #[error("the file {name} was not opened for {what}")]
+    NotOpenedFor {
+        /// The file.
+        name: String,
+        /// "reading" or "writing".
+        what: &'static str,
+    },
+    /// The store's file system is full.
+    #[error("{subject}: no space left in {} (remove files with svmio rm, or choose a larger store with SVMIO_STORE)", path.display())]
+    NoSpace {
+        /// What was attempted.
+        subject: String,
+        /// Where the space ran out.
+        path: PathBuf,
+    },
+    /// The user's quota on the store's file system is used up.
+    #[error("{subject}: disk quota exceeded in {} (remove files with svmio rm, or choose another store with SVMIO_STORE)", path.display())]
+    Quota {
+        /// What was attempted.
+        subject: String,
+        /// Where the quota ended.
+        path: PathBuf,
+    },
+    /// The file would need more segments than its table can hold.
+    #[error(
+        "offset {offset} of {name} lies beyond what segments of {segment_size} bytes can hold ({limit} bytes); create the file with a larger svm_segment_size"
+    )]
+    TooLarge {
+        /// The file.
+        name: String,
+        /// Where the access ends, bytes.
+        offset: FileOffset,
+        /// The file's segment size.
+        segment_size: SegmentSize,
+        /// The largest size of this file, bytes.
+        limit: u64,
+    },
+    /// The manifest cannot be trusted.
+    #[error("the manifest {} of {name} is damaged: {reason} (svmio verify shows what is left; restore the file from a copy)", path.display())]
+    CorruptManifest {
+        /// The file.
+        name: String,
+        /// The manifest.
+        path: PathBuf,
+        /// What does not fit.
+        reason: String,
+    },
+    /// The manifest or the store was written by a newer release.
+    #[error("{} has format version {found}, this release of svmio reads up to {supported}: use the newer release", path.display())]
+    NewerFormat {
+        /// The file that carries the version.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest version that this release knows.
+        supported: u32,
+    },
+    /// A segment that the manifest lists is not there.
+    #[error("segment {segment} of {name} is missing: {} (the file's bytes from {offset} on are lost unless that segment is put back)", path.display())]
+    MissingSegment {
+        /// The file.
+        name: String,
+        /// The segment.
+        segment: SegmentIndex,
+        /// Where its bytes begin in the file.
+        offset: FileOffset,
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// A segment has the wrong length.
+    #[error("segment {segment} of {name} has {found} bytes instead of {expected}: {} was changed by something other than svmio", path.display())]
+    DamagedSegment {
+        /// The file.
+        name: String,
+        /// The segment.
+        segment: SegmentIndex,
+        /// Its length, bytes.
+        found: u64,
+        /// The length that it should have, bytes.
+        expected: u64,
+        /// Where it is.
+        path: PathBuf,
+    },
+    /// The directory is not a store, or not one that may be trusted.
+    #[error("{} is no svmio store: {reason}", path.display())]
+    NotAStore {
+        /// The directory.
+        path: PathBuf,
+        /// Why it is none.
+        reason: String,
+    },
+    /// A lock could not be had.
+    #[error("locking {name}: {source}")]
+    Lock {
+        /// The file.
+        name: String,
+        /// What went wrong.
+        source: LockError,
+    },
+    /// Any other error of the operating system.
+    #[error("{subject}: {}: {source}", path.display())]
+    Io {
+        /// What was attempted.
+        subject: String,
+        /// The path concerned.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// The error for `source`, met while doing `subject` to `path`.
+    pub(crate) fn io(subject: impl Into<String>, path: &Path, source: impl Into<io::Error>) -> Error {
+        let (subject, path, source) = (subject.into(), path.to_path_buf(), source.into());
+        match source.raw_os_error() {
+            Some(libc::EACCES | libc::EPERM) => Error::Access { subject, path },
+            Some(libc::EROFS) => Error::ReadOnly { subject, path },
+            Some(libc::ENOSPC) => Error::NoSpace { subject, path },
+            Some(libc::EDQUOT) => Error::Quota { subject, path },
+            _ => Error::Io { subject, path, source },
+        }
+    }
+}

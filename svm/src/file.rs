@@ -1,0 +1,420 @@
+//! A handle on an open file: reading, writing, sizes, locks, durability.
+
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::attachment::Attachment;
+use crate::error::{Error, Result};
+use crate::locks::{LockToken, Mode, Owner, ThreadId};
+use crate::node::NodeName;
+use crate::segment::Segment;
+use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
+
+/// How to open a file. By default for reading an existing one.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OpenOptions {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+    pub(crate) create: bool,
+    pub(crate) exclusive: bool,
+    pub(crate) temporary: bool,
+    pub(crate) segment_size: Option<SegmentSize>,
+}
+
+impl OpenOptions {
+    /// For reading only.
+    pub fn reading() -> OpenOptions {
+        OpenOptions { read: true, ..OpenOptions::default() }
+    }
+
+    /// For reading and writing.
+    pub fn read_write() -> OpenOptions {
+        OpenOptions { read: true, write: true, ..OpenOptions::default() }
+    }
+
+    /// For writing only.
+    pub fn writing() -> OpenOptions {
+        OpenOptions { write: true, ..OpenOptions::default() }
+    }
+
+    /// Makes the file where there is none.
+    pub fn create(mut self, yes: bool) -> OpenOptions {
+        self.create = yes;
+        self
+    }
+
+    /// With [`OpenOptions::create`]: fails where the file exists.
+    pub fn exclusive(mut self, yes: bool) -> OpenOptions {
+        self.exclusive = yes;
+        self
+    }
+
+    /// A file made by this call needs to survive neither a crash nor a reboot, and goes for good if its last
+    /// user dies without removing it.
+    pub fn temporary(mut self, yes: bool) -> OpenOptions {
+        self.temporary = yes;
+        self
+    }
+
+    /// The segment size of a file made by this call; [`SegmentSize::DEFAULT`] where none is given.
+    pub fn segment_size(mut self, size: Option<SegmentSize>) -> OpenOptions {
+        self.segment_size = size;
+        self
+    }
+}
+
+/// One segment of a file, as [`File::segments`] tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Which segment.
+    pub index: SegmentIndex,
+    /// The node that holds it.
+    pub home: NodeName,
+    /// How many of its bytes have storage.
+    pub stored: u64,
+}
+
+/// An open file. Handles are independent of each other; all see each other's writes at once.
+pub struct File {
+    attachment: Arc<Attachment>,
+    read: bool,
+    write: bool,
+    /// The segment that was used last: most accesses follow one another.
+    recent: Mutex<Option<Arc<Segment>>>,
+}
+
+impl File {
+    pub(crate) fn new(attachment: Arc<Attachment>, options: &OpenOptions) -> Result<File> {
+        if options.write {
+            attachment.writable()?;
+        }
+        Ok(File { attachment, read: options.read, write: options.write, recent: Mutex::new(None) })
+    }
+
+    /// The file's identity.
+    pub fn id(&self) -> FileId {
+        self.attachment.id()
+    }
+
+    /// The name under which the file was opened first in this process.
+    pub fn name(&self) -> &str {
+        self.attachment.name()
+    }
+
+    /// The size of each of the file's segments.
+    pub fn segment_size(&self) -> SegmentSize {
+        self.attachment.segment_size()
+    }
+
+    /// The logical size, bytes.
+    pub fn size(&self) -> u64 {
+        self.attachment.size()
+    }
+
+    /// Reads from `offset` on until `buffer` is full or the file ends, and says how many bytes it read.
+    ///
+    /// # Errors
+    /// [`Error::NotOpenedFor`] reading; otherwise what is wrong with the segment concerned.
+    pub fn read_at(&self, offset: FileOffset, buffer: &mut [u8]) -> Result<usize> {
+        // SAFETY: a slice is valid for writes of its length, and none of ours points into a mapping.
+        unsafe { self.read_into(offset, buffer.as_mut_ptr(), buffer.len()) }
+    }
+
+    /// [`File::read_at`] into memory that need not be initialised.
+    ///
+    /// # Errors
+    /// As [`File::read_at`].
+    ///
+    /// # Safety
+    /// `to` is valid for writes of `length` bytes.
+    pub unsafe fn read_into(&self, offset: FileOffset, to: *mut u8, length: usize) -> Result<usize> {
+        if !self.read {
+            return Err(Error::NotOpenedFor { name: self.name().into(), what: "reading" });
+        }
+        let end = self.size().min(offset.0.saturating_add(length as u64));
+        let mut at = offset.0;
+        while at < end {
+            let (index, within, bytes) = self.piece(at, end)?;
+            // SAFETY: the caller vouches for `length` bytes at `to`, and `end - offset` is not more.
+            let to = unsafe { to.add((at - offset.0) as usize) };
+            match self.segment(index)? {
+                // SAFETY: as above; the piece ends within its segment.
+                Some(segment) => unsafe { segment.read(within, to, bytes, self.punches()) }
+                    .map_err(|e| self.io(format!("reading segment {index} of {}", self.name()), e))?,
+                // SAFETY: as above.
+                None => unsafe { to.write_bytes(0, bytes) },
+            }
+            at += bytes as u64;
+        }
+        Ok(end.saturating_sub(offset.0) as usize)
+    }
+
+    /// Writes all of `data` at `offset`, growing the file where needed.
+    ///
+    /// # Errors
+    /// [`Error::NotOpenedFor`] writing, [`Error::NoSpace`], [`Error::Quota`], [`Error::TooLarge`]. Bytes from
+    /// `offset` on may have been written then.
+    pub fn write_at(&self, offset: FileOffset, data: &[u8]) -> Result<()> {
+        // SAFETY: a slice is valid for reads of its length, and none of ours points into a mapping.
+        unsafe { self.write_from(offset, data.as_ptr(), data.len()) }
+    }
+
+    /// [`File::write_at`] from memory that another thread may be writing to.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    ///
+    /// # Safety
+    /// `source` is valid for reads of `length` bytes.
+    pub unsafe fn write_from(&self, offset: FileOffset, source: *const u8, length: usize) -> Result<()> {
+        if !self.write {
+            return Err(Error::NotOpenedFor { name: self.name().into(), what: "writing" });
+        }
+        let (state, _) = self.attachment.writable()?;
+        let too_large = || self.too_large(offset.0.saturating_add(length as u64));
+        let end = offset.checked_add(length as u64).filter(|end| end.0 <= self.attachment.limit());
+        let end = end.ok_or_else(too_large)?.0;
+        let mut at = offset.0;
+        while at < end {
+            let (index, within, bytes) = self.piece(at, end)?;
+            // SAFETY: the caller vouches for `length` bytes at `source`, and `end - offset` is as many.
+            let source = unsafe { source.add((at - offset.0) as usize) };
+            let segment = match self.recent(index) {
+                Some(segment) => segment,
+                None => self.remember(self.attachment.segment_or_new(index)?),
+            };
+            // SAFETY: as above; the piece ends within its segment; `writable` has said that it is mapped so.
+            let written = unsafe { segment.write(within, source, bytes, self.punches()) };
+            self.attachment.mark_dirty(&segment);
+            if let Err((done, e)) = written {
+                if done > 0 {
+                    state.grow(at + done as u64);
+                }
+                return Err(self.io(format!("writing segment {index} of {}", self.name()), e));
+            }
+            at += bytes as u64;
+            // After the bytes: whoever sees the size finds them.
+            state.grow(at);
+        }
+        Ok(())
+    }
+
+    /// Sets the logical size. What lies beyond a smaller one is gone and reads as zero if the file grows again.
+    ///
+    /// # Errors
+    /// [`Error::NotOpenedFor`] writing, [`Error::TooLarge`], or what the operating system says.
+    pub fn set_size(&self, size: u64) -> Result<()> {
+        let (state, presence) = self.changing()?;
+        if size > FileOffset::MAX.0 {
+            return Err(self.too_large(size));
+        }
+        let failed = |e| self.io(format!("setting the size of {}", self.name()), e);
+        let _gate = presence.gate().map_err(failed)?;
+        let old = state.size();
+        state.set_size(size);
+        if size < old {
+            let bytes = self.segment_size().bytes();
+            for (index, _) in state.homes() {
+                let start = self.segment_size().start_of(index).0;
+                if start + bytes > size
+                    && let Some(segment) = self.attachment.segment(index)?
+                {
+                    segment.punch(size.saturating_sub(start)..bytes).map_err(failed)?;
+                }
+            }
+            state.add_punch();
+        }
+        Ok(())
+    }
+
+    /// Gives the file's first `size` bytes storage, and makes the file that long if it is shorter.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], [`Error::Quota`], [`Error::TooLarge`], [`Error::NotOpenedFor`] writing.
+    pub fn preallocate(&self, size: u64) -> Result<()> {
+        let (state, _) = self.changing()?;
+        if size > self.attachment.limit() {
+            return Err(self.too_large(size));
+        }
+        let mut at = 0;
+        while at < size {
+            let (index, within, bytes) = self.piece(at, size)?;
+            let segment = self.attachment.segment_or_new(index)?;
+            segment
+                .allocate(within..within + bytes as u64)
+                .map_err(|e| self.io(format!("preallocating segment {index} of {}", self.name()), e))?;
+            at += bytes as u64;
+        }
+        state.grow(size);
+        Ok(())
+    }
+
+    /// Brings everything that this process wrote to the storage device. The size follows with [`File::commit`].
+    ///
+    /// # Errors
+    /// What the operating system says; the data is then still to be synced.
+    pub fn sync_data(&self) -> Result<()> {
+        self.attachment.sync_segments()
+    }
+
+    /// Writes the manifest if it does not tell the file's size and segments yet. With `durable` it has reached
+    /// the storage device on return.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] and the like; the old manifest is then still in place.
+    pub fn commit(&self, durable: bool) -> Result<()> {
+        self.attachment.commit(durable)
+    }
+
+    /// Waits until `range` of the file can be had in `mode`, and holds it. Requests that conflict are served in
+    /// the order in which they came; the death of a holder frees what it held.
+    ///
+    /// # Errors
+    /// [`Error::Lock`]; [`Error::ReadOnly`] or [`Error::Access`] where the store is not writable.
+    pub fn lock(&self, range: Range<FileOffset>, mode: Mode) -> Result<RangeLock> {
+        let (state, presence) = self.attachment.writable()?;
+        let owner = Owner { slot: presence.slot(), thread: ThreadId::current() };
+        let alive = |slot| presence.alive(slot);
+        let token = state
+            .locks()
+            .and_then(|locks| locks.acquire(owner, range.start.0..range.end.0, mode, &alive))
+            .map_err(|source| Error::Lock { name: self.name().into(), source })?;
+        Ok(RangeLock { attachment: Arc::clone(&self.attachment), token: Some(token) })
+    }
+
+    /// The segments that exist, in ascending order.
+    ///
+    /// # Errors
+    /// What is wrong with a segment that cannot be looked at.
+    pub fn segments(&self) -> Result<Vec<SegmentInfo>> {
+        let mut segments = Vec::new();
+        for (index, home) in self.attachment.homes() {
+            let home = self.attachment.nodes()[home as usize].clone();
+            let mut stored = 0;
+            if let Some(segment) = self.attachment.segment(index)? {
+                let mut rest = 0..self.segment_size().bytes();
+                let failed = |e| self.io(format!("looking at segment {index} of {}", self.name()), e);
+                while let Some(data) = segment.next_data(rest.clone()).map_err(failed)? {
+                    stored += data.end - data.start;
+                    rest.start = data.end;
+                }
+            }
+            segments.push(SegmentInfo { index, home, stored });
+        }
+        Ok(segments)
+    }
+
+    /// The first range at or behind `from` that is not a hole, or `None` up to the end of the file.
+    ///
+    /// # Errors
+    /// What is wrong with a segment that cannot be looked at.
+    pub fn next_data(&self, from: FileOffset) -> Result<Option<Range<FileOffset>>> {
+        let size = self.size();
+        for (index, _) in self.attachment.homes() {
+            let start = self.segment_size().start_of(index).0;
+            let end = (start + self.segment_size().bytes()).min(size);
+            if end <= from.0 || start >= size {
+                continue;
+            }
+            if let Some(segment) = self.attachment.segment(index)? {
+                let data = segment.next_data(from.0.saturating_sub(start)..end - start);
+                let data =
+                    data.map_err(|e| self.io(format!("looking at segment {index} of {}", self.name()), e))?;
+                if let Some(data) = data {
+                    return Ok(Some(FileOffset(start + data.start)..FileOffset(start + data.end)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads bytes as they lie in the segments, also beyond the end of the file.
+    pub(crate) fn peek(&self, offset: FileOffset, buffer: &mut [u8]) -> Result<usize> {
+        let (index, within, bytes) = self.piece(offset.0, offset.0 + buffer.len() as u64)?;
+        if let Some(segment) = self.segment(index)? {
+            // SAFETY: the buffer has at least `bytes` bytes, and the piece ends within its segment.
+            unsafe { segment.read(within, buffer.as_mut_ptr(), bytes, self.punches()) }
+                .map_err(|e| self.io(format!("reading segment {index} of {}", self.name()), e))?;
+        } else {
+            buffer[..bytes].fill(0);
+        }
+        Ok(bytes)
+    }
+
+    /// Where the file's manifest and segments lie.
+    pub(crate) fn directory(&self) -> PathBuf {
+        self.attachment.path()
+    }
+
+    /// The piece of `at..end` that lies in one segment: which, where in it, and how many bytes.
+    fn piece(&self, at: u64, end: u64) -> Result<(SegmentIndex, u64, usize)> {
+        let (index, within) =
+            self.segment_size().locate(FileOffset(at)).ok_or_else(|| self.too_large(end))?;
+        Ok((index, within, (end - at).min(self.segment_size().bytes() - within) as usize))
+    }
+
+    fn segment(&self, index: SegmentIndex) -> Result<Option<Arc<Segment>>> {
+        if let Some(segment) = self.recent(index) {
+            return Ok(Some(segment));
+        }
+        Ok(self.attachment.segment(index)?.map(|segment| self.remember(segment)))
+    }
+
+    fn recent(&self, index: SegmentIndex) -> Option<Arc<Segment>> {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.as_ref().filter(|segment| segment.index() == index).cloned()
+    }
+
+    fn remember(&self, segment: Arc<Segment>) -> Arc<Segment> {
+        *self.recent.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&segment));
+        segment
+    }
+
+    fn changing(&self) -> Result<(&crate::state::State, &crate::presence::Presence)> {
+        if !self.write {
+            return Err(Error::NotOpenedFor { name: self.name().into(), what: "writing" });
+        }
+        self.attachment.writable()
+    }
+
+    fn punches(&self) -> u64 {
+        self.attachment.state().map_or(0, crate::state::State::punches)
+    }
+
+    fn too_large(&self, end: u64) -> Error {
+        Error::TooLarge {
+            name: self.name().into(),
+            offset: FileOffset(end),
+            segment_size: self.segment_size(),
+            limit: self.attachment.limit(),
+        }
+    }
+
+    fn io(&self, subject: String, error: io::Error) -> Error {
+        Error::io(subject, &self.attachment.path(), error)
+    }
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("File").field("name", &self.name()).field("id", &self.id()).finish_non_exhaustive()
+    }
+}
+
+/// A range of a file that is locked until this is dropped.
+pub struct RangeLock {
+    attachment: Arc<Attachment>,
+    token: Option<LockToken>,
+}
+
+impl Drop for RangeLock {
+    fn drop(&mut self) {
+        if let (Some(token), Some(state)) = (self.token.take(), self.attachment.state())
+            && let Err(e) = state.locks().and_then(|locks| locks.release(token))
+        {
+            tracing::error!("unlocking {}: {e}", self.attachment.name());
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Shared virtual memory: files that are the memory and disks of the nodes that use them.
+//!
+//! A file is a row of **segments** of one size, each a memory-mapped file in the **store** of the node that
+//! is its home. There is no server: the processes that have a file open keep it together themselves.
+//!
+//! ```text
+//!  Store ── names/a/b ──► FileId ──► objects/ID/ ┬ manifest   what survives: size, segment table, checksum
+//!    │                                           ├ state      what is shared while open: size, table, locks
+//!    └ open_file, remove, list                   └ segment-…  the bytes, sparse
+//!
+//!  File (a handle) ─► Attachment (one per process and file) ─► State     atomics in shared memory
+//!    read_at, write_at       who is here (presence)            Segment   a mapping, found in the LRU cache
+//!    set_size, lock, …       commit, recovery                  LockTable fair byte-range locks
+//! ```
+//!
+//! * [`Store`] finds, makes and removes files ([`store`](Store) module `store`), whose directories module
+//!   `object` knows.
+//! * `attachment` is a file that this process has open. The first process to attach it brings the shared
+//!   state up (`recovery`); `presence` tells which others are alive, and the kernel keeps that list.
+//! * `manifest` is replaced atomically; `state` is mapped by all and changed by atomic operations.
+//! * `segment` copies bytes: through the mapping where pages have storage, by system call where not, so
+//!   that a full file system gives an error and not a signal. `mapping_cache` keeps mappings over close and
+//!   open.
+//! * `locks` gives byte ranges to processes in the order in which they ask; it survives their deaths.
+//! * [`verify()`] looks a store over.
+//!
+//! A write is visible to every process of the node when it returns. It survives the death of all of them. It
+//! survives a power cut once [`File::sync_data`] and [`File::commit`] have returned.
+//!
+//! ```
+//! use svmio_svm::{FileName, FileOffset, OpenOptions, Store};
+//!
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path();
+//! let store = Store::open(path)?;
+//! let name = FileName::new("/results/step1")?;
+//! let file = store.open_file(&name, &OpenOptions::read_write().create(true))?;
+//! file.write_at(FileOffset(1 << 40), b"far out")?;
+//! assert_eq!(file.size(), (1 << 40) + 7);
+//! let mut bytes = [0; 3];
+//! assert_eq!(file.read_at(FileOffset((1 << 40) + 4), &mut bytes)?, 3);
+//! assert_eq!(&bytes, b"out");
+//! file.sync_data()?;
+//! file.commit(true)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod attachment;
+mod error;
+mod file;
+pub mod locks;
+mod manifest;
+mod mapping_cache;
+mod name;
+mod node;
+mod object;
+pub mod presence;
+mod recovery;
+pub mod robust_mutex;
+mod segment;
+mod state;
+mod store;
+mod units;
+mod verify;
+
+pub use error::{Error, Result};
+pub use file::{File, OpenOptions, RangeLock, SegmentInfo};
+pub use locks::{LockError, Mode as LockMode};
+pub use manifest::{MANIFEST_VERSION, Manifest, SegmentRun};
+pub use name::{DirectoryName, FileName};
+pub use node::{BootId, NodeName};
+pub use store::{Entry, Store, StoreIdentity};
+pub use units::{FileId, FileOffset, InvalidFileId, InvalidSegmentSize, SegmentIndex, SegmentSize};
+pub use verify::{Report, verify, verify_file};

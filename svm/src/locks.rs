@@ -1,0 +1,383 @@
+//! Byte-range locks between the processes of one node, in memory that they share.
+//!
+//! A [`LockTable`] belongs to one file and lies in that file's shared state. Each lock that is held
+//! or waited for has an entry there, with a ticket that tells the order of arrival. One rule decides
+//! (module `order`): *a request is granted when no earlier one conflicts with it*, be that one held
+//! or itself waiting. So nobody is overtaken by a request that conflicts with his own, and a writer
+//! is not starved by a stream of readers.
+//!
+//! Entries change only under the table's mutex (module `update`). It is a robust one: it survives
+//! the death of its owner, and the next to lock it repairs the table. Whoever releases a lock
+//! grants, right there, the requests that were waiting for it, and wakes exactly those. A waiter
+//! offers its core to others a few times, then sleeps on the state of its own entry (module
+//! `sleep`). A lock for which nobody contends costs no system call.
+//!
+//! Every tenth of a second a waiter asks which owners of entries still live, and drops the entries
+//! of those that do not. So the death of a holder, or of a waiter further in front, delays the
+//! others by at most two such periods.
+//!
+//! The table has room for [`LockTable::CAPACITY`] locks. While it is full, requests queue outside
+//! (module `queue`).
+//!
+//! ```text
+//! identity | mutex | next ticket, live entries, queue | entry 0 | entry 1 | ...
+//!                                                       └ owner, range, mode, ticket, state
+//! ```
+
+mod claim;
+mod layout;
+mod order;
+mod queue;
+mod sleep;
+mod update;
+
+use std::io;
+use std::ops::Range;
+use std::ptr;
+
+pub use claim::{Claim, Mode, Owner, Standing, ThreadId, Ticket};
+
+use crate::presence::ProcessSlot;
+use crate::robust_mutex::RobustMutex;
+use layout::{CAPACITY, Entry, Header, Identity, State};
+use sleep::{Deadline, Woken};
+use update::Locked;
+
+/// How often a waiter offers its core to others before it goes to sleep. A lock is mostly held for
+/// the time of a `memcpy`, and being woken takes longer than that.
+const YIELDS_BEFORE_SLEEP: u32 = 32;
+
+/// Tells whether the process in a slot still lives, as [`crate::presence::Presence::alive`] does.
+///
+/// It is called with the table's mutex locked: it must be quick and must not use the table.
+pub type Liveness<'a> = dyn Fn(ProcessSlot) -> io::Result<bool> + 'a;
+
+/// The locks of one file on one node. It is used where it lies, in shared memory: see
+/// [`LockTable::init_at`] and [`LockTable::from_ptr`].
+#[repr(C)]
+pub struct LockTable {
+    identity: Identity,
+    mutex: RobustMutex,
+    header: Header,
+    entries: [Entry; CAPACITY],
+}
+
+/// An acquired lock, to be given back to [`LockTable::release`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the lock stays held until its token is released"]
+pub struct LockToken(Option<Place>);
+
+/// Which entry, and which of its successive occupants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    index: usize,
+    ticket: Ticket,
+}
+
+/// Why a lock was not acquired or not released.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// The range ends before it starts.
+    #[error("bytes {}..{} end before they start", .0.start, .0.end)]
+    Inverted(Range<u64>),
+    /// The request waits, perhaps by way of others' requests, for a lock of the same thread.
+    #[error(
+        "waiting for bytes {}..{} would never end: this thread itself holds bytes {}..{}, \
+         which must be released first", requested.start, requested.end, held.start, held.end
+    )]
+    WouldDeadlock {
+        /// What the thread asks for.
+        requested: Range<u64>,
+        /// What it holds that is in the way.
+        held: Range<u64>,
+    },
+    /// The owner's slot was taken for that of a dead process, and its lock given away.
+    #[error(
+        "the lock on this range was taken away: the process was taken for dead, \
+         or its slot was cleared while it was in use"
+    )]
+    TakenAway,
+    /// It could not be found out whether a process lives.
+    #[error("cannot tell whether the process in slot {} lives", slot.0)]
+    Liveness {
+        /// The slot of that process.
+        slot: ProcessSlot,
+        /// What was reported.
+        source: io::Error,
+    },
+    /// The table's mutex cannot be locked.
+    #[error("cannot lock the table of byte-range locks; its memory is damaged")]
+    Mutex(#[source] io::Error),
+    /// The operating system refuses to let a thread sleep.
+    #[error("cannot sleep until a byte-range lock is granted")]
+    Sleep(#[source] io::Error),
+    /// The memory is too small for a table, or not aligned for it.
+    #[error(
+        "a table of byte-range locks needs {} bytes aligned to {}, not {len} bytes at {address:#x}",
+        LockTable::BYTES,
+        LockTable::ALIGN
+    )]
+    Memory {
+        /// Where the memory starts.
+        address: usize,
+        /// Its bytes.
+        len: usize,
+    },
+    /// The memory holds something else, or a table of another version of this library.
+    #[error("the shared state holds no table of byte-range locks that this version understands")]
+    NotATable,
+}
+
+impl LockTable {
+    /// How many locks can be held or waited for at once; more requests than that queue for room.
+    pub const CAPACITY: usize = CAPACITY;
+    /// The memory that a table takes, in bytes.
+    pub const BYTES: usize = size_of::<LockTable>();
+    /// What the address of a table must be a multiple of.
+    pub const ALIGN: usize = align_of::<LockTable>();
+
+    /// Makes an empty table in the `len` bytes at `memory`.
+    ///
+    /// # Errors
+    /// [`LockError::Memory`] for too little or misaligned memory, [`LockError::Mutex`] where the
+    /// system knows no robust mutexes.
+    ///
+    /// # Safety
+    /// `memory` points to `len` writable bytes that nobody, in whatever process, uses meanwhile.
+    pub unsafe fn init_at(memory: *mut u8, len: usize) -> Result<(), LockError> {
+        let table: *mut LockTable = room_for_table(memory, len)?;
+        // SAFETY: the caller promises the memory, and its size was checked. Zeros are a value for
+        // everything but the mutex.
+        unsafe {
+            ptr::write_bytes(memory, 0, Self::BYTES);
+            RobustMutex::init_at(&raw mut (*table).mutex).map_err(LockError::Mutex)?;
+            // Last, so that a table half made is not taken for one.
+            let identity = &(*table).identity;
+            identity.write();
+        }
+        Ok(())
+    }
+
+    /// The table that [`LockTable::init_at`] made in these `len` bytes, in whatever process.
+    ///
+    /// # Errors
+    /// [`LockError::Memory`] for too little or misaligned memory, [`LockError::NotATable`] where
+    /// there is no table of this version.
+    ///
+    /// # Safety
+    /// `memory` points to `len` bytes, mapped shared and writable, that stay mapped for `'m` and
+    /// that nobody writes to meanwhile but through a `LockTable`.
+    pub unsafe fn from_ptr<'m>(memory: *mut u8, len: usize) -> Result<&'m LockTable, LockError> {
+        let table: *mut LockTable = room_for_table(memory, len)?;
+        // SAFETY: the caller promises the memory, and any content is a value for an `Identity`,
+        // which is made of atomic integers.
+        let identity = unsafe { &(*table).identity };
+        if !identity.is_right() {
+            return Err(LockError::NotATable);
+        }
+        // SAFETY: here lies a table, which consists of atomics and the mutex only.
+        Ok(unsafe { &*table })
+    }
+
+    /// Locks the bytes of `range` for `owner`, waiting until all earlier conflicting requests have
+    /// been granted and released, or their processes have died. An end of `u64::MAX` means that
+    /// the range never ends. An empty range is granted at once and conflicts with nothing.
+    ///
+    /// # Errors
+    /// [`LockError::WouldDeadlock`] where the wait would be for a lock of the owner himself,
+    /// [`LockError::Inverted`] for a range that ends before it starts, [`LockError::TakenAway`]
+    /// where another process took the owner for dead, and failures of `alive` and of the system.
+    pub fn acquire(
+        &self,
+        owner: Owner,
+        range: Range<u64>,
+        mode: Mode,
+        alive: &Liveness<'_>,
+    ) -> Result<LockToken, LockError> {
+        if is_empty(&range)? {
+            return Ok(LockToken(None));
+        }
+        let mut table = self.lock_with_room(owner, alive)?;
+        let mut claim = Claim {
+            owner,
+            start: range.start,
+            end: range.end,
+            mode,
+            ticket: table.next_ticket(),
+            standing: Standing::Waiting,
+        };
+        loop {
+            if order::grantable(table.claims(), &claim) {
+                claim.standing = Standing::Held;
+                return Ok(LockToken(Some(table.insert(&claim))));
+            }
+            let Some(held) = order::deadlock(table.claims(), &claim) else {
+                break;
+            };
+            // Perhaps the circle closes only by way of a dead process.
+            let suspects = table.owners();
+            if !table.drop_dead(suspects, owner.slot, alive)? {
+                return Err(LockError::WouldDeadlock { requested: range, held: held.range() });
+            }
+        }
+        let place = table.insert(&claim);
+        drop(table);
+        self.wait(owner, place, alive)
+    }
+
+    /// Like [`LockTable::acquire`] where that would not wait; `None` where it would.
+    ///
+    /// # Errors
+    /// As for `acquire`, but never [`LockError::WouldDeadlock`].
+    pub fn try_acquire(
+        &self,
+        owner: Owner,
+        range: Range<u64>,
+        mode: Mode,
+        alive: &Liveness<'_>,
+    ) -> Result<Option<LockToken>, LockError> {
+        if is_empty(&range)? {
+            return Ok(Some(LockToken(None)));
+        }
+        let mut table = Locked::new(self)?;
+        let claim = Claim {
+            owner,
+            start: range.start,
+            end: range.end,
+            mode,
+            ticket: table.next_ticket(),
+            standing: Standing::Held,
+        };
+        loop {
+            let suspects = if !table.has_room() {
+                table.owners()
+            } else if !order::grantable(table.claims(), &claim) {
+                order::blockers(table.claims(), &claim).map(|blocker| blocker.owner.slot).collect()
+            } else {
+                return Ok(Some(LockToken(Some(table.insert(&claim)))));
+            };
+            if !table.drop_dead(suspects, owner.slot, alive)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Gives a lock back, grants what waited for it, and wakes those waiters.
+    ///
+    /// # Errors
+    /// [`LockError::TakenAway`] where another process took the owner for dead, so that the range
+    /// was not protected to the end; [`LockError::Mutex`].
+    pub fn release(&self, token: LockToken) -> Result<(), LockError> {
+        match token.0 {
+            None => Ok(()),
+            Some(place) => self.withdraw(place),
+        }
+    }
+
+    /// Drops whatever the dead predecessor in `slot` held or waited for. A process that takes a
+    /// slot does so before it uses the table; until then the predecessor is taken to be alive.
+    ///
+    /// # Errors
+    /// [`LockError::Mutex`].
+    pub fn reap(&self, slot: ProcessSlot) -> Result<(), LockError> {
+        Locked::new(self)?.remove_all(|claim| claim.owner.slot == slot);
+        Ok(())
+    }
+
+    /// What is held and waited for just now, in order of arrival; for showing to people.
+    ///
+    /// # Errors
+    /// [`LockError::Mutex`].
+    pub fn claims(&self) -> Result<Vec<Claim>, LockError> {
+        let mut claims: Vec<Claim> = Locked::new(self)?.claims().collect();
+        claims.sort_by_key(|claim| claim.ticket);
+        Ok(claims)
+    }
+
+    /// Locks the table's mutex when there is room for one more entry, in order of arrival.
+    fn lock_with_room(&self, owner: Owner, alive: &Liveness<'_>) -> Result<Locked<'_>, LockError> {
+        let queue = &self.header.queue;
+        let mut turn = None;
+        loop {
+            let mut table = Locked::new(self)?;
+            if table.has_room() && queue.admits(turn) {
+                queue.admitted(turn);
+                return Ok(table);
+            }
+            let own = *turn.get_or_insert_with(|| queue.join());
+            let seen = queue.look();
+            drop(table);
+            match queue.sleep(seen, own, Deadline::one_period())? {
+                Woken::Changed => continue,
+                Woken::DeadlinePassed => table = Locked::new(self)?,
+            }
+            if table.has_room() && queue.look().serving == seen.serving {
+                // Those in front had a whole period to take the room. They are dead.
+                queue.skip_to(own);
+            } else {
+                table.drop_dead_now_and_then(owner.slot, alive)?;
+            }
+        }
+    }
+
+    /// Waits until the waiting entry in `place` is granted.
+    fn wait(&self, owner: Owner, place: Place, alive: &Liveness<'_>) -> Result<LockToken, LockError> {
+        let entry = &self.entries[place.index];
+        let mut yields_left = YIELDS_BEFORE_SLEEP;
+        let mut deadline = Deadline::one_period();
+        loop {
+            match entry.state() {
+                State::Held if entry.ticket() == place.ticket => {
+                    return Ok(LockToken(Some(place)));
+                }
+                State::Waiting | State::Sleeping if entry.ticket() == place.ticket => {}
+                _ => return Err(LockError::TakenAway),
+            }
+            if yields_left > 0 {
+                yields_left -= 1;
+                std::thread::yield_now();
+                continue;
+            }
+            match entry.sleep_while_waiting(deadline)? {
+                Woken::Changed => {}
+                Woken::DeadlinePassed => {
+                    let dropped = Locked::new(self)?.drop_dead_now_and_then(owner.slot, alive);
+                    if let Err(error) = dropped {
+                        self.withdraw(place)?;
+                        return Err(error);
+                    }
+                    deadline = Deadline::one_period();
+                }
+            }
+        }
+    }
+
+    fn withdraw(&self, place: Place) -> Result<(), LockError> {
+        let mut table = Locked::new(self)?;
+        let occupied = table.claim_at(place.index).map(|claim| claim.ticket);
+        if occupied != Some(place.ticket) {
+            return Err(LockError::TakenAway);
+        }
+        table.remove(place.index);
+        Ok(())
+    }
+}
+
+fn is_empty(range: &Range<u64>) -> Result<bool, LockError> {
+    if range.start > range.end {
+        return Err(LockError::Inverted(range.clone()));
+    }
+    Ok(range.start == range.end)
+}
+
+fn room_for_table(memory: *mut u8, len: usize) -> Result<*mut LockTable, LockError> {
+    let table: *mut LockTable = memory.cast();
+    if len < LockTable::BYTES || table.is_null() || !table.is_aligned() {
+        return Err(LockError::Memory { address: memory.addr(), len });
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests;

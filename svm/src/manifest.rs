@@ -1,0 +1,247 @@
+//! The durable description of a file, replaced atomically.
+//!
+//! A manifest is one line of text, `svmio-manifest VERSION crc32=CHECKSUM bytes=LENGTH`, and behind it that
+//! many bytes of JSON. The line lets a reader tell a newer format from damage before it looks at the rest.
+//! `docs/formats.md` describes each field.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::node::NodeName;
+use crate::units::{FileId, SegmentIndex, SegmentSize};
+
+/// The newest manifest format that this release reads, and the one that it writes.
+pub const MANIFEST_VERSION: u32 = 1;
+
+/// The file name of a manifest within its object's directory.
+pub(crate) const FILE_NAME: &str = "manifest";
+/// How the names of unfinished manifests begin; a killed process may leave one behind.
+pub(crate) const TEMPORARY_PREFIX: &str = ".manifest-";
+
+/// A file's durable description.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The file's identity.
+    pub id: FileId,
+    /// The name under which it was created.
+    pub name: String,
+    /// The logical size, bytes.
+    pub size: u64,
+    /// The size of each segment.
+    pub segment_size: SegmentSize,
+    /// How many commits there have been.
+    pub epoch: u64,
+    /// The nodes that `segments` refers to.
+    pub nodes: Vec<NodeName>,
+    /// The segment table: which segments exist and where, in ascending order; the others are holes.
+    pub segments: Vec<SegmentRun>,
+    /// The file goes when the last process that has it open ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub temporary: bool,
+}
+
+/// Adjacent segments with one home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentRun {
+    /// The first segment.
+    pub first: SegmentIndex,
+    /// How many there are.
+    pub count: u32,
+    /// Their home: a position in [`Manifest::nodes`].
+    pub home: u32,
+}
+
+impl Manifest {
+    /// The segments that exist, each with its home, in ascending order.
+    pub fn homes(&self) -> impl Iterator<Item = (SegmentIndex, u32)> + '_ {
+        self.segments.iter().flat_map(|run| {
+            (run.first.0..run.first.0.saturating_add(run.count)).map(|i| (SegmentIndex(i), run.home))
+        })
+    }
+
+    /// Reads the manifest in `directory`.
+    ///
+    /// # Errors
+    /// [`Error::CorruptManifest`], [`Error::NewerFormat`], or what the operating system says.
+    pub(crate) fn read(directory: &Path, name: &str) -> Result<Manifest> {
+        let path = directory.join(FILE_NAME);
+        let bytes = fs::read(&path).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound if directory.exists() => {
+                corrupt(name, &path, "it is missing".into())
+            }
+            _ => Error::io(format!("opening {name}"), &path, source),
+        })?;
+        Self::decode(&bytes, &path, name)
+    }
+
+    /// Puts this manifest in place of the one in `directory`. With `durable` it has reached the storage
+    /// device on return.
+    ///
+    /// # Errors
+    /// What the operating system says; the old manifest is then still in place.
+    pub(crate) fn commit(&self, directory: &Path, durable: bool) -> Result<()> {
+        let path = directory.join(FILE_NAME);
+        let failed =
+            |e: std::io::Error| Error::io(format!("committing the manifest of {}", self.name), &path, e);
+        let mut file =
+            tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(directory).map_err(failed)?;
+        file.write_all(&self.encode()).map_err(failed)?;
+        if durable {
+            file.as_file().sync_all().map_err(failed)?;
+        }
+        file.persist(&path).map_err(|e| failed(e.error))?;
+        if durable {
+            File::open(directory).and_then(|d| d.sync_all()).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut body =
+            serde_json::to_vec_pretty(self).expect("a manifest has no map with keys other than text");
+        body.push(b'\n');
+        let checksum = crc32fast::hash(&body);
+        let mut text =
+            format!("svmio-manifest {MANIFEST_VERSION} crc32={checksum:08x} bytes={}\n", body.len())
+                .into_bytes();
+        text.append(&mut body);
+        text
+    }
+
+    fn decode(bytes: &[u8], path: &Path, name: &str) -> Result<Manifest> {
+        let damaged = |reason: &str| corrupt(name, path, reason.into());
+        let line_end =
+            bytes.iter().position(|b| *b == b'\n').ok_or_else(|| damaged("it has no first line"))?;
+        let line =
+            std::str::from_utf8(&bytes[..line_end]).map_err(|_| damaged("its first line is no text"))?;
+        let mut words = line.split(' ');
+        if words.next() != Some("svmio-manifest") {
+            return Err(damaged("its first line is not a manifest's"));
+        }
+        let version: u32 =
+            words.next().and_then(|w| w.parse().ok()).ok_or_else(|| damaged("its version is no number"))?;
+        if version > MANIFEST_VERSION {
+            return Err(Error::NewerFormat {
+                path: path.into(),
+                found: version,
+                supported: MANIFEST_VERSION,
+            });
+        }
+        let checksum = words
+            .next()
+            .and_then(|w| w.strip_prefix("crc32="))
+            .and_then(|w| u32::from_str_radix(w, 16).ok())
+            .ok_or_else(|| damaged("its checksum is missing"))?;
+        let length: usize = words
+            .next()
+            .and_then(|w| w.strip_prefix("bytes="))
+            .and_then(|w| w.parse().ok())
+            .ok_or_else(|| damaged("its length is missing"))?;
+        let body = &bytes[line_end + 1..];
+        if body.len() != length {
+            return Err(corrupt(name, path, format!("it has {} bytes of {length}", body.len())));
+        }
+        if crc32fast::hash(body) != checksum {
+            return Err(damaged("its checksum does not fit its content"));
+        }
+        let manifest: Manifest =
+            serde_json::from_slice(body).map_err(|e| corrupt(name, path, e.to_string()))?;
+        manifest.check().map_err(|reason| damaged(reason))?;
+        Ok(manifest)
+    }
+
+    fn check(&self) -> std::result::Result<(), &'static str> {
+        let mut free_from = 0u32;
+        for run in &self.segments {
+            if run.first.0 < free_from || run.count == 0 {
+                return Err("its segments are out of order");
+            }
+            free_from = run.first.0.checked_add(run.count).ok_or("its segments are too many")?;
+            if run.home as usize >= self.nodes.len() {
+                return Err("a segment's home is not among its nodes");
+            }
+        }
+        (self.size <= i64::MAX as u64).then_some(()).ok_or("its size is out of range")
+    }
+}
+
+/// Collects single segments, in ascending order, into runs.
+pub(crate) fn runs(homes: impl Iterator<Item = (SegmentIndex, u32)>) -> Vec<SegmentRun> {
+    let mut runs: Vec<SegmentRun> = Vec::new();
+    for (index, home) in homes {
+        match runs.last_mut() {
+            Some(run) if run.home == home && run.first.0 + run.count == index.0 => run.count += 1,
+            _ => runs.push(SegmentRun { first: index, count: 1, home }),
+        }
+    }
+    runs
+}
+
+fn corrupt(name: &str, path: &Path, reason: String) -> Error {
+    Error::CorruptManifest { name: name.into(), path: PathBuf::from(path), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn manifests() -> impl Strategy<Value = Manifest> {
+        let present = prop::collection::btree_set(0u32..5000, 0..40);
+        (
+            any::<[u8; 16]>(),
+            "[a-z/\u{e9}\"\\\\]{1,20}",
+            0..=i64::MAX as u64,
+            16u32..=30,
+            any::<u64>(),
+            present,
+        )
+            .prop_map(|(id, name, size, shift, epoch, present)| Manifest {
+                id: FileId::from_bytes(id),
+                name,
+                size,
+                segment_size: SegmentSize::new(1 << shift).unwrap(),
+                epoch,
+                nodes: vec![NodeName::current()],
+                segments: runs(present.into_iter().map(|i| (SegmentIndex(i), 0))),
+                temporary: epoch % 2 == 1,
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_committed_is_read(manifest in manifests()) {
+            let directory = tempfile::tempdir().unwrap();
+            manifest.commit(directory.path(), false).unwrap();
+            prop_assert_eq!(Manifest::read(directory.path(), "x").unwrap(), manifest);
+        }
+
+        #[test]
+        fn any_damage_is_noticed(manifest in manifests(), at: prop::sample::Index, bit in 0u8..8) {
+            let mut bytes = manifest.encode();
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+            let read = Manifest::decode(&bytes, Path::new("m"), "x");
+            // A flipped bit of a hexadecimal digit's case changes nothing.
+            prop_assert!(read.is_err() || read.unwrap() == manifest);
+        }
+
+        #[test]
+        fn a_truncated_one_is_noticed(manifest in manifests(), at: prop::sample::Index) {
+            let bytes = manifest.encode();
+            let read = Manifest::decode(&bytes[..at.index(bytes.len())], Path::new("m"), "x");
+            let noticed = matches!(read, Err(Error::CorruptManifest { .. }));
+            prop_assert!(noticed);
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_named() {
+        let read = Manifest::decode(b"svmio-manifest 7 sha3=abc\n{}", Path::new("m"), "x");
+        assert!(matches!(read, Err(Error::NewerFormat { found: 7, supported: MANIFEST_VERSION, .. })));
+    }
+}

@@ -1,0 +1,72 @@
+//! Mapped segments, kept over close and open.
+//!
+//! A mapping costs some ten microseconds to make and keeps its page tables while it lives, so that a file
+//! that is opened again finds its pages where they were. The least recently used ones go when there are
+//! more than `SVMIO_MAPPINGS` (default 256); each holds one file descriptor.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use lru::LruCache;
+
+use crate::segment::Segment;
+use crate::units::{FileId, SegmentIndex};
+
+const DEFAULT_CAPACITY: NonZeroUsize = NonZeroUsize::new(256).expect("not zero");
+
+/// Which mapping: the store's directory (stores may be copied, with their files' identities), the file, the
+/// segment, and whether it may be written through.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) store: Arc<Path>,
+    pub(crate) file: FileId,
+    pub(crate) segment: SegmentIndex,
+    pub(crate) writable: bool,
+}
+
+/// The mapping under `key`; `make` makes it where there is none yet.
+pub(crate) fn get<E>(key: Key, make: impl FnOnce() -> Result<Segment, E>) -> Result<Arc<Segment>, E> {
+    if let Some(segment) = cache().get(&key) {
+        return Ok(Arc::clone(segment));
+    }
+    // Made without the cache's lock: another thread may do the same, which costs only a second mapping.
+    let segment = Arc::new(make()?);
+    let replaced = cache().push(key, Arc::clone(&segment));
+    // Unmapped only here, after the lock is free.
+    drop(replaced);
+    Ok(segment)
+}
+
+/// Forgets all mappings of a file that is gone.
+pub(crate) fn forget(store: &Path, file: FileId) {
+    let mut cache = cache();
+    let gone: Vec<Key> = cache
+        .iter()
+        .map(|(key, _)| key)
+        .filter(|key| key.file == file && *key.store == *store)
+        .cloned()
+        .collect();
+    let mappings: Vec<_> = gone.iter().filter_map(|key| cache.pop(key)).collect();
+    drop(cache);
+    drop(mappings);
+}
+
+fn cache() -> MutexGuard<'static, LruCache<Key, Arc<Segment>>> {
+    static CACHE: OnceLock<Mutex<LruCache<Key, Arc<Segment>>>> = OnceLock::new();
+    // A panic elsewhere leaves the cache whole: its own operations do not panic half-way.
+    CACHE.get_or_init(|| Mutex::new(LruCache::new(capacity()))).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn capacity() -> NonZeroUsize {
+    let Some(text) = std::env::var_os("SVMIO_MAPPINGS") else {
+        return DEFAULT_CAPACITY;
+    };
+    text.to_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
+        tracing::warn!(
+            "SVMIO_MAPPINGS={} is no number from 1 on: {DEFAULT_CAPACITY} mappings are kept",
+            PathBuf::from(text).display()
+        );
+        DEFAULT_CAPACITY
+    })
+}

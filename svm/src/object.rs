@@ -1,0 +1,60 @@
+//! A file's directory in the store: what is in it, and how it goes.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::segment;
+use crate::units::{FileId, SegmentIndex};
+
+/// The file name of the shared state.
+pub(crate) const STATE: &str = "state";
+const SEGMENT_PREFIX: &str = "segment-";
+
+/// Where files with a name lie.
+pub(crate) const OBJECTS: &str = "objects";
+/// Where files lie that have lost their name and are still open.
+pub(crate) const DELETED: &str = "deleted";
+
+/// The directory of a file with a name.
+pub(crate) fn path(store: &Path, id: FileId) -> PathBuf {
+    store.join(OBJECTS).join(id.to_string())
+}
+
+/// The directory of a file that has lost its name.
+pub(crate) fn deleted_path(store: &Path, id: FileId) -> PathBuf {
+    store.join(DELETED).join(id.to_string())
+}
+
+/// The file name of a segment.
+pub(crate) fn segment_name(index: SegmentIndex) -> String {
+    format!("{SEGMENT_PREFIX}{:010}", index.0)
+}
+
+/// The segment that a file name belongs to.
+pub(crate) fn segment_of(file_name: &str) -> Option<SegmentIndex> {
+    let digits = file_name.strip_prefix(SEGMENT_PREFIX)?;
+    (digits.len() == 10).then(|| digits.parse().ok().map(SegmentIndex)).flatten()
+}
+
+/// Whether an open file has no directory entry any more.
+pub(crate) fn is_unlinked(file: &File) -> io::Result<bool> {
+    Ok(rustix::fs::fstat(file)?.st_nlink == 0)
+}
+
+/// Removes a file's directory. The storage of its segments is free on return, even where another process
+/// still keeps them mapped in its cache.
+pub(crate) fn destroy(directory: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(directory) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_name().to_str().and_then(segment_of).is_some() {
+            let file = File::options().write(true).open(entry.path())?;
+            segment::punch(&file, 0..file.metadata()?.len())?;
+        }
+    }
+    fs::remove_dir_all(directory)
+}

@@ -1,0 +1,279 @@
+//! What the processes of a node share about a file while it is open: its size, its segment table, its locks.
+//!
+//! The `state` file beside the manifest is mapped by every process that has the file open. It is worth
+//! something only while the kernel runs on: after a reboot, or when it is damaged, it is rebuilt from the
+//! manifest and the segments (see [`crate::recovery`]).
+//!
+//! Layout: [`Header`], the lock table, then one 32-bit word per segment: 0 where there is none, otherwise
+//! its home (a position in the manifest's node list) plus one. The file is sparse; storage of a word is
+//! reserved before it is first touched, so that a full file system never turns into a SIGBUS.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::FallocateFlags;
+
+use crate::locks::{LockError, LockTable};
+use crate::node::BootId;
+use crate::units::{FileId, SegmentIndex};
+
+/// The most segments that a file can have.
+pub(crate) const MAX_SEGMENTS: u32 = 1 << 24;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"svmstate");
+const VERSION: u64 = 1;
+const PAGE: u64 = 4096;
+const LOCKS_AT: u64 = PAGE;
+const TABLE_AT: u64 = (LOCKS_AT + LockTable::BYTES as u64).next_multiple_of(PAGE);
+const LENGTH: u64 = TABLE_AT + MAX_SEGMENTS as u64 * 4;
+
+/// All fields are atomics: any bit pattern is a valid one, and several processes change them at once.
+#[repr(C)]
+struct Header {
+    magic: AtomicU64,
+    version: AtomicU64,
+    boot: [AtomicU64; 2],
+    id: [AtomicU64; 2],
+    size: AtomicU64,
+    /// Raised whenever parts of segments were given back: knowledge of which pages have storage is then void.
+    punches: AtomicU64,
+    /// How many words of the segment table have storage.
+    table_words: AtomicU64,
+    /// How many segments there are.
+    segments: AtomicU64,
+    /// Size and number of segments that the manifest on storage tells of, and its epoch.
+    committed_size: AtomicU64,
+    committed_segments: AtomicU64,
+    epoch: AtomicU64,
+    deleted: AtomicU64,
+}
+
+/// A file's shared state, mapped into this process.
+pub(crate) struct State {
+    map: MmapRaw,
+    file: File,
+    writable: bool,
+}
+
+impl State {
+    /// Maps the state in `file`, which was opened for writing, and gives it storage for header and locks.
+    /// What it says counts only once [`State::is_valid`] or [`State::reset`].
+    pub(crate) fn map(file: File) -> io::Result<State> {
+        if file.metadata()?.len() != LENGTH {
+            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, TABLE_AT)?;
+            file.set_len(LENGTH)?;
+        }
+        let map = MmapOptions::new().len(LENGTH as usize).map_raw(&file)?;
+        Ok(State { map, file, writable: true })
+    }
+
+    /// Maps the state in `file`, which was opened for reading. `None` where it has never been complete.
+    pub(crate) fn map_for_reading(file: File) -> io::Result<Option<State>> {
+        if file.metadata()?.len() != LENGTH {
+            return Ok(None);
+        }
+        let map = MmapOptions::new().len(LENGTH as usize).map_raw_read_only(&file)?;
+        Ok(Some(State { map, file, writable: false }))
+    }
+
+    /// Whether this state was written under this kernel's run for this file.
+    pub(crate) fn is_valid(&self, boot: BootId, id: FileId) -> bool {
+        let header = self.header();
+        // Acquire: whoever made the state valid did so last (`reset`).
+        header.magic.load(Ordering::Acquire) == MAGIC
+            && header.version.load(Ordering::Relaxed) == VERSION
+            && words(&header.boot) == boot.0
+            && words(&header.id) == id.to_bytes()
+    }
+
+    /// Starts the state anew: no segments, no locks, the given size. The caller alone has the file open,
+    /// and calls [`State::publish`] when it has entered the segments.
+    pub(crate) fn reset(&self, boot: BootId, id: FileId, size: u64, epoch: u64) -> io::Result<()> {
+        let header = self.header();
+        header.magic.store(0, Ordering::Relaxed);
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&self.file, flags, TABLE_AT, LENGTH - TABLE_AT)?;
+        header.version.store(VERSION, Ordering::Relaxed);
+        set_words(&header.boot, boot.0);
+        set_words(&header.id, id.to_bytes());
+        header.size.store(size, Ordering::Relaxed);
+        header.epoch.store(epoch, Ordering::Relaxed);
+        let zeroed = [
+            &header.table_words,
+            &header.segments,
+            &header.committed_size,
+            &header.committed_segments,
+            &header.deleted,
+        ];
+        zeroed.iter().for_each(|field| field.store(0, Ordering::Relaxed));
+        self.revive()
+    }
+
+    /// Makes a state that survived its users fit for new ones: all locks are free, and nobody's knowledge of
+    /// which pages have storage holds any more. The caller alone has the file open.
+    pub(crate) fn revive(&self) -> io::Result<()> {
+        self.add_punch();
+        // SAFETY: the lock table's place in the mapping has storage (`map`), is aligned to a page, and the
+        // caller guarantees that no other process uses it.
+        unsafe { LockTable::init_at(self.locks_ptr(), LockTable::BYTES) }.map_err(io::Error::other)
+    }
+
+    /// Declares the state complete.
+    pub(crate) fn publish(&self) {
+        // Release: makes all that was stored before visible to whoever finds the state valid.
+        self.header().magic.store(MAGIC, Ordering::Release);
+    }
+
+    /// The logical size of the file, bytes.
+    pub(crate) fn size(&self) -> u64 {
+        // Acquire: pairs with the Release of `grow`, so that bytes below the size are the written ones.
+        self.header().size.load(Ordering::Acquire)
+    }
+
+    /// Makes the file at least `size` bytes long.
+    pub(crate) fn grow(&self, size: u64) {
+        let header = self.header();
+        // The load spares overwriting accesses the cache line's ownership. Release: see `size`.
+        if header.size.load(Ordering::Relaxed) < size {
+            header.size.fetch_max(size, Ordering::Release);
+        }
+    }
+
+    /// Sets the size, also to a smaller one.
+    pub(crate) fn set_size(&self, size: u64) {
+        self.header().size.store(size, Ordering::Release);
+    }
+
+    /// How often storage was given back.
+    pub(crate) fn punches(&self) -> u64 {
+        // Acquire: pairs with `add_punch`; what was learnt before it is then not trusted after it.
+        self.header().punches.load(Ordering::Acquire)
+    }
+
+    /// Tells everyone that storage was given back.
+    pub(crate) fn add_punch(&self) {
+        self.header().punches.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The home of a segment, or `None` where there is no such segment.
+    pub(crate) fn home(&self, index: SegmentIndex) -> Option<u32> {
+        self.word(index)?.load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// Enters a segment, whose storage file is complete, into the table. False where it was there already.
+    pub(crate) fn add_segment(&self, index: SegmentIndex, home: u32) -> io::Result<bool> {
+        let header = self.header();
+        let words = header.table_words.load(Ordering::Acquire);
+        if words <= u64::from(index.0) {
+            let wanted = (u64::from(index.0) + 1).next_multiple_of(PAGE / 4);
+            let (from, to) = (TABLE_AT + words * 4, TABLE_AT + wanted * 4);
+            // Several processes may do this at once: reserving storage twice changes nothing.
+            rustix::fs::fallocate(&self.file, FallocateFlags::empty(), from, to - from)?;
+            header.table_words.fetch_max(wanted, Ordering::AcqRel);
+        }
+        let Some(word) = self.word(index) else {
+            return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+        };
+        // AcqRel: the segment's storage was made before, and whoever sees the word may use it.
+        let added = word.compare_exchange(0, home + 1, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if added {
+            header.segments.fetch_add(1, Ordering::AcqRel);
+        }
+        Ok(added)
+    }
+
+    /// All segments with their homes, in ascending order.
+    pub(crate) fn homes(&self) -> impl Iterator<Item = (SegmentIndex, u32)> + '_ {
+        let words = self.header().table_words.load(Ordering::Acquire).min(u64::from(MAX_SEGMENTS)) as u32;
+        (0..words).map(SegmentIndex).filter_map(|index| Some((index, self.home(index)?)))
+    }
+
+    /// Whether the manifest on storage does not tell all that is here.
+    pub(crate) fn needs_commit(&self) -> bool {
+        let header = self.header();
+        header.size.load(Ordering::Acquire) != header.committed_size.load(Ordering::Acquire)
+            || header.segments.load(Ordering::Acquire) != header.committed_segments.load(Ordering::Acquire)
+    }
+
+    /// How many segments there are; read it before the segments that a commit writes.
+    pub(crate) fn segments(&self) -> u64 {
+        self.header().segments.load(Ordering::Acquire)
+    }
+
+    /// The number of the last commit.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.header().epoch.load(Ordering::Acquire)
+    }
+
+    /// Notes what a manifest on storage tells.
+    pub(crate) fn set_committed(&self, size: u64, segments: u64, epoch: u64) {
+        let header = self.header();
+        header.committed_size.store(size, Ordering::Release);
+        header.committed_segments.store(segments, Ordering::Release);
+        header.epoch.store(epoch, Ordering::Release);
+    }
+
+    /// Whether the file has lost its name; it goes with its last user.
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.header().deleted.load(Ordering::Acquire) != 0
+    }
+
+    /// Notes that the file has lost its name.
+    pub(crate) fn set_deleted(&self) {
+        self.header().deleted.store(1, Ordering::Release);
+    }
+
+    /// The file's locks.
+    ///
+    /// # Errors
+    /// [`LockError::NotATable`] where something other than svmio changed the state, or where this process
+    /// may only read.
+    pub(crate) fn locks(&self) -> Result<&LockTable, LockError> {
+        if !self.writable {
+            return Err(LockError::NotATable);
+        }
+        // SAFETY: `revive` has made the table before the state was published, the mapping lives as long as
+        // `self`, and nobody writes there but through a table.
+        unsafe { LockTable::from_ptr(self.locks_ptr(), LockTable::BYTES) }
+    }
+
+    fn locks_ptr(&self) -> *mut u8 {
+        // SAFETY: LOCKS_AT lies within the mapping, which is LENGTH bytes long.
+        unsafe { self.map.as_mut_ptr().add(LOCKS_AT as usize) }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the mapping is longer than a header, page-aligned, lives as long as `self`, and a header
+        // consists of atomics, which any content is valid for. In a mapping for reading nothing is stored:
+        // the functions that store are called on writable states only.
+        unsafe { &*self.map.as_mut_ptr().cast::<Header>() }
+    }
+
+    fn word(&self, index: SegmentIndex) -> Option<&AtomicU32> {
+        // Acquire: the word has storage once the count says so.
+        if u64::from(index.0) >= self.header().table_words.load(Ordering::Acquire) || index.0 >= MAX_SEGMENTS
+        {
+            return None;
+        }
+        // SAFETY: below MAX_SEGMENTS the word lies within the mapping; it is aligned because the table
+        // begins on a page; an atomic is valid for any content.
+        Some(unsafe {
+            &*self.map.as_mut_ptr().add(TABLE_AT as usize).cast::<AtomicU32>().add(index.0 as usize)
+        })
+    }
+}
+
+fn words(fields: &[AtomicU64; 2]) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&fields[0].load(Ordering::Relaxed).to_ne_bytes());
+    bytes[8..].copy_from_slice(&fields[1].load(Ordering::Relaxed).to_ne_bytes());
+    bytes
+}
+
+fn set_words(fields: &[AtomicU64; 2], bytes: [u8; 16]) {
+    for (field, half) in fields.iter().zip(bytes.chunks_exact(8)) {
+        field.store(u64::from_ne_bytes(half.try_into().expect("eight bytes")), Ordering::Relaxed);
+    }
+}

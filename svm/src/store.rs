@@ -1,0 +1,481 @@
+//! A node's store: the directory that holds its part of all files.
+//!
+//! ```text
+//! store.json          what this directory is, and of which node
+//! names/…             the name space: a small file per file, which holds its identity
+//! objects/IDENTITY/   manifest, state, segments of a file
+//! deleted/IDENTITY/   the same of a file that lost its name while it was open
+//! ```
+//!
+//! Names and objects are apart so that a file can lose its name while it is open, as MPI's
+//! `MODE_DELETE_ON_CLOSE` and the shared file pointers need it.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::attachment::{self, AttachError};
+use crate::error::{Error, Result};
+use crate::file::{File, OpenOptions};
+use crate::manifest::Manifest;
+use crate::name::{DirectoryName, FileName};
+use crate::node::{BootId, NodeName};
+use crate::object;
+use crate::presence::Gate;
+use crate::state::State;
+use crate::units::{FileId, SegmentSize};
+
+const DESCRIPTION: &str = "store.json";
+const NAMES: &str = "names";
+const FORMAT: &str = "svmio store";
+const VERSION: u32 = 1;
+/// How the names of files that are being made begin; never a user's file.
+const TEMPORARY_PREFIX: &str = ".svmio-";
+
+/// An open store.
+#[derive(Debug, Clone)]
+pub struct Store {
+    root: Arc<Path>,
+    node: NodeName,
+}
+
+/// Which directory of which running kernel a store is: equal for two processes that share it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreIdentity {
+    /// The kernel's run.
+    pub boot: BootId,
+    /// The file system.
+    pub device: u64,
+    /// The store's description in it.
+    pub inode: u64,
+}
+
+/// What a directory of a store holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// A directory.
+    Directory(DirectoryName),
+    /// A file.
+    File(FileName, FileId),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Description {
+    format: String,
+    version: u32,
+    node: NodeName,
+}
+
+impl Store {
+    /// The store that `SVMIO_STORE` names, or the user's own below `/dev/shm`; made where there is none.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn from_environment() -> Result<Store> {
+        match std::env::var_os("SVMIO_STORE").filter(|path| !path.is_empty()) {
+            Some(path) => Store::open(Path::new(&path)),
+            None => Store::open_default(),
+        }
+    }
+
+    /// The store in the directory `path`; made, readable for its owner only, where there is none.
+    ///
+    /// # Errors
+    /// [`Error::NotAStore`] where something else is there; [`Error::NewerFormat`]; [`Error::Access`] and the
+    /// like where it cannot be made.
+    pub fn open(path: &Path) -> Result<Store> {
+        let failed = |e: io::Error| Error::io("opening the store", path, e);
+        match DirBuilder::new().recursive(true).mode(0o700).create(path) {
+            Ok(()) => {}
+            Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => {
+                return Err(Error::NotAStore { path: path.into(), reason: "it is not a directory".into() });
+            }
+            Err(e) if path.is_dir() => tracing::debug!("{}: {e}", path.display()),
+            Err(e) => return Err(failed(e)),
+        }
+        let root: Arc<Path> = path.canonicalize().map_err(failed)?.into();
+        let node = match read_description(&root)? {
+            Some(description) => description.node,
+            None => initialise(&root)?,
+        };
+        for directory in [NAMES, object::OBJECTS, object::DELETED] {
+            match DirBuilder::new().mode(0o700).create(root.join(directory)) {
+                Err(e) if e.kind() != ErrorKind::AlreadyExists && !root.join(directory).is_dir() => {
+                    return Err(failed(e));
+                }
+                _ => {}
+            }
+        }
+        Ok(Store { root, node })
+    }
+
+    /// The store's directory.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// The node that the store belongs to.
+    pub fn node(&self) -> &NodeName {
+        &self.node
+    }
+
+    /// What tells whether two processes use the same store.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn identity(&self) -> Result<StoreIdentity> {
+        let path = self.root.join(DESCRIPTION);
+        let metadata = fs::metadata(&path).map_err(|e| Error::io("looking at the store", &path, e))?;
+        Ok(StoreIdentity { boot: BootId::current()?, device: metadata.dev(), inode: metadata.ino() })
+    }
+
+    /// Opens the file `name`.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchFile`], [`Error::Exists`], [`Error::NotAFile`], [`Error::NameTooLong`],
+    /// [`Error::CorruptManifest`], [`Error::NewerFormat`], [`Error::MissingSegment`],
+    /// [`Error::DamagedSegment`], [`Error::Access`], [`Error::ReadOnly`], [`Error::NoSpace`], [`Error::Quota`].
+    pub fn open_file(&self, name: &FileName, options: &OpenOptions) -> Result<File> {
+        loop {
+            let attached = match self.lookup(name) {
+                Ok(_) if options.create && options.exclusive => {
+                    return Err(Error::Exists { name: name.to_string(), store: self.root.to_path_buf() });
+                }
+                Ok(id) => attachment::attach(&self.root, id, &name.to_string(), false),
+                Err(Error::NoSuchFile { .. }) if options.create => match self.create(name, options)? {
+                    Some(file) => return Ok(file),
+                    None => continue,
+                },
+                Err(e) => return Err(e),
+            };
+            match attached {
+                Ok(attachment) => return File::new(attachment, options),
+                Err(AttachError::Failed(e)) => return Err(e),
+                // Its remover is about to take the name away, or has: look again.
+                Err(AttachError::Gone) => self.forget_dangling(name)?,
+                Err(AttachError::Abandoned) => match self.remove(name) {
+                    Err(Error::NoSuchFile { .. }) | Ok(()) => {}
+                    Err(e) => return Err(e),
+                },
+            }
+        }
+    }
+
+    /// Opens a file by its identity: one that another process of this node has open.
+    ///
+    /// # Errors
+    /// As [`Store::open_file`].
+    pub fn attach(&self, id: FileId, name: &FileName, options: &OpenOptions) -> Result<File> {
+        match attachment::attach(&self.root, id, &name.to_string(), false) {
+            Ok(attachment) => File::new(attachment, options),
+            Err(AttachError::Failed(e)) => Err(e),
+            Err(AttachError::Gone | AttachError::Abandoned) => Err(self.no_such_file(name)),
+        }
+    }
+
+    /// Removes the file `name`. Whoever has it open keeps it until closing it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::Access`], [`Error::ReadOnly`].
+    pub fn remove(&self, name: &FileName) -> Result<()> {
+        let failed = |e: io::Error| Error::io(format!("removing {name}"), &self.root, e);
+        loop {
+            let id = self.lookup(name)?;
+            let directory = object::path(&self.root, id);
+            let state = fs::OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(directory.join(object::STATE));
+            let file = match state {
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    self.forget_dangling(name)?;
+                    continue;
+                }
+                state => state.map_err(failed)?,
+            };
+            let gate = Gate::lock(&file).map_err(failed)?;
+            if object::is_unlinked(&file).map_err(failed)? || self.lookup(name)? != id {
+                continue;
+            }
+            fs::remove_file(self.entry(name)).map_err(failed)?;
+            self.prune(name);
+            let deleted = object::deleted_path(&self.root, id);
+            fs::rename(&directory, &deleted).map_err(failed)?;
+            let in_use = gate.anybody_present().map_err(failed)?;
+            if in_use {
+                State::map(file.try_clone().map_err(failed)?).map_err(failed)?.set_deleted();
+            } else {
+                object::destroy(&deleted).map_err(failed)?;
+                crate::mapping_cache::forget(&self.root, id);
+            }
+            return Ok(());
+        }
+    }
+
+    /// What the directory `name` holds, by name.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchFile`] where there is no such directory, [`Error::NotAFile`] where it is a file.
+    pub fn list(&self, name: &DirectoryName) -> Result<Vec<Entry>> {
+        let path = self.root.join(NAMES).join(name.as_path());
+        let directory = fs::read_dir(&path).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => {
+                Error::NoSuchFile { name: name.to_string(), store: self.root.to_path_buf() }
+            }
+            ErrorKind::NotADirectory => Error::NotAFile {
+                name: name.to_string(),
+                store: self.root.to_path_buf(),
+                reason: "it, or a part of its path, is a file",
+            },
+            _ => Error::io(format!("listing {name}"), &path, e),
+        })?;
+        let mut entries = Vec::new();
+        for entry in directory {
+            let entry = entry.map_err(|e| Error::io(format!("listing {name}"), &path, e))?;
+            if entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX) {
+                continue;
+            }
+            let relative = name.as_path().join(entry.file_name());
+            if entry.path().is_dir() {
+                entries.push((entry.file_name(), Entry::Directory(DirectoryName::new(&relative)?)));
+            } else {
+                let name = FileName::from_relative(relative);
+                match self.lookup(&name) {
+                    Ok(id) => entries.push((entry.file_name(), Entry::File(name, id))),
+                    // Removed since.
+                    Err(Error::NoSuchFile { .. }) => {}
+                    Err(e) => return Err(e),
+                }
+            }
+        }
+        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    /// All files below `directory`, by name.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn files(&self, directory: &DirectoryName) -> Result<Vec<(FileName, FileId)>> {
+        let mut files = Vec::new();
+        for entry in self.list(directory)? {
+            match entry {
+                Entry::File(name, id) => files.push((name, id)),
+                Entry::Directory(inner) => files.extend(self.files(&inner)?),
+            }
+        }
+        Ok(files)
+    }
+
+    /// The identity of the file `name`.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::NameTooLong`], [`Error::CorruptManifest`].
+    pub fn lookup(&self, name: &FileName) -> Result<FileId> {
+        let path = self.entry(name);
+        let text = fs::read_to_string(&path).map_err(|e| self.name_error(name, e))?;
+        text.trim_end().parse().map_err(|_| Error::CorruptManifest {
+            name: name.to_string(),
+            path,
+            reason: "it should hold the identity of a file".into(),
+        })
+    }
+
+    /// Makes the file `name`; `None` where another process was faster.
+    fn create(&self, name: &FileName, options: &OpenOptions) -> Result<Option<File>> {
+        let id = FileId::random().map_err(|e| Error::io(format!("creating {name}"), &self.root, e))?;
+        let directory = object::path(&self.root, id);
+        let failed = |e: io::Error| Error::io(format!("creating {name}"), &self.root, e);
+        let made = || -> Result<Option<File>> {
+            DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
+            let manifest = Manifest {
+                id,
+                name: name.to_string(),
+                size: 0,
+                segment_size: options.segment_size.unwrap_or(SegmentSize::DEFAULT),
+                epoch: 0,
+                nodes: vec![self.node.clone()],
+                segments: Vec::new(),
+                temporary: options.temporary,
+            };
+            manifest.commit(&directory, !options.temporary)?;
+            let attachment = match attachment::attach(&self.root, id, &name.to_string(), true) {
+                Ok(attachment) => attachment,
+                Err(AttachError::Failed(e)) => return Err(e),
+                Err(AttachError::Gone | AttachError::Abandoned) => return Err(self.no_such_file(name)),
+            };
+            // The name last: it never leads to an unfinished file.
+            let named = self.enter_name(name, id, !options.temporary)?;
+            named.then(|| File::new(attachment, options)).transpose()
+        };
+        let outcome = made();
+        if !matches!(outcome, Ok(Some(_)))
+            && let Err(e) = object::destroy(&directory)
+        {
+            tracing::warn!("what is left of creating {name} stays until svmio verify: {e}");
+        }
+        outcome
+    }
+
+    /// Gives the file `id` its name. False where the name is taken.
+    fn enter_name(&self, name: &FileName, id: FileId, durable: bool) -> Result<bool> {
+        let entry = self.entry(name);
+        let parent = entry.parent().expect("an entry lies below the names' directory");
+        loop {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(parent)
+                .map_err(|e| self.name_error(name, e))?;
+            let file = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(parent);
+            let mut file = match file {
+                // Its last file went just now, and the directory with it.
+                Err(e) if e.kind() == ErrorKind::NotFound => continue,
+                file => file.map_err(|e| self.name_error(name, e))?,
+            };
+            let written = writeln!(file, "{id}")
+                .and_then(|()| if durable { file.as_file().sync_all() } else { Ok(()) });
+            written.map_err(|e| Error::io(format!("creating {name}"), parent, e))?;
+            match file.persist_noclobber(&entry) {
+                Ok(_) => break,
+                Err(e) if e.error.kind() == ErrorKind::AlreadyExists && entry.is_dir() => {
+                    return Err(self.name_error(name, io::Error::from(ErrorKind::IsADirectory)));
+                }
+                Err(e) if e.error.kind() == ErrorKind::AlreadyExists => return Ok(false),
+                Err(e) if e.error.kind() == ErrorKind::NotFound => {}
+                Err(e) => return Err(self.name_error(name, e.error)),
+            }
+        }
+        if durable {
+            for directory in parent.ancestors().take_while(|d| d.starts_with(&*self.root)) {
+                fs::File::open(directory)
+                    .and_then(|d| d.sync_all())
+                    .map_err(|e| Error::io(format!("creating {name}"), directory, e))?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes a name away that leads to no file: its remover or maker died half-way.
+    fn forget_dangling(&self, name: &FileName) -> Result<()> {
+        match self.lookup(name) {
+            Ok(id) if !object::path(&self.root, id).exists() => {
+                match fs::remove_file(self.entry(name)) {
+                    Err(e) if e.kind() != ErrorKind::NotFound => {
+                        return Err(Error::io(format!("removing {name}"), &self.root, e));
+                    }
+                    _ => self.prune(name),
+                }
+                Ok(())
+            }
+            Ok(_) | Err(Error::NoSuchFile { .. }) => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Removes the directories that `name` leaves empty.
+    fn prune(&self, name: &FileName) {
+        for directory in name.as_path().ancestors().skip(1).filter(|d| !d.as_os_str().is_empty()) {
+            // Not empty, most often; then the ones above it are not either.
+            if fs::remove_dir(self.root.join(NAMES).join(directory)).is_err() {
+                break;
+            }
+        }
+    }
+
+    fn entry(&self, name: &FileName) -> PathBuf {
+        self.root.join(NAMES).join(name.as_path())
+    }
+
+    fn no_such_file(&self, name: &FileName) -> Error {
+        Error::NoSuchFile { name: name.to_string(), store: self.root.to_path_buf() }
+    }
+
+    fn name_error(&self, name: &FileName, error: io::Error) -> Error {
+        let store = self.root.to_path_buf();
+        let path_through_file = "a part of its path is a file, not a directory";
+        match error.kind() {
+            ErrorKind::NotFound => self.no_such_file(name),
+            ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+                Error::NotAFile { name: name.to_string(), store, reason: path_through_file }
+            }
+            ErrorKind::IsADirectory => {
+                Error::NotAFile { name: name.to_string(), store, reason: "it is a directory" }
+            }
+            _ if error.raw_os_error() == Some(libc::ENAMETOOLONG) => {
+                Error::NameTooLong { name: name.to_string(), store }
+            }
+            _ => Error::io(format!("opening {name}"), &self.entry(name), error),
+        }
+    }
+
+    fn open_default() -> Result<Store> {
+        let user = rustix::process::geteuid().as_raw();
+        let path = PathBuf::from(format!("/dev/shm/svmio-{user}"));
+        let store = Store::open(&path)?;
+        // Anybody may make directories in /dev/shm: never trust one that another user put there.
+        let owner = fs::symlink_metadata(&path).map_err(|e| Error::io("opening the store", &path, e))?;
+        if owner.uid() != user || owner.is_symlink() {
+            let reason =
+                format!("it belongs to user {}; set SVMIO_STORE to a directory of your own", owner.uid());
+            return Err(Error::NotAStore { path, reason });
+        }
+        Ok(store)
+    }
+}
+
+fn read_description(root: &Path) -> Result<Option<Description>> {
+    let path = root.join(DESCRIPTION);
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io("opening the store", &path, e)),
+    };
+    let not_a_store = |reason: String| Error::NotAStore { path: root.into(), reason };
+    let value: serde_json::Value = serde_json::from_slice(&text)
+        .map_err(|e| not_a_store(format!("its {DESCRIPTION} is damaged: {e}")))?;
+    if value["format"] != FORMAT {
+        return Err(not_a_store(format!("its {DESCRIPTION} is of another program")));
+    }
+    let version = value["version"].as_u64().unwrap_or(0);
+    if version > u64::from(VERSION) {
+        return Err(Error::NewerFormat { path, found: version as u32, supported: VERSION });
+    }
+    serde_json::from_value(value)
+        .map(Some)
+        .map_err(|e| not_a_store(format!("its {DESCRIPTION} is damaged: {e}")))
+}
+
+/// Makes a store of the empty directory `root`.
+fn initialise(root: &Path) -> Result<NodeName> {
+    let failed = |e: io::Error| Error::io("making the store", root, e);
+    for entry in fs::read_dir(root).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if name == DESCRIPTION {
+            break;
+        }
+        if !name.to_string_lossy().starts_with(TEMPORARY_PREFIX) {
+            let reason = "it holds something else; choose an empty or a new directory".into();
+            return Err(Error::NotAStore { path: root.into(), reason });
+        }
+    }
+    let node = NodeName::current();
+    let description = Description { format: FORMAT.into(), version: VERSION, node: node.clone() };
+    let mut file = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(root).map_err(failed)?;
+    let text = serde_json::to_string_pretty(&description).expect("a description has no map");
+    writeln!(file, "{text}").and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+    match file.persist_noclobber(root.join(DESCRIPTION)) {
+        Ok(_) => Ok(node),
+        // Another process was faster; its word counts.
+        Err(e) if e.error.kind() == ErrorKind::AlreadyExists => {
+            Ok(read_description(root)?.map_or(node, |description| description.node))
+        }
+        Err(e) => Err(failed(e.error)),
+    }
+}

@@ -1,0 +1,127 @@
+//! Looking a store over: is every file whole, and does anything lie there that belongs to none?
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::file::{File, OpenOptions};
+use crate::name::{DirectoryName, FileName};
+use crate::object;
+use crate::presence::Gate;
+use crate::store::Store;
+use crate::units::{FileId, FileOffset};
+
+/// What [`verify`] found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Files that were looked at.
+    pub files: Vec<FileName>,
+    /// Files that are not whole, each with what is wrong.
+    pub damaged: Vec<(FileName, Error)>,
+    /// What killed processes left behind and nobody can reach any more. It has been removed.
+    pub reclaimed: Vec<PathBuf>,
+}
+
+impl Report {
+    /// Whether every file is whole.
+    pub fn is_clean(&self) -> bool {
+        self.damaged.is_empty()
+    }
+}
+
+/// Looks at every file below `directory`; where that is the root, also removes what belongs to no file.
+///
+/// # Errors
+/// What keeps it from looking at the store at all; what is wrong with files is in the report.
+pub fn verify(store: &Store, directory: &DirectoryName) -> Result<Report> {
+    let mut report = Report::default();
+    let files = store.files(directory)?;
+    for (name, _) in &files {
+        report.files.push(name.clone());
+        if let Err(error) = verify_file(store, name)
+            && !matches!(error, Error::NoSuchFile { .. })
+        {
+            report.damaged.push((name.clone(), error));
+        }
+    }
+    if directory.as_path().as_os_str().is_empty() {
+        report.reclaimed = reclaim(store)?;
+    }
+    Ok(report)
+}
+
+/// Looks at one file: its manifest, each of its segments, and that nothing lies beyond its end.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn verify_file(store: &Store, name: &FileName) -> Result<()> {
+    let file = store.open_file(name, &OpenOptions::reading())?;
+    let segments = file.segments()?;
+    let size = file.size();
+    for segment in segments {
+        let start = file.segment_size().start_of(segment.index).0;
+        let end = start + file.segment_size().bytes();
+        if end > size {
+            check_zero(&file, size.max(start)..end)?;
+        }
+    }
+    Ok(())
+}
+
+/// That the bytes `range`, which lie beyond the end, are zero: they would appear if the file grew.
+fn check_zero(file: &File, range: std::ops::Range<u64>) -> Result<()> {
+    let mut buffer = vec![0u8; 1 << 16];
+    let mut at = range.start;
+    while at < range.end {
+        let length = buffer.len().min((range.end - at) as usize);
+        let bytes = file.peek(FileOffset(at), &mut buffer[..length])?;
+        if file.size() <= at && buffer[..bytes].iter().any(|b| *b != 0) {
+            return Err(Error::CorruptManifest {
+                name: file.name().into(),
+                path: file.directory(),
+                reason: format!("bytes beyond its size of {} are not zero", file.size()),
+            });
+        }
+        at += bytes as u64;
+    }
+    Ok(())
+}
+
+/// Removes objects that no name leads to and no process has open.
+fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
+    let mut reclaimed = Vec::new();
+    for directory in [object::DELETED, object::OBJECTS] {
+        let path = store.path().join(directory);
+        let failed = |e: io::Error| Error::io("verifying the store", &path, e);
+        for entry in fs::read_dir(&path).map_err(failed)? {
+            let object = entry.map_err(failed)?.path();
+            let Some(id) = object.file_name().and_then(|n| n.to_str()).and_then(|n| n.parse::<FileId>().ok())
+            else {
+                continue;
+            };
+            let state = fs::OpenOptions::new().read(true).write(true).open(object.join(object::STATE));
+            let state = match state {
+                Ok(state) => state,
+                // Never attached: its maker was killed, or is about to attach it and then to name it.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                // Not ours to remove.
+                Err(_) => continue,
+            };
+            let gate = Gate::lock(&state).map_err(failed)?;
+            // Nobody alive means that no maker is about to name it either; so the names are read now.
+            let alive = gate.anybody_present().map_err(failed)?;
+            if !alive && !named(store)?.contains(&id) {
+                object::destroy(&object).map_err(failed)?;
+                reclaimed.push(object);
+            }
+            drop(gate);
+        }
+    }
+    Ok(reclaimed)
+}
+
+fn named(store: &Store) -> Result<HashSet<FileId>> {
+    Ok(store.files(&DirectoryName::root())?.into_iter().map(|(_, id)| id).collect())
+}

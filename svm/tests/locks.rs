@@ -1,0 +1,624 @@
+//! The byte-range locks and the presence of processes, between real processes that are really
+//! killed. Each child is this test program again, told by its environment which role to play.
+
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+use std::env;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use memmap2::MmapRaw;
+use rustix::io::Errno;
+use rustix::thread::futex;
+use svmio_svm::locks::{LockError, LockTable, LockToken, Mode, Owner, Standing, ThreadId};
+use svmio_svm::presence::{Gate, Presence, ProcessSlot};
+
+const ROLE: &str = "SVMIO_TEST_LOCKS_ROLE";
+const FILE: &str = "SVMIO_TEST_LOCKS_FILE";
+const NUMBER: &str = "SVMIO_TEST_LOCKS_NUMBER";
+
+const SLOTS: u16 = 16;
+/// After that a test gives up.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest that anybody may be held up by a death.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Where the children begin; run as a test among the others it has no role, and nothing to do.
+#[test]
+fn child() {
+    let Ok(role) = env::var(ROLE) else { return };
+    let site = Site::attach(Path::new(&env::var_os(FILE).unwrap()));
+    let number: u32 = env::var(NUMBER).unwrap().parse().unwrap();
+    match role.as_str() {
+        "account" => account(&site, number, 1500),
+        "meet_as_readers" => meet_as_readers(&site),
+        "lock_upper_half" => lock_upper_half(&site),
+        "queue_up" => queue_up(&site, number),
+        "stream_of_reads" => stream_of_reads(&site),
+        "hold" => hold(&site),
+        "measure_wait" => measure_wait(&site),
+        "churn" => churn(&site, number),
+        "grasp_for_more" => grasp_for_more(&site),
+        "stay_in_gate" => stay_in_gate(&site),
+        other => panic!("no role {other}"),
+    }
+}
+
+/// The shared state of a file as the library lays it out, a lock table, and some words behind it.
+struct Site {
+    path: PathBuf,
+    presence: Presence,
+    map: MmapRaw,
+}
+
+/// The words that the processes of a test share.
+#[derive(Clone, Copy)]
+enum Word {
+    Arrived,
+    Go,
+    Stop,
+    LogLength,
+    Micros,
+    /// One for each number of a child.
+    Done(u32),
+    Log(u32),
+}
+
+const WORDS: usize = 256;
+/// 64-bit words behind those.
+const CELLS: usize = 16;
+
+impl Site {
+    fn attach(path: &Path) -> Site {
+        let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let gate = Gate::lock(&file).unwrap();
+        let first = !gate.anybody_present().unwrap();
+        if first {
+            let len = LockTable::BYTES + WORDS * 4 + CELLS * 8;
+            file.set_len(0).unwrap();
+            file.set_len(len as u64).unwrap();
+        }
+        let map = MmapRaw::map_raw(&file).unwrap();
+        if first {
+            // SAFETY: freshly mapped, and the gate keeps all others away.
+            unsafe { LockTable::init_at(map.as_mut_ptr(), map.len()).unwrap() };
+        }
+        let presence = Presence::enter(file.try_clone().unwrap(), SLOTS).unwrap();
+        let path = path.to_owned();
+        let site = Site { path, presence, map };
+        site.table().reap(site.presence.slot()).unwrap();
+        drop(gate);
+        site
+    }
+
+    fn table(&self) -> &LockTable {
+        // SAFETY: initialised when the first process attached, and mapped as long as `self` lives.
+        unsafe { LockTable::from_ptr(self.map.as_mut_ptr(), self.map.len()).unwrap() }
+    }
+
+    fn word(&self, word: Word) -> &AtomicU32 {
+        let index = match word {
+            Word::Arrived => 0,
+            Word::Go => 1,
+            Word::Stop => 2,
+            Word::LogLength => 3,
+            Word::Micros => 4,
+            Word::Done(number) => 16 + number as usize,
+            Word::Log(at) => 64 + at as usize,
+        };
+        assert!(index < WORDS);
+        // SAFETY: inside the mapping, aligned, and used as an atomic only.
+        unsafe {
+            let words = self.map.as_mut_ptr().add(LockTable::BYTES).cast::<u32>();
+            AtomicU32::from_ptr(words.add(index))
+        }
+    }
+
+    /// A cell that is read and written in steps that a lock has to hold together.
+    fn cell(&self, index: usize) -> &AtomicU64 {
+        assert!(index < CELLS);
+        let offset = LockTable::BYTES + WORDS * 4;
+        // SAFETY: as for the words.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast::<u64>().add(index)) }
+    }
+
+    fn add(&self, word: Word, amount: u32) {
+        let word = self.word(word);
+        word.fetch_add(amount, Ordering::Release);
+        futex::wake(word, futex::Flags::empty(), i32::MAX as u32).unwrap();
+    }
+
+    /// Sleeps until the word is at least so big.
+    #[track_caller]
+    fn await_word(&self, word: Word, at_least: u32) {
+        let start = Instant::now();
+        let word = self.word(word);
+        loop {
+            let value = word.load(Ordering::Acquire);
+            if value >= at_least {
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "{value} of {at_least}");
+            let second = futex::Timespec { tv_sec: 1, tv_nsec: 0 };
+            match futex::wait(word, futex::Flags::empty(), value, Some(&second)) {
+                Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
+                Err(error) => panic!("futex: {error}"),
+            }
+        }
+    }
+
+    fn owner(&self) -> Owner {
+        Owner { slot: self.presence.slot(), thread: ThreadId::current() }
+    }
+
+    fn acquire(&self, range: std::ops::Range<u64>, mode: Mode) -> LockToken {
+        let alive = |slot| self.presence.alive(slot);
+        self.table().acquire(self.owner(), range, mode, &alive).unwrap()
+    }
+
+    fn release(&self, token: LockToken) {
+        self.table().release(token).unwrap();
+    }
+
+    /// Enters a number in the log. The caller holds a lock.
+    fn log(&self, number: u32) {
+        let at = self.word(Word::LogLength).load(Ordering::Relaxed);
+        self.word(Word::Log(at)).store(number, Ordering::Relaxed);
+        self.add(Word::LogLength, 1);
+    }
+
+    fn logged(&self) -> Vec<u32> {
+        let length = self.word(Word::LogLength).load(Ordering::Acquire);
+        (0..length).map(|at| self.word(Word::Log(at)).load(Ordering::Relaxed)).collect()
+    }
+}
+
+/// The parent's side of a test: the file, and the way to start children.
+struct Job {
+    site: Site,
+    _file: tempfile::NamedTempFile,
+}
+
+impl Job {
+    fn new() -> Job {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        Job { site: Site::attach(file.path()), _file: file }
+    }
+
+    fn start(&self, role: &str, number: u32) -> Process {
+        let child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "child", "--test-threads=1", "--nocapture"])
+            .env(ROLE, role)
+            .env(FILE, &self.site.path)
+            .env(NUMBER, number.to_string())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Process(child)
+    }
+
+    fn start_all(&self, role: &str, count: u32) -> Vec<Process> {
+        (0..count).map(|number| self.start(role, number)).collect()
+    }
+
+    /// Waits until so many requests wait for a lock.
+    #[track_caller]
+    fn await_waiting(&self, count: usize) {
+        let start = Instant::now();
+        loop {
+            let claims = self.site.table().claims().unwrap();
+            let waiting = claims.iter().filter(|claim| claim.standing == Standing::Waiting).count();
+            if waiting == count {
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "{claims:?}");
+            thread::yield_now();
+        }
+    }
+
+    fn assert_nothing_claimed(&self) {
+        assert_eq!(self.site.table().claims().unwrap(), []);
+    }
+}
+
+/// A child, killed at the latest when its test ends.
+struct Process(Child);
+
+impl Process {
+    #[track_caller]
+    fn finish(mut self) {
+        let status = self.0.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+
+    /// Kills it, unless it has ended by itself.
+    fn kill(&mut self) -> ExitStatus {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Numbers that look random, the same ones in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// Writers count up two cells, one after the other; readers must never see them differ.
+fn account(site: &Site, number: u32, rounds: u32) {
+    let mut random = Random(number.into());
+    let mut written = 0;
+    for _ in 0..rounds {
+        // Ranges of all sizes, which have byte 500 in common.
+        let range = random.below(500)..501 + random.below(500);
+        let mode = match random.below(3) {
+            0 => Mode::Shared,
+            _ => Mode::Exclusive,
+        };
+        let interrupted = random.below(8) == 0;
+        let token = site.acquire(range, mode);
+        let (one, other) = (site.cell(0), site.cell(8));
+        let value = one.load(Ordering::Relaxed);
+        if interrupted {
+            thread::yield_now();
+        }
+        assert_eq!(other.load(Ordering::Relaxed), value);
+        if mode == Mode::Exclusive {
+            written += 1;
+            one.store(value + 1, Ordering::Relaxed);
+            if interrupted {
+                thread::yield_now();
+            }
+            other.store(value + 1, Ordering::Relaxed);
+        }
+        site.release(token);
+    }
+    site.add(Word::Done(number), written);
+}
+
+#[test]
+fn overlapping_locks_keep_processes_and_threads_apart() {
+    let job = Job::new();
+    let children = job.start_all("account", 4);
+    thread::scope(|scope| {
+        for number in [4, 5] {
+            let site = &job.site;
+            scope.spawn(move || account(site, number, 1500));
+        }
+    });
+    children.into_iter().for_each(Process::finish);
+    let written: u32 = (0..6).map(|number| job.site.word(Word::Done(number)).load(Ordering::Acquire)).sum();
+    assert!(written > 4000, "{written}");
+    assert_eq!(job.site.cell(0).load(Ordering::Relaxed), written.into());
+    job.assert_nothing_claimed();
+}
+
+/// Gets through only if all three hold the lock at the same time.
+fn meet_as_readers(site: &Site) {
+    let token = site.acquire(0..100, Mode::Shared);
+    site.add(Word::Arrived, 1);
+    site.await_word(Word::Arrived, 3);
+    site.release(token);
+}
+
+#[test]
+fn readers_hold_the_same_bytes_together() {
+    let job = Job::new();
+    let children = job.start_all("meet_as_readers", 3);
+    children.into_iter().for_each(Process::finish);
+    job.assert_nothing_claimed();
+}
+
+fn lock_upper_half(site: &Site) {
+    let token = site.acquire(100..u64::MAX, Mode::Exclusive);
+    site.release(token);
+}
+
+#[test]
+fn disjoint_ranges_do_not_wait_for_each_other() {
+    let job = Job::new();
+    let lower_half = job.site.acquire(0..100, Mode::Exclusive);
+    job.start("lock_upper_half", 0).finish();
+    job.site.release(lower_half);
+    job.assert_nothing_claimed();
+}
+
+/// Even numbers write, odd ones read.
+fn queue_up(site: &Site, number: u32) {
+    let mode = match number % 2 {
+        0 => Mode::Exclusive,
+        _ => Mode::Shared,
+    };
+    let token = site.acquire(5..10, mode);
+    site.log(number);
+    site.release(token);
+}
+
+#[test]
+fn contenders_get_their_turns_in_the_order_of_their_coming() {
+    let job = Job::new();
+    // A reader holds, so a reader that overtakes the waiting writer would get through.
+    let held = job.site.acquire(0..100, Mode::Shared);
+    let order = [0, 1, 2, 4, 6, 7, 8];
+    let mut children = Vec::new();
+    for number in order {
+        children.push(job.start("queue_up", number));
+        job.await_waiting(children.len());
+    }
+    assert_eq!(job.site.logged(), []);
+    job.site.release(held);
+    children.into_iter().for_each(Process::finish);
+    assert_eq!(job.site.logged(), order);
+    job.assert_nothing_claimed();
+}
+
+fn stream_of_reads(site: &Site) {
+    while site.word(Word::Stop).load(Ordering::Relaxed) == 0 {
+        let token = site.acquire(0..100, Mode::Shared);
+        site.add(Word::Arrived, 1);
+        thread::yield_now();
+        site.release(token);
+    }
+}
+
+#[test]
+fn a_writer_gets_its_turns_in_a_stream_of_readers() {
+    let job = Job::new();
+    let readers = job.start_all("stream_of_reads", 3);
+    for _ in 0..50 {
+        let read = job.site.word(Word::Arrived).load(Ordering::Relaxed);
+        let start = Instant::now();
+        let token = job.site.acquire(50..60, Mode::Exclusive);
+        assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+        job.site.release(token);
+        job.site.await_word(Word::Arrived, read + 1);
+    }
+    job.site.add(Word::Stop, 1);
+    readers.into_iter().for_each(Process::finish);
+    job.assert_nothing_claimed();
+}
+
+fn hold(site: &Site) {
+    let token = site.acquire(0..100, Mode::Exclusive);
+    site.add(Word::Arrived, 1);
+    site.await_word(Word::Go, 1);
+    site.release(token);
+}
+
+#[test]
+fn the_death_of_a_holder_lets_the_waiters_go_on() {
+    let job = Job::new();
+    let mut holder = job.start("hold", 0);
+    job.site.await_word(Word::Arrived, 1);
+    let mut children = Vec::new();
+    for number in [2, 4, 6] {
+        children.push(job.start("queue_up", number));
+        job.await_waiting(children.len());
+    }
+    let start = Instant::now();
+    holder.kill();
+    job.site.await_word(Word::LogLength, 3);
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    assert_eq!(job.site.logged(), [2, 4, 6]);
+    children.into_iter().for_each(Process::finish);
+    job.assert_nothing_claimed();
+}
+
+#[test]
+fn the_death_of_a_waiter_lets_those_behind_it_go_on() {
+    let job = Job::new();
+    let held = job.site.acquire(0..7, Mode::Shared);
+    let mut writer = job.start("queue_up", 2);
+    job.await_waiting(1);
+    let reader = job.start("queue_up", 1);
+    job.await_waiting(2);
+    let start = Instant::now();
+    writer.kill();
+    // What the parent holds is not in the way of the reader; only the writer was.
+    job.site.await_word(Word::LogLength, 1);
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    assert_eq!(job.site.logged(), [1]);
+    reader.finish();
+    job.site.release(held);
+    job.assert_nothing_claimed();
+}
+
+fn measure_wait(site: &Site) {
+    let cpu_time = || {
+        // SAFETY: integers, for which zero is a value, filled in by the call below.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: room for the structure.
+        let outcome = unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
+        assert_eq!(outcome, 0);
+        let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+        micros(usage.ru_utime) + micros(usage.ru_stime)
+    };
+    let before = cpu_time();
+    let token = site.acquire(0..1, Mode::Exclusive);
+    let used = cpu_time() - before;
+    site.release(token);
+    site.add(Word::Micros, 1 + used as u32);
+}
+
+#[test]
+fn a_waiter_uses_no_core() {
+    let job = Job::new();
+    let held = job.site.acquire(0..1, Mode::Exclusive);
+    let child = job.start("measure_wait", 0);
+    job.await_waiting(1);
+    // Not to wait for anything: this is the time that the child has to get through idly.
+    thread::sleep(Duration::from_millis(300));
+    job.site.release(held);
+    child.finish();
+    let used = job.site.word(Word::Micros).load(Ordering::Acquire) - 1;
+    assert!(used < 20_000, "{used} µs");
+}
+
+/// Acquires and releases as fast as it can. Each exclusive holder leaves its name in the cells that
+/// it has locked while it is inside; who finds a name there finds a dead process's.
+fn churn(site: &Site, number: u32) {
+    let me = u64::from(std::process::id());
+    let mut random = Random(me);
+    while site.word(Word::Stop).load(Ordering::Relaxed) == 0 {
+        let start = random.below(8);
+        let range = start..start + 1 + random.below(8 - start);
+        let mode = match random.below(3) {
+            0 => Mode::Shared,
+            _ => Mode::Exclusive,
+        };
+        let token = site.acquire(range.clone(), mode);
+        for cell in range.clone().map(|cell| site.cell(cell as usize)) {
+            let name = cell.load(Ordering::Relaxed);
+            if name != 0 {
+                assert_dead(name);
+            }
+            if mode == Mode::Exclusive {
+                cell.store(me, Ordering::Relaxed);
+            }
+        }
+        if mode == Mode::Exclusive {
+            for cell in range.map(|cell| site.cell(cell as usize)) {
+                assert_eq!(cell.swap(0, Ordering::Relaxed), me);
+            }
+        }
+        site.release(token);
+        site.add(Word::Done(number), 1);
+    }
+}
+
+/// The process must be gone, or about to go: its locks fall a little before it counts as dead.
+fn assert_dead(process: u64) {
+    let start = Instant::now();
+    loop {
+        let status = std::fs::read_to_string(format!("/proc/{process}/stat"));
+        let gone = match &status {
+            Err(_) => true,
+            Ok(status) => status.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['Z', 'X'])),
+        };
+        if gone {
+            return;
+        }
+        assert!(start.elapsed() < SOON, "{process} lives: {status:?}");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn kills_at_random_moments_leave_a_usable_table() {
+    const WORKERS: u32 = 4;
+    const KILLS: u32 = 200;
+    let job = Job::new();
+    let mut workers = job.start_all("churn", WORKERS);
+    let done = |number| job.site.word(Word::Done(number)).load(Ordering::Acquire);
+    let mut random = Random(1);
+    for _ in 0..KILLS {
+        let number = random.below(WORKERS.into()) as u32;
+        // It must be at work, then be struck at a random moment of that.
+        job.site.await_word(Word::Done(number), done(number) + 1);
+        (0..random.below(20)).for_each(|_| thread::yield_now());
+        let status = workers[number as usize].kill();
+        assert!(!status.success() && status.code().is_none(), "{status}");
+        workers[number as usize] = job.start("churn", number);
+    }
+    for number in 0..WORKERS {
+        let start = Instant::now();
+        job.site.await_word(Word::Done(number), done(number) + 100);
+        assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    }
+    job.site.add(Word::Stop, 1);
+    workers.into_iter().for_each(Process::finish);
+    let everything = job.site.acquire(0..u64::MAX, Mode::Exclusive);
+    job.site.release(everything);
+    job.assert_nothing_claimed();
+}
+
+#[test]
+fn the_slot_of_a_killed_process_is_free_and_cleared_by_the_next() {
+    let job = Job::new();
+    let presence = &job.site.presence;
+    assert!(!presence.others_alive().unwrap());
+    let mut holder = job.start("hold", 0);
+    job.site.await_word(Word::Arrived, 1);
+    let slot = ProcessSlot(1);
+    assert!(presence.alive(slot).unwrap() && presence.others_alive().unwrap());
+    holder.kill();
+    assert!(!presence.alive(slot).unwrap() && !presence.others_alive().unwrap());
+    assert_eq!(job.site.table().claims().unwrap().len(), 1);
+    let successor = Site::attach(&job.site.path);
+    assert_eq!(successor.presence.slot(), slot);
+    job.assert_nothing_claimed();
+}
+
+fn stay_in_gate(site: &Site) {
+    let _gate = site.presence.gate().unwrap();
+    site.add(Word::Arrived, 1);
+    site.await_word(Word::Go, 1);
+}
+
+#[test]
+fn the_gate_opens_when_the_process_in_it_is_killed() {
+    let job = Job::new();
+    let mut inside = job.start("stay_in_gate", 0);
+    job.site.await_word(Word::Arrived, 1);
+    thread::scope(|scope| {
+        let next = scope.spawn(|| drop(job.site.presence.gate().unwrap()));
+        let own = File::options().read(true).write(true).open(&job.site.path).unwrap();
+        assert!(gate_is_taken(&own));
+        assert!(!next.is_finished());
+        inside.kill();
+        next.join().unwrap();
+        assert!(!gate_is_taken(&own));
+    });
+}
+
+/// Looks at byte 0 of the state file, where the gate is.
+fn gate_is_taken(file: &File) -> bool {
+    use std::os::fd::AsRawFd;
+    // SAFETY: integers, for which zero is a value.
+    let mut request: libc::flock = unsafe { std::mem::zeroed() };
+    request.l_type = libc::F_WRLCK as libc::c_short;
+    request.l_len = 1;
+    // SAFETY: an open descriptor and the structure for this command.
+    let outcome = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut request) };
+    assert_eq!(outcome, 0, "{}", io::Error::last_os_error());
+    i32::from(request.l_type) != libc::F_UNLCK
+}
+
+fn grasp_for_more(site: &Site) {
+    let first = site.acquire(0..100, Mode::Exclusive);
+    site.add(Word::Arrived, 1);
+    let second = site.acquire(200..300, Mode::Exclusive);
+    site.release(second);
+    site.release(first);
+}
+
+#[test]
+fn of_two_processes_that_would_wait_for_each_other_the_second_is_told() {
+    let job = Job::new();
+    let site = &job.site;
+    let own = site.acquire(200..300, Mode::Exclusive);
+    let child = job.start("grasp_for_more", 0);
+    job.await_waiting(1);
+    let alive = |slot| site.presence.alive(slot);
+    let outcome = site.table().acquire(site.owner(), 50..60, Mode::Shared, &alive);
+    assert!(matches!(outcome, Err(LockError::WouldDeadlock { .. })));
+    site.release(own);
+    child.finish();
+    job.assert_nothing_claimed();
+}

@@ -1,0 +1,113 @@
+//! Building the workspace and laying out an installation: `bin/svmio` and one preload library for
+//! each family of MPIs, each found by the others at its place relative to them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::paths::Paths;
+use crate::process;
+
+/// A file of an installation: which package makes it, under what name, and where it goes.
+struct Product {
+    package: &'static str,
+    made: &'static str,
+    place: PathBuf,
+}
+
+/// The command-line tool of the built installation.
+pub(crate) fn svmio(paths: &Paths) -> PathBuf {
+    paths.installation().join(TOOL)
+}
+
+/// The library that makes waiting ranks of Debian's MPICH yield, in the built installation.
+pub(crate) fn yield_library(paths: &Paths) -> PathBuf {
+    paths.installation().join(YIELD)
+}
+
+/// MPIs that share an ABI, and therefore svmio's preload library.
+#[derive(Debug, Clone, Copy)]
+enum Family {
+    Mpich,
+    OpenMpi,
+}
+
+impl Family {
+    /// Its folder below the installation's `lib/`.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mpich => "mpich",
+            Self::OpenMpi => "openmpi",
+        }
+    }
+}
+
+/// Builds everything for release and lays it out under `target/svmio`.
+pub(crate) fn run(paths: &Paths) -> Result<()> {
+    let products = products();
+    let mut cargo = cargo(paths);
+    cargo.args(["build", "--release"]);
+    for product in &products {
+        cargo.args(["--package", product.package]);
+    }
+    process::run(&mut cargo)?;
+    let release = cargo_target(paths).join("release");
+    for product in &products {
+        put(&release.join(product.made), &paths.installation().join(&product.place))?;
+    }
+    println!("build: {} is ready", paths.installation().display());
+    Ok(())
+}
+
+/// Copies the built installation to `prefix`, building it first.
+pub(crate) fn install(paths: &Paths, prefix: &Path) -> Result<()> {
+    run(paths)?;
+    for product in products() {
+        put(&paths.installation().join(&product.place), &prefix.join(&product.place))?;
+    }
+    println!("install: {} is ready", prefix.join(TOOL).display());
+    Ok(())
+}
+
+/// Cargo, started in the workspace, the same one that started us.
+pub(crate) fn cargo(paths: &Paths) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(paths.root());
+    command
+}
+
+const TOOL: &str = "bin/svmio";
+const YIELD: &str = "lib/libsvmio_yield.so";
+
+fn products() -> [Product; 4] {
+    let preload = |family: Family| PathBuf::from("lib").join(family.name()).join("libsvmio_mpi.so");
+    [
+        Product { package: "svmio", made: "svmio", place: TOOL.into() },
+        Product { package: "svmio-mpi-mpich", made: "libsvmio_mpi_mpich.so", place: preload(Family::Mpich) },
+        Product {
+            package: "svmio-mpi-openmpi",
+            made: "libsvmio_mpi_openmpi.so",
+            place: preload(Family::OpenMpi),
+        },
+        Product { package: "svmio-yield", made: "libsvmio_yield.so", place: YIELD.into() },
+    ]
+}
+
+fn cargo_target(paths: &Paths) -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        // Relative ones count from where cargo was started, which is the workspace's root.
+        Some(folder) => paths.root().join(folder),
+        None => paths.target().to_path_buf(),
+    }
+}
+
+/// Copies `from` to `to` so that a running program that uses the old `to` keeps it.
+fn put(from: &Path, to: &Path) -> Result<()> {
+    let folder = to.parent().context("an installed file without a folder")?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let new = to.with_extension("new");
+    fs::copy(from, &new).with_context(|| format!("cannot copy {} to {}", from.display(), new.display()))?;
+    fs::rename(&new, to).with_context(|| format!("cannot put {} in place", to.display()))
+}

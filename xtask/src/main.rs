@@ -1,0 +1,121 @@
+//! svmio's set-up, build, tests and demonstration: `cargo xtask help`.
+//!
+//! ```text
+//! setup ── sources ─┐                        system packages; Debian's source package of MPICH
+//! wheels ───────────┤                        mpi4py and the newest MPIs, in virtual environments
+//! build ────────────┼── install              target/svmio: the tool and the preload libraries
+//!                   │
+//! mpi ── launcher ──┼── suite ── romio       ROMIO's own test programs  ┐ programs × ranks × MPIs,
+//!                   │         └─ mpi4py      mpi4py's own file tests    ┘ on svmio and on stock
+//!                   │            comparison  what passes on stock must pass on svmio; the table
+//!                   ├── demo                 coll_perf on svmio and on stock, in one table
+//!                   └── test                 all of it and the workspace's own tests, counted
+//! ```
+//!
+//! [`mpi`] knows the four MPIs and [`launcher`] how a job is started with one, on stock files or on
+//! svmio's. [`suite`] runs many jobs on few cores ([`pool`]) and never for ever ([`process`]).
+//! Everything that is made lies under the workspace's `target/` ([`paths`]), and [`stamp`]s say what
+//! need not be made again.
+
+mod build;
+mod comparison;
+mod demo;
+mod launcher;
+mod mpi;
+mod mpi4py;
+mod paths;
+mod pool;
+mod process;
+mod romio;
+mod setup;
+mod sources;
+mod stamp;
+mod suite;
+mod table;
+mod test;
+mod wheels;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::comparison::Tally;
+use crate::paths::Paths;
+use crate::suite::Selection;
+
+/// svmio's set-up, build, tests and demonstration
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct CommandLine {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Install the system packages that are missing and fetch the sources of ROMIO's tests
+    Setup,
+    /// Make virtual environments with mpi4py and with the newest MPICH and Open MPI
+    Wheels,
+    /// Build for release and lay out an installation in target/svmio
+    Build,
+    /// Build and copy the installation to PREFIX
+    Install {
+        /// The folder that gets bin/ and lib/
+        prefix: PathBuf,
+    },
+    /// Run ROMIO's own test programs
+    Romio {
+        #[command(flatten)]
+        selection: Selection,
+        /// Only these programs [default: all]
+        #[arg(long = "program", value_name = "NAME", value_delimiter = ',')]
+        programs: Vec<String>,
+    },
+    /// Run mpi4py's own file tests
+    Mpi4py {
+        #[command(flatten)]
+        selection: Selection,
+    },
+    /// Set up, build, and compare ROMIO's coll_perf on svmio and on stock MPI-IO
+    Demo,
+    /// Set up, build and run every check
+    Test {
+        /// Only these stages [default: all]
+        #[arg(long = "only", value_name = "STAGE", value_delimiter = ',', value_parser = test::stage_names())]
+        only: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(CommandLine::parse().task) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Does a task; false means that checks failed and have been shown.
+fn run(task: Task) -> Result<bool> {
+    let paths = &Paths::of_workspace();
+    let holds = |tally: Tally| tally.failed == 0;
+    match task {
+        Task::Setup => {
+            setup::run()?;
+            sources::romio_tests(paths)?;
+            Ok(true)
+        }
+        Task::Wheels => wheels::run(paths).map(|()| true),
+        Task::Build => build::run(paths).map(|()| true),
+        Task::Install { prefix } => build::install(paths, &prefix).map(|()| true),
+        Task::Romio { selection, programs } => romio::runs::run(paths, &selection, &programs).map(holds),
+        Task::Mpi4py { selection } => mpi4py::run(paths, &selection).map(holds),
+        Task::Demo => demo::run(paths).map(|()| true),
+        Task::Test { only } => test::run(paths, &only),
+    }
+}

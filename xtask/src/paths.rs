@@ -1,0 +1,61 @@
+//! Where things lie: everything that xtask makes is under the workspace's `target/`.
+
+use std::path::{Path, PathBuf};
+
+/// The workspace's folders. All paths are absolute.
+#[derive(Debug, Clone)]
+pub(crate) struct Paths {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+impl Paths {
+    /// The workspace this xtask was built from.
+    pub(crate) fn of_workspace() -> Self {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = manifest.parent().unwrap_or(manifest).to_path_buf();
+        let target = root.join("target");
+        Self { root, target }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Unpacked source packages and the private state apt needs to fetch them.
+    pub(crate) fn sources(&self) -> PathBuf {
+        self.target.join("sources")
+    }
+
+    /// The Python virtual environment of that name.
+    pub(crate) fn venv(&self, name: &str) -> PathBuf {
+        self.target.join("venv").join(name)
+    }
+
+    /// ROMIO's test programs, compiled, and the logs of their runs.
+    pub(crate) fn romio_tests(&self) -> PathBuf {
+        self.target.join("romio-tests")
+    }
+
+    /// mpi4py's suites: the logs of their runs.
+    pub(crate) fn mpi4py_tests(&self) -> PathBuf {
+        self.target.join("mpi4py-tests")
+    }
+
+    /// The layout of an installation, as `cargo xtask build` makes it.
+    pub(crate) fn installation(&self) -> PathBuf {
+        self.target.join("svmio")
+    }
+}
+
+/// A folder for a run's files: in memory where there is a tmpfs, so that disks do not blur results.
+pub(crate) fn scratch(prefix: &str) -> std::io::Result<tempfile::TempDir> {
+    let memory = Path::new("/dev/shm");
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(prefix);
+    if memory.is_dir() { builder.tempdir_in(memory) } else { builder.tempdir() }
+}

@@ -1,0 +1,252 @@
+//! Running other programs: to the end, or up to a time limit with nothing left behind.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+
+/// Set in the environment of every limited run, so that its processes can be told from all others.
+const MARK: &str = "SVMIO_XTASK_JOB";
+
+/// How long a run may take to end by itself after being asked to.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// How a limited run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It exited with this status.
+    Exited(i32),
+    /// A signal ended it.
+    Signalled(i32),
+    /// The limit passed and it was killed.
+    TimedOut,
+}
+
+/// A limited run that is over.
+#[derive(Debug, Clone)]
+pub(crate) struct Finished {
+    pub(crate) ending: Ending,
+    /// Standard output and error together, as they came.
+    pub(crate) output: String,
+    /// The file that keeps the output.
+    pub(crate) log: PathBuf,
+    pub(crate) elapsed: Duration,
+}
+
+impl Finished {
+    pub(crate) fn succeeded(&self) -> bool {
+        self.ending == Ending::Exited(0)
+    }
+
+    /// What is wrong with the run, the end of its output and where to read on.
+    pub(crate) fn complaint(&self, why: &str) -> String {
+        format!("{why}; its output, {}, ends\n{}", self.log.display(), tail(&self.output, 10))
+    }
+}
+
+/// Runs `command` with the caller's terminal and fails unless it exits with 0.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot start {}", line(command)))?;
+    if !status.success() {
+        bail!("{} failed: {status}", line(command));
+    }
+    Ok(())
+}
+
+/// Runs `command` quietly: its output goes to `log` and is shown only when it fails.
+pub(crate) fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
+    let (out, err) = log_file(log)?;
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(err)
+        .status()
+        .with_context(|| format!("cannot start {}", line(command)))?;
+    if !status.success() {
+        let output = read_lossy(log)?;
+        bail!("{} failed: {status}\n{}", line(command), tail(&output, 40));
+    }
+    Ok(())
+}
+
+/// What `command` prints, without the blanks around it. Fails unless it exits with 0.
+pub(crate) fn capture(command: &mut Command) -> Result<String> {
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {}", line(command)))?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        bail!("{} failed: {}\n{}", line(command), output.status, errors.trim_end());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Runs `command` in a process group of its own, its output kept in `log`, for at most `limit`.
+///
+/// However it ends badly, every process that came from it is gone afterwards: launchers start
+/// ranks in sessions of their own, which a signal to the group alone would miss.
+pub(crate) fn run_limited(command: &mut Command, limit: Duration, log: &Path) -> Result<Finished> {
+    static JOBS: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: only the number's uniqueness matters.
+    let job = JOBS.fetch_add(1, Ordering::Relaxed);
+    let mark = format!("{}-{job}", std::process::id());
+    let (out, err) = log_file(log)?;
+    let started = Instant::now();
+    let mut child = command
+        .env(MARK, &mark)
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(err)
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("cannot start {}", line(command)))?;
+    let ending = match wait_until(&mut child, limit)? {
+        Some(status) => match status.code() {
+            Some(code) => Ending::Exited(code),
+            None => Ending::Signalled(status.signal().unwrap_or(0)),
+        },
+        None => {
+            signal_group(&child, Signal::TERM);
+            if wait_until(&mut child, GRACE)?.is_none() {
+                signal_group(&child, Signal::KILL);
+                child.wait().context("cannot wait for a killed child")?;
+            }
+            Ending::TimedOut
+        }
+    };
+    let elapsed = started.elapsed();
+    if ending != Ending::Exited(0) {
+        kill_marked(&mark)?;
+    }
+    Ok(Finished { ending, output: read_lossy(log)?, log: log.to_path_buf(), elapsed })
+}
+
+/// The last `lines` lines of `text`.
+pub(crate) fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+/// A command as a person would type it.
+fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}
+
+fn log_file(log: &Path) -> Result<(File, File)> {
+    if let Some(folder) = log.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    }
+    let out = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
+    let err = out.try_clone().with_context(|| format!("cannot share {}", log.display()))?;
+    Ok((out, err))
+}
+
+fn read_lossy(log: &Path) -> Result<String> {
+    let bytes = fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Sleeps until `child` has ended or `limit` has passed; `None` means the latter.
+fn wait_until(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
+    let handle = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).context("pidfd_open")?;
+    if ended_within(&handle, limit)? {
+        Ok(Some(child.wait().context("cannot wait for a child")?))
+    } else {
+        Ok(None)
+    }
+}
+
+/// Sleeps until the process behind `handle` has ended (true) or `limit` has passed (false).
+fn ended_within(handle: &impl AsFd, limit: Duration) -> Result<bool> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        let mut events = [PollFd::from_borrowed_fd(handle.as_fd(), PollFlags::IN)];
+        match poll(&mut events, Some(&timeout)) {
+            Ok(count) => return Ok(count > 0),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error).context("poll on a process"),
+        }
+    }
+}
+
+fn signal_group(child: &Child, signal: Signal) {
+    // The group may be gone already; then there is nothing to do.
+    let _ = kill_process_group(Pid::from_child(child), signal);
+}
+
+/// Kills by id every process whose environment carries the mark of this very run.
+fn kill_marked(mark: &str) -> Result<()> {
+    let wanted = format!("{MARK}={mark}");
+    for entry in fs::read_dir("/proc").context("cannot read /proc")?.flatten() {
+        let name = entry.file_name();
+        let Some(id) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        // Other users' processes and those that ended meanwhile cannot be read; they are not ours.
+        let Ok(environment) = fs::read(entry.path().join("environ")) else { continue };
+        if environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+            && let Some(pid) = Pid::from_raw(id)
+        {
+            kill_and_wait(pid)?;
+        }
+    }
+    Ok(())
+}
+
+fn kill_and_wait(pid: Pid) -> Result<()> {
+    // No handle, no signal, no end to wait for: each means that the process is gone already.
+    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(()) };
+    if kill_process(pid, Signal::KILL).is_ok() {
+        ended_within(&handle, GRACE)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_and_status_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo out; echo err >&2; exit 3"]);
+        let finished = run_limited(&mut command, Duration::from_secs(30), &log).unwrap();
+        assert_eq!(finished.ending, Ending::Exited(3));
+        assert_eq!(finished.output, "out\nerr\n");
+        assert!(!finished.succeeded());
+    }
+
+    #[test]
+    fn a_run_past_its_limit_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let mut command = Command::new("sh");
+        // The grandchild leaves the group and the session, as MPI launchers' ranks do.
+        command.args(["-c", "setsid sleep 600 & echo $!; trap '' TERM; wait; wait"]);
+        let limit = Duration::from_millis(500);
+        let finished = run_limited(&mut command, limit, &log).unwrap();
+        assert_eq!(finished.ending, Ending::TimedOut);
+        let orphan: i32 = finished.output.trim().parse().unwrap();
+        let state = fs::read_to_string(format!("/proc/{orphan}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "still alive: {state}");
+    }
+
+    #[test]
+    fn tail_keeps_the_end() {
+        assert_eq!(tail("a\nb\nc", 2), "b\nc");
+        assert_eq!(tail("a", 2), "a");
+    }
+}

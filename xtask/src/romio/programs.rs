@@ -1,0 +1,211 @@
+//! ROMIO's own test programs: how each is built, run and judged.
+//!
+//! The facts are from `runtests.in` and the programs' sources in MPICH 4.0.2. Every source file of
+//! that folder has its row here; [`super::compile`] fails when one has not.
+
+/// One test program.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    /// Its file in ROMIO's test folder; `.in` files hold `@...@` placeholders.
+    pub(crate) source: &'static str,
+    /// Pieces of the source that are replaced before it is compiled, each with its replacement.
+    pub(crate) edits: &'static [(&'static str, &'static str)],
+    pub(crate) arguments: Arguments,
+    /// The numbers of ranks it accepts, out of 1, 2 and 4.
+    pub(crate) ranks: &'static [u32],
+    pub(crate) success: Success,
+    pub(crate) load: Load,
+}
+
+/// How a program is told its file's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arguments {
+    /// `-fname NAME`
+    Fname,
+    /// `NAME`
+    Bare,
+    /// `-h -f NAME`: with the hints that force one aggregator.
+    Aggregation,
+    /// The path of ROMIO's `test_hintfile`, which it opens as its file and reads hints from.
+    HintFile,
+    /// In the environment, as [`FILE_VARIABLE`] and [`READ_VARIABLE`].
+    Environment,
+}
+
+/// How its output shows that all went well; the exit status must be 0 besides.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Success {
+    /// It says `No Errors`, and nowhere that it found any.
+    NoErrors,
+    /// It says each of these.
+    Says(&'static [&'static str]),
+}
+
+impl Success {
+    pub(crate) fn is_in(self, output: &str) -> bool {
+        match self {
+            Self::NoErrors => output.contains(" No Errors") && !output.contains("Found "),
+            Self::Says(all) => all.iter().all(|words| output.contains(words)),
+        }
+    }
+}
+
+/// What a program takes of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Load {
+    Light,
+    /// Files or buffers of several gigabytes: nothing else runs beside it.
+    Heavy,
+}
+
+/// Names the file of a program that takes no arguments.
+pub(crate) const FILE_VARIABLE: &str = "SVMIO_TEST_FILE";
+/// A shell command that prints that file, for the program that looks at it without MPI.
+pub(crate) const READ_VARIABLE: &str = "SVMIO_TEST_READ";
+
+const ANY: &[u32] = &[1, 2, 4];
+
+const fn plain(name: &'static str, source: &'static str) -> Program {
+    Program {
+        name,
+        source,
+        edits: &[],
+        arguments: Arguments::Fname,
+        ranks: ANY,
+        success: Success::NoErrors,
+        load: Load::Light,
+    }
+}
+
+const fn with_ranks(mut program: Program, ranks: &'static [u32]) -> Program {
+    program.ranks = ranks;
+    program
+}
+
+const fn with_arguments(mut program: Program, arguments: Arguments) -> Program {
+    program.arguments = arguments;
+    program
+}
+
+const fn saying(mut program: Program, words: &'static [&'static str]) -> Program {
+    program.success = Success::Says(words);
+    program
+}
+
+const fn edited(mut program: Program, edits: &'static [(&'static str, &'static str)]) -> Program {
+    program.edits = edits;
+    program
+}
+
+const fn heavy(mut program: Program) -> Program {
+    program.load = Load::Heavy;
+    program
+}
+
+/// What the two `perf` programs print at their end.
+const PERF_WORDS: &[&str] = &[
+    "Write bandwidth without file sync",
+    "Read bandwidth without prior file sync",
+    "Write bandwidth including file sync",
+    "Read bandwidth after file sync",
+];
+
+/// As shipped, `coll_perf`'s array has 14 GB; its comment says 128 cubed.
+const COLL_PERF_EDITS: &[(&str, &str)] = &[("128 * 17", "128"), ("128 * 9", "128"), ("128 * 11", "128")];
+
+/// `noncontig_coll2` gathers host names into pieces from several `malloc`s by offsets of type `int`,
+/// which overflow where the pieces come from different arenas (seen with Open MPI 5); here the pieces
+/// come from one.
+const NONCONTIG_COLL2_EDITS: &[(&str, &str)] = &[(
+    "procname[i] = malloc(procname_len[i]);",
+    "procname[i] = i == 0 ? malloc(commsize * MPI_MAX_PROCESSOR_NAME)\
+     : procname[0] + i * MPI_MAX_PROCESSOR_NAME;",
+)];
+
+/// `external32` fixes its file's name and reads the file back without MPI; here both are given.
+const EXTERNAL32_EDITS: &[(&str, &str)] = &[
+    ("#define TEST_FILENAME \"test.datarep\"", "#define TEST_FILENAME getenv(\"SVMIO_TEST_FILE\")"),
+    ("fopen(TEST_FILENAME, \"r\")", "popen(getenv(\"SVMIO_TEST_READ\"), \"r\")"),
+];
+
+const EXTERNAL32_WORDS: &[&str] = &[
+    "native datarep is LITTLE ENDIAN",
+    "external32 datarep is BIG ENDIAN",
+    "internal datarep is LITTLE ENDIAN",
+];
+
+/// All of them, in the order of the alphabet, the Fortran ones last.
+pub(crate) const PROGRAMS: &[Program] = &[
+    with_arguments(plain("aggregation1", "aggregation1.c"), Arguments::Aggregation),
+    with_arguments(plain("aggregation2", "aggregation2.c"), Arguments::Bare),
+    plain("async", "async.c"),
+    plain("async-multiple", "async-multiple.c"),
+    plain("atomicity", "atomicity.c"),
+    with_arguments(plain("big_extents", "big_extents.c"), Arguments::Bare),
+    edited(
+        saying(
+            plain("coll_perf", "coll_perf.c"),
+            &["Collective write bandwidth", "Collective read bandwidth"],
+        ),
+        COLL_PERF_EDITS,
+    ),
+    plain("coll_test", "coll_test.c"),
+    plain("creat_excl", "creat_excl.c"),
+    with_arguments(with_ranks(plain("darray_read", "darray_read.c"), &[4]), Arguments::Bare),
+    plain("error", "error.c"),
+    plain("excl", "excl.c"),
+    edited(
+        saying(with_arguments(plain("external32", "external32.c"), Arguments::Environment), EXTERNAL32_WORDS),
+        EXTERNAL32_EDITS,
+    ),
+    plain("file_info", "file_info.c"),
+    with_arguments(with_ranks(plain("hindexed", "hindexed.c"), &[4]), Arguments::Bare),
+    with_ranks(plain("i_noncontig", "i_noncontig.c"), &[2]),
+    heavy(with_ranks(
+        saying(
+            plain("large_array", "large_array.c"),
+            &["Process 0: data read back is correct", "file deleted"],
+        ),
+        &[2],
+    )),
+    heavy(with_ranks(saying(plain("large_file", "large_file.c.in"), &["Data read back is correct"]), &[1])),
+    plain("misc", "misc.c.in"),
+    with_ranks(plain("noncontig", "noncontig.c"), &[2]),
+    with_ranks(plain("noncontig_coll", "noncontig_coll.c"), &[2]),
+    edited(with_ranks(plain("noncontig_coll2", "noncontig_coll2.c"), &[2, 4]), NONCONTIG_COLL2_EDITS),
+    plain("ordered_fp", "ordered_fp.c"),
+    saying(plain("perf", "perf.c"), PERF_WORDS),
+    plain("psimple", "psimple.c"),
+    plain("shared_fp", "shared_fp.c"),
+    plain("simple", "simple.c"),
+    plain("split_coll", "split_coll.c"),
+    plain("status", "status.c"),
+    with_arguments(with_ranks(plain("syshints", "syshints.c"), &[1]), Arguments::HintFile),
+    with_arguments(with_ranks(plain("types_with_zeros", "types_with_zeros.c"), &[2]), Arguments::Bare),
+    plain("fcoll_test", "fcoll_test.f.in"),
+    plain("fmisc", "fmisc.f.in"),
+    saying(plain("fperf", "fperf.f.in"), PERF_WORDS),
+    plain("pfcoll_test", "pfcoll_test.f.in"),
+];
+
+impl Program {
+    pub(crate) fn is_fortran(&self) -> bool {
+        self.source.ends_with(".f.in")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_found_are_no_success() {
+        assert!(Success::NoErrors.is_in(" No Errors\n"));
+        assert!(!Success::NoErrors.is_in("Found 3 errors\n"));
+        assert!(!Success::NoErrors.is_in("Found 3 errors\n No Errors\n"));
+        assert!(!Success::NoErrors.is_in(""));
+        assert!(Success::Says(&["a", "b"]).is_in("b a"));
+        assert!(!Success::Says(&["a", "b"]).is_in("a"));
+    }
+}

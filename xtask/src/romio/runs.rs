@@ -1,0 +1,152 @@
+//! Running ROMIO's test programs: every program × number of ranks × MPI × kind of file.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::compile;
+use super::known::KNOWN;
+use super::programs::{Arguments, FILE_VARIABLE, Load, PROGRAMS, Program, READ_VARIABLE};
+use crate::build::svmio;
+use crate::comparison::{Outcome, Tally};
+use crate::launcher::{Job, Launcher};
+use crate::paths::{self, Paths};
+use crate::process::{self, Ending, Finished};
+use crate::sources;
+use crate::suite::{self, Selection, run_suite};
+
+/// How long one run may take: the slowest good ones need a tenth of it.
+const LIMIT: Duration = Duration::from_secs(120);
+
+type Case = suite::Case<&'static Program>;
+
+/// Builds and runs the selected part; `only` names programs, none means all.
+pub(crate) fn run(paths: &Paths, selection: &Selection, only: &[String]) -> Result<Tally> {
+    selection.check(paths)?;
+    for mpi in selection.mpis() {
+        compile::run(paths, mpi)?;
+    }
+    let mut cases = Vec::new();
+    for program in PROGRAMS {
+        if !only.is_empty() && !only.iter().any(|name| name == program.name) {
+            continue;
+        }
+        for mpi in selection.mpis() {
+            if program.is_fortran() && mpi.fortran_compiler(paths).is_none() {
+                continue;
+            }
+            for ranks in selection.ranks(program.ranks) {
+                for launcher in selection.launchers() {
+                    cases.push(Case { program, mpi, launcher, ranks });
+                }
+            }
+        }
+    }
+    let cores_of = |case: &Case| match case.program.load {
+        Load::Light => case.ranks as usize,
+        Load::Heavy => usize::MAX,
+    };
+    let run = |case: &Case| outcome(paths, case);
+    run_suite("ROMIO's tests", selection, &cases, KNOWN, cores_of, run)
+}
+
+fn outcome(paths: &Paths, case: &Case) -> Outcome {
+    let (fault, elapsed) = match attempt(paths, case) {
+        Ok((finished, misplacement)) => (judged(case.program, &finished).or(misplacement), finished.elapsed),
+        Err(error) => (Some(format!("{error:#}")), Duration::ZERO),
+    };
+    Outcome {
+        program: case.program.name.to_owned(),
+        mpi: case.mpi,
+        launcher: case.launcher,
+        ranks: case.ranks,
+        fault,
+        elapsed,
+    }
+}
+
+/// What is wrong with a finished run, if anything.
+fn judged(program: &Program, finished: &Finished) -> Option<String> {
+    let why = match finished.ending {
+        Ending::Exited(0) if program.success.is_in(&finished.output) => return None,
+        Ending::Exited(0) => "its output does not say that all went well".to_owned(),
+        Ending::Exited(status) => format!("exit status {status}"),
+        Ending::Signalled(signal) => format!("signal {signal}"),
+        Ending::TimedOut => format!("not finished after {} s", LIMIT.as_secs()),
+    };
+    Some(finished.complaint(&why))
+}
+
+/// Runs one case in a folder of its own, on a file that nothing else uses. Comes back with what is
+/// wrong with the file's place, if anything.
+fn attempt(paths: &Paths, case: &Case) -> Result<(Finished, Option<String>)> {
+    let scratch = paths::scratch("svmio-romio-").context("cannot make a folder for the run")?;
+    let folder = scratch.path();
+    let program = compile::executable(paths, case.mpi, case.program);
+    let file = match case.launcher {
+        Launcher::Stock => folder.join("file").display().to_string(),
+        Launcher::Svm => "svm:/romio/file".to_owned(),
+    };
+    let mut environment: Vec<(&str, String)> = Vec::new();
+    let mut arguments: Vec<OsString> = Vec::new();
+    match case.program.arguments {
+        Arguments::Fname => arguments.extend(["-fname", &file].map(OsString::from)),
+        Arguments::Bare => arguments.push(file.into()),
+        Arguments::Aggregation => arguments.extend(["-h", "-f", &file].map(OsString::from)),
+        Arguments::HintFile => {
+            let hints = hint_file(paths, folder)?;
+            if case.launcher == Launcher::Svm {
+                claim(paths, folder, &hints)?;
+                environment.push(("SVMIO_CLAIM", folder.display().to_string()));
+            }
+            arguments.push(hints.into());
+        }
+        Arguments::Environment => {
+            let reader = match case.launcher {
+                Launcher::Stock => format!("cat '{file}'"),
+                Launcher::Svm => format!("'{}' cat '{file}'", svmio(paths).display()),
+            };
+            environment.push((FILE_VARIABLE, file));
+            environment.push((READ_VARIABLE, reader));
+        }
+    }
+    let job = Job {
+        mpi: case.mpi,
+        launcher: case.launcher,
+        ranks: case.ranks,
+        program: &program,
+        arguments,
+        folder,
+    };
+    let log = paths.romio_tests().join("log").join(case.mpi.name()).join(format!(
+        "{}-{}-{}.log",
+        case.program.name,
+        case.ranks,
+        case.launcher.name()
+    ));
+    let mut command = job.command(paths);
+    if case.launcher == Launcher::Stock {
+        command.envs(case.mpi.stock_romio());
+    }
+    let finished = process::run_limited(command.envs(environment), LIMIT, &log)?;
+    Ok((finished, job.misplacement()))
+}
+
+/// ROMIO's file of hints, copied into `folder`.
+fn hint_file(paths: &Paths, folder: &Path) -> Result<String> {
+    let original = sources::romio_tests(paths)?.join("test_hintfile");
+    let copy = folder.join("test_hintfile");
+    fs::copy(&original, &copy).with_context(|| format!("cannot copy {}", original.display()))?;
+    Ok(copy.display().to_string())
+}
+
+/// Puts `file` into the run's store too, by its own path, so that a job that claims it finds it.
+fn claim(paths: &Paths, folder: &Path, file: &str) -> Result<()> {
+    let mut copy = Command::new(svmio(paths));
+    copy.arg("cp").arg(file).arg(format!("svm:{file}")).env("SVMIO_STORE", Job::store(folder));
+    process::capture(&mut copy).map(|_| ()).context("cannot copy the hints into the store")
+}

@@ -1,0 +1,93 @@
+//! What the operating system must supply: compilers and both of Debian's MPIs, by apt, only if missing.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process;
+
+/// Debian packages without which nothing here can be built or tested.
+const PACKAGES: [&str; 10] = [
+    "mpich",
+    "libmpich-dev",
+    "openmpi-bin",
+    "libopenmpi-dev",
+    "gcc",
+    "libc6-dev",
+    "gfortran",
+    "make",
+    "dpkg-dev",
+    "xz-utils",
+];
+
+/// Installs what is missing.
+///
+/// # Errors
+/// Where there is no apt, or no way to become root: the message says what to install by hand.
+pub(crate) fn run() -> Result<()> {
+    let mut missing = missing_packages()?;
+    if !python_has_venv() {
+        missing.push("python3-venv");
+    }
+    if missing.is_empty() {
+        println!("setup: all system packages are installed");
+        return Ok(());
+    }
+    println!("setup: installing {}", missing.join(" "));
+    // A third-party source that cannot be reached must not stop the rest.
+    if let Err(error) = process::run(as_root("apt-get")?.args(["update", "--quiet"])) {
+        eprintln!("setup: {error:#}; going on with the package lists there are");
+    }
+    let install = ["install", "--yes", "--quiet", "--no-install-recommends"];
+    process::run(as_root("apt-get")?.args(install).args(&missing)).with_context(|| {
+        format!("cannot install what is missing; install it yourself: {}", missing.join(" "))
+    })?;
+    let still = missing_packages()?;
+    if !still.is_empty() {
+        bail!("apt-get succeeded, yet these are still missing: {}", still.join(" "));
+    }
+    Ok(())
+}
+
+fn missing_packages() -> Result<Vec<&'static str>> {
+    let mut missing = Vec::new();
+    for package in PACKAGES {
+        let output = Command::new("dpkg-query")
+            .args(["--show", "--showformat=${db:Status-Status}", package])
+            .output()
+            .with_context(|| {
+                format!(
+                    "cannot run dpkg-query: this set-up is for Debian and its relatives; elsewhere \
+                     install MPICH, Open MPI and their development files yourself (Debian calls \
+                     them {})",
+                    PACKAGES.join(" ")
+                )
+            })?;
+        if !output.status.success() || output.stdout != b"installed" {
+            missing.push(package);
+        }
+    }
+    Ok(missing)
+}
+
+fn python_has_venv() -> bool {
+    let mut python = Command::new("python3");
+    python.args(["-c", "import ensurepip, venv"]);
+    process::capture(&mut python).is_ok()
+}
+
+/// `program`, run as root: directly where we are root, by sudo elsewhere.
+fn as_root(program: &str) -> Result<Command> {
+    let mut command = if rustix::process::geteuid().is_root() {
+        Command::new(program)
+    } else {
+        if Command::new("sudo").arg("--version").output().is_err() {
+            bail!("installing packages needs root, and there is no sudo; run `cargo xtask setup` as root");
+        }
+        let mut sudo = Command::new("sudo");
+        sudo.arg("--preserve-env=DEBIAN_FRONTEND").arg(program);
+        sudo
+    };
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    Ok(command)
+}

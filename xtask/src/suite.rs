@@ -1,0 +1,122 @@
+//! Suites of MPI programs: which part of one to run, running it, saying how it went.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::comparison::{Known, Outcome, Tally, report};
+use crate::launcher::{Launcher, cores};
+use crate::mpi::Mpi;
+use crate::paths::Paths;
+use crate::pool;
+
+/// How many of the slowest runs are named.
+const SLOWEST: usize = 6;
+
+/// A part of a suite; without options, everything, on svmio, and on stock where svmio fails.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct Selection {
+    /// Only with these MPIs: mpich, openmpi, mpich5, openmpi5 [default: all]
+    #[arg(long = "mpi", value_name = "NAME", value_delimiter = ',', value_parser = parse_mpi)]
+    pub(crate) mpis: Vec<Mpi>,
+    /// On these kinds of files: stock, svm [default: svm, and stock for the runs that fail there]
+    #[arg(long = "on", value_name = "KIND", value_delimiter = ',', value_parser = parse_launcher)]
+    pub(crate) launchers: Vec<Launcher>,
+    /// Only with these numbers of ranks [default: all that a program accepts of 1, 2, 4]
+    #[arg(long = "ranks", value_name = "N", value_delimiter = ',')]
+    pub(crate) ranks: Vec<u32>,
+}
+
+impl Selection {
+    pub(crate) fn mpis(&self) -> Vec<Mpi> {
+        if self.mpis.is_empty() { Mpi::ALL.to_vec() } else { self.mpis.clone() }
+    }
+
+    pub(crate) fn launchers(&self) -> Vec<Launcher> {
+        if self.launchers.is_empty() { vec![Launcher::Svm] } else { self.launchers.clone() }
+    }
+
+    /// Whether runs that fail on svmio are to be made on stock too, to see whether they fail there.
+    fn confirms_failures(&self) -> bool {
+        self.launchers.is_empty()
+    }
+
+    /// Those of `wanted` that are selected.
+    pub(crate) fn ranks(&self, wanted: &[u32]) -> Vec<u32> {
+        let selected = |ranks: &u32| self.ranks.is_empty() || self.ranks.contains(ranks);
+        wanted.iter().copied().filter(selected).collect()
+    }
+
+    /// Fails where a selected launcher cannot be used.
+    pub(crate) fn check(&self, paths: &Paths) -> Result<()> {
+        self.launchers().into_iter().try_for_each(|launcher| launcher.check(paths))
+    }
+}
+
+/// One run to be made of a suite: a program with an MPI, a number of ranks and a kind of file.
+#[derive(Debug, Clone)]
+pub(crate) struct Case<Program> {
+    pub(crate) program: Program,
+    pub(crate) mpi: Mpi,
+    pub(crate) launcher: Launcher,
+    pub(crate) ranks: u32,
+}
+
+/// Makes the runs of a suite, several at a time, and prints its table and notes.
+///
+/// `cores_of` says how many cores a run keeps busy.
+///
+/// # Errors
+/// When nothing was run at all: a suite that cannot fail shows nothing.
+pub(crate) fn run_suite<Program: Clone + Sync>(
+    suite: &str,
+    selection: &Selection,
+    cases: &[Case<Program>],
+    known: &[Known],
+    cores_of: impl Fn(&Case<Program>) -> usize,
+    run: impl Fn(&Case<Program>) -> Outcome + Sync,
+) -> Result<Tally> {
+    if cases.is_empty() {
+        bail!("{suite}: nothing was selected, nothing was run");
+    }
+    let mut outcomes = pool::run(cases, cores(), &cores_of, &run);
+    if selection.confirms_failures() {
+        let doubtful: Vec<Case<Program>> = cases
+            .iter()
+            .zip(&outcomes)
+            .filter(|(_, outcome)| outcome.fault.is_some())
+            .map(|(case, _)| Case { launcher: Launcher::Stock, ..case.clone() })
+            .collect();
+        outcomes.extend(pool::run(&doubtful, cores(), &cores_of, &run));
+    }
+    let report = report(&outcomes, known, &selection.launchers());
+    println!("\n{suite}: the numbers are the numbers of ranks\n{}", report.table);
+    for note in &report.notes {
+        println!("{note}");
+    }
+    let mut slowest: Vec<&Outcome> = outcomes.iter().collect();
+    slowest.sort_by_key(|outcome| std::cmp::Reverse(outcome.elapsed));
+    let slowest: Vec<String> = slowest.into_iter().take(SLOWEST).map(with_time).collect();
+    println!("{suite}: the slowest runs were {}", slowest.join(", "));
+    let time: Duration = outcomes.iter().map(|outcome| outcome.elapsed).sum();
+    let Tally { passed, failed } = report.tally;
+    println!("{suite}: {passed} runs good, {failed} bad, {:.0} s of runs", time.as_secs_f64());
+    Ok(report.tally)
+}
+
+fn with_time(outcome: &Outcome) -> String {
+    let (mpi, launcher) = (outcome.mpi.name(), outcome.launcher.name());
+    let seconds = outcome.elapsed.as_secs_f64();
+    format!("{} {mpi} {launcher} {}: {seconds:.1} s", outcome.program, outcome.ranks)
+}
+
+fn parse_mpi(name: &str) -> Result<Mpi, String> {
+    Mpi::from_name(name).ok_or_else(|| format!("one of {} is expected", Mpi::ALL.map(Mpi::name).join(", ")))
+}
+
+fn parse_launcher(name: &str) -> Result<Launcher, String> {
+    Launcher::BOTH
+        .into_iter()
+        .find(|launcher| launcher.name() == name)
+        .ok_or_else(|| "stock or svm is expected".to_owned())
+}

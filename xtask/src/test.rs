@@ -1,0 +1,154 @@
+//! The whole check: stages one after the other, each with its numbers of good and bad results.
+//!
+//! A further suite is a further row of [`STAGES`].
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::comparison::Tally;
+use crate::paths::Paths;
+use crate::suite::Selection;
+use crate::{build, mpi4py, process, romio, setup, sources, table, wheels};
+
+/// One stage of the check.
+struct Stage {
+    name: &'static str,
+    /// Whether the stages after it make no sense when it fails.
+    is_needed: bool,
+    run: fn(&Paths) -> Result<Tally>,
+}
+
+/// In the order in which they run.
+const STAGES: &[Stage] = &[
+    Stage { name: "setup", is_needed: true, run: |paths| done(set_up(paths)) },
+    Stage { name: "wheels", is_needed: true, run: |paths| done(wheels::run(paths)) },
+    Stage { name: "build", is_needed: true, run: |paths| done(build::run(paths)) },
+    Stage { name: "fmt", is_needed: false, run: |paths| done(fmt(paths)) },
+    Stage { name: "clippy", is_needed: false, run: |paths| done(clippy(paths)) },
+    Stage { name: "doc", is_needed: false, run: |paths| done(doc(paths)) },
+    Stage { name: "cargo-test", is_needed: false, run: cargo_test },
+    Stage {
+        name: "romio",
+        is_needed: false,
+        run: |paths| romio::runs::run(paths, &Selection::default(), &[]),
+    },
+    Stage { name: "mpi4py", is_needed: false, run: |paths| mpi4py::run(paths, &Selection::default()) },
+];
+
+/// The names of all stages, in order.
+pub(crate) fn stage_names() -> Vec<&'static str> {
+    STAGES.iter().map(|stage| stage.name).collect()
+}
+
+/// Runs the stages named in `only`, all when it is empty; true when nothing failed.
+pub(crate) fn run(paths: &Paths, only: &[String]) -> Result<bool> {
+    if let Some(unknown) = only.iter().find(|name| !stage_names().contains(&name.as_str())) {
+        bail!("there is no stage {unknown}; there are {}", stage_names().join(", "));
+    }
+    let mut total = Tally::default();
+    let mut rows = Vec::new();
+    for stage in STAGES {
+        if !only.is_empty() && !only.iter().any(|name| name == stage.name) {
+            continue;
+        }
+        println!("\n== {}", stage.name);
+        let started = Instant::now();
+        let tally = (stage.run)(paths).unwrap_or_else(|error| {
+            eprintln!("{}: {error:#}", stage.name);
+            Tally { passed: 0, failed: 1 }
+        });
+        total += tally;
+        rows.push(row(stage.name, tally, started.elapsed()));
+        if tally.failed > 0 && stage.is_needed {
+            eprintln!("{}: without it, the rest makes no sense", stage.name);
+            break;
+        }
+    }
+    let head = ["stage", "passed", "failed", "seconds"].map(String::from);
+    println!("\n{}", table::render(&head, &rows));
+    println!("{} passed, {} failed", total.passed, total.failed);
+    Ok(total.failed == 0 && total.passed > 0)
+}
+
+fn row(name: &str, tally: Tally, time: Duration) -> Vec<String> {
+    let seconds = format!("{:.0}", time.as_secs_f64());
+    vec![name.to_owned(), tally.passed.to_string(), tally.failed.to_string(), seconds]
+}
+
+/// A stage that either holds as a whole or does not.
+fn done(result: Result<()>) -> Result<Tally> {
+    result.map(|()| Tally { passed: 1, failed: 0 })
+}
+
+fn set_up(paths: &Paths) -> Result<()> {
+    setup::run()?;
+    sources::romio_tests(paths).map(|_| ())
+}
+
+fn fmt(paths: &Paths) -> Result<()> {
+    process::run(build::cargo(paths).args(["fmt", "--all", "--check"]))
+}
+
+fn clippy(paths: &Paths) -> Result<()> {
+    let words = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    process::run(build::cargo(paths).args(words))
+}
+
+fn doc(paths: &Paths) -> Result<()> {
+    let mut cargo = build::cargo(paths);
+    cargo.args(["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    process::run(cargo.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// All unit and integration tests; what they print is shown as it comes.
+fn cargo_test(paths: &Paths) -> Result<Tally> {
+    let mut cargo = build::cargo(paths);
+    cargo.args(["test", "--workspace", "--no-fail-fast"]);
+    let (tally, succeeded) = counted(&mut cargo)?;
+    if !succeeded && tally.failed == 0 {
+        bail!("cargo test failed before it could count; see above");
+    }
+    if tally.passed == 0 {
+        bail!("cargo test ran no tests");
+    }
+    Ok(tally)
+}
+
+/// Runs `command`, shows its output and adds up the results that Rust's test programs print.
+fn counted(command: &mut Command) -> Result<(Tally, bool)> {
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
+    let output = child.stdout.take().context("cargo has no output")?;
+    let mut tally = Tally::default();
+    for line in BufReader::new(output).lines() {
+        let line = line.context("cannot read cargo's output")?;
+        println!("{line}");
+        if let Some(result) = test_result(&line) {
+            tally += result;
+        }
+    }
+    let status = child.wait().context("cannot wait for cargo")?;
+    Ok((tally, status.success()))
+}
+
+/// The numbers in `test result: ok. 3 passed; 0 failed; ...`.
+fn test_result(line: &str) -> Option<Tally> {
+    let rest = line.strip_prefix("test result: ")?.split_once(". ")?.1;
+    let count = |word: &str| rest.split("; ").find_map(|part| part.strip_suffix(word)?.trim().parse().ok());
+    Some(Tally { passed: count("passed")?, failed: count("failed")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_test_programs_are_counted() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; \
+            0 filtered out; finished in 0.01s";
+        assert_eq!(test_result(line), Some(Tally { passed: 12, failed: 3 }));
+        assert_eq!(test_result("test a::b ... ok"), None);
+    }
+}
