@@ -4,7 +4,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_longlong, c_void};
 
-use crate::abi::{Abi, Comm, Constants, Datatype, Info, MpiFile, Op, Request, SUCCESS};
+use crate::abi::{Abi, Comm, Constants, Datatype, Errhandler, Info, MpiFile, Op, Request, SUCCESS};
 use crate::failure::{ErrorClass, Failure};
 use crate::library::{Library, SymbolError};
 
@@ -62,6 +62,7 @@ functions! {
     file_get_info = c"PMPI_File_get_info": fn(MpiFile, *mut Info<A>);
     file_seek_shared = c"PMPI_File_seek_shared": fn(MpiFile, i64, c_int);
     file_call_errhandler = c"PMPI_File_call_errhandler": fn(MpiFile, c_int);
+    file_get_errhandler = c"PMPI_File_get_errhandler": fn(MpiFile, *mut Errhandler<A>);
     initialized = c"PMPI_Initialized": fn(*mut c_int);
     finalized = c"PMPI_Finalized": fn(*mut c_int);
 }
@@ -342,9 +343,30 @@ impl<A: Abi> Mpi<A> {
 
     /// Has the error handler that files without a handle have deal with `code`, and returns it.
     pub fn report(&self, code: c_int) -> c_int {
-        if code != SUCCESS {
-            // SAFETY: MPI_FILE_NULL has an error handler by MPI's rules.
-            unsafe { (self.file_call_errhandler)(self.constants.file_null, code) };
+        /// `OMPI_ERRHANDLER_TYPE_FILE` of Open MPI 4.1's and 5.0's errhandler.h.
+        const FILE: c_int = 3;
+        type Invoke<A> = unsafe extern "C" fn(Errhandler<A>, MpiFile, c_int, c_int, *const c_char) -> c_int;
+        if code == SUCCESS {
+            return code;
+        }
+        // MPI_FILE_NULL has an error handler by MPI's rules. Open MPI's MPI_File_call_errhandler takes it for a
+        // mistake, though, and ends the job; its inner function does not.
+        let file = self.constants.file_null;
+        // SAFETY: the type of the function in that header.
+        match unsafe { self.library.function::<Invoke<A>>(c"ompi_errhandler_invoke") } {
+            Ok(invoke) => {
+                let mut handler = std::mem::MaybeUninit::uninit();
+                // SAFETY: the first call stores the handler, one of files; the second gets a file and a string.
+                unsafe {
+                    if (self.file_get_errhandler)(file, handler.as_mut_ptr()) == SUCCESS {
+                        invoke(handler.assume_init(), file, FILE, code, c"svmio".as_ptr());
+                    }
+                }
+            }
+            // SAFETY: as MPI wants it.
+            Err(_) => unsafe {
+                (self.file_call_errhandler)(file, code);
+            },
         }
         code
     }

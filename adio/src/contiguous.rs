@@ -39,7 +39,7 @@ pub(crate) unsafe fn read<A: Abi>(
         // SAFETY: the caller vouches for `to`.
         Ok(unsafe { handle.file.read_into(offset, to.cast(), length as usize) }? as u64)
     });
-    let read = finish(handle, read, length)?;
+    let read = read.map_err(|failure| failure.on_rank(handle.rank))?;
     advance(fd, position, read);
     Ok(read)
 }
@@ -67,7 +67,7 @@ pub(crate) unsafe fn write<A: Abi>(
             locked(fd, handle, offset.0..offset.0.saturating_add(length), LockMode::Exclusive, write)
         }
     };
-    let written = finish(handle, written, length)?;
+    let written = written.map_err(|failure| failure.on_rank(handle.rank))?;
     advance(fd, position, written);
     Ok(written)
 }
@@ -87,18 +87,6 @@ fn locked<A: Abi>(
     let outcome = access();
     handle.unlock(&range);
     outcome
-}
-
-/// Within one of ROMIO's collective functions errors wait until it is through.
-fn finish(handle: &Handle, outcome: Result<u64, Failure>, length: u64) -> Result<u64, Failure> {
-    match outcome {
-        Err(failure) if handle.is_in_collective() => {
-            handle.keep(failure);
-            Ok(length)
-        }
-        Err(failure) => Err(failure.on_rank(handle.rank)),
-        outcome => outcome,
-    }
 }
 
 fn offset<A: Abi>(fd: &RomioFile<A>, position: Position) -> Result<FileOffset, Failure> {

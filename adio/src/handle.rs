@@ -2,7 +2,6 @@
 
 use std::ffi::c_int;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
@@ -26,10 +25,6 @@ pub(crate) struct Handle {
     pub(crate) file: File,
     pub(crate) role: Role,
     pub(crate) rank: c_int,
-    /// Whether a collective function of ROMIO's runs: it would leave the other ranks waiting if it were
-    /// told of an error, so that errors are kept until it is through.
-    collective: AtomicBool,
-    kept: Mutex<Option<Failure>>,
     locks: Mutex<Vec<Held>>,
 }
 
@@ -43,33 +38,7 @@ struct Held {
 
 impl Handle {
     pub(crate) fn new(file: File, role: Role, rank: c_int) -> Handle {
-        Handle {
-            file,
-            role,
-            rank,
-            collective: AtomicBool::new(false),
-            kept: Mutex::new(None),
-            locks: Mutex::new(Vec::new()),
-        }
-    }
-
-    /// Runs one of ROMIO's collective functions; the result is the first error on this rank meanwhile.
-    pub(crate) fn collectively(&self, function: impl FnOnce()) -> Result<(), Failure> {
-        // Relaxed: ROMIO lets one thread at a time into a file.
-        self.collective.store(true, Ordering::Relaxed);
-        function();
-        self.collective.store(false, Ordering::Relaxed);
-        self.kept().take().map_or(Ok(()), Err)
-    }
-
-    /// Whether one of ROMIO's collective functions runs.
-    pub(crate) fn is_in_collective(&self) -> bool {
-        self.collective.load(Ordering::Relaxed)
-    }
-
-    /// Keeps `failure` until the collective function that runs is through. The first one counts.
-    pub(crate) fn keep(&self, failure: Failure) {
-        self.kept().get_or_insert(failure);
+        Handle { file, role, rank, locks: Mutex::new(Vec::new()) }
     }
 
     /// Locks `range` for this thread, until [`Handle::unlock`] with the same range. What the thread holds
@@ -122,10 +91,6 @@ impl Handle {
     pub(crate) fn lock_depth(&self) -> usize {
         let thread = thread::current().id();
         self.locks().iter().filter(|held| held.thread == thread).count()
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Option<Failure>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn locks(&self) -> MutexGuard<'_, Vec<Held>> {

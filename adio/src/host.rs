@@ -124,23 +124,6 @@ impl<A: Abi> Host<A> {
         unsafe { self.access(slot, fd, access) }
     }
 
-    /// The generic collective access.
-    ///
-    /// # Safety
-    /// As [`Host::strided`], and every rank of the file makes the same call.
-    pub(crate) unsafe fn strided_collectively(
-        &self,
-        fd: *mut RomioFile<A>,
-        access: &Access<A>,
-    ) -> Result<(), Failure> {
-        let slot = match access.direction {
-            Direction::Read => slot::READ_STRIDED_COLL,
-            Direction::Write => slot::WRITE_STRIDED_COLL,
-        };
-        // SAFETY: the caller vouches for the arguments and the other ranks.
-        unsafe { self.access(slot, fd, access) }
-    }
-
     /// Whether ROMIO takes `datatype` for contiguous, so that its strided functions do not deal with it.
     pub(crate) fn is_contiguous(&self, mpi: &Mpi<A>, datatype: Datatype<A>) -> bool {
         match self.is_contiguous {
@@ -196,6 +179,11 @@ impl<A: Abi> Host<A> {
 pub trait HasHost: Abi {
     /// Where it is kept.
     fn host() -> &'static OnceLock<Host<Self>>;
+
+    /// The user's info object, of which ROMIO has got `info`.
+    fn users_info(info: Info<Self>) -> Info<Self> {
+        info
+    }
 }
 
 impl HasHost for crate::abi::mpich::Mpich {
@@ -209,5 +197,9 @@ impl HasHost for crate::abi::openmpi::OpenMpi {
     fn host() -> &'static OnceLock<Host<Self>> {
         static HOST: OnceLock<Host<crate::abi::openmpi::OpenMpi>> = OnceLock::new();
         &HOST
+    }
+
+    fn users_info(info: Info<Self>) -> Info<Self> {
+        crate::plug::openmpi::users_info().unwrap_or(info)
     }
 }

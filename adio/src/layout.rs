@@ -103,10 +103,7 @@ pub mod fcntl {
     pub const GET_SIZE: c_int = 200;
 }
 
-/// Which offset an access means.
-#[cfg(test)]
-pub const EXPLICIT_OFFSET: c_int = 100;
-/// The individual file pointer.
+/// The pointer type of an access at the individual file pointer; all others give an offset.
 pub const INDIVIDUAL: c_int = 101;
 
 /// What `Feature` is asked for.

@@ -31,14 +31,14 @@ mod contiguous;
 mod failure;
 mod handle;
 mod hints;
-mod host;
-mod layout;
-mod library;
+pub mod host;
+pub mod layout;
+pub mod library;
 mod opening;
 pub mod plug;
 mod shared_pointer;
 mod strided;
-mod table;
+pub mod table;
 
 pub use calls::Mpi;
 pub use failure::{ErrorClass, Failure, class_of};

@@ -109,7 +109,7 @@ impl Library {
 }
 
 /// The file that holds the code or the variable at `address`.
-pub fn file_of(address: *const c_void) -> Option<PathBuf> {
+pub(crate) fn file_of(address: *const c_void) -> Option<PathBuf> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `dladdr` reads no memory at `address` and fills `info`, or returns 0.
     let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) } != 0;
@@ -123,7 +123,7 @@ pub fn file_of(address: *const c_void) -> Option<PathBuf> {
 }
 
 /// The size in bytes that the symbol at exactly `address` has in its library's symbol table.
-pub fn symbol_size(address: *const c_void) -> Option<u64> {
+pub(crate) fn symbol_size(address: *const c_void) -> Option<u64> {
     /// `RTLD_DL_SYMENT` of glibc's `dlfcn.h`.
     const RTLD_DL_SYMENT: c_int = 1;
     unsafe extern "C" {
@@ -148,7 +148,7 @@ pub fn symbol_size(address: *const c_void) -> Option<u64> {
 
 /// Copies `length` bytes of this process's memory at `address`; `None` where there is none to be read. At
 /// most 4,096 bytes.
-pub fn read_memory(address: *const c_void, length: usize) -> Option<Vec<u8>> {
+pub(crate) fn read_memory(address: *const c_void, length: usize) -> Option<Vec<u8>> {
     let (reader, writer) = std::io::pipe().ok()?;
     // SAFETY: the kernel reads the memory itself and fails where there is none.
     let written = unsafe { libc::write(writer.as_raw_fd(), address, length) };
@@ -161,7 +161,7 @@ pub fn read_memory(address: *const c_void, length: usize) -> Option<Vec<u8>> {
 ///
 /// # Safety
 /// What lies at `address` may be replaced, and nobody reads it meanwhile.
-pub unsafe fn write_memory(address: *mut c_void, bytes: &[u8]) -> bool {
+pub(crate) unsafe fn write_memory(address: *mut c_void, bytes: &[u8]) -> bool {
     let Ok((reader, mut writer)) = std::io::pipe() else { return false };
     if writer.write_all(bytes).is_err() {
         return false;

@@ -2,11 +2,14 @@
 //!
 //! Those call [`crate::contiguous`] for each piece. Around them is done what they leave undone for us:
 //!
-//! * in atomic mode the whole file is locked for the access, since which bytes it touches only they know;
-//! * a collective access in atomic mode is carried out by every rank for itself, one after the other;
-//! * a collective access in which something fails fails on every rank, and leaves none waiting;
-//! * a nonblocking collective access is carried out by every rank for itself at once: it depends on no
-//!   other rank, so that its request is complete when it starts.
+//! * A collective access is carried out by every rank for itself. ROMIO's own exchange between ranks was made
+//!   for file systems that cannot do many small accesses; here it costs several copies, leaves ranks waiting
+//!   for ever when one fails, and rewrites the gaps between pieces, which may be somebody else's. At the end
+//!   the ranks agree on whether it worked.
+//! * A nonblocking access, collective or not, depends on no other rank either, so that its request is complete
+//!   when it starts.
+//! * In atomic mode the whole file is locked for the access, since which bytes it touches only the generic
+//!   functions know.
 
 use std::ffi::c_void;
 
@@ -51,12 +54,9 @@ pub(crate) unsafe fn independently<A: Abi>(
     // SAFETY: ROMIO's file is valid, and nothing else refers to it while a field is read.
     let (handle, atomic) = unsafe { (handle::of(&*fd)?, (*fd).atomicity != 0) };
     let depth = handle.lock_depth();
-    if atomic && !handle.is_in_collective() {
-        let mode = match access.direction {
-            Direction::Read => LockMode::Shared,
-            Direction::Write => LockMode::Exclusive,
-        };
-        handle.lock(0..u64::MAX, mode)?;
+    if atomic {
+        // Exclusive for reads, too: ROMIO takes exclusive locks for them within.
+        handle.lock(0..u64::MAX, LockMode::Exclusive)?;
     }
     // SAFETY: the caller vouches for the arguments.
     let outcome = unsafe { host.strided(fd, access) };
@@ -74,20 +74,9 @@ pub(crate) unsafe fn collectively<A: Abi>(
     fd: *mut RomioFile<A>,
     access: &Access<A>,
 ) -> Result<(), Failure> {
-    // SAFETY: ROMIO's file is valid, and nothing else refers to it while a field is read.
-    let (handle, comm, atomic) = unsafe { (handle::of(&*fd)?, (*fd).comm, (*fd).atomicity != 0) };
-    let mine = if atomic {
-        // SAFETY: the caller vouches for the arguments.
-        unsafe { whole(mpi, host, fd, access) }.map(|_| ())
-    } else {
-        let mut returned = Ok(());
-        let kept = handle.collectively(|| {
-            // SAFETY: the caller vouches for the arguments, and for the other ranks.
-            returned = unsafe { host.strided_collectively(fd, access) };
-        });
-        kept.and(returned)
-    };
-    agreement::all(mpi, comm, mine)
+    // SAFETY: ROMIO's file is valid, and the caller vouches for the arguments.
+    let (comm, mine) = unsafe { ((*fd).comm, whole(mpi, host, fd, access)) };
+    agreement::all(mpi, comm, mine.map(|_| ()))
 }
 
 /// One rank's access to a view that may as well be contiguous; returns the bytes that were moved.

@@ -330,6 +330,7 @@ unsafe extern "C" fn set_info<A: HasHost>(fd: *mut RomioFile<A>, users: Info<A>,
     // SAFETY: ROMIO's contract.
     unsafe {
         entry::<A>(error_code, |mpi, host| {
+            let users = A::users_info(users);
             let code = host.set_info(fd, users);
             if code != SUCCESS {
                 return Err(Failure::new(ErrorClass::Other, "ROMIO refuses a hint").with_code(code));

@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 const PREFIX: &[u8] = b"svm:";
 
 /// The directories that `SVMIO_CLAIM` lists.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Claims {
     everything: bool,
     directories: Vec<PathBuf>,
@@ -40,7 +40,7 @@ impl Claims {
         if let Some(rest) = own(name) {
             return Some(rest.to_owned());
         }
-        if !(self.everything || !self.directories.is_empty()) || has_prefix(name) || name.is_empty() {
+        if *self == Claims::default() || has_prefix(name) || name.is_empty() {
             return None;
         }
         let path = absolute(Path::new(name));

@@ -15,6 +15,7 @@
 //!
 //! * [`Store`] finds, makes and removes files ([`store`](Store) module `store`), whose directories module
 //!   `object` knows.
+//! * `unnamed` makes files: the name comes last, and a copy can be whole before anybody sees it.
 //! * `attachment` is a file that this process has open. The first process to attach it brings the shared
 //!   state up (`recovery`); `presence` tells which others are alive, and the kernel keeps that list.
 //! * `manifest` is replaced atomically; `state` is mapped by all and changed by atomic operations.
@@ -61,6 +62,7 @@ mod segment;
 mod state;
 mod store;
 mod units;
+mod unnamed;
 mod verify;
 
 pub use error::{Error, Result};
@@ -71,4 +73,5 @@ pub use name::{DirectoryName, FileName};
 pub use node::{BootId, NodeName};
 pub use store::{Entry, Store, StoreIdentity};
 pub use units::{FileId, FileOffset, InvalidFileId, InvalidSegmentSize, SegmentIndex, SegmentSize};
+pub use unnamed::UnnamedFile;
 pub use verify::{Report, verify, verify_file};

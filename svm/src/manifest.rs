@@ -150,7 +150,7 @@ impl Manifest {
         }
         let manifest: Manifest =
             serde_json::from_slice(body).map_err(|e| corrupt(name, path, e.to_string()))?;
-        manifest.check().map_err(|reason| damaged(reason))?;
+        manifest.check().map_err(damaged)?;
         Ok(manifest)
     }
 

@@ -4,12 +4,21 @@
 //! `PTHREAD_MUTEX_ROBUST`: uncontended it makes no system call, a waiter sleeps, and when the owner
 //! is killed the kernel hands the mutex to the next who asks, with the news that what it protects
 //! may be half changed.
+//!
+//! One death the kernel does not make good: that of a waiter which has been woken, but has not yet
+//! locked the mutex, when in between another thread has locked it. That one does not know that
+//! there are more waiters, and will wake none of them. Therefore a waiter looks for itself, too,
+//! from time to time.
 
 use std::cell::UnsafeCell;
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::time::{Duration, SystemTime};
+
+/// How long a waiter sleeps before it looks for itself whether the mutex is free.
+const LOOK_AFTER: Duration = Duration::from_millis(100);
 
 /// The mutex itself, to be placed in shared memory: 64 bytes, aligned to 64, on every platform.
 ///
@@ -63,10 +72,15 @@ impl RobustMutex {
     /// caller die over that, the next one is told the same.
     ///
     /// # Errors
-    /// Those of `pthread_mutex_lock`: the memory holds no robust mutex.
+    /// Those of `pthread_mutex_timedlock`: the memory holds no robust mutex.
     pub fn lock(&self) -> io::Result<(Guard<'_>, Died)> {
         // SAFETY: a reference to a `RobustMutex` exists only where `init_at` has made one.
-        let outcome = unsafe { libc::pthread_mutex_lock(self.raw.get()) };
+        let mut outcome = unsafe { libc::pthread_mutex_trylock(self.raw.get()) };
+        while matches!(outcome, libc::EBUSY | libc::ETIMEDOUT) {
+            let deadline = deadline()?;
+            // SAFETY: as above.
+            outcome = unsafe { libc::pthread_mutex_timedlock(self.raw.get(), &raw const deadline) };
+        }
         let died = outcome == libc::EOWNERDEAD;
         if !died {
             check(outcome)?;
@@ -86,6 +100,14 @@ impl Drop for Guard<'_> {
         let outcome = unsafe { libc::pthread_mutex_unlock(self.mutex.raw.get()) };
         debug_assert_eq!(outcome, 0, "unlocking a mutex that this thread owns");
     }
+}
+
+/// By the clock that `pthread_mutex_timedlock` goes by, though that may be set back: a waiter then
+/// looks later, in the rare case that nobody wakes it.
+fn deadline() -> io::Result<libc::timespec> {
+    let at =
+        (SystemTime::now() + LOOK_AFTER).duration_since(SystemTime::UNIX_EPOCH).map_err(io::Error::other)?;
+    Ok(libc::timespec { tv_sec: at.as_secs() as libc::time_t, tv_nsec: at.subsec_nanos().into() })
 }
 
 struct Attributes(libc::pthread_mutexattr_t);

@@ -21,13 +21,12 @@ use serde::{Deserialize, Serialize};
 use crate::attachment::{self, AttachError};
 use crate::error::{Error, Result};
 use crate::file::{File, OpenOptions};
-use crate::manifest::Manifest;
 use crate::name::{DirectoryName, FileName};
 use crate::node::{BootId, NodeName};
 use crate::object;
 use crate::presence::Gate;
 use crate::state::State;
-use crate::units::{FileId, SegmentSize};
+use crate::units::FileId;
 
 const DESCRIPTION: &str = "store.json";
 const NAMES: &str = "names";
@@ -115,6 +114,10 @@ impl Store {
 
     /// The store's directory.
     pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn shared_path(&self) -> &Arc<Path> {
         &self.root
     }
 
@@ -289,42 +292,11 @@ impl Store {
 
     /// Makes the file `name`; `None` where another process was faster.
     fn create(&self, name: &FileName, options: &OpenOptions) -> Result<Option<File>> {
-        let id = FileId::random().map_err(|e| Error::io(format!("creating {name}"), &self.root, e))?;
-        let directory = object::path(&self.root, id);
-        let failed = |e: io::Error| Error::io(format!("creating {name}"), &self.root, e);
-        let made = || -> Result<Option<File>> {
-            DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
-            let manifest = Manifest {
-                id,
-                name: name.to_string(),
-                size: 0,
-                segment_size: options.segment_size.unwrap_or(SegmentSize::DEFAULT),
-                epoch: 0,
-                nodes: vec![self.node.clone()],
-                segments: Vec::new(),
-                temporary: options.temporary,
-            };
-            manifest.commit(&directory, !options.temporary)?;
-            let attachment = match attachment::attach(&self.root, id, &name.to_string(), true) {
-                Ok(attachment) => attachment,
-                Err(AttachError::Failed(e)) => return Err(e),
-                Err(AttachError::Gone | AttachError::Abandoned) => return Err(self.no_such_file(name)),
-            };
-            // The name last: it never leads to an unfinished file.
-            let named = self.enter_name(name, id, !options.temporary)?;
-            named.then(|| File::new(attachment, options)).transpose()
-        };
-        let outcome = made();
-        if !matches!(outcome, Ok(Some(_)))
-            && let Err(e) = object::destroy(&directory)
-        {
-            tracing::warn!("what is left of creating {name} stays until svmio verify: {e}");
-        }
-        outcome
+        self.create_unnamed(name, options)?.enter()
     }
 
     /// Gives the file `id` its name. False where the name is taken.
-    fn enter_name(&self, name: &FileName, id: FileId, durable: bool) -> Result<bool> {
+    pub(crate) fn enter_name(&self, name: &FileName, id: FileId, durable: bool) -> Result<bool> {
         let entry = self.entry(name);
         let parent = entry.parent().expect("an entry lies below the names' directory");
         loop {
@@ -393,7 +365,7 @@ impl Store {
         self.root.join(NAMES).join(name.as_path())
     }
 
-    fn no_such_file(&self, name: &FileName) -> Error {
+    pub(crate) fn no_such_file(&self, name: &FileName) -> Error {
         Error::NoSuchFile { name: name.to_string(), store: self.root.to_path_buf() }
     }
 

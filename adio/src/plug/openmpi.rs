@@ -4,6 +4,7 @@
 //! file's io component, although `ompio` usually comes first: while a file of ours is being opened, ROMIO's
 //! priority is the highest. All other files keep the component that they would have.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -43,8 +44,10 @@ impl Plug for OpenMpi {
         let prefixed = CString::new(prefixed).expect("made of strings");
         take_opened();
         let raised = plugged.priority.raise();
+        USERS_INFO.set(Some(info));
         // SAFETY: the caller's arguments; the name is a string.
         let code = unsafe { mpi.file_open(comm, prefixed.as_ptr(), access_mode, info, file) };
+        USERS_INFO.set(None);
         drop(raised);
         let fd = take_opened();
         if code != SUCCESS {
@@ -62,6 +65,16 @@ impl Plug for OpenMpi {
         files().insert(*file, fd as usize);
         SUCCESS
     }
+}
+
+thread_local! {
+    static USERS_INFO: Cell<Option<Info<OpenMpi>>> = const { Cell::new(None) };
+}
+
+/// The info object with which this thread is opening a file of the device's: the ROMIO of Open MPI 5.0 gets an
+/// empty one in its place.
+pub(crate) fn users_info() -> Option<Info<OpenMpi>> {
+    USERS_INFO.get()
 }
 
 /// The info object that ROMIO keeps for an open file of the device's: Open MPI itself does not ask it.

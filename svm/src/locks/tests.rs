@@ -1,6 +1,7 @@
 //! The lock table under everything that can happen to it, with forked processes that are killed
 //! between any two of its stores. What takes whole programs is in `tests/locks.rs`.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -116,8 +117,11 @@ fn await_that(condition: impl Fn() -> bool) {
     }
 }
 
-/// A forked process.
-struct Child(libc::pid_t);
+/// A forked process, killed at the latest when its test ends.
+struct Child {
+    pid: libc::pid_t,
+    ended: Cell<bool>,
+}
 
 impl Child {
     fn run(work: impl FnOnce()) -> Child {
@@ -130,19 +134,19 @@ impl Child {
                 // SAFETY: ends the child without running what its parent has set up for its end.
                 unsafe { libc::_exit(i32::from(outcome.is_err())) }
             }
-            pid => Child(pid),
+            pid => Child { pid, ended: Cell::new(false) },
         }
     }
 
     /// Ends it by another signal than it uses itself at a kill point.
     fn terminate(self) -> End {
         // SAFETY: a child that has not been waited for.
-        assert_eq!(unsafe { libc::kill(self.0, libc::SIGTERM) }, 0);
+        assert_eq!(unsafe { libc::kill(self.pid, libc::SIGTERM) }, 0);
         self.wait()
     }
 
     fn is_asleep(&self) -> bool {
-        let status = std::fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap();
         let (_, state) = status.rsplit_once(") ").unwrap();
         state.starts_with('S')
     }
@@ -151,10 +155,11 @@ impl Child {
     fn ended(&self, flags: libc::c_int) -> Option<End> {
         let mut status = 0;
         // SAFETY: a child of this process, and room for its status.
-        match unsafe { libc::waitpid(self.0, &mut status, flags) } {
+        match unsafe { libc::waitpid(self.pid, &mut status, flags) } {
             0 => None,
             pid => {
-                assert_eq!(pid, self.0, "waitpid: {}", io::Error::last_os_error());
+                assert_eq!(pid, self.pid, "waitpid: {}", io::Error::last_os_error());
+                self.ended.set(true);
                 if libc::WIFEXITED(status) {
                     assert_eq!(libc::WEXITSTATUS(status), 0, "the child panicked");
                     Some(End::Finished)
@@ -170,6 +175,16 @@ impl Child {
 
     fn wait(self) -> End {
         self.ended(0).unwrap()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !self.ended.get() {
+            // SAFETY: a child that has not been waited for.
+            unsafe { libc::kill(self.pid, libc::SIGKILL) };
+            self.ended(0);
+        }
     }
 }
 

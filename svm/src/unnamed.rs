@@ -1,0 +1,174 @@
+//! Files that have no name yet: made whole first, named last.
+//!
+//! A name never leads to an unfinished file, because a file is made without one: its object, its manifest
+//! and this process's attachment come first. Whoever wants more to be there before others see the file (a
+//! copy of another one, say) keeps it unnamed until then. Killed meanwhile, it leaves an object that no name
+//! leads to, which [`crate::verify()`] reclaims.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+
+use crate::attachment::{self, AttachError};
+use crate::error::{Error, Result};
+use crate::file::{File, OpenOptions};
+use crate::manifest::Manifest;
+use crate::name::FileName;
+use crate::object;
+use crate::store::Store;
+use crate::units::{FileId, SegmentSize};
+
+/// A file that only this process can reach. It is gone when this is dropped, unless it was given its name.
+#[derive(Debug)]
+pub struct UnnamedFile {
+    // Before `object`: closed before it is removed.
+    file: File,
+    object: Object,
+    name: FileName,
+    durable: bool,
+}
+
+/// A file's directory in the store, removed on drop unless it is kept.
+#[derive(Debug)]
+struct Object {
+    store: Store,
+    id: FileId,
+    keep: bool,
+}
+
+impl Store {
+    /// Makes a file that gets the name `name` later, by [`UnnamedFile::persist`] or [`UnnamedFile::replace`].
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], [`Error::Quota`], [`Error::Access`], [`Error::ReadOnly`].
+    pub fn create_unnamed(&self, name: &FileName, options: &OpenOptions) -> Result<UnnamedFile> {
+        let failed = |e: io::Error| Error::io(format!("creating {name}"), self.path(), e);
+        let id = FileId::random().map_err(failed)?;
+        let directory = object::path(self.shared_path(), id);
+        DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
+        let object = Object { store: self.clone(), id, keep: false };
+        let manifest = Manifest {
+            id,
+            name: name.to_string(),
+            size: 0,
+            segment_size: options.segment_size.unwrap_or(SegmentSize::DEFAULT),
+            epoch: 0,
+            nodes: vec![self.node().clone()],
+            segments: Vec::new(),
+            temporary: options.temporary,
+        };
+        manifest.commit(&directory, !options.temporary)?;
+        let attachment = match attachment::attach(self.shared_path(), id, &name.to_string(), true) {
+            Ok(attachment) => attachment,
+            Err(AttachError::Failed(e)) => return Err(e),
+            Err(AttachError::Gone | AttachError::Abandoned) => return Err(self.no_such_file(name)),
+        };
+        let file = File::new(attachment, options)?;
+        Ok(UnnamedFile { file, object, name: name.clone(), durable: !options.temporary })
+    }
+}
+
+impl UnnamedFile {
+    /// The file, to be filled.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] where a file has it already; otherwise as [`Store::open_file`]. The file is gone then.
+    pub fn persist(self) -> Result<File> {
+        let (name, store) = (self.name.to_string(), self.object.store.path().to_path_buf());
+        self.enter()?.ok_or(Error::Exists { name, store })
+    }
+
+    /// Gives the file its name, and removes the file that has had it.
+    ///
+    /// # Errors
+    /// As [`Store::open_file`] and [`Store::remove`]. The file is gone then.
+    pub fn replace(mut self) -> Result<File> {
+        while !self.enter_name()? {
+            match self.object.store.remove(&self.name) {
+                Ok(()) | Err(Error::NoSuchFile { .. }) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(self.file)
+    }
+
+    /// Gives the file its name; `None` where it is taken.
+    pub(crate) fn enter(mut self) -> Result<Option<File>> {
+        Ok(self.enter_name()?.then_some(self.file))
+    }
+
+    fn enter_name(&mut self) -> Result<bool> {
+        let Object { store, id, keep } = &mut self.object;
+        *keep = store.enter_name(&self.name, *id, self.durable)?;
+        Ok(*keep)
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        if self.keep {
+            return;
+        }
+        crate::mapping_cache::forget(self.store.shared_path(), self.id);
+        if let Err(e) = object::destroy(&object::path(self.store.shared_path(), self.id)) {
+            tracing::warn!("what is left of an unnamed file stays until svmio verify: {e}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::DirectoryName;
+    use crate::units::FileOffset;
+
+    fn setting() -> (tempfile::TempDir, Store, FileName) {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        (directory, store, FileName::new("/a/b").unwrap())
+    }
+
+    fn unnamed(store: &Store, name: &FileName, content: &[u8]) -> UnnamedFile {
+        let unnamed = store.create_unnamed(name, &OpenOptions::read_write()).unwrap();
+        unnamed.file().write_at(FileOffset(0), content).unwrap();
+        unnamed
+    }
+
+    fn content(store: &Store, name: &FileName) -> Vec<u8> {
+        let file = store.open_file(name, &OpenOptions::reading()).unwrap();
+        let mut bytes = vec![0; file.size() as usize];
+        file.read_at(FileOffset(0), &mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn nothing_is_left_of_one_that_gets_no_name() {
+        let (_directory, store, name) = setting();
+        drop(unnamed(&store, &name, b"lost"));
+        assert_eq!(store.list(&DirectoryName::root()).unwrap(), []);
+        assert_eq!(std::fs::read_dir(store.path().join(object::OBJECTS)).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_name_is_taken_only_by_force() {
+        let (_directory, store, name) = setting();
+        let first = unnamed(&store, &name, b"first");
+        assert!(matches!(store.lookup(&name), Err(Error::NoSuchFile { .. })));
+        let first = first.persist().unwrap();
+        assert!(matches!(unnamed(&store, &name, b"second").persist(), Err(Error::Exists { .. })));
+        assert_eq!(content(&store, &name), b"first");
+        unnamed(&store, &name, b"third").replace().unwrap();
+        assert_eq!(content(&store, &name), b"third");
+        let mut still = [0; 5];
+        first.read_at(FileOffset(0), &mut still).unwrap();
+        assert_eq!(&still, b"first");
+        drop(first);
+        assert_eq!(std::fs::read_dir(store.path().join(object::OBJECTS)).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(store.path().join(object::DELETED)).unwrap().count(), 0);
+    }
+}
