@@ -114,7 +114,7 @@ fn open_first<A: Abi>(
 ) -> Result<(Store, File, Introduction), Failure> {
     let store = Store::from_environment()?;
     let file = store.open_file(&name(fd)?, options)?;
-    let introduction = Introduction { file: file.id(), store: store.identity()? };
+    let introduction = Introduction { file: file.id(), store: store.identity() };
     Ok((store, file, introduction))
 }
 
@@ -124,7 +124,7 @@ fn open_introduced<A: Abi>(
     options: &OpenOptions,
 ) -> Result<(Store, File), Failure> {
     let store = Store::from_environment()?;
-    if store.identity()? != introduction.store {
+    if store.identity() != introduction.store {
         let message = format!(
             "svm:{} lies in another store than this rank's {} on node {}: all ranks of a file must run on one node \
              and with one SVMIO_STORE",

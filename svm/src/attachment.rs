@@ -309,8 +309,12 @@ impl Attachment {
         }
         let path = object::path(&self.store, self.id);
         let _gate = presence.gate().map_err(|e| Error::io(format!("committing {}", self.name), &path, e))?;
-        if state.is_deleted() || !state.needs_commit() {
+        if state.is_deleted() {
             return Ok(());
+        }
+        if !state.needs_commit() {
+            // Whoever committed last may not have waited for the storage device.
+            return Manifest::sync(&path, &self.name);
         }
         // The count first: a segment added meanwhile makes the next commit necessary.
         let (segments, size, epoch) = (state.segments(), state.size(), state.epoch() + 1);

@@ -100,6 +100,18 @@ impl Manifest {
         Ok(())
     }
 
+    /// Brings the manifest in `directory` to the storage device.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(crate) fn sync(directory: &Path, name: &str) -> Result<()> {
+        let path = directory.join(FILE_NAME);
+        let sync = |path: &Path| File::open(path).and_then(|file| file.sync_all());
+        sync(&path)
+            .and_then(|()| sync(directory))
+            .map_err(|e| Error::io(format!("committing the manifest of {name}"), &path, e))
+    }
+
     fn encode(&self) -> Vec<u8> {
         let mut body =
             serde_json::to_vec_pretty(self).expect("a manifest has no map with keys other than text");

@@ -7,6 +7,9 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Error, Result};
 
+/// How the names begin that the store itself uses beside the files' names.
+pub(crate) const RESERVED_PREFIX: &str = ".svmio-";
+
 /// The name of a file in a store: a path from the store's root, with directories.
 ///
 /// `/results/step1.h5`, `results/step1.h5` and `results/./old/../step1.h5` are one name. Directories need
@@ -18,7 +21,8 @@ impl FileName {
     /// The name that a program wrote as `text`.
     ///
     /// # Errors
-    /// [`Error::BadName`] where nothing is left of it, or where it climbs above the root.
+    /// [`Error::BadName`] where nothing is left of it, where it climbs above the root, or where a part of it is
+    /// one of the store's own names.
     pub fn new(text: impl AsRef<OsStr>) -> Result<FileName> {
         let text = text.as_ref();
         let bad = |reason| Error::BadName { name: text.to_string_lossy().into_owned(), reason };
@@ -28,6 +32,9 @@ impl FileName {
         let path = normalise(text).ok_or_else(|| bad("it leads above the store's root"))?;
         if path.as_os_str().is_empty() {
             return Err(bad("it is empty"));
+        }
+        if path.iter().any(|part| part.as_bytes().starts_with(RESERVED_PREFIX.as_bytes())) {
+            return Err(bad("names that begin with .svmio- are the store's own"));
         }
         Ok(FileName(path))
     }
@@ -109,7 +116,7 @@ mod tests {
 
     #[test]
     fn names_that_are_none_are_refused() {
-        for bad in ["", "/", ".", "a/..", "../a", "/a/../../b", "a/"] {
+        for bad in ["", "/", ".", "a/..", "../a", "/a/../../b", "a/", ".svmio-x", "a/.svmio-/b"] {
             assert!(matches!(FileName::new(bad), Err(Error::BadName { .. })), "{bad}");
         }
     }

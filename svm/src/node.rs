@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +43,10 @@ impl BootId {
     /// # Errors
     /// [`Error::Io`] where `/proc` is not mounted.
     pub fn current() -> Result<BootId> {
+        static CURRENT: OnceLock<BootId> = OnceLock::new();
+        if let Some(boot) = CURRENT.get() {
+            return Ok(*boot);
+        }
         let path = Path::new("/proc/sys/kernel/random/boot_id");
         let text = fs::read_to_string(path)
             .map_err(|e| Error::io("reading the kernel's boot identity (is /proc mounted?)", path, e))?;
@@ -50,6 +55,6 @@ impl BootId {
         for (i, digit) in digits.take(32).enumerate() {
             bytes[i / 2] = bytes[i / 2] << 4 | digit as u8;
         }
-        Ok(BootId(bytes))
+        Ok(*CURRENT.get_or_init(|| BootId(bytes)))
     }
 }

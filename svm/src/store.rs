@@ -10,18 +10,19 @@
 //! Names and objects are apart so that a file can lose its name while it is open, as MPI's
 //! `MODE_DELETE_ON_CLOSE` and the shared file pointers need it.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use crate::attachment::{self, AttachError};
 use crate::error::{Error, Result};
 use crate::file::{File, OpenOptions};
-use crate::name::{DirectoryName, FileName};
+use crate::name::{DirectoryName, FileName, RESERVED_PREFIX};
 use crate::node::{BootId, NodeName};
 use crate::object;
 use crate::presence::Gate;
@@ -32,14 +33,13 @@ const DESCRIPTION: &str = "store.json";
 const NAMES: &str = "names";
 const FORMAT: &str = "svmio store";
 const VERSION: u32 = 1;
-/// How the names of files that are being made begin; never a user's file.
-const TEMPORARY_PREFIX: &str = ".svmio-";
 
 /// An open store.
 #[derive(Debug, Clone)]
 pub struct Store {
     root: Arc<Path>,
     node: NodeName,
+    identity: StoreIdentity,
 }
 
 /// Which directory of which running kernel a store is: equal for two processes that share it.
@@ -58,8 +58,8 @@ pub struct StoreIdentity {
 pub enum Entry {
     /// A directory.
     Directory(DirectoryName),
-    /// A file.
-    File(FileName, FileId),
+    /// A file; without an identity where what the store holds of its name is damaged.
+    File(FileName, Option<FileId>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -75,10 +75,23 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub fn from_environment() -> Result<Store> {
-        match std::env::var_os("SVMIO_STORE").filter(|path| !path.is_empty()) {
-            Some(path) => Store::open(Path::new(&path)),
-            None => Store::open_default(),
+        // Programs open files by the thousand: the store is looked at whole once, and then only for being
+        // the same one still.
+        static LAST: Mutex<Option<(Option<OsString>, Store)>> = Mutex::new(None);
+        let path = std::env::var_os("SVMIO_STORE").filter(|path| !path.is_empty());
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, store)) = &*last
+            && *known == path
+            && identity_of(&store.root).is_ok_and(|identity| identity == store.identity)
+        {
+            return Ok(store.clone());
         }
+        let store = match &path {
+            Some(path) => Store::open(Path::new(path))?,
+            None => Store::open_default()?,
+        };
+        *last = Some((path, store.clone()));
+        Ok(store)
     }
 
     /// The store in the directory `path`; made, readable for its owner only, where there is none.
@@ -109,7 +122,8 @@ impl Store {
                 _ => {}
             }
         }
-        Ok(Store { root, node })
+        let identity = identity_of(&root)?;
+        Ok(Store { root, node, identity })
     }
 
     /// The store's directory.
@@ -127,13 +141,8 @@ impl Store {
     }
 
     /// What tells whether two processes use the same store.
-    ///
-    /// # Errors
-    /// What the operating system says.
-    pub fn identity(&self) -> Result<StoreIdentity> {
-        let path = self.root.join(DESCRIPTION);
-        let metadata = fs::metadata(&path).map_err(|e| Error::io("looking at the store", &path, e))?;
-        Ok(StoreIdentity { boot: BootId::current()?, device: metadata.dev(), inode: metadata.ino() })
+    pub fn identity(&self) -> StoreIdentity {
+        self.identity
     }
 
     /// Opens the file `name`.
@@ -187,7 +196,15 @@ impl Store {
     pub fn remove(&self, name: &FileName) -> Result<()> {
         let failed = |e: io::Error| Error::io(format!("removing {name}"), &self.root, e);
         loop {
-            let id = self.lookup(name)?;
+            let id = match self.lookup(name) {
+                // Nothing tells whose name it was: what is left of the file waits for `verify`.
+                Err(Error::CorruptManifest { .. }) => {
+                    fs::remove_file(self.entry(name)).map_err(failed)?;
+                    self.prune(name);
+                    return Ok(());
+                }
+                id => id?,
+            };
             let directory = object::path(&self.root, id);
             let state = fs::OpenOptions::new()
                 .read(true)
@@ -241,7 +258,7 @@ impl Store {
         let mut entries = Vec::new();
         for entry in directory {
             let entry = entry.map_err(|e| Error::io(format!("listing {name}"), &path, e))?;
-            if entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX) {
+            if entry.file_name().to_string_lossy().starts_with(RESERVED_PREFIX) {
                 continue;
             }
             let relative = name.as_path().join(entry.file_name());
@@ -249,23 +266,25 @@ impl Store {
                 entries.push((entry.file_name(), Entry::Directory(DirectoryName::new(&relative)?)));
             } else {
                 let name = FileName::from_relative(relative);
-                match self.lookup(&name) {
-                    Ok(id) => entries.push((entry.file_name(), Entry::File(name, id))),
+                let id = match self.lookup(&name) {
+                    Ok(id) => Some(id),
+                    Err(Error::CorruptManifest { .. }) => None,
                     // Removed since.
-                    Err(Error::NoSuchFile { .. }) => {}
+                    Err(Error::NoSuchFile { .. }) => continue,
                     Err(e) => return Err(e),
-                }
+                };
+                entries.push((entry.file_name(), Entry::File(name, id)));
             }
         }
         entries.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
     }
 
-    /// All files below `directory`, by name.
+    /// All files below `directory`, by name, with their identities as in [`Entry::File`].
     ///
     /// # Errors
     /// As [`Store::list`].
-    pub fn files(&self, directory: &DirectoryName) -> Result<Vec<(FileName, FileId)>> {
+    pub fn files(&self, directory: &DirectoryName) -> Result<Vec<(FileName, Option<FileId>)>> {
         let mut files = Vec::new();
         for entry in self.list(directory)? {
             match entry {
@@ -305,7 +324,7 @@ impl Store {
                 .mode(0o700)
                 .create(parent)
                 .map_err(|e| self.name_error(name, e))?;
-            let file = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(parent);
+            let file = tempfile::Builder::new().prefix(RESERVED_PREFIX).tempfile_in(parent);
             let mut file = match file {
                 // Its last file went just now, and the directory with it.
                 Err(e) if e.kind() == ErrorKind::NotFound => continue,
@@ -402,6 +421,12 @@ impl Store {
     }
 }
 
+fn identity_of(root: &Path) -> Result<StoreIdentity> {
+    let path = root.join(DESCRIPTION);
+    let metadata = fs::metadata(&path).map_err(|e| Error::io("looking at the store", &path, e))?;
+    Ok(StoreIdentity { boot: BootId::current()?, device: metadata.dev(), inode: metadata.ino() })
+}
+
 fn read_description(root: &Path) -> Result<Option<Description>> {
     let path = root.join(DESCRIPTION);
     let text = match fs::read(&path) {
@@ -432,14 +457,14 @@ fn initialise(root: &Path) -> Result<NodeName> {
         if name == DESCRIPTION {
             break;
         }
-        if !name.to_string_lossy().starts_with(TEMPORARY_PREFIX) {
+        if !name.to_string_lossy().starts_with(RESERVED_PREFIX) {
             let reason = "it holds something else; choose an empty or a new directory".into();
             return Err(Error::NotAStore { path: root.into(), reason });
         }
     }
     let node = NodeName::current();
     let description = Description { format: FORMAT.into(), version: VERSION, node: node.clone() };
-    let mut file = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(root).map_err(failed)?;
+    let mut file = tempfile::Builder::new().prefix(RESERVED_PREFIX).tempfile_in(root).map_err(failed)?;
     let text = serde_json::to_string_pretty(&description).expect("a description has no map");
     writeln!(file, "{text}").and_then(|()| file.as_file().sync_all()).map_err(failed)?;
     match file.persist_noclobber(root.join(DESCRIPTION)) {

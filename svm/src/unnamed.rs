@@ -5,7 +5,7 @@
 //! copy of another one, say) keeps it unnamed until then. Killed meanwhile, it leaves an object that no name
 //! leads to, which [`crate::verify()`] reclaims.
 
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 
@@ -58,6 +58,13 @@ impl Store {
             temporary: options.temporary,
         };
         manifest.commit(&directory, !options.temporary)?;
+        if !options.temporary {
+            // The object's own entry: a name that survives a power cut must lead to something.
+            let objects = self.path().join(object::OBJECTS);
+            fs::File::open(&objects)
+                .and_then(|directory| directory.sync_all())
+                .map_err(|e| Error::io(format!("creating {name}"), &objects, e))?;
+        }
         let attachment = match attachment::attach(self.shared_path(), id, &name.to_string(), true) {
             Ok(attachment) => attachment,
             Err(AttachError::Failed(e)) => return Err(e),

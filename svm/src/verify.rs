@@ -31,7 +31,8 @@ impl Report {
     }
 }
 
-/// Looks at every file below `directory`; where that is the root, also removes what belongs to no file.
+/// Looks at every file below `directory`; where that is the root and no name is damaged, also removes what
+/// belongs to no file.
 ///
 /// # Errors
 /// What keeps it from looking at the store at all; what is wrong with files is in the report.
@@ -46,7 +47,8 @@ pub fn verify(store: &Store, directory: &DirectoryName) -> Result<Report> {
             report.damaged.push((name.clone(), error));
         }
     }
-    if directory.as_path().as_os_str().is_empty() {
+    // What a damaged name led to looks like a leftover, and is all that is left of a file.
+    if directory.as_path().as_os_str().is_empty() && files.iter().all(|(_, id)| id.is_some()) {
         report.reclaimed = reclaim(store)?;
     }
     Ok(report)
@@ -57,6 +59,7 @@ pub fn verify(store: &Store, directory: &DirectoryName) -> Result<Report> {
 /// # Errors
 /// What is wrong with it.
 pub fn verify_file(store: &Store, name: &FileName) -> Result<()> {
+    check_object(store, name)?;
     let file = store.open_file(name, &OpenOptions::reading())?;
     let segments = file.segments()?;
     let size = file.size();
@@ -66,6 +69,18 @@ pub fn verify_file(store: &Store, name: &FileName) -> Result<()> {
         if end > size {
             check_zero(&file, size.max(start)..end)?;
         }
+    }
+    Ok(())
+}
+
+/// That the name leads somewhere: opening it would take it for one that is being removed.
+fn check_object(store: &Store, name: &FileName) -> Result<()> {
+    let id = store.lookup(name)?;
+    let path = object::path(store.path(), id);
+    // A file's name goes before its object: if the name is still there, nobody is removing it.
+    if matches!(path.try_exists(), Ok(false)) && store.lookup(name)? == id {
+        let (name, reason) = (name.to_string(), "its directory is missing".into());
+        return Err(Error::CorruptManifest { name, path, reason });
     }
     Ok(())
 }
@@ -123,5 +138,5 @@ fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
 }
 
 fn named(store: &Store) -> Result<HashSet<FileId>> {
-    Ok(store.files(&DirectoryName::root())?.into_iter().map(|(_, id)| id).collect())
+    Ok(store.files(&DirectoryName::root())?.into_iter().filter_map(|(_, id)| id).collect())
 }

@@ -1,5 +1,7 @@
 //! Files through the crate's public face: against a plain vector, over crashes, reboots and several processes.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -352,4 +354,38 @@ fn an_unfinished_segment_is_removed_and_a_lost_state_rebuilt() {
     assert_eq!(content(&file), vec![3; 70_000]);
     assert!(!path.join("segment-0000000009").exists() && !path.join(".manifest-abc").exists());
     assert_eq!(fs::metadata(store.path()).unwrap().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn names_that_the_store_needs_for_itself_are_refused() {
+    assert!(matches!(FileName::new("/a/.svmio-b"), Err(Error::BadName { .. })));
+}
+
+#[test]
+fn a_damaged_name_is_found_shown_and_removed_without_harm_to_others() {
+    let (_directory, store) = store();
+    let (good, bad) = (name("/a/good"), name("/a/bad"));
+    for name in [&good, &bad] {
+        store.open_file(name, &small_segments()).unwrap().write_at(FileOffset(0), b"data").unwrap();
+    }
+    let object = object(&store, &bad);
+    fs::write(store.path().join("names/a/bad"), "nobody").unwrap();
+    let everything = DirectoryName::root();
+    assert_eq!(store.files(&everything).unwrap().len(), 2);
+    let report = verify(&store, &everything).unwrap();
+    assert_eq!(report.damaged.iter().map(|(name, _)| name).collect::<Vec<_>>(), [&bad]);
+    assert!(object.exists(), "what is left of a file was taken for a leftover");
+    store.remove(&bad).unwrap();
+    assert!(verify(&store, &everything).unwrap().is_clean());
+    assert!(!object.exists() && store.lookup(&good).is_ok());
+}
+
+#[test]
+fn a_file_whose_directory_is_lost_is_damaged() {
+    let (_directory, store) = store();
+    let name = name("/lost");
+    store.open_file(&name, &small_segments()).unwrap();
+    fs::remove_dir_all(object(&store, &name)).unwrap();
+    let report = verify(&store, &DirectoryName::root()).unwrap();
+    assert!(matches!(&report.damaged[..], [(damaged, Error::CorruptManifest { .. })] if *damaged == name));
 }

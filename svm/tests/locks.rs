@@ -305,7 +305,7 @@ fn overlapping_locks_keep_processes_and_threads_apart() {
     children.into_iter().for_each(Process::finish);
     let written: u32 = (0..6).map(|number| job.site.word(Word::Done(number)).load(Ordering::Acquire)).sum();
     assert!(written > 4000, "{written}");
-    assert_eq!(job.site.cell(0).load(Ordering::Relaxed), written.into());
+    assert_eq!(job.site.cell(0).load(Ordering::Relaxed), u64::from(written));
     job.assert_nothing_claimed();
 }
 
@@ -361,7 +361,7 @@ fn contenders_get_their_turns_in_the_order_of_their_coming() {
         children.push(job.start("queue_up", number));
         job.await_waiting(children.len());
     }
-    assert_eq!(job.site.logged(), []);
+    assert_eq!(job.site.logged(), Vec::<u32>::new());
     job.site.release(held);
     children.into_iter().for_each(Process::finish);
     assert_eq!(job.site.logged(), order);

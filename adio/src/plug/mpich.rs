@@ -18,10 +18,12 @@ use crate::failure::{ErrorClass, Failure};
 use crate::host::{CountType, Generation, HasHost, Host};
 use crate::layout::{COOKIE, FunctionTable, RomioFile, SLOTS, slot};
 use crate::library::read_memory;
-use crate::{shared_pointer, table};
+use crate::table;
 
 /// ROMIO's number of Unix file systems.
 const UNIX_FILE_SYSTEM: c_int = 152;
+/// The longest name, bytes: with the stub's padding it fits into PATH_MAX.
+const LONGEST_NAME: usize = 4000;
 /// How the name of the driver for Unix file systems begins.
 const UNIX_DRIVER: &[u8] = b"UFS:";
 
@@ -34,6 +36,11 @@ impl Plug for Mpich {
         info: Info<Mpich>,
         file: *mut MpiFile,
     ) -> c_int {
+        if name.to_bytes().len() > LONGEST_NAME {
+            let message =
+                format!("the name svm:{} is too long: 4,000 bytes are possible", name.to_string_lossy());
+            return mpi.report(Failure::new(ErrorClass::BadFile, message).to_code(mpi));
+        }
         let stub_name = stub_name(name);
         // SAFETY: the caller's arguments; the stub's name is a string.
         let code = unsafe { mpi.file_open(comm, stub_name.as_ptr(), stub_mode(access_mode), info, file) };
@@ -44,7 +51,7 @@ impl Plug for Mpich {
         let stub = unsafe { &mut *file };
         let outcome = (|| {
             let generation = generation(mpi);
-            agreement::all(mpi, comm, generation.clone().and_then(|g| check(mpi, *stub, &stub_name, g)))?;
+            agreement::all(mpi, comm, generation.clone().and_then(|_| check(mpi, *stub, &stub_name)))?;
             // SAFETY: `check` has found ROMIO's structure here, on every rank.
             let fd = unsafe { &mut *stub.0.cast::<RomioFile<Mpich>>() };
             let host = plug_in(fd, generation?);
@@ -85,16 +92,23 @@ fn stub_mode(access_mode: c_int) -> c_int {
 
 fn generation(mpi: &Mpi<Mpich>) -> Result<Generation, Failure> {
     match version_after(Mpich::VERSION_MARK, mpi.version()) {
-        Some((3, 2..)) => Ok(Generation { count: CountType::Int, has_set_lock: false }),
         Some((4, 0)) => Ok(Generation { count: CountType::Int, has_set_lock: true }),
         Some((4 | 5, _)) => Ok(Generation { count: CountType::Aint, has_set_lock: true }),
         _ => Err(unknown(mpi, "this release is not known")),
     }
 }
 
-/// Whether `stub` points to ROMIO's structure as we know it. Nothing is changed, and memory is read by the
-/// kernel, which cannot be hurt.
-fn check(mpi: &Mpi<Mpich>, stub: MpiFile, stub_name: &CStr, generation: Generation) -> Result<(), Failure> {
+/// Whether `stub` points to ROMIO's structure as we know it. Nothing is changed. The first time memory is read
+/// by the kernel, which cannot be hurt; after that it is known what this process's MPI hands out.
+fn check(mpi: &Mpi<Mpich>, stub: MpiFile, stub_name: &CStr) -> Result<(), Failure> {
+    let name = stub_name.to_bytes_with_nul().strip_prefix(b"ufs:").unwrap_or_default();
+    if Mpich::host().get().is_some() {
+        // SAFETY: an earlier file was ROMIO's structure, and the same library made this one.
+        let fd = unsafe { &*stub.0.cast::<RomioFile<Mpich>>() };
+        if fd.cookie == COOKIE && fd.fs_ptr.is_null() && fd.name().to_bytes_with_nul() == name {
+            return Ok(());
+        }
+    }
     let readable = |address: *const c_void, length: usize| {
         read_memory(address, length)
             .ok_or_else(|| unknown(mpi, "its MPI_File is no pointer to ROMIO's structure"))
@@ -102,8 +116,6 @@ fn check(mpi: &Mpi<Mpich>, stub: MpiFile, stub_name: &CStr, generation: Generati
     let bytes = readable(stub.0, size_of::<RomioFile<Mpich>>())?;
     // SAFETY: as many bytes as the structure has, which consists of integers and pointers only.
     let fd = unsafe { bytes.as_ptr().cast::<RomioFile<Mpich>>().read_unaligned() };
-    let name = stub_name.to_bytes_with_nul().strip_prefix(b"ufs:").unwrap_or_default();
-    let slots = if generation.has_set_lock { SLOTS } else { slot::SET_LOCK };
     let known = fd.cookie == COOKIE
         && fd.file_system == UNIX_FILE_SYSTEM
         && fd.fs_ptr.is_null()
@@ -112,7 +124,7 @@ fn check(mpi: &Mpi<Mpich>, stub: MpiFile, stub_name: &CStr, generation: Generati
     if !known {
         return Err(unknown(mpi, "its file structure is laid out otherwise"));
     }
-    let functions = readable(fd.fns.cast(), slots * size_of::<*const c_void>())?;
+    let functions = readable(fd.fns.cast(), SLOTS * size_of::<*const c_void>())?;
     let entries =
         functions.chunks_exact(8).map(|entry| usize::from_ne_bytes(entry.try_into().expect("eight bytes")));
     let entries: Vec<usize> = entries.collect();
@@ -127,14 +139,8 @@ fn check(mpi: &Mpi<Mpich>, stub: MpiFile, stub_name: &CStr, generation: Generati
 fn plug_in(fd: &mut RomioFile<Mpich>, generation: Generation) -> &'static Host<Mpich> {
     static TABLE: OnceLock<FunctionTable> = OnceLock::new();
     let host = Mpich::host().get_or_init(|| {
-        if !generation.has_set_lock {
-            shared_pointer::romio_does_not_lock();
-        }
-        let slots = if generation.has_set_lock { SLOTS } else { slot::SET_LOCK };
-        let mut generic = [std::ptr::null(); SLOTS];
-        // SAFETY: `check` has found that many entries at `fns`.
-        generic[..slots].copy_from_slice(unsafe { std::slice::from_raw_parts(fd.fns.cast(), slots) });
-        Host::new(generation, FunctionTable(generic), None)
+        // SAFETY: `check` has found a table at `fns`.
+        Host::new(generation, unsafe { *fd.fns }, None)
     });
     if fd.is_open != 0 && fd.fd_sys >= 0 {
         // SAFETY: the stub's descriptor of /dev/null, which nobody uses once the table is ours.
@@ -181,7 +187,7 @@ unsafe fn copy(to: *mut c_char, text: &[u8]) {
 fn unknown(mpi: &Mpi<Mpich>, reason: &str) -> Failure {
     let version = mpi.version().lines().next().unwrap_or_default();
     let message = format!(
-        "svmio does not know the ROMIO inside '{version}': {reason}. MPICH 3.2 to 5 and Open MPI 4 and 5 are known; \
+        "svmio does not know the ROMIO inside '{version}': {reason}. MPICH 4 and 5 and Open MPI 4 and 5 are known; \
          files without svm: work as ever"
     );
     Failure::new(ErrorClass::Unsupported, message)

@@ -275,7 +275,7 @@ fn passed_over(mpi: &Mpi<OpenMpi>) -> Failure {
 
 fn unknown(mpi: &Mpi<OpenMpi>, reason: &str) -> Failure {
     let message = format!(
-        "svmio does not know the ROMIO inside '{}': {reason}. MPICH 3.2 to 5 and Open MPI 4 and 5 are known; files \
+        "svmio does not know the ROMIO inside '{}': {reason}. MPICH 4 and 5 and Open MPI 4 and 5 are known; files \
          without svm: work as ever",
         first_line(mpi)
     );
