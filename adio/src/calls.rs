@@ -59,6 +59,7 @@ functions! {
     file_open = c"PMPI_File_open": fn(Comm<A>, *const c_char, c_int, Info<A>, *mut MpiFile);
     file_delete = c"PMPI_File_delete": fn(*const c_char, Info<A>);
     file_close = c"PMPI_File_close": fn(*mut MpiFile);
+    file_preallocate = c"PMPI_File_preallocate": fn(MpiFile, i64);
     file_get_info = c"PMPI_File_get_info": fn(MpiFile, *mut Info<A>);
     file_seek_shared = c"PMPI_File_seek_shared": fn(MpiFile, i64, c_int);
     file_call_errhandler = c"PMPI_File_call_errhandler": fn(MpiFile, c_int);
@@ -307,6 +308,15 @@ impl<A: Abi> Mpi<A> {
         unsafe { (self.file_close)(file) }
     }
 
+    /// The stock `MPI_File_preallocate`.
+    ///
+    /// # Safety
+    /// `file` is an open file.
+    pub unsafe fn file_preallocate(&self, file: MpiFile, size: i64) -> c_int {
+        // SAFETY: the caller vouches for the file.
+        unsafe { (self.file_preallocate)(file, size) }
+    }
+
     /// The stock `MPI_File_get_info`.
     ///
     /// # Safety
@@ -343,30 +353,14 @@ impl<A: Abi> Mpi<A> {
 
     /// Has the error handler that files without a handle have deal with `code`, and returns it.
     pub fn report(&self, code: c_int) -> c_int {
-        /// `OMPI_ERRHANDLER_TYPE_FILE` of Open MPI 4.1's and 5.0's errhandler.h.
-        const FILE: c_int = 3;
-        type Invoke<A> = unsafe extern "C" fn(Errhandler<A>, MpiFile, c_int, c_int, *const c_char) -> c_int;
-        if code == SUCCESS {
-            return code;
-        }
-        // MPI_FILE_NULL has an error handler by MPI's rules. Open MPI's MPI_File_call_errhandler takes it for a
-        // mistake, though, and ends the job; its inner function does not.
-        let file = self.constants.file_null;
-        // SAFETY: the type of the function in that header.
-        match unsafe { self.library.function::<Invoke<A>>(c"ompi_errhandler_invoke") } {
-            Ok(invoke) => {
-                let mut handler = std::mem::MaybeUninit::uninit();
-                // SAFETY: the first call stores the handler, one of files; the second gets a file and a string.
-                unsafe {
-                    if (self.file_get_errhandler)(file, handler.as_mut_ptr()) == SUCCESS {
-                        invoke(handler.assume_init(), file, FILE, code, c"svmio".as_ptr());
-                    }
-                }
-            }
-            // SAFETY: as MPI wants it.
-            Err(_) => unsafe {
-                (self.file_call_errhandler)(file, code);
-            },
+        self.report_on(self.constants.file_null, code)
+    }
+
+    /// Has the error handler of `file` deal with `code`, and returns it.
+    pub fn report_on(&self, file: MpiFile, code: c_int) -> c_int {
+        if code != SUCCESS {
+            // SAFETY: the file is open, or MPI_FILE_NULL, which has an error handler by MPI's rules.
+            unsafe { (self.file_call_errhandler)(file, code) };
         }
         code
     }

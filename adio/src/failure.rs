@@ -94,7 +94,9 @@ impl Failure {
 
     /// The same, with the rank on which it happened.
     pub(crate) fn on_rank(mut self, rank: c_int) -> Failure {
-        self.message = format!("rank {rank}: {}", self.message);
+        if !self.message.starts_with("rank ") {
+            self.message = format!("rank {rank}: {}", self.message);
+        }
         self
     }
 
@@ -126,11 +128,13 @@ impl From<Error> for Failure {
     }
 }
 
-/// The class of a code that [`Failure::to_code`] made; `None` for all others.
-pub fn class_of(code: c_int) -> Option<ErrorClass> {
+/// The failure behind a code that [`Failure::to_code`] made; `None` for all others.
+pub fn behind(code: c_int) -> Option<Failure> {
     let codes = codes().lock().unwrap_or_else(PoisonError::into_inner);
-    let has = |class: &ClassCodes| class.codes.iter().any(|(known, _)| *known == code);
-    codes.iter().find(|(_, class)| has(class)).map(|(class, _)| *class)
+    codes.iter().find_map(|(class, known)| {
+        let (_, message) = known.codes.iter().find(|(known, _)| *known == code)?;
+        Some(Failure { class: *class, message: message.clone(), code: Some(code) })
+    })
 }
 
 /// How many codes a class may have: MPI libraries have room for a few thousand in all, and a program that

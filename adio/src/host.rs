@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use crate::abi::{Abi, Datatype, Info, SUCCESS};
 use crate::calls::Mpi;
-use crate::failure::{ErrorClass, Failure};
+use crate::failure::{self, ErrorClass, Failure};
 use crate::layout::{FunctionTable, RomioFile, slot};
 use crate::strided::{Access, Direction};
 
@@ -148,9 +148,11 @@ impl<A: Abi> Host<A> {
         if code == SUCCESS {
             return Ok(());
         }
-        // SAFETY: ROMIO's file is valid.
-        let name = unsafe { (*fd).name() }.to_string_lossy();
-        Err(Failure::new(ErrorClass::Io, format!("access to svm:{name} failed")).with_code(code))
+        Err(failure::behind(code).unwrap_or_else(|| {
+            // SAFETY: ROMIO's file is valid.
+            let name = unsafe { (*fd).name() }.to_string_lossy();
+            Failure::new(ErrorClass::Io, format!("ROMIO could not access svm:{name}")).with_code(code)
+        }))
     }
 
     unsafe fn call<C: Count>(&self, slot: usize, fd: *mut RomioFile<A>, access: &Access<A>) -> c_int {

@@ -41,7 +41,7 @@ mod strided;
 pub mod table;
 
 pub use calls::Mpi;
-pub use failure::{ErrorClass, Failure, class_of};
+pub use failure::{ErrorClass, Failure, behind};
 pub use host::HasHost;
-pub use opening::delete;
+pub use opening::{delete, preallocated};
 pub use shared_pointer::settle;

@@ -7,10 +7,10 @@ use std::ffi::c_int;
 
 use svmio_svm::{File, FileId, FileName, OpenOptions, Store, StoreIdentity};
 
-use crate::abi::{Abi, amode};
+use crate::abi::{Abi, SUCCESS, amode};
 use crate::agreement;
 use crate::calls::Mpi;
-use crate::failure::{ErrorClass, Failure};
+use crate::failure::{self, ErrorClass, Failure};
 use crate::handle::{self, Handle, Role};
 use crate::hints;
 use crate::layout::RomioFile;
@@ -74,6 +74,23 @@ pub(crate) fn close<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<(), F
 /// `MPI_ERR_NO_SUCH_FILE` and the like, with the message to show.
 pub fn delete(name: &std::ffi::OsStr) -> Result<(), Failure> {
     Ok(Store::from_environment()?.remove(&FileName::new(name)?)?)
+}
+
+/// What becomes of a preallocation on all ranks: ROMIO tells of a failure on rank 0 only. `mine` is the error
+/// code that this rank got for the open file `fd`.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.
+pub unsafe fn preallocated<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>, mine: c_int) -> c_int {
+    // SAFETY: the caller vouches for the file.
+    let fd = unsafe { &*fd };
+    let failure =
+        || failure::behind(mine).unwrap_or_else(|| Failure::new(ErrorClass::Io, "preallocation failed"));
+    let outcome = if mine == SUCCESS { Ok(()) } else { Err(failure()) };
+    match agreement::all(mpi, fd.comm, outcome) {
+        Err(failure) if mine == SUCCESS => failure.to_code(mpi),
+        _ => mine,
+    }
 }
 
 /// What rank 0 tells the others of the file that it opened.

@@ -12,6 +12,7 @@ use std::ffi::{CStr, c_int, c_void};
 use crate::abi::{Comm, Info, MpiFile};
 use crate::calls::Mpi;
 use crate::host::HasHost;
+use crate::layout::RomioFile;
 
 /// A family into whose ROMIO the device can be plugged.
 pub trait Plug: HasHost {
@@ -27,6 +28,9 @@ pub trait Plug: HasHost {
         info: Info<Self>,
         file: *mut MpiFile,
     ) -> c_int;
+
+    /// ROMIO's structure of an open file; `None` where it is not one of the device's.
+    fn opened(file: MpiFile) -> Option<*mut RomioFile<Self>>;
 }
 
 thread_local! {

@@ -56,6 +56,21 @@ pub unsafe fn file_delete<A: Plug>(name: *const c_char, info: Info<A>) -> c_int 
     })
 }
 
+/// `MPI_File_preallocate`: a failure is told on all ranks, and not on the first one only.
+///
+/// # Safety
+/// The arguments are those of `MPI_File_preallocate`.
+pub unsafe fn file_preallocate<A: Plug>(file: MpiFile, size: i64) -> c_int {
+    with_stock::<A>(|mpi| {
+        // SAFETY: the caller vouches for the arguments.
+        let code = unsafe { mpi.file_preallocate(file, size) };
+        let Some(fd) = A::opened(file) else { return code };
+        // SAFETY: the file is one of the device's; preallocation is collective.
+        let agreed = unsafe { svmio_adio::preallocated(mpi, fd, code) };
+        if agreed == code { code } else { mpi.report_on(file, agreed) }
+    })
+}
+
 /// Runs `body` with the process's MPI. Where that cannot be used, not even for files that are not svmio's, the
 /// program hears why.
 pub fn with_stock<A: Plug>(body: impl FnOnce(&'static Mpi<A>) -> c_int) -> c_int {

@@ -13,4 +13,4 @@ pub mod claim;
 mod entry;
 mod logging;
 
-pub use entry::{file_delete, file_open, with_stock};
+pub use entry::{file_delete, file_open, file_preallocate, with_stock};

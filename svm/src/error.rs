@@ -187,11 +187,12 @@ impl Error {
     /// The error for `source`, met while doing `subject` to `path`.
     pub(crate) fn io(subject: impl Into<String>, path: &Path, source: impl Into<io::Error>) -> Error {
         let (subject, path, source) = (subject.into(), path.to_path_buf(), source.into());
-        match source.raw_os_error() {
-            Some(libc::EACCES | libc::EPERM) => Error::Access { subject, path },
-            Some(libc::EROFS) => Error::ReadOnly { subject, path },
-            Some(libc::ENOSPC) => Error::NoSpace { subject, path },
-            Some(libc::EDQUOT) => Error::Quota { subject, path },
+        // By kind: errors that carry a path within have no number any more.
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => Error::Access { subject, path },
+            io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly { subject, path },
+            io::ErrorKind::StorageFull => Error::NoSpace { subject, path },
+            io::ErrorKind::QuotaExceeded => Error::Quota { subject, path },
             _ => Error::Io { subject, path, source },
         }
     }

@@ -371,7 +371,7 @@ impl Store {
     }
 
     /// Removes the directories that `name` leaves empty.
-    fn prune(&self, name: &FileName) {
+    pub(crate) fn prune(&self, name: &FileName) {
         for directory in name.as_path().ancestors().skip(1).filter(|d| !d.as_os_str().is_empty()) {
             // Not empty, most often; then the ones above it are not either.
             if fs::remove_dir(self.root.join(NAMES).join(directory)).is_err() {

@@ -111,7 +111,10 @@ impl UnnamedFile {
 
     fn enter_name(&mut self) -> Result<bool> {
         let Object { store, id, keep } = &mut self.object;
-        *keep = store.enter_name(&self.name, *id, self.durable)?;
+        *keep = store.enter_name(&self.name, *id, self.durable).inspect_err(|_| {
+            // The directories that were made for it.
+            store.prune(&self.name);
+        })?;
         Ok(*keep)
     }
 }

@@ -73,7 +73,18 @@ impl Plug for Mpich {
         }
         SUCCESS
     }
+
+    fn opened(file: MpiFile) -> Option<*mut RomioFile<Mpich>> {
+        let table: *const FunctionTable = TABLE.get()?;
+        let fd = file.0.cast::<RomioFile<Mpich>>();
+        // SAFETY: there is a table, so that this MPI's files are pointers to ROMIO's structure; a program that
+        // passes something else here is told so by ROMIO, if at all, after following it likewise.
+        (!fd.is_null() && unsafe { (*fd).cookie == COOKIE && std::ptr::eq((*fd).fns, table) }).then_some(fd)
+    }
 }
+
+/// The device's table; it has one place in the process.
+static TABLE: OnceLock<FunctionTable> = OnceLock::new();
 
 /// `/dev/null` under a name with room for `name`, and for that of its shared file pointer.
 fn stub_name(name: &CStr) -> CString {
@@ -137,7 +148,6 @@ fn check(mpi: &Mpi<Mpich>, stub: MpiFile, stub_name: &CStr) -> Result<(), Failur
 
 /// Gives the stub the device's table.
 fn plug_in(fd: &mut RomioFile<Mpich>, generation: Generation) -> &'static Host<Mpich> {
-    static TABLE: OnceLock<FunctionTable> = OnceLock::new();
     let host = Mpich::host().get_or_init(|| {
         // SAFETY: `check` has found a table at `fns`.
         Host::new(generation, unsafe { *fd.fns }, None)

@@ -65,6 +65,10 @@ impl Plug for OpenMpi {
         files().insert(*file, fd as usize);
         SUCCESS
     }
+
+    fn opened(file: MpiFile) -> Option<*mut RomioFile<OpenMpi>> {
+        files().get(&file).map(|fd| *fd as *mut RomioFile<OpenMpi>)
+    }
 }
 
 thread_local! {
@@ -79,9 +83,8 @@ pub(crate) fn users_info() -> Option<Info<OpenMpi>> {
 
 /// The info object that ROMIO keeps for an open file of the device's: Open MPI itself does not ask it.
 pub fn info_of(file: MpiFile) -> Option<Info<OpenMpi>> {
-    let fd = *files().get(&file)? as *const RomioFile<OpenMpi>;
     // SAFETY: an entry is made when ROMIO has opened the file and removed when it closes it.
-    Some(unsafe { (*fd).info })
+    OpenMpi::opened(file).map(|fd| unsafe { (*fd).info })
 }
 
 /// Called when a file is about to be closed.

@@ -8,10 +8,10 @@ use std::ffi::{c_char, c_int};
 
 use svmio_adio::abi::mpich::Mpich;
 use svmio_adio::abi::{Abi, Comm, Info, MpiFile, SUCCESS};
-use svmio_mpiio::{file_delete, file_open, with_stock};
+use svmio_mpiio::{file_delete, file_open, file_preallocate, with_stock};
 
 macro_rules! exported {
-    ($($open:ident, $delete:ident, $error_class:ident;)*) => {$(
+    ($($open:ident, $delete:ident, $error_class:ident, $preallocate:ident;)*) => {$(
         /// `MPI_File_open` of MPI-3.1.
         ///
         /// # Safety
@@ -46,19 +46,29 @@ macro_rules! exported {
         pub unsafe extern "C" fn $error_class(code: c_int, class: *mut c_int) -> c_int {
             // SAFETY: the caller's arguments.
             with_stock::<Mpich>(|mpi| unsafe {
-                match svmio_adio::class_of(code) {
+                match svmio_adio::behind(code) {
                     Some(own) => {
-                        class.write(Mpich::error_class(own));
+                        class.write(Mpich::error_class(own.class));
                         SUCCESS
                     }
                     None => mpi.error_class(code, class),
                 }
             })
         }
+
+        /// `MPI_File_preallocate` of MPI-3.1.
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $preallocate(file: MpiFile, size: i64) -> c_int {
+            // SAFETY: the caller's arguments.
+            unsafe { file_preallocate::<Mpich>(file, size) }
+        }
     )*};
 }
 
 exported! {
-    MPI_File_open, MPI_File_delete, MPI_Error_class;
-    PMPI_File_open, PMPI_File_delete, PMPI_Error_class;
+    MPI_File_open, MPI_File_delete, MPI_Error_class, MPI_File_preallocate;
+    PMPI_File_open, PMPI_File_delete, PMPI_Error_class, PMPI_File_preallocate;
 }

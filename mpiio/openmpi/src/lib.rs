@@ -10,10 +10,10 @@ use std::sync::OnceLock;
 use svmio_adio::abi::openmpi::{OpenMpi, Status};
 use svmio_adio::abi::{Comm, Datatype, Info, MpiFile, Request};
 use svmio_adio::plug::openmpi::{forget, info_of};
-use svmio_mpiio::{file_delete, file_open, with_stock};
+use svmio_mpiio::{file_delete, file_open, file_preallocate, with_stock};
 
 macro_rules! named {
-    ($($open:ident, $delete:ident, $close:ident, $get_info:ident;)*) => {$(
+    ($($open:ident, $delete:ident, $close:ident, $get_info:ident, $preallocate:ident;)*) => {$(
         /// `MPI_File_open` of MPI-3.1.
         ///
         /// # Safety
@@ -71,12 +71,22 @@ macro_rules! named {
                 }
             })
         }
+
+        /// `MPI_File_preallocate` of MPI-3.1.
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $preallocate(file: MpiFile, size: i64) -> c_int {
+            // SAFETY: the caller's arguments.
+            unsafe { file_preallocate::<OpenMpi>(file, size) }
+        }
     )*};
 }
 
 named! {
-    MPI_File_open, MPI_File_delete, MPI_File_close, MPI_File_get_info;
-    PMPI_File_open, PMPI_File_delete, PMPI_File_close, PMPI_File_get_info;
+    MPI_File_open, MPI_File_delete, MPI_File_close, MPI_File_get_info, MPI_File_preallocate;
+    PMPI_File_open, PMPI_File_delete, PMPI_File_close, PMPI_File_get_info, PMPI_File_preallocate;
 }
 
 /// Functions that go to the stock ones, and settle the shared file pointer's lock when those return.
