@@ -353,15 +353,38 @@ impl<A: Abi> Mpi<A> {
 
     /// Has the error handler that files without a handle have deal with `code`, and returns it.
     pub fn report(&self, code: c_int) -> c_int {
-        self.report_on(self.constants.file_null, code)
+        /// `OMPI_ERRHANDLER_TYPE_FILE` of Open MPI 4.1's and 5.0's errhandler.h.
+        const FILE: c_int = 3;
+        type Invoke<A> = unsafe extern "C" fn(Errhandler<A>, MpiFile, c_int, c_int, *const c_char) -> c_int;
+        if code == SUCCESS {
+            return code;
+        }
+        // MPI_FILE_NULL has an error handler by MPI's rules. Open MPI's MPI_File_call_errhandler takes it for a
+        // mistake, though, and ends the job; its inner function does not.
+        let file = self.constants.file_null;
+        // SAFETY: the type of the function in that header.
+        match unsafe { self.library.function::<Invoke<A>>(c"ompi_errhandler_invoke") } {
+            Ok(invoke) => {
+                let mut handler = std::mem::MaybeUninit::uninit();
+                // SAFETY: the first call stores the handler, one of files; the second gets a file and a string.
+                unsafe {
+                    if (self.file_get_errhandler)(file, handler.as_mut_ptr()) == SUCCESS {
+                        invoke(handler.assume_init(), file, FILE, code, c"svmio".as_ptr());
+                    }
+                }
+            }
+            // SAFETY: as MPI wants it.
+            Err(_) => unsafe {
+                (self.file_call_errhandler)(file, code);
+            },
+        }
+        code
     }
 
-    /// Has the error handler of `file` deal with `code`, and returns it.
+    /// Has the error handler of the open file `file` deal with `code`, and returns it.
     pub fn report_on(&self, file: MpiFile, code: c_int) -> c_int {
-        if code != SUCCESS {
-            // SAFETY: the file is open, or MPI_FILE_NULL, which has an error handler by MPI's rules.
-            unsafe { (self.file_call_errhandler)(file, code) };
-        }
+        // SAFETY: the file is open.
+        unsafe { (self.file_call_errhandler)(file, code) };
         code
     }
 }
