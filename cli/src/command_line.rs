@@ -2,6 +2,13 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::cat::CatArguments;
+use crate::commands::cp::CpArguments;
+use crate::commands::ls::LsArguments;
+use crate::commands::map::MapArguments;
+use crate::commands::rm::RmArguments;
+use crate::commands::stat::StatArguments;
+use crate::commands::verify::VerifyArguments;
 use crate::completions::CompletionsArguments;
 use crate::run::RunArguments;
 
@@ -19,6 +26,20 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Start an MPI program whose `svm:` files are svmio's
     Run(RunArguments),
+    /// List what is in a store
+    Ls(LsArguments),
+    /// Tell all that is known of files: size, storage, segments, homes
+    Stat(StatArguments),
+    /// Draw where the parts of a file are
+    Map(MapArguments),
+    /// Copy a file into a store, out of it or within it
+    Cp(CpArguments),
+    /// Write files to standard output
+    Cat(CatArguments),
+    /// Remove files
+    Rm(RmArguments),
+    /// Look files over for lost storage, and reclaim what killed programs left
+    Verify(VerifyArguments),
     /// Print a shell's completion script
     Completions(CompletionsArguments),
 }

@@ -4,6 +4,7 @@
 //! main            parses the command line, turns an error into a message and an exit code
 //! ├─ command_line what can be typed: the subcommands and what they share
 //! ├─ run          `svmio run`: starts an MPI program with svmio's library in each rank
+//! ├─ commands     `svmio ls`, `cp`, `cat`, ...: a store and its files
 //! └─ completions  `svmio completions`: the shells' completion scripts
 //! ```
 //!
@@ -11,6 +12,7 @@
 //! does it; [`command_line::Command`] names them all.
 
 mod command_line;
+mod commands;
 mod completions;
 mod run;
 
@@ -19,6 +21,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use command_line::{Cli, Command};
+use commands::finish;
 
 fn main() -> ExitCode {
     match Cli::parse().command {
@@ -29,6 +32,13 @@ fn main() -> ExitCode {
                 ExitCode::from(error.exit_code())
             }
         },
+        Command::Ls(arguments) => finish(commands::ls::ls(&arguments)),
+        Command::Stat(arguments) => finish(commands::stat::stat(&arguments)),
+        Command::Map(arguments) => finish(commands::map::map(&arguments)),
+        Command::Cp(arguments) => finish(commands::cp::cp(&arguments)),
+        Command::Cat(arguments) => finish(commands::cat::cat(&arguments)),
+        Command::Rm(arguments) => finish(commands::rm::rm(&arguments)),
+        Command::Verify(arguments) => finish(commands::verify::verify(&arguments)),
         Command::Completions(arguments) => {
             completions::print(&arguments);
             ExitCode::SUCCESS

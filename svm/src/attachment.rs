@@ -155,6 +155,10 @@ impl Attachment {
             }
             Err(e) => return Err(failed(e.into()).into()),
         };
+        if manifest.id != id {
+            let (name, reason) = (name.into(), format!("it is that of file {}", manifest.id));
+            return Err(Error::CorruptManifest { name, path: path.join(manifest::FILE_NAME), reason }.into());
+        }
         Ok(Attachment {
             store: Arc::clone(store),
             id,
@@ -222,6 +226,16 @@ impl Attachment {
         match &self.view {
             View::Full { state, .. } | View::Looking { state, .. } => state.size(),
             View::Frozen { manifest, .. } => manifest.size,
+        }
+    }
+
+    /// The segments from `first` on that exist, in ascending order.
+    pub(crate) fn segments_from(&self, first: SegmentIndex) -> Box<dyn Iterator<Item = SegmentIndex> + '_> {
+        match &self.view {
+            View::Full { state, .. } | View::Looking { state, .. } => Box::new(state.segments_from(first)),
+            View::Frozen { manifest, .. } => {
+                Box::new(manifest.homes().map(|(index, _)| index).filter(move |index| *index >= first))
+            }
         }
     }
 

@@ -72,7 +72,7 @@ pub struct SegmentInfo {
     pub index: SegmentIndex,
     /// The node that holds it.
     pub home: NodeName,
-    /// How many of its bytes have storage.
+    /// How many of its bytes hold data; those that were only preallocated do not.
     pub stored: u64,
 }
 
@@ -245,6 +245,7 @@ impl File {
             segment
                 .allocate(within..within + bytes as u64)
                 .map_err(|e| self.io(format!("preallocating segment {index} of {}", self.name()), e))?;
+            self.attachment.mark_dirty(&segment);
             at += bytes as u64;
         }
         state.grow(size);
@@ -312,10 +313,14 @@ impl File {
     /// What is wrong with a segment that cannot be looked at.
     pub fn next_data(&self, from: FileOffset) -> Result<Option<Range<FileOffset>>> {
         let size = self.size();
-        for (index, _) in self.attachment.homes() {
+        let Some((first, _)) = self.segment_size().locate(from) else { return Ok(None) };
+        for index in self.attachment.segments_from(first) {
             let start = self.segment_size().start_of(index).0;
             let end = (start + self.segment_size().bytes()).min(size);
-            if end <= from.0 || start >= size {
+            if start >= size {
+                break;
+            }
+            if end <= from.0 {
                 continue;
             }
             if let Some(segment) = self.attachment.segment(index)? {

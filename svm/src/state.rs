@@ -186,8 +186,12 @@ impl State {
 
     /// All segments with their homes, in ascending order.
     pub(crate) fn homes(&self) -> impl Iterator<Item = (SegmentIndex, u32)> + '_ {
-        let words = self.header().table_words.load(Ordering::Acquire).min(u64::from(MAX_SEGMENTS)) as u32;
-        (0..words).map(SegmentIndex).filter_map(|index| Some((index, self.home(index)?)))
+        (0..self.words()).map(SegmentIndex).filter_map(|index| Some((index, self.home(index)?)))
+    }
+
+    /// The segments from `first` on, in ascending order.
+    pub(crate) fn segments_from(&self, first: SegmentIndex) -> impl Iterator<Item = SegmentIndex> + '_ {
+        (first.0..self.words()).map(SegmentIndex).filter(|index| self.home(*index).is_some())
     }
 
     /// Whether the manifest on storage does not tell all that is here.
@@ -249,6 +253,11 @@ impl State {
         // consists of atomics, which any content is valid for. In a mapping for reading nothing is stored:
         // the functions that store are called on writable states only.
         unsafe { &*self.map.as_mut_ptr().cast::<Header>() }
+    }
+
+    /// How many words of the segment table may be looked at.
+    fn words(&self) -> u32 {
+        self.header().table_words.load(Ordering::Acquire).min(u64::from(MAX_SEGMENTS)) as u32
     }
 
     fn word(&self, index: SegmentIndex) -> Option<&AtomicU32> {

@@ -167,8 +167,9 @@ impl Store {
             match attached {
                 Ok(attachment) => return File::new(attachment, options),
                 Err(AttachError::Failed(e)) => return Err(e),
-                // Its remover is about to take the name away, or has: look again.
-                Err(AttachError::Gone) => self.forget_dangling(name)?,
+                // Its remover took the name away first: look again.
+                Err(AttachError::Gone) if !self.is_dangling(name)? => {}
+                Err(AttachError::Gone) => return Err(self.lost_object(name)),
                 Err(AttachError::Abandoned) => match self.remove(name) {
                     Err(Error::NoSuchFile { .. }) | Ok(()) => {}
                     Err(e) => return Err(e),
@@ -214,7 +215,11 @@ impl Store {
                 .open(directory.join(object::STATE));
             let file = match state {
                 Err(e) if e.kind() == ErrorKind::NotFound => {
-                    self.forget_dangling(name)?;
+                    if self.is_dangling(name)? {
+                        fs::remove_file(self.entry(name)).map_err(failed)?;
+                        self.prune(name);
+                        return Ok(());
+                    }
                     continue;
                 }
                 state => state.map_err(failed)?,
@@ -353,20 +358,21 @@ impl Store {
         Ok(true)
     }
 
-    /// Takes a name away that leads to no file: its remover or maker died half-way.
-    fn forget_dangling(&self, name: &FileName) -> Result<()> {
+    /// Whether `name` leads to an object that is not there. Who removes a file takes its name away first, so
+    /// that this is damage.
+    fn is_dangling(&self, name: &FileName) -> Result<bool> {
         match self.lookup(name) {
-            Ok(id) if !object::path(&self.root, id).exists() => {
-                match fs::remove_file(self.entry(name)) {
-                    Err(e) if e.kind() != ErrorKind::NotFound => {
-                        return Err(Error::io(format!("removing {name}"), &self.root, e));
-                    }
-                    _ => self.prune(name),
-                }
-                Ok(())
-            }
-            Ok(_) | Err(Error::NoSuchFile { .. }) => Ok(()),
+            Ok(id) => Ok(!object::path(&self.root, id).exists()),
+            Err(Error::NoSuchFile { .. }) => Ok(false),
             Err(e) => Err(e),
+        }
+    }
+
+    pub(crate) fn lost_object(&self, name: &FileName) -> Error {
+        Error::CorruptManifest {
+            name: name.to_string(),
+            path: self.entry(name),
+            reason: "the object that it leads to is gone".into(),
         }
     }
 

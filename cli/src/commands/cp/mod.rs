@@ -1,0 +1,133 @@
+//! `svmio cp`: files into the store, out of it, and within it.
+//!
+//! ```text
+//! SRC, DST   Place         place         in the store, outside, a stream; which file a directory means
+//! SRC        Source        source        its bytes, and where they are not holes
+//! DST        Sink          sink          a file that gets its name when it is whole and durable
+//! meanwhile  Interruption  interruption  a signal ends the copy, not the process on the spot
+//! ```
+//!
+//! What does not end well leaves no file behind under the name of DST, and an older file there as it was.
+
+mod interruption;
+mod place;
+mod sink;
+mod source;
+
+use std::ffi::OsString;
+
+use clap::{Args, ValueHint};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use self::interruption::Interruption;
+use self::place::{Destination, Place};
+use self::sink::Sink;
+use self::source::Source;
+use super::error::CommandError;
+use super::store_option::StoreOption;
+use super::{Outcome, after_help};
+
+/// Large enough that system calls cost nothing, small enough that an interrupt is felt at once.
+const BUFFER_BYTES: u64 = 4 << 20;
+
+const LONG_ABOUT: &str = "\
+Copy a file into the store, out of it, or within it. A name that begins with svm: is in the store, any \
+other is in the machine's file system, and - is standard input or output.
+
+Holes stay holes. The copy gets its name when it is whole and on the storage device: a copy that fails or \
+is interrupted leaves nothing, and leaves alone what it was to overwrite.";
+
+const EXAMPLES: &str = after_help!(
+    "  svmio cp mesh.h5 svm:/in/mesh.h5          into the store
+  svmio cp mesh.h5 svm:/in/                 the same
+  svmio cp svm:/results/step1.h5 .          out of it
+  svmio cp -f svm:/a svm:/backup/a          within it, over an older copy
+  zcat data.gz | svmio cp - svm:/in/data    from standard input
+  svmio cp svm:/in/data - | sha256sum       to standard output
+  svmio cp ./svm:odd svm:/odd               a file outside whose name begins with svm:"
+);
+
+/// The arguments of `svmio cp`.
+#[derive(Debug, Args)]
+#[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
+pub(crate) struct CpArguments {
+    /// Overwrite DST where it exists
+    #[arg(short, long)]
+    force: bool,
+
+    #[command(flatten)]
+    store: StoreOption,
+
+    /// What to copy
+    #[arg(value_name = "SRC", value_hint = ValueHint::AnyPath)]
+    source: OsString,
+
+    /// Where to: a file, or a directory (that exists, or with a / at its end)
+    #[arg(value_name = "DST", value_hint = ValueHint::AnyPath)]
+    destination: OsString,
+}
+
+/// Copies one file.
+pub(crate) fn cp(arguments: &CpArguments) -> Result<Outcome, CommandError> {
+    let (from, to) = (Place::new(&arguments.source)?, Place::new(&arguments.destination)?);
+    if !from.is_in_store() && !to.is_in_store() {
+        return Err(CommandError::NeitherInStore { from: from.to_string(), to: to.to_string() });
+    }
+    // Only what is put into a store calls for one.
+    let store = if to.is_in_store() { arguments.store.open_or_make()? } else { arguments.store.open()? };
+    let mut source = Source::open(&from, &store)?;
+    let destination = Destination::choose(&to, &from, &store, arguments.force)?;
+    let copied =
+        Sink::open(&destination, &store, &source, arguments.force).and_then(|sink| copy(&mut source, sink));
+    copied.map_err(|source| CommandError::CopyFailed {
+        from: from.to_string(),
+        to: destination.to_string(),
+        source: Box::new(source),
+        consequence: if destination.is_stream() { "" } else { " (nothing of the copy was left there)" },
+    })?;
+    Ok(Outcome::Fine)
+}
+
+/// Copies all of `source`; `sink` is durable under its name on return.
+fn copy(source: &mut Source, mut sink: Sink) -> Result<(), CommandError> {
+    // A stream has nothing to be cleaned up: there a signal may do what it does.
+    let interruption = if sink.is_stream() { None } else { Some(Interruption::watch()?) };
+    let progress = progress(source.size(), &sink);
+    let mut buffer = vec![0; BUFFER_BYTES as usize];
+    let mut at = 0;
+    while let Some(data) = source.next_data(at)? {
+        at = data.start;
+        while at < data.end {
+            if let Some(interruption) = &interruption {
+                source.wait(interruption)?;
+            }
+            let wanted = (data.end - at).min(BUFFER_BYTES) as usize;
+            let bytes = source.read_at(at, &mut buffer[..wanted])?;
+            if bytes == 0 {
+                break;
+            }
+            sink.write_at(at, &buffer[..bytes])?;
+            at += bytes as u64;
+            progress.set_position(at);
+        }
+        if at < data.end {
+            break;
+        }
+    }
+    sink.finish(source.size().unwrap_or(at))?;
+    progress.finish_and_clear();
+    Ok(())
+}
+
+/// A bar on standard error, where that is a terminal and does not show the bytes themselves.
+fn progress(size: Option<u64>, sink: &Sink) -> ProgressBar {
+    if sink.is_stream() {
+        return ProgressBar::hidden();
+    }
+    let template = match size {
+        Some(_) => "{bytes} of {total_bytes} [{bar:30}] {bytes_per_sec}, {eta} left",
+        None => "{spinner} {bytes}, {bytes_per_sec}",
+    };
+    let style = ProgressStyle::with_template(template).expect("the templates above are well-formed");
+    ProgressBar::with_draw_target(size, ProgressDrawTarget::stderr()).with_style(style.progress_chars("=> "))
+}

@@ -1,0 +1,166 @@
+//! Where a copy is written, and how it gets its name only when it is whole.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use svmio_svm::{FileOffset, Store, UnnamedFile};
+use tempfile::NamedTempFile;
+
+use super::super::error::CommandError;
+use super::super::output;
+use super::place::Destination;
+use super::source::Source;
+
+/// An open destination. Dropped without [`Sink::finish`], it leaves nothing.
+pub(super) enum Sink {
+    InStore { file: UnnamedFile, force: bool },
+    Outside { file: NamedTempFile, path: PathBuf, force: bool },
+    Stream { file: File, target: Target, position: u64 },
+}
+
+/// What a stream is written to.
+#[derive(Debug, Clone)]
+pub(super) enum Target {
+    StandardOutput,
+    /// A device or a pipe.
+    Path(PathBuf),
+}
+
+impl Sink {
+    /// Makes a destination for what comes from `source`, without a name yet.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub(super) fn open(
+        destination: &Destination,
+        store: &Store,
+        source: &Source,
+        force: bool,
+    ) -> Result<Sink, CommandError> {
+        match destination {
+            Destination::Stream => {
+                Ok(Sink::Stream { file: output::raw()?, target: Target::StandardOutput, position: 0 })
+            }
+            Destination::InStore(name) => {
+                let options = svmio_svm::OpenOptions::read_write().segment_size(source.segment_size());
+                Ok(Sink::InStore { file: store.create_unnamed(name, &options)?, force })
+            }
+            Destination::Outside(path) => Sink::open_outside(path, force),
+        }
+    }
+
+    fn open_outside(path: &Path, force: bool) -> Result<Sink, CommandError> {
+        let failed = |e| writing(path, e);
+        // What a link points to is replaced, not the link.
+        let path = match path.canonicalize() {
+            Ok(path) => path,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => path.to_path_buf(),
+            Err(e) => return Err(failed(e)),
+        };
+        let mode = match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => Some(metadata.permissions()),
+            Ok(_) => {
+                let file = OpenOptions::new().write(true).open(&path).map_err(failed)?;
+                return Ok(Sink::Stream { file, target: Target::Path(path), position: 0 });
+            }
+            Err(_) => None,
+        };
+        let directory =
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let file = tempfile::Builder::new()
+            .prefix(".svmio-cp-")
+            // Less the umask.
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(directory)
+            .map_err(failed)?;
+        if let Some(mode) = mode {
+            file.as_file().set_permissions(mode).map_err(failed)?;
+        }
+        Ok(Sink::Outside { file, path, force })
+    }
+
+    /// Whether it takes bytes one after the other only, and has no name to be given.
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self, Sink::Stream { .. })
+    }
+
+    /// Writes `data` at `offset`, which lies behind all that was written before.
+    ///
+    /// # Errors
+    /// What the destination says.
+    pub(super) fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), CommandError> {
+        match self {
+            Sink::InStore { file, .. } => Ok(file.file().write_at(FileOffset(offset), data)?),
+            Sink::Outside { file, path, .. } => {
+                file.as_file().write_all_at(data, offset).map_err(|e| writing(path, e))
+            }
+            Sink::Stream { file, target, position } => {
+                write_zeros(file, offset - *position)
+                    .and_then(|()| file.write_all(data))
+                    .map_err(|e| target.failed(e))?;
+                *position = offset + data.len() as u64;
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes the file `size` bytes long, brings it to the storage device and gives it its name.
+    ///
+    /// # Errors
+    /// What the destination says; nothing is left then.
+    pub(super) fn finish(self, size: u64) -> Result<(), CommandError> {
+        match self {
+            Sink::InStore { file, force } => {
+                file.file().set_size(size)?;
+                file.file().sync_data()?;
+                file.file().commit(true)?;
+                if force {
+                    file.replace()?
+                } else {
+                    file.persist()?
+                };
+                Ok(())
+            }
+            Sink::Outside { file, path, force } => finish_outside(file, &path, size, force),
+            Sink::Stream { mut file, target, position } => {
+                write_zeros(&mut file, size.saturating_sub(position)).map_err(|e| target.failed(e))
+            }
+        }
+    }
+}
+
+impl Target {
+    fn failed(&self, error: io::Error) -> CommandError {
+        match self {
+            Target::StandardOutput => CommandError::Output(error),
+            Target::Path(path) => writing(path, error),
+        }
+    }
+}
+
+fn finish_outside(file: NamedTempFile, path: &Path, size: u64, force: bool) -> Result<(), CommandError> {
+    let failed = |e| writing(path, e);
+    file.as_file().set_len(size).map_err(failed)?;
+    file.as_file().sync_all().map_err(failed)?;
+    let directory = file.path().parent().map(Path::to_path_buf);
+    let named = if force { file.persist(path) } else { file.persist_noclobber(path) };
+    named.map_err(|e| match e.error.kind() {
+        io::ErrorKind::AlreadyExists => CommandError::OutsideExists { path: path.into() },
+        _ => failed(e.error),
+    })?;
+    // The name, too, survives a power cut.
+    match directory.map(|directory| File::open(directory)?.sync_all()) {
+        Some(Err(e)) => Err(failed(e)),
+        _ => Ok(()),
+    }
+}
+
+fn write_zeros(file: &mut File, count: u64) -> io::Result<()> {
+    io::copy(&mut io::Read::take(io::repeat(0), count), file).map(drop)
+}
+
+fn writing(path: &Path, source: io::Error) -> CommandError {
+    CommandError::Outside { action: "writing", path: path.into(), source }
+}

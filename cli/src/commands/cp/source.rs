@@ -1,0 +1,152 @@
+//! What is copied: bytes, and where there are none.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+use svmio_svm::{FileOffset, OpenOptions, SegmentSize, Store};
+
+use super::super::error::CommandError;
+use super::super::store_path::Found;
+use super::interruption::Interruption;
+use super::place::Place;
+
+/// An open source.
+pub(super) enum Source {
+    InStore(svmio_svm::File),
+    Outside {
+        file: File,
+        path: PathBuf,
+        size: u64,
+    },
+    /// Bytes that come one after the other, until they end.
+    Stream {
+        file: File,
+        path: PathBuf,
+    },
+}
+
+impl Source {
+    /// # Errors
+    /// What keeps it from being read.
+    pub(super) fn open(place: &Place, store: &Store) -> Result<Source, CommandError> {
+        match place {
+            Place::InStore(path) => match path.find(store)? {
+                Found::File(name) => Ok(Source::InStore(store.open_file(&name, &OpenOptions::reading())?)),
+                Found::Directory(name) => Err(is_directory(format!("svm:{name}"))),
+            },
+            Place::Outside(path) => Source::open_outside(path),
+            Place::Stream => {
+                let path = PathBuf::from("standard input");
+                let input = io::stdin().as_fd().try_clone_to_owned().map_err(|e| reading(&path, e))?;
+                Ok(Source::Stream { file: File::from(input), path })
+            }
+        }
+    }
+
+    fn open_outside(path: &Path) -> Result<Source, CommandError> {
+        let file = File::open(path).map_err(|e| reading(path, e))?;
+        let metadata: fs::Metadata = file.metadata().map_err(|e| reading(path, e))?;
+        if metadata.is_dir() {
+            return Err(is_directory(path.display().to_string()));
+        }
+        let path = path.to_path_buf();
+        // The kernel's own files (/proc) are regular, have no size, and yet have bytes.
+        if metadata.is_file() && metadata.len() > 0 {
+            Ok(Source::Outside { file, path, size: metadata.len() })
+        } else {
+            Ok(Source::Stream { file, path })
+        }
+    }
+
+    /// The size, bytes; `None` where only its end tells.
+    pub(super) fn size(&self) -> Option<u64> {
+        match self {
+            Source::InStore(file) => Some(file.size()),
+            Source::Outside { size, .. } => Some(*size),
+            Source::Stream { .. } => None,
+        }
+    }
+
+    /// The size of the segments, where it has any.
+    pub(super) fn segment_size(&self) -> Option<SegmentSize> {
+        match self {
+            Source::InStore(file) => Some(file.segment_size()),
+            _ => None,
+        }
+    }
+
+    /// The first range at or behind `from` that is not a hole; `None` up to the end.
+    ///
+    /// # Errors
+    /// What keeps it from being read.
+    pub(super) fn next_data(&self, from: u64) -> Result<Option<Range<u64>>, CommandError> {
+        match self {
+            Source::InStore(file) => {
+                Ok(file.next_data(FileOffset(from))?.map(|data| data.start.0..data.end.0))
+            }
+            Source::Outside { file, path, size } if from < *size => {
+                next_data(file, from, *size).map_err(|e| reading(path, e))
+            }
+            Source::Outside { .. } => Ok(None),
+            Source::Stream { .. } => Ok(Some(from..u64::MAX)),
+        }
+    }
+
+    /// Reads bytes from `offset` on; none at the end. A stream gives those that come next.
+    ///
+    /// # Errors
+    /// What keeps it from being read.
+    pub(super) fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize, CommandError> {
+        loop {
+            let (read, path) = match self {
+                Source::InStore(file) => return Ok(file.read_at(FileOffset(offset), buffer)?),
+                Source::Outside { file, path, .. } => (file.read_at(buffer, offset), path),
+                Source::Stream { file, path } => (file.read(buffer), path),
+            };
+            match read {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                read => return read.map_err(|e| reading(path, e)),
+            }
+        }
+    }
+
+    /// Waits until there is something to read.
+    ///
+    /// # Errors
+    /// [`CommandError::Interrupted`].
+    pub(super) fn wait(&self, interruption: &Interruption) -> Result<(), CommandError> {
+        match self {
+            Source::Stream { file, path } => {
+                interruption.wait_readable(file.as_fd()).map_err(|e| reading(path, e))?;
+            }
+            Source::InStore(_) | Source::Outside { .. } => {}
+        }
+        interruption.check()
+    }
+}
+
+fn next_data(file: &File, from: u64, size: u64) -> io::Result<Option<Range<u64>>> {
+    let start = match rustix::fs::seek(file, SeekFrom::Data(from)) {
+        Ok(start) => start,
+        Err(Errno::NXIO) => return Ok(None),
+        // A file system that knows nothing of holes.
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(from..size)),
+        Err(e) => return Err(e.into()),
+    };
+    let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
+    Ok((start < size).then(|| start..end.min(size)))
+}
+
+fn reading(path: &Path, source: io::Error) -> CommandError {
+    CommandError::Outside { action: "reading", path: path.into(), source }
+}
+
+fn is_directory(name: String) -> CommandError {
+    CommandError::IsDirectory { name, way_out: "svmio cp copies single files" }
+}

@@ -1,0 +1,72 @@
+//! Why a command could not do what it was asked to.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Why a command could not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandError {
+    #[error(transparent)]
+    Svm(#[from] svmio_svm::Error),
+
+    #[error("there is no store at {} (svmio cp and svmio run make one)", path.display())]
+    NoStore { path: PathBuf },
+
+    #[error("{action} {}: {source}", path.display())]
+    Outside { action: &'static str, path: PathBuf, source: io::Error },
+
+    #[error("writing to standard output: {0}")]
+    Output(io::Error),
+
+    #[error("{name} is a directory: {way_out}")]
+    IsDirectory { name: String, way_out: &'static str },
+
+    #[error("{} exists already (-f overwrites it)", path.display())]
+    OutsideExists { path: PathBuf },
+
+    #[error("{name} exists already in the store {} (-f overwrites it)", store.display())]
+    StoreExists { name: String, store: PathBuf },
+
+    #[error("{name} and {name} are the same file")]
+    SameFile { name: String },
+
+    #[error("{} is no directory that a file could be put into", path.display())]
+    NoDirectory { path: PathBuf },
+
+    #[error("copying {from} to {to}: {source}{consequence}")]
+    CopyFailed { from: String, to: String, source: Box<CommandError>, consequence: &'static str },
+
+    #[error("interrupted")]
+    Interrupted { signal: i32 },
+
+    #[error("neither {from} nor {to} is in the store: write svm: before the one that is")]
+    NeitherInStore { from: String, to: String },
+
+    #[error("a file copied from standard input into the directory {directory} has no name: give it one")]
+    NoName { directory: String },
+}
+
+impl CommandError {
+    /// Whether the reader of standard output went away: its own business.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        matches!(self, CommandError::Output(e) if e.kind() == io::ErrorKind::BrokenPipe)
+            || matches!(self, CommandError::CopyFailed { source, .. } if source.is_broken_pipe())
+    }
+
+    /// The process's exit code. After a signal there is none: the process ends by that signal.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            CommandError::NeitherInStore { .. }
+            | CommandError::NoName { .. }
+            | CommandError::Svm(svmio_svm::Error::BadName { .. }) => ExitCode::from(2),
+            CommandError::CopyFailed { source, .. } => source.exit_code(),
+            CommandError::Interrupted { signal } => {
+                // It does not come back for a signal that ends a process; otherwise the code tells.
+                let _ = signal_hook::low_level::emulate_default_handler(*signal);
+                ExitCode::FAILURE
+            }
+            _ => ExitCode::FAILURE,
+        }
+    }
+}

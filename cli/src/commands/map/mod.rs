@@ -1,0 +1,180 @@
+//! `svmio map`: which parts of a file are where, as a picture.
+
+mod picture;
+
+use clap::Args;
+use console::{Term, style};
+use serde::Serialize;
+use svmio_svm::{FileName, SegmentInfo, Store};
+
+use self::picture::{Glyphs, Layout, Picture};
+use super::byte_count::human;
+use super::error::CommandError;
+use super::output::{Output, counted};
+use super::record::{FileRecord, Home};
+use super::store_option::StoreOption;
+use super::store_path::{Found, StorePath};
+use super::{Outcome, after_help};
+
+/// Where the picture's width is not a terminal's.
+const DEFAULT_WIDTH: u16 = 80;
+
+const EXAMPLES: &str = after_help!(
+    "  svmio map /results/step1.h5
+  svmio map /results/step1.h5 | less
+  svmio map --json /results/step1.h5 | jq '.segments[] | select(.state == \"partial\") | .offset'
+
+Each cell of the picture is one segment, or several of a large file. Colours, or letters where there are
+none, tell the homes apart. NO_COLOR=1 leaves colours out."
+);
+
+const FIELDS: &str = "\
+A JSON object instead; it has
+  path, id, size, stored, segment_size, homes
+            as svmio stat --json
+  segments  for each that exists, in ascending order:
+    index   its number
+    offset  where its bytes begin in the file
+    home    its node
+    stored  bytes that have storage
+    state   \"full\", \"partial\" or \"empty\"";
+
+/// The arguments of `svmio map`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct MapArguments {
+    #[arg(long, help = "A JSON object instead", long_help = FIELDS)]
+    json: bool,
+
+    #[command(flatten)]
+    store: StoreOption,
+
+    /// The file
+    #[arg(value_parser = StorePath::parser())]
+    path: StorePath,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Map {
+    path: String,
+    id: String,
+    size: u64,
+    stored: u64,
+    segment_size: u64,
+    homes: Vec<Home>,
+    segments: Vec<MappedSegment>,
+}
+
+#[derive(Debug, Serialize)]
+struct MappedSegment {
+    index: u32,
+    offset: u64,
+    home: String,
+    stored: u64,
+    state: State,
+}
+
+/// How much of a segment's bytes has storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Full,
+    Partial,
+    Empty,
+}
+
+impl State {
+    /// The state of a segment of `extent` bytes of the file, `stored` of which have storage.
+    fn new(stored: u64, extent: u64) -> State {
+        match stored {
+            0 => State::Empty,
+            stored if stored >= extent => State::Full,
+            _ => State::Partial,
+        }
+    }
+}
+
+/// Prints where the file's parts are.
+pub(crate) fn map(arguments: &MapArguments) -> Result<Outcome, CommandError> {
+    let store = arguments.store.open()?;
+    let name = match arguments.path.find(&store)? {
+        Found::File(name) => name,
+        Found::Directory(name) => {
+            let way_out = "svmio ls lists it";
+            return Err(CommandError::IsDirectory { name: name.to_string(), way_out });
+        }
+    };
+    let mut output = Output::new()?;
+    if arguments.json {
+        output.json(&read(&store, &name)?)?;
+    } else {
+        draw(&store, &name, &mut output)?;
+    }
+    output.finish()?;
+    Ok(Outcome::Fine)
+}
+
+fn read(store: &Store, name: &FileName) -> Result<Map, CommandError> {
+    let (file, segments) = FileRecord::read(store, name)?;
+    let segment = |segment: SegmentInfo| {
+        let offset = u64::from(segment.index.0) * file.segment_size;
+        let extent = file.size.saturating_sub(offset).min(file.segment_size);
+        MappedSegment {
+            index: segment.index.0,
+            offset,
+            home: segment.home.to_string(),
+            stored: segment.stored,
+            state: State::new(segment.stored, extent),
+        }
+    };
+    Ok(Map {
+        segments: segments.into_iter().map(segment).collect(),
+        path: file.path,
+        id: file.id,
+        size: file.size,
+        stored: file.stored,
+        segment_size: file.segment_size,
+        homes: file.homes,
+    })
+}
+
+fn draw(store: &Store, name: &FileName, output: &mut Output) -> Result<(), CommandError> {
+    let (file, segments) = FileRecord::read(store, name)?;
+    let width = Term::stdout().size_checked().map_or(DEFAULT_WIDTH, |(_, columns)| columns);
+    let layout = Layout {
+        width: usize::from(width),
+        glyphs: Glyphs::of_locale(),
+        coloured: console::colors_enabled(),
+    };
+    let picture = Picture::new(&file, &segments);
+
+    output.line(format!(
+        "{}: {} in {} of {}, {} of them stored ({})",
+        file.path,
+        human(file.size),
+        counted(file.places(), "segment"),
+        human(file.segment_size),
+        file.segments,
+        human(file.stored)
+    ))?;
+    output.line("")?;
+    for line in picture.lines(&layout) {
+        output.line(line)?;
+    }
+    output.line("")?;
+    let width = file.homes.iter().map(|home| home.node.len()).max().unwrap_or(0).max("HOME".len());
+    output.line(format!("      {:width$}  {:>10}  {:>15}  {:>11}", "HOME", "SEGMENTS", "BYTES", "STORED"))?;
+    for (number, home) in file.homes.iter().enumerate() {
+        let mark = picture.mark(number, &layout);
+        let node = format!("{:width$}", home.node);
+        output.line(format!(
+            "   {mark}  {}  {:>10}  {:>15}  {:>11}",
+            if layout.coloured { style(node).bold().to_string() } else { node },
+            home.segments,
+            home.stored,
+            human(home.stored)
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! The subcommands that look at a store and its files, and carry files in and out.
+//!
+//! ```text
+//! what was typed     StorePath      store_path    `svm:/a/b`, `/a/b` and `a/b` are one name
+//!                    StoreOption    store_option  --store, SVMIO_STORE, the default
+//!                    ByteCount      byte_count    `4K`, and sizes as people read them
+//! what is done       ls stat map cat rm verify, and cp
+//! what is printed    Output         output        standard output, its end and its terminal
+//!                    Record         record        what there is to tell of a file, for people and as JSON
+//! what went wrong    CommandError   error
+//! ```
+//!
+//! A command that is given several paths goes on after an error with one of them ([`Outcome::Troubled`]).
+
+mod byte_count;
+pub(crate) mod cat;
+pub(crate) mod cp;
+mod error;
+pub(crate) mod ls;
+pub(crate) mod map;
+mod output;
+mod record;
+pub(crate) mod rm;
+pub(crate) mod stat;
+mod store_option;
+mod store_path;
+pub(crate) mod verify;
+
+use std::process::ExitCode;
+
+use self::error::CommandError;
+
+/// How a command ended that could be carried out at least in part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All is well.
+    Fine,
+    /// Something was not found, damaged, or could not be done; it has been said.
+    Troubled,
+}
+
+/// What every command says of its exit codes.
+macro_rules! after_help {
+    ($examples:literal) => {
+        concat!(
+            "Examples:\n",
+            $examples,
+            "\n\nPaths in the store: svm:/a/b, /a/b and a/b are the same.",
+            "\n\nExit codes: 0 fine; 1 something was not found, is damaged, or failed; 2 wrong command line.",
+            "\nA reader that goes away early (svmio ... | head) is no failure."
+        )
+    };
+}
+pub(crate) use after_help;
+
+/// Says what is to be said at the end of a command, and with which code to exit.
+pub(crate) fn finish(result: Result<Outcome, CommandError>) -> ExitCode {
+    match result {
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::Troubled) => ExitCode::FAILURE,
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("svmio: {error}");
+            error.exit_code()
+        }
+    }
+}
+
+/// Does `action` to each of `items`, also after an error with one of them, which it reports.
+fn for_each<T>(
+    items: impl IntoIterator<Item = T>,
+    mut action: impl FnMut(T) -> Result<(), CommandError>,
+) -> Result<Outcome, CommandError> {
+    let mut outcome = Outcome::Fine;
+    for item in items {
+        match action(item) {
+            Ok(()) => {}
+            // Nobody sees the rest either.
+            Err(error @ CommandError::Output(_)) => return Err(error),
+            Err(error) => {
+                eprintln!("svmio: {error}");
+                outcome = Outcome::Troubled;
+            }
+        }
+    }
+    Ok(outcome)
+}

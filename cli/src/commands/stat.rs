@@ -1,0 +1,99 @@
+//! `svmio stat`: all that is known of single files.
+
+use clap::Args;
+
+use super::byte_count::exact_and_human;
+use super::error::CommandError;
+use super::output::{Output, counted};
+use super::record::{FIELDS, FileRecord, Record};
+use super::store_option::StoreOption;
+use super::store_path::{Found, StorePath};
+use super::{Outcome, after_help, for_each};
+
+const EXAMPLES: &str = after_help!(
+    "  svmio stat /results/step1.h5
+  svmio stat svm:/results/step1.h5 svm:/results/step2.h5
+  svmio stat --json /results/step1.h5 | jq '.[0].size'"
+);
+
+/// The arguments of `svmio stat`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct StatArguments {
+    #[arg(long, help = "A JSON array instead", long_help = format!("A JSON array instead; its objects have\n{FIELDS}"))]
+    json: bool,
+
+    #[command(flatten)]
+    store: StoreOption,
+
+    /// The files or directories
+    #[arg(required = true, value_name = "PATH", value_parser = StorePath::parser())]
+    paths: Vec<StorePath>,
+}
+
+/// Prints what is known of each path.
+pub(crate) fn stat(arguments: &StatArguments) -> Result<Outcome, CommandError> {
+    let store = arguments.store.open()?;
+    let mut output = Output::new()?;
+    let mut records = Vec::new();
+    let outcome = for_each(&arguments.paths, |path| {
+        let name = match path.find(&store)? {
+            Found::File(name) => name,
+            Found::Directory(name) => {
+                records.push(Record::Directory { path: name.to_string() });
+                return Ok(());
+            }
+        };
+        match FileRecord::read(&store, &name) {
+            Ok((record, _)) => records.push(Record::File(record)),
+            Err(error) => {
+                records.push(Record::Damaged { path: name.to_string(), error: error.to_string() });
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    })?;
+    if arguments.json {
+        output.json(&records)?;
+    } else {
+        for record in &records {
+            print(record, &mut output)?;
+        }
+    }
+    output.finish()?;
+    Ok(outcome)
+}
+
+fn print(record: &Record, output: &mut Output) -> Result<(), CommandError> {
+    let mut field = |name: &str, value: &str| output.line(format!("{name:>12}: {value}"));
+    match record {
+        Record::Directory { path } => {
+            field("Path", path)?;
+            field("Type", "directory")
+        }
+        Record::Damaged { path, error } => {
+            field("Path", path)?;
+            field("Type", "damaged file")?;
+            field("Error", error)
+        }
+        Record::File(file) => {
+            field("Path", &file.path)?;
+            field("Type", "file")?;
+            field("Identity", &file.id)?;
+            field("Size", &exact_and_human(file.size))?;
+            field("Stored", &exact_and_human(file.stored))?;
+            field("Segment size", &exact_and_human(file.segment_size))?;
+            field("Segments", &format!("{} of {}", file.segments, file.places()))?;
+            for home in &file.homes {
+                let part = format!(
+                    "{}: {}, {}",
+                    home.node,
+                    counted(home.segments, "segment"),
+                    exact_and_human(home.stored)
+                );
+                field("Home", &part)?;
+            }
+            Ok(())
+        }
+    }
+}

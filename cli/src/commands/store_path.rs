@@ -1,0 +1,107 @@
+//! Paths in a store, as people type them.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use svmio_svm::{DirectoryName, Error, FileName, Store};
+
+const PREFIX: &[u8] = b"svm:";
+
+/// A path in a store: the name of a file, or of a directory, or of what may turn out to be either.
+#[derive(Debug, Clone)]
+pub(crate) struct StorePath {
+    file: Option<FileName>,
+    directory: DirectoryName,
+}
+
+/// What a path leads to.
+#[derive(Debug)]
+pub(crate) enum Found {
+    File(FileName),
+    Directory(DirectoryName),
+}
+
+impl StorePath {
+    /// The path `text`, with or without `svm:`.
+    ///
+    /// # Errors
+    /// [`Error::BadName`] where no file and no directory can be called so.
+    pub(crate) fn new(text: &OsStr) -> Result<StorePath, Error> {
+        let text = Self::strip_prefix(text).unwrap_or(text);
+        let directory = DirectoryName::new(text)?;
+        let can_be_file = !directory.as_path().as_os_str().is_empty() && !text.as_bytes().ends_with(b"/");
+        let file = can_be_file.then(|| FileName::new(text)).transpose()?;
+        Ok(StorePath { file, directory })
+    }
+
+    /// What follows `svm:`; `None` where `text` does not begin so.
+    pub(crate) fn strip_prefix(text: &OsStr) -> Option<&OsStr> {
+        text.as_bytes().strip_prefix(PREFIX).map(OsStr::from_bytes)
+    }
+
+    /// The store's root.
+    pub(crate) fn root() -> StorePath {
+        StorePath { file: None, directory: DirectoryName::root() }
+    }
+
+    /// Reads one from the command line.
+    pub(crate) fn parser() -> impl TypedValueParser<Value = StorePath> {
+        OsStringValueParser::new().try_map(|text: OsString| StorePath::new(&text))
+    }
+
+    /// The file's name; `None` where only a directory can be meant.
+    pub(crate) fn as_file(&self) -> Option<&FileName> {
+        self.file.as_ref()
+    }
+
+    /// The path as a directory's name.
+    pub(crate) fn as_directory(&self) -> &DirectoryName {
+        &self.directory
+    }
+
+    /// What is there in `store`. A damaged name is a file's: opening it tells what is wrong.
+    ///
+    /// # Errors
+    /// As [`Store::lookup`] and [`Store::list`].
+    pub(crate) fn find(&self, store: &Store) -> Result<Found, Error> {
+        let not_a_file = match &self.file {
+            None => None,
+            Some(name) => match store.lookup(name) {
+                Ok(_) | Err(Error::CorruptManifest { .. }) => return Ok(Found::File(name.clone())),
+                // A directory, or below a file.
+                Err(error @ Error::NotAFile { .. }) => Some(error),
+                Err(error) => return Err(error),
+            },
+        };
+        match store.list(&self.directory) {
+            Ok(_) => Ok(Found::Directory(self.directory.clone())),
+            Err(error) => Err(not_a_file.unwrap_or(error)),
+        }
+    }
+}
+
+impl std::fmt::Display for StorePath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.directory.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_path_is_written_in_several_ways() {
+        for text in ["svm:/a/b", "svm:a/b", "/a/b", "a/b", "a//x/../b"] {
+            let path = StorePath::new(OsStr::new(text)).unwrap();
+            assert_eq!((path.to_string().as_str(), path.as_file().is_some()), ("/a/b", true), "{text}");
+        }
+        for text in ["", "/", "svm:", "svm:/", "a/.."] {
+            let path = StorePath::new(OsStr::new(text)).unwrap();
+            assert_eq!((path.to_string().as_str(), path.as_file()), ("/", None), "{text}");
+        }
+        assert!(StorePath::new(OsStr::new("a/")).unwrap().as_file().is_none());
+        assert!(matches!(StorePath::new(OsStr::new("../a")), Err(Error::BadName { .. })));
+    }
+}

@@ -1,0 +1,113 @@
+//! `svmio verify`: is every file whole?
+
+use clap::Args;
+use serde::Serialize;
+use svmio_svm::{Report, Store};
+
+use super::error::CommandError;
+use super::output::{Output, counted};
+use super::store_option::StoreOption;
+use super::store_path::{Found, StorePath};
+use super::{Outcome, after_help};
+
+const EXAMPLES: &str = after_help!(
+    "  svmio verify                   the whole store; also reclaims what killed programs left behind
+  svmio verify /results          one directory
+  svmio verify /results/step1.h5
+  svmio verify --json | jq -r '.damaged[].path'
+
+Looks at each file's manifest and segments: readable, complete, of the right sizes, nothing beyond the
+end. What a program wrote is not known here: this finds lost storage, not wrong results."
+);
+
+const FIELDS: &str = "\
+A JSON object instead; it has
+  clean      whether nothing is damaged
+  checked    the paths of the files that were looked at
+  damaged    for each damaged file its path and the error
+  reclaimed  what killed programs left behind and was removed";
+
+/// The arguments of `svmio verify`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct VerifyArguments {
+    #[arg(long, help = "A JSON object instead", long_help = FIELDS)]
+    json: bool,
+
+    #[command(flatten)]
+    store: StoreOption,
+
+    /// The directory or file [default: /]
+    #[arg(value_parser = StorePath::parser())]
+    path: Option<StorePath>,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Findings {
+    clean: bool,
+    checked: Vec<String>,
+    damaged: Vec<Damage>,
+    reclaimed: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Damage {
+    path: String,
+    error: String,
+}
+
+/// Looks the store, or a part of it, over.
+pub(crate) fn verify(arguments: &VerifyArguments) -> Result<Outcome, CommandError> {
+    let store = arguments.store.open()?;
+    let path = arguments.path.clone().unwrap_or_else(StorePath::root);
+    let findings = Findings::from(look(&store, &path)?);
+    let mut output = Output::new()?;
+    if arguments.json {
+        output.json(&findings)?;
+    } else {
+        for damage in &findings.damaged {
+            output.line(format!("damaged: {}: {}", damage.path, damage.error))?;
+        }
+        for leftover in &findings.reclaimed {
+            output.line(format!("reclaimed: {leftover}"))?;
+        }
+        output.line(format!(
+            "{} checked, {} damaged, {} reclaimed",
+            counted(findings.checked.len() as u64, "file"),
+            findings.damaged.len(),
+            counted(findings.reclaimed.len() as u64, "leftover")
+        ))?;
+    }
+    output.finish()?;
+    Ok(if findings.clean { Outcome::Fine } else { Outcome::Troubled })
+}
+
+fn look(store: &Store, path: &StorePath) -> Result<Report, CommandError> {
+    match path.find(store)? {
+        Found::Directory(directory) => Ok(svmio_svm::verify(store, &directory)?),
+        Found::File(name) => {
+            let damage = svmio_svm::verify_file(store, &name).err();
+            Ok(Report {
+                damaged: damage.map(|error| (name.clone(), error)).into_iter().collect(),
+                files: vec![name],
+                reclaimed: Vec::new(),
+            })
+        }
+    }
+}
+
+impl From<Report> for Findings {
+    fn from(report: Report) -> Findings {
+        let damage = |(name, error): &(svmio_svm::FileName, svmio_svm::Error)| Damage {
+            path: name.to_string(),
+            error: error.to_string(),
+        };
+        Findings {
+            clean: report.is_clean(),
+            checked: report.files.iter().map(ToString::to_string).collect(),
+            damaged: report.damaged.iter().map(damage).collect(),
+            reclaimed: report.reclaimed.iter().map(|path| path.display().to_string()).collect(),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Stores that one may not read, or not write.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::setting::{PROGRAM, Setting, need_root, noise, text};
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+/// Lets everybody read what is below `path`.
+fn open_to_all(path: &Path) {
+    set_mode(path, if path.is_dir() { 0o755 } else { 0o644 });
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            open_to_all(&entry.unwrap().path());
+        }
+    }
+}
+
+/// Runs the program as a user who owns nothing.
+fn run_as_nobody(setting: &Setting, arguments: &[&str]) -> Output {
+    // Where the program was built, that user may not be able to go.
+    let program = setting.outside("svmio");
+    if !program.exists() {
+        // Not by this process: a child that another test starts meanwhile would inherit the open file, and
+        // what is open for writing is not executed.
+        assert!(Command::new("cp").arg(PROGRAM).arg(&program).status().unwrap().success());
+        set_mode(&setting.outside(""), 0o755);
+        set_mode(&program, 0o755);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program).args(arguments);
+    setting.with_store(command).output().expect("setpriv (Debian: util-linux)")
+}
+
+#[test]
+fn a_foreign_store_is_refused() {
+    need_root("runs the program as another user");
+    let setting = Setting::new();
+    setting.put("/file", b"x");
+    for arguments in
+        [&["ls"][..], &["cat", "/file"], &["verify"], &["rm", "/file"], &["cp", "/proc/version", "svm:/x"]]
+    {
+        let output = run_as_nobody(&setting, arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");
+        assert!(
+            message.contains("permission denied") && message.contains("SVMIO_STORE"),
+            "{arguments:?}: {message}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_may_only_be_read_can_be_read() {
+    need_root("runs the program as another user");
+    let setting = Setting::new();
+    let content = noise(100_000, 1);
+    setting.put("/file", &content);
+    setting.put("/secret", b"x");
+    open_to_all(&setting.store_path());
+    set_mode(&setting.object("/secret"), 0o700);
+
+    let read = run_as_nobody(&setting, &["cat", "/file"]);
+    assert!(read.status.success() && read.stdout == content, "{}", text(&read.stderr));
+    for arguments in [&["ls"][..], &["stat", "/file"], &["map", "/file"], &["verify", "/file"]] {
+        let output = run_as_nobody(&setting, arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    }
+    for arguments in [
+        &["cat", "/secret"][..],
+        &["rm", "/file"],
+        &["cp", "/proc/version", "svm:/x"],
+        &["cp", "-f", "/proc/version", "svm:/file"],
+    ] {
+        let output = run_as_nobody(&setting, arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");
+        assert!(message.contains("permission denied"), "{arguments:?}: {message}");
+    }
+    assert!(setting.run(&["cat", "/file"]).stdout == content);
+}
+
+#[test]
+fn a_read_only_store_can_be_read() {
+    need_root("mounts a file system");
+    let setting = Setting::new();
+    let content = noise(100_000, 1);
+    setting.put("/d/file", &content);
+    let read_only = |arguments: &[&str]| {
+        // The mount is the command's own, and goes with it.
+        let mut command = Command::new("unshare");
+        let script = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"";
+        command.args(["--mount", "sh", "-c", script]).arg(setting.store_path()).arg(PROGRAM).args(arguments);
+        setting.with_store(command).output().expect("unshare (Debian: util-linux)")
+    };
+    for arguments in
+        [&["ls", "-l"][..], &["ls", "-R", "--json"], &["stat", "/d/file"], &["map", "/d/file"], &["verify"]]
+    {
+        let output = read_only(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    }
+    let read = read_only(&["cat", "/d/file"]);
+    assert!(read.stdout == content, "{}", text(&read.stderr));
+    assert!(read_only(&["cp", "svm:/d/file", "out"]).status.success());
+    assert!(fs::read(setting.outside("out")).unwrap() == content);
+
+    for arguments in [
+        &["rm", "/d/file"][..],
+        &["rm", "-r", "/"],
+        &["cp", "out", "svm:/x"],
+        &["cp", "-f", "out", "svm:/d/file"],
+    ] {
+        let output = read_only(arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");
+        assert!(message.contains("can only be read"), "{arguments:?}: {message}");
+    }
+    assert!(setting.run(&["cat", "/d/file"]).stdout == content);
+}
+
+#[test]
+fn a_copy_into_a_full_store_says_so_and_leaves_what_was_there() {
+    need_root("mounts a file system");
+    let setting = Setting::new();
+    fs::create_dir(setting.store_path()).unwrap();
+    fs::write(setting.outside("small"), noise(100_000, 1)).unwrap();
+    fs::write(setting.outside("large"), noise(24 << 20, 2)).unwrap();
+    let script = r#"
+        mount -t tmpfs -o size=16m tmpfs "$SVMIO_STORE" || exit 9
+        "$0" cp small svm:/d/file || exit 8
+        "$0" cp large svm:/d/new; echo "new: $?"
+        "$0" cp -f large svm:/d/file; echo "over: $?"
+        "$0" cat /d/file | cmp - small && "$0" verify && "$0" ls -R && ls "$SVMIO_STORE/objects" | wc -l
+    "#;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, PROGRAM]);
+    let output = setting.with_store(command).output().expect("unshare (Debian: util-linux)");
+    let message = text(&output.stderr);
+    let expected = "new: 1\nover: 1\n1 file checked, 0 damaged, 0 leftovers reclaimed\n/d/file\n1\n";
+    assert_eq!(text(&output.stdout), expected, "{message}");
+    assert_eq!(message.matches("no space left in").count(), 2, "{message}");
+    assert_eq!(message.matches("nothing of the copy was left").count(), 2, "{message}");
+}
