@@ -22,7 +22,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// A name, or a part of it, is longer than the store's file system allows.
-    #[error("the name {name} is too long for the store {}: each part may have 255 bytes, all together 4,095", store.display())]
+    #[error("name too long for the store {}: each part may have 255 bytes, all together 4,095: {name}", store.display())]
     NameTooLong {
         /// The file.
         name: String,
@@ -120,8 +120,10 @@ pub enum Error {
         reason: String,
     },
     /// The manifest or the store was written by a newer release.
-    #[error("{} has format version {found}, this release of svmio reads up to {supported}: use the newer release", path.display())]
+    #[error("{subject}: {} has format version {found}, this release of svmio reads up to {supported}: use the newer release", path.display())]
     NewerFormat {
+        /// What was attempted.
+        subject: String,
         /// The file that carries the version.
         path: PathBuf,
         /// Its version.

@@ -138,6 +138,7 @@ impl Manifest {
             words.next().and_then(|w| w.parse().ok()).ok_or_else(|| damaged("its version is no number"))?;
         if version > MANIFEST_VERSION {
             return Err(Error::NewerFormat {
+                subject: format!("opening {name}"),
                 path: path.into(),
                 found: version,
                 supported: MANIFEST_VERSION,

@@ -448,7 +448,8 @@ fn read_description(root: &Path) -> Result<Option<Description>> {
     }
     let version = value["version"].as_u64().unwrap_or(0);
     if version > u64::from(VERSION) {
-        return Err(Error::NewerFormat { path, found: version as u32, supported: VERSION });
+        let subject = "opening the store".into();
+        return Err(Error::NewerFormat { subject, path, found: version as u32, supported: VERSION });
     }
     serde_json::from_value(value)
         .map(Some)
