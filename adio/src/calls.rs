@@ -55,6 +55,9 @@ functions! {
     error_class = c"PMPI_Error_class": fn(c_int, *mut c_int);
     info_set = c"PMPI_Info_set": fn(Info<A>, *const c_char, *const c_char);
     info_dup = c"PMPI_Info_dup": fn(Info<A>, *mut Info<A>);
+    info_free = c"PMPI_Info_free": fn(*mut Info<A>);
+    info_get_nkeys = c"PMPI_Info_get_nkeys": fn(Info<A>, *mut c_int);
+    info_get_nthkey = c"PMPI_Info_get_nthkey": fn(Info<A>, c_int, *mut c_char);
     info_get = c"PMPI_Info_get": fn(Info<A>, *const c_char, c_int, *mut c_char, *mut c_int);
     file_open = c"PMPI_File_open": fn(Comm<A>, *const c_char, c_int, Info<A>, *mut MpiFile);
     file_delete = c"PMPI_File_delete": fn(*const c_char, Info<A>);
@@ -263,6 +266,50 @@ impl<A: Abi> Mpi<A> {
         (code == SUCCESS && found != 0)
             .then(|| CStr::from_bytes_until_nul(&value).ok().map(|v| v.to_string_lossy().into_owned()))
             .flatten()
+    }
+
+    /// Runs `body` with an info object that has all of `first` and what of `second` is not in it.
+    ///
+    /// # Errors
+    /// MPI's own, where its handler returns.
+    pub fn with_merged_info<T>(
+        &self,
+        first: Info<A>,
+        second: Info<A>,
+        body: impl FnOnce(Info<A>) -> T,
+    ) -> Result<T, Failure> {
+        let null = self.constants.info_null.0;
+        if second.0 == null || second.0 == first.0 {
+            return Ok(body(first));
+        }
+        if first.0 == null {
+            return Ok(body(second));
+        }
+        let mut merged = self.constants.info_null;
+        // SAFETY: stores a new info object.
+        check(unsafe { (self.info_dup)(first, &raw mut merged) }, "MPI_Info_dup")?;
+        let filled = self.keys(second).iter().try_for_each(|key| match self.info(second, key) {
+            Some(value) if self.info(first, key).is_none() => self.set_info(merged, key, &value),
+            _ => Ok(()),
+        });
+        let outcome = filled.map(|()| body(merged));
+        // SAFETY: the object was made above.
+        unsafe { (self.info_free)(&raw mut merged) };
+        outcome
+    }
+
+    fn keys(&self, info: Info<A>) -> Vec<CString> {
+        let mut count = 0;
+        // SAFETY: stores one integer.
+        unsafe { (self.info_get_nkeys)(info, &raw mut count) };
+        let key = |n| {
+            // MPI_MAX_INFO_KEY is 255 in MPICH and 36 in Open MPI.
+            let mut key = [0u8; 256];
+            // SAFETY: the buffer has room for the longest key.
+            let code = unsafe { (self.info_get_nthkey)(info, n, key.as_mut_ptr().cast()) };
+            (code == SUCCESS).then(|| CStr::from_bytes_until_nul(&key).ok().map(CStr::to_owned)).flatten()
+        };
+        (0..count).filter_map(key).collect()
     }
 
     /// The stock `MPI_File_open`.

@@ -330,8 +330,10 @@ unsafe extern "C" fn set_info<A: HasHost>(fd: *mut RomioFile<A>, users: Info<A>,
     // SAFETY: ROMIO's contract.
     unsafe {
         entry::<A>(error_code, |mpi, host| {
-            let users = A::users_info(users);
-            let code = host.set_info(fd, users);
+            // The user's hints come before those of ROMIO's file of hints.
+            let given = users;
+            let users = A::users_info(given);
+            let code = mpi.with_merged_info(users, given, |info| host.set_info(fd, info))?;
             if code != SUCCESS {
                 return Err(Failure::new(ErrorClass::Other, "ROMIO refuses a hint").with_code(code));
             }
@@ -420,8 +422,9 @@ pub(crate) fn open_stub<A: HasHost>(
     access_mode: c_int,
 ) -> Result<(), Failure> {
     let comm: Comm<A> = fd.comm;
-    // SAFETY: the file is one of ROMIO's; the info is the user's.
-    let code = unsafe { host.set_info(fd, users) };
+    // What ROMIO took when it opened the stub, once more, now that the device's features count.
+    // SAFETY: the file is one of ROMIO's, and so is its info.
+    let code = unsafe { host.set_info(fd, fd.info) };
     let hinted = match code {
         SUCCESS => hints::take(mpi, users, fd.info)
             .and_then(|()| mpi.set_info(fd.info, c"romio_filesystem_type", &NAME.to_string_lossy())),

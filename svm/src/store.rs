@@ -324,11 +324,12 @@ impl Store {
         let entry = self.entry(name);
         let parent = entry.parent().expect("an entry lies below the names' directory");
         loop {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(parent)
-                .map_err(|e| self.name_error(name, e))?;
+            match DirBuilder::new().recursive(true).mode(0o700).create(parent) {
+                // A directory went just now, with its last file.
+                Err(e) if e.kind() == ErrorKind::NotFound => continue,
+                Err(e) if e.kind() == ErrorKind::AlreadyExists && !leads_through_file(parent) => continue,
+                made => made.map_err(|e| self.name_error(name, e))?,
+            }
             let file = tempfile::Builder::new().prefix(RESERVED_PREFIX).tempfile_in(parent);
             let mut file = match file {
                 // Its last file went just now, and the directory with it.
@@ -427,6 +428,11 @@ impl Store {
     }
 }
 
+/// Whether a part of `path` is there and no directory.
+fn leads_through_file(path: &Path) -> bool {
+    path.ancestors().any(|part| fs::symlink_metadata(part).is_ok_and(|metadata| !metadata.is_dir()))
+}
+
 fn identity_of(root: &Path) -> Result<StoreIdentity> {
     let path = root.join(DESCRIPTION);
     let metadata = fs::metadata(&path).map_err(|e| Error::io("looking at the store", &path, e))?;
@@ -459,15 +465,18 @@ fn read_description(root: &Path) -> Result<Option<Description>> {
 /// Makes a store of the empty directory `root`.
 fn initialise(root: &Path) -> Result<NodeName> {
     let failed = |e: io::Error| Error::io("making the store", root, e);
-    for entry in fs::read_dir(root).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        if name == DESCRIPTION {
-            break;
-        }
-        if !name.to_string_lossy().starts_with(RESERVED_PREFIX) {
-            let reason = "it holds something else; choose an empty or a new directory".into();
-            return Err(Error::NotAStore { path: root.into(), reason });
-        }
+    let foreign = |entry: io::Result<fs::DirEntry>| -> io::Result<bool> {
+        let name = entry?.file_name();
+        Ok(name != DESCRIPTION && !name.to_string_lossy().starts_with(RESERVED_PREFIX))
+    };
+    let is_foreign = fs::read_dir(root)
+        .and_then(|mut entries| entries.try_fold(false, |found, entry| Ok(found || foreign(entry)?)));
+    if is_foreign.map_err(failed)? {
+        // Unless another process has made the store meanwhile: then they are the store's.
+        return read_description(root)?.map(|description| description.node).ok_or_else(|| Error::NotAStore {
+            path: root.into(),
+            reason: "it holds something else; choose an empty or a new directory".into(),
+        });
     }
     let node = NodeName::current();
     let description = Description { format: FORMAT.into(), version: VERSION, node: node.clone() };

@@ -259,6 +259,14 @@ fn child() {
             let made = store.open_file(&name("raced"), &small_segments().exclusive(true)).is_ok();
             println!("made {made}");
         }
+        // In one directory that comes and goes with each of its files.
+        "churn" => {
+            for turn in 0..200 {
+                let own = name(&format!("x/y/{number}-{turn}"));
+                drop(store.open_file(&own, &small_segments()).unwrap());
+                store.remove(&own).unwrap();
+            }
+        }
         "hold" => {
             let file = store.open_file(&name("held"), &small_segments()).unwrap();
             file.write_at(FileOffset(0), &vec![5; 100_000]).unwrap();
@@ -294,6 +302,30 @@ fn a_file_grows_under_many_processes() {
     assert_eq!(bytes.len(), 4_000_000);
     assert!(bytes.chunks(10_000).enumerate().all(|(block, bytes)| bytes.iter().all(|b| *b == block as u8)));
     assert_eq!(file.segments().unwrap().len(), 4_000_000usize.div_ceil(65536));
+}
+
+#[test]
+fn directories_come_and_go_under_many_processes() {
+    let (_directory, store) = store();
+    let children: Vec<Child> = (0..4).map(|number| start("churn", number, &store)).collect();
+    for child in children {
+        assert!(child.wait_with_output().unwrap().status.success());
+    }
+    assert_eq!(store.list(&DirectoryName::root()).unwrap(), []);
+}
+
+#[test]
+fn many_make_one_store() {
+    for _ in 0..50 {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store");
+        std::thread::scope(|scope| {
+            let made: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| Store::open(&path).map(|s| s.identity()))).collect();
+            let made: Vec<_> = made.into_iter().map(|made| made.join().unwrap().unwrap()).collect();
+            assert!(made.iter().all(|identity| *identity == made[0]));
+        });
+    }
 }
 
 #[test]

@@ -39,6 +39,14 @@ impl Mpi {
         Self::ALL.into_iter().find(|mpi| mpi.name() == name)
     }
 
+    /// What it calls itself.
+    pub(crate) fn vendor(self) -> &'static str {
+        match self {
+            Self::DebianMpich | Self::WheelMpich => "MPICH",
+            Self::DebianOpenMpi | Self::WheelOpenMpi => "Open MPI",
+        }
+    }
+
     /// The C compiler's wrapper.
     pub(crate) fn c_compiler(self, paths: &Paths) -> PathBuf {
         self.tool(paths, "mpicc")

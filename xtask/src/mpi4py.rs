@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::comparison::{Known, Outcome, Tally};
+use crate::comparison::{Known, Tally};
 use crate::launcher::{Job, Launcher};
+use crate::mpi::Mpi;
 use crate::paths::{self, Paths};
 use crate::process::{self, Ending, Finished};
-use crate::suite::{self, Selection, run_suite};
+use crate::suite::{self, Attempt, Selection, run_suite};
 use crate::wheels;
 
 /// How long one run may take.
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(150);
 
 /// mpi4py's test modules that use files.
 const MODULES: &[&str] = &["test_io", "test_file"];
@@ -41,35 +42,14 @@ pub(crate) fn run(paths: &Paths, selection: &Selection) -> Result<Tally> {
         }
     }
     let cores_of = |case: &Case| case.ranks as usize;
-    let run = |case: &Case| outcome(paths, &tests, case);
+    let run = |case: &Case| case.outcome(case.program, attempt(paths, &tests, case));
     run_suite("mpi4py's tests", selection, &cases, KNOWN, cores_of, run)
 }
 
-fn outcome(paths: &Paths, tests: &Path, case: &Case) -> Outcome {
-    let (fault, elapsed) = match attempt(paths, tests, case) {
-        Ok((finished, misplacement)) => (judged(case.ranks, &finished).or(misplacement), finished.elapsed),
-        Err(error) => (Some(format!("{error:#}")), Duration::ZERO),
-    };
-    Outcome {
-        program: case.program.to_owned(),
-        mpi: case.mpi,
-        launcher: case.launcher,
-        ranks: case.ranks,
-        fault,
-        elapsed,
-    }
-}
-
 /// What is wrong with a finished run, if anything.
-fn judged(ranks: u32, finished: &Finished) -> Option<String> {
+fn judged(case: &Case, finished: &Finished) -> Option<String> {
     let why = match finished.ending {
-        Ending::Exited(0) => match tests_run(&finished.output) {
-            counts if counts.len() != ranks as usize => {
-                format!("{} of {ranks} ranks said how many tests they ran", counts.len())
-            }
-            counts if counts.contains(&0) => "no tests were run".to_owned(),
-            _ => return None,
-        },
+        Ending::Exited(0) => shortfall(case.mpi, case.ranks, &finished.output)?,
         Ending::Exited(status) => format!("exit status {status}"),
         Ending::Signalled(signal) => format!("signal {signal}"),
         Ending::TimedOut => format!("not finished after {} s", LIMIT.as_secs()),
@@ -77,14 +57,29 @@ fn judged(ranks: u32, finished: &Finished) -> Option<String> {
     Some(finished.complaint(&why))
 }
 
+/// What the output of a run that ended well lacks, if anything: each rank names itself and its MPI
+/// and says how many tests it ran.
+fn shortfall(mpi: Mpi, ranks: u32, output: &str) -> Option<String> {
+    if let Some(missing) = (0..ranks).find(|rank| !output.contains(&format!("[{rank}@"))) {
+        return Some(format!("there was no rank {missing}: the ranks did not find each other"));
+    }
+    if !output.contains(&format!("({} ", mpi.vendor())) {
+        return Some(format!("it did not run on {}", mpi.vendor()));
+    }
+    let counts = tests_run(output);
+    if counts.len() != ranks as usize {
+        return Some(format!("{} of {ranks} ranks said how many tests they ran", counts.len()));
+    }
+    counts.contains(&0).then(|| "no tests were run".to_owned())
+}
+
 /// The number of tests that each rank says it ran.
 fn tests_run(output: &str) -> Vec<u64> {
     output.lines().filter_map(|line| line.split_once("Ran ")?.1.split_once(" test")?.0.parse().ok()).collect()
 }
 
-/// Runs one case in a folder of its own. Comes back with what is wrong with its files' place, if
-/// anything.
-fn attempt(paths: &Paths, tests: &Path, case: &Case) -> Result<(Finished, Option<String>)> {
+/// Runs one case in a folder of its own.
+fn attempt(paths: &Paths, tests: &Path, case: &Case) -> Result<Attempt> {
     let scratch = paths::scratch("svmio-mpi4py-").context("cannot make a folder for the run")?;
     let python = case.mpi.python(paths);
     let mut arguments: Vec<OsString> = vec![tests.join("main.py").into()];
@@ -110,28 +105,24 @@ fn attempt(paths: &Paths, tests: &Path, case: &Case) -> Result<(Finished, Option
         case.launcher.name()
     ));
     let finished = process::run_limited(&mut command, LIMIT, &log)?;
-    Ok((finished, job.misplacement()))
+    let fault = judged(case, &finished).or_else(|| job.misplacement());
+    Ok(Attempt { finished, fault })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn finished(output: &str) -> Finished {
-        Finished {
-            ending: Ending::Exited(0),
-            output: output.to_owned(),
-            log: "log".into(),
-            elapsed: Duration::ZERO,
-        }
-    }
-
     #[test]
-    fn every_rank_must_have_run_tests() {
-        let two = "Ran 12 tests in 0.1s\n\nOK\nRan 12 tests in 0.1s\n\nOK (skipped=1)\n";
-        assert_eq!(judged(2, &finished(two)), None);
-        assert!(judged(4, &finished(two)).is_some());
-        assert!(judged(1, &finished("Ran 0 tests in 0.0s\n\nOK\n")).is_some());
-        assert!(judged(1, &finished("")).is_some());
+    fn every_rank_must_have_run_tests_together() {
+        let rank = |rank: u32| {
+            format!("[{rank}@host] MPI 4.0 (MPICH 4.0.2)\n..\nRan 12 tests in 0.1s\n\nOK (skipped=1)\n")
+        };
+        let mpich = |ranks, output: &str| shortfall(Mpi::DebianMpich, ranks, output);
+        assert_eq!(mpich(2, &(rank(0) + &rank(1))), None);
+        assert!(mpich(2, &(rank(0) + &rank(0))).is_some(), "two jobs of one rank");
+        assert!(mpich(1, &rank(0).replace("12 tests", "0 tests")).is_some(), "no tests");
+        assert!(mpich(1, &rank(0).replace("Ran", "")).is_some(), "no count");
+        assert!(shortfall(Mpi::DebianOpenMpi, 1, &rank(0)).is_some(), "another MPI");
     }
 }

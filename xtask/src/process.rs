@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open, set_parent_process_death_signal,
+};
 
 /// Set in the environment of every limited run, so that its processes can be told from all others.
 const MARK: &str = "SVMIO_XTASK_JOB";
@@ -99,14 +101,9 @@ pub(crate) fn run_limited(command: &mut Command, limit: Duration, log: &Path) ->
     let mark = format!("{}-{job}", std::process::id());
     let (out, err) = log_file(log)?;
     let started = Instant::now();
-    let mut child = command
-        .env(MARK, &mark)
-        .stdin(Stdio::null())
-        .stdout(out)
-        .stderr(err)
-        .process_group(0)
-        .spawn()
-        .with_context(|| format!("cannot start {}", line(command)))?;
+    command.env(MARK, &mark).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
+    end_with_us(command);
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", line(command)))?;
     let ending = match wait_until(&mut child, limit)? {
         Some(status) => match status.code() {
             Some(code) => Ending::Exited(code),
@@ -180,6 +177,13 @@ fn ended_within(handle: &impl AsFd, limit: Duration) -> Result<bool> {
             Err(error) => return Err(error).context("poll on a process"),
         }
     }
+}
+
+/// Has the child asked to end when we do: a group of its own does not hear the terminal's Ctrl-C.
+fn end_with_us(command: &mut Command) {
+    let ask = || Ok(set_parent_process_death_signal(Some(Signal::TERM))?);
+    // SAFETY: between fork and exec the closure makes one system call and touches no memory.
+    unsafe { command.pre_exec(ask) };
 }
 
 fn signal_group(child: &Child, signal: Signal) {

@@ -9,6 +9,7 @@ use crate::launcher::{Launcher, cores};
 use crate::mpi::Mpi;
 use crate::paths::Paths;
 use crate::pool;
+use crate::process::Finished;
 
 /// How many of the slowest runs are named.
 const SLOWEST: usize = 6;
@@ -60,6 +61,26 @@ pub(crate) struct Case<Program> {
     pub(crate) mpi: Mpi,
     pub(crate) launcher: Launcher,
     pub(crate) ranks: u32,
+}
+
+/// A run that is over.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) finished: Finished,
+    /// What was wrong with it; `None` when all was well.
+    pub(crate) fault: Option<String>,
+}
+
+impl<Program> Case<Program> {
+    /// What became of the case, an error being a fault as well.
+    pub(crate) fn outcome(&self, program: &str, attempt: Result<Attempt>) -> Outcome {
+        let (fault, output, elapsed) = match attempt {
+            Ok(Attempt { finished, fault }) => (fault, finished.output, finished.elapsed),
+            Err(error) => (Some(format!("{error:#}")), String::new(), Duration::ZERO),
+        };
+        let Self { mpi, launcher, ranks, .. } = *self;
+        Outcome { program: program.to_owned(), mpi, launcher, ranks, fault, output, elapsed }
+    }
 }
 
 /// Makes the runs of a suite, several at a time, and prints its table and notes.

@@ -37,8 +37,7 @@ impl Plug for Mpich {
         file: *mut MpiFile,
     ) -> c_int {
         if name.to_bytes().len() > LONGEST_NAME {
-            let message =
-                format!("the name svm:{} is too long: 4,000 bytes are possible", name.to_string_lossy());
+            let message = format!("name too long: 4,000 bytes are possible: svm:{}", name.to_string_lossy());
             return mpi.report(Failure::new(ErrorClass::BadFile, message).to_code(mpi));
         }
         let stub_name = stub_name(name);

@@ -55,8 +55,10 @@ impl Success {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Load {
     Light,
-    /// Files or buffers of several gigabytes: nothing else runs beside it.
-    Heavy,
+    /// Its file and buffers take that much memory: nothing else runs beside it.
+    Heavy {
+        gibibytes: u64,
+    },
 }
 
 /// Names the file of a program that takes no arguments.
@@ -78,29 +80,35 @@ const fn plain(name: &'static str, source: &'static str) -> Program {
     }
 }
 
-const fn with_ranks(mut program: Program, ranks: &'static [u32]) -> Program {
-    program.ranks = ranks;
-    program
-}
+impl Program {
+    const fn on(mut self, ranks: &'static [u32]) -> Self {
+        self.ranks = ranks;
+        self
+    }
 
-const fn with_arguments(mut program: Program, arguments: Arguments) -> Program {
-    program.arguments = arguments;
-    program
-}
+    const fn told_by(mut self, arguments: Arguments) -> Self {
+        self.arguments = arguments;
+        self
+    }
 
-const fn saying(mut program: Program, words: &'static [&'static str]) -> Program {
-    program.success = Success::Says(words);
-    program
-}
+    const fn saying(mut self, words: &'static [&'static str]) -> Self {
+        self.success = Success::Says(words);
+        self
+    }
 
-const fn edited(mut program: Program, edits: &'static [(&'static str, &'static str)]) -> Program {
-    program.edits = edits;
-    program
-}
+    const fn edited(mut self, edits: &'static [(&'static str, &'static str)]) -> Self {
+        self.edits = edits;
+        self
+    }
 
-const fn heavy(mut program: Program) -> Program {
-    program.load = Load::Heavy;
-    program
+    const fn taking(mut self, gibibytes: u64) -> Self {
+        self.load = Load::Heavy { gibibytes };
+        self
+    }
+
+    pub(crate) fn is_fortran(&self) -> bool {
+        self.source.ends_with(".f.in")
+    }
 }
 
 /// What the two `perf` programs print at their end.
@@ -110,6 +118,10 @@ const PERF_WORDS: &[&str] = &[
     "Write bandwidth including file sync",
     "Read bandwidth after file sync",
 ];
+
+const LARGE_ARRAY_WORDS: &[&str] = &["Process 0: data read back is correct", "file deleted"];
+
+const COLL_PERF_WORDS: &[&str] = &["Collective write bandwidth", "Collective read bandwidth"];
 
 /// As shipped, `coll_perf`'s array has 14 GB; its comment says 128 cubed.
 const COLL_PERF_EDITS: &[(&str, &str)] = &[("128 * 17", "128"), ("128 * 9", "128"), ("128 * 11", "128")];
@@ -137,63 +149,45 @@ const EXTERNAL32_WORDS: &[&str] = &[
 
 /// All of them, in the order of the alphabet, the Fortran ones last.
 pub(crate) const PROGRAMS: &[Program] = &[
-    with_arguments(plain("aggregation1", "aggregation1.c"), Arguments::Aggregation),
-    with_arguments(plain("aggregation2", "aggregation2.c"), Arguments::Bare),
+    plain("aggregation1", "aggregation1.c").told_by(Arguments::Aggregation),
+    plain("aggregation2", "aggregation2.c").told_by(Arguments::Bare),
     plain("async", "async.c"),
     plain("async-multiple", "async-multiple.c"),
     plain("atomicity", "atomicity.c"),
-    with_arguments(plain("big_extents", "big_extents.c"), Arguments::Bare),
-    edited(
-        saying(
-            plain("coll_perf", "coll_perf.c"),
-            &["Collective write bandwidth", "Collective read bandwidth"],
-        ),
-        COLL_PERF_EDITS,
-    ),
+    plain("big_extents", "big_extents.c").told_by(Arguments::Bare),
+    plain("coll_perf", "coll_perf.c").edited(COLL_PERF_EDITS).saying(COLL_PERF_WORDS),
     plain("coll_test", "coll_test.c"),
     plain("creat_excl", "creat_excl.c"),
-    with_arguments(with_ranks(plain("darray_read", "darray_read.c"), &[4]), Arguments::Bare),
+    plain("darray_read", "darray_read.c").told_by(Arguments::Bare).on(&[4]),
     plain("error", "error.c"),
     plain("excl", "excl.c"),
-    edited(
-        saying(with_arguments(plain("external32", "external32.c"), Arguments::Environment), EXTERNAL32_WORDS),
-        EXTERNAL32_EDITS,
-    ),
+    plain("external32", "external32.c")
+        .edited(EXTERNAL32_EDITS)
+        .told_by(Arguments::Environment)
+        .saying(EXTERNAL32_WORDS),
     plain("file_info", "file_info.c"),
-    with_arguments(with_ranks(plain("hindexed", "hindexed.c"), &[4]), Arguments::Bare),
-    with_ranks(plain("i_noncontig", "i_noncontig.c"), &[2]),
-    heavy(with_ranks(
-        saying(
-            plain("large_array", "large_array.c"),
-            &["Process 0: data read back is correct", "file deleted"],
-        ),
-        &[2],
-    )),
-    heavy(with_ranks(saying(plain("large_file", "large_file.c.in"), &["Data read back is correct"]), &[1])),
+    plain("hindexed", "hindexed.c").told_by(Arguments::Bare).on(&[4]),
+    plain("i_noncontig", "i_noncontig.c").on(&[2]),
+    plain("large_array", "large_array.c").on(&[2]).saying(LARGE_ARRAY_WORDS).taking(10),
+    plain("large_file", "large_file.c.in").on(&[1]).saying(&["Data read back is correct"]).taking(5),
     plain("misc", "misc.c.in"),
-    with_ranks(plain("noncontig", "noncontig.c"), &[2]),
-    with_ranks(plain("noncontig_coll", "noncontig_coll.c"), &[2]),
-    edited(with_ranks(plain("noncontig_coll2", "noncontig_coll2.c"), &[2, 4]), NONCONTIG_COLL2_EDITS),
+    plain("noncontig", "noncontig.c").on(&[2]),
+    plain("noncontig_coll", "noncontig_coll.c").on(&[2]),
+    plain("noncontig_coll2", "noncontig_coll2.c").edited(NONCONTIG_COLL2_EDITS).on(&[2, 4]),
     plain("ordered_fp", "ordered_fp.c"),
-    saying(plain("perf", "perf.c"), PERF_WORDS),
+    plain("perf", "perf.c").saying(PERF_WORDS),
     plain("psimple", "psimple.c"),
     plain("shared_fp", "shared_fp.c"),
     plain("simple", "simple.c"),
     plain("split_coll", "split_coll.c"),
     plain("status", "status.c"),
-    with_arguments(with_ranks(plain("syshints", "syshints.c"), &[1]), Arguments::HintFile),
-    with_arguments(with_ranks(plain("types_with_zeros", "types_with_zeros.c"), &[2]), Arguments::Bare),
+    plain("syshints", "syshints.c").told_by(Arguments::HintFile).on(&[1]),
+    plain("types_with_zeros", "types_with_zeros.c").told_by(Arguments::Bare).on(&[2]),
     plain("fcoll_test", "fcoll_test.f.in"),
     plain("fmisc", "fmisc.f.in"),
-    saying(plain("fperf", "fperf.f.in"), PERF_WORDS),
+    plain("fperf", "fperf.f.in").saying(PERF_WORDS),
     plain("pfcoll_test", "pfcoll_test.f.in"),
 ];
-
-impl Program {
-    pub(crate) fn is_fortran(&self) -> bool {
-        self.source.ends_with(".f.in")
-    }
-}
 
 #[cfg(test)]
 mod tests {

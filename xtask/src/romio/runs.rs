@@ -6,18 +6,18 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::compile;
 use super::known::KNOWN;
 use super::programs::{Arguments, FILE_VARIABLE, Load, PROGRAMS, Program, READ_VARIABLE};
 use crate::build::svmio;
-use crate::comparison::{Outcome, Tally};
+use crate::comparison::Tally;
 use crate::launcher::{Job, Launcher};
 use crate::paths::{self, Paths};
 use crate::process::{self, Ending, Finished};
 use crate::sources;
-use crate::suite::{self, Selection, run_suite};
+use crate::suite::{self, Attempt, Selection, run_suite};
 
 /// How long one run may take: the slowest good ones need a tenth of it.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -48,25 +48,10 @@ pub(crate) fn run(paths: &Paths, selection: &Selection, only: &[String]) -> Resu
     }
     let cores_of = |case: &Case| match case.program.load {
         Load::Light => case.ranks as usize,
-        Load::Heavy => usize::MAX,
+        Load::Heavy { .. } => usize::MAX,
     };
-    let run = |case: &Case| outcome(paths, case);
+    let run = |case: &Case| case.outcome(case.program.name, attempt(paths, case));
     run_suite("ROMIO's tests", selection, &cases, KNOWN, cores_of, run)
-}
-
-fn outcome(paths: &Paths, case: &Case) -> Outcome {
-    let (fault, elapsed) = match attempt(paths, case) {
-        Ok((finished, misplacement)) => (judged(case.program, &finished).or(misplacement), finished.elapsed),
-        Err(error) => (Some(format!("{error:#}")), Duration::ZERO),
-    };
-    Outcome {
-        program: case.program.name.to_owned(),
-        mpi: case.mpi,
-        launcher: case.launcher,
-        ranks: case.ranks,
-        fault,
-        elapsed,
-    }
 }
 
 /// What is wrong with a finished run, if anything.
@@ -81,9 +66,11 @@ fn judged(program: &Program, finished: &Finished) -> Option<String> {
     Some(finished.complaint(&why))
 }
 
-/// Runs one case in a folder of its own, on a file that nothing else uses. Comes back with what is
-/// wrong with the file's place, if anything.
-fn attempt(paths: &Paths, case: &Case) -> Result<(Finished, Option<String>)> {
+/// Runs one case in a folder of its own, on a file that nothing else uses.
+fn attempt(paths: &Paths, case: &Case) -> Result<Attempt> {
+    if let Load::Heavy { gibibytes } = case.program.load {
+        check_memory(gibibytes)?;
+    }
     let scratch = paths::scratch("svmio-romio-").context("cannot make a folder for the run")?;
     let folder = scratch.path();
     let program = compile::executable(paths, case.mpi, case.program);
@@ -133,7 +120,21 @@ fn attempt(paths: &Paths, case: &Case) -> Result<(Finished, Option<String>)> {
         command.envs(case.mpi.stock_romio());
     }
     let finished = process::run_limited(command.envs(environment), LIMIT, &log)?;
-    Ok((finished, job.misplacement()))
+    let fault = judged(case.program, &finished).or_else(|| job.misplacement());
+    Ok(Attempt { finished, fault })
+}
+
+/// Fails where the machine has not that much memory available: the kernel would kill what it finds.
+fn check_memory(gibibytes: u64) -> Result<()> {
+    let text = fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
+    let available: u64 = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse().ok())
+        .context("/proc/meminfo has no MemAvailable")?;
+    if available >> 20 < gibibytes {
+        bail!("the program needs {gibibytes} GiB of memory, and {} are available", available >> 20);
+    }
+    Ok(())
 }
 
 /// ROMIO's file of hints, copied into `folder`.
