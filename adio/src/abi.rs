@@ -33,6 +33,14 @@ pub trait Abi: Sized + Copy + Debug + Send + Sync + 'static {
         code
     }
 
+    /// `MPI_MAX_INFO_VAL`: bytes.
+    const MAX_INFO_VALUE: usize;
+
+    /// Has the error handler that files without a handle have deal with `code`.
+    fn call_handler_without_file(mpi: &Mpi<Self>, code: c_int) {
+        mpi.call_handler(mpi.constants.file_null, code);
+    }
+
     /// The number of an error class.
     fn error_class(class: ErrorClass) -> c_int;
 

@@ -45,6 +45,10 @@ functions! {
     comm_size = c"PMPI_Comm_size": fn(Comm<A>, *mut c_int);
     type_size_x = c"PMPI_Type_size_x": fn(Datatype<A>, *mut c_longlong);
     type_get_extent_x = c"PMPI_Type_get_extent_x": fn(Datatype<A>, *mut c_longlong, *mut c_longlong);
+    type_get_true_extent_x = c"PMPI_Type_get_true_extent_x": fn(Datatype<A>, *mut c_longlong, *mut c_longlong);
+    type_get_contents = c"PMPI_Type_get_contents":
+        fn(Datatype<A>, c_int, c_int, c_int, *mut c_int, *mut isize, *mut Datatype<A>);
+    type_free = c"PMPI_Type_free": fn(*mut Datatype<A>);
     type_get_envelope = c"PMPI_Type_get_envelope": fn(Datatype<A>, *mut c_int, *mut c_int, *mut c_int, *mut c_int);
     status_set_elements_x = c"PMPI_Status_set_elements_x": fn(*mut A::Status, Datatype<A>, c_longlong);
     status_set_cancelled = c"PMPI_Status_set_cancelled": fn(*mut A::Status, c_int);
@@ -55,6 +59,7 @@ functions! {
     error_class = c"PMPI_Error_class": fn(c_int, *mut c_int);
     info_set = c"PMPI_Info_set": fn(Info<A>, *const c_char, *const c_char);
     info_dup = c"PMPI_Info_dup": fn(Info<A>, *mut Info<A>);
+    info_create = c"PMPI_Info_create": fn(*mut Info<A>);
     info_free = c"PMPI_Info_free": fn(*mut Info<A>);
     info_get_nkeys = c"PMPI_Info_get_nkeys": fn(Info<A>, *mut c_int);
     info_get_nthkey = c"PMPI_Info_get_nthkey": fn(Info<A>, c_int, *mut c_char);
@@ -62,6 +67,7 @@ functions! {
     file_open = c"PMPI_File_open": fn(Comm<A>, *const c_char, c_int, Info<A>, *mut MpiFile);
     file_delete = c"PMPI_File_delete": fn(*const c_char, Info<A>);
     file_close = c"PMPI_File_close": fn(*mut MpiFile);
+    file_get_position_shared = c"PMPI_File_get_position_shared": fn(MpiFile, *mut i64);
     file_preallocate = c"PMPI_File_preallocate": fn(MpiFile, i64);
     file_get_info = c"PMPI_File_get_info": fn(MpiFile, *mut Info<A>);
     file_seek_shared = c"PMPI_File_seek_shared": fn(MpiFile, i64, c_int);
@@ -163,14 +169,53 @@ impl<A: Abi> Mpi<A> {
         u64::try_from(size).unwrap_or(0)
     }
 
-    /// Whether `datatype` is a predefined one without gaps.
-    pub fn is_plain(&self, datatype: Datatype<A>) -> bool {
+    /// Whether `datatype`, repeated, is bytes in a row and in order. Also false where that takes more to find out.
+    pub fn is_contiguous(&self, datatype: Datatype<A>) -> bool {
+        // What number a named type's combiner has differs between the families; MPI_BYTE has it in each. That of
+        // MPI_Type_contiguous is two further on in each.
+        let combiner = self.combiner(datatype) - self.combiner(self.constants.byte);
+        const NAMED: c_int = 0;
+        const CONTIGUOUS: c_int = 2;
+        self.is_contiguous_in_file(datatype)
+            && (combiner == NAMED || combiner == CONTIGUOUS && self.is_made_of_contiguous(datatype))
+    }
+
+    /// Whether `datatype`, seen in a file, is bytes in a row: file types are in order by MPI's rules.
+    pub fn is_contiguous_in_file(&self, datatype: Datatype<A>) -> bool {
+        let (mut lower, mut extent, mut true_lower, mut true_extent) = (0, 0, 0, 0);
+        // SAFETY: each stores two MPI_Counts; ROMIO has checked the datatype.
+        unsafe {
+            (self.type_get_extent_x)(datatype, &raw mut lower, &raw mut extent);
+            (self.type_get_true_extent_x)(datatype, &raw mut true_lower, &raw mut true_extent);
+        }
+        let size = self.type_size(datatype);
+        lower == 0 && true_lower == 0 && extent == true_extent && u64::try_from(extent) == Ok(size)
+    }
+
+    /// The bytes from one `datatype` to the next in memory.
+    pub fn extent(&self, datatype: Datatype<A>) -> i64 {
         let (mut lower, mut extent) = (0, 0);
         // SAFETY: stores two MPI_Counts; ROMIO has checked the datatype.
         unsafe { (self.type_get_extent_x)(datatype, &raw mut lower, &raw mut extent) };
-        // What number a named type's combiner has differs between the families; MPI_BYTE has it in each.
-        let named = self.combiner(datatype) == self.combiner(self.constants.byte);
-        named && lower == 0 && u64::try_from(extent) == Ok(self.type_size(datatype))
+        extent
+    }
+
+    /// Whether the type that a contiguous `datatype` repeats is itself contiguous.
+    fn is_made_of_contiguous(&self, datatype: Datatype<A>) -> bool {
+        let (mut count, mut address, mut inner) = (0, 0isize, datatype);
+        // SAFETY: the contents of MPI_Type_contiguous are one integer, no address and one datatype.
+        let code = unsafe {
+            (self.type_get_contents)(datatype, 1, 0, 1, &raw mut count, &raw mut address, &raw mut inner)
+        };
+        if code != SUCCESS {
+            return false;
+        }
+        let contiguous = self.is_contiguous(inner);
+        if self.combiner(inner) != self.combiner(self.constants.byte) {
+            // SAFETY: MPI_Type_get_contents gives new handles of types that are not predefined.
+            unsafe { (self.type_free)(&raw mut inner) };
+        }
+        contiguous
     }
 
     fn combiner(&self, datatype: Datatype<A>) -> c_int {
@@ -241,11 +286,15 @@ impl<A: Abi> Mpi<A> {
         unsafe { (self.error_class)(code, class) }
     }
 
-    /// Sets a key of `info`.
+    /// Sets a key of `info`. A value that is too long for this MPI is left out.
     ///
     /// # Errors
     /// MPI's own, where its handler returns.
     pub fn set_info(&self, info: Info<A>, key: &CStr, value: &str) -> Result<(), Failure> {
+        if value.len() >= A::MAX_INFO_VALUE {
+            tracing::debug!("{} is too long for an info object: {value}", key.to_string_lossy());
+            return Ok(());
+        }
         let value = CString::new(value).unwrap_or_default();
         // SAFETY: both are strings.
         check(unsafe { (self.info_set)(info, key.as_ptr(), value.as_ptr()) }, "MPI_Info_set")
@@ -268,31 +317,25 @@ impl<A: Abi> Mpi<A> {
             .flatten()
     }
 
-    /// Runs `body` with an info object that has all of `first` and what of `second` is not in it.
+    /// Runs `body` with a new info object that has all of `first`, and what of `second` is not in it.
     ///
     /// # Errors
-    /// MPI's own, where its handler returns.
-    pub fn with_merged_info<T>(
+    /// Those of `body`, and MPI's own, where its handler returns.
+    pub fn with_merged_info(
         &self,
         first: Info<A>,
         second: Info<A>,
-        body: impl FnOnce(Info<A>) -> T,
-    ) -> Result<T, Failure> {
-        let null = self.constants.info_null.0;
-        if second.0 == null || second.0 == first.0 {
-            return Ok(body(first));
-        }
-        if first.0 == null {
-            return Ok(body(second));
-        }
+        body: impl FnOnce(Info<A>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let mut merged = self.constants.info_null;
         // SAFETY: stores a new info object.
-        check(unsafe { (self.info_dup)(first, &raw mut merged) }, "MPI_Info_dup")?;
-        let filled = self.keys(second).iter().try_for_each(|key| match self.info(second, key) {
-            Some(value) if self.info(first, key).is_none() => self.set_info(merged, key, &value),
-            _ => Ok(()),
+        check(unsafe { (self.info_create)(&raw mut merged) }, "MPI_Info_create")?;
+        let filled = [second, first].into_iter().try_for_each(|info| {
+            let keys = self.keys(info).into_iter();
+            keys.filter_map(|key| Some((self.info(info, &key)?, key)))
+                .try_for_each(|(value, key)| self.set_info(merged, &key, &value))
         });
-        let outcome = filled.map(|()| body(merged));
+        let outcome = filled.and_then(|()| body(merged));
         // SAFETY: the object was made above.
         unsafe { (self.info_free)(&raw mut merged) };
         outcome
@@ -300,6 +343,9 @@ impl<A: Abi> Mpi<A> {
 
     fn keys(&self, info: Info<A>) -> Vec<CString> {
         let mut count = 0;
+        if info.0 == self.constants.info_null.0 {
+            return Vec::new();
+        }
         // SAFETY: stores one integer.
         unsafe { (self.info_get_nkeys)(info, &raw mut count) };
         let key = |n| {
@@ -355,6 +401,17 @@ impl<A: Abi> Mpi<A> {
         unsafe { (self.file_close)(file) }
     }
 
+    /// Asks for the shared file pointer by the stock `MPI_File_get_position_shared`, which makes its file where
+    /// there is none yet, and returns the error code.
+    ///
+    /// # Safety
+    /// `file` is an open file.
+    pub unsafe fn touch_shared_pointer(&self, file: MpiFile) -> c_int {
+        let mut position = 0;
+        // SAFETY: the caller vouches for the file.
+        unsafe { (self.file_get_position_shared)(file, &raw mut position) }
+    }
+
     /// The stock `MPI_File_preallocate`.
     ///
     /// # Safety
@@ -400,39 +457,33 @@ impl<A: Abi> Mpi<A> {
 
     /// Has the error handler that files without a handle have deal with `code`, and returns it.
     pub fn report(&self, code: c_int) -> c_int {
-        /// `OMPI_ERRHANDLER_TYPE_FILE` of Open MPI 4.1's and 5.0's errhandler.h.
-        const FILE: c_int = 3;
-        type Invoke<A> = unsafe extern "C" fn(Errhandler<A>, MpiFile, c_int, c_int, *const c_char) -> c_int;
-        if code == SUCCESS {
-            return code;
-        }
-        // MPI_FILE_NULL has an error handler by MPI's rules. Open MPI's MPI_File_call_errhandler takes it for a
-        // mistake, though, and ends the job; its inner function does not.
-        let file = self.constants.file_null;
-        // SAFETY: the type of the function in that header.
-        match unsafe { self.library.function::<Invoke<A>>(c"ompi_errhandler_invoke") } {
-            Ok(invoke) => {
-                let mut handler = std::mem::MaybeUninit::uninit();
-                // SAFETY: the first call stores the handler, one of files; the second gets a file and a string.
-                unsafe {
-                    if (self.file_get_errhandler)(file, handler.as_mut_ptr()) == SUCCESS {
-                        invoke(handler.assume_init(), file, FILE, code, c"svmio".as_ptr());
-                    }
-                }
-            }
-            // SAFETY: as MPI wants it.
-            Err(_) => unsafe {
-                (self.file_call_errhandler)(file, code);
-            },
+        if code != SUCCESS {
+            A::call_handler_without_file(self, code);
         }
         code
     }
 
     /// Has the error handler of the open file `file` deal with `code`, and returns it.
     pub fn report_on(&self, file: MpiFile, code: c_int) -> c_int {
-        // SAFETY: the file is open.
-        unsafe { (self.file_call_errhandler)(file, code) };
+        if code != SUCCESS {
+            self.call_handler(file, code);
+        }
         code
+    }
+
+    /// Calls the error handler of `file`.
+    pub(crate) fn call_handler(&self, file: MpiFile, code: c_int) {
+        // SAFETY: the file is open, or MPI_FILE_NULL.
+        unsafe { (self.file_call_errhandler)(file, code) };
+    }
+
+    /// The error handler of `file`.
+    pub(crate) fn error_handler(&self, file: MpiFile) -> Option<Errhandler<A>> {
+        let mut handler = std::mem::MaybeUninit::uninit();
+        // SAFETY: stores the handler where it succeeds.
+        unsafe {
+            ((self.file_get_errhandler)(file, handler.as_mut_ptr()) == SUCCESS).then(|| handler.assume_init())
+        }
     }
 }
 

@@ -40,6 +40,7 @@ pub(crate) unsafe fn read<A: Abi>(
         Ok(unsafe { handle.file.read_into(offset, to.cast(), length as usize) }? as u64)
     });
     let read = read.map_err(|failure| failure.on_rank(handle.rank))?;
+    handle.add_moved(read);
     advance(fd, position, read);
     Ok(read)
 }
@@ -68,6 +69,7 @@ pub(crate) unsafe fn write<A: Abi>(
         }
     };
     let written = written.map_err(|failure| failure.on_rank(handle.rank))?;
+    handle.add_moved(written);
     advance(fd, position, written);
     Ok(written)
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
@@ -25,6 +26,8 @@ pub(crate) struct Handle {
     pub(crate) file: File,
     pub(crate) role: Role,
     pub(crate) rank: c_int,
+    /// Bytes that were read or written, ever.
+    moved: AtomicU64,
     locks: Mutex<Vec<Held>>,
 }
 
@@ -38,7 +41,18 @@ struct Held {
 
 impl Handle {
     pub(crate) fn new(file: File, role: Role, rank: c_int) -> Handle {
-        Handle { file, role, rank, locks: Mutex::new(Vec::new()) }
+        Handle { file, role, rank, moved: AtomicU64::new(0), locks: Mutex::new(Vec::new()) }
+    }
+
+    /// Counts bytes that were read or written.
+    pub(crate) fn add_moved(&self, bytes: u64) {
+        // Relaxed: ROMIO lets one thread at a time into a file.
+        self.moved.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// How many bytes were read or written, ever.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
     }
 
     /// Locks `range` for this thread, until [`Handle::unlock`] with the same range. What the thread holds

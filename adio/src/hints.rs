@@ -37,6 +37,12 @@ pub(crate) fn take<A: Abi>(mpi: &Mpi<A>, users: Info<A>, info: Info<A>) -> Resul
     }
 }
 
+/// Switches data sieving off in `info`, which is on its way to ROMIO. For reads it would hide where the file ends;
+/// for writes ROMIO does so by itself, because the device does not say that it can.
+pub(crate) fn without_sieving<A: Abi>(mpi: &Mpi<A>, info: Info<A>) -> Result<(), Failure> {
+    mpi.set_info(info, c"romio_ds_read", "disable")
+}
+
 /// Notes in `info` what is in force for an open file.
 pub(crate) fn tell<A: Abi>(mpi: &Mpi<A>, info: Info<A>, store: &Store, file: &File) -> Result<(), Failure> {
     mpi.set_info(info, SEGMENT_SIZE, &file.segment_size().to_string())?;

@@ -124,18 +124,22 @@ impl<A: Abi> Host<A> {
         unsafe { self.access(slot, fd, access) }
     }
 
-    /// Whether ROMIO takes `datatype` for contiguous, so that its strided functions do not deal with it.
+    /// Whether ROMIO takes `datatype`, of memory, for contiguous, so that its strided functions do not deal with it.
+    /// Where ROMIO's own answer cannot be had, those deal with contiguous types, too.
     pub(crate) fn is_contiguous(&self, mpi: &Mpi<A>, datatype: Datatype<A>) -> bool {
-        match self.is_contiguous {
-            Some(function) => {
-                let mut contiguous = 0;
-                // SAFETY: stores one integer; ROMIO has checked the datatype.
-                unsafe { function(datatype, &raw mut contiguous) };
-                contiguous != 0
-            }
-            // Where ROMIO's own answer cannot be had, its strided functions deal with contiguous types, too.
-            None => mpi.is_plain(datatype),
-        }
+        self.romios_answer(datatype).unwrap_or_else(|| mpi.is_contiguous(datatype))
+    }
+
+    /// The same of a file type.
+    pub(crate) fn is_contiguous_in_file(&self, mpi: &Mpi<A>, datatype: Datatype<A>) -> bool {
+        self.romios_answer(datatype).unwrap_or_else(|| mpi.is_contiguous_in_file(datatype))
+    }
+
+    fn romios_answer(&self, datatype: Datatype<A>) -> Option<bool> {
+        let mut contiguous = 0;
+        // SAFETY: stores one integer; ROMIO has checked the datatype.
+        self.is_contiguous.map(|function| unsafe { function(datatype, &raw mut contiguous) })?;
+        Some(contiguous != 0)
     }
 
     unsafe fn access(&self, slot: usize, fd: *mut RomioFile<A>, access: &Access<A>) -> Result<(), Failure> {

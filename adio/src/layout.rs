@@ -180,6 +180,11 @@ impl<A: Abi> RomioFile<A> {
         self.disp + self.etype_size * etypes
     }
 
+    /// The bytes of the view's etype.
+    pub fn etype_size(&self) -> u64 {
+        u64::try_from(self.etype_size).unwrap_or(1)
+    }
+
     /// The name, without its prefix.
     pub fn name(&self) -> &CStr {
         if self.filename.is_null() {

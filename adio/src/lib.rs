@@ -43,5 +43,5 @@ pub mod table;
 pub use calls::Mpi;
 pub use failure::{ErrorClass, Failure, behind};
 pub use host::HasHost;
-pub use opening::{delete, preallocated};
+pub use opening::{agreed, delete};
 pub use shared_pointer::settle;

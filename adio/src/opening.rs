@@ -23,7 +23,7 @@ pub(crate) fn open_collectively<A: Abi>(
 ) -> Result<(), Failure> {
     let rank = mpi.rank(fd.comm);
     let segment_size = hints::segment_size(mpi, fd.info);
-    let role = if is_shared_pointer(fd) { Role::SharedPointer } else { Role::Data };
+    let role = if is_shared_pointer(mpi, fd, access_mode) { Role::SharedPointer } else { Role::Data };
     let options = options(access_mode).segment_size(segment_size);
     let first = (rank == 0).then(|| open_first(fd, &options)).transpose();
     let (first, outcome) = parted(first);
@@ -35,6 +35,11 @@ pub(crate) fn open_collectively<A: Abi>(
         Some((store, file, _)) => Ok((store, file)),
         None => open_introduced(fd, Introduction::from_bytes(introduction), &options),
     };
+    let opened = opened.and_then(|(store, file)| match role {
+        // Its eight bytes now: when they are needed, other ranks may be waiting behind this one.
+        Role::SharedPointer => file.preallocate(8).map(|()| (store, file)).map_err(Failure::from),
+        Role::Data => Ok((store, file)),
+    });
     let opened = opened.and_then(|(store, file)| hints::tell(mpi, fd.info, &store, &file).map(|()| file));
     let (file, outcome) = parted(opened);
     agreement::all(mpi, fd.comm, outcome)?;
@@ -76,17 +81,17 @@ pub fn delete(name: &std::ffi::OsStr) -> Result<(), Failure> {
     Ok(Store::from_environment()?.remove(&FileName::new(name)?)?)
 }
 
-/// What becomes of a preallocation on all ranks: ROMIO tells of a failure on rank 0 only. `mine` is the error
-/// code that this rank got for the open file `fd`.
+/// Makes an error code that ROMIO gave on some ranks one of all ranks. `mine` is this rank's for the open file
+/// `fd`; the result differs from it only where this rank succeeded and another failed.
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.
-pub unsafe fn preallocated<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>, mine: c_int) -> c_int {
+pub unsafe fn agreed<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>, mine: c_int) -> c_int {
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &*fd };
-    let failure =
-        || failure::behind(mine).unwrap_or_else(|| Failure::new(ErrorClass::Io, "preallocation failed"));
-    let outcome = if mine == SUCCESS { Ok(()) } else { Err(failure()) };
+    let unknown =
+        || Failure::new(ErrorClass::Io, format!("access to svm:{} failed", fd.name().to_string_lossy()));
+    let outcome = if mine == SUCCESS { Ok(()) } else { Err(failure::behind(mine).unwrap_or_else(unknown)) };
     match agreement::all(mpi, fd.comm, outcome) {
         Err(failure) if mine == SUCCESS => failure.to_code(mpi),
         _ => mine,
@@ -188,9 +193,11 @@ fn name<A: Abi>(fd: &RomioFile<A>) -> Result<FileName, Failure> {
     Ok(FileName::new(std::ffi::OsStr::from_bytes(fd.name().to_bytes()))?)
 }
 
-/// ROMIO keeps a shared file pointer in `.NAME.shfp.NUMBER` beside the file.
-fn is_shared_pointer<A: Abi>(fd: &RomioFile<A>) -> bool {
+/// ROMIO keeps a shared file pointer in `.NAME.shfp.NUMBER` beside the file, which each rank opens for itself.
+fn is_shared_pointer<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>, access_mode: c_int) -> bool {
+    const MODE: c_int = amode::CREATE | amode::RDWR | amode::DELETE_ON_CLOSE;
     let name = fd.name().to_bytes();
     let base = name.rsplit(|byte| *byte == b'/').next().unwrap_or(name);
-    base.starts_with(b".") && base.windows(6).any(|part| part == b".shfp.")
+    let named = base.starts_with(b".") && base.windows(6).any(|part| part == b".shfp.");
+    named && access_mode == MODE && mpi.size(fd.comm) == 1
 }

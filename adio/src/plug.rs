@@ -38,9 +38,12 @@ thread_local! {
     static OPENED: Cell<*mut c_void> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// Called when ROMIO opens a file of the device's.
+/// Called when ROMIO opens a file of the device's. The first one since [`take_opened`] counts: ROMIO may open
+/// the shared file pointer of a file on the way.
 pub(crate) fn note_opened(fd: *mut c_void) {
-    OPENED.set(fd);
+    if OPENED.get().is_null() {
+        OPENED.set(fd);
+    }
 }
 
 /// ROMIO's file that this thread opened since it last asked; null where there is none.

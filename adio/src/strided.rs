@@ -32,6 +32,7 @@ pub(crate) enum Direction {
 }
 
 /// A user's buffer, the part of the file, and the status to fill, as ROMIO hands them over.
+#[derive(Clone, Copy)]
 pub(crate) struct Access<A: Abi> {
     pub(crate) direction: Direction,
     pub(crate) buffer: *mut c_void,
@@ -42,26 +43,70 @@ pub(crate) struct Access<A: Abi> {
     pub(crate) status: *mut A::Status,
 }
 
-/// One rank's access to a view.
+/// One rank's access to a view; returns the bytes that were moved, and tells them in the status.
 ///
 /// # Safety
 /// The parts of `access` are as ROMIO gave them.
 pub(crate) unsafe fn independently<A: Abi>(
+    mpi: &Mpi<A>,
     host: &Host<A>,
     fd: *mut RomioFile<A>,
     access: &Access<A>,
-) -> Result<(), Failure> {
+) -> Result<u64, Failure> {
     // SAFETY: ROMIO's file is valid, and nothing else refers to it while a field is read.
     let (handle, atomic) = unsafe { (handle::of(&*fd)?, (*fd).atomicity != 0) };
-    let depth = handle.lock_depth();
+    let (depth, before) = (handle.lock_depth(), handle.moved());
     if atomic {
         // Exclusive for reads, too: ROMIO takes exclusive locks for them within.
         handle.lock(0..u64::MAX, LockMode::Exclusive)?;
     }
     // SAFETY: the caller vouches for the arguments.
-    let outcome = unsafe { host.strided(fd, access) };
+    let outcome = unsafe { in_portions(mpi, host, fd, access) };
     handle.unlock_beyond(depth);
-    outcome
+    outcome?;
+    // ROMIO tells of all that was asked for, also where the file ended before.
+    let moved = handle.moved() - before;
+    // SAFETY: the caller vouches for the status.
+    unsafe { mpi.set_status(access.status, moved) };
+    Ok(moved)
+}
+
+/// The generic function, with as much at a time as its 32-bit lengths bear.
+///
+/// # Safety
+/// As [`independently`].
+unsafe fn in_portions<A: Abi>(
+    mpi: &Mpi<A>,
+    host: &Host<A>,
+    fd: *mut RomioFile<A>,
+    access: &Access<A>,
+) -> Result<(), Failure> {
+    const PORTION: u64 = 1 << 30;
+    let size = mpi.type_size(access.datatype).max(1);
+    // SAFETY: ROMIO's file is valid.
+    let etype_size = unsafe { (*fd).etype_size().max(1) };
+    // As many elements as are whole etypes together, and at least one such group.
+    let group = etype_size / gcd(etype_size, size);
+    let elements = ((PORTION / (size * group)).max(1) * group) as i64;
+    let mut done = 0;
+    while done < access.count {
+        let count = elements.min(access.count - done);
+        let offset = access.position.offset + done * size as i64 / etype_size as i64;
+        let portion = Access {
+            buffer: access.buffer.wrapping_byte_offset((done * mpi.extent(access.datatype)) as isize),
+            count,
+            position: Position { pointer: access.position.pointer, offset },
+            ..*access
+        };
+        // SAFETY: the caller vouches for the access, of which this is a part.
+        unsafe { host.strided(fd, &portion) }?;
+        done += count;
+    }
+    Ok(())
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// All ranks' access to a view.
@@ -92,10 +137,9 @@ pub(crate) unsafe fn whole<A: Abi>(
     let bytes = mpi.type_size(access.datatype) * access.count.unsigned_abs();
     // SAFETY: ROMIO's file is valid.
     let filetype = unsafe { (*fd).filetype };
-    if bytes > 0 && !(host.is_contiguous(mpi, access.datatype) && host.is_contiguous(mpi, filetype)) {
+    if bytes > 0 && !(host.is_contiguous(mpi, access.datatype) && host.is_contiguous_in_file(mpi, filetype)) {
         // SAFETY: the caller vouches for the arguments.
-        unsafe { independently(host, fd, access) }?;
-        return Ok(bytes);
+        return unsafe { independently(mpi, host, fd, access) };
     }
     // SAFETY: ROMIO's file is valid, and nothing else refers to it meanwhile.
     let fd = unsafe { &mut *fd };

@@ -192,8 +192,8 @@ macro_rules! strided_entries {
 }
 
 strided_entries! {
-    read_strided: Direction::Read, |_, host, fd, access| strided::independently(host, fd, access);
-    write_strided: Direction::Write, |_, host, fd, access| strided::independently(host, fd, access);
+    read_strided: Direction::Read, |mpi, host, fd, access| strided::independently(mpi, host, fd, access).map(|_| ());
+    write_strided: Direction::Write, |mpi, host, fd, access| strided::independently(mpi, host, fd, access).map(|_| ());
     read_strided_coll: Direction::Read, strided::collectively;
     write_strided_coll: Direction::Write, strided::collectively;
 }
@@ -333,10 +333,10 @@ unsafe extern "C" fn set_info<A: HasHost>(fd: *mut RomioFile<A>, users: Info<A>,
             // The user's hints come before those of ROMIO's file of hints.
             let given = users;
             let users = A::users_info(given);
-            let code = mpi.with_merged_info(users, given, |info| host.set_info(fd, info))?;
-            if code != SUCCESS {
-                return Err(Failure::new(ErrorClass::Other, "ROMIO refuses a hint").with_code(code));
-            }
+            mpi.with_merged_info(users, given, |info| {
+                hints::without_sieving(mpi, info)?;
+                romio_takes(host, fd, info)
+            })?;
             // Of an open file only what is in force is told.
             if (*fd).fs_ptr.is_null() { hints::take(mpi, users, (*fd).info) } else { Ok(()) }
         });
@@ -412,6 +412,15 @@ unsafe extern "C" fn set_lock<A: HasHost>(
     })
 }
 
+/// Has the generic SetInfo take what is in `info`.
+fn romio_takes<A: HasHost>(host: &Host<A>, fd: *mut RomioFile<A>, info: Info<A>) -> Result<(), Failure> {
+    // SAFETY: the file is one of ROMIO's, by the contract of the entries that get here.
+    match unsafe { host.set_info(fd, info) } {
+        SUCCESS => Ok(()),
+        code => Err(Failure::new(ErrorClass::Other, "ROMIO refuses a hint").with_code(code)),
+    }
+}
+
 /// Readies a stub that ROMIO opened on something harmless, see [`crate::plug::mpich`]: gives it this device's
 /// hints and opens the file behind it.
 pub(crate) fn open_stub<A: HasHost>(
@@ -423,13 +432,11 @@ pub(crate) fn open_stub<A: HasHost>(
 ) -> Result<(), Failure> {
     let comm: Comm<A> = fd.comm;
     // What ROMIO took when it opened the stub, once more, now that the device's features count.
-    // SAFETY: the file is one of ROMIO's, and so is its info.
-    let code = unsafe { host.set_info(fd, fd.info) };
-    let hinted = match code {
-        SUCCESS => hints::take(mpi, users, fd.info)
-            .and_then(|()| mpi.set_info(fd.info, c"romio_filesystem_type", &NAME.to_string_lossy())),
-        code => Err(Failure::new(ErrorClass::Other, "ROMIO refuses a hint").with_code(code)),
-    };
+    let info = fd.info;
+    let hinted = hints::without_sieving(mpi, info)
+        .and_then(|()| romio_takes(host, fd, info))
+        .and_then(|()| hints::take(mpi, users, info))
+        .and_then(|()| mpi.set_info(info, c"romio_filesystem_type", &NAME.to_string_lossy()));
     agreement::all(mpi, comm, hinted)?;
     opening::open_collectively(mpi, fd, access_mode)?;
     fd.orig_access_mode = access_mode;

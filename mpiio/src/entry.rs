@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
 
-use svmio_adio::abi::{Abi, Comm, Info, MpiFile};
+use svmio_adio::abi::{Abi, Comm, Info, MpiFile, SUCCESS};
 use svmio_adio::plug::Plug;
 use svmio_adio::{ErrorClass, Failure, Mpi};
 
@@ -61,14 +61,43 @@ pub unsafe fn file_delete<A: Plug>(name: *const c_char, info: Info<A>) -> c_int 
 /// # Safety
 /// The arguments are those of `MPI_File_preallocate`.
 pub unsafe fn file_preallocate<A: Plug>(file: MpiFile, size: i64) -> c_int {
+    // SAFETY: the caller vouches for the arguments.
+    with_stock::<A>(|mpi| unsafe { agree(mpi, file, mpi.file_preallocate(file, size)) })
+}
+
+/// An ordered access, which `access` carries out. ROMIO passes a token from rank to rank, and keeps it where a
+/// rank cannot get at the shared file pointer; so that is tried before, on all ranks.
+///
+/// # Safety
+/// `file` is an open file, and every rank that opened it makes the same call.
+pub unsafe fn file_ordered<A: Plug>(file: MpiFile, access: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
     with_stock::<A>(|mpi| {
-        // SAFETY: the caller vouches for the arguments.
-        let code = unsafe { mpi.file_preallocate(file, size) };
-        let Some(fd) = A::opened(file) else { return code };
-        // SAFETY: the file is one of the device's; preallocation is collective.
-        let agreed = unsafe { svmio_adio::preallocated(mpi, fd, code) };
-        if agreed == code { code } else { mpi.report_on(file, agreed) }
+        if A::opened(file).is_some() {
+            // SAFETY: the caller vouches for the file, and for the other ranks.
+            let code = unsafe {
+                let touched = mpi.touch_shared_pointer(file);
+                svmio_adio::settle();
+                agree(mpi, file, touched)
+            };
+            if code != SUCCESS {
+                return code;
+            }
+        }
+        let code = access(mpi);
+        svmio_adio::settle();
+        code
     })
+}
+
+/// Where `file` is svmio's: makes an error of one rank one of all. The others' error handlers are called.
+///
+/// # Safety
+/// `file` is an open file, and every rank that opened it makes the same call.
+unsafe fn agree<A: Plug>(mpi: &Mpi<A>, file: MpiFile, mine: c_int) -> c_int {
+    let Some(fd) = A::opened(file) else { return mine };
+    // SAFETY: the file is one of the device's; the caller vouches for the other ranks.
+    let agreed = unsafe { svmio_adio::agreed(mpi, fd, mine) };
+    if agreed == mine { mine } else { mpi.report_on(file, agreed) }
 }
 
 /// Runs `body` with the process's MPI. Where that cannot be used, not even for files that are not svmio's, the

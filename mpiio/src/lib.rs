@@ -12,5 +12,6 @@
 pub mod claim;
 mod entry;
 mod logging;
+mod ordered;
 
-pub use entry::{file_delete, file_open, file_preallocate, with_stock};
+pub use entry::{file_delete, file_open, file_ordered, file_preallocate, with_stock};

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use rustix::fs::{Mode, OFlags};
@@ -51,6 +52,15 @@ pub(crate) struct Attachment {
     view: View,
     /// Segments that this process changed and has not brought to the storage device yet.
     dirty: Mutex<BTreeSet<SegmentIndex>>,
+    /// The time between two syncs, by a number that no other file and no other time has in this process: a
+    /// segment that is marked with it is in `dirty`. Mappings outlive attachments, so that a mere flag would lie.
+    period: AtomicU64,
+}
+
+fn next_period() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // Relaxed: only uniqueness counts.
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// What this process sees of the file's shared state.
@@ -109,9 +119,11 @@ impl Attachment {
             rustix::fs::openat(&directory, object::STATE, flags | OFlags::CLOEXEC, mode).map(File::from)
         };
         let (manifest, view) = match open_state(OFlags::RDWR | OFlags::CREATE) {
+            // The directory is being removed.
+            Err(rustix::io::Errno::NOENT) => return Err(AttachError::Gone),
             Ok(file) => {
                 let gate = Gate::lock(&file).map_err(failed)?;
-                if file.metadata().map_err(failed)?.len() > 0 && object::is_unlinked(&file).map_err(failed)? {
+                if object::is_unlinked(&file).map_err(failed)? {
                     return Err(AttachError::Gone);
                 }
                 let boot = BootId::current()?;
@@ -126,6 +138,9 @@ impl Attachment {
                         return Err(AttachError::Abandoned);
                     }
                     recovery::recover(&directory, &path, name, &manifest, &state, boot)?;
+                } else if !state.is_valid(boot, id) {
+                    // Their locks reach us, their memory does not.
+                    return Err(Error::InUseElsewhere { name: name.into(), path }.into());
                 }
                 let presence =
                     Presence::enter(file.try_clone().map_err(failed)?, PROCESSES).map_err(failed)?;
@@ -169,6 +184,7 @@ impl Attachment {
             temporary: manifest.temporary,
             view,
             dirty: Mutex::default(),
+            period: AtomicU64::new(next_period()),
         })
     }
 
@@ -218,6 +234,15 @@ impl Attachment {
                     _ => Error::Access { subject, path },
                 })
             }
+        }
+    }
+
+    /// Whether another process has the file open, or may have.
+    pub(crate) fn has_others(&self) -> io::Result<bool> {
+        match &self.view {
+            View::Full { presence, .. } => presence.others_alive(),
+            View::Looking { .. } => Ok(true),
+            View::Frozen { .. } => Ok(false),
         }
     }
 
@@ -287,20 +312,23 @@ impl Attachment {
 
     /// Remembers that this process changed a segment.
     pub(crate) fn mark_dirty(&self, segment: &Segment) {
-        if segment.mark_dirty() {
+        // Acquire and Release: whoever writes in the new period finds the set taken already.
+        if segment.mark_written(self.period.load(Ordering::Acquire)) {
             self.dirty().insert(segment.index());
         }
     }
 
     /// Brings what this process changed to the storage device.
     pub(crate) fn sync_segments(&self) -> Result<()> {
-        let dirty = std::mem::take(&mut *self.dirty());
+        let dirty = {
+            let mut dirty = self.dirty();
+            self.period.store(next_period(), Ordering::Release);
+            std::mem::take(&mut *dirty)
+        };
         let mut remaining = dirty.iter().copied();
         for index in remaining.by_ref() {
             let outcome = self.mapping(index).and_then(|segment| {
-                segment.unmark_dirty();
                 segment.sync().map_err(|e| {
-                    segment.mark_dirty();
                     Error::io(format!("syncing segment {index} of {}", self.name), &self.path(), e)
                 })
             });

@@ -131,6 +131,14 @@ pub enum Error {
         /// The newest version that this release knows.
         supported: u32,
     },
+    /// Processes have the file open whose memory this one does not share.
+    #[error("{name} is open on another node, or its shared state {} was damaged while it is open; a store belongs to one node: set SVMIO_STORE to a directory of this node's own", path.display())]
+    InUseElsewhere {
+        /// The file.
+        name: String,
+        /// Its directory in the store.
+        path: PathBuf,
+    },
     /// A segment that the manifest lists is not there.
     #[error("segment {segment} of {name} is missing: {} (the file's bytes from {offset} on are lost unless that segment is put back)", path.display())]
     MissingSegment {

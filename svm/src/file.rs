@@ -214,17 +214,28 @@ impl File {
         let _gate = presence.gate().map_err(failed)?;
         let old = state.size();
         state.set_size(size);
-        if size < old {
-            let bytes = self.segment_size().bytes();
-            for (index, _) in state.homes() {
-                let start = self.segment_size().start_of(index).0;
-                if start + bytes > size
-                    && let Some(segment) = self.attachment.segment(index)?
-                {
-                    segment.punch(size.saturating_sub(start)..bytes).map_err(failed)?;
-                }
+        if size >= old {
+            return Ok(());
+        }
+        // Before and after, and whatever becomes of it: nobody may trust pages that are gone.
+        state.add_punch();
+        let outcome = self.punch_beyond(size);
+        state.add_punch();
+        outcome
+    }
+
+    /// Takes the storage back of all that lies beyond `size`.
+    fn punch_beyond(&self, size: u64) -> Result<()> {
+        let bytes = self.segment_size().bytes();
+        for (index, _) in self.attachment.homes() {
+            let start = self.segment_size().start_of(index).0;
+            if start + bytes > size
+                && let Some(segment) = self.attachment.segment(index)?
+            {
+                let punched = segment.punch(size.saturating_sub(start)..bytes);
+                punched.map_err(|e| self.io(format!("setting the size of {}", self.name()), e))?;
+                self.attachment.mark_dirty(&segment);
             }
-            state.add_punch();
         }
         Ok(())
     }
@@ -275,6 +286,10 @@ impl File {
     /// # Errors
     /// [`Error::Lock`]; [`Error::ReadOnly`] or [`Error::Access`] where the store is not writable.
     pub fn lock(&self, range: Range<FileOffset>, mode: Mode) -> Result<RangeLock> {
+        if mode == Mode::Shared && self.attachment.state().is_none() {
+            // Nobody has the file open who could write.
+            return Ok(RangeLock { attachment: Arc::clone(&self.attachment), token: None });
+        }
         let (state, presence) = self.attachment.writable()?;
         let owner = Owner { slot: presence.slot(), thread: ThreadId::current() };
         let alive = |slot| presence.alive(slot);
@@ -346,6 +361,11 @@ impl File {
             buffer[..bytes].fill(0);
         }
         Ok(bytes)
+    }
+
+    /// Whether another process has the file open, or may have.
+    pub(crate) fn has_others(&self) -> Result<bool> {
+        self.attachment.has_others().map_err(|e| self.io(format!("looking who has {} open", self.name()), e))
     }
 
     /// Where the file's manifest and segments lie.

@@ -56,5 +56,9 @@ pub(crate) fn destroy(directory: &Path) -> io::Result<()> {
             segment::punch(&file, 0..file.metadata()?.len())?;
         }
     }
-    fs::remove_dir_all(directory)
+    match fs::remove_dir_all(directory) {
+        // Somebody who came too late put a state there, and finds it unlinked now.
+        Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => fs::remove_dir_all(directory),
+        removed => removed,
+    }
 }

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{FallocateFlags, SeekFrom};
@@ -21,7 +21,10 @@ pub(crate) struct Segment {
     file: File,
     map: MmapRaw,
     stored: StoredPages,
-    dirty: AtomicBool,
+    /// Where pages that have storage can be written through the mapping without needing more of it.
+    writes_in_place: bool,
+    /// The sync period (see [`crate::attachment`]) in which the segment was last written.
+    written_in: AtomicU64,
 }
 
 impl Segment {
@@ -30,7 +33,9 @@ impl Segment {
         let mut options = MmapOptions::new();
         let options = options.len(bytes as usize);
         let map = if writable { options.map_raw(&file)? } else { options.map_raw_read_only(&file)? };
-        Ok(Segment { index, file, map, stored: StoredPages::new(bytes), dirty: AtomicBool::new(false) })
+        let writes_in_place = writes_in_place(&file)?;
+        let (stored, written_in) = (StoredPages::new(bytes), AtomicU64::new(0));
+        Ok(Segment { index, file, map, stored, writes_in_place, written_in })
     }
 
     /// Which segment of its file this is.
@@ -90,7 +95,7 @@ impl Segment {
             let (done, bytes) = ((from - at) as usize, (until - from) as usize);
             // SAFETY: the caller vouches for `source` and for the range.
             let source = unsafe { source.add(done) };
-            if stored {
+            if stored && self.writes_in_place {
                 // SAFETY: as above; the mapping is writable and its pages have storage.
                 unsafe {
                     std::ptr::copy_nonoverlapping(source, self.map.as_mut_ptr().add(from as usize), bytes)
@@ -105,16 +110,12 @@ impl Segment {
         Ok(())
     }
 
-    /// Marks the segment as changed. True where it was not marked before.
-    pub(crate) fn mark_dirty(&self) -> bool {
-        // The load spares the common case the cache line's ownership. Relaxed: the mark and its removal
-        // meet in one process only, and `sync` writes back whatever is dirty when it is called.
-        !self.dirty.load(Ordering::Relaxed) && !self.dirty.swap(true, Ordering::Relaxed)
-    }
-
-    /// Removes the mark; call it before the segment is written back.
-    pub(crate) fn unmark_dirty(&self) {
-        self.dirty.store(false, Ordering::Relaxed);
+    /// Marks the segment as written in a sync period. True where it was not marked so before.
+    pub(crate) fn mark_written(&self, period: u64) -> bool {
+        // The load spares the common case the cache line's ownership. Relaxed: `sync` writes back whatever is
+        // there when it is called, and the set of segments to sync has a lock of its own.
+        self.written_in.load(Ordering::Relaxed) != period
+            && self.written_in.swap(period, Ordering::Relaxed) != period
     }
 
     /// Brings all changes, whoever made them, to the storage device.
@@ -166,6 +167,15 @@ impl Segment {
             self.stored.insert(data.start..data.end.min(range.end));
         }
     }
+}
+
+/// Whether the file system overwrites bytes where they are. Those that write copies (btrfs, and others with
+/// snapshots) may need space for that, and would answer a store into a mapping with SIGBUS when full.
+fn writes_in_place(file: &File) -> io::Result<bool> {
+    /// From `linux/magic.h`.
+    const TMPFS: u64 = 0x0102_1994;
+    const EXT4: u64 = 0xef53;
+    Ok(matches!(rustix::fs::fstatfs(file)?.f_type as u64, TMPFS | EXT4))
 }
 
 /// Takes the storage of `range` of `file` back.

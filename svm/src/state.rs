@@ -92,21 +92,24 @@ impl State {
     /// and calls [`State::publish`] when it has entered the segments.
     pub(crate) fn reset(&self, boot: BootId, id: FileId, size: u64, epoch: u64) -> io::Result<()> {
         let header = self.header();
-        header.magic.store(0, Ordering::Relaxed);
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        rustix::fs::fallocate(&self.file, flags, TABLE_AT, LENGTH - TABLE_AT)?;
+        let was_one = header.magic.swap(0, Ordering::Acquire) == MAGIC
+            && header.version.load(Ordering::Relaxed) == VERSION;
+        if was_one {
+            // Storage that the table has is kept: a full file system would not give it again.
+            (0..self.words()).filter_map(|index| self.word(SegmentIndex(index))).for_each(|word| {
+                word.store(0, Ordering::Relaxed);
+            });
+        } else {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            rustix::fs::fallocate(&self.file, flags, TABLE_AT, LENGTH - TABLE_AT)?;
+            header.table_words.store(0, Ordering::Relaxed);
+        }
         header.version.store(VERSION, Ordering::Relaxed);
         set_words(&header.boot, boot.0);
         set_words(&header.id, id.to_bytes());
         header.size.store(size, Ordering::Relaxed);
         header.epoch.store(epoch, Ordering::Relaxed);
-        let zeroed = [
-            &header.table_words,
-            &header.segments,
-            &header.committed_size,
-            &header.committed_segments,
-            &header.deleted,
-        ];
+        let zeroed = [&header.segments, &header.committed_size, &header.committed_segments, &header.deleted];
         zeroed.iter().for_each(|field| field.store(0, Ordering::Relaxed));
         self.revive()
     }

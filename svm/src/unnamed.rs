@@ -68,7 +68,8 @@ impl Store {
         let attachment = match attachment::attach(self.shared_path(), id, &name.to_string(), true) {
             Ok(attachment) => attachment,
             Err(AttachError::Failed(e)) => return Err(e),
-            Err(AttachError::Gone | AttachError::Abandoned) => return Err(self.no_such_file(name)),
+            // Somebody who verifies the store took it for what a killed process left.
+            Err(AttachError::Gone | AttachError::Abandoned) => return self.create_unnamed(name, options),
         };
         let file = File::new(attachment, options)?;
         Ok(UnnamedFile { file, object, name: name.clone(), durable: !options.temporary })

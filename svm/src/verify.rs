@@ -92,7 +92,8 @@ fn check_zero(file: &File, range: std::ops::Range<u64>) -> Result<()> {
     while at < range.end {
         let length = buffer.len().min((range.end - at) as usize);
         let bytes = file.peek(FileOffset(at), &mut buffer[..length])?;
-        if file.size() <= at && buffer[..bytes].iter().any(|b| *b != 0) {
+        // A writer puts its bytes first and grows the file then.
+        if buffer[..bytes].iter().any(|b| *b != 0) && file.size() <= at && !file.has_others()? {
             return Err(Error::CorruptManifest {
                 name: file.name().into(),
                 path: file.directory(),

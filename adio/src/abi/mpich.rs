@@ -19,6 +19,7 @@ impl Abi for Mpich {
     const VERSION_MARK: &'static str = "MPICH Version:";
     const STATUS_IGNORE: usize = 1;
     const MAX_ERROR_STRING: usize = 512;
+    const MAX_INFO_VALUE: usize = 1024;
 
     /// MPICH marks codes of the program's own by this bit (`ERROR_DYN_MASK` of mpir_errcodes.h), but 4.0 forgets
     /// to where the class is a predefined one, and then finds no string.

@@ -1,9 +1,9 @@
 //! Open MPI's ABI: handles are pointers, predefined ones the addresses of the library's variables.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::sync::OnceLock;
 
-use super::{Abi, Constants, Datatype, Info, MpiFile, Op, Request};
+use super::{Abi, Constants, Datatype, Errhandler, Info, MpiFile, Op, Request};
 use crate::calls::Mpi;
 use crate::failure::ErrorClass;
 use crate::library::{Library, SymbolError};
@@ -28,6 +28,26 @@ impl Abi for OpenMpi {
     const VERSION_MARK: &'static str = "Open MPI v";
     const STATUS_IGNORE: usize = 0;
     const MAX_ERROR_STRING: usize = 256;
+    const MAX_INFO_VALUE: usize = 256;
+
+    /// Open MPI's `MPI_File_call_errhandler` takes MPI_FILE_NULL for a mistake and ends the job, although that
+    /// has a handler by MPI's rules. Its inner function does not.
+    fn call_handler_without_file(mpi: &Mpi<OpenMpi>, code: c_int) {
+        /// `OMPI_ERRHANDLER_TYPE_FILE` of 4.1's and 5.0's ompi/errhandler/errhandler.h.
+        const FILE: c_int = 3;
+        type Invoke =
+            unsafe extern "C" fn(Errhandler<OpenMpi>, MpiFile, c_int, c_int, *const c_char) -> c_int;
+        let file = mpi.constants.file_null;
+        let Some(handler) = mpi.error_handler(file) else { return };
+        // SAFETY: the type of the function in that header.
+        match unsafe { mpi.stock::<Invoke>("ompi_errhandler_invoke\0") } {
+            // SAFETY: the handler is one of files, which is what the third argument says.
+            Some(invoke) => unsafe {
+                invoke(handler, file, FILE, code, c"svmio".as_ptr());
+            },
+            None => mpi.call_handler(file, code),
+        }
+    }
 
     fn error_class(class: ErrorClass) -> c_int {
         match class {

@@ -65,10 +65,15 @@ impl Plug for Mpich {
             return mpi.report(failure.to_code(mpi));
         }
         if access_mode & amode::APPEND != 0 {
+            let fd = stub.0.cast::<RomioFile<Mpich>>();
             // SAFETY: the file is open, and every rank gets here.
-            let fd = unsafe { &*stub.0.cast::<RomioFile<Mpich>>() };
-            // SAFETY: as above.
-            return unsafe { mpi.file_seek_shared(*stub, fd.fp_ind) };
+            let code = unsafe { crate::opening::agreed(mpi, fd, mpi.file_seek_shared(*stub, (*fd).fp_ind)) };
+            if code != SUCCESS {
+                // SAFETY: the file is open; every rank closes it, because they have agreed.
+                unsafe { mpi.file_close(stub) };
+                *stub = mpi.constants.file_null;
+                return code;
+            }
         }
         SUCCESS
     }

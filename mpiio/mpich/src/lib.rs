@@ -4,11 +4,15 @@
 //! that stand between program and MPI call the second. Beyond the functions that name files it takes
 //! `MPI_Error_class`: that of MPICH 4.0 does not tell the class of a code that was added to a predefined class.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::OnceLock;
 
+use svmio_adio::Mpi;
 use svmio_adio::abi::mpich::Mpich;
-use svmio_adio::abi::{Abi, Comm, Info, MpiFile, SUCCESS};
+use svmio_adio::abi::{Abi, Comm, Datatype, Info, MpiFile, SUCCESS};
 use svmio_mpiio::{file_delete, file_open, file_preallocate, with_stock};
+
+type Status = <Mpich as Abi>::Status;
 
 macro_rules! exported {
     ($($open:ident, $delete:ident, $error_class:ident, $preallocate:ident;)*) => {$(
@@ -72,3 +76,5 @@ exported! {
     MPI_File_open, MPI_File_delete, MPI_Error_class, MPI_File_preallocate;
     PMPI_File_open, PMPI_File_delete, PMPI_Error_class, PMPI_File_preallocate;
 }
+
+svmio_mpiio::export_ordered!(Mpich);

@@ -7,6 +7,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 
+use svmio_adio::Mpi;
 use svmio_adio::abi::openmpi::{OpenMpi, Status};
 use svmio_adio::abi::{Comm, Datatype, Info, MpiFile, Request};
 use svmio_adio::plug::openmpi::{forget, info_of};
@@ -129,14 +130,8 @@ settled! {
     MPI_File_iwrite_shared, PMPI_File_iwrite_shared:
         fn(file: MpiFile, buffer: *const c_void, count: c_int, datatype: Datatype<OpenMpi>,
            request: *mut Request<OpenMpi>);
-    MPI_File_read_ordered, PMPI_File_read_ordered:
-        fn(file: MpiFile, buffer: *mut c_void, count: c_int, datatype: Datatype<OpenMpi>, status: *mut Status);
-    MPI_File_write_ordered, PMPI_File_write_ordered:
-        fn(file: MpiFile, buffer: *const c_void, count: c_int, datatype: Datatype<OpenMpi>, status: *mut Status);
-    MPI_File_read_ordered_begin, PMPI_File_read_ordered_begin:
-        fn(file: MpiFile, buffer: *mut c_void, count: c_int, datatype: Datatype<OpenMpi>);
-    MPI_File_write_ordered_begin, PMPI_File_write_ordered_begin:
-        fn(file: MpiFile, buffer: *const c_void, count: c_int, datatype: Datatype<OpenMpi>);
     MPI_File_seek_shared, PMPI_File_seek_shared: fn(file: MpiFile, offset: i64, whence: c_int);
     MPI_File_get_position_shared, PMPI_File_get_position_shared: fn(file: MpiFile, offset: *mut i64);
 }
+
+svmio_mpiio::export_ordered!(OpenMpi);

@@ -1,0 +1,45 @@
+//! The exported functions of ordered access, the same in every family.
+
+/// Defines the four functions of ordered access that move data, under both of their names, for the family `$abi`.
+#[macro_export]
+macro_rules! export_ordered {
+    ($abi:ty) => {
+        $crate::export_ordered! { @functions $abi;
+            MPI_File_read_ordered, PMPI_File_read_ordered: (buffer: *mut c_void; status: *mut Status);
+            MPI_File_write_ordered, PMPI_File_write_ordered: (buffer: *const c_void; status: *mut Status);
+            MPI_File_read_ordered_begin, PMPI_File_read_ordered_begin: (buffer: *mut c_void;);
+            MPI_File_write_ordered_begin, PMPI_File_write_ordered_begin: (buffer: *const c_void;);
+        }
+    };
+    (@functions $abi:ty; $($name:ident, $profiled:ident:
+        ($buffer:ident: $kind:ty; $($last:ident: $last_kind:ty)?);)*) => {$(
+        $crate::export_ordered!(@one $abi; $name, $profiled, $buffer: $kind; $($last: $last_kind)?);
+        $crate::export_ordered!(@one $abi; $profiled, $profiled, $buffer: $kind; $($last: $last_kind)?);
+    )*};
+    (@one $abi:ty; $name:ident, $profiled:ident, $buffer:ident: $kind:ty; $($last:ident: $last_kind:ty)?) => {
+        #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            file: MpiFile,
+            $buffer: $kind,
+            count: c_int,
+            datatype: Datatype<$abi>,
+            $($last: $last_kind)?
+        ) -> c_int {
+            type Function = unsafe extern "C" fn(MpiFile, $kind, c_int, Datatype<$abi> $(, $last_kind)?) -> c_int;
+            static STOCK: OnceLock<Option<Function>> = OnceLock::new();
+            let access = |mpi: &Mpi<$abi>| {
+                // SAFETY: the type is that of the function in mpi.h.
+                let stock = STOCK.get_or_init(|| unsafe { mpi.stock(concat!(stringify!($profiled), "\0")) });
+                let Some(stock) = stock else { return mpi.missing(stringify!($profiled)) };
+                // SAFETY: the caller's arguments.
+                unsafe { stock(file, $buffer, count, datatype $(, $last)?) }
+            };
+            // SAFETY: the caller's file; ordered access is collective.
+            unsafe { $crate::file_ordered::<$abi>(file, access) }
+        }
+    };
+}
