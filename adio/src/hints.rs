@@ -37,10 +37,21 @@ pub(crate) fn take<A: Abi>(mpi: &Mpi<A>, users: Info<A>, info: Info<A>) -> Resul
     }
 }
 
+const SIEVING_READS: &std::ffi::CStr = c"romio_ds_read";
+
 /// Switches data sieving off in `info`, which is on its way to ROMIO. For reads it would hide where the file ends;
 /// for writes ROMIO does so by itself, because the device does not say that it can.
 pub(crate) fn without_sieving<A: Abi>(mpi: &Mpi<A>, info: Info<A>) -> Result<(), Failure> {
-    mpi.set_info(info, c"romio_ds_read", "disable")
+    mpi.set_info(info, SIEVING_READS, "disable")
+}
+
+/// Tells in `info`, which ROMIO has filled, what became of data sieving: to a user who left it to us
+/// (`automatic`) that it is left to us.
+pub(crate) fn tell_sieving<A: Abi>(mpi: &Mpi<A>, users: Info<A>, info: Info<A>) -> Result<(), Failure> {
+    match mpi.info(users, SIEVING_READS).as_deref() {
+        None | Some("automatic") => mpi.set_info(info, SIEVING_READS, "automatic"),
+        Some(_) => Ok(()),
+    }
 }
 
 /// Notes in `info` what is in force for an open file.

@@ -11,6 +11,7 @@ use std::ffi::{CStr, c_int, c_void};
 
 use crate::abi::{Comm, Info, MpiFile};
 use crate::calls::Mpi;
+use crate::failure::Failure;
 use crate::host::HasHost;
 use crate::layout::RomioFile;
 
@@ -49,6 +50,21 @@ pub(crate) fn note_opened(fd: *mut c_void) {
 /// ROMIO's file that this thread opened since it last asked; null where there is none.
 fn take_opened() -> *mut c_void {
     OPENED.replace(std::ptr::null_mut())
+}
+
+thread_local! {
+    /// Why a file of the device's was not closed as it should have been.
+    static UNCLOSED: Cell<Option<Failure>> = const { Cell::new(None) };
+}
+
+/// Called when closing a file of the device's fails.
+pub(crate) fn note_unclosed(failure: Failure) {
+    UNCLOSED.set(Some(failure));
+}
+
+/// The failure of this thread's last close since it last asked: for an MPI that does not pass it on.
+pub fn take_unclosed() -> Option<Failure> {
+    UNCLOSED.take()
 }
 
 /// The numbers that follow `mark` in a version text: major and minor.

@@ -15,6 +15,7 @@ use crate::hints;
 use crate::host::{Count, CountType, HasHost, Host};
 use crate::layout::{self, Fcntl, FunctionTable, RomioFile, SLOTS, feature, slot};
 use crate::opening;
+use crate::plug;
 use crate::shared_pointer;
 use crate::strided::{self, Access, Direction};
 
@@ -103,7 +104,7 @@ unsafe extern "C" fn open_coll<A: HasHost>(
     // SAFETY: ROMIO's contract; every rank of the file opens.
     unsafe {
         entry::<A>(error_code, |mpi, _| {
-            crate::plug::note_opened(fd.cast());
+            plug::note_opened(fd.cast());
             opening::open_collectively(mpi, &mut *fd, access_mode)
         });
     }
@@ -111,7 +112,11 @@ unsafe extern "C" fn open_coll<A: HasHost>(
 
 unsafe extern "C" fn close<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c_int) {
     // SAFETY: ROMIO's contract; every rank of the file closes.
-    unsafe { entry::<A>(error_code, |mpi, _| opening::close(mpi, &mut *fd)) }
+    unsafe {
+        entry::<A>(error_code, |mpi, _| {
+            opening::close(mpi, &mut *fd).inspect_err(|failure| plug::note_unclosed(failure.clone()))
+        });
+    }
 }
 
 unsafe extern "C" fn delete<A: HasHost>(name: *const c_char, error_code: *mut c_int) {
@@ -337,6 +342,7 @@ unsafe extern "C" fn set_info<A: HasHost>(fd: *mut RomioFile<A>, users: Info<A>,
                 hints::without_sieving(mpi, info)?;
                 romio_takes(host, fd, info)
             })?;
+            hints::tell_sieving(mpi, users, (*fd).info)?;
             // Of an open file only what is in force is told.
             if (*fd).fs_ptr.is_null() { hints::take(mpi, users, (*fd).info) } else { Ok(()) }
         });
@@ -435,6 +441,7 @@ pub(crate) fn open_stub<A: HasHost>(
     let info = fd.info;
     let hinted = hints::without_sieving(mpi, info)
         .and_then(|()| romio_takes(host, fd, info))
+        .and_then(|()| hints::tell_sieving(mpi, users, info))
         .and_then(|()| hints::take(mpi, users, info))
         .and_then(|()| mpi.set_info(info, c"romio_filesystem_type", &NAME.to_string_lossy()));
     agreement::all(mpi, comm, hinted)?;
