@@ -124,6 +124,8 @@ pub mod amode {
     pub const EXCL: c_int = 64;
     /// `MPI_MODE_APPEND`.
     pub const APPEND: c_int = 128;
+    /// `MPI_MODE_SEQUENTIAL`.
+    pub const SEQUENTIAL: c_int = 256;
 }
 
 /// `MPI_SEEK_SET`, equal in all families.

@@ -4,7 +4,8 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
 
-use svmio_adio::abi::{Abi, Comm, Info, MpiFile, SUCCESS};
+use svmio_adio::abi::{Abi, Comm, Info, MpiFile, SUCCESS, amode};
+use svmio_adio::layout::RomioFile;
 use svmio_adio::plug::Plug;
 use svmio_adio::{ErrorClass, Failure, Mpi};
 
@@ -66,13 +67,16 @@ pub unsafe fn file_preallocate<A: Plug>(file: MpiFile, size: i64) -> c_int {
 }
 
 /// An ordered access, which `access` carries out. ROMIO passes a token from rank to rank, and keeps it where a
-/// rank cannot get at the shared file pointer; so that is tried before, on all ranks.
+/// rank cannot get at the shared file pointer; so that is tried before, on all ranks. (In sequential mode the
+/// pointer may not be asked for.)
 ///
 /// # Safety
 /// `file` is an open file, and every rank that opened it makes the same call.
 pub unsafe fn file_ordered<A: Plug>(file: MpiFile, access: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
     with_stock::<A>(|mpi| {
-        if A::opened(file).is_some() {
+        // SAFETY: an open file of the device's is ROMIO's structure.
+        let askable = |fd: *mut RomioFile<A>| unsafe { (*fd).orig_access_mode } & amode::SEQUENTIAL == 0;
+        if A::opened(file).is_some_and(askable) {
             // SAFETY: the caller vouches for the file, and for the other ranks.
             let code = unsafe {
                 let touched = mpi.touch_shared_pointer(file);

@@ -9,6 +9,7 @@
 //!                   │         └─ mpi4py      mpi4py's own file tests    ┘ on svmio and on stock
 //!                   │            comparison  what passes on stock must pass on svmio; the table
 //!                   ├── demo                 coll_perf on svmio and on stock, in one table
+//!                   ├── promises             the workspace's real MPI programs: soak, bench
 //!                   └── test                 all of it and the workspace's own tests, counted
 //! ```
 //!
@@ -26,6 +27,7 @@ mod mpi4py;
 mod paths;
 mod pool;
 mod process;
+mod promises;
 mod romio;
 mod setup;
 mod sources;
@@ -81,6 +83,10 @@ enum Task {
     },
     /// Set up, build, and compare ROMIO's coll_perf on svmio and on stock MPI-IO
     Demo,
+    /// Set up, build, and run the tests that repeat themselves as often as is promised (an hour)
+    Soak,
+    /// Set up, build, and measure svmio beside stock MPI-IO
+    Bench,
     /// Set up, build and run every check
     Test {
         /// Only these stages [default: all]
@@ -116,6 +122,8 @@ fn run(task: Task) -> Result<bool> {
         Task::Romio { selection, programs } => romio::runs::run(paths, &selection, &programs).map(holds),
         Task::Mpi4py { selection } => mpi4py::run(paths, &selection).map(holds),
         Task::Demo => demo::run(paths).map(|()| true),
+        Task::Soak => promises::soak(paths).map(|()| true),
+        Task::Bench => promises::bench(paths).map(|()| true),
         Task::Test { only } => test::run(paths, &only),
     }
 }

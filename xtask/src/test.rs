@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use crate::comparison::Tally;
 use crate::paths::Paths;
 use crate::suite::Selection;
-use crate::{build, mpi4py, process, romio, setup, sources, table, wheels};
+use crate::{build, mpi4py, process, promises, romio, setup, sources, table, wheels};
 
 /// One stage of the check.
 struct Stage {
@@ -105,7 +105,7 @@ fn doc(paths: &Paths) -> Result<()> {
 
 /// All unit and integration tests; what they print is shown as it comes.
 fn cargo_test(paths: &Paths) -> Result<Tally> {
-    let mut cargo = build::cargo(paths);
+    let mut cargo = promises::cargo(paths);
     cargo.args(["test", "--workspace", "--no-fail-fast"]);
     let (tally, succeeded) = counted(&mut cargo)?;
     if !succeeded && tally.failed == 0 {

@@ -9,8 +9,9 @@ use std::sync::OnceLock;
 
 use svmio_adio::Mpi;
 use svmio_adio::abi::openmpi::{OpenMpi, Status};
-use svmio_adio::abi::{Comm, Datatype, Info, MpiFile, Request};
+use svmio_adio::abi::{Comm, Datatype, Info, MpiFile, Request, SUCCESS};
 use svmio_adio::plug::openmpi::{forget, info_of};
+use svmio_adio::plug::take_unclosed;
 use svmio_mpiio::{file_delete, file_open, file_preallocate, with_stock};
 
 macro_rules! named {
@@ -49,9 +50,15 @@ macro_rules! named {
         pub unsafe extern "C" fn $close(file: *mut MpiFile) -> c_int {
             with_stock::<OpenMpi>(|mpi| {
                 // SAFETY: the caller's argument.
-                unsafe {
+                let code = unsafe {
                     forget(*file);
+                    take_unclosed();
                     mpi.file_close(&mut *file)
+                };
+                // Open MPI closes a file with success whatever its io component says.
+                match take_unclosed() {
+                    Some(failure) if code == SUCCESS => mpi.report(failure.to_code(mpi)),
+                    _ => code,
                 }
             })
         }

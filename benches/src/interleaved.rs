@@ -1,0 +1,41 @@
+//! Comparing runs on a machine whose speed drifts.
+
+/// How often each side of a comparison is run.
+pub const REPETITIONS: usize = 5;
+
+/// Runs the sides in turn, each [`REPETITIONS`] times, and gives the median of each value of each side.
+pub fn medians<const VALUES: usize>(
+    sides: usize,
+    mut run: impl FnMut(usize) -> [f64; VALUES],
+) -> Vec<[f64; VALUES]> {
+    let mut runs = vec![Vec::new(); sides];
+    for _ in 0..REPETITIONS {
+        for (side, runs) in runs.iter_mut().enumerate() {
+            runs.push(run(side));
+        }
+    }
+    runs.iter().map(|runs| std::array::from_fn(|value| median(runs.iter().map(|run| run[value])))).collect()
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sides_are_run_in_turn_and_each_value_has_its_own_median() {
+        let mut order = Vec::new();
+        let medians = medians(2, |side| {
+            order.push(side);
+            let number = order.len() as f64;
+            [number, -number * (side as f64)]
+        });
+        assert_eq!(order, [0, 1, 0, 1, 0, 1, 0, 1, 0, 1]);
+        assert_eq!(medians, [[5.0, 0.0], [6.0, -6.0]]);
+    }
+}

@@ -1,0 +1,65 @@
+//! What the machine itself does at the moment: virtual cores drift.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+/// The machine's speed at a moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Phase {
+    /// A cache line's way to another core and back, nanoseconds.
+    pub round_trip_ns: f64,
+    /// What one core copies, GB/s.
+    pub copy_gb_per_s: f64,
+}
+
+impl Phase {
+    /// Measures it, in a fraction of a second.
+    pub fn now() -> Phase {
+        Phase { round_trip_ns: round_trip_ns(), copy_gb_per_s: copy_gb_per_s() }
+    }
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (line, copy) = (self.round_trip_ns, self.copy_gb_per_s);
+        write!(f, "a cache line goes to and fro in {line:.0} ns, one core copies {copy:.1} GB/s")
+    }
+}
+
+fn round_trip_ns() -> f64 {
+    const TRIPS: u32 = 200_000;
+    let ball = AtomicU32::new(0);
+    let wait_for = |value| {
+        // Acquire and release: nothing but the ball is passed, but a real message would need them.
+        while ball.load(Ordering::Acquire) != value {
+            std::hint::spin_loop();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for trip in 0..TRIPS {
+                wait_for(2 * trip + 1);
+                ball.store(2 * trip + 2, Ordering::Release);
+            }
+        });
+        let started = Instant::now();
+        for trip in 0..TRIPS {
+            ball.store(2 * trip + 1, Ordering::Release);
+            wait_for(2 * trip + 2);
+        }
+        started.elapsed().as_nanos() as f64 / f64::from(TRIPS)
+    })
+}
+
+fn copy_gb_per_s() -> f64 {
+    const BYTES: usize = 128 << 20;
+    const PASSES: usize = 4;
+    let source = vec![1u8; BYTES];
+    let mut target = vec![2u8; BYTES];
+    let started = Instant::now();
+    for _ in 0..PASSES {
+        target.copy_from_slice(std::hint::black_box(&source));
+        std::hint::black_box(&mut target);
+    }
+    (BYTES * PASSES) as f64 / 1e9 / started.elapsed().as_secs_f64()
+}

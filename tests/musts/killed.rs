@@ -1,0 +1,132 @@
+//! What was synced survives the death of all ranks; the death of one that holds a lock does not stop the others.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use svmio_tests::{Installation, Job, Mpi, Program, Random, Reports, Scratch, is_full_run, processes};
+
+const RANKS: u32 = 3;
+
+/// Kills all ranks at a random moment.
+fn killed(mpi: Mpi) {
+    let program = Program::c("killed", mpi);
+    let scratch = Scratch::new();
+    for seed in 0..if is_full_run() { 200 } else { 30 } {
+        let mut random = Random::new(seed);
+        let (name, log) = (format!("svm:/killed/{seed}"), scratch.file(&format!("log-{seed}")));
+        let pids = scratch.new_directory(&format!("ranks-{seed}"));
+        let job = Job::new(&scratch, &program, RANKS).argument("write").argument(&name);
+        let mut job = job.argument(&log).argument(&pids).limit(Duration::from_secs(60)).start();
+        job.until("the first sync", || fs::metadata(&log).is_ok_and(|log| log.len() > 0).then_some(()));
+        // When is what is random here; it waits for nothing.
+        std::thread::sleep(Duration::from_micros(random.below(100_000)));
+        let mut ids: Vec<i32> = (0..RANKS).map(|rank| read_id(&pids.join(rank.to_string()))).collect();
+        ids.push(job.launcher());
+        processes::kill_all(&ids);
+        drop(job);
+
+        let synced = last_rounds(&fs::read_to_string(&log).expect("the log can be read"));
+        let rounds: Vec<String> =
+            (0..RANKS).map(|rank| synced.get(&rank).copied().unwrap_or(-1).to_string()).collect();
+        println!("{mpi}, seed {seed}: synced up to rounds {}", rounds.join(", "));
+        Installation::get().verify(&scratch);
+        let bytes = Installation::get().cat(&scratch, &format!("/killed/{seed}"));
+        for (rank, last) in &synced {
+            check_headers(&bytes, *rank, *last, seed);
+        }
+        let next = Job::new(&scratch, &program, RANKS).argument("go-on").argument(&name);
+        let output = rounds.iter().fold(next, |job, round| job.argument(round)).succeed();
+        assert!(output.contains("all is there"), "seed {seed}: {output}");
+        Installation::get().verify(&scratch);
+        let removed = Installation::get().ask(&scratch, &["rm", &format!("/killed/{seed}")]);
+        assert!(removed.status.success(), "svmio rm: {removed:?}");
+    }
+}
+
+/// Each block begins with the number of its round (see `programs/killed.c`), as `svmio cat` gives it.
+fn check_headers(bytes: &[u8], rank: u32, last: i32, seed: u64) {
+    const HEADER: usize = 1000;
+    const BLOCK: usize = 5003;
+    for round in 0..=last {
+        let at = HEADER * RANKS as usize + BLOCK * (round as usize * RANKS as usize + rank as usize);
+        let found =
+            bytes.get(at..at + 4).map(|four| i32::from_ne_bytes(four.try_into().expect("four bytes")));
+        assert_eq!(found, Some(round), "seed {seed}: rank {rank}'s block of round {round}");
+    }
+}
+
+/// The last round that each rank noted, by whole lines only.
+fn last_rounds(log: &str) -> BTreeMap<u32, i32> {
+    let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let number = |word: Option<&str>| word.and_then(|word| word.parse::<i32>().ok());
+    let mut last = BTreeMap::new();
+    for line in whole.lines() {
+        let mut words = line.split(' ');
+        let (rank, round) = (number(words.next()), number(words.next()));
+        let (rank, round) = rank.zip(round).unwrap_or_else(|| panic!("'{line}' is no line of the log"));
+        last.insert(rank as u32, round);
+    }
+    last
+}
+
+fn read_id(path: &Path) -> i32 {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.trim().parse().unwrap_or_else(|error| panic!("{}: '{text}': {error}", path.display()))
+}
+
+/// Kills one rank that holds a lock for which the others wait.
+fn lock_holder_killed(mpi: Mpi) {
+    const RANKS: u32 = 4;
+    let program = Program::c("lock_holder", mpi);
+    for kind in ["contiguous", "strided"] {
+        let scratch = Scratch::new();
+        let reports = Reports::new(&scratch, kind);
+        let directory = reports.path();
+        let job = Job::new(&scratch, &program, RANKS).argument("svm:/locked").argument(kind);
+        let job = job.argument(directory).argument("for-ever");
+        let mut job = job.limit(Duration::from_secs(30)).start();
+        let holder = job.until("lock", || id_in(&directory.join("holding")));
+        for rank in 1..RANKS {
+            let waiter = job.until("waiter", || id_in(&directory.join(format!("waiting-{rank}"))));
+            job.until("sleep of a waiter", || processes::sleeps(waiter).then_some(()));
+        }
+        let killed_at = Instant::now();
+        processes::kill_all(&[holder]);
+        // What the launchers think of ranks that end without MPI_Finalize is no matter here.
+        let finished = job.wait();
+        let lines = reports.read(RANKS);
+        for (rank, lines) in lines.iter().enumerate().skip(1) {
+            let told = format!("{mpi}, {kind}, rank {rank}: {lines:?}\n{}", finished.account());
+            assert!(lines.iter().any(|line| line.what == "waited ms"), "{told}");
+        }
+        println!("{mpi}, {kind}: the job ended {:?} after the holder was killed", killed_at.elapsed());
+        assert!(killed_at.elapsed() < Duration::from_secs(5), "{}", finished.account());
+    }
+}
+
+/// The number in a file, once it is there.
+fn id_in(path: &Path) -> Option<i32> {
+    fs::read_to_string(path).ok().filter(|text| text.ends_with('\n')).map(|_| read_id(path))
+}
+
+#[test]
+fn mpich() {
+    killed(Mpi::DebianMpich);
+}
+
+#[test]
+fn openmpi() {
+    killed(Mpi::DebianOpenMpi);
+}
+
+#[test]
+fn mpich_lock_holder() {
+    lock_holder_killed(Mpi::DebianMpich);
+}
+
+#[test]
+fn openmpi_lock_holder() {
+    lock_holder_killed(Mpi::DebianOpenMpi);
+}

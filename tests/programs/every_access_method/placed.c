@@ -1,0 +1,201 @@
+/* Every method with an explicit offset or an individual pointer, in every layout of memory and file. */
+#include "methods.h"
+#include "parts.h"
+
+/* Integers per rank and write, the integers in a block of a strided layout, and between blocks of memory. */
+enum { N = 48, BLOCK = 4, STRIDE = 7 };
+/* Bytes of the file that are looked at, and what they are before. */
+enum { REGION = 16384 };
+static const unsigned char BEFORE = 0x5A;
+
+struct layout {
+    const char *name;
+    MPI_Offset displacement;
+    int strided_memory, strided_file;
+    /* Integers of the view that each access skips. */
+    int skipped;
+    const char *representation;
+};
+
+static const struct layout layouts[] = {
+    {"contiguous", 0, 0, 0, 0, "native"},
+    {"contiguous, displaced by an odd number", 1237, 0, 0, 5, "native"},
+    {"strided memory", 0, 1, 0, 0, "native"},
+    {"strided file", 40, 0, 1, 0, "native"},
+    {"strided file, from within a block", 40, 0, 1, 6, "native"},
+    {"strided memory and file", 8, 1, 1, 4, "native"},
+    {"internal", 0, 0, 0, 0, "internal"},
+    {"external32", 12, 0, 0, 3, "external32"},
+    {"external32, strided memory and file", 4, 1, 1, 0, "external32"},
+};
+
+static int value(int seed, int of_rank, int k) { return (seed << 20) ^ (of_rank << 12) ^ (k * 2654435 + 77); }
+
+/* Where in the file the integer `k` of a rank's access is. */
+static MPI_Offset place(const struct layout *layout, int of_rank, int k) {
+    if (!layout->strided_file) return layout->displacement + 4 * (of_rank * (N + layout->skipped) + layout->skipped + k);
+    /* A tile has a block of each rank, and one of nobody's. */
+    int in_view = layout->skipped + k, tile = in_view / BLOCK, within = in_view % BLOCK;
+    return layout->displacement + 4 * ((tile * (ranks + 1) + of_rank) * BLOCK + within);
+}
+
+static void set_view(MPI_File file, const struct layout *layout) {
+    MPI_Datatype block, tile, at;
+    if (layout->strided_file) {
+        MPI_Aint from = (MPI_Aint)rank * BLOCK * 4;
+        int length = BLOCK;
+        MPI_Type_create_hindexed(1, &length, &from, MPI_INT, &block);
+        MPI_Type_create_resized(block, 0, (MPI_Aint)(ranks + 1) * BLOCK * 4, &tile);
+        MPI_Type_free(&block);
+        at = tile;
+        MPI_Type_commit(&at);
+    } else {
+        at = MPI_INT;
+    }
+    MPI_Offset from = layout->displacement;
+    if (!layout->strided_file) from += (MPI_Offset)4 * rank * (N + layout->skipped);
+    MPI_OK(MPI_File_set_view(file, from, MPI_INT, at, layout->representation, MPI_INFO_NULL));
+    if (layout->strided_file) MPI_Type_free(&at);
+}
+
+static void compare_file(MPI_File file, const struct layout *layout, int seed) {
+    static unsigned char expected[REGION], found[REGION];
+    memset(expected, BEFORE, REGION);
+    for (int r = 0; r < ranks; r++) {
+        for (int k = 0; k < N; k++) {
+            unsigned v = (unsigned)value(seed, r, k);
+            unsigned char *at = expected + place(layout, r, k);
+            if (strcmp(layout->representation, "external32") == 0) {
+                for (int byte = 0; byte < 4; byte++) at[byte] = (unsigned char)(v >> (24 - 8 * byte));
+            } else {
+                memcpy(at, &v, 4);
+            }
+        }
+    }
+    MPI_Status status;
+    int bytes;
+    MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    memset(found, 0, REGION);
+    MPI_OK(MPI_File_read_at(file, 0, found, REGION, MPI_BYTE, &status));
+    MPI_OK(MPI_Get_count(&status, MPI_BYTE, &bytes));
+    EQUAL(bytes, REGION);
+    for (int byte = 0; byte < REGION; byte++) {
+        CHECK(found[byte] == expected[byte], "byte %d of the file is %#x instead of %#x", byte, found[byte],
+              expected[byte]);
+    }
+}
+
+static void one_access(MPI_File file, const struct layout *layout, const struct method *writing,
+                       const struct method *reading, int seed) {
+    static unsigned char before[REGION];
+    char text[200];
+    snprintf(text, sizeof text, "%s, written by %s, read by %s", layout->name, writing->name, reading->name);
+    doing = text;
+    MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    memset(before, BEFORE, REGION);
+    if (rank == 0) MPI_OK(MPI_File_write_at(file, 0, before, REGION, MPI_BYTE, MPI_STATUS_IGNORE));
+    exchange(file);
+
+    int out[N / BLOCK * STRIDE], in[N / BLOCK * STRIDE];
+    MPI_Datatype strided, memory = MPI_INT;
+    int count = N;
+    MPI_Type_vector(N / BLOCK, BLOCK, STRIDE, MPI_INT, &strided);
+    MPI_Type_commit(&strided);
+    if (layout->strided_memory) memory = strided, count = 1;
+    memset(out, 0x11, sizeof out);
+    memset(in, 0x22, sizeof in);
+    for (int k = 0; k < N; k++) {
+        out[layout->strided_memory ? k / BLOCK * STRIDE + k % BLOCK : k] = value(seed, rank, k);
+    }
+
+    MPI_Status status;
+    MPI_Offset position;
+    int elements;
+    set_view(file, layout);
+    MPI_OK(writing->write(file, layout->skipped, out, count, memory, &status));
+    MPI_OK(MPI_Get_elements(&status, MPI_INT, &elements));
+    EQUAL(elements, N);
+    MPI_OK(MPI_File_get_position(file, &position));
+    EQUAL(position, writing->pointer == INDIVIDUAL ? layout->skipped + N : 0);
+    exchange(file);
+
+    MPI_OK(MPI_File_seek(file, 0, MPI_SEEK_SET));
+    MPI_OK(reading->read(file, layout->skipped, in, count, memory, &status));
+    MPI_OK(MPI_Get_elements(&status, MPI_INT, &elements));
+    EQUAL(elements, N);
+    MPI_OK(MPI_File_get_position(file, &position));
+    EQUAL(position, reading->pointer == INDIVIDUAL ? layout->skipped + N : 0);
+    for (int i = 0; i < N / BLOCK * STRIDE; i++) {
+        int is_data = layout->strided_memory ? i % STRIDE < BLOCK : i < N;
+        int expected = is_data ? out[i] : 0x22222222;
+        CHECK(in[i] == expected, "integer %d of the buffer is %#x instead of %#x", i, in[i], expected);
+    }
+
+    compare_file(file, layout, seed);
+    MPI_Type_free(&strided);
+    MPI_Barrier(MPI_COMM_WORLD);
+    doing = "";
+}
+
+void test_placed(const char *name) {
+    MPI_File file = open_new(beside(name, ".placed"), MPI_MODE_RDWR);
+    int layout_count = sizeof layouts / sizeof *layouts;
+    for (int l = 0; l < layout_count; l++) {
+        for (int w = 0; w < method_count; w++) {
+            /* Another reader for each writer in each layout. */
+            int r = (w + l + 1) % method_count, converting = strcmp(layouts[l].representation, "external32") == 0;
+            if (converting && !methods[w].converts) continue;
+            while (converting && !methods[r].converts) r = (r + 1) % method_count;
+            one_access(file, &layouts[l], &methods[w], &methods[r], l * method_count + w);
+        }
+    }
+    MPI_OK(MPI_File_close(&file));
+}
+
+/* Reading at the end of the file, and nothing at all, by every method. */
+void test_ends(const char *name) {
+    MPI_File file = open_new(beside(name, ".ends"), MPI_MODE_RDWR);
+    enum { STORED = 10, ASKED = 16 };
+    int buffer[ASKED];
+    for (int k = 0; k < STORED; k++) buffer[k] = 1000 + k;
+    if (rank == 0) MPI_OK(MPI_File_write_at(file, 0, buffer, STORED, MPI_INT, MPI_STATUS_IGNORE));
+    exchange(file);
+    MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    for (int m = 0; m < method_count; m++) {
+        MPI_Status status;
+        MPI_Offset position, size;
+        int count;
+        doing = methods[m].name;
+        MPI_OK(MPI_File_seek(file, 0, MPI_SEEK_SET));
+        memset(buffer, 0, sizeof buffer);
+        MPI_OK(methods[m].read(file, 4, buffer, ASKED, MPI_INT, &status));
+        MPI_OK(MPI_Get_count(&status, MPI_INT, &count));
+        EQUAL(count, STORED - 4);
+        for (int k = 0; k < STORED - 4; k++) EQUAL(buffer[k], 1004 + k);
+        MPI_OK(MPI_File_get_position(file, &position));
+        EQUAL(position, methods[m].pointer == INDIVIDUAL ? STORED : 0);
+
+        MPI_OK(methods[m].read(file, STORED + 3, buffer, 2, MPI_INT, &status));
+        MPI_OK(MPI_Get_count(&status, MPI_INT, &count));
+        EQUAL(count, 0);
+        MPI_OK(methods[m].read(file, 2, NULL, 0, MPI_INT, &status));
+        MPI_OK(MPI_Get_count(&status, MPI_INT, &count));
+        EQUAL(count, 0);
+        MPI_OK(methods[m].write(file, STORED + 100, NULL, 0, MPI_INT, &status));
+        MPI_OK(MPI_Get_count(&status, MPI_INT, &count));
+        EQUAL(count, 0);
+        MPI_OK(MPI_File_get_size(file, &size));
+        EQUAL(size, 4 * STORED);
+
+        /* In a collective call one rank alone may have something to do. */
+        if (methods[m].is_collective) {
+            int mine = rank == ranks - 1;
+            MPI_OK(methods[m].read(file, 1, buffer, mine, MPI_INT, &status));
+            MPI_OK(MPI_Get_count(&status, MPI_INT, &count));
+            EQUAL(count, mine);
+            if (mine) EQUAL(buffer[0], 1001);
+        }
+    }
+    doing = "";
+    MPI_OK(MPI_File_close(&file));
+}

@@ -1,0 +1,134 @@
+/* Writes until the store is full, in every way, and looks whether everything is still there that was written before. */
+#include "check.h"
+#include "random.h"
+#include "report.h"
+
+/* What a rank writes at once, in blocks of two integers; the most that is tried. */
+enum { BYTES = 1 << 18, MOST = 200 };
+static unsigned char out[BYTES], in[BYTES];
+
+enum placing { BY_RANK, INTERLEAVED, SHARED, NONE };
+
+static int write_at(MPI_File f, MPI_Offset o) { return MPI_File_write_at(f, o, out, BYTES, MPI_BYTE, MPI_STATUS_IGNORE); }
+static int write_at_all(MPI_File f, MPI_Offset o) {
+    return MPI_File_write_at_all(f, o, out, BYTES, MPI_BYTE, MPI_STATUS_IGNORE);
+}
+static int waited(int code, MPI_Request *request) {
+    return code != MPI_SUCCESS ? code : MPI_Wait(request, MPI_STATUS_IGNORE);
+}
+static int iwrite_at(MPI_File f, MPI_Offset o) {
+    MPI_Request request;
+    return waited(MPI_File_iwrite_at(f, o, out, BYTES, MPI_BYTE, &request), &request);
+}
+static int iwrite_at_all(MPI_File f, MPI_Offset o) {
+    MPI_Request request;
+    return waited(MPI_File_iwrite_at_all(f, o, out, BYTES, MPI_BYTE, &request), &request);
+}
+static int write_shared(MPI_File f, MPI_Offset o) {
+    (void)o;
+    return MPI_File_write_shared(f, out, BYTES, MPI_BYTE, MPI_STATUS_IGNORE);
+}
+static int write_ordered(MPI_File f, MPI_Offset o) {
+    (void)o;
+    return MPI_File_write_ordered(f, out, BYTES, MPI_BYTE, MPI_STATUS_IGNORE);
+}
+static int preallocate(MPI_File f, MPI_Offset o) { return MPI_File_preallocate(f, (o / BYTES / ranks + 1) * ranks * BYTES); }
+
+static const struct way {
+    const char *name;
+    int (*write)(MPI_File, MPI_Offset);
+    enum placing placing;
+    /* Whether all ranks must fail in the same call. */
+    int is_collective;
+} ways[] = {
+    {"write_at", write_at, BY_RANK, 0},
+    {"write_at, strided", write_at, INTERLEAVED, 0},
+    {"write_at_all", write_at_all, BY_RANK, 1},
+    {"write_at_all, strided", write_at_all, INTERLEAVED, 1},
+    {"iwrite_at", iwrite_at, BY_RANK, 0},
+    {"iwrite_at_all", iwrite_at_all, BY_RANK, 0},
+    {"write_shared", write_shared, SHARED, 0},
+    {"write_ordered", write_ordered, SHARED, 1},
+    {"preallocate", preallocate, NONE, 1},
+};
+
+static void fill(unsigned char *buffer, int round) {
+    for (int i = 0; i < BYTES; i++) buffer[i] = byte_at((uint64_t)(round * 64 + rank + 1), (uint64_t)i % 4096);
+}
+
+static void set_view(MPI_File file, const struct way *way) {
+    if (way->placing != INTERLEAVED) return;
+    MPI_Datatype block, tile;
+    MPI_Aint from = 8 * rank;
+    int length = 2;
+    MPI_Type_create_hindexed(1, &length, &from, MPI_INT, &block);
+    MPI_Type_create_resized(block, 0, 8 * ranks, &tile);
+    MPI_Type_commit(&tile);
+    MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, tile, "native", MPI_INFO_NULL));
+    MPI_Type_free(&block);
+    MPI_Type_free(&tile);
+}
+
+/* Where a round's bytes of this rank go, in the way's view. */
+static MPI_Offset place(const struct way *way, int round) {
+    return (MPI_Offset)BYTES * (way->placing == INTERLEAVED ? round : round * ranks + rank);
+}
+
+static void compare(MPI_File file, const struct way *way, int rounds) {
+    if (way->placing == SHARED || way->placing == NONE) return;
+    for (int round = 0; round < rounds; round++) {
+        fill(out, round);
+        memset(in, 0, BYTES);
+        MPI_OK(MPI_File_read_at(file, place(way, round), in, BYTES, MPI_BYTE, MPI_STATUS_IGNORE));
+        CHECK(memcmp(in, out, BYTES) == 0, "what round %d of %d has written is not there", round, rounds);
+    }
+}
+
+static void fill_up(const char *name, const struct way *way) {
+    MPI_File file;
+    MPI_Info info;
+    int rounds = 0, code = MPI_SUCCESS;
+    doing = way->name;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "svm_segment_size", "1048576");
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR, info, &file));
+    MPI_Info_free(&info);
+    set_view(file, way);
+    while (rounds < MOST) {
+        fill(out, rounds);
+        code = way->write(file, place(way, rounds));
+        if (code != MPI_SUCCESS) break;
+        rounds++;
+    }
+    report(way->name, code);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (way->is_collective) {
+        int extremes[2] = {rounds, -rounds};
+        MPI_Allreduce(MPI_IN_PLACE, extremes, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+        CHECK(extremes[0] == -extremes[1], "the ranks fail after %d to %d rounds", -extremes[1], extremes[0]);
+    }
+    int total;
+    MPI_Allreduce(&rounds, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    report_number("rounds", total);
+    compare(file, way, rounds);
+    report("sync", MPI_File_sync(file));
+    report("close", MPI_File_close(&file));
+
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    set_view(file, way);
+    compare(file, way, rounds);
+    /* There may still be no room for the manifest. */
+    report("close again", MPI_File_close(&file));
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) MPI_OK(MPI_File_delete(name, MPI_INFO_NULL));
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    CHECK(argc == 3, "usage: full_store REPORTS NAME");
+    report_to(argv[1]);
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) fill_up(argv[2], &ways[w]);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,79 @@
+//! The installation of svmio that is tested.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::scratch::Scratch;
+
+/// An installed svmio: `bin/svmio` and the libraries beside it.
+#[derive(Debug, Clone)]
+pub struct Installation {
+    directory: PathBuf,
+    tool: PathBuf,
+}
+
+impl Installation {
+    /// The one that `SVMIO_INSTALLATION` names.
+    ///
+    /// # Panics
+    /// Where there is none.
+    pub fn get() -> Installation {
+        const WHAT_TO_DO: &str = "run `cargo xtask build` and set SVMIO_INSTALLATION to its target/svmio";
+        let Some(directory) = std::env::var_os("SVMIO_INSTALLATION") else {
+            panic!("no installation of svmio to test: {WHAT_TO_DO}");
+        };
+        let directory =
+            std::path::absolute(directory).expect("a name that is not empty has an absolute path");
+        let tool = directory.join("bin/svmio");
+        assert!(tool.is_file(), "{} does not exist: {WHAT_TO_DO}", tool.display());
+        Installation { directory, tool }
+    }
+
+    /// The command-line tool.
+    pub fn tool(&self) -> &Path {
+        &self.tool
+    }
+
+    /// What makes the waiting ranks of Debian's MPICH yield.
+    pub fn yield_library(&self) -> PathBuf {
+        self.directory.join("lib/libsvmio_yield.so")
+    }
+
+    /// What `svmio cat NAME` writes.
+    ///
+    /// # Panics
+    /// Where it fails.
+    pub fn cat(&self, scratch: &Scratch, name: &str) -> Vec<u8> {
+        let output = self.ask(scratch, &["cat", name]);
+        assert!(output.status.success(), "svmio cat {name}: {}", complaint(&output));
+        output.stdout
+    }
+
+    /// Fails unless `svmio verify` finds the store clean.
+    ///
+    /// # Panics
+    /// Where it does not.
+    pub fn verify(&self, scratch: &Scratch) {
+        let output = self.ask(scratch, &["verify"]);
+        assert!(output.status.success(), "svmio verify: {}", complaint(&output));
+    }
+
+    /// Runs the tool on a store.
+    ///
+    /// # Panics
+    /// Where it cannot be started.
+    pub fn ask(&self, scratch: &Scratch, arguments: &[&str]) -> Output {
+        let mut command = Command::new(&self.tool);
+        command.args(arguments).env("SVMIO_STORE", scratch.store());
+        command.output().unwrap_or_else(|error| panic!("{}: {error}", self.tool.display()))
+    }
+}
+
+fn complaint(output: &Output) -> String {
+    format!(
+        "{}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout[..output.stdout.len().min(4096)]),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}

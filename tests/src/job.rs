@@ -1,0 +1,279 @@
+//! Running MPI jobs, with a limit to their time, and nothing left of them.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::installation::Installation;
+use crate::mpi::Mpi;
+use crate::processes;
+use crate::program::Program;
+use crate::scratch::Scratch;
+
+/// In the environment of each job's processes, to tell them from all others.
+const MARK: &str = "SVMIO_TESTS_JOB";
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Who keeps a job's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Files {
+    /// svmio: the job is started with `svmio run`.
+    Svmio,
+    /// The MPI itself.
+    Stock,
+}
+
+/// A job to be run.
+#[derive(Debug)]
+pub struct Job<'s> {
+    scratch: &'s Scratch,
+    program: Program,
+    arguments: Vec<OsString>,
+    ranks: u32,
+    files: Files,
+    options: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    limit: Duration,
+}
+
+impl<'s> Job<'s> {
+    /// `ranks` ranks of a program, with svmio's files, in a scratch directory's store.
+    pub fn new(scratch: &'s Scratch, program: &Program, ranks: u32) -> Job<'s> {
+        Job {
+            scratch,
+            program: program.clone(),
+            arguments: Vec::new(),
+            ranks,
+            files: Files::Svmio,
+            options: Vec::new(),
+            environment: Vec::new(),
+            limit: LIMIT,
+        }
+    }
+
+    /// Gives the program a further argument.
+    pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Says who keeps the files.
+    pub fn files(mut self, files: Files) -> Self {
+        self.files = files;
+        self
+    }
+
+    /// Gives mpiexec further options.
+    pub fn options(mut self, options: &[&str]) -> Self {
+        self.options.extend(options.iter().map(OsString::from));
+        self
+    }
+
+    /// Sets a variable of the environment.
+    pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the time after which the job is ended and counts as failed.
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Starts it.
+    ///
+    /// # Panics
+    /// Where it cannot be started.
+    pub fn start(self) -> Running {
+        static JOBS: AtomicU64 = AtomicU64::new(0);
+        // Relaxed: only different numbers matter.
+        let number = JOBS.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("{}-{number}", std::process::id());
+        let log = self.scratch.file(&format!("output-{number}"));
+        let output = File::create(&log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
+        let errors = output.try_clone().expect("a descriptor can be duplicated");
+        let mut command = self.command();
+        command.env(MARK, &mark).stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
+        let child = command.spawn().unwrap_or_else(|error| panic!("starting {command:?}: {error}"));
+        Running {
+            child: Some(child),
+            mark,
+            log,
+            limit: self.limit,
+            started: Instant::now(),
+            title: self.title(),
+        }
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Panics
+    /// Where it cannot be started or does not end in time.
+    pub fn run(self) -> Finished {
+        self.start().wait()
+    }
+
+    /// Runs it to its end and returns what it wrote.
+    ///
+    /// # Panics
+    /// Where it fails in any way.
+    pub fn succeed(self) -> String {
+        let finished = self.run();
+        assert!(finished.status.success(), "{}", finished.account());
+        finished.output
+    }
+
+    fn command(&self) -> Command {
+        let mut command = match self.files {
+            Files::Svmio => {
+                let mut command = Command::new(Installation::get().tool());
+                command.arg("run").env("SVMIO_STORE", self.scratch.store());
+                command
+            }
+            Files::Stock => {
+                let mut command = Command::new(self.program.mpi.mpiexec());
+                self.cure_waiting(&mut command);
+                command
+            }
+        };
+        command.arg("-n").arg(self.ranks.to_string()).args(&self.options);
+        if self.files == Files::Svmio {
+            command.arg("--");
+        }
+        command.arg(&self.program.path).args(&self.arguments).current_dir(self.scratch.path());
+        command.envs(self.program.mpi.environment().iter().copied());
+        // What killed ranks leave behind goes with the scratch directory.
+        for variable in
+            ["TMPDIR", "OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"]
+        {
+            command.env(variable, self.scratch.path());
+        }
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Debian's MPICH never yields while it waits. With more ranks than cores it takes minutes for what
+    /// `svmio run`, which cures that by itself, does in seconds.
+    fn cure_waiting(&self, mpiexec: &mut Command) {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if self.program.mpi == Mpi::DebianMpich && self.ranks as usize > cores {
+            mpiexec.env("LD_PRELOAD", Installation::get().yield_library());
+        }
+    }
+
+    fn title(&self) -> String {
+        let arguments: Vec<_> = self.arguments.iter().map(|a| a.to_string_lossy()).collect();
+        let program = self.program.path.file_name().unwrap_or_default().to_string_lossy();
+        let (mpi, ranks) = (self.program.mpi, self.ranks);
+        format!("{program} {} ({:?}, {mpi}, {ranks} ranks)", arguments.join(" "), self.files)
+    }
+}
+
+/// A job that runs. Dropping it ends it.
+#[derive(Debug)]
+pub struct Running {
+    child: Option<Child>,
+    mark: String,
+    log: PathBuf,
+    limit: Duration,
+    started: Instant,
+    title: String,
+}
+
+impl Running {
+    /// The process id of what was started: `svmio run`, which becomes `mpiexec`.
+    pub fn launcher(&self) -> i32 {
+        let id = self.child.as_ref().map_or(0, Child::id);
+        i32::try_from(id).expect("the kernel's ids are positive and fit")
+    }
+
+    /// Waits until it ends.
+    ///
+    /// # Panics
+    /// Where it does not end in time; nothing of it is left then.
+    pub fn wait(mut self) -> Finished {
+        let mut child = self.child.take().expect("only `wait` and `drop` take the child, once");
+        let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+            .expect("the child is not waited for yet");
+        let in_time = processes::ended_within(&handle, self.limit.saturating_sub(self.started.elapsed()));
+        if !in_time {
+            // The launcher last: it would take ranks that die before it for its own failure.
+            processes::kill_marked(MARK, &self.mark);
+        }
+        let status = child.wait().expect("the child can be waited for");
+        if !status.success() {
+            // Ranks may go on for seconds when their launcher is gone.
+            processes::kill_marked(MARK, &self.mark);
+        }
+        let output = read(&self.log);
+        let elapsed = self.started.elapsed();
+        let finished = Finished { status, output, elapsed, title: std::mem::take(&mut self.title) };
+        assert!(in_time, "has not ended within {:?}: {}", self.limit, finished.account());
+        finished
+    }
+
+    /// What it has written so far.
+    pub fn output(&self) -> String {
+        read(&self.log)
+    }
+
+    /// Waits until `condition` gives something.
+    ///
+    /// # Panics
+    /// Where the job's time passes, or the job ends, before it does.
+    pub fn until<T>(&mut self, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+        loop {
+            let ended = match &mut self.child {
+                Some(child) => child.try_wait().expect("the child can be asked"),
+                None => None,
+            };
+            if let Some(value) = condition() {
+                return value;
+            }
+            assert!(ended.is_none(), "{} ended before {what}\n{}", self.title, self.output());
+            let in_time = self.started.elapsed() < self.limit;
+            assert!(in_time, "{}: no {what} within {:?}\n{}", self.title, self.limit, self.output());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            processes::kill_marked(MARK, &self.mark);
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A job that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// How its launcher ended.
+    pub status: ExitStatus,
+    /// Standard output and error of all ranks.
+    pub output: String,
+    /// How long it took.
+    pub elapsed: Duration,
+    title: String,
+}
+
+impl Finished {
+    /// What it was, how it ended and what it wrote.
+    pub fn account(&self) -> String {
+        format!("{}: {} after {:?}; it wrote\n{}", self.title, self.status, self.elapsed, self.output)
+    }
+}
+
+fn read(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,35 @@
+//! What svmio promises, shown by real MPI programs on every MPI that it serves.
+//!
+//! ```text
+//!   musts/NAME.rs       a promise: which programs are run with which MPI, and what must come of it
+//!   programs/NAME.c     an MPI program that knows nothing of svmio; programs/support: what they share
+//!
+//!   Mpi ── compile ──► Program ── Job ──► svmio run -n N -- program    in a process group of its own,
+//!                                            │                         with a time limit
+//!   Installation ── bin/svmio, lib/… ────────┘
+//!   Scratch      a store and files for one test, in memory, gone afterwards
+//!   Installation::cat, verify: what `svmio cat` and `svmio verify` say of the store
+//! ```
+//!
+//! Nothing is replaced by a stand-in: stock MPIs, an installation as users have it, real files and processes.
+//! What is missing makes a test fail and say what to do.
+
+pub mod asking;
+pub mod installation;
+pub mod job;
+pub mod mounts;
+pub mod mpi;
+pub mod processes;
+pub mod program;
+pub mod random;
+pub mod report;
+pub mod scratch;
+
+pub use asking::is_full_run;
+pub use installation::Installation;
+pub use job::{Files, Finished, Job, Running};
+pub use mpi::Mpi;
+pub use program::Program;
+pub use random::Random;
+pub use report::Reports;
+pub use scratch::Scratch;

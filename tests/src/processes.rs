@@ -1,0 +1,60 @@
+//! Ending processes, by their ids, and waiting until they have ended.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
+/// Kills the processes `ids`, as much at once as that is possible, and waits until they have ended.
+///
+/// # Panics
+/// Where one does not end.
+pub fn kill_all(ids: &[i32]) {
+    let pids = ids.iter().map(|id| Pid::from_raw(*id).unwrap_or_else(|| panic!("{id} is no process")));
+    // No handle, or no signal: it has ended already.
+    let handles: Vec<_> =
+        pids.filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?))).collect();
+    let killed: Vec<_> = handles.iter().filter(|(pid, _)| kill_process(*pid, Signal::KILL).is_ok()).collect();
+    for (pid, handle) in killed {
+        assert!(ended_within(handle, Duration::from_secs(10)), "process {pid} outlives being killed");
+    }
+}
+
+/// Whether the first thread of the process `id` sleeps at this moment.
+pub fn sleeps(id: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    // Behind the program's name, which is in parentheses.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+}
+
+/// Kills every process whose environment has `variable` set to `value`, and waits for their ends.
+pub fn kill_marked(variable: &str, value: &str) {
+    let wanted = format!("{variable}={value}");
+    for entry in std::fs::read_dir("/proc").expect("/proc can be read").flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // What cannot be read belongs to others, or has ended.
+        let Ok(environment) = std::fs::read(entry.path().join("environ")) else { continue };
+        if environment.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes()) {
+            kill_all(&[id]);
+        }
+    }
+}
+
+/// Waits until the process behind `handle` (a pidfd) has ended; false where `limit` passes before.
+pub fn ended_within(handle: &impl AsFd, limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        let mut events = [PollFd::from_borrowed_fd(handle.as_fd(), PollFlags::IN)];
+        match poll(&mut events, Some(&timeout)) {
+            Ok(count) => return count > 0,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("poll on a process: {error}"),
+        }
+    }
+}

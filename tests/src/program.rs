@@ -1,0 +1,109 @@
+//! The MPI programs, compiled when a test asks for them.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use crate::mpi::Mpi;
+
+/// A compiled program.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The MPI that it was compiled for.
+    pub mpi: Mpi,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+impl Program {
+    /// `programs/NAME.c` or all of `programs/NAME/`, with `programs/support/`, for an MPI.
+    ///
+    /// # Panics
+    /// Where there is no such program, no compiler, or an error in the program.
+    pub fn c(name: &str, mpi: Mpi) -> Program {
+        let alone = sources().join(format!("{name}.c"));
+        let mut own = if alone.is_file() { vec![alone] } else { files(&sources().join(name), "c") };
+        own.extend(files(&sources().join("support"), "c"));
+        let headers = [files(&sources().join("support"), "h"), files(&sources().join(name), "h")].concat();
+        let support = format!("-I{}", sources().join("support").display());
+        // MPICH's MPI_STATUSES_IGNORE looks to compilers like an array that is too short.
+        let odd = "-Wno-stringop-overflow";
+        let options = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", odd, "-pthread", &support];
+        compile(name, mpi, &mpi.c_compiler(), &options, &own, &headers)
+    }
+
+    /// `programs/NAME.f90` for one of Debian's MPIs.
+    ///
+    /// # Panics
+    /// As [`Program::c`].
+    pub fn fortran(name: &str, mpi: Mpi) -> Program {
+        let own = [sources().join(format!("{name}.f90"))];
+        compile(name, mpi, &mpi.fortran_compiler(), &["-O1", "-g", "-Wall"], &own, &[])
+    }
+
+    /// `programs/NAME.c` as a library to be preloaded into programs of an MPI.
+    ///
+    /// # Panics
+    /// As [`Program::c`].
+    pub fn library(name: &str, mpi: Mpi) -> Program {
+        let own = [sources().join(format!("{name}.c"))];
+        let options = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"];
+        compile(name, mpi, &mpi.c_compiler(), &options, &own, &[])
+    }
+}
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
+}
+
+/// Compiles unless this very text was compiled before.
+fn compile(
+    name: &str,
+    mpi: Mpi,
+    compiler: &Path,
+    options: &[&str],
+    sources: &[PathBuf],
+    headers: &[PathBuf],
+) -> Program {
+    // One after the other: the tests of a process run side by side and want the same programs.
+    static COMPILING: Mutex<()> = Mutex::new(());
+    let _turn = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = made().join(mpi.name());
+    fs::create_dir_all(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut text = DefaultHasher::new();
+    (compiler, options).hash(&mut text);
+    for file in sources.iter().chain(headers) {
+        fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display())).hash(&mut text);
+    }
+    let path = directory.join(format!("{name}-{:016x}", text.finish()));
+    if !path.exists() {
+        let unfinished = directory.join(format!("{name}-{}", std::process::id()));
+        let mut command = Command::new(compiler);
+        command.args(options).args(sources).arg("-o").arg(&unfinished).current_dir(&directory);
+        let output = command.output().unwrap_or_else(|error| panic!("{}: {error}", compiler.display()));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "compiling {name} for {mpi}: {}\n{errors}", output.status);
+        fs::rename(&unfinished, &path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+    Program { mpi, path }
+}
+
+/// A directory beside the test programs that cargo made.
+fn made() -> PathBuf {
+    let own = std::env::current_exe().expect("a process has a path to its program");
+    let profile = own.parent().and_then(Path::parent).expect("cargo keeps tests in target/PROFILE/deps");
+    profile.join("mpi-programs")
+}
+
+fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("a directory can be read to its end").path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .collect();
+    files.sort();
+    files
+}
