@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::{FallocateFlags, SeekFrom};
 
 use crate::units::SegmentIndex;
@@ -20,9 +20,11 @@ pub(crate) struct Segment {
     index: SegmentIndex,
     file: File,
     map: MmapRaw,
-    stored: StoredPages,
-    /// Where pages that have storage can be written through the mapping without needing more of it.
-    writes_in_place: bool,
+    /// Pages that have storage.
+    stored: PageSet,
+    /// Pages that this process can write without a fault each.
+    populated: PageSet,
+    overwriting: Overwriting,
     /// The sync period (see [`crate::attachment`]) in which the segment was last written.
     written_in: AtomicU64,
 }
@@ -33,9 +35,9 @@ impl Segment {
         let mut options = MmapOptions::new();
         let options = options.len(bytes as usize);
         let map = if writable { options.map_raw(&file)? } else { options.map_raw_read_only(&file)? };
-        let writes_in_place = writes_in_place(&file)?;
-        let (stored, written_in) = (StoredPages::new(bytes), AtomicU64::new(0));
-        Ok(Segment { index, file, map, stored, writes_in_place, written_in })
+        let overwriting = Overwriting::of(&file)?;
+        let (stored, populated) = (PageSet::new(bytes), PageSet::new(bytes));
+        Ok(Segment { index, file, map, stored, populated, overwriting, written_in: AtomicU64::new(0) })
     }
 
     /// Which segment of its file this is.
@@ -95,7 +97,8 @@ impl Segment {
             let (done, bytes) = ((from - at) as usize, (until - from) as usize);
             // SAFETY: the caller vouches for `source` and for the range.
             let source = unsafe { source.add(done) };
-            if stored && self.writes_in_place {
+            if stored && self.overwriting != Overwriting::ByCopying {
+                self.populate(from..until, punches);
                 // SAFETY: as above; the mapping is writable and its pages have storage.
                 unsafe {
                     std::ptr::copy_nonoverlapping(source, self.map.as_mut_ptr().add(from as usize), bytes)
@@ -159,6 +162,31 @@ impl Segment {
         outcome
     }
 
+    /// Before `range`, whose pages have storage, is written through the mapping: has the kernel map those pages
+    /// in one go that it has not mapped yet, and some behind them.
+    fn populate(&self, range: Range<u64>, punches: u64) {
+        /// Bytes: what is populated at least, if it has storage, so that small writes find the next pages mapped.
+        const BLOCK: u64 = 256 << 10;
+        if self.overwriting != Overwriting::AfterReading {
+            return;
+        }
+        self.populated.revalidate(punches);
+        let mut from = range.start;
+        while from < range.end {
+            let (mut until, populated) = self.populated.run(from..range.end);
+            if !populated {
+                // Only pages with storage: populating a hole would give it some.
+                let block = (from + 1).next_multiple_of(BLOCK).max(until).min(self.map.len() as u64);
+                let end = self.stored.run(from..block).0;
+                // A kernel that cannot do this (before 5.14) maps each page when it is written.
+                let _ = self.map.advise_range(Advice::PopulateRead, from as usize, (end - from) as usize);
+                self.populated.insert(from..end);
+                until = end;
+            }
+            from = until;
+        }
+    }
+
     /// After a read of `range`: remembers which of its first bytes have storage, so that the next read of
     /// them needs no system call.
     fn learn(&self, range: Range<u64>) {
@@ -169,13 +197,30 @@ impl Segment {
     }
 }
 
-/// Whether the file system overwrites bytes where they are. Those that write copies (btrfs, and others with
-/// snapshots) may need space for that, and would answer a store into a mapping with SIGBUS when full.
-fn writes_in_place(file: &File) -> io::Result<bool> {
-    /// From `linux/magic.h`.
-    const TMPFS: u64 = 0x0102_1994;
-    const EXT4: u64 = 0xef53;
-    Ok(matches!(rustix::fs::fstatfs(file)?.f_type as u64, TMPFS | EXT4))
+/// What a file system does when bytes that have storage are stored into a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Overwriting {
+    /// It lets them be, and a page that was mapped for reading can be written: tmpfs. The kernel maps sixteen such
+    /// pages at a fault, so that populating for reading costs a quarter of a fault for writing per page.
+    AfterReading,
+    /// It lets them be, but wants to hear of the first write to each page: ext4.
+    Directly,
+    /// It may write a copy, need space for that, and answer with SIGBUS when it is full: btrfs, and all that are
+    /// not known.
+    ByCopying,
+}
+
+impl Overwriting {
+    fn of(file: &File) -> io::Result<Overwriting> {
+        /// From `linux/magic.h`.
+        const TMPFS: u64 = 0x0102_1994;
+        const EXT4: u64 = 0xef53;
+        Ok(match rustix::fs::fstatfs(file)?.f_type as u64 {
+            TMPFS => Overwriting::AfterReading,
+            EXT4 => Overwriting::Directly,
+            _ => Overwriting::ByCopying,
+        })
+    }
 }
 
 /// Takes the storage of `range` of `file` back.
@@ -198,20 +243,20 @@ pub(crate) fn next_data(file: &File, within: Range<u64>) -> io::Result<Option<Ra
     Ok(Some(start..end.min(within.end)))
 }
 
-/// What this process knows of the pages of a segment that have storage. A page not in the set may have
-/// storage too, so that forgetting is always safe.
-struct StoredPages {
+/// Pages of a segment of which this process knows something. The same may be true of a page that is not in the
+/// set, so that forgetting is always safe.
+struct PageSet {
     words: Box<[AtomicU64]>,
     /// The count of punches at which the set was last known to hold.
     punches: AtomicU64,
     page_shift: u32,
 }
 
-impl StoredPages {
-    fn new(bytes: u64) -> StoredPages {
+impl PageSet {
+    fn new(bytes: u64) -> PageSet {
         let page_shift = rustix::param::page_size().trailing_zeros();
         let words = (bytes >> page_shift).div_ceil(64).max(1);
-        StoredPages {
+        PageSet {
             words: (0..words).map(|_| AtomicU64::new(0)).collect(),
             punches: AtomicU64::new(0),
             page_shift,
@@ -279,7 +324,7 @@ mod tests {
             inserted in prop::collection::vec((0..BYTES, 1..BYTES), 0..6),
             start in 0..BYTES, length in 1..BYTES,
         ) {
-            let pages = StoredPages::new(BYTES);
+            let pages = PageSet::new(BYTES);
             let page = 1u64 << pages.page_shift;
             let mut oracle = vec![false; (BYTES / page) as usize];
             for (from, length) in inserted {
