@@ -11,9 +11,11 @@
 
 use svmio_svm::{File, SegmentSize, Store};
 
-use crate::abi::{Abi, Info};
+use crate::abi::{Abi, Info, SUCCESS};
 use crate::calls::Mpi;
-use crate::failure::Failure;
+use crate::failure::{ErrorClass, Failure};
+use crate::host::Host;
+use crate::layout::RomioFile;
 
 const SEGMENT_SIZE: &std::ffi::CStr = c"svm_segment_size";
 
@@ -60,4 +62,17 @@ pub(crate) fn tell<A: Abi>(mpi: &Mpi<A>, info: Info<A>, store: &Store, file: &Fi
     mpi.set_info(info, c"svm_store", &store.path().to_string_lossy())?;
     mpi.set_info(info, c"svm_node", store.node().as_str())?;
     mpi.set_info(info, c"svm_file_id", &file.id().to_string())
+}
+
+/// Has the generic SetInfo take what is in `info`.
+pub(crate) fn hand_to_romio<A: Abi>(
+    host: &Host<A>,
+    fd: &mut RomioFile<A>,
+    info: Info<A>,
+) -> Result<(), Failure> {
+    // SAFETY: the file is one of ROMIO's, of which nobody else makes references.
+    match unsafe { host.set_info(fd, info) } {
+        SUCCESS => Ok(()),
+        code => Err(Failure::new(ErrorClass::Other, "ROMIO refuses a hint").with_code(code)),
+    }
 }

@@ -7,12 +7,13 @@ use std::ffi::c_int;
 
 use svmio_svm::{File, FileId, FileName, OpenOptions, Store, StoreIdentity};
 
-use crate::abi::{Abi, SUCCESS, amode};
+use crate::abi::{Abi, Info, SUCCESS, amode};
 use crate::agreement;
 use crate::calls::Mpi;
 use crate::failure::{self, ErrorClass, Failure};
 use crate::handle::{self, Handle, Role};
 use crate::hints;
+use crate::host::Host;
 use crate::layout::RomioFile;
 
 /// Opens the file `fd.filename` on all ranks of `fd.comm`, in the given access mode.
@@ -46,6 +47,30 @@ pub(crate) fn open_collectively<A: Abi>(
     if let Some(file) = file {
         adopt(fd, file, role, rank, access_mode);
     }
+    Ok(())
+}
+
+/// Readies a stub that ROMIO opened on something harmless, see [`crate::plug::mpich`]: gives it this device's
+/// hints and opens the file behind it.
+pub(crate) fn open_stub<A: Abi>(
+    mpi: &Mpi<A>,
+    host: &Host<A>,
+    fd: &mut RomioFile<A>,
+    users: Info<A>,
+    access_mode: c_int,
+) -> Result<(), Failure> {
+    let comm = fd.comm;
+    // What ROMIO took when it opened the stub, once more, now that the device's features count.
+    let info = fd.info;
+    let hinted = hints::without_sieving(mpi, info)
+        .and_then(|()| hints::hand_to_romio(host, fd, info))
+        .and_then(|()| hints::tell_sieving(mpi, users, info))
+        .and_then(|()| hints::take(mpi, users, info))
+        .and_then(|()| mpi.set_info(info, c"romio_filesystem_type", &crate::table::NAME.to_string_lossy()));
+    agreement::all(mpi, comm, hinted)?;
+    open_collectively(mpi, fd, access_mode)?;
+    fd.orig_access_mode = access_mode;
+    fd.access_mode = access_mode & !amode::EXCL;
     Ok(())
 }
 

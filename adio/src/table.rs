@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use svmio_svm::LockMode;
 
-use crate::abi::{Comm, Datatype, Info, Request, SUCCESS, amode};
+use crate::abi::{Datatype, Info, Request, SUCCESS};
 use crate::agreement;
 use crate::calls::Mpi;
 use crate::contiguous::{self, Position};
@@ -237,48 +237,36 @@ nonblocking_entries! {
     iwrite_strided: Direction::Write;
 }
 
-unsafe extern "C" fn iread_contig<A: HasHost, C: Count>(
-    fd: *mut RomioFile<A>,
-    buffer: *mut c_void,
-    count: C,
-    datatype: Datatype<A>,
-    pointer: c_int,
-    offset: i64,
-    request: *mut Request<A>,
-    error_code: *mut c_int,
-) {
-    // SAFETY: ROMIO's contract: the buffer has room for `count` contiguous `datatype`s.
-    unsafe {
-        entry::<A>(error_code, |mpi, _| {
-            request.write(mpi.constants.request_null);
-            let length = mpi.type_size(datatype) * count.get().unsigned_abs();
-            let read = contiguous::read(&mut *fd, buffer, length, Position { pointer, offset })?;
-            request.write(mpi.completed_request(read)?);
-            Ok(())
-        });
-    }
+/// The same for contiguous accesses, whose offsets are bytes.
+macro_rules! nonblocking_contiguous_entries {
+    ($($name:ident: $access:expr;)*) => {$(
+        unsafe extern "C" fn $name<A: HasHost, C: Count>(
+            fd: *mut RomioFile<A>,
+            buffer: *mut c_void,
+            count: C,
+            datatype: Datatype<A>,
+            pointer: c_int,
+            offset: i64,
+            request: *mut Request<A>,
+            error_code: *mut c_int,
+        ) {
+            // SAFETY: ROMIO's contract: the buffer has room for `count` contiguous `datatype`s.
+            unsafe {
+                entry::<A>(error_code, |mpi, _| {
+                    request.write(mpi.constants.request_null);
+                    let length = mpi.type_size(datatype) * count.get().unsigned_abs();
+                    let moved = $access(&mut *fd, buffer, length, Position { pointer, offset })?;
+                    request.write(mpi.completed_request(moved)?);
+                    Ok(())
+                });
+            }
+        }
+    )*};
 }
 
-unsafe extern "C" fn iwrite_contig<A: HasHost, C: Count>(
-    fd: *mut RomioFile<A>,
-    buffer: *const c_void,
-    count: C,
-    datatype: Datatype<A>,
-    pointer: c_int,
-    offset: i64,
-    request: *mut Request<A>,
-    error_code: *mut c_int,
-) {
-    // SAFETY: ROMIO's contract: the buffer holds `count` contiguous `datatype`s.
-    unsafe {
-        entry::<A>(error_code, |mpi, _| {
-            request.write(mpi.constants.request_null);
-            let length = mpi.type_size(datatype) * count.get().unsigned_abs();
-            let written = contiguous::write(&mut *fd, buffer, length, Position { pointer, offset })?;
-            request.write(mpi.completed_request(written)?);
-            Ok(())
-        });
-    }
+nonblocking_contiguous_entries! {
+    iread_contig: contiguous::read;
+    iwrite_contig: |fd, buffer: *mut c_void, length, position| contiguous::write(fd, buffer, length, position);
 }
 
 unsafe extern "C" fn done<A: HasHost>(
@@ -340,7 +328,7 @@ unsafe extern "C" fn set_info<A: HasHost>(fd: *mut RomioFile<A>, users: Info<A>,
             let users = A::users_info(given);
             mpi.with_merged_info(users, given, |info| {
                 hints::without_sieving(mpi, info)?;
-                romio_takes(host, fd, info)
+                hints::hand_to_romio(host, &mut *fd, info)
             })?;
             hints::tell_sieving(mpi, users, (*fd).info)?;
             // Of an open file only what is in force is told.
@@ -416,37 +404,4 @@ unsafe extern "C" fn set_lock<A: HasHost>(
         // this did.
         handle.lock(range, mode).inspect_err(|failure| tracing::error!("{failure}"))
     })
-}
-
-/// Has the generic SetInfo take what is in `info`.
-fn romio_takes<A: HasHost>(host: &Host<A>, fd: *mut RomioFile<A>, info: Info<A>) -> Result<(), Failure> {
-    // SAFETY: the file is one of ROMIO's, by the contract of the entries that get here.
-    match unsafe { host.set_info(fd, info) } {
-        SUCCESS => Ok(()),
-        code => Err(Failure::new(ErrorClass::Other, "ROMIO refuses a hint").with_code(code)),
-    }
-}
-
-/// Readies a stub that ROMIO opened on something harmless, see [`crate::plug::mpich`]: gives it this device's
-/// hints and opens the file behind it.
-pub(crate) fn open_stub<A: HasHost>(
-    mpi: &Mpi<A>,
-    host: &Host<A>,
-    fd: &mut RomioFile<A>,
-    users: Info<A>,
-    access_mode: c_int,
-) -> Result<(), Failure> {
-    let comm: Comm<A> = fd.comm;
-    // What ROMIO took when it opened the stub, once more, now that the device's features count.
-    let info = fd.info;
-    let hinted = hints::without_sieving(mpi, info)
-        .and_then(|()| romio_takes(host, fd, info))
-        .and_then(|()| hints::tell_sieving(mpi, users, info))
-        .and_then(|()| hints::take(mpi, users, info))
-        .and_then(|()| mpi.set_info(info, c"romio_filesystem_type", &NAME.to_string_lossy()));
-    agreement::all(mpi, comm, hinted)?;
-    opening::open_collectively(mpi, fd, access_mode)?;
-    fd.orig_access_mode = access_mode;
-    fd.access_mode = access_mode & !amode::EXCL;
-    Ok(())
 }

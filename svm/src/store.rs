@@ -10,6 +10,8 @@
 //! Names and objects are apart so that a file can lose its name while it is open, as MPI's
 //! `MODE_DELETE_ON_CLOSE` and the shared file pointers need it.
 
+mod description;
+
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind, Write};
@@ -17,22 +19,19 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::{Deserialize, Serialize};
-
 use crate::attachment::{self, AttachError};
 use crate::error::{Error, Result};
 use crate::file::{File, OpenOptions};
 use crate::name::{DirectoryName, FileName, RESERVED_PREFIX};
-use crate::node::{BootId, NodeName};
+use crate::node::NodeName;
 use crate::object;
 use crate::presence::Gate;
 use crate::state::State;
 use crate::units::FileId;
 
-const DESCRIPTION: &str = "store.json";
+pub use description::StoreIdentity;
+
 const NAMES: &str = "names";
-const FORMAT: &str = "svmio store";
-const VERSION: u32 = 1;
 
 /// An open store.
 #[derive(Debug, Clone)]
@@ -42,17 +41,6 @@ pub struct Store {
     identity: StoreIdentity,
 }
 
-/// Which directory of which running kernel a store is: equal for two processes that share it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StoreIdentity {
-    /// The kernel's run.
-    pub boot: BootId,
-    /// The file system.
-    pub device: u64,
-    /// The store's description in it.
-    pub inode: u64,
-}
-
 /// What a directory of a store holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
@@ -60,13 +48,6 @@ pub enum Entry {
     Directory(DirectoryName),
     /// A file; without an identity where what the store holds of its name is damaged.
     File(FileName, Option<FileId>),
-}
-
-#[derive(Serialize, Deserialize)]
-struct Description {
-    format: String,
-    version: u32,
-    node: NodeName,
 }
 
 impl Store {
@@ -82,7 +63,7 @@ impl Store {
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, store)) = &*last
             && *known == path
-            && identity_of(&store.root).is_ok_and(|identity| identity == store.identity)
+            && StoreIdentity::of(&store.root).is_ok_and(|identity| identity == store.identity)
         {
             return Ok(store.clone());
         }
@@ -110,10 +91,7 @@ impl Store {
             Err(e) => return Err(failed(e)),
         }
         let root: Arc<Path> = path.canonicalize().map_err(failed)?.into();
-        let node = match read_description(&root)? {
-            Some(description) => description.node,
-            None => initialise(&root)?,
-        };
+        let node = description::read_or_make(&root)?;
         for directory in [NAMES, object::OBJECTS, object::DELETED] {
             match DirBuilder::new().mode(0o700).create(root.join(directory)) {
                 Err(e) if e.kind() != ErrorKind::AlreadyExists && !root.join(directory).is_dir() => {
@@ -122,7 +100,7 @@ impl Store {
                 _ => {}
             }
         }
-        let identity = identity_of(&root)?;
+        let identity = StoreIdentity::of(&root)?;
         Ok(Store { root, node, identity })
     }
 
@@ -431,64 +409,4 @@ impl Store {
 /// Whether a part of `path` is there and no directory.
 fn leads_through_file(path: &Path) -> bool {
     path.ancestors().any(|part| fs::symlink_metadata(part).is_ok_and(|metadata| !metadata.is_dir()))
-}
-
-fn identity_of(root: &Path) -> Result<StoreIdentity> {
-    let path = root.join(DESCRIPTION);
-    let metadata = fs::metadata(&path).map_err(|e| Error::io("looking at the store", &path, e))?;
-    Ok(StoreIdentity { boot: BootId::current()?, device: metadata.dev(), inode: metadata.ino() })
-}
-
-fn read_description(root: &Path) -> Result<Option<Description>> {
-    let path = root.join(DESCRIPTION);
-    let text = match fs::read(&path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(Error::io("opening the store", &path, e)),
-    };
-    let not_a_store = |reason: String| Error::NotAStore { path: root.into(), reason };
-    let value: serde_json::Value = serde_json::from_slice(&text)
-        .map_err(|e| not_a_store(format!("its {DESCRIPTION} is damaged: {e}")))?;
-    if value["format"] != FORMAT {
-        return Err(not_a_store(format!("its {DESCRIPTION} is of another program")));
-    }
-    let version = value["version"].as_u64().unwrap_or(0);
-    if version > u64::from(VERSION) {
-        let subject = "opening the store".into();
-        return Err(Error::NewerFormat { subject, path, found: version as u32, supported: VERSION });
-    }
-    serde_json::from_value(value)
-        .map(Some)
-        .map_err(|e| not_a_store(format!("its {DESCRIPTION} is damaged: {e}")))
-}
-
-/// Makes a store of the empty directory `root`.
-fn initialise(root: &Path) -> Result<NodeName> {
-    let failed = |e: io::Error| Error::io("making the store", root, e);
-    let foreign = |entry: io::Result<fs::DirEntry>| -> io::Result<bool> {
-        let name = entry?.file_name();
-        Ok(name != DESCRIPTION && !name.to_string_lossy().starts_with(RESERVED_PREFIX))
-    };
-    let is_foreign = fs::read_dir(root)
-        .and_then(|mut entries| entries.try_fold(false, |found, entry| Ok(found || foreign(entry)?)));
-    if is_foreign.map_err(failed)? {
-        // Unless another process has made the store meanwhile: then they are the store's.
-        return read_description(root)?.map(|description| description.node).ok_or_else(|| Error::NotAStore {
-            path: root.into(),
-            reason: "it holds something else; choose an empty or a new directory".into(),
-        });
-    }
-    let node = NodeName::current();
-    let description = Description { format: FORMAT.into(), version: VERSION, node: node.clone() };
-    let mut file = tempfile::Builder::new().prefix(RESERVED_PREFIX).tempfile_in(root).map_err(failed)?;
-    let text = serde_json::to_string_pretty(&description).expect("a description has no map");
-    writeln!(file, "{text}").and_then(|()| file.as_file().sync_all()).map_err(failed)?;
-    match file.persist_noclobber(root.join(DESCRIPTION)) {
-        Ok(_) => Ok(node),
-        // Another process was faster; its word counts.
-        Err(e) if e.error.kind() == ErrorKind::AlreadyExists => {
-            Ok(read_description(root)?.map_or(node, |description| description.node))
-        }
-        Err(e) => Err(failed(e.error)),
-    }
 }

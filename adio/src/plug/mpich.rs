@@ -18,7 +18,7 @@ use crate::failure::{ErrorClass, Failure};
 use crate::host::{CountType, Generation, HasHost, Host};
 use crate::layout::{COOKIE, FunctionTable, RomioFile, SLOTS, slot};
 use crate::library::read_memory;
-use crate::table;
+use crate::{opening, table};
 
 /// ROMIO's number of Unix file systems.
 const UNIX_FILE_SYSTEM: c_int = 152;
@@ -56,7 +56,7 @@ impl Plug for Mpich {
             let host = plug_in(fd, generation?);
             same_mode(mpi, comm, access_mode)?;
             rename(mpi, fd, name)?;
-            table::open_stub(mpi, host, fd, info, access_mode)
+            opening::open_stub(mpi, host, fd, info, access_mode)
         })();
         if let Err(failure) = outcome {
             // SAFETY: the stub is open; every rank closes it, because they have agreed.
@@ -67,7 +67,7 @@ impl Plug for Mpich {
         if access_mode & amode::APPEND != 0 {
             let fd = stub.0.cast::<RomioFile<Mpich>>();
             // SAFETY: the file is open, and every rank gets here.
-            let code = unsafe { crate::opening::agreed(mpi, fd, mpi.file_seek_shared(*stub, (*fd).fp_ind)) };
+            let code = unsafe { opening::agreed(mpi, fd, mpi.file_seek_shared(*stub, (*fd).fp_ind)) };
             if code != SUCCESS {
                 // SAFETY: the file is open; every rank closes it, because they have agreed.
                 unsafe { mpi.file_close(stub) };

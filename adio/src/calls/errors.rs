@@ -1,0 +1,69 @@
+//! Error codes, classes and handlers.
+
+use std::ffi::{CStr, c_int};
+
+use super::{Mpi, check};
+use crate::abi::{Abi, Errhandler, MpiFile, SUCCESS};
+use crate::failure::{ErrorClass, Failure};
+
+impl<A: Abi> Mpi<A> {
+    /// A new error code in `class`.
+    pub(crate) fn add_error_code(&self, class: c_int) -> Result<c_int, Failure> {
+        let mut code = class;
+        // SAFETY: stores one integer.
+        check(unsafe { (self.add_error_code)(class, &raw mut code) }, "MPI_Add_error_code")?;
+        Ok(A::dynamic_code(code))
+    }
+
+    /// The text of an error code that [`Mpi::add_error_code`] made.
+    pub(crate) fn set_error_string(&self, code: c_int, text: &CStr) {
+        // SAFETY: the text is a string of permitted length.
+        unsafe { (self.add_error_string)(code, text.as_ptr()) };
+    }
+
+    /// The stock `MPI_Error_class`.
+    ///
+    /// # Safety
+    /// `class` is valid for a write.
+    pub unsafe fn error_class(&self, code: c_int, class: *mut c_int) -> c_int {
+        // SAFETY: the caller vouches for the pointer.
+        unsafe { (self.error_class)(code, class) }
+    }
+
+    /// Reports that this MPI lacks a function.
+    pub fn missing(&self, function: &str) -> c_int {
+        let message = format!("this MPI has no {function}");
+        self.report(Failure::new(ErrorClass::Unsupported, message).to_code(self))
+    }
+
+    /// Has the error handler that files without a handle have deal with `code`, and returns it.
+    pub fn report(&self, code: c_int) -> c_int {
+        if code != SUCCESS {
+            A::call_handler_without_file(self, code);
+        }
+        code
+    }
+
+    /// Has the error handler of the open file `file` deal with `code`, and returns it.
+    pub fn report_on(&self, file: MpiFile, code: c_int) -> c_int {
+        if code != SUCCESS {
+            self.call_handler(file, code);
+        }
+        code
+    }
+
+    /// Calls the error handler of `file`.
+    pub(crate) fn call_handler(&self, file: MpiFile, code: c_int) {
+        // SAFETY: the file is open, or MPI_FILE_NULL.
+        unsafe { (self.file_call_errhandler)(file, code) };
+    }
+
+    /// The error handler of `file`.
+    pub(crate) fn error_handler(&self, file: MpiFile) -> Option<Errhandler<A>> {
+        let mut handler = std::mem::MaybeUninit::uninit();
+        // SAFETY: stores the handler where it succeeds.
+        unsafe {
+            ((self.file_get_errhandler)(file, handler.as_mut_ptr()) == SUCCESS).then(|| handler.assume_init())
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The stock functions of files.
+
+use std::ffi::{c_char, c_int};
+
+use super::Mpi;
+use crate::abi::{Abi, Comm, Info, MpiFile, SEEK_SET};
+
+impl<A: Abi> Mpi<A> {
+    /// The stock `MPI_File_open`.
+    ///
+    /// # Safety
+    /// The arguments are as MPI wants them.
+    pub unsafe fn file_open(
+        &self,
+        comm: Comm<A>,
+        name: *const c_char,
+        amode: c_int,
+        info: Info<A>,
+        file: *mut MpiFile,
+    ) -> c_int {
+        // SAFETY: the caller vouches for the arguments.
+        unsafe { (self.file_open)(comm, name, amode, info, file) }
+    }
+
+    /// The stock `MPI_File_delete`.
+    ///
+    /// # Safety
+    /// The arguments are as MPI wants them.
+    pub unsafe fn file_delete(&self, name: *const c_char, info: Info<A>) -> c_int {
+        // SAFETY: the caller vouches for the arguments.
+        unsafe { (self.file_delete)(name, info) }
+    }
+
+    /// The stock `MPI_File_close`.
+    ///
+    /// # Safety
+    /// `file` is an open file.
+    pub unsafe fn file_close(&self, file: &mut MpiFile) -> c_int {
+        // SAFETY: the caller vouches for the file.
+        unsafe { (self.file_close)(file) }
+    }
+
+    /// Asks for the shared file pointer by the stock `MPI_File_get_position_shared`, which makes its file where
+    /// there is none yet, and returns the error code.
+    ///
+    /// # Safety
+    /// `file` is an open file.
+    pub unsafe fn touch_shared_pointer(&self, file: MpiFile) -> c_int {
+        let mut position = 0;
+        // SAFETY: the caller vouches for the file.
+        unsafe { (self.file_get_position_shared)(file, &raw mut position) }
+    }
+
+    /// The stock `MPI_File_preallocate`.
+    ///
+    /// # Safety
+    /// `file` is an open file.
+    pub unsafe fn file_preallocate(&self, file: MpiFile, size: i64) -> c_int {
+        // SAFETY: the caller vouches for the file.
+        unsafe { (self.file_preallocate)(file, size) }
+    }
+
+    /// The stock `MPI_File_get_info`.
+    ///
+    /// # Safety
+    /// The arguments are as MPI wants them.
+    pub unsafe fn file_get_info(&self, file: MpiFile, info: *mut Info<A>) -> c_int {
+        // SAFETY: the caller vouches for the arguments.
+        unsafe { (self.file_get_info)(file, info) }
+    }
+
+    /// The stock `MPI_File_seek_shared`, from the beginning of the view.
+    ///
+    /// # Safety
+    /// `file` is an open file, and every rank that opened it makes the same call.
+    pub unsafe fn file_seek_shared(&self, file: MpiFile, offset: i64) -> c_int {
+        // SAFETY: the caller vouches for the file.
+        unsafe { (self.file_seek_shared)(file, offset, SEEK_SET) }
+    }
+}
