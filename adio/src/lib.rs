@@ -22,6 +22,16 @@
 //! * `agreement` makes all ranks fail together, `failure` makes MPI error codes that explain themselves,
 //!   `hints` are the `svm_` keys of info objects.
 //!
+//! The families' numbers differ, which is why all of this is generic:
+//!
+//! ```
+//! use svmio_adio::ErrorClass;
+//! use svmio_adio::abi::{Abi, mpich::Mpich, openmpi::OpenMpi};
+//!
+//! assert_eq!(Mpich::error_class(ErrorClass::NoSpace), 36);
+//! assert_eq!(OpenMpi::error_class(ErrorClass::NoSpace), 41);
+//! ```
+//!
 //! Nothing here links MPI: a program that uses neither MPI nor `svm:` names can load it without harm.
 
 pub mod abi;

@@ -8,6 +8,16 @@
 //!   program ─► MPI_File_open ─► file_open ─► claim ─┬─ svm:…  ─► Plug::open ─► ROMIO ─► ad_svm
 //!                                                   └─ other  ─► the stock PMPI_File_open
 //! ```
+//!
+//! ```
+//! use std::ffi::OsStr;
+//! use svmio_mpiio::claim::Claims;
+//!
+//! let claims = Claims::new(OsStr::new("/scratch/ckpt"));
+//! assert_eq!(claims.claimed(OsStr::new("svm:/a/b")).as_deref(), Some(OsStr::new("/a/b")));
+//! assert_eq!(claims.claimed(OsStr::new("/scratch/ckpt/c")).as_deref(), Some(OsStr::new("/scratch/ckpt/c")));
+//! assert_eq!(claims.claimed(OsStr::new("/home/d")), None);
+//! ```
 
 pub mod claim;
 mod entry;

@@ -437,3 +437,29 @@ impl Drop for Attachment {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FileName, FileOffset, OpenOptions, Store};
+
+    #[test]
+    fn a_segment_is_synced_again_after_a_sync_and_after_reopening() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let (name, options) = (FileName::new("f").unwrap(), OpenOptions::read_write().create(true));
+        let store_path: Arc<Path> = store.path().into();
+        for turn in 0..3 {
+            // The mapping outlives each of these, the attachment does not.
+            let file = store.open_file(&name, &options).unwrap();
+            let attached = attach(&store_path, file.id(), "f", false).ok().unwrap();
+            for _ in 0..2 {
+                file.write_at(FileOffset(0), &[turn; 10]).unwrap();
+                assert_eq!(attached.dirty().len(), 1, "turn {turn}");
+                file.sync_data().unwrap();
+                assert!(attached.dirty().is_empty());
+            }
+            file.write_at(FileOffset(0), b"not synced").unwrap();
+        }
+    }
+}

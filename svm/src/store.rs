@@ -109,6 +109,11 @@ impl Store {
         &self.root
     }
 
+    /// The directory of the name space.
+    pub(crate) fn names(&self) -> PathBuf {
+        self.root.join(NAMES)
+    }
+
     pub(crate) fn shared_path(&self) -> &Arc<Path> {
         &self.root
     }

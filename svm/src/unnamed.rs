@@ -57,7 +57,10 @@ impl Store {
             segments: Vec::new(),
             temporary: options.temporary,
         };
-        manifest.commit(&directory, !options.temporary)?;
+        if let Err(e) = manifest.commit(&directory, !options.temporary) {
+            // Somebody who verifies the store took it for what a killed process left.
+            return if directory.exists() { Err(e) } else { self.create_unnamed(name, options) };
+        }
         if !options.temporary {
             // The object's own entry: a name that survives a power cut must lead to something.
             let objects = self.path().join(object::OBJECTS);
@@ -68,7 +71,7 @@ impl Store {
         let attachment = match attachment::attach(self.shared_path(), id, &name.to_string(), true) {
             Ok(attachment) => attachment,
             Err(AttachError::Failed(e)) => return Err(e),
-            // Somebody who verifies the store took it for what a killed process left.
+            // As above.
             Err(AttachError::Gone | AttachError::Abandoned) => return self.create_unnamed(name, options),
         };
         let file = File::new(attachment, options)?;

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::file::{File, OpenOptions};
-use crate::name::{DirectoryName, FileName};
+use crate::name::{DirectoryName, FileName, RESERVED_PREFIX};
 use crate::object;
 use crate::presence::Gate;
 use crate::store::Store;
@@ -117,12 +118,12 @@ fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
             else {
                 continue;
             };
-            let state = fs::OpenOptions::new().read(true).write(true).open(object.join(object::STATE));
-            let state = match state {
+            // Made where its maker did not get that far; a maker who is alive finds it gone and makes another.
+            let mut options = fs::OpenOptions::new();
+            let options = options.read(true).write(true).create(true).truncate(false);
+            let state = match options.open(object.join(object::STATE)) {
                 Ok(state) => state,
-                // Never attached: its maker was killed, or is about to attach it and then to name it.
-                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-                // Not ours to remove.
+                // Removed meanwhile, or not ours to remove.
                 Err(_) => continue,
             };
             let gate = Gate::lock(&state).map_err(failed)?;
@@ -135,7 +136,33 @@ fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
             drop(gate);
         }
     }
+    reclaim_names(store, &DirectoryName::root(), &mut reclaimed)?;
     Ok(reclaimed)
+}
+
+/// Removes names that were being made when their maker was killed. Making one takes less than a millisecond.
+fn reclaim_names(store: &Store, directory: &DirectoryName, reclaimed: &mut Vec<PathBuf>) -> Result<()> {
+    const SURELY_ABANDONED: Duration = Duration::from_secs(60);
+    let path = store.names().join(directory.as_path());
+    let failed = |e: io::Error| Error::io("verifying the store", &path, e);
+    for entry in fs::read_dir(&path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        if entry.path().is_dir() {
+            reclaim_names(store, &DirectoryName::new(directory.as_path().join(name))?, reclaimed)?;
+        } else if name.to_string_lossy().starts_with(RESERVED_PREFIX) {
+            let age = entry.metadata().and_then(|metadata| metadata.modified()).map(|time| time.elapsed());
+            if matches!(age, Ok(Ok(age)) if age > SURELY_ABANDONED) {
+                fs::remove_file(entry.path()).map_err(failed)?;
+                reclaimed.push(entry.path());
+            }
+        }
+    }
+    // Its last file may just have gone; most often it is not empty.
+    if *directory != DirectoryName::root() {
+        let _ = fs::remove_dir(&path);
+    }
+    Ok(())
 }
 
 fn named(store: &Store) -> Result<HashSet<FileId>> {

@@ -372,6 +372,23 @@ fn an_abandoned_temporary_file_is_as_good_as_none() {
 }
 
 #[test]
+fn what_was_killed_while_being_made_is_reclaimed() {
+    let (_directory, store) = store();
+    drop(store.open_file(&name("kept"), &small_segments()).unwrap());
+    let unborn = store.path().join("objects").join("0123456789abcdef0123456789abcdef");
+    fs::create_dir(&unborn).unwrap();
+    let (recent, old) = (store.path().join("names/d/.svmio-new"), store.path().join("names/d/e/.svmio-old"));
+    fs::create_dir_all(old.parent().unwrap()).unwrap();
+    fs::write(&recent, "").unwrap();
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    fs::File::create(&old).unwrap().set_modified(hour_ago).unwrap();
+    let report = verify(&store, &DirectoryName::root()).unwrap();
+    assert_eq!(report.reclaimed, [unborn.clone(), old.clone()]);
+    assert!(!unborn.exists() && !old.parent().unwrap().exists() && recent.exists());
+    assert!(report.is_clean() && report.files == [name("kept")]);
+}
+
+#[test]
 fn an_unfinished_segment_is_removed_and_a_lost_state_rebuilt() {
     let (_directory, store) = store();
     let file = store.open_file(&name("f"), &small_segments()).unwrap();

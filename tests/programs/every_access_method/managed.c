@@ -185,6 +185,8 @@ void test_modes(const char *name) {
     EQUAL(position, 4 * ranks);
     MPI_Barrier(world);
     if (rank == 0) MPI_OK(MPI_File_write(file, &buffer, 1, MPI_INT, &status));
+    /* Rank 0 alone has opened the shared file pointer: the collective calls are still about the file. */
+    MPI_OK(MPI_File_preallocate(file, 4 * ranks));
     MPI_OK(MPI_File_close(&file));
     MPI_OK(MPI_File_open(world, own, MPI_MODE_RDWR | MPI_MODE_UNIQUE_OPEN, MPI_INFO_NULL, &file));
     MPI_OK(MPI_File_get_size(file, &size));
