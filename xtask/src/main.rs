@@ -83,7 +83,7 @@ enum Task {
     },
     /// Set up, build, and compare ROMIO's coll_perf on svmio and on stock MPI-IO
     Demo,
-    /// Set up, build, and run the tests that repeat themselves as often as is promised (an hour)
+    /// Set up, build, and run the tests that repeat themselves as often as is promised (minutes)
     Soak,
     /// Set up, build, and measure svmio beside stock MPI-IO
     Bench,

@@ -16,7 +16,7 @@ pub(crate) fn cargo(paths: &Paths) -> Command {
     cargo
 }
 
-/// Runs the tests that repeat themselves as often as is promised: hours.
+/// Runs the tests that repeat themselves as often as is promised.
 pub(crate) fn soak(paths: &Paths) -> Result<()> {
     ready(paths)?;
     let mut cargo = cargo(paths);
