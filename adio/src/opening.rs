@@ -207,9 +207,13 @@ fn adopt<A: Abi>(fd: &mut RomioFile<A>, file: File, role: Role, rank: c_int, acc
 
 fn options(access_mode: c_int) -> OpenOptions {
     let has = |flag| access_mode & flag != 0;
-    // Files that are opened for writing only are read, too: ROMIO's collective writes fill gaps from the file.
-    // It sees to it that the user does not.
-    let options = if has(amode::RDONLY) { OpenOptions::reading() } else { OpenOptions::read_write() };
+    let options = if has(amode::RDWR) {
+        OpenOptions::read_write()
+    } else if has(amode::WRONLY) {
+        OpenOptions::writing()
+    } else {
+        OpenOptions::reading()
+    };
     options.create(has(amode::CREATE)).exclusive(has(amode::EXCL)).temporary(has(amode::DELETE_ON_CLOSE))
 }
 

@@ -82,6 +82,12 @@ unsafe fn in_portions<A: Abi>(
     access: &Access<A>,
 ) -> Result<(), Failure> {
     const PORTION: u64 = 1 << 30;
+    let mut access = *access;
+    if host.is_contiguous(mpi, access.datatype) {
+        // As bytes, so that a single large element can be divided, too.
+        access.count = access.count.saturating_mul(mpi.type_size(access.datatype) as i64);
+        access.datatype = mpi.constants.byte;
+    }
     let size = mpi.type_size(access.datatype).max(1);
     // SAFETY: ROMIO's file is valid.
     let etype_size = unsafe { (*fd).etype_size().max(1) };
@@ -96,7 +102,7 @@ unsafe fn in_portions<A: Abi>(
             buffer: access.buffer.wrapping_byte_offset((done * mpi.extent(access.datatype)) as isize),
             count,
             position: Position { pointer: access.position.pointer, offset },
-            ..*access
+            ..access
         };
         // SAFETY: the caller vouches for the access, of which this is a part.
         unsafe { host.strided(fd, &portion) }?;

@@ -132,7 +132,7 @@ impl Attachment {
                 if state.is_valid(boot, id) && state.is_deleted() {
                     return Err(AttachError::Gone);
                 }
-                let manifest = Manifest::read(&path, name)?;
+                let manifest = own_manifest(&path, id, name)?;
                 if !alive {
                     if manifest.temporary && !fresh {
                         return Err(AttachError::Abandoned);
@@ -154,7 +154,7 @@ impl Attachment {
                 refused @ (rustix::io::Errno::ACCESS | rustix::io::Errno::ROFS | rustix::io::Errno::PERM),
             ) => {
                 let refusal = io::Error::from(refused).kind();
-                let manifest = Manifest::read(&path, name)?;
+                let manifest = own_manifest(&path, id, name)?;
                 let boot = BootId::current()?;
                 let state = match open_state(OFlags::RDONLY) {
                     Ok(file) => {
@@ -170,10 +170,6 @@ impl Attachment {
             }
             Err(e) => return Err(failed(e.into()).into()),
         };
-        if manifest.id != id {
-            let (name, reason) = (name.into(), format!("it is that of file {}", manifest.id));
-            return Err(Error::CorruptManifest { name, path: path.join(manifest::FILE_NAME), reason }.into());
-        }
         Ok(Attachment {
             store: Arc::clone(store),
             id,
@@ -412,6 +408,17 @@ impl Attachment {
         // A panic elsewhere leaves the set whole.
         self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The manifest of the file `id`, checked before anything is done by it: recovery by that of another file would
+/// take storage away from this one.
+fn own_manifest(path: &Path, id: FileId, name: &str) -> Result<Manifest> {
+    let manifest = Manifest::read(path, name)?;
+    if manifest.id != id {
+        let (name, reason) = (name.into(), format!("it is that of file {}", manifest.id));
+        return Err(Error::CorruptManifest { name, path: path.join(manifest::FILE_NAME), reason });
+    }
+    Ok(manifest)
 }
 
 impl Drop for Attachment {

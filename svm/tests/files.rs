@@ -233,6 +233,18 @@ fn damage_is_told_and_never_made_worse() {
     let path = make();
     fs::remove_file(path.join("manifest")).unwrap();
     assert!(matches!(told(), Error::CorruptManifest { .. }));
+    // That of another, shorter file: its size must not cut this one.
+    let path = make();
+    let short = store.open_file(&name("short"), &small_segments()).unwrap();
+    short.commit(true).unwrap();
+    drop(short);
+    let own = fs::read(path.join("manifest")).unwrap();
+    fs::copy(object(&store, &name("short")).join("manifest"), path.join("manifest")).unwrap();
+    fs::remove_file(path.join("state")).unwrap();
+    let foreign = store.open_file(&damaged, &OpenOptions::reading()).unwrap_err();
+    assert!(matches!(foreign, Error::CorruptManifest { .. }), "{foreign}");
+    fs::write(path.join("manifest"), own).unwrap();
+    assert_eq!(content(&store.open_file(&damaged, &OpenOptions::reading()).unwrap()), vec![1; 200_000]);
     assert!(verify(&store, &DirectoryName::root()).unwrap().is_clean());
 }
 
