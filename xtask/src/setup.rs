@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use crate::process;
 
 /// Debian packages without which nothing here can be built or tested.
-const PACKAGES: [&str; 10] = [
+const PACKAGES: [&str; 14] = [
     "mpich",
     "libmpich-dev",
     "openmpi-bin",
@@ -18,6 +18,10 @@ const PACKAGES: [&str; 10] = [
     "make",
     "dpkg-dev",
     "xz-utils",
+    "libfabric-dev",
+    "libclang-dev",
+    "iproute2",
+    "iperf3",
 ];
 
 /// Installs what is missing.

@@ -1,0 +1,97 @@
+//! Reads libfabric's structures and constants from the installed headers.
+//!
+//! Only declarations are taken: the library is loaded when a program first asks for it (see `ofi::library`), so
+//! nothing is linked here.
+
+use std::path::PathBuf;
+use std::{env, fs, panic, process};
+
+use bindgen::callbacks::{IntKind, ParseCallbacks};
+
+const HEADERS: &str = "
+    #include <rdma/fabric.h>
+    #include <rdma/fi_cm.h>
+    #include <rdma/fi_domain.h>
+    #include <rdma/fi_endpoint.h>
+    #include <rdma/fi_eq.h>
+    #include <rdma/fi_errno.h>
+    #include <rdma/fi_rma.h>
+";
+
+const TYPES: [&str; 12] = [
+    "fi_av_attr",
+    "fi_context2",
+    "fi_cq_attr",
+    "fi_cq_err_entry",
+    "fi_cq_msg_entry",
+    "fi_info",
+    "fi_msg_rma",
+    "fid_av",
+    "fid_cq",
+    "fid_domain",
+    "fid_ep",
+    "fid_fabric",
+];
+
+const CONSTANTS: [&str; 13] = [
+    "FI_(MAJOR|MINOR)_VERSION",
+    "FI_(MSG|RMA|READ|WRITE|RECV|SEND|REMOTE_READ|REMOTE_WRITE)",
+    "FI_(COMPLETION|TRANSMIT|DELIVERY_COMPLETE|SOURCE|CONTEXT|CONTEXT2)",
+    "FI_MR_(LOCAL|VIRT_ADDR|ALLOCATED|PROV_KEY|ENDPOINT)",
+    "FI_ORDER_(SAS|STRICT|WAW|RMA_WAW)",
+    "fi_ep_type_FI_EP_RDM",
+    "fi_threading_FI_THREAD_SAFE",
+    "fi_resource_mgmt_FI_RM_ENABLED",
+    "fi_av_type_FI_AV_UNSPEC",
+    "fi_cq_format_FI_CQ_FORMAT_MSG",
+    "fi_wait_obj_FI_WAIT_(FD|NONE)",
+    "_bindgen_ty_.*_FI_(ENABLE|GETWAIT)",
+    "FI_(ENABLE|GETWAIT|EAVAIL|ADDRSTRLEN)",
+];
+
+/// Flags are words of 64 bits, whichever of them a value needs.
+#[derive(Debug)]
+struct Flags;
+
+impl ParseCallbacks for Flags {
+    fn int_macro(&self, name: &str, _: i64) -> Option<IntKind> {
+        (name.starts_with("FI_") && !name.ends_with("_VERSION")).then_some(IntKind::U64)
+    }
+}
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=BINDGEN_EXTRA_CLANG_ARGS");
+    println!("cargo::rerun-if-env-changed=LIBCLANG_PATH");
+
+    let mut builder = bindgen::builder()
+        .header_contents("libfabric.h", HEADERS)
+        .parse_callbacks(Box::new(Flags))
+        .derive_default(true)
+        .layout_tests(false)
+        .generate_comments(false)
+        .prepend_enum_name(true);
+    builder = TYPES.into_iter().fold(builder, bindgen::Builder::allowlist_type);
+    builder = CONSTANTS.into_iter().fold(builder, bindgen::Builder::allowlist_var);
+
+    // Bindgen panics where it finds no libclang; its message then says nothing of packages.
+    let generated = panic::catch_unwind(panic::AssertUnwindSafe(|| builder.generate()));
+    let problem = match generated {
+        Ok(Ok(bindings)) => {
+            let directory = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+            match fs::File::create(directory.join("libfabric.rs")).map(|file| bindings.write(Box::new(file)))
+            {
+                Ok(Ok(())) => return,
+                Ok(Err(problem)) | Err(problem) => problem.to_string(),
+            }
+        }
+        Ok(Err(problem)) => problem.to_string(),
+        Err(_) => "no libclang was found".into(),
+    };
+    eprintln!(
+        "libfabric's headers (rdma/fabric.h, 1.17 or newer) cannot be read: {problem}\n\
+         On Debian: apt-get install libfabric-dev libclang-dev\n\
+         Headers in a place of their own: set BINDGEN_EXTRA_CLANG_ARGS=-I<directory>"
+    );
+    process::exit(1);
+}

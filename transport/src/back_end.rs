@@ -1,0 +1,307 @@
+//! What a back end does: the contract between [`Fabric`](crate::Fabric) and shared memory, libfabric, simulation.
+//!
+//! Rules for all of them:
+//!
+//! * Nothing is connected until it is used. A call that involves a peer fails with that peer's
+//!   [`Error::PeerLost`](crate::Error::PeerLost) soon after the [`Membership`] knows of the loss, waiting ones too.
+//! * Only `wait_until`, `wait_interrupt`, `connect`, `read`, the atomics, `store_barrier`, `check_sequence`,
+//!   `sleep` and `Service::join` may wait. The others return at once; nobody holds a lock in a call that waits.
+//! * No call spins for long: a waiter gives its core away when there are more processes than cores.
+
+use std::fmt;
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::capabilities::Capabilities;
+use crate::dma::{Completion, Transfer};
+use crate::error::Result;
+use crate::membership::Membership;
+use crate::memory::{SharedMemory, UserMemory};
+use crate::units::{Interrupt, Rank, SegmentId, Time};
+
+/// What a segment is made of.
+#[derive(Debug, Clone)]
+pub enum Backing {
+    /// Fresh memory, zeroed. Its storage is reserved when the segment is created: shortage is an error then, not a
+    /// signal later.
+    Anonymous {
+        /// Bytes.
+        length: u64,
+    },
+    /// A part of a file, which is mapped shared. The file is at least that long and stays so.
+    File {
+        /// The file, open for reading and writing.
+        file: Arc<File>,
+        /// First byte; a multiple of the page size.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+}
+
+/// A connection to a remote segment; back ends number them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ConnectionId(pub u64);
+
+/// What came of connecting.
+#[derive(Debug, Clone)]
+pub struct Connected {
+    /// How the back end knows it.
+    pub connection: ConnectionId,
+    /// Bytes of the segment.
+    pub length: u64,
+    /// The segment in this process's address space, where the fabric maps directly.
+    pub mapping: Option<SharedMemory>,
+}
+
+/// Registered user memory, as a peer needs it to write there: plain words, fit for a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MemoryKey(pub [u64; 3]);
+
+/// Remote memory that writes and transfers can go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Remote {
+    /// Whose it is.
+    pub owner: Rank,
+    /// Which.
+    pub place: Place,
+}
+
+/// Which memory of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// A connected segment.
+    Segment(ConnectionId),
+    /// User memory that the peer registered; its key came by message.
+    Registered(MemoryKey),
+}
+
+/// A piece of a remote write.
+#[derive(Debug, Clone, Copy)]
+pub struct Piece<'a> {
+    /// Where in the remote memory, in bytes.
+    pub offset: u64,
+    /// What goes there.
+    pub bytes: &'a [u8],
+}
+
+/// How many failures of transfers to a peer were known at some moment; see [`BackEnd::check_sequence`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SequenceMark(pub u64);
+
+/// What a sequence check tells of the transfers since a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Sequence {
+    /// All arrived.
+    Intact,
+    /// At least one may not have arrived: repeat them all, to the same places.
+    Broken,
+}
+
+/// A wait for a condition on local memory.
+pub struct Wait<'a> {
+    /// When to give up.
+    pub deadline: Option<Time>,
+    /// An interrupt that the waiter handles itself as long as it waits: `ready` does its work too, so that a
+    /// trigger need not wake the thread that waits for it.
+    pub attends: Option<Interrupt>,
+    /// The condition. It is called often, must be quick, must not wait, and is called at least once after
+    /// everything that may have made it true.
+    pub ready: &'a mut dyn FnMut() -> bool,
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Waited {
+    /// The condition holds.
+    Ready,
+    /// The deadline passed.
+    TimedOut,
+}
+
+/// A back end that has its address and waits to learn the others'.
+pub trait Prepared: Send {
+    /// What the others need to reach this process: opaque bytes, to be exchanged.
+    fn address(&self) -> Vec<u8>;
+
+    /// Comes to life, with everybody's address in the order of ranks. Connects to nobody yet.
+    ///
+    /// # Errors
+    /// `Wire` for an address that cannot be understood; `System`, `Provider`, `Memory` where resources lack.
+    fn join(
+        self: Box<Self>,
+        membership: Arc<Membership>,
+        addresses: Vec<Vec<u8>>,
+    ) -> Result<Arc<dyn BackEnd>>;
+}
+
+/// Makes segments when they are first asked for. Called on a thread of the back end; it may call
+/// [`BackEnd::create`], and must not wait for peers.
+pub trait Provider: Send + Sync {
+    /// `asker` wants to connect to `id`, which is not exported yet. Create it, or leave it; then the asker gets
+    /// [`Error::UnknownSegment`](crate::Error::UnknownSegment).
+    fn provide(&self, asker: Rank, id: SegmentId);
+}
+
+/// A thread that serves beside the program.
+pub trait Service: Send {
+    /// Waits until it has ended.
+    fn join(self: Box<Self>);
+}
+
+/// One process's adapter.
+pub trait BackEnd: Send + Sync {
+    /// What it can do.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// The job.
+    fn membership(&self) -> &Arc<Membership>;
+
+    /// The fabric's time.
+    fn now(&self) -> Time;
+
+    /// Creates and exports a segment.
+    ///
+    /// # Errors
+    /// `SegmentExists`; `Memory` where its storage cannot be had.
+    fn create(&self, id: SegmentId, backing: &Backing) -> Result<SharedMemory>;
+
+    /// Ends the export; peers that are connected keep what they have mapped, others find nothing.
+    fn remove(&self, id: SegmentId);
+
+    /// Who makes segments of `space` on demand.
+    fn set_provider(&self, space: u32, provider: Arc<dyn Provider>);
+
+    /// Connects to a segment of `owner`, which may be this process itself.
+    ///
+    /// # Errors
+    /// `UnknownSegment`; `PeerLost`; `TimedOut` after `limit`.
+    fn connect(&self, owner: Rank, id: SegmentId, limit: Duration) -> Result<Connected>;
+
+    /// Forgets a connection.
+    fn disconnect(&self, connection: ConnectionId);
+
+    /// Makes user memory reachable for peers until it is unregistered.
+    ///
+    /// # Safety
+    /// The memory must stay valid, and be left to the peers, until `unregister` returns.
+    ///
+    /// # Errors
+    /// `Unsupported`; `System` or `Provider` where it is refused.
+    unsafe fn register(&self, memory: UserMemory) -> Result<MemoryKey>;
+
+    /// Ends a registration. No transfer to it may be under way.
+    fn unregister(&self, key: MemoryKey);
+
+    /// Remote write: all pieces, in order. The bytes may be changed once it returns; they are visible at the peer
+    /// after a store barrier, or before where the fabric orders writes.
+    ///
+    /// # Errors
+    /// `PeerLost`; `OutOfBounds` where that is known here.
+    fn write(&self, remote: &Remote, pieces: &[Piece<'_>]) -> Result<()>;
+
+    /// How many failed transfers to `peer` are known.
+    fn mark(&self, peer: Rank) -> SequenceMark;
+
+    /// Returns when no earlier write of this process to `peer` is on its way any more: each has arrived or failed.
+    ///
+    /// # Errors
+    /// `PeerLost`.
+    fn store_barrier(&self, peer: Rank) -> Result<()>;
+
+    /// Whether all writes to `peer` since `mark` have arrived; includes a store barrier. Another thread's failure
+    /// since `mark` counts as well: repeating does no harm.
+    ///
+    /// # Errors
+    /// `PeerLost`.
+    fn check_sequence(&self, peer: Rank, mark: SequenceMark) -> Result<Sequence>;
+
+    /// Reads remote memory.
+    ///
+    /// # Errors
+    /// `Unsupported` where the capabilities say so; `PeerLost`; `OutOfBounds`.
+    fn read(&self, remote: &Remote, offset: u64, into: &mut [u8]) -> Result<()>;
+
+    /// Adds to the eight-byte word at `offset` (a multiple of 8) and returns what it was.
+    ///
+    /// # Errors
+    /// `PeerLost`; `Misaligned`; `OutOfBounds`.
+    fn fetch_add(&self, remote: &Remote, offset: u64, amount: u64) -> Result<u64>;
+
+    /// Sets the eight-byte word at `offset` (a multiple of 8) to `new` if it is `expected`; returns what it was.
+    ///
+    /// # Errors
+    /// `PeerLost`; `Misaligned`; `OutOfBounds`.
+    fn compare_swap(&self, remote: &Remote, offset: u64, expected: u64, new: u64) -> Result<u64>;
+
+    /// Hands a chain of transfers over: they are carried out in order, and `done` is finished after the last one
+    /// has arrived, or with the first error. When it has been finished successfully, the bytes are visible.
+    ///
+    /// # Safety
+    /// The local memory of every transfer must stay valid, and for writes unchanged, until `done` is finished.
+    ///
+    /// # Errors
+    /// `Unsupported` where there is no DMA. An error here means that nothing was begun and `done` is not finished.
+    unsafe fn post(&self, chain: Vec<Transfer>, done: Arc<Completion>) -> Result<()>;
+
+    /// Tells `peer`'s waiters that its memory was written. Costs next to nothing where nobody sleeps there, and
+    /// nothing where arrival tells by itself.
+    ///
+    /// # Errors
+    /// `PeerLost`.
+    fn ring(&self, peer: Rank) -> Result<()>;
+
+    /// Triggers an interrupt of `peer`. One of this process itself can be triggered as long as it is not closed. Writes issued before are visible to
+    /// whoever the interrupt wakes, except on fabrics that order nothing: there, a store barrier comes first.
+    ///
+    /// # Errors
+    /// `PeerLost`.
+    fn trigger(&self, peer: Rank, interrupt: Interrupt) -> Result<()>;
+
+    /// Sleeps, using no processor, until the interrupt has been triggered; returns how often since the last time,
+    /// 0 when the deadline passed or something was declared in the membership.
+    ///
+    /// # Errors
+    /// `Ending`, once the back end is closed.
+    fn wait_interrupt(&self, interrupt: Interrupt, deadline: Option<Time>) -> Result<u64>;
+
+    /// Waits for a condition. Returns `Ready` only when it holds.
+    fn wait_until(&self, wait: Wait<'_>) -> Waited;
+
+    /// Has all waiters of this process look again.
+    fn wake(&self);
+
+    /// Copies within this process. Where time is virtual, it passes.
+    ///
+    /// # Safety
+    /// As for `std::ptr::copy_nonoverlapping`.
+    unsafe fn copy(&self, from: *const u8, to: *mut u8, length: usize);
+
+    /// Lets time pass without using a processor.
+    fn sleep(&self, duration: Duration);
+
+    /// Uses the processor for so long, as a computation of the program would.
+    fn compute(&self, duration: Duration);
+
+    /// Runs `body` beside the program: on a thread of its own, with all signals blocked.
+    ///
+    /// # Errors
+    /// `System` where no thread can be had.
+    fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Service>>;
+
+    /// Which peers this process has connected to.
+    fn connected_peers(&self) -> Vec<Rank>;
+
+    /// Ends all: threads stop, segments vanish, waits for interrupts end. Called twice, it does nothing more.
+    fn close(&self);
+}
+
+impl fmt::Debug for dyn BackEnd {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let capabilities = self.capabilities();
+        write!(formatter, "BackEnd({}, {})", capabilities.back_end, capabilities.provider)
+    }
+}

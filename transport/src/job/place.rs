@@ -1,0 +1,136 @@
+//! A process's place in a job: which of how many it is, and where the others are to be met.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::wire::LARGEST_NODE;
+use crate::error::{Error, Result};
+use crate::secret::JobSecret;
+use crate::units::Rank;
+
+/// Host and port where rank 0 listens.
+pub(super) const MASTER: &str = "SVMIO_JOB_MASTER";
+/// This process's rank.
+pub(super) const RANK: &str = "SVMIO_JOB_RANK";
+/// How many processes the job has.
+pub(super) const SIZE: &str = "SVMIO_JOB_SIZE";
+/// The job's secret, in hexadecimal.
+pub(super) const SECRET: &str = "SVMIO_JOB_SECRET";
+/// The file descriptor of a listener that rank 0 has inherited.
+pub(super) const LISTENER: &str = "SVMIO_JOB_LISTENER";
+/// The node's name, where it is not the host's.
+pub(super) const NODE: &str = "SVMIO_NODE";
+
+/// A process's place in a job.
+#[derive(Debug)]
+pub struct Place {
+    /// Which process this is.
+    pub rank: Rank,
+    /// How many there are.
+    pub size: u32,
+    /// On which node this one runs.
+    pub node: String,
+    /// Where rank 0 is to be met.
+    pub master: Master,
+    /// What keeps strangers out.
+    pub secret: JobSecret,
+}
+
+/// Where rank 0 is to be met.
+#[derive(Debug)]
+pub enum Master {
+    /// At a host and port; rank 0 listens there.
+    At(String),
+    /// At one of these.
+    Known(Vec<SocketAddr>),
+    /// This is rank 0, and it listens already.
+    Listening(TcpListener),
+}
+
+impl Place {
+    /// As `SVMIO_JOB_MASTER`, `SVMIO_JOB_RANK`, `SVMIO_JOB_SIZE`, `SVMIO_JOB_SECRET` and `SVMIO_NODE` say.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] where one of them is missing or makes no sense.
+    pub fn from_environment() -> Result<Self> {
+        let rank = Rank(number(RANK, "a rank, from 0 on")?);
+        let size = number(SIZE, "the number of processes")?;
+        let secret = text(SECRET)?
+            .parse()
+            .map_err(|problem| setting(SECRET, format!("{problem}; it comes from whoever starts the job")))?;
+        let mut master = Master::At(text(MASTER)?);
+        if rank == Rank(0)
+            && let Some(listener) = inherited_listener()?
+        {
+            master = Master::Listening(listener);
+        }
+        let place = Self { rank, size, node: current_node(), master, secret };
+        place.check().map_err(|problem| setting(RANK, problem))?;
+        Ok(place)
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.rank.0 >= self.size {
+            return Err(format!("rank {} in a job of {}: ranks count from 0", self.rank, self.size));
+        }
+        if self.node.len() > LARGEST_NODE {
+            return Err(format!(
+                "the node's name has over {LARGEST_NODE} bytes; set {NODE} to a shorter one"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// This process's node: `SVMIO_NODE` where it is set, else the host's name.
+#[must_use]
+pub fn current_node() -> String {
+    let name = std::env::var(NODE).ok().filter(|name| !name.is_empty());
+    name.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
+}
+
+fn text(variable: &str) -> Result<String> {
+    std::env::var(variable).map_err(|_| {
+        setting(
+            variable,
+            "is not set; a program that is part of a job is started by a launcher, which sets it",
+        )
+    })
+}
+
+fn number(variable: &str, what: &str) -> Result<u32> {
+    let text = text(variable)?;
+    text.parse().map_err(|_| setting(variable, format!("is {text:?}, should be {what}")))
+}
+
+fn setting(variable: &str, problem: impl Into<String>) -> Error {
+    Error::Setting { place: variable.into(), problem: problem.into() }
+}
+
+/// The listener that the launcher made, so that its port is certainly free.
+fn inherited_listener() -> Result<Option<TcpListener>> {
+    static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+    let Ok(text) = std::env::var(LISTENER) else { return Ok(None) };
+    let number: RawFd = text
+        .parse()
+        .ok()
+        .filter(|number| *number > 2)
+        .ok_or_else(|| setting(LISTENER, format!("is {text:?}, should be a file descriptor")))?;
+    // AcqRel: only that one thread gets it matters.
+    if IS_TAKEN.swap(true, Ordering::AcqRel) {
+        return Err(setting(LISTENER, "was used up by an earlier job of this process"));
+    }
+    // SAFETY: the descriptor is only asked about here; a number that is none gives an error.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    if !rustix::net::sockopt::socket_acceptconn(borrowed).unwrap_or(false) {
+        // A wrapper on the way closed it: then rank 0 listens by itself.
+        return Ok(None);
+    }
+    // SAFETY: it is a listening socket that the launcher left to this program under this number; `IS_TAKEN` sees to
+    // it that it is owned once.
+    let owned = unsafe { OwnedFd::from_raw_fd(number) };
+    rustix::io::fcntl_setfd(&owned, rustix::io::FdFlags::CLOEXEC)
+        .map_err(|problem| Error::system("taking the launcher's listener", problem))?;
+    Ok(Some(owned.into()))
+}

@@ -1,0 +1,133 @@
+//! Signals that end the job.
+//!
+//! The first SIGINT or SIGTERM is told to the control thread. A second one does at once what it does by default, and
+//! so does one that comes when no job of this process watches any more.
+
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::{SigId, flag, low_level};
+
+use super::poller::{Poller, Token};
+use crate::error::{Error, Result};
+use crate::fabric::Fabric;
+
+const WATCHED: [i32; 2] = [SIGINT, SIGTERM];
+
+/// How long closing the fabric may take before the process is ended.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// As long as it lives, signals come to its poller.
+#[derive(Debug)]
+pub(super) struct Signals {
+    poller: Arc<Poller>,
+    sources: Vec<Source>,
+}
+
+#[derive(Debug)]
+struct Source {
+    signal: i32,
+    token: Token,
+    pipe: UnixStream,
+    registration: SigId,
+}
+
+/// What holds for the whole process: what signals do by default, and whether they do it.
+struct Defaults {
+    guards: usize,
+    apply: Option<Arc<AtomicBool>>,
+}
+
+static DEFAULTS: Mutex<Defaults> = Mutex::new(Defaults { guards: 0, apply: None });
+
+impl Signals {
+    /// Has signals come to `poller`.
+    pub(super) fn guard(poller: &Arc<Poller>) -> Result<Self> {
+        let refused = |problem| Error::system("taking over SIGINT and SIGTERM", problem);
+        suspend_defaults().map_err(refused)?;
+        let mut signals = Self { poller: Arc::clone(poller), sources: Vec::new() };
+        for signal in WATCHED {
+            let (pipe, writer) = UnixStream::pair().map_err(refused)?;
+            pipe.set_nonblocking(true).map_err(refused)?;
+            let token = poller.add(&pipe)?;
+            let registration = low_level::pipe::register(signal, writer).map_err(refused)?;
+            signals.sources.push(Source { signal, token, pipe, registration });
+        }
+        Ok(signals)
+    }
+
+    /// The signal that `token`, which is ready, stands for.
+    pub(super) fn take(&mut self, token: Token) -> Option<u8> {
+        let source = self.sources.iter_mut().find(|source| source.token == token)?;
+        // Every byte is the same signal; what cannot be read was read.
+        while source.pipe.read(&mut [0; 64]).is_ok_and(|length| length > 0) {}
+        u8::try_from(source.signal).ok()
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for source in &self.sources {
+            low_level::unregister(source.registration);
+            self.poller.remove(&source.pipe);
+        }
+        let mut defaults = DEFAULTS.lock().unwrap_or_else(PoisonError::into_inner);
+        defaults.guards -= 1;
+        if defaults.guards == 0
+            && let Some(apply) = &defaults.apply
+        {
+            // SeqCst: nothing is won by less here.
+            apply.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+fn suspend_defaults() -> std::io::Result<()> {
+    let mut defaults = DEFAULTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if defaults.apply.is_none() {
+        let apply = Arc::new(AtomicBool::new(false));
+        for signal in WATCHED {
+            // In this order: the first signal finds the flag unset and sets it, the second one finds it set.
+            flag::register_conditional_default(signal, Arc::clone(&apply))?;
+            flag::register(signal, Arc::clone(&apply))?;
+        }
+        defaults.apply = Some(apply);
+    }
+    defaults.guards += 1;
+    if defaults.guards == 1
+        && let Some(apply) = &defaults.apply
+    {
+        apply.store(false, Ordering::SeqCst);
+    }
+    Ok(())
+}
+
+/// A signal's name.
+pub(super) fn name(signal: u8) -> String {
+    low_level::signal_name(signal.into()).map_or_else(|| format!("signal {signal}"), str::to_owned)
+}
+
+/// Ends this process as the signal does by default, so that its exit status tells; closes the fabric before.
+pub(super) fn end_process(signal: u8, fabric: Option<&Fabric>) {
+    tracing::warn!("the program did not end by itself after {}: it is ended", name(signal));
+    if let Some(fabric) = fabric.cloned() {
+        let (closed, is_closed) = mpsc::channel();
+        // Beside this thread, so that a fabric that does not close cannot keep the process.
+        let closer = super::thread::spawn("svmio-close", move || {
+            fabric.close();
+            // Nobody may listen any more.
+            let _ = closed.send(());
+        });
+        if closer.is_ok() {
+            // Whether it took too long makes no difference.
+            let _ = is_closed.recv_timeout(CLOSING);
+        }
+    }
+    // A signal that does nothing by default, or another reason why it came back.
+    let _ = low_level::emulate_default_handler(signal.into());
+    std::process::exit(128 + i32::from(signal));
+}

@@ -1,0 +1,221 @@
+//! Who takes part in the job, and who of them is lost.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use crate::error::{Error, Result};
+use crate::units::Rank;
+
+/// The processes of a job as one of them knows them. Shared by all who wait for peers.
+pub struct Membership {
+    rank: Rank,
+    nodes: Arc<[String]>,
+    /// Few, if any: a table with an entry per rank would be large in a simulation of thousands.
+    losses: RwLock<BTreeMap<Rank, String>>,
+    ending: OnceLock<String>,
+    /// Whether anything of the two above is set: the one word that the fast path reads.
+    is_disturbed: AtomicBool,
+    wakers: Mutex<Vec<Waker>>,
+}
+
+type Waker = Box<dyn Fn() + Send + Sync>;
+
+impl Membership {
+    /// A job with a process on each of `nodes`, of which this is `rank`.
+    ///
+    /// # Panics
+    /// Where `rank` is not one of them.
+    #[must_use]
+    pub fn new(rank: Rank, nodes: Vec<String>) -> Self {
+        Self::with_shared_nodes(rank, nodes.into())
+    }
+
+    /// The same for many processes that are simulated side by side.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    #[must_use]
+    pub fn with_shared_nodes(rank: Rank, nodes: Arc<[String]>) -> Self {
+        assert!(rank.index() < nodes.len(), "rank {rank} in a job of {}", nodes.len());
+        Self {
+            rank,
+            nodes,
+            losses: RwLock::default(),
+            ending: OnceLock::new(),
+            is_disturbed: AtomicBool::new(false),
+            wakers: Mutex::default(),
+        }
+    }
+
+    /// This process.
+    #[must_use]
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// How many processes the job has.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.nodes.len() as u32
+    }
+
+    /// All ranks of the job.
+    pub fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
+        (0..self.size()).map(Rank)
+    }
+
+    /// On which node a process runs.
+    #[must_use]
+    pub fn node(&self, rank: Rank) -> &str {
+        self.nodes.get(rank.index()).map_or("?", String::as_str)
+    }
+
+    /// Whether `peer` can be dealt with: it exists, is not known to be lost, and the job goes on. Cheap.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRank`], [`Error::PeerLost`] or [`Error::Ending`].
+    #[inline]
+    pub fn check(&self, peer: Rank) -> Result<()> {
+        // Relaxed: the tables have locks of their own, and whoever was woken by a declaration sees the flag, which was
+        // set before.
+        if self.is_disturbed.load(Ordering::Relaxed) || peer.index() >= self.nodes.len() {
+            return self.check_closely(peer);
+        }
+        Ok(())
+    }
+
+    /// Whether the job goes on; losses of single processes do not matter here.
+    ///
+    /// # Errors
+    /// [`Error::Ending`].
+    pub fn check_job(&self) -> Result<()> {
+        self.ending.get().map_or(Ok(()), |reason| Err(Error::Ending { reason: reason.clone() }))
+    }
+
+    #[cold]
+    fn check_closely(&self, peer: Rank) -> Result<()> {
+        if peer.index() >= self.nodes.len() {
+            return Err(Error::NoSuchRank { rank: peer, size: self.size() });
+        }
+        if let Some(reason) = self.losses.read().unwrap_or_else(PoisonError::into_inner).get(&peer) {
+            return Err(Error::PeerLost { rank: peer, node: self.node(peer).into(), reason: reason.clone() });
+        }
+        self.check_job()
+    }
+
+    /// Which processes are lost, in the order of their ranks.
+    #[must_use]
+    pub fn lost(&self) -> Vec<Rank> {
+        self.losses.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+    }
+
+    /// Makes it known in this process that `peer` is lost, and wakes all who wait. The first reason stays.
+    /// A rank that does not exist is ignored.
+    pub fn declare_lost(&self, peer: Rank, reason: impl Into<String>) {
+        if peer.index() >= self.nodes.len() {
+            return;
+        }
+        let mut losses = self.losses.write().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Vacant(vacant) = losses.entry(peer) {
+            self.disturb();
+            vacant.insert(reason.into());
+            drop(losses);
+            self.wake();
+        }
+    }
+
+    /// Makes it known in this process that the job ends, and wakes all who wait. The first reason stays.
+    pub fn declare_ending(&self, reason: impl Into<String>) {
+        self.disturb();
+        if self.ending.set(reason.into()).is_ok() {
+            self.wake();
+        }
+    }
+
+    /// Has `waker` called, from any thread, whenever something is declared. A back end wakes its waiters there.
+    pub fn on_disturbance(&self, waker: impl Fn() + Send + Sync + 'static) {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(waker));
+    }
+
+    /// Has `check` look closely; before there is something to be found, so that what `lost` shows, `check` tells.
+    fn disturb(&self) {
+        self.is_disturbed.store(true, Ordering::Relaxed);
+    }
+
+    fn wake(&self) {
+        for waker in self.wakers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            waker();
+        }
+    }
+}
+
+impl std::fmt::Debug for Membership {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Membership")
+            .field("rank", &self.rank)
+            .field("size", &self.size())
+            .field("lost", &self.lost())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::Membership;
+    use crate::{Error, Rank};
+
+    fn three() -> Membership {
+        Membership::new(Rank(1), vec!["a".into(), "b".into(), "c".into()])
+    }
+
+    #[test]
+    fn a_loss_is_told_by_name_and_only_for_the_lost() {
+        let membership = three();
+        assert!(membership.check(Rank(2)).is_ok());
+        membership.declare_lost(Rank(2), "its control connection closed");
+        membership.declare_lost(Rank(2), "a later reason");
+        let error = membership.check(Rank(2)).unwrap_err();
+        assert_eq!(error.lost_peer(), Some(Rank(2)));
+        assert_eq!(error.to_string(), "rank 2 on node c is lost: its control connection closed");
+        assert!(membership.check(Rank(0)).is_ok());
+        assert_eq!(membership.lost(), [Rank(2)]);
+    }
+
+    #[test]
+    fn an_ending_job_is_told_for_every_peer() {
+        let membership = three();
+        membership.declare_ending("rank 0 got SIGTERM");
+        assert!(matches!(membership.check(Rank(0)), Err(Error::Ending { .. })));
+        assert!(membership.check_job().is_err());
+    }
+
+    #[test]
+    fn ranks_that_do_not_exist_are_refused_and_never_lost() {
+        let membership = three();
+        membership.declare_lost(Rank(3), "nobody");
+        assert!(matches!(membership.check(Rank(3)), Err(Error::NoSuchRank { rank: Rank(3), size: 3 })));
+        assert!(membership.lost().is_empty());
+        assert_eq!(membership.node(Rank(3)), "?");
+    }
+
+    #[test]
+    fn each_first_declaration_wakes_all_wakers_once() {
+        let membership = three();
+        let calls = Arc::new(AtomicU32::new(0));
+        for _ in 0..2 {
+            let calls = Arc::clone(&calls);
+            membership.on_disturbance(move || {
+                calls.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        membership.declare_lost(Rank(0), "once");
+        membership.declare_lost(Rank(0), "twice");
+        assert_eq!(calls.load(Ordering::Relaxed), 2);
+    }
+}

@@ -1,0 +1,416 @@
+//! Messages between processes: in order, of any length, with as few copies as the fabric allows.
+//!
+//! ```text
+//!   Messenger ── scope ── Request                what a program holds                      (scope)
+//!       │
+//!    Engine        all links; waiting; the service thread; inboxes on demand               (engine, registry)
+//!       │
+//!     Link         a pair: one thread's turn at a time                                     (link, state, turn)
+//!       ├── outgoing, incoming     short: within packets │ eager: into a buffer kept ready
+//!       └── rendezvous             request, ready, data in parts, done
+//!             ├── pump             parts through staging buffers, by stores or DMA
+//!             └── sharing          user memory to user memory, copied by both ends
+//!       │
+//!   ring, credits, wire, layout    what stands in the receiver's memory
+//! ```
+//!
+//! Each process has an inbox per peer that talks to it, made when that peer first does, and written by that peer only:
+//! packets go to a ring in it, eager messages to buffers in it, and credits for the other direction come back through
+//! it. A receive meets messages in the order in which they were sent, and the other way round; there are no tags.
+//!
+//! Short and eager messages are over for the sender once they are written. A rendezvous goes on while a program
+//! computes: peers trigger an interrupt when something is to be done, which wakes a service thread, unless somebody is
+//! in a call of the messenger, who then does it.
+
+mod context;
+mod credits;
+mod engine;
+mod fast;
+mod footprint;
+mod incoming;
+mod layout;
+mod link;
+mod outbox;
+mod outcome;
+mod outgoing;
+mod port;
+mod pump;
+mod registry;
+mod rendezvous;
+mod ring;
+mod scope;
+mod settings;
+mod shares;
+mod sharing;
+mod state;
+mod turn;
+mod user;
+#[doc(hidden)]
+pub mod wire;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use self::context::Context;
+use self::engine::Engine;
+pub use self::footprint::Footprint;
+use self::incoming::Arrival;
+#[doc(hidden)]
+pub use self::layout::{HEADER, Sizes};
+use self::link::Link;
+use self::outgoing::{Send, Sent};
+pub use self::port::Port;
+pub use self::scope::{Posted, Request, Scope};
+pub use self::settings::{MessageSettings, Mode};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::fabric::Fabric;
+use crate::memory::UserMemory;
+use crate::units::Rank;
+
+/// How the buffers for a peer came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffers {
+    /// The peer that writes into them.
+    pub peer: Rank,
+    /// The longest short message, in bytes.
+    pub short_message: usize,
+    /// Bytes of the ring of short packets.
+    pub ring: u64,
+    /// Bytes of an eager buffer.
+    pub eager_buffer: u32,
+    /// How many there are.
+    pub eager_buffers: u32,
+    /// Bytes of a staging buffer; 0 as long as none was needed.
+    pub staging_buffer: u32,
+    /// How many there are.
+    pub staging_buffers: u32,
+}
+
+/// Sends and receives messages. All methods may be called by several threads at once.
+///
+/// Dropping it ends the service thread; it waits for nobody's program.
+pub struct Messenger {
+    engine: Arc<Engine>,
+    /// After whom the next receive from anybody looks first.
+    last_from: AtomicU32,
+    /// How many losses receives from anybody have reported.
+    reported: AtomicU32,
+}
+
+impl Messenger {
+    /// Opens a port of this process, which nobody else of the process has open. Connects to nobody yet.
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn open(fabric: &Fabric, port: Port, settings: &MessageSettings) -> Result<Self> {
+        let context = Context::new(fabric.clone(), settings.clone(), port.space(), port.interrupt());
+        Ok(Self::over(Engine::new(context)))
+    }
+
+    fn over(engine: Arc<Engine>) -> Self {
+        Self { engine, last_from: AtomicU32::new(0), reported: AtomicU32::new(0) }
+    }
+
+    /// What it was opened with.
+    #[must_use]
+    pub fn settings(&self) -> &MessageSettings {
+        &self.engine.context.settings
+    }
+
+    /// How the buffers for each peer that has talked to this process came out.
+    #[must_use]
+    pub fn buffers(&self) -> Vec<Buffers> {
+        self.engine.links().iter().map(|link| link.buffers()).collect()
+    }
+
+    /// Sends a message, by the settings' mode. Returns when `bytes` may be changed.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`], [`Error::Ending`]; [`Error::Unsupported`] for a mode that the fabric does not have;
+    /// [`Error::UnknownSegment`] where the peer opens no messenger on this port within 30 s; [`Error::Memory`].
+    #[inline]
+    pub fn send(&self, to: Rank, bytes: &[u8]) -> Result<()> {
+        self.send_by(self.engine.context.settings.mode, to, bytes)
+    }
+
+    /// Sends a message, by `mode`.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    #[inline]
+    pub fn send_by(&self, mode: Mode, to: Rank, bytes: &[u8]) -> Result<()> {
+        let link = self.engine.ready_link(to)?;
+        self.engine.check(to)?;
+        let context = &self.engine.context;
+        let may_be_short = match mode {
+            Mode::Automatic => bytes.len() < context.settings.rendezvous_threshold as usize,
+            Mode::Short => true,
+            _ => bytes.is_empty(),
+        };
+        if may_be_short && link.send_one_part(bytes) {
+            context.fabric.counters().short_messages.add(1);
+            return context.fabric.ring(to);
+        }
+        self.send_by_slowly(link, mode, bytes)
+    }
+
+    fn send_by_slowly(&self, link: &Link, mode: Mode, bytes: &[u8]) -> Result<()> {
+        let send = Send { memory: UserMemory::of(bytes), mode, waits: true };
+        match self.begin_send(link, send)? {
+            Sent::Complete => Ok(()),
+            Sent::Begun(outcome) => self.engine.wait_for(&outcome).map(|_| ()),
+        }
+    }
+
+    fn begin_send(&self, link: &Link, send: Send) -> Result<Sent> {
+        self.engine.check(link.peer)?;
+        let mut state = link.take_turn();
+        // SAFETY: both callers see to it that the memory stays until the send is complete or its outcome set: `send_by`
+        // by waiting, `post_send` by its own contract.
+        let sent = unsafe { state.send(link, send) };
+        if !matches!(sent, Ok(Sent::Complete)) {
+            state.publish(link);
+        }
+        sent
+    }
+
+    /// Receives the next message of `from` and returns its length. Waits until there is one.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`] where it is longer than `into`; it is lost then. [`Error::PeerLost`], [`Error::Ending`];
+    /// [`Error::Wire`] where what came makes no sense: nothing more is exchanged with that peer.
+    #[inline]
+    pub fn receive(&self, from: Rank, into: &mut [u8]) -> Result<usize> {
+        let link = self.engine.ready_link(from)?;
+        self.engine.check(from)?;
+        let length = link.receive_one_part(into).or_else(|| {
+            let has_arrived = self.engine.spin_for(|| link.signs.messages.has_arrived());
+            if has_arrived { link.receive_one_part(into) } else { None }
+        });
+        match length {
+            Some(length) => Ok(length),
+            None => self.receive_slowly(link, into),
+        }
+    }
+
+    fn receive_slowly(&self, link: &Link, into: &mut [u8]) -> Result<usize> {
+        let (from, memory) = (link.peer, UserMemory::of_mut(into));
+        let arrival = self.engine.wait(
+            || link.may_receive(),
+            || {
+                self.engine.check(from)?;
+                if link.may_receive() { self.begin_receive(link, memory) } else { Ok(None) }
+            },
+        )?;
+        self.finish_receive(arrival)
+    }
+
+    /// Receives the next message of anybody; returns whose it was, and its length. All have their turn.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive). Each process that is lost is reported once, when nothing else has come; the
+    /// others can be received from after that. When all others are lost, every call reports it.
+    pub fn receive_any(&self, into: &mut [u8]) -> Result<(Rank, usize)> {
+        let memory = UserMemory::of_mut(into);
+        let links = self.engine.links();
+        let may_receive = |link: &Arc<Link>| link.signs.messages.has_arrived();
+        let (from, arrival) = self.engine.wait(
+            || links.iter().any(|link| may_receive(link) || link.has_news_of_failure()),
+            || {
+                let (count, last) = (links.len(), self.last_from.load(Ordering::Relaxed) as usize);
+                for index in (0..count).map(|turn| (last + 1 + turn) % count) {
+                    if let Some(link) = links.at(index).filter(|link| may_receive(link))
+                        && self.engine.check(link.peer).is_ok()
+                        && !link.signs.failed.load(Ordering::Relaxed)
+                        && let Some(arrival) = self.begin_receive_unless_posted(link, memory)?
+                    {
+                        self.last_from.store(index as u32, Ordering::Relaxed);
+                        return Ok(Some((link.peer, arrival)));
+                    }
+                }
+                self.report_losses().map(|()| None)
+            },
+        )?;
+        self.finish_receive(arrival).map(|length| (from, length))
+    }
+
+    /// Tells a receive from anybody of a failure that none was told of.
+    fn report_losses(&self) -> Result<()> {
+        if self.engine.context.disturbances.load(Ordering::Relaxed) > 0 {
+            let membership = self.engine.context.fabric.membership();
+            membership.check_job()?;
+            let lost = membership.lost();
+            let reported = self.reported.load(Ordering::Relaxed) as usize;
+            let are_all = !lost.is_empty() && lost.len() + 1 >= membership.size() as usize;
+            if let Some(rank) = lost.get(reported).or_else(|| lost.first().filter(|_| are_all)) {
+                self.reported.store((reported + 1).min(lost.len()) as u32, Ordering::Relaxed);
+                membership.check(*rank)?;
+            }
+        }
+        self.engine.links().iter().try_for_each(|link| link.report_failure())
+    }
+
+    /// As [`begin_receive`](Self::begin_receive), but does not queue behind others.
+    fn begin_receive_unless_posted(&self, link: &Link, memory: UserMemory) -> Result<Option<Arrival>> {
+        if link.signs.has_posted.load(Ordering::Relaxed) {
+            Ok(None)
+        } else {
+            self.begin_receive(link, memory)
+        }
+    }
+
+    fn begin_receive(&self, link: &Link, memory: UserMemory) -> Result<Option<Arrival>> {
+        let mut state = link.take_turn();
+        // SAFETY: the callers have the memory exclusively, and wait for the outcome.
+        let arrival = unsafe { state.receive(link, memory) };
+        if !matches!(arrival, Ok(Some(Arrival::Whole(_)))) {
+            state.publish(link);
+        }
+        arrival
+    }
+
+    fn finish_receive(&self, arrival: Arrival) -> Result<usize> {
+        match arrival {
+            Arrival::Whole(result) => result,
+            Arrival::Begun(outcome) => self.engine.wait_for(&outcome),
+        }
+    }
+
+    /// The length of the next message of `from`, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`], [`Error::Ending`], [`Error::Wire`].
+    pub fn probe(&self, from: Rank) -> Result<Option<usize>> {
+        let link = self.engine.ready_link(from)?;
+        self.engine.check(from)?;
+        self.engine.nudge();
+        link.take_turn().probe(link)
+    }
+
+    /// Runs `body`, which may begin sends and receives without waiting for their ends; all have ended when this
+    /// returns, so their buffers can be used again. Where `body` fails, receives that have met no message yet and sends
+    /// that have not begun are given up.
+    ///
+    /// ```no_run
+    /// # use svmio_transport::{Fabric, Rank, Result, message::{MessageSettings, Messenger, Port}};
+    /// # fn exchange(fabric: &Fabric) -> Result<()> {
+    /// let messenger = Messenger::open(fabric, Port::FIRST, &MessageSettings::default())?;
+    /// let (ours, mut theirs) = (vec![1; 1 << 20], vec![0; 1 << 20]);
+    /// messenger.scope(|scope| {
+    ///     let receive = scope.receive(Rank(1), &mut theirs)?;
+    ///     scope.send(Rank(1), &ours)?;
+    ///     // Compute here.
+    ///     receive.wait()
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What `body` returns, or else the first error of an operation that `body` did not wait for.
+    pub fn scope<'env, T>(
+        &'env self,
+        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<T>,
+    ) -> Result<T> {
+        scope::run(self, body)
+    }
+
+    /// Begins to send `memory` by `mode`.
+    ///
+    /// # Safety
+    /// The memory must stay valid and unchanged until the send has ended, as `test` or `wait` tells.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send), as far as it is known at once.
+    pub unsafe fn post_send(&self, to: Rank, memory: UserMemory, mode: Mode) -> Result<Posted<'_>> {
+        let link = self.engine.ready_link(to)?;
+        let sent = self.begin_send(link, Send { memory, mode, waits: false })?;
+        self.engine.leave_open_shares();
+        Ok(match sent {
+            Sent::Complete => Posted::ended(self, Ok(memory.length)),
+            Sent::Begun(outcome) => Posted::begun(self, outcome),
+        })
+    }
+
+    /// Begins to receive the next message of `from` that nobody waits for yet.
+    ///
+    /// # Safety
+    /// The memory must stay valid, and nobody else use it, until the receive has ended, as `test` or `wait` tells.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive), as far as it is known at once.
+    pub unsafe fn post_receive(&self, from: Rank, memory: UserMemory) -> Result<Posted<'_>> {
+        let link = self.engine.ready_link(from)?;
+        self.engine.check(from)?;
+        let outcome = {
+            let mut state = link.take_turn();
+            if let Some(error) = &state.error {
+                return Err(error.clone());
+            }
+            // SAFETY: the caller's promise.
+            let outcome = unsafe { state.post_receive(memory) };
+            state.process(link);
+            outcome
+        };
+        self.engine.leave_open_shares();
+        Ok(Posted::begun(self, outcome))
+    }
+
+    /// Does what there is to do, without waiting: of use to programs that compute with `asynchronous` off.
+    pub fn progress(&self) {
+        self.engine.nudge();
+    }
+
+    /// Returns when all that was sent to `to` so far needs nothing more of this process: it is written, and checked
+    /// where the fabric may lose writes. Messages by rendezvous are over only when their sends have ended.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`], [`Error::Ending`], [`Error::Unreachable`].
+    pub fn flush(&self, to: Rank) -> Result<()> {
+        let link = self.engine.link(to)?;
+        self.engine.wait(
+            || link.signs.failed.load(Ordering::Relaxed),
+            || {
+                self.engine.check(to)?;
+                let mut state = link.take_turn();
+                if !state.is_idle() {
+                    state.process(link);
+                }
+                if let Some(error) = &state.error {
+                    return Err(error.clone());
+                }
+                if !state.is_idle() {
+                    return Ok(None);
+                }
+                let checked = state.check(link);
+                state.publish(link);
+                checked.map(Some)
+            },
+        )
+    }
+
+    /// Ends it, as dropping does.
+    pub fn close(self) {}
+
+    fn engine(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl Drop for Messenger {
+    fn drop(&mut self) {
+        self.engine.close();
+    }
+}
+
+impl std::fmt::Debug for Messenger {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Messenger").field("buffers", &self.buffers()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

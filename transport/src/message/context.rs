@@ -1,0 +1,177 @@
+//! What all links of a messenger share.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use super::settings::MessageSettings;
+use super::wire::{Way, Ways};
+use crate::back_end::{BackEnd, Backing, Piece, Remote, Sequence};
+use crate::capabilities::{Atomics, Dma, WriteOrder};
+use crate::error::{Error, Result};
+use crate::fabric::Fabric;
+use crate::segment::LocalSegment;
+use crate::units::{Interrupt, Rank, SegmentId};
+
+/// Which segment of a messenger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// What a peer writes messages into.
+    Inbox,
+    /// The staging buffers into which a peer's rendezvous messages come.
+    Staging,
+    /// The staging buffers from which rendezvous messages go to a peer.
+    Departing,
+}
+
+impl Role {
+    /// How many of `cap` bytes such a segment may have in a job of `size`: each peer has an equal part, half of it for
+    /// its inbox. So there is something left for everybody, whoever comes first.
+    pub(super) fn share(self, cap: u64, size: u32) -> u64 {
+        let parts = if self == Self::Inbox { 2 } else { 4 };
+        cap / u64::from(size) / parts
+    }
+}
+
+const ROLES: [Role; 3] = [Role::Inbox, Role::Staging, Role::Departing];
+
+pub(super) struct Context {
+    pub(super) fabric: Fabric,
+    pub(super) settings: MessageSettings,
+    pub(super) space: u32,
+    pub(super) interrupt: Interrupt,
+    /// Whether every write arrives.
+    pub(super) reliable: bool,
+    /// Whether what is written first is visible first.
+    pub(super) ordered: bool,
+    /// How this process can receive a rendezvous message.
+    pub(super) receives: Ways,
+    /// Which ways the fabric knows.
+    pub(super) sends: Ways,
+    /// How many threads wait in calls of the messenger.
+    pub(super) waiters: AtomicU32,
+    /// How often the membership changed.
+    pub(super) disturbances: AtomicU64,
+    /// Whether the service thread looks from time to time whether what was sent has arrived.
+    pub(super) armed: AtomicBool,
+}
+
+impl Context {
+    pub(super) fn new(fabric: Fabric, settings: MessageSettings, space: u32, interrupt: Interrupt) -> Self {
+        let capabilities = fabric.capabilities();
+        let has_dma = capabilities.dma != Dma::None;
+        let registers = capabilities.registers_user_memory;
+        let shares = registers && capabilities.remote_read && capabilities.atomics == Atomics::Processor;
+        let ways = |ways: &[(Way, bool)]| {
+            ways.iter().filter(|(_, open)| *open).fold(Ways::default(), |ways, (way, _)| ways.with(*way))
+        };
+        let receives = ways(&[
+            (Way::Stores, true),
+            (Way::Staged, true),
+            (Way::FromUser, true),
+            (Way::ToUser, registers),
+            (Way::Direct, registers),
+            (Way::Shared, shares),
+        ]);
+        let sends = ways(&[
+            (Way::Stores, true),
+            (Way::Staged, has_dma),
+            (Way::FromUser, has_dma && registers),
+            (Way::ToUser, has_dma),
+            (Way::Direct, has_dma && registers),
+            (Way::Shared, shares),
+        ]);
+        Self {
+            reliable: capabilities.is_reliable,
+            ordered: capabilities.ordering == WriteOrder::Issued,
+            receives,
+            sends,
+            fabric,
+            settings,
+            space,
+            interrupt,
+            waiters: AtomicU32::new(0),
+            disturbances: AtomicU64::new(0),
+            armed: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn back_end(&self) -> &(dyn BackEnd + 'static) {
+        self.fabric.back_end().as_ref()
+    }
+
+    /// The segment for `peer`, of one process.
+    pub(super) fn segment(&self, role: Role, peer: Rank) -> SegmentId {
+        SegmentId::new(self.space, peer.0 * ROLES.len() as u32 + role as u32)
+    }
+
+    /// For which peer a segment is, and what for.
+    pub(super) fn role(number: u32) -> (Role, Rank) {
+        (ROLES[number as usize % ROLES.len()], Rank(number / ROLES.len() as u32))
+    }
+
+    /// Makes the segment for `peer`, as long as `length` says, if the cap allows it and there is memory.
+    ///
+    /// # Errors
+    /// `Memory`.
+    pub(super) fn create(&self, role: Role, peer: Rank, length: u64) -> Result<LocalSegment> {
+        let (cap, size) = (self.settings.memory_cap, self.fabric.size());
+        if length <= role.share(cap, size) {
+            return self.fabric.create(self.segment(role, peer), &Backing::Anonymous { length });
+        }
+        let problem =
+            format!("more than a part of the messenger's memory_cap of {cap} bytes for {size} processes");
+        Err(Error::Memory {
+            what: format!("message buffers for rank {peer}"),
+            length,
+            source: std::sync::Arc::new(std::io::Error::other(problem)),
+        })
+    }
+
+    /// Writes so that nothing that is written afterwards is seen before it.
+    ///
+    /// # Errors
+    /// `PeerLost`, `Unreachable`.
+    pub(super) fn settle(&self, remote: &Remote, offset: u64, bytes: &[u8]) -> Result<()> {
+        let (fabric, peer) = (&self.fabric, remote.owner);
+        if !self.reliable {
+            return self.settle_by_halves(remote, offset, bytes);
+        }
+        fabric.write(remote, &[Piece { offset, bytes }])?;
+        if self.ordered { Ok(()) } else { fabric.store_barrier(peer) }
+    }
+
+    /// What is long is hardly ever intact where much goes wrong, so what was broken is repeated in halves.
+    fn settle_by_halves(&self, remote: &Remote, offset: u64, bytes: &[u8]) -> Result<()> {
+        const SMALLEST: usize = 256;
+        let (fabric, peer) = (&self.fabric, remote.owner);
+        let write = || fabric.write(remote, &[Piece { offset, bytes }]);
+        if bytes.len() <= SMALLEST {
+            return fabric.write_checked(peer, write);
+        }
+        let mark = fabric.mark(peer);
+        write()?;
+        if fabric.check_sequence(peer, mark)? == Sequence::Intact {
+            return Ok(());
+        }
+        fabric.counters().repeated_writes.add(1);
+        let (first, second) = bytes.split_at(bytes.len() / 2);
+        self.settle_by_halves(remote, offset, first)?;
+        self.settle_by_halves(remote, offset + first.len() as u64, second)
+    }
+
+    /// Has the service thread look soon whether what was sent has arrived, should the program not do it itself.
+    pub(super) fn arm(&self) {
+        // SeqCst: either this sees that the thread has stopped looking, or the thread sees the sign that was set before.
+        if self.settings.asynchronous && !self.armed.swap(true, Ordering::SeqCst) {
+            let _ = self.fabric.trigger(self.fabric.rank(), self.interrupt);
+        }
+    }
+
+    /// Wakes this process's service thread, or one who waits and does its work.
+    pub(super) fn stir(&self) {
+        if self.settings.asynchronous {
+            // It fails only when the fabric is closed, and then nobody sleeps any more.
+            let _ = self.fabric.trigger(self.fabric.rank(), self.interrupt);
+        }
+        self.back_end().wake();
+    }
+}

@@ -1,0 +1,363 @@
+//! All links of a messenger: waiting, the service thread, and inboxes on demand.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use super::context::{Context, Role};
+use super::link::Link;
+use super::outcome::Outcome;
+use super::registry::Registry;
+use super::shares;
+use crate::back_end::{Provider, Service, Wait, Waited};
+use crate::error::Result;
+use crate::units::{Rank, SegmentId};
+
+/// How long a sender on a fabric that loses writes waits for an answer before it checks whether all has arrived:
+/// some times as long as an answer takes, so that those who talk to and fro never pay for a check.
+const CHECK_AFTER: Duration = Duration::from_micros(200);
+
+/// The same for a program that computes.
+const CHECK_BESIDE: Duration = Duration::from_millis(1);
+
+/// How often a waiter polls before it waits in earnest: about 2 µs.
+const MOST_POLLS: u32 = 64;
+
+/// How often it polls for what it waits for, for each time that it looks for other work.
+const POLLS: u32 = 8;
+
+/// Every how many waits polling is tried again where it was in vain.
+const NOW_AND_THEN: u32 = 32;
+
+/// How polling ended.
+enum Spun {
+    /// What was waited for has come.
+    Interested,
+    /// There is work.
+    Work,
+    InVain,
+}
+
+pub(super) struct Engine {
+    pub(super) context: Arc<Context>,
+    links: Registry<Link>,
+    /// How often the next waiter polls.
+    patience: AtomicU32,
+    /// How many waits there were since it is zero.
+    waits: AtomicU32,
+    /// Up to which change of the membership the links were looked through.
+    handled: AtomicU64,
+    service: Mutex<Option<Box<dyn Service>>>,
+    has_service: AtomicBool,
+    is_stopping: AtomicBool,
+}
+
+impl Engine {
+    pub(super) fn new(context: Context) -> Arc<Self> {
+        let size = context.fabric.size();
+        let membership = context.fabric.membership();
+        if membership.check_job().is_err() || !membership.lost().is_empty() {
+            // Declared before this messenger could hear of it.
+            context.disturbances.store(1, Ordering::Relaxed);
+        }
+        let engine = Arc::new(Self {
+            context: Arc::new(context),
+            links: Registry::new(size),
+            patience: AtomicU32::new(MOST_POLLS),
+            waits: AtomicU32::new(0),
+            handled: AtomicU64::new(0),
+            service: Mutex::default(),
+            has_service: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
+        });
+        let context = &engine.context;
+        let weak = Arc::downgrade(context);
+        context.fabric.membership().on_disturbance(move || {
+            if let Some(context) = weak.upgrade() {
+                // Release: who sees the number sees what was declared.
+                context.disturbances.fetch_add(1, Ordering::Release);
+                context.stir();
+            }
+        });
+        let provider = InboxProvider { engine: Arc::downgrade(&engine) };
+        context.fabric.set_provider(context.space, Arc::new(provider));
+        engine
+    }
+
+    /// The link to `peer`, made if there is none.
+    #[inline]
+    pub(super) fn link(&self, peer: Rank) -> Result<&Arc<Link>> {
+        match self.links.get(peer) {
+            Some(link) => Ok(link),
+            None => self.make_link(peer),
+        }
+    }
+
+    #[cold]
+    fn make_link(&self, peer: Rank) -> Result<&Arc<Link>> {
+        self.context.fabric.membership().check(peer)?;
+        let link = self.links.get_or_make(peer, || Link::new(&self.context, peer))?;
+        tracing::debug!(rank = %self.context.fabric.rank(), %peer, "an inbox was made");
+        Ok(link)
+    }
+
+    /// All links there are.
+    pub(super) fn links(&self) -> &Registry<Link> {
+        &self.links
+    }
+
+    /// Tries until there is an answer. Between the tries it does the work of all links, and waits until there is more,
+    /// or `interest` holds.
+    #[inline]
+    pub(super) fn wait<T>(
+        &self,
+        interest: impl Fn() -> bool,
+        mut attempt: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        loop {
+            if let Some(answer) = attempt()? {
+                return Ok(answer);
+            }
+            match self.spin(&interest) {
+                Spun::Interested => {}
+                Spun::Work => {
+                    self.advance(&interest);
+                    self.leave_open_shares();
+                }
+                Spun::InVain => self.wait_longer(&interest),
+            }
+        }
+    }
+
+    /// Polls for a moment; returns whether `interest` holds.
+    #[inline]
+    pub(super) fn spin_for(&self, interest: impl Fn() -> bool) -> bool {
+        matches!(self.spin(&interest), Spun::Interested)
+    }
+
+    /// Polls for about as long as a peer that is at work on another core takes to answer. Where that was in vain it is
+    /// tried for less long, in the end only now and then: with more processes than cores it would hold others up.
+    #[inline]
+    fn spin(&self, interest: &impl Fn() -> bool) -> Spun {
+        // Relaxed: a guess, whoever makes it.
+        let mut patience = self.patience.load(Ordering::Relaxed);
+        if patience == 0 {
+            let waits = self.waits.load(Ordering::Relaxed).wrapping_add(1);
+            self.waits.store(waits, Ordering::Relaxed);
+            patience = if waits.is_multiple_of(NOW_AND_THEN) { MOST_POLLS } else { 0 };
+        }
+        for _ in 0..patience.div_ceil(POLLS) {
+            for _ in 0..POLLS {
+                if interest() {
+                    self.patience.store(MOST_POLLS, Ordering::Relaxed);
+                    return Spun::Interested;
+                }
+                std::hint::spin_loop();
+            }
+            if self.links.iter().any(|link| link.has_work()) {
+                return Spun::Work;
+            }
+        }
+        self.patience.store(patience / 2, Ordering::Relaxed);
+        Spun::InVain
+    }
+
+    #[cold]
+    fn wait_longer(&self, interest: &impl Fn() -> bool) {
+        self.context.waiters.fetch_add(1, Ordering::Relaxed);
+        if self.pause(interest) == Waited::TimedOut {
+            self.check_links(|link| link.signs.unchecked.load(Ordering::Relaxed));
+        }
+        self.advance(interest);
+        self.context.waiters.fetch_sub(1, Ordering::Relaxed);
+        self.leave_open_shares();
+    }
+
+    /// Waits until an operation has ended.
+    pub(super) fn wait_for(&self, outcome: &Outcome) -> Result<usize> {
+        self.wait(|| outcome.get().is_some(), || outcome.get().cloned().transpose())
+    }
+
+    fn pause(&self, interest: &impl Fn() -> bool) -> Waited {
+        let context = &self.context;
+        let handled = self.handled.load(Ordering::Relaxed);
+        let mut ready = || {
+            interest()
+                || self.links.iter().any(|link| link.has_work())
+                || context.disturbances.load(Ordering::Relaxed) != handled
+        };
+        let unchecked =
+            !context.reliable && self.links.iter().any(|link| link.signs.unchecked.load(Ordering::Relaxed));
+        let deadline = unchecked.then(|| context.fabric.now().after(CHECK_AFTER));
+        let attends = context.settings.asynchronous.then_some(context.interrupt);
+        context.fabric.wait_until(Wait { deadline, attends, ready: &mut ready })
+    }
+
+    /// Does the work that there is on all links, copying included, until `stop` says so.
+    pub(super) fn advance(&self, stop: &impl Fn() -> bool) {
+        self.handle_disturbances();
+        for link in self.links.iter().filter(|link| link.has_work()) {
+            loop {
+                let share = {
+                    let mut state = link.take_turn();
+                    state.process(link);
+                    if stop() { None } else { state.take_share(link) }
+                };
+                let Some(share) = share else { break };
+                let copied = shares::copy(link, &share, stop);
+                link.take_turn().give_share_back(link, &share, copied);
+            }
+        }
+    }
+
+    /// Does the work that there is on all links, without copying more than a chunk of shared messages.
+    pub(super) fn nudge(&self) {
+        if self.context.settings.asynchronous {
+            // What is to be copied, the service thread copies: the program wants to go on.
+            self.advance(&|| true);
+            self.leave_open_shares();
+        } else {
+            let copied = std::cell::Cell::new(0);
+            // Asked three times for a chunk: before a share is taken, before and behind its first chunk.
+            self.advance(&|| copied.replace(copied.get() + 1) >= 2);
+        }
+    }
+
+    /// Leaves what is to be copied to the service thread, if nobody waits in a call.
+    pub(super) fn leave_open_shares(&self) {
+        if self.context.settings.asynchronous
+            && self.context.waiters.load(Ordering::Relaxed) == 0
+            && self.links.iter().any(|link| link.signs.has_open.load(Ordering::Relaxed))
+        {
+            self.context.stir();
+        }
+    }
+
+    /// Ends what has to do with those who are lost.
+    fn handle_disturbances(&self) {
+        // Acquire: pairs with the Release of whoever counted.
+        let disturbances = self.context.disturbances.load(Ordering::Acquire);
+        if disturbances == self.handled.load(Ordering::Relaxed) {
+            return;
+        }
+        let membership = self.context.fabric.membership();
+        for link in self.links.iter() {
+            if let Err(error) = membership.check(link.peer) {
+                let mut state = link.take_turn();
+                if state.error.is_none() {
+                    state.fail(error);
+                }
+                state.publish(link);
+            }
+        }
+        self.handled.store(disturbances, Ordering::Relaxed);
+    }
+
+    /// Makes sure that what was sent on `which` links has arrived.
+    fn check_links(&self, which: impl Fn(&Link) -> bool) {
+        for link in self.links.iter().filter(|link| which(link)) {
+            let mut state = link.take_turn();
+            if state.error.is_none()
+                && let Err(error) = state.check(link)
+            {
+                state.fail(error);
+            }
+            state.publish(link);
+        }
+    }
+
+    /// Starts the service thread, if messages are to go on by themselves. It comes with the first inbox: who talks to
+    /// nobody needs none, and a peer that can ask for a rendezvous can only do so through an inbox.
+    fn start_service(self: &Arc<Self>) -> Result<()> {
+        if !self.context.settings.asynchronous || self.has_service.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let engine = Arc::clone(self);
+        let body = Box::new(move || engine.serve());
+        let service = self.context.back_end().spawn("messages", body)?;
+        *self.service.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);
+        Ok(())
+    }
+
+    /// Makes sure that there is a link to `peer` and, once there is any, a service thread.
+    #[inline]
+    pub(super) fn ready_link(self: &Arc<Self>, peer: Rank) -> Result<&Arc<Link>> {
+        let link = self.link(peer)?;
+        if !self.has_service.load(Ordering::Relaxed) {
+            self.start_service()?;
+        }
+        Ok(link)
+    }
+
+    fn serve(&self) {
+        let context = &self.context;
+        // Somebody who waits in a call copies as well as this thread, and does not need to be switched to.
+        let stop = || context.waiters.load(Ordering::Relaxed) > 0 || self.is_stopping.load(Ordering::Relaxed);
+        let mut next_check = None;
+        loop {
+            if next_check.is_none() && context.armed.load(Ordering::SeqCst) {
+                next_check = Some(context.fabric.now().after(CHECK_BESIDE));
+            }
+            if context.fabric.wait_interrupt(context.interrupt, next_check).is_err()
+                || self.is_stopping.load(Ordering::Acquire)
+            {
+                break;
+            }
+            if next_check.is_some_and(|time| context.fabric.now() >= time) {
+                next_check = None;
+                context.armed.store(false, Ordering::SeqCst);
+                let unchecked = |link: &Link| link.signs.unchecked.load(Ordering::SeqCst);
+                if self.links.iter().any(|link| unchecked(link)) {
+                    context.armed.store(true, Ordering::SeqCst);
+                    self.check_links(unchecked);
+                }
+            }
+            self.advance(&stop);
+            if context.waiters.load(Ordering::Relaxed) > 0 {
+                // What was left for those who wait.
+                context.back_end().wake();
+            }
+        }
+    }
+
+    /// Makes sure that what was sent has arrived, and ends the service thread.
+    pub(super) fn close(&self) {
+        self.check_links(|_| true);
+        // Release: pairs with the load in `serve`.
+        self.is_stopping.store(true, Ordering::Release);
+        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(service) = service {
+            let _ = self.context.fabric.trigger(self.context.fabric.rank(), self.context.interrupt);
+            service.join();
+        }
+    }
+
+    /// Whether the job goes on and `peer` is there.
+    #[inline]
+    pub(super) fn check(&self, peer: Rank) -> Result<()> {
+        self.context.fabric.membership().check(peer)
+    }
+}
+
+/// Makes what peers ask for when they first send.
+struct InboxProvider {
+    engine: Weak<Engine>,
+}
+
+impl Provider for InboxProvider {
+    fn provide(&self, asker: Rank, id: SegmentId) {
+        let Some(engine) = self.engine.upgrade() else { return };
+        let (role, peer) = Context::role(id.number);
+        if peer != asker {
+            return;
+        }
+        let made = match role {
+            Role::Inbox => engine.ready_link(peer).map(|_| ()),
+            Role::Staging => engine.ready_link(peer).and_then(|link| link.stage(role).map(|_| ())),
+            Role::Departing => Ok(()),
+        };
+        if let Err(error) = made {
+            tracing::warn!(%peer, %error, "no buffers for a peer that wants to send");
+        }
+    }
+}

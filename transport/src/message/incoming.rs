@@ -1,0 +1,221 @@
+//! Receiving: which message meets which receive, in the order of both.
+
+use std::sync::Arc;
+
+use super::layout::malformed;
+use super::link::{Link, State};
+use super::outcome::Outcome;
+use super::ring::{Found, Peek};
+use super::user;
+use super::wire::{Kind, Malformed, Packet};
+use crate::error::{Error, Result};
+use crate::memory::UserMemory;
+
+/// A receive that waits for its message.
+#[derive(Debug)]
+pub(super) struct PostedReceive {
+    pub(super) memory: UserMemory,
+    pub(super) outcome: Arc<Outcome>,
+}
+
+/// What came of taking a message.
+#[derive(Debug)]
+pub(super) enum Arrival {
+    /// It is there, or it was too long.
+    Whole(Result<usize>),
+    /// It is on its way; the outcome will be set.
+    Begun(Arc<Outcome>),
+}
+
+impl State {
+    /// Takes the next message, if there is one and nobody waits for it already.
+    ///
+    /// # Safety
+    /// The memory must be valid and nobody else's until the message is there, or the outcome set.
+    #[inline]
+    pub(super) unsafe fn receive(&mut self, link: &Link, memory: UserMemory) -> Result<Option<Arrival>> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
+        if !self.posted.is_empty() {
+            // SAFETY: the caller's promise.
+            return Ok(Some(Arrival::Begun(unsafe { self.post_receive(memory) })));
+        }
+        // SAFETY: the caller's promise.
+        match unsafe { self.take(link, memory, None) } {
+            Ok(arrival) => Ok(arrival),
+            Err(error) => {
+                self.fail(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Has the next message that nobody waits for come to `memory`.
+    ///
+    /// # Safety
+    /// The memory must be valid and nobody else's until the outcome is set.
+    pub(super) unsafe fn post_receive(&mut self, memory: UserMemory) -> Arc<Outcome> {
+        let outcome = Arc::new(Outcome::default());
+        self.posted.push_back(PostedReceive { memory, outcome: Arc::clone(&outcome) });
+        outcome
+    }
+
+    /// Lets messages meet the receives that wait.
+    pub(super) fn match_posted(&mut self, link: &Link) -> Result<()> {
+        while let Some(posted) = self.posted.pop_front() {
+            // SAFETY: whoever posted it promised it until the outcome is set.
+            match unsafe { self.take(link, posted.memory, Some(&posted.outcome)) } {
+                Ok(Some(Arrival::Whole(result))) => self.end(&posted.outcome, result),
+                Ok(Some(Arrival::Begun(_))) => {}
+                Ok(None) => {
+                    self.posted.push_front(posted);
+                    break;
+                }
+                Err(error) => {
+                    self.end(&posted.outcome, Err(error.clone()));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How long the next message is, if there is one that nobody waits for.
+    pub(super) fn probe(&mut self, link: &Link) -> Result<Option<usize>> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
+        if !self.posted.is_empty() {
+            return Ok(None);
+        }
+        let Some(found) = self.look(link)? else { return Ok(None) };
+        if found.kind == Kind::Short {
+            return Ok(Some(found.length));
+        }
+        match self.decode(link, found)? {
+            Packet::Eager { length, .. } => Ok(Some(length as usize)),
+            Packet::Request { length, .. } => Ok(Some(length as usize)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The packet at the head of the ring of messages.
+    #[inline]
+    fn look(&mut self, link: &Link) -> Result<Option<Found>> {
+        loop {
+            match self.messages.peek().map_err(|problem| malformed(link.peer, problem))? {
+                Peek::Nothing { missing } => {
+                    link.signs.messages.set(missing);
+                    return Ok(None);
+                }
+                Peek::Packet(found) if self.withdrawn.is_empty() || found.kind != Kind::Request => {
+                    return Ok(Some(found));
+                }
+                Peek::Packet(found) => {
+                    let Packet::Request { transfer, .. } = self.decode(link, found)? else {
+                        return Ok(Some(found));
+                    };
+                    let Some(index) = self.withdrawn.iter().position(|withdrawn| *withdrawn == transfer)
+                    else {
+                        return Ok(Some(found));
+                    };
+                    self.withdrawn.swap_remove(index);
+                    self.consume(link, found);
+                }
+            }
+        }
+    }
+
+    fn decode(&self, link: &Link, found: Found) -> Result<Packet> {
+        let refuse = |problem| malformed(link.peer, problem);
+        if !found.kind.begins_message() || found.length > super::wire::CONTROL_PAYLOAD {
+            return Err(refuse(Malformed::OutOfPlace { kind: found.kind }));
+        }
+        let mut payload = [0; super::wire::CONTROL_PAYLOAD];
+        self.messages.copy(found, &mut payload[..found.length]);
+        Packet::decode(found.kind, &payload[..found.length]).map_err(refuse)
+    }
+
+    fn consume(&mut self, link: &Link, found: Found) {
+        if found.kind == Kind::Request {
+            self.met = self.met.wrapping_add(1);
+        }
+        self.messages.consume(found);
+        self.consumed.ring = self.messages.consumed();
+        link.signs.messages.set(self.consumed.ring);
+    }
+
+    /// Takes the message at the head of the ring.
+    ///
+    /// # Safety
+    /// As for [`receive`](Self::receive).
+    #[inline]
+    unsafe fn take(
+        &mut self,
+        link: &Link,
+        memory: UserMemory,
+        outcome: Option<&Arc<Outcome>>,
+    ) -> Result<Option<Arrival>> {
+        let Some(found) = self.look(link)? else { return Ok(None) };
+        let capacity = memory.length;
+        let too_long = |length: u64| Error::Truncated { from: link.peer, length, capacity: capacity as u64 };
+        if found.kind == Kind::Short {
+            let result = if found.length <= capacity {
+                // SAFETY: the caller's promise.
+                self.messages.copy(found, unsafe { user::bytes_mut(memory.part(0, found.length)) });
+                Ok(found.length)
+            } else {
+                Err(too_long(found.length as u64))
+            };
+            self.consume(link, found);
+            self.return_credits(link)?;
+            return Ok(Some(Arrival::Whole(result)));
+        }
+        let refuse = |field, value: u32| {
+            malformed(link.peer, Malformed::Field { kind: found.kind, field, value: u64::from(value) })
+        };
+        let packet = self.decode(link, found)?;
+        self.consume(link, found);
+        match packet {
+            Packet::Eager { length, buffer } => {
+                let sizes = &link.inbox.sizes;
+                if length > sizes.eager_buffer {
+                    return Err(refuse("length", length));
+                }
+                if buffer != self.consumed.eager % sizes.eager_buffers {
+                    return Err(refuse("buffer", buffer));
+                }
+                let length = length as usize;
+                let result = if length <= capacity {
+                    let from = link.inbox.memory().span(link.layout.eager(buffer), length)?;
+                    // SAFETY: `from` is within the inbox, `memory` the caller's promise; they are different memory.
+                    unsafe { link.context.back_end().copy(from, memory.start.as_ptr(), length) };
+                    Ok(length)
+                } else {
+                    Err(too_long(length as u64))
+                };
+                self.consumed.eager = self.consumed.eager.wrapping_add(1);
+                self.return_credits(link)?;
+                Ok(Some(Arrival::Whole(result)))
+            }
+            Packet::Request { transfer, length, offers, key } => {
+                // Just consumed, so the count is one ahead.
+                if transfer != self.met.wrapping_sub(1) {
+                    return Err(refuse("transfer", transfer));
+                }
+                if length > capacity as u64 {
+                    self.refuse(link, transfer)?;
+                    return Ok(Some(Arrival::Whole(Err(too_long(length)))));
+                }
+                let outcome = outcome.cloned().unwrap_or_default();
+                let memory = memory.part(0, length as usize);
+                // SAFETY: the caller's promise.
+                unsafe { self.accept(link, memory, transfer, offers, key, &outcome) }?;
+                self.return_credits(link)?;
+                Ok(Some(Arrival::Begun(outcome)))
+            }
+            _ => Err(malformed(link.peer, Malformed::OutOfPlace { kind: found.kind })),
+        }
+    }
+}

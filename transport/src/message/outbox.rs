@@ -1,0 +1,162 @@
+//! A peer's inbox, as the sender to it sees it.
+
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+use super::context::{Context, Role};
+use super::credits::{Counts, Returns};
+use super::layout::{HEADER, Layout, Sizes, malformed};
+use super::ring::{Promises, Target, Writer};
+use crate::error::{Error, Result};
+use crate::segment::RemoteSegment;
+use crate::units::Rank;
+
+/// How long a peer may take to open its messenger.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// How long is waited before a peer that has no messenger yet is asked again: doubled each time up to the second.
+const PATIENCE: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
+
+/// A connected inbox of a peer.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    pub(super) segment: Arc<RemoteSegment>,
+    pub(super) sizes: Sizes,
+    pub(super) layout: Layout,
+    pub(super) messages: Writer,
+    pub(super) control: Writer,
+    /// Eager buffers filled since the beginning, wrapping.
+    pub(super) eager: u32,
+    pub(super) staging: Option<Staging>,
+    pub(super) returns: Returns,
+}
+
+/// Connected staging buffers of a peer.
+#[derive(Debug)]
+pub(super) struct Staging {
+    pub(super) segment: RemoteSegment,
+    /// Bytes of a buffer.
+    pub(super) buffer: u64,
+    /// How many there are.
+    pub(super) buffers: u32,
+    /// How many were filled since the beginning, wrapping.
+    pub(super) filled: u32,
+}
+
+impl Outbox {
+    /// Connects to the inbox of `peer`. One that `was_heard` has a messenger, or had one; others are waited for.
+    pub(super) fn connect(context: &Context, peer: Rank, was_heard: bool) -> Result<Self> {
+        let (segment, sizes) = connect(context, peer, Role::Inbox, was_heard)?;
+        let layout = Layout::of(&sizes);
+        if segment.len() < layout.length {
+            let problem = format!("its inbox has {} bytes and should have {}", segment.len(), layout.length);
+            return Err(Error::Wire { from: peer, problem });
+        }
+        let transaction = context.fabric.capabilities().transaction_size;
+        if sizes.part as usize > transaction {
+            let problem =
+                format!("its packets have parts of {} bytes, ours at most {transaction}", sizes.part);
+            return Err(Error::Wire { from: peer, problem });
+        }
+        let segment = Arc::new(segment);
+        let promises = Promises { reliable: context.reliable, ordered: context.ordered };
+        let ring = |base, parts| {
+            let target = Target::new(&segment, promises, base, sizes.part, parts)?;
+            Ok::<_, Error>(Writer::new(target, sizes.part, parts, promises))
+        };
+        Ok(Self {
+            messages: ring(layout.ring, sizes.ring_parts)?,
+            control: ring(layout.control, sizes.control_parts)?,
+            segment,
+            sizes,
+            layout,
+            eager: 0,
+            staging: None,
+            returns: Returns::default(),
+        })
+    }
+
+    /// Takes note of what came back.
+    pub(super) fn credit(&mut self, counts: Counts) {
+        self.messages.credit(counts.ring);
+        self.control.credit(counts.control);
+    }
+
+    /// An eager buffer that is free, given how many came back.
+    pub(super) fn free_eager(&self, returned: u32) -> Option<u32> {
+        (self.eager.wrapping_sub(returned) < self.sizes.eager_buffers)
+            .then(|| self.eager % self.sizes.eager_buffers)
+    }
+
+    /// The peer's staging buffers.
+    pub(super) fn staging(&mut self, context: &Context, peer: Rank) -> Result<&mut Staging> {
+        match &mut self.staging {
+            Some(staging) => Ok(staging),
+            none => {
+                let (segment, sizes) = connect(context, peer, Role::Staging, true)?;
+                let (buffer, buffers) = (u64::from(sizes.staging_buffer), sizes.staging_buffers);
+                if segment.len() < staging_offset(buffer, buffers) {
+                    let problem = format!("its staging buffers have only {} bytes", segment.len());
+                    return Err(Error::Wire { from: peer, problem });
+                }
+                Ok(none.insert(Staging { segment, buffer, buffers, filled: 0 }))
+            }
+        }
+    }
+}
+
+impl Staging {
+    /// The first byte of a buffer.
+    pub(super) fn offset(&self, buffer: u32) -> u64 {
+        staging_offset(self.buffer, buffer)
+    }
+
+    /// A buffer that is free, given how many came back.
+    pub(super) fn free(&self, returned: u32) -> Option<u32> {
+        (self.filled.wrapping_sub(returned) < self.buffers).then(|| self.filled % self.buffers)
+    }
+}
+
+/// Where a staging buffer begins in its segment: behind a header, and each in cache lines of its own.
+pub(super) fn staging_offset(size: u64, buffer: u32) -> u64 {
+    HEADER as u64 + u64::from(buffer) * size.next_multiple_of(64)
+}
+
+/// Connects to the segment that `peer` has for this process, and reads its header.
+fn connect(context: &Context, peer: Rank, role: Role, was_heard: bool) -> Result<(RemoteSegment, Sizes)> {
+    let fabric = &context.fabric;
+    let id = context.segment(role, fabric.rank());
+    let give_up = fabric.now().after(LIMIT);
+    let mut patience = PATIENCE[0];
+    let segment = loop {
+        // A peer that starts later than this process has no messenger on the port yet.
+        match fabric.connect(peer, id) {
+            Err(Error::UnknownSegment { .. }) if !was_heard && fabric.now() < give_up => {
+                context.back_end().sleep(patience)
+            }
+            segment => break segment?,
+        }
+        patience = (patience * 2).min(PATIENCE[1]);
+    };
+    let mut header = [0; HEADER];
+    loop {
+        match segment.mapping() {
+            Some(memory) => {
+                memory.read(0, &mut header[..8])?;
+                // The first word is written last: with this fence the rest is read after it.
+                fence(Ordering::Acquire);
+                memory.read(8, &mut header[8..])?;
+            }
+            None => segment.read(0, &mut header)?,
+        }
+        if let Some(sizes) = Sizes::decode(&header).map_err(|problem| malformed(peer, problem))? {
+            return Ok((segment, sizes));
+        }
+        if fabric.now() >= give_up {
+            let doing = format!("reading the header of segment {id} of");
+            return Err(Error::TimedOut { doing, peer, limit: LIMIT });
+        }
+        context.back_end().sleep(PATIENCE[0]);
+    }
+}

@@ -1,0 +1,205 @@
+//! Sending: which protocol, and putting a message on its way.
+
+use std::sync::Arc;
+
+use super::link::{Link, State};
+use super::outcome::Outcome;
+use super::settings::Mode;
+use super::user;
+use super::wire::{Kind, Packet, Way, Ways};
+use crate::error::{Error, Result};
+use crate::memory::UserMemory;
+
+/// A send as it was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Send {
+    pub(super) memory: UserMemory,
+    pub(super) mode: Mode,
+    /// Whether the program does nothing else until it has ended.
+    pub(super) waits: bool,
+}
+
+/// A send that cannot go yet: there is no credit, or others are before it.
+#[derive(Debug)]
+pub(super) struct QueuedSend {
+    send: Send,
+    pub(super) outcome: Arc<Outcome>,
+}
+
+/// What came of a send.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// It is over.
+    Complete,
+    /// Its outcome will be set.
+    Begun(Arc<Outcome>),
+}
+
+enum Protocol {
+    Short,
+    Eager,
+    Rendezvous(Ways),
+}
+
+impl State {
+    /// Sends, or queues what cannot go yet.
+    ///
+    /// # Safety
+    /// The memory must be valid and unchanged until the send is complete, or its outcome set.
+    pub(super) unsafe fn send(&mut self, link: &Link, send: Send) -> Result<Sent> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
+        if self.queued.is_empty() {
+            // SAFETY: the caller's promise.
+            match unsafe { self.put(link, send, None) } {
+                Ok(Some(sent)) => return Ok(sent),
+                Ok(None) => {}
+                Err(error @ Error::Unsupported { .. }) => return Err(error),
+                Err(error) => {
+                    self.fail(error.clone());
+                    return Err(error);
+                }
+            }
+        }
+        // What is not possible at all is told now.
+        self.protocol(link, send)?;
+        let outcome = Arc::new(Outcome::default());
+        self.queued.push_back(QueuedSend { send, outcome: Arc::clone(&outcome) });
+        Ok(Sent::Begun(outcome))
+    }
+
+    /// Sends what is queued, as far as there is credit.
+    pub(super) fn put_queued(&mut self, link: &Link) -> Result<()> {
+        while let Some(queued) = self.queued.pop_front() {
+            // SAFETY: whoever queued it promised it until the outcome is set.
+            match unsafe { self.put(link, queued.send, Some(&queued.outcome)) } {
+                Ok(Some(Sent::Complete)) => self.end(&queued.outcome, Ok(queued.send.memory.length)),
+                Ok(Some(Sent::Begun(_))) => {}
+                Ok(None) => {
+                    self.queued.push_front(queued);
+                    break;
+                }
+                Err(error) => {
+                    self.end(&queued.outcome, Err(error.clone()));
+                    if !matches!(error, Error::Unsupported { .. }) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a message on its way, if there is credit.
+    ///
+    /// # Safety
+    /// As for [`send`](Self::send).
+    #[inline]
+    unsafe fn put(
+        &mut self,
+        link: &Link,
+        send: Send,
+        outcome: Option<&Arc<Outcome>>,
+    ) -> Result<Option<Sent>> {
+        let protocol = self.protocol(link, send)?;
+        let length = send.memory.length;
+        let payload = match protocol {
+            Protocol::Short => length,
+            Protocol::Eager => 8,
+            Protocol::Rendezvous(_) => super::wire::CONTROL_PAYLOAD,
+        };
+        if !self.outbox(link)?.messages.has_room(payload) {
+            self.take_credits(link);
+            if !self.outbox(link)?.messages.has_room(payload) {
+                return Ok(None);
+            }
+        }
+        let (fabric, peer) = (&link.context.fabric, link.peer);
+        match protocol {
+            Protocol::Short => {
+                // SAFETY: the caller's promise.
+                let bytes = unsafe { user::bytes(send.memory) };
+                self.outbox(link)?.messages.write(fabric, peer, Kind::Short, bytes)?;
+                fabric.counters().short_messages.add(1);
+                self.alert(link, false)?;
+            }
+            Protocol::Eager => {
+                let mut returned = self.credited.eager;
+                let mut buffer = self.outbox(link)?.free_eager(returned);
+                if buffer.is_none() {
+                    self.take_credits(link);
+                    returned = self.credited.eager;
+                    buffer = self.outbox(link)?.free_eager(returned);
+                }
+                let Some(buffer) = buffer else { return Ok(None) };
+                let outbox = self.outbox(link)?;
+                // SAFETY: the caller's promise.
+                let bytes = unsafe { user::bytes(send.memory) };
+                let place = outbox.layout.eager(buffer);
+                link.context.settle(&outbox.segment.remote(), place, bytes)?;
+                outbox.eager = outbox.eager.wrapping_add(1);
+                self.put_message(link, Packet::Eager { length: length as u32, buffer })?;
+                fabric.counters().eager_messages.add(1);
+                self.alert(link, false)?;
+            }
+            Protocol::Rendezvous(offers) => {
+                let outcome = outcome.cloned().unwrap_or_default();
+                // SAFETY: the caller's promise.
+                unsafe { self.request(link, send.memory, offers, &outcome) }?;
+                fabric.counters().rendezvous_messages.add(1);
+                return Ok(Some(Sent::Begun(outcome)));
+            }
+        }
+        Ok(Some(Sent::Complete))
+    }
+
+    /// Puts a packet into the order of messages; there is room.
+    pub(super) fn put_message(&mut self, link: &Link, packet: Packet) -> Result<()> {
+        let (payload, length) = packet.encode();
+        self.outbox(link)?.messages.write(&link.context.fabric, link.peer, packet.kind(), &payload[..length])
+    }
+
+    #[inline]
+    fn protocol(&mut self, link: &Link, send: Send) -> Result<Protocol> {
+        let length = send.memory.length;
+        let sizes = &self.outbox(link)?.sizes;
+        let threshold = link.context.settings.rendezvous_threshold as usize;
+        if length == 0
+            || (send.mode == Mode::Automatic && length <= sizes.longest_short() && length < threshold)
+        {
+            return Ok(Protocol::Short);
+        }
+        let (fits_short, fits_eager) =
+            (length <= sizes.longest_short(), length <= sizes.eager_buffer as usize);
+        Ok(match send.mode {
+            Mode::Short if fits_short => Protocol::Short,
+            Mode::Short | Mode::Eager if fits_eager => Protocol::Eager,
+            Mode::Automatic if fits_eager && length < threshold => Protocol::Eager,
+            _ => Protocol::Rendezvous(offers(link, send, sizes.receives)?),
+        })
+    }
+}
+
+/// The ways by which a message may go to a peer that `receives` by those.
+fn offers(link: &Link, send: Send, receives: Ways) -> Result<Ways> {
+    let context = &link.context;
+    let possible = context.sends.and(receives);
+    let ways = |ways: &[Way]| ways.iter().fold(Ways::default(), |set, way| set.with(*way)).and(possible);
+    let (offers, what) = match send.mode {
+        Mode::RendezvousStores => (ways(&[Way::Stores]), ""),
+        Mode::RendezvousStaged => (ways(&[Way::Staged]), "DMA"),
+        Mode::RendezvousHalfStaged => {
+            (ways(&[Way::FromUser, Way::ToUser]), "DMA with registered user memory")
+        }
+        Mode::RendezvousDirect => (ways(&[Way::Shared, Way::Direct]), "DMA with registered user memory"),
+        // DMA by way of staging buffers is slower than stores, but leaves the processor to a program that goes on.
+        _ if !send.waits && context.settings.asynchronous => (possible, ""),
+        _ => (ways(&[Way::Shared, Way::Direct, Way::Stores]), ""),
+    };
+    if offers.is_empty() {
+        let back_end = context.fabric.capabilities().back_end.clone();
+        return Err(Error::Unsupported { back_end, what });
+    }
+    Ok(offers)
+}

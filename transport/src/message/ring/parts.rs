@@ -1,0 +1,101 @@
+//! The parts of a ring that lies in this process's address space.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::super::wire::CLOSING;
+use crate::error::Result;
+use crate::memory::SharedMemory;
+
+/// A ring's bytes, by slot.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Parts {
+    start: NonNull<u8>,
+    part: usize,
+    /// The number of parts, a power of two, less one: whatever is asked for is brought into the ring by it.
+    mask: u32,
+    _memory: SharedMemory,
+}
+
+// SAFETY: it is shared memory with its bounds checked once; `SharedMemory` itself can be sent and shared.
+unsafe impl Send for Parts {}
+// SAFETY: as above.
+unsafe impl Sync for Parts {}
+
+impl Parts {
+    /// `count` parts of `part` bytes from `base` on. `count` is a power of two, `part` a multiple of 16.
+    ///
+    /// # Errors
+    /// Where they are not within the memory, or `base` is no multiple of 8.
+    pub(super) fn new(memory: &SharedMemory, base: u64, part: u32, count: u32) -> Result<Self> {
+        let length = part as usize * count as usize;
+        memory.word64(base)?;
+        let start = memory.span(base, length)?;
+        // A span is never null.
+        let start = NonNull::new(start).unwrap_or(NonNull::dangling());
+        Ok(Self { start, part: part as usize, mask: count - 1, _memory: memory.clone() })
+    }
+
+    #[inline]
+    fn closing_word(&self, number: u32) -> &AtomicU64 {
+        let offset = ((number & self.mask) as usize + 1) * self.part - CLOSING;
+        // SAFETY: the mask keeps it within the range that `new` checked, which `_memory` keeps; `new` checked that the
+        // beginning is aligned, and parts are multiples of 16.
+        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
+    }
+
+    /// The closing word of a part. Whoever finds it new may read the payload.
+    #[inline]
+    pub(super) fn closing(&self, number: u32) -> u64 {
+        // Acquire: pairs with the Release in `close`.
+        self.closing_word(number).load(Ordering::Acquire)
+    }
+
+    /// Makes the payload that was put before visible.
+    #[inline]
+    pub(super) fn close(&self, number: u32, closing: u64) {
+        // Release: the payload is visible to whoever sees the part closed.
+        self.closing_word(number).store(closing, Ordering::Release);
+    }
+
+    #[inline]
+    fn payload(&self, number: u32, length: usize) -> *mut u8 {
+        let end = ((number & self.mask) as usize + 1) * self.part - CLOSING;
+        let start = end - length.min(self.part - CLOSING);
+        // SAFETY: within the part, as for the closing word.
+        unsafe { self.start.as_ptr().add(start) }
+    }
+
+    /// Copies the payload of a part, of which `length` bytes are used, into `into`, which is no longer than that.
+    #[inline]
+    pub(super) fn copy_out(&self, number: u32, length: usize, into: &mut [u8]) {
+        let count = into.len().min(length);
+        // SAFETY: `payload` gives `length` bytes, or as many as a part holds, and `into` is exclusively ours. The writer
+        // leaves the part alone until it is given back; one that does not only spoils what it sent.
+        unsafe { copy_small(self.payload(number, length), into.as_mut_ptr(), count) };
+    }
+
+    /// Puts a payload, no longer than a part holds.
+    #[inline]
+    pub(super) fn put(&self, number: u32, payload: &[u8]) {
+        let count = payload.len().min(self.part - CLOSING);
+        // SAFETY: `payload` gives that many bytes of memory to which no Rust reference exists.
+        unsafe { copy_small(payload.as_ptr(), self.payload(number, count), count) };
+    }
+}
+
+/// A copy of few bytes, most often eight.
+///
+/// # Safety
+/// As for `std::ptr::copy_nonoverlapping`.
+#[inline]
+unsafe fn copy_small(from: *const u8, to: *mut u8, length: usize) {
+    if length == 8 {
+        // A length that is known becomes one load and one store.
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, 8) };
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, length) };
+    }
+}

@@ -1,0 +1,84 @@
+//! How messages are sent: sizes, numbers of buffers, protocols.
+
+use serde::{Deserialize, Serialize};
+
+/// How a message goes.
+///
+/// `Short` and `Eager` are wishes: a message that does not fit goes by the next protocol up. The four kinds of
+/// rendezvous are orders: where the fabric cannot do it, the send fails with
+/// [`Error::Unsupported`](crate::Error::Unsupported). An empty message is always a short one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// By size, by what both sides' fabrics can do, and by whether the sender waits for the end.
+    #[default]
+    Automatic,
+    /// Within control packets.
+    Short,
+    /// Into a buffer of the receiver that is kept ready for it.
+    Eager,
+    /// After the receiver asked for it, stored by the sender's processor into buffers of the receiver. It goes on
+    /// only while both programs are in calls of the messenger.
+    RendezvousStores,
+    /// The same by DMA from a buffer of the sender: three copies, and both processors are free in between.
+    RendezvousStaged,
+    /// The same by DMA with a buffer on one side only: the sender's where the receiver can register user memory,
+    /// else the receiver's.
+    RendezvousHalfStaged,
+    /// From user memory to user memory. Where that is the work of processors, both sides share it: whoever is in a
+    /// call of the messenger copies, and a sender that computes is not disturbed.
+    RendezvousDirect,
+}
+
+/// Numbers and sizes of buffers, and what decides between protocols. What a process receives with is its own
+/// decision; senders learn it when they connect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MessageSettings {
+    /// How messages go whose call does not say it.
+    pub mode: Mode,
+    /// Bytes of the longest short packet, rounded up to the fabric's transaction size. On this machine a store into
+    /// a part of 64 bytes costs less than the detour over an eager buffer up to about a kilobyte.
+    pub short_packet: u32,
+    /// Bytes of the ring of short packets that a peer writes into, rounded up to a power of two parts, and to two
+    /// packets. 16 KiB are 256 messages of 8 bytes, and with the ring of the other direction just fit a first-level cache.
+    pub ring: u32,
+    /// Bytes of an eager buffer: up to this size a message waits at the receiver and not at the sender. A copy of
+    /// 16 KiB costs about what the two control packets and the system call of a rendezvous cost.
+    pub eager_buffer: u32,
+    /// How many eager buffers each peer gets.
+    pub eager_buffers: u32,
+    /// From this many bytes on a message goes by rendezvous, even if it would fit an eager buffer.
+    pub rendezvous_threshold: u32,
+    /// Bytes of a staging buffer, in which the parts of a rendezvous message arrive where they cannot go to user
+    /// memory at once: small enough to stay in cache between the two copies, large enough for DMA to pay.
+    pub staging_buffer: u32,
+    /// How many staging buffers each peer gets; two or more let the copies overlap.
+    pub staging_buffers: u32,
+    /// Bytes that one side of a shared transfer claims at a time, at most: about 80 µs of copying, so that neither waits
+    /// long for the other at the end.
+    pub chunk: u32,
+    /// Bytes that all buffers of this process may take together. Each peer has an equal part, so that there is room
+    /// for the last one, too; what does not fit into it, or what the system does not have, is halved until it fits.
+    pub memory_cap: u64,
+    /// Whether messages go on while the program computes: by a thread that sleeps until a peer's interrupt.
+    pub asynchronous: bool,
+}
+
+impl Default for MessageSettings {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Automatic,
+            short_packet: 1 << 10,
+            ring: 16 << 10,
+            eager_buffer: 16 << 10,
+            eager_buffers: 8,
+            rendezvous_threshold: 16 << 10,
+            staging_buffer: 128 << 10,
+            staging_buffers: 4,
+            chunk: 1 << 20,
+            memory_cap: 1 << 30,
+            asynchronous: true,
+        }
+    }
+}

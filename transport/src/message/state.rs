@@ -1,0 +1,265 @@
+//! One step of work on a link, and its end.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::credits::Counts;
+use super::layout::malformed;
+use super::link::{Link, State};
+use super::outbox::Outbox;
+use super::outcome::Outcome;
+use super::ring::Peek;
+use super::wire::{Ended, Packet, Way};
+use crate::error::{Error, Result};
+
+impl State {
+    /// Does all that can be done without waiting for the peer's program.
+    pub(super) fn process(&mut self, link: &Link) {
+        // Acquire: what was done before it was set is seen.
+        link.signs.attention.swap(false, Ordering::Acquire);
+        if self.error.is_none()
+            && let Err(error) = self.step(link)
+        {
+            self.fail(error);
+        }
+        if self.error.is_some() {
+            self.reap();
+        }
+        self.publish(link);
+    }
+
+    fn step(&mut self, link: &Link) -> Result<()> {
+        self.take_credits(link);
+        self.read_control(link)?;
+        self.match_posted(link)?;
+        self.land_flights(link)?;
+        self.pump(link)?;
+        self.put_queued(link)?;
+        self.put_control(link)?;
+        self.return_credits(link)
+    }
+
+    /// Ends everything that nobody works on with `error`; the rest follows by [`reap`](Self::reap).
+    pub(super) fn fail(&mut self, error: Error) {
+        tracing::debug!(%error, "a pair's messages end");
+        for posted in std::mem::take(&mut self.posted) {
+            self.end(&posted.outcome, Err(error.clone()));
+        }
+        for queued in std::mem::take(&mut self.queued) {
+            self.end(&queued.outcome, Err(error.clone()));
+        }
+        self.departing.clear();
+        self.error = Some(error);
+        self.has_news = true;
+        self.reap();
+    }
+
+    /// Whether nothing waits to be written.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queued.is_empty() && self.departing.is_empty()
+    }
+
+    /// After a failure: ends the transfers whose memory nobody uses any more.
+    fn reap(&mut self) {
+        let Some(error) = self.error.clone() else { return };
+        self.flights.retain(|flight| flight.done.test().is_none());
+        let flying: Vec<u32> = self.flights.iter().map(|flight| flight.transfer).collect();
+        let (kept, ended): (Vec<_>, Vec<_>) = std::mem::take(&mut self.sending)
+            .into_iter()
+            .partition(|sending| sending.is_being_copied() || flying.contains(&sending.id));
+        self.sending = kept;
+        for sending in ended {
+            drop(sending.registration);
+            self.end(&sending.outcome, Err(error.clone()));
+        }
+        let (kept, ended): (Vec<_>, Vec<_>) = std::mem::take(&mut self.receiving)
+            .into_iter()
+            .partition(|receiving| receiving.is_being_copied());
+        self.receiving = kept;
+        for receiving in ended {
+            drop(receiving.registration);
+            self.end(&receiving.outcome, Err(error.clone()));
+        }
+    }
+
+    /// Ends an operation.
+    pub(super) fn end(&mut self, outcome: &Arc<Outcome>, result: Result<usize>) {
+        outcome.set(result);
+        self.has_news = true;
+    }
+
+    /// Shows to waiters what there is to do.
+    pub(super) fn publish(&mut self, link: &Link) {
+        let signs = &link.signs;
+        // Relaxed: who acts on a sign takes the turn.
+        signs.has_posted.store(!self.posted.is_empty(), Ordering::Relaxed);
+        for (sign, word) in signs.credited.iter().zip(self.credited.words()) {
+            sign.store(word, Ordering::Relaxed);
+        }
+        let lacks = self.error.is_none()
+            && (!self.queued.is_empty() || !self.departing.is_empty() || self.lacks_staging());
+        signs.lacks_credit.store(lacks, Ordering::Relaxed);
+        signs.has_open.store(self.has_open(), Ordering::Relaxed);
+        signs.failed.store(self.error.is_some(), Ordering::Relaxed);
+        let unchecked = self.error.is_none()
+            && self
+                .outbox
+                .as_ref()
+                .is_some_and(|outbox| outbox.messages.is_unchecked() || outbox.control.is_unchecked());
+        signs.unchecked.store(unchecked, Ordering::Relaxed);
+        if std::mem::take(&mut self.has_news) {
+            link.context.back_end().wake();
+        }
+    }
+
+    /// The peer's inbox, connected if it is not yet.
+    #[inline]
+    pub(super) fn outbox(&mut self, link: &Link) -> Result<&mut Outbox> {
+        let was_heard = self.consumed != Counts::default();
+        match &mut self.outbox {
+            Some(outbox) => Ok(outbox),
+            none => Ok(none.insert(Outbox::connect(&link.context, link.peer, was_heard)?)),
+        }
+    }
+
+    pub(super) fn take_credits(&mut self, link: &Link) {
+        self.credited = Counts::newest(link.inbox.memory(), self.credited);
+        if let Some(outbox) = &mut self.outbox {
+            outbox.credit(self.credited);
+        }
+    }
+
+    fn read_control(&mut self, link: &Link) -> Result<()> {
+        loop {
+            let found = match self.control.peek().map_err(|problem| malformed(link.peer, problem))? {
+                Peek::Nothing { missing } => {
+                    link.signs.control.set(missing);
+                    return Ok(());
+                }
+                Peek::Packet(found) => found,
+            };
+            let mut payload = [0; super::wire::CONTROL_PAYLOAD];
+            let length = found.length.min(payload.len());
+            self.control.copy(found, &mut payload[..length]);
+            // A payload that is too long is cut, and then of a wrong length all the same.
+            let length = if found.length > payload.len() { 0 } else { length };
+            let packet = Packet::decode(found.kind, &payload[..length])
+                .map_err(|problem| malformed(link.peer, problem))?;
+            self.control.consume(found);
+            self.consumed.control = self.control.consumed();
+            self.handle(link, packet)?;
+        }
+    }
+
+    /// Sends the control packets for which there is room.
+    pub(super) fn put_control(&mut self, link: &Link) -> Result<()> {
+        if self.departing.is_empty() {
+            return Ok(());
+        }
+        let peer = link.peer;
+        let mut count = 0;
+        let mut is_urgent = false;
+        while let Some(packet) = self.departing.front().copied() {
+            let (payload, length) = packet.encode();
+            let outbox = self.outbox(link)?;
+            if !outbox.control.has_room(length) {
+                break;
+            }
+            outbox.control.write(&link.context.fabric, peer, packet.kind(), &payload[..length])?;
+            self.departing.pop_front();
+            count += 1;
+            // What the peer's program need not be in a call for. A shared transfer goes on here meanwhile, and the
+            // end of one concerns only those who wait for it.
+            is_urgent |= match packet {
+                Packet::Ready { way, .. } => !matches!(way, Way::Shared | Way::Stores),
+                Packet::Withdraw { .. } | Packet::Taken { ended: Ended::Withdrawn, .. } => true,
+                Packet::Part { transfer, .. } => !self
+                    .sending
+                    .iter()
+                    .any(|sending| sending.id == transfer && sending.way == Some(Way::Stores)),
+                _ => false,
+            };
+        }
+        if count > 0 { self.alert(link, is_urgent) } else { Ok(()) }
+    }
+
+    /// Tells the peer that something came. Who computes there is only disturbed where it is urgent.
+    pub(super) fn alert(&mut self, link: &Link, is_urgent: bool) -> Result<()> {
+        let (context, peer) = (&link.context, link.peer);
+        let outbox = self.outbox(link)?;
+        if is_urgent && outbox.sizes.asynchronous {
+            // The thread that wakes looks once: what it is to find must be there.
+            if !context.reliable {
+                outbox.messages.check(&context.fabric, peer)?;
+                outbox.control.check(&context.fabric, peer)?;
+            } else if !context.ordered {
+                context.fabric.store_barrier(peer)?;
+            }
+            context.fabric.trigger(peer, context.interrupt)?;
+        }
+        if outbox.messages.is_unchecked() || outbox.control.is_unchecked() {
+            // SeqCst: the service thread stops looking before it looks a last time; see `arm`.
+            link.signs.unchecked.store(true, Ordering::SeqCst);
+            context.arm();
+        }
+        context.fabric.ring(peer)
+    }
+
+    /// Gives back what was consumed, once it is worth a write.
+    pub(super) fn return_credits(&mut self, link: &Link) -> Result<()> {
+        let (consumed, told, sizes) = (self.consumed, self.told, &link.inbox.sizes);
+        let reaches = |consumed: u32, told: u32, limit: u32| consumed.wrapping_sub(told) >= limit.max(1);
+        let control_is_due = reaches(consumed.control, told.control, sizes.control_parts / 2);
+        let is_due = control_is_due
+            || reaches(consumed.ring, told.ring, sizes.ring_parts / 2)
+            || reaches(consumed.eager, told.eager, sizes.eager_buffers / 2)
+            || reaches(consumed.staging, told.staging, 1);
+        if !is_due {
+            return Ok(());
+        }
+        let context = &link.context;
+        // Who sends by DMA goes on sending while it computes.
+        let feeds_dma = consumed.staging != told.staging
+            && self.receiving.iter().any(|receiving| receiving.way != Way::Stores);
+        let outbox = match self.outbox(link) {
+            // Who sent something and has closed its messenger since needs no credit.
+            Err(Error::UnknownSegment { .. }) => {
+                self.told = consumed;
+                return Ok(());
+            }
+            outbox => outbox?,
+        };
+        outbox.returns.write(&context.fabric, &outbox.segment, context.reliable, consumed)?;
+        // A peer whose control packets wait may compute meanwhile.
+        let is_urgent = (control_is_due || feeds_dma) && outbox.sizes.asynchronous;
+        if is_urgent {
+            if context.reliable && !context.ordered {
+                context.fabric.store_barrier(link.peer)?;
+            }
+            context.fabric.trigger(link.peer, context.interrupt)?;
+        }
+        self.told = consumed;
+        context.fabric.ring(link.peer)
+    }
+
+    /// The same for one who cannot do anything about an error: the next one will meet it.
+    #[cold]
+    pub(super) fn return_credits_or_fail(&mut self, link: &Link) {
+        if let Err(error) = self.return_credits(link) {
+            self.fail(error);
+            self.publish(link);
+        }
+    }
+
+    /// Makes sure that all that was written has arrived.
+    pub(super) fn check(&mut self, link: &Link) -> Result<()> {
+        let Some(outbox) = &mut self.outbox else { return Ok(()) };
+        let fabric = &link.context.fabric;
+        if link.context.reliable && outbox.segment.mapping().is_none() {
+            fabric.store_barrier(link.peer)?;
+        }
+        outbox.messages.check(fabric, link.peer)?;
+        outbox.control.check(fabric, link.peer)?;
+        fabric.ring(link.peer)
+    }
+}

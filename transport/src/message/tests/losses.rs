@@ -1,0 +1,134 @@
+//! Peers that are lost, jobs that end, and peers that write nonsense.
+
+use std::sync::Barrier;
+
+use super::worlds::run_threads;
+use super::{MessageSettings, Messenger, Mode, Port, Rank};
+use crate::error::Error;
+use crate::fabric::Fabric;
+use crate::message::context::Role;
+use crate::message::layout::{HEADER, Layout, Sizes};
+use crate::shm;
+
+fn open(fabric: &Fabric) -> Messenger {
+    Messenger::open(fabric, Port::FIRST, &MessageSettings::default()).unwrap()
+}
+
+/// Has rank 0 do `body` and wait in it; meanwhile it learns that rank 1 is lost.
+fn lose_while(body: impl Fn(&Messenger) -> Result<(), Error> + Sync) {
+    let fabrics = shm::within_process(3);
+    let begun = Barrier::new(2);
+    run_threads(&fabrics[..2], |fabric| {
+        if fabric.rank() == Rank(0) {
+            let messenger = open(fabric);
+            begun.wait();
+            let error = body(&messenger).unwrap_err();
+            assert_eq!(error.lost_peer(), Some(Rank(1)), "{error}");
+            assert!(matches!(messenger.send(Rank(1), b"x"), Err(Error::PeerLost { .. })));
+        } else {
+            let _messenger = open(fabric);
+            begun.wait();
+            fabric.back_end().sleep(std::time::Duration::from_millis(20));
+            fabrics[0].membership().declare_lost(Rank(1), "the test says so");
+        }
+    });
+}
+
+#[test]
+fn a_receive_from_a_lost_peer_ends() {
+    lose_while(|messenger| messenger.receive(Rank(1), &mut [0; 8]).map(|_| ()));
+}
+
+#[test]
+fn a_receive_from_anybody_tells_of_a_loss() {
+    lose_while(|messenger| messenger.receive_any(&mut [0; 8]).map(|_| ()));
+}
+
+#[test]
+fn sends_that_nobody_receives_end_with_the_loss() {
+    for mode in
+        [Mode::Short, Mode::Eager, Mode::RendezvousDirect, Mode::RendezvousStaged, Mode::RendezvousStores]
+    {
+        lose_while(|messenger| {
+            loop {
+                messenger.send_by(mode, Rank(1), &[7; 900])?;
+            }
+        });
+    }
+}
+
+#[test]
+fn all_that_was_begun_ends_with_the_loss() {
+    lose_while(|messenger| {
+        let ours = vec![0; 100_000];
+        let mut theirs = vec![[0; 10]; 5];
+        messenger.scope(|scope| {
+            for place in &mut theirs {
+                scope.receive(Rank(1), place)?;
+            }
+            for _ in 0..5 {
+                scope.send(Rank(1), &ours)?;
+            }
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn the_others_go_on_after_a_loss() {
+    let fabrics = shm::within_process(3);
+    run_threads(&fabrics[..2], |fabric| {
+        fabric.membership().declare_lost(Rank(2), "the test says so");
+        let messenger = open(fabric);
+        let error = messenger.receive_any(&mut [0; 8]).unwrap_err();
+        assert_eq!(error.lost_peer(), Some(Rank(2)));
+        let other = Rank(1 - fabric.rank().0);
+        messenger.send(other, b"still").unwrap();
+        assert_eq!(messenger.receive_any(&mut [0; 8]).unwrap(), (other, 5));
+    });
+}
+
+#[test]
+fn all_ends_when_the_job_does() {
+    let fabrics = shm::within_process(2);
+    let begun = Barrier::new(2);
+    run_threads(&fabrics, |fabric| {
+        let messenger = open(fabric);
+        begun.wait();
+        if fabric.rank() == Rank(0) {
+            let error = messenger.receive(Rank(1), &mut [0; 8]).unwrap_err();
+            assert!(matches!(error, Error::Ending { .. }), "{error}");
+        } else {
+            fabrics[0].membership().declare_ending("the test is over");
+        }
+    });
+}
+
+#[test]
+fn nonsense_fails_the_pair_and_not_the_process() {
+    let fabrics = shm::within_process(2);
+    let done = Barrier::new(2);
+    run_threads(&fabrics, |fabric| {
+        let messenger = open(fabric);
+        if fabric.rank() == Rank(0) {
+            let error = messenger.receive(Rank(1), &mut [0; 8]).unwrap_err();
+            assert!(matches!(&error, Error::Wire { from: Rank(1), .. }), "{error}");
+            assert!(matches!(messenger.send(Rank(1), b"x"), Err(Error::Wire { .. })));
+            messenger.send(Rank(0), b"myself").unwrap();
+            assert_eq!(messenger.receive_any(&mut [0; 8]).unwrap(), (Rank(0), 6));
+            done.wait();
+        } else {
+            // What this rank's packets to rank 0 would be written into.
+            let inbox =
+                fabric.connect(Rank(0), messenger.engine().context.segment(Role::Inbox, Rank(1))).unwrap();
+            let memory = inbox.mapping().unwrap();
+            let mut header = [0; HEADER];
+            memory.read(0, &mut header).unwrap();
+            let sizes = Sizes::decode(&header).unwrap().unwrap();
+            let first_closing = Layout::of(&sizes).ring + u64::from(sizes.part) - 8;
+            memory.write(first_closing, &(1_u64 << 32 | 0xfff3).to_le_bytes()).unwrap();
+            fabric.ring(Rank(0)).unwrap();
+            done.wait();
+        }
+    });
+}

@@ -1,0 +1,64 @@
+//! Addresses of processes, as they are exchanged before anybody joins.
+
+use super::wire::{Cursor, MAGIC, Malformed, VERSION};
+
+/// How a process is reached, as its peers are told before they join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessAddress {
+    /// The provider; all of a job use one.
+    pub provider: String,
+    /// Of which kind the name is, in libfabric's numbers.
+    pub format: u32,
+    /// The endpoint's name.
+    pub name: Vec<u8>,
+}
+
+impl ProcessAddress {
+    /// As bytes, for the exchange.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let provider = self.provider.as_bytes();
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend([VERSION, provider.len() as u8]);
+        bytes.extend(provider);
+        bytes.extend(self.format.to_le_bytes());
+        bytes.extend(&self.name);
+        bytes
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    ///
+    /// # Errors
+    /// Where it is something else.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut cursor = Cursor(bytes);
+        let [magic @ .., version, length] = cursor.array::<4>().ok_or(Malformed::Length)?;
+        if magic != MAGIC || version != VERSION {
+            return Err(Malformed::Foreign);
+        }
+        let provider = cursor.bytes(usize::from(length)).ok_or(Malformed::Length)?;
+        let provider = str::from_utf8(provider).map_err(|_| Malformed::Kind)?.to_owned();
+        let format = cursor.word32().ok_or(Malformed::Length)?;
+        Ok(Self { provider, format, name: cursor.0.to_vec() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::ProcessAddress;
+
+    proptest! {
+        #[test]
+        fn addresses_survive_the_exchange(provider in "[a-z;_]{0,20}", format: u32, name: Vec<u8>) {
+            let address = ProcessAddress { provider, format, name };
+            prop_assert_eq!(ProcessAddress::decode(&address.encode()), Ok(address));
+        }
+
+        #[test]
+        fn any_bytes_are_an_address_or_refused(bytes: Vec<u8>) {
+            let _ = ProcessAddress::decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The contract, carried out by the adapter.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::adapter::{Adapter, Patience, Target, closed};
+use super::attendant::Task;
+use super::peers::Peer;
+use super::questions::Answer;
+use super::receiving::refused;
+use super::waiters::Raised;
+use super::wire::Message;
+use super::{storage, threads};
+use crate::back_end::{
+    BackEnd, Backing, Connected, ConnectionId, MemoryKey, Piece, Provider, Remote, Sequence, SequenceMark,
+    Service, Wait, Waited,
+};
+use crate::capabilities::Capabilities;
+use crate::dma::{Completion, Transfer};
+use crate::error::{Error, Result};
+use crate::membership::Membership;
+use crate::memory::{SharedMemory, UserMemory};
+use crate::units::{Interrupt, Rank, SegmentId, Time};
+
+/// The back end; it closes the adapter when it is dropped.
+pub(super) struct Ofi {
+    adapter: Arc<Adapter>,
+    is_closed: AtomicBool,
+}
+
+impl Ofi {
+    pub(super) fn new(adapter: Arc<Adapter>) -> Self {
+        Self { adapter, is_closed: AtomicBool::new(false) }
+    }
+}
+
+impl Drop for Ofi {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl BackEnd for Ofi {
+    fn capabilities(&self) -> &Capabilities {
+        &self.adapter.capabilities
+    }
+
+    fn membership(&self) -> &Arc<Membership> {
+        &self.adapter.membership
+    }
+
+    fn now(&self) -> Time {
+        Time::default().after(self.adapter.origin.elapsed())
+    }
+
+    fn create(&self, id: SegmentId, backing: &Backing) -> Result<SharedMemory> {
+        let adapter = &*self.adapter;
+        if adapter.exports.has(id) {
+            return Err(Error::SegmentExists { id });
+        }
+        let memory = storage::map(id, backing)?;
+        let all = UserMemory {
+            start: std::ptr::NonNull::new(memory.as_ptr()).ok_or_else(closed)?,
+            length: memory.len().max(1),
+        };
+        // SAFETY: mapped, by at least one page; the table keeps the memory as long as the registration.
+        let registration = adapter.with_endpoint(|endpoint| unsafe { endpoint.register(all) })?;
+        adapter.exports.add_segment(id, memory.clone(), registration)?;
+        Ok(memory)
+    }
+
+    fn remove(&self, id: SegmentId) {
+        self.adapter.exports.remove_segment(id);
+    }
+
+    fn set_provider(&self, space: u32, provider: Arc<dyn Provider>) {
+        self.adapter.exports.set_provider(space, provider);
+    }
+
+    fn connect(&self, owner: Rank, id: SegmentId, limit: Duration) -> Result<Connected> {
+        let adapter = &*self.adapter;
+        let peer = adapter.peer(owner)?;
+        let question = adapter.questions.ask(owner);
+        if owner == adapter.rank() {
+            adapter.leave(Task::Provide { asker: owner, ticket: question.ticket, id });
+        } else {
+            adapter.tell(peer, &Message::Connect { ticket: question.ticket, id })?;
+        }
+        let doing = format!("connecting to segment {id} of");
+        let answer = adapter.wait_for(owner, &doing, limit, || question.answer.get().copied())?;
+        let Answer::Segment(memory) = answer else { return Err(Error::UnknownSegment { owner, id }) };
+        peer.is_connected.store(true, Ordering::Relaxed);
+        let connection = adapter.connections.add(owner, memory);
+        Ok(Connected { connection, length: memory.length, mapping: None })
+    }
+
+    fn disconnect(&self, connection: ConnectionId) {
+        self.adapter.connections.remove(connection);
+    }
+
+    unsafe fn register(&self, memory: UserMemory) -> Result<MemoryKey> {
+        self.adapter.with_endpoint(|endpoint| {
+            // SAFETY: the caller's promise; the registration ends when the caller says so.
+            unsafe { Ok(self.adapter.exports.add_memory(memory, endpoint.register(memory)?)) }
+        })
+    }
+
+    fn unregister(&self, key: MemoryKey) {
+        self.adapter.exports.remove_memory(key);
+    }
+
+    fn write(&self, remote: &Remote, pieces: &[Piece<'_>]) -> Result<()> {
+        self.adapter.write(remote, pieces)
+    }
+
+    fn mark(&self, peer: Rank) -> SequenceMark {
+        SequenceMark(self.adapter.peers.get(peer.index()).map_or(0, Peer::failures))
+    }
+
+    fn store_barrier(&self, peer: Rank) -> Result<()> {
+        let known = self.adapter.peer(peer)?;
+        if peer == self.adapter.rank() { Ok(()) } else { self.adapter.settle(known) }
+    }
+
+    fn check_sequence(&self, peer: Rank, mark: SequenceMark) -> Result<Sequence> {
+        self.store_barrier(peer)?;
+        Ok(if self.mark(peer) == mark { Sequence::Intact } else { Sequence::Broken })
+    }
+
+    fn read(&self, remote: &Remote, offset: u64, into: &mut [u8]) -> Result<()> {
+        let adapter = &*self.adapter;
+        let target = adapter.resolve(remote, offset, into.len())?;
+        let peer = adapter.peer(remote.owner)?;
+        if remote.owner != adapter.rank() {
+            return adapter.read_directly(peer, &target, offset, into);
+        }
+        let read = adapter.exports.with(target.memory.key, |ground| ground.read(offset, into));
+        here(read, remote.owner, offset, into.len())
+    }
+
+    fn fetch_add(&self, remote: &Remote, offset: u64, amount: u64) -> Result<u64> {
+        let adapter = &*self.adapter;
+        let Target { owner, memory } = adapter.resolve(remote, offset, 8)?;
+        let key = memory.key;
+        if owner == adapter.rank() {
+            let was = adapter.change(key, offset, |word| word.fetch_add(amount, Ordering::SeqCst));
+            adapter.waiters.look_again();
+            return was.ok_or_else(|| refused(owner, offset, 8));
+        }
+        adapter.ask_for_word(owner, offset, |ticket| Message::Add { ticket, key, offset, amount })
+    }
+
+    fn compare_swap(&self, remote: &Remote, offset: u64, expected: u64, new: u64) -> Result<u64> {
+        let adapter = &*self.adapter;
+        let Target { owner, memory } = adapter.resolve(remote, offset, 8)?;
+        let key = memory.key;
+        if owner == adapter.rank() {
+            let was = adapter.compare_swap_here(key, offset, expected, new);
+            adapter.waiters.look_again();
+            return was.ok_or_else(|| refused(owner, offset, 8));
+        }
+        adapter.ask_for_word(owner, offset, |ticket| Message::Swap { ticket, key, offset, expected, new })
+    }
+
+    unsafe fn post(&self, chain: Vec<Transfer>, done: Arc<Completion>) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.adapter.post_chain(chain, done) }
+    }
+
+    fn ring(&self, peer: Rank) -> Result<()> {
+        let adapter = &*self.adapter;
+        let known = adapter.peer(peer)?;
+        if peer == adapter.rank() {
+            adapter.waiters.look_again();
+        } else if known.has_landed.swap(false, Ordering::AcqRel) {
+            // Messages wake by arriving; transfers arrive without the peer's processor.
+            adapter.tell(known, &Message::Ring)?;
+        }
+        Ok(())
+    }
+
+    fn trigger(&self, peer: Rank, interrupt: Interrupt) -> Result<()> {
+        let adapter = &*self.adapter;
+        if peer == adapter.rank() {
+            adapter.interrupts.raise(interrupt);
+            adapter.waiters.look_again();
+            return Ok(());
+        }
+        let known = adapter.peer(peer)?;
+        known.has_landed.store(false, Ordering::Relaxed);
+        adapter.tell(known, &Message::Trigger(interrupt))
+    }
+
+    fn wait_interrupt(&self, interrupt: Interrupt, deadline: Option<Time>) -> Result<u64> {
+        let adapter = &*self.adapter;
+        let _relying = adapter.attendant.rely();
+        match adapter.interrupts.wait(interrupt, deadline.map(|time| adapter.instant(time))) {
+            Raised::Times(count) => Ok(count),
+            Raised::Not => Ok(0),
+            Raised::Closed => Err(closed()),
+        }
+    }
+
+    fn wait_until(&self, wait: Wait<'_>) -> Waited {
+        self.adapter.wait_until(wait)
+    }
+
+    fn wake(&self) {
+        self.adapter.waiters.look_again();
+    }
+
+    unsafe fn copy(&self, from: *const u8, to: *mut u8, length: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, length) };
+    }
+
+    fn sleep(&self, duration: Duration) {
+        thread::sleep(duration);
+    }
+
+    fn compute(&self, duration: Duration) {
+        let began = Instant::now();
+        while began.elapsed() < duration {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Service>> {
+        Ok(Box::new(Thread(threads::spawn(name, body)?)))
+    }
+
+    fn connected_peers(&self) -> Vec<Rank> {
+        let is_connected = |peer: &&Peer| peer.is_connected.load(Ordering::Relaxed);
+        self.adapter.peers.iter().filter(is_connected).map(|peer| peer.rank).collect()
+    }
+
+    fn close(&self) {
+        if !self.is_closed.swap(true, Ordering::AcqRel) {
+            self.adapter.close();
+        }
+    }
+}
+
+struct Thread(JoinHandle<()>);
+
+impl Service for Thread {
+    fn join(self: Box<Self>) {
+        // A panic there has been reported by then; there is nothing to add.
+        let _ = self.0.join();
+    }
+}
+
+/// What came of reaching for memory of this process.
+fn here(done: Option<bool>, owner: Rank, offset: u64, length: usize) -> Result<()> {
+    if done == Some(true) { Ok(()) } else { Err(refused(owner, offset, length as u64)) }
+}
+
+impl Adapter {
+    fn write(&self, remote: &Remote, pieces: &[Piece<'_>]) -> Result<()> {
+        let mut total = 0;
+        let mut target = None;
+        for piece in pieces {
+            target = Some(self.resolve(remote, piece.offset, piece.bytes.len())?);
+            total += piece.bytes.len();
+        }
+        let Some(target) = target else { return Ok(()) };
+        let peer = self.peer(remote.owner)?;
+        if remote.owner == self.rank() {
+            let mut pieces = pieces.iter();
+            let written = self.exports.with(target.memory.key, |ground| {
+                pieces.all(|piece| ground.write(piece.offset, piece.bytes))
+            });
+            self.waiters.look_again();
+            return here(written, remote.owner, 0, total);
+        }
+        if total <= self.settings.longest_store {
+            return self.write_by_messages(peer, &target, pieces);
+        }
+        // Runs of short pieces by messages, long ones directly, in order.
+        for run in pieces.chunk_by(|one, next| self.is_short(one) && self.is_short(next)) {
+            match run {
+                [long] if !self.is_short(long) => {
+                    self.write_directly(peer, &target, long.offset, long.bytes)?;
+                }
+                short => self.write_by_messages(peer, &target, short)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn is_short(&self, piece: &Piece<'_>) -> bool {
+        piece.bytes.len() <= self.settings.longest_store
+    }
+
+    fn ask_for_word(
+        &self,
+        owner: Rank,
+        offset: u64,
+        message: impl FnOnce(u64) -> Message<'static>,
+    ) -> Result<u64> {
+        let peer = self.peer(owner)?;
+        let question = self.questions.ask(owner);
+        self.tell(peer, &message(question.ticket))?;
+        let limit = self.settings.answer_limit();
+        let doing = "changing a word of";
+        match self.wait_for(owner, doing, limit, || question.answer.get().copied())? {
+            Answer::Was(value) => Ok(value),
+            Answer::Segment(_) | Answer::Refused => Err(refused(owner, offset, 8)),
+        }
+    }
+
+    fn wait_until(&self, wait: Wait<'_>) -> Waited {
+        let Wait { deadline, attends, ready } = wait;
+        let deadline = deadline.map(|time| self.instant(time));
+        if let Some(interrupt) = attends {
+            self.interrupts.attend(interrupt);
+        }
+        let mut look = || {
+            // Taken before looking: what comes later is left to the next look, or to whoever waits for it.
+            if let Some(interrupt) = attends {
+                self.interrupts.take(interrupt);
+            }
+            ready()
+        };
+        let waited = self.look_until(deadline, &mut look);
+        if let Some(interrupt) = attends {
+            self.interrupts.leave(interrupt);
+        }
+        waited
+    }
+
+    fn look_until(&self, deadline: Option<Instant>, ready: &mut dyn FnMut() -> bool) -> Waited {
+        if ready() {
+            return Waited::Ready;
+        }
+        let driving = self.attendant.drive();
+        let mut patience = Patience::new(Instant::now());
+        loop {
+            let seen = self.waiters.seen();
+            if ready() {
+                return Waited::Ready;
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Waited::TimedOut;
+            }
+            // Closed, nothing will come any more.
+            if self.pause(&driving, &mut patience, seen, deadline).is_err() {
+                return if ready() { Waited::Ready } else { Waited::TimedOut };
+            }
+        }
+    }
+
+    /// Something was declared in the membership: all who wait look again.
+    pub(super) fn disturb(&self) {
+        self.is_disturbed.store(true, Ordering::Release);
+        self.interrupts.disturb();
+        self.waiters.look_again();
+        self.wake_attendant();
+    }
+}

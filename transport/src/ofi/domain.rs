@@ -1,0 +1,252 @@
+//! A provider's network, opened: where memory is registered and endpoints live.
+
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use super::provider::Offer;
+use super::sys::{self, call, library};
+use crate::error::{Error, Result};
+use crate::memory::UserMemory;
+
+/// An opened fabric and domain, in libfabric's words.
+pub(super) struct Domain {
+    offer: Offer,
+    fabric: NonNull<sys::fid_fabric>,
+    domain: NonNull<sys::fid_domain>,
+}
+
+// SAFETY: the objects were asked for with FI_THREAD_SAFE: any thread may call them at any time.
+unsafe impl Send for Domain {}
+// SAFETY: as above.
+unsafe impl Sync for Domain {}
+
+impl Domain {
+    /// Opens what `offer` describes.
+    ///
+    /// # Errors
+    /// `Provider`.
+    pub(super) fn open(offer: Offer) -> Result<Arc<Self>> {
+        let library = library()?;
+        let mut fabric = ptr::null_mut();
+        // SAFETY: an offer has its attributes; the context is not used.
+        let answer = unsafe { (library.fabric)((*offer.as_ptr()).fabric_attr, &mut fabric, ptr::null_mut()) };
+        let fabric = opened(&offer, "opening the fabric", answer, fabric)?;
+        let mut domain = ptr::null_mut();
+        // SAFETY: a fabric that was just opened, and the offer it came from.
+        let answer = unsafe {
+            call!(fabric.as_ptr(), ops.domain(fabric.as_ptr(), offer.as_ptr(), &mut domain, ptr::null_mut()))
+        };
+        match opened(&offer, "opening the domain", answer, domain) {
+            Ok(domain) => Ok(Arc::new(Self { offer, fabric, domain })),
+            Err(error) => {
+                // SAFETY: opened above, nothing depends on it.
+                unsafe { close(&raw mut (*fabric.as_ptr()).fid) };
+                Err(error)
+            }
+        }
+    }
+
+    /// What it was made of.
+    pub(super) fn offer(&self) -> &Offer {
+        &self.offer
+    }
+
+    pub(super) fn fabric(&self) -> *mut sys::fid_fabric {
+        self.fabric.as_ptr()
+    }
+
+    pub(super) fn domain(&self) -> *mut sys::fid_domain {
+        self.domain.as_ptr()
+    }
+
+    /// Registers memory, for peers or for being the local side of transfers.
+    ///
+    /// # Safety
+    /// The memory must stay valid until the registration is dropped, and may be changed by peers until then;
+    /// `endpoint` must be one of this domain.
+    ///
+    /// # Errors
+    /// `Provider`.
+    pub(super) unsafe fn register(
+        self: &Arc<Self>,
+        endpoint: NonNull<sys::fid_ep>,
+        memory: UserMemory,
+    ) -> Result<Registration> {
+        const ACCESS: u64 = sys::FI_SEND
+            | sys::FI_RECV
+            | sys::FI_READ
+            | sys::FI_WRITE
+            | sys::FI_REMOTE_READ
+            | sys::FI_REMOTE_WRITE;
+        const DOING: &str = "registering memory";
+        let start = memory.start.as_ptr().cast::<c_void>();
+        let domain = self.domain.as_ptr();
+        let mut registration = ptr::null_mut();
+        let mut answer = -libc::ENOKEY;
+        // Where keys are ours to choose, they are chosen by chance: whoever has none cannot guess one. One that is
+        // taken is as good as never met.
+        for _ in 0..4 {
+            let key = if self.offer.registers(sys::FI_MR_PROV_KEY) {
+                0
+            } else {
+                random_key(self.offer.key_size())?
+            };
+            // SAFETY: an open domain; the memory is the caller's promise.
+            answer = unsafe {
+                call!(
+                    domain,
+                    mr.reg(
+                        &raw mut (*domain).fid,
+                        start,
+                        memory.length,
+                        ACCESS,
+                        0,
+                        key,
+                        0,
+                        &mut registration,
+                        ptr::null_mut(),
+                    )
+                )
+            };
+            if answer != -libc::ENOKEY {
+                break;
+            }
+        }
+        let pointer = opened(&self.offer, DOING, answer, registration)?;
+        let registration = Registration { pointer, domain: Arc::clone(self) };
+        if self.offer.registers(sys::FI_MR_ENDPOINT) {
+            // SAFETY: open objects of this domain.
+            let answer = unsafe {
+                let own = &raw mut (*pointer.as_ptr()).fid;
+                match call!(pointer.as_ptr(), fid.ops.bind(own, &raw mut (*endpoint.as_ptr()).fid, 0)) {
+                    0 => {
+                        call!(pointer.as_ptr(), fid.ops.control(own, sys::FI_ENABLE as i32, ptr::null_mut()))
+                    }
+                    refused => refused,
+                }
+            };
+            self.check("registering memory with the endpoint", answer)?;
+        }
+        if registration.key() == sys::KEY_NOT_AVAILABLE {
+            return Err(self.error(DOING, "its keys do not fit into 64 bits"));
+        }
+        Ok(registration)
+    }
+
+    /// An answer as a result.
+    pub(super) fn check(&self, doing: &str, answer: i32) -> Result<()> {
+        check(&self.offer, doing, answer)
+    }
+
+    /// An error of this provider.
+    pub(super) fn error(&self, doing: &str, problem: impl Into<String>) -> Error {
+        Error::Provider { doing: doing.into(), provider: self.offer.provider(), problem: problem.into() }
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        // SAFETY: all that depends on it holds it, so nothing does any more.
+        unsafe {
+            close(&raw mut (*self.domain.as_ptr()).fid);
+            close(&raw mut (*self.fabric.as_ptr()).fid);
+        }
+    }
+}
+
+/// Memory that is registered until this is dropped.
+pub(super) struct Registration {
+    pointer: NonNull<sys::fid_mr>,
+    domain: Arc<Domain>,
+}
+
+// SAFETY: as for the domain; what it holds is not changed after it was made.
+unsafe impl Send for Registration {}
+// SAFETY: as above.
+unsafe impl Sync for Registration {}
+
+impl Registration {
+    /// What a peer names it by.
+    pub(super) fn key(&self) -> u64 {
+        // SAFETY: open as long as this value.
+        unsafe { (*self.pointer.as_ptr()).key }
+    }
+
+    /// What a transfer from or to this memory gives along.
+    pub(super) fn descriptor(&self) -> Descriptor {
+        // SAFETY: as above.
+        Descriptor(unsafe { (*self.pointer.as_ptr()).mem_desc })
+    }
+
+    /// What a peer adds offsets to, where the memory begins at `start`.
+    pub(super) fn base(&self, start: NonNull<u8>) -> u64 {
+        if self.domain.offer.registers(sys::FI_MR_VIRT_ADDR) { start.as_ptr() as u64 } else { 0 }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // SAFETY: opened by `register`, and nothing depends on it.
+        unsafe { close(&raw mut (*self.pointer.as_ptr()).fid) };
+    }
+}
+
+/// A provider's own word for registered memory.
+#[derive(Clone, Copy)]
+pub(super) struct Descriptor(pub(super) *mut c_void);
+
+// SAFETY: an opaque word.
+unsafe impl Send for Descriptor {}
+// SAFETY: as above.
+unsafe impl Sync for Descriptor {}
+
+impl Descriptor {
+    /// Where the provider wants none.
+    pub(super) const NONE: Self = Self(ptr::null_mut());
+}
+
+/// Closes an object. What it says is of no use: there is nothing else to do with it.
+///
+/// # Safety
+/// The object is open, and is not used after.
+pub(super) unsafe fn close(object: *mut sys::fid) {
+    // SAFETY: the caller's promise.
+    let answer = unsafe {
+        match (*(*object).ops).close {
+            Some(function) => function(object),
+            None => 0,
+        }
+    };
+    if answer != 0 {
+        tracing::debug!(answer, "libfabric does not close an object");
+    }
+}
+
+/// The object that a call opened.
+pub(super) fn opened<T>(offer: &Offer, doing: &str, answer: i32, object: *mut T) -> Result<NonNull<T>> {
+    check(offer, doing, answer)?;
+    let nothing = || Error::Provider {
+        doing: doing.into(),
+        provider: offer.provider(),
+        problem: "it reports success, but there is nothing".into(),
+    };
+    NonNull::new(object).ok_or_else(nothing)
+}
+
+fn check(offer: &Offer, doing: &str, answer: i32) -> Result<()> {
+    if answer == 0 {
+        return Ok(());
+    }
+    let problem = library()?.describe(answer as isize);
+    Err(Error::Provider { doing: doing.into(), provider: offer.provider(), problem })
+}
+
+fn random_key(size: usize) -> Result<u64> {
+    let mut bytes = [0; 8];
+    let length = size.clamp(1, bytes.len());
+    rustix::rand::getrandom(&mut bytes[..length], rustix::rand::GetRandomFlags::empty())
+        .map_err(|problem| Error::system("asking for random bytes", problem))?;
+    // The word of all ones means that there is no key.
+    Ok(u64::from_le_bytes(bytes) & (u64::MAX >> 1))
+}

@@ -1,0 +1,97 @@
+//! Transfers that were cut off: is the peer dead, or did it refuse them?
+//!
+//! Providers over TCP close the connection over a transfer to memory that is not exported any more, and say of all
+//! that was under way that it was canceled. They say the same when the peer has died. So the peer is asked something:
+//! if it answers, it is alive and the transfer was refused; if no new connection comes about, it is lost.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::adapter::{Adapter, Token};
+use super::endpoint::Endpoint;
+use super::wire::Message;
+use crate::units::Rank;
+
+/// How long a peer has to answer over a new connection. That takes some ms, on a busy machine more; a false alarm would
+/// be worse than a late one, and the watchdog is quicker about the dead.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// How often it is asked: a question may go down with the old connection.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Transfers of which it is not clear yet why they ended.
+#[derive(Default)]
+pub(super) struct Doubts {
+    all: Mutex<Vec<Doubt>>,
+    count: AtomicUsize,
+}
+
+struct Doubt {
+    rank: Rank,
+    token: Token,
+    code: i32,
+    /// How many answers had come from the peer by then.
+    answers: u64,
+    since: Instant,
+    asked: Instant,
+}
+
+impl Doubts {
+    /// Whether there are any.
+    pub(super) fn are_open(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Adapter {
+    /// Leaves a transfer that was cut off to the attendant.
+    pub(super) fn doubt(&self, endpoint: &Endpoint<Token>, rank: Rank, token: Token, code: i32) {
+        let Some(peer) = self.peers.get(rank.index()) else { return };
+        let now = Instant::now();
+        let doubt = Doubt { rank, token, code, answers: peer.answers(), since: now, asked: now };
+        self.answer(endpoint, peer, &Message::Barrier);
+        let mut all = self.doubts.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(doubt);
+        self.doubts.count.store(all.len(), Ordering::Relaxed);
+        drop(all);
+        self.wake_attendant();
+    }
+
+    /// Passes on those that have become clear.
+    pub(super) fn clear_doubts(&self, now: Instant) {
+        if !self.doubts.are_open() {
+            return;
+        }
+        // Closed meanwhile, everything ends otherwise.
+        let _ = self.with_endpoint(|endpoint| {
+            for doubt in self.take_clear(endpoint, now) {
+                self.fail(endpoint, doubt.token, doubt.code);
+            }
+            self.waiters.look_again();
+            Ok(())
+        });
+    }
+
+    fn take_clear(&self, endpoint: &Endpoint<Token>, now: Instant) -> Vec<Doubt> {
+        let mut all = self.doubts.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let (clear, open) = std::mem::take(&mut *all).into_iter().partition(|doubt: &Doubt| {
+            let is_alive =
+                self.peers.get(doubt.rank.index()).is_some_and(|peer| peer.answers() > doubt.answers);
+            if !is_alive && now.saturating_duration_since(doubt.since) >= LIMIT {
+                let reason = "its connection broke, and no new one comes about";
+                self.membership.declare_lost(doubt.rank, reason);
+            }
+            is_alive || self.membership.check(doubt.rank).is_err()
+        });
+        *all = open;
+        for doubt in all.iter_mut().filter(|doubt| now.saturating_duration_since(doubt.asked) >= INTERVAL) {
+            doubt.asked = now;
+            if let Some(peer) = self.peers.get(doubt.rank.index()) {
+                self.answer(endpoint, peer, &Message::Barrier);
+            }
+        }
+        self.doubts.count.store(all.len(), Ordering::Relaxed);
+        clear
+    }
+}

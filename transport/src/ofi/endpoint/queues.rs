@@ -1,0 +1,122 @@
+//! The queues of an endpoint, and how a thread sleeps until something comes.
+
+use std::os::fd::{BorrowedFd, RawFd};
+use std::ptr::{self, NonNull};
+use std::time::Duration;
+
+use super::Endpoint;
+use crate::error::Result;
+use crate::ofi::domain::{Domain, close, opened};
+use crate::ofi::provider::Offer;
+use crate::ofi::sys::{self, call};
+
+/// How a thread sleeps until completions come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::ofi) enum Waiting {
+    /// By waiting for a descriptor to become readable.
+    Descriptor(RawFd),
+    /// By a call of the provider that sleeps.
+    Call,
+    /// Not at all: the provider wakes nobody.
+    Blind,
+}
+
+impl<T: Send> Endpoint<T> {
+    /// How to sleep until there is something to poll for.
+    pub(in crate::ofi) fn waiting(&self) -> Waiting {
+        self.waiting
+    }
+
+    /// What becomes readable when there is something to poll for, where that is the way to wait. None where
+    /// something is there already that would not wake the waiter.
+    pub(in crate::ofi) fn wait_descriptor(&self) -> Option<BorrowedFd<'_>> {
+        let Waiting::Descriptor(descriptor) = self.waiting else { return None };
+        let fabric = self.domain.fabric();
+        // SAFETY: an open fabric, and a queue of it.
+        let answer = unsafe {
+            let mut object = &raw mut (*self.completions.as_ptr()).fid;
+            call!(fabric, ops.trywait(fabric, &mut object, 1))
+        };
+        // SAFETY: the provider's, open as long as the queue.
+        (answer == 0).then(|| unsafe { BorrowedFd::borrow_raw(descriptor) })
+    }
+
+    /// Sleeps in the provider until there is something to poll for, or [`wake`](Self::wake) is called, or for so long.
+    pub(in crate::ofi) fn sleep(&self, longest: Duration) {
+        let completions = self.completions.as_ptr();
+        let milliseconds = i32::try_from(longest.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: an open queue. Asked for no entries, the provider reads none, and returns when there are some.
+        let answer = unsafe {
+            call!(completions, ops.sread(completions, ptr::null_mut(), 0, ptr::null(), milliseconds))
+        };
+        tracing::trace!(answer, "slept");
+    }
+
+    /// Wakes who sleeps in the provider.
+    pub(in crate::ofi) fn wake(&self) {
+        if self.waiting == Waiting::Call {
+            let completions = self.completions.as_ptr();
+            // SAFETY: an open queue.
+            let answer = unsafe { call!(completions, ops.signal(completions)) };
+            tracing::trace!(answer, "woken");
+        }
+    }
+}
+
+pub(super) type Queues = (NonNull<sys::fid_av>, NonNull<sys::fid_cq>, Waiting);
+
+/// Opens the table of addresses and the queue of completions, the latter with a way to wait for them if possible.
+pub(super) fn open_queues(domain: &Domain) -> Result<Queues> {
+    let offer = domain.offer();
+    let owner = domain.domain();
+    let mut addresses = ptr::null_mut();
+    let mut attributes =
+        sys::fi_av_attr { type_: sys::fi_av_type_FI_AV_UNSPEC, ..sys::fi_av_attr::default() };
+    // SAFETY: an open domain.
+    let answer =
+        unsafe { call!(owner, ops.av_open(owner, &mut attributes, &mut addresses, ptr::null_mut())) };
+    let addresses = opened(offer, "opening the table of addresses", answer, addresses)?;
+    let mut problem = None;
+    for wait in [sys::fi_wait_obj_FI_WAIT_FD, sys::fi_wait_obj_FI_WAIT_NONE] {
+        let mut attributes = sys::fi_cq_attr {
+            format: sys::fi_cq_format_FI_CQ_FORMAT_MSG,
+            wait_obj: wait,
+            ..sys::fi_cq_attr::default()
+        };
+        let mut completions = ptr::null_mut();
+        // SAFETY: an open domain.
+        let answer =
+            unsafe { call!(owner, ops.cq_open(owner, &mut attributes, &mut completions, ptr::null_mut())) };
+        match opened(offer, "opening the completion queue", answer, completions) {
+            Ok(completions) => {
+                let waiting = match wait {
+                    sys::fi_wait_obj_FI_WAIT_FD => way_to_wait(offer, completions),
+                    _ => Waiting::Blind,
+                };
+                return Ok((addresses, completions, waiting));
+            }
+            Err(error) => problem = Some(error),
+        }
+    }
+    // SAFETY: opened above; nothing depends on it.
+    unsafe { close(&raw mut (*addresses.as_ptr()).fid) };
+    Err(problem.unwrap_or_else(|| domain.error("opening the completion queue", "no way to wait suits")))
+}
+
+/// How to wait for a queue that was opened with a descriptor.
+fn way_to_wait(offer: &Offer, completions: NonNull<sys::fid_cq>) -> Waiting {
+    // Their descriptor stays readable once it was: `fi_trywait` does nothing in libfabric 1.17.
+    if ["net", "tcp"].contains(&offer.provider().as_str()) {
+        return Waiting::Call;
+    }
+    let mut descriptor: RawFd = -1;
+    let queue = completions.as_ptr();
+    // SAFETY: an open queue with a descriptor to wait for; the answer is an int (`fi_cq(3)`, FI_GETWAIT).
+    let answer = unsafe {
+        call!(
+            queue,
+            fid.ops.control(&raw mut (*queue).fid, sys::FI_GETWAIT as i32, (&raw mut descriptor).cast())
+        )
+    };
+    if answer == 0 && descriptor >= 0 { Waiting::Descriptor(descriptor) } else { Waiting::Blind }
+}

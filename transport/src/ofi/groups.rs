@@ -1,0 +1,304 @@
+//! Transfers that the caller waits for: writes that are too long for messages, and reads.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::adapter::{Adapter, Target, Token};
+use super::domain::{Descriptor, Registration};
+use super::endpoint::{Endpoint, Part, Posted};
+use super::peers::Peer;
+use super::receiving::refused;
+use super::slots::Buffer;
+use super::sys;
+use crate::dma::Direction;
+use crate::error::Result;
+use crate::memory::UserMemory;
+use crate::units::Rank;
+
+/// How long a write to a lost peer waits for the provider to let go of the caller's bytes. After that the provider
+/// may still read them, for a peer that is not there; it never writes to them.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Bytes of a buffer into which is read. Reads go through buffers of ours: providers do not let go of what is under way
+/// to a hung peer, and a read that was given up must not write into the caller's memory when that peer wakes up.
+pub(super) const SCRATCH: usize = 256 << 10;
+
+/// How many of them are kept for the next read.
+const SCRATCH_KEPT: usize = 8;
+
+/// How many parts of one transfer are under way at once.
+const WINDOW: usize = 4;
+
+/// A buffer to read into.
+pub(super) struct Scratch(Buffer);
+
+impl Scratch {
+    /// Its first bytes, for a transfer.
+    pub(super) fn memory(&mut self, length: usize) -> UserMemory {
+        UserMemory::of_mut(&mut self.0.bytes[..length])
+    }
+
+    /// What a transfer gives along.
+    pub(super) fn descriptor(&self) -> Descriptor {
+        self.0.descriptor()
+    }
+
+    /// What was read.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0.bytes
+    }
+}
+
+/// Parts of a transfer that somebody waits for.
+pub(super) struct Group {
+    /// With whom.
+    pub(super) peer: Rank,
+    left: AtomicU32,
+    code: AtomicI32,
+    // Stays until the provider has let go of it, whoever else has forgotten it by then.
+    scratch: Option<Scratch>,
+}
+
+impl Group {
+    fn new(peer: Rank, scratch: Option<Scratch>) -> Arc<Self> {
+        Arc::new(Self { peer, left: AtomicU32::new(0), code: AtomicI32::new(0), scratch })
+    }
+
+    /// A part has ended, with the provider's code or 0.
+    pub(super) fn finish_part(&self, code: i32) {
+        if code != 0 {
+            self.code.store(code, Ordering::Relaxed);
+        }
+        // Release: whoever sees that none is left sees the code, and the bytes.
+        self.left.fetch_sub(1, Ordering::Release);
+    }
+
+    fn has_ended(&self) -> bool {
+        // Acquire: pairs with `finish_part`.
+        self.left.load(Ordering::Acquire) == 0
+    }
+
+    fn has_failed(&self) -> bool {
+        self.code.load(Ordering::Relaxed) != 0
+    }
+}
+
+impl Adapter {
+    /// Writes straight from `bytes`, and returns when they have arrived or failed.
+    ///
+    /// # Errors
+    /// `PeerLost`; `Ending`.
+    pub(super) fn write_directly(
+        &self,
+        peer: &Peer,
+        target: &Target,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
+        // What was written by messages before comes first.
+        self.settle(peer)?;
+        let (descriptor, _registration) = self.describe_local(UserMemory::of(bytes))?;
+        let group = Group::new(peer.rank, None);
+        let written = self.write_parts(peer, target, offset, bytes, descriptor, &group);
+        let outcome = written.and_then(|()| self.wait_for_group(&group));
+        if outcome.is_err() {
+            self.wait_for_release(&group);
+        }
+        peer.has_landed.store(true, Ordering::Release);
+        outcome
+    }
+
+    /// Waits for all parts, as long as one after the other ends within the limit.
+    fn wait_for_group(&self, group: &Group) -> Result<()> {
+        while !group.has_ended() {
+            let left = group.left.load(Ordering::Relaxed);
+            self.wait_for(group.peer, "writing to", self.settings.answer_limit(), || {
+                (group.left.load(Ordering::Acquire) != left).then_some(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn write_parts(
+        &self,
+        peer: &Peer,
+        target: &Target,
+        offset: u64,
+        bytes: &[u8],
+        descriptor: Descriptor,
+        group: &Arc<Group>,
+    ) -> Result<()> {
+        let mut at = offset;
+        for local in bytes.chunks(self.settings.transfer_bytes) {
+            let part = Part {
+                direction: Direction::Write,
+                local: UserMemory::of(local),
+                descriptor,
+                key: target.memory.key,
+                address: target.memory.base.wrapping_add(at),
+            };
+            at += local.len() as u64;
+            // SAFETY: the caller's bytes are borrowed until the group has ended or was given up, and only read.
+            self.insist(peer.rank, || unsafe { self.post_part(peer, &part, group) })?;
+        }
+        Ok(())
+    }
+
+    /// Reads into `into`.
+    ///
+    /// # Errors
+    /// `PeerLost`; `Ending`; `OutOfBounds` where the peer does not export it any more.
+    pub(super) fn read_directly(
+        &self,
+        peer: &Peer,
+        target: &Target,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<()> {
+        // A process reads what it has written.
+        self.settle(peer)?;
+        let total = into.len() as u64;
+        let mut under_way: VecDeque<(Arc<Group>, &mut [u8])> = VecDeque::new();
+        let mut at = offset;
+        for into in into.chunks_mut(SCRATCH.min(self.settings.transfer_bytes)) {
+            if under_way.len() == WINDOW {
+                self.finish_read(&mut under_way, offset, total)?;
+            }
+            let mut scratch = self.with_endpoint(|endpoint| self.take_scratch(endpoint))?;
+            let local = scratch.memory(into.len());
+            let descriptor = scratch.descriptor();
+            let group = Group::new(peer.rank, Some(scratch));
+            let part = Part {
+                direction: Direction::Read,
+                local,
+                descriptor,
+                key: target.memory.key,
+                address: target.memory.base.wrapping_add(at),
+            };
+            at += into.len() as u64;
+            // SAFETY: the scratch buffer belongs to the group, which the provider's slot holds until the completion.
+            self.insist(peer.rank, || unsafe { self.post_part(peer, &part, &group) })?;
+            under_way.push_back((group, into));
+        }
+        while !under_way.is_empty() {
+            self.finish_read(&mut under_way, offset, total)?;
+        }
+        Ok(())
+    }
+
+    fn finish_read(
+        &self,
+        under_way: &mut VecDeque<(Arc<Group>, &mut [u8])>,
+        offset: u64,
+        total: u64,
+    ) -> Result<()> {
+        let Some((group, into)) = under_way.pop_front() else { return Ok(()) };
+        self.wait_for(group.peer, "reading from", self.settings.answer_limit(), || {
+            group.has_ended().then_some(())
+        })?;
+        if group.has_failed() {
+            self.membership.check(group.peer)?;
+            return Err(refused(group.peer, offset, total));
+        }
+        // The slot may hold the group a moment longer; then the buffer is not kept, only copied from.
+        if let Some(scratch) = &group.scratch {
+            into.copy_from_slice(&scratch.bytes()[..into.len()]);
+        }
+        if let Some(scratch) = Arc::into_inner(group).and_then(|group| group.scratch) {
+            self.keep_scratch(scratch);
+        }
+        Ok(())
+    }
+
+    /// A buffer to read into.
+    ///
+    /// # Errors
+    /// `Provider` where memory is short.
+    pub(super) fn take_scratch(&self, endpoint: &Endpoint<Token>) -> Result<Scratch> {
+        let kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        kept.map_or_else(|| endpoint.buffer(SCRATCH).map(Scratch), Ok)
+    }
+
+    /// Keeps one for the next read.
+    pub(super) fn keep_scratch(&self, scratch: Scratch) {
+        let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < SCRATCH_KEPT {
+            kept.push(scratch);
+        }
+    }
+
+    /// Posts one part; nothing where there is no room.
+    ///
+    /// # Safety
+    /// The local memory stays valid until the group has ended.
+    unsafe fn post_part(&self, peer: &Peer, part: &Part, group: &Arc<Group>) -> Result<Option<()>> {
+        self.with_endpoint(|endpoint| {
+            group.left.fetch_add(1, Ordering::Relaxed);
+            // SAFETY: the caller's promise.
+            let posted = unsafe { self.transfer(endpoint, peer, part, Token::Part(Arc::clone(group))) };
+            if !matches!(posted, Ok(Posted::Yes)) {
+                group.left.fetch_sub(1, Ordering::Relaxed);
+            }
+            Ok(matches!(posted?, Posted::Yes).then_some(()))
+        })
+    }
+
+    /// Begins a transfer.
+    ///
+    /// # Safety
+    /// As for [`Endpoint::transfer`].
+    ///
+    /// # Errors
+    /// `PeerLost`, also where the provider says so now.
+    pub(super) unsafe fn transfer(
+        &self,
+        endpoint: &Endpoint<Token>,
+        peer: &Peer,
+        part: &Part,
+        token: Token,
+    ) -> Result<Posted> {
+        let mut outgoing = peer.outgoing();
+        let address = self.address(endpoint, peer, &mut outgoing)?;
+        // Under the lock: a peer that is given up has its address taken away under it.
+        // SAFETY: the caller's promise.
+        let posted = unsafe { endpoint.transfer(address, part, token) };
+        drop(outgoing);
+        posted.or_else(|error| {
+            self.lose(peer, &error);
+            self.membership.check(peer.rank)?;
+            Err(error)
+        })
+    }
+
+    /// What the provider wants to know of local memory, and a registration to be kept as long as it is used.
+    ///
+    /// # Errors
+    /// `Provider`; `Ending`.
+    pub(super) fn describe_local(&self, memory: UserMemory) -> Result<(Descriptor, Option<Registration>)> {
+        self.with_endpoint(|endpoint| {
+            if !endpoint.domain().offer().registers(sys::FI_MR_LOCAL) {
+                return Ok((Descriptor::NONE, None));
+            }
+            if let Some(descriptor) = self.exports.descriptor(memory) {
+                return Ok((descriptor, None));
+            }
+            // SAFETY: whoever posts transfers of this memory keeps the registration no longer than the memory, and
+            // nobody else learns its key.
+            let registration = unsafe { endpoint.register(memory) }?;
+            Ok((registration.descriptor(), Some(registration)))
+        })
+    }
+
+    /// Waits a little for the provider to let go of the bytes of transfers that were given up.
+    fn wait_for_release(&self, group: &Group) {
+        let began = Instant::now();
+        while !group.has_ended() && began.elapsed() < GRACE {
+            if self.process().is_err() {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}

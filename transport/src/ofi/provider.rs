@@ -1,0 +1,273 @@
+//! Which of libfabric's providers, and what it is like.
+
+use std::ffi::{CStr, CString};
+use std::ptr::{self, NonNull};
+
+use super::OfiSettings;
+use super::sys::{self, fi_info, library};
+use crate::error::{Error, Result};
+
+/// One network that one provider offers: who, from which address, with which limits.
+pub(super) struct Offer(NonNull<fi_info>);
+
+// SAFETY: an owned structure that nobody changes after it was made.
+unsafe impl Send for Offer {}
+// SAFETY: as above.
+unsafe impl Sync for Offer {}
+
+/// Providers that are chosen by themselves, the best first. Those of adapters that write remotely without the
+/// target's help come before those that emulate it over sockets; `net` is the leanest of the latter (libfabric calls
+/// it `tcp` from 1.18 on, and the older `tcp` needs `ofi_rxm`). Not among them: `shm`, which reaches no other node;
+/// `sockets`, which is no longer kept; `udp`, which is lossy; the hooks, which only observe.
+const PREFERRED: [&str; 10] =
+    ["verbs;ofi_rxm", "cxi", "efa", "opx", "psm3", "psm2", "psm", "net", "tcp", "tcp;ofi_rxm"];
+
+/// The names of the providers that are chosen by themselves, where the machine has them, the best first. Others have
+/// to be asked for by name.
+pub const PROVIDERS: &[&str] = &PREFERRED;
+
+/// How many of them drive an adapter, which has its own addresses and needs no processor to write.
+const WITH_ADAPTER: usize = 7;
+
+impl Offer {
+    /// The offer that `settings` ask for, or else the best there is.
+    ///
+    /// # Errors
+    /// `Provider` where nothing suits.
+    pub(super) fn choose(settings: &OfiSettings) -> Result<Self> {
+        if !settings.provider.is_empty() {
+            let offers = query(settings, Some(&settings.provider), true)?;
+            let exact = offers.iter().position(|offer| offer.provider() == settings.provider);
+            return offers.into_iter().nth(exact.unwrap_or(0)).ok_or_else(|| {
+                nothing(settings, "is it installed, and is the address one of this machine?")
+            });
+        }
+        // An adapter's addresses are not those of the start-up's network.
+        let adapters = query(settings, None, false)?;
+        if let Some(best) = best(adapters, &PREFERRED[..WITH_ADAPTER]) {
+            return Ok(best);
+        }
+        best(query(settings, None, true)?, &PREFERRED[WITH_ADAPTER..])
+            .ok_or_else(|| nothing(settings, "`fi_info -t FI_EP_RDM` lists what there is"))
+    }
+
+    /// The provider's name.
+    pub(super) fn provider(&self) -> String {
+        // SAFETY: an offer has its attributes; the name is a string or missing.
+        let name = unsafe { (*self.info().fabric_attr).prov_name };
+        if name.is_null() {
+            return "?".into();
+        }
+        // SAFETY: just checked.
+        unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+    }
+
+    /// The network's name: an interface, or an adapter's port.
+    fn domain(&self) -> String {
+        // SAFETY: an offer has its attributes; the name is a string or missing.
+        let name = unsafe { (*self.info().domain_attr).name };
+        if name.is_null() {
+            return String::new();
+        }
+        // SAFETY: just checked.
+        unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+    }
+
+    /// Whether an adapter carries transfers out, so that processors are free meanwhile.
+    pub(super) fn has_adapter(&self) -> bool {
+        PREFERRED[..WITH_ADAPTER].contains(&self.provider().as_str())
+    }
+
+    /// The longest message that need not be kept until it has left, in bytes.
+    pub(super) fn inject_size(&self) -> usize {
+        // SAFETY: an offer has its attributes.
+        unsafe { (*self.info().tx_attr).inject_size }
+    }
+
+    /// The longest transfer, in bytes.
+    pub(super) fn largest_message(&self) -> usize {
+        // SAFETY: as above.
+        unsafe { (*self.info().ep_attr).max_msg_size }
+    }
+
+    /// Whether remote writes to one peer arrive in the order in which they were issued.
+    pub(super) fn orders_writes(&self) -> bool {
+        // SAFETY: as above.
+        let order = unsafe { (*self.info().tx_attr).msg_order };
+        order & (sys::FI_ORDER_WAW | sys::FI_ORDER_RMA_WAW) != 0
+    }
+
+    /// Whether messages from one peer complete in the order in which they were sent, long ones too.
+    pub(super) fn completes_in_order(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { (*self.info().rx_attr).comp_order & sys::FI_ORDER_STRICT != 0 }
+    }
+
+    /// How many sends and receives may be under way at once.
+    pub(super) fn queue_lengths(&self) -> (usize, usize) {
+        // SAFETY: as above.
+        unsafe { ((*self.info().tx_attr).size, (*self.info().rx_attr).size) }
+    }
+
+    /// Whether memory registration has a peculiarity, one of the `FI_MR_` words.
+    pub(super) fn registers(&self, how: u64) -> bool {
+        // SAFETY: as above.
+        unsafe { (*self.info().domain_attr).mr_mode as u64 & how != 0 }
+    }
+
+    /// How many bytes a registration's key has.
+    pub(super) fn key_size(&self) -> usize {
+        // SAFETY: as above.
+        unsafe { (*self.info().domain_attr).mr_key_size }
+    }
+
+    /// Of which kind the addresses are.
+    pub(super) fn address_format(&self) -> u32 {
+        self.info().addr_format
+    }
+
+    /// The structure, for calls that want it. They do not change it, though their types say they might.
+    pub(super) fn as_ptr(&self) -> *mut fi_info {
+        self.0.as_ptr()
+    }
+
+    fn info(&self) -> &fi_info {
+        // SAFETY: owned and valid until dropped.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        if let Ok(library) = library() {
+            // SAFETY: owned, and not used after.
+            unsafe { (library.freeinfo)(self.0.as_ptr()) };
+        }
+    }
+}
+
+/// The offer of the provider that comes first in `order`.
+fn best(offers: Vec<Offer>, order: &[&str]) -> Option<Offer> {
+    let place = |offer: &Offer| order.iter().position(|name| *name == offer.provider());
+    offers.into_iter().filter(|offer| place(offer).is_some()).min_by_key(place)
+}
+
+/// All offers of reliable datagrams with messages in order and remote writes.
+fn query(settings: &OfiSettings, provider: Option<&str>, from_address: bool) -> Result<Vec<Offer>> {
+    let library = library()?;
+    let hints = hints(settings, provider)?;
+    let address = text(&settings.address)?;
+    let (node, flags) = match settings.address.is_empty() || !from_address {
+        true => (ptr::null(), 0),
+        false => (address.as_ptr(), sys::FI_SOURCE),
+    };
+    let mut found = ptr::null_mut();
+    // SAFETY: valid strings and hints; the list that is found is freed below.
+    let answer = unsafe { library.query(node, flags, hints.as_ptr(), &mut found) };
+    if answer == -libc::ENODATA {
+        return Ok(Vec::new());
+    }
+    if answer != 0 {
+        return Err(nothing(settings, &library.describe(answer as isize)));
+    }
+    let mut offers = Vec::new();
+    let mut next = found;
+    while !next.is_null() {
+        // SAFETY: an entry of the list; a copy is made of it alone.
+        let (copy, following) = unsafe { ((library.dupinfo)(next), (*next).next) };
+        offers.extend(NonNull::new(copy).map(Offer));
+        next = following;
+    }
+    // SAFETY: the list that `query` made, not used after.
+    unsafe { (library.freeinfo)(found) };
+    // Not all providers heed the hint.
+    offers.retain(|offer| settings.interface.is_empty() || offer.domain() == settings.interface);
+    Ok(offers)
+}
+
+/// What svmio needs of a provider.
+fn hints(settings: &OfiSettings, provider: Option<&str>) -> Result<Offer> {
+    let library = library()?;
+    let provider = provider.map(text).transpose()?;
+    let interface = text(&settings.interface)?;
+    // SAFETY: of nothing, the library makes an empty structure with all its parts.
+    let hints =
+        NonNull::new(unsafe { (library.dupinfo)(ptr::null()) }).map(Offer).ok_or_else(|| Error::Memory {
+            what: "a question to libfabric".into(),
+            length: size_of::<fi_info>() as u64,
+            source: std::sync::Arc::new(std::io::ErrorKind::OutOfMemory.into()),
+        })?;
+    // SAFETY: the structure is ours alone and has its parts; the strings are copies by `strdup`, which the library
+    // frees with it.
+    unsafe {
+        let info = &mut *hints.as_ptr();
+        info.caps = sys::FI_MSG | sys::FI_RMA;
+        // Contexts of operations lie in structures of ours with room for the provider's own words.
+        info.mode = sys::FI_CONTEXT | sys::FI_CONTEXT2;
+        (*info.ep_attr).type_ = sys::fi_ep_type_FI_EP_RDM;
+        (*info.domain_attr).threading = sys::fi_threading_FI_THREAD_SAFE;
+        (*info.domain_attr).resource_mgmt = sys::fi_resource_mgmt_FI_RM_ENABLED;
+        (*info.domain_attr).mr_mode = (sys::FI_MR_LOCAL
+            | sys::FI_MR_VIRT_ADDR
+            | sys::FI_MR_ALLOCATED
+            | sys::FI_MR_PROV_KEY
+            | sys::FI_MR_ENDPOINT) as i32;
+        (*info.tx_attr).msg_order = sys::FI_ORDER_SAS;
+        (*info.rx_attr).msg_order = sys::FI_ORDER_SAS;
+        if let Some(provider) = provider {
+            (*info.fabric_attr).prov_name = libc::strdup(provider.as_ptr());
+        }
+        if !settings.interface.is_empty() {
+            (*info.domain_attr).name = libc::strdup(interface.as_ptr());
+        }
+    }
+    Ok(hints)
+}
+
+fn text(setting: &str) -> Result<CString> {
+    CString::new(setting).map_err(|_| Error::Setting {
+        place: "ofi".into(),
+        problem: format!("{setting:?} contains a zero byte"),
+    })
+}
+
+fn nothing(settings: &OfiSettings, way_out: &str) -> Error {
+    let or_any = |setting: &str| if setting.is_empty() { "any".into() } else { format!("{setting:?}") };
+    Error::Provider {
+        doing: format!(
+            "looking for a network with ordered messages and remote writes (address {}, interface {})",
+            or_any(&settings.address),
+            or_any(&settings.interface),
+        ),
+        provider: if settings.provider.is_empty() { "any" } else { &settings.provider }.into(),
+        problem: format!("there is none; {way_out}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Offer;
+    use crate::ofi::OfiSettings;
+
+    fn choose(provider: &str, address: &str) -> crate::Result<Offer> {
+        let settings =
+            OfiSettings { provider: provider.into(), address: address.into(), ..OfiSettings::default() };
+        Offer::choose(&settings)
+    }
+
+    #[test]
+    fn a_provider_is_found_by_itself_and_by_name() {
+        let offer = choose("", "127.0.0.1").unwrap();
+        assert!(offer.inject_size() > 0 && offer.largest_message() >= 1 << 20, "{}", offer.provider());
+        assert_eq!(choose("tcp;ofi_rxm", "127.0.0.1").unwrap().provider(), "tcp;ofi_rxm");
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_by_name() {
+        let problem = choose("carrier-pigeon", "").err().unwrap().to_string();
+        assert!(problem.contains("carrier-pigeon"), "{problem}");
+        let settings = OfiSettings { interface: "nowhere0".into(), ..OfiSettings::default() };
+        let problem = Offer::choose(&settings).err().unwrap().to_string();
+        assert!(problem.contains("nowhere0"), "{problem}");
+    }
+}

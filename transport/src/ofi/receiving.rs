@@ -1,0 +1,237 @@
+//! What comes: messages are carried out, completions passed on.
+
+use std::sync::atomic::Ordering;
+
+use super::adapter::{Adapter, Token};
+use super::attendant::Task;
+use super::endpoint::{Endpoint, Event};
+use super::peers::Peer;
+use super::questions::Answer;
+use super::sys::library;
+use super::wire::{self, Header, Message, Pieces};
+use crate::error::{Error, Result};
+use crate::units::{Rank, SegmentId};
+
+impl Adapter {
+    /// Deals with all that has come; returns how much it was, or nothing where another thread is at it.
+    ///
+    /// # Errors
+    /// `Ending` once the adapter is closed.
+    pub(super) fn process(&self) -> Result<Option<usize>> {
+        self.with_endpoint(|endpoint| {
+            let count = endpoint.poll(|event| self.handle(endpoint, event));
+            if count.is_some_and(|count| count > 0) {
+                self.waiters.look_again();
+            }
+            if count.is_some() {
+                self.send_waiting_answers(endpoint);
+                self.advance_stalled(endpoint);
+            }
+            Ok(count)
+        })
+    }
+
+    /// Whether something waits for room.
+    pub(super) fn has_leftovers(&self) -> bool {
+        self.waiting_answers.load(Ordering::Relaxed) > 0
+            || self.chains.needs_attention()
+            || self.doubts.are_open()
+    }
+
+    fn handle(&self, endpoint: &Endpoint<Token>, event: Event<'_, Token>) {
+        match event {
+            Event::Received(bytes) => self.receive(endpoint, bytes),
+            Event::Sent | Event::Transferred(Token::Message(_)) => {}
+            Event::Transferred(Token::Part(group)) => group.finish_part(0),
+            Event::Transferred(Token::Posted(chain, incoming)) => {
+                self.finish_part(endpoint, &chain, Ok(incoming));
+            }
+            Event::Failed(Token::Message(rank), code) => self.fail(endpoint, Token::Message(rank), code),
+            Event::Failed(token, libc::ECANCELED) if self.membership.check(token.peer()).is_ok() => {
+                self.doubt(endpoint, token.peer(), token, libc::ECANCELED);
+            }
+            Event::Failed(token, code) => self.fail(endpoint, token, code),
+        }
+    }
+
+    /// Passes the failure of an operation on.
+    pub(super) fn fail(&self, endpoint: &Endpoint<Token>, token: Token, code: i32) {
+        let rank = token.peer();
+        let problem =
+            library().map_or_else(|error| error.to_string(), |library| library.describe(code as isize));
+        let error = endpoint.domain().error(&format!("transferring from or to rank {rank}"), problem);
+        tracing::debug!(%error, "a transfer failed");
+        if let Some(peer) = self.peers.get(rank.index()) {
+            // A transfer that the peer refused is a failed one; all else means that the peer cannot be reached.
+            let is_refusal = REFUSALS.contains(&code) || code > FIRST_OF_LIBFABRIC;
+            if is_refusal && !matches!(token, Token::Message(_)) {
+                peer.note_failure();
+            } else {
+                self.lose(peer, &error);
+            }
+        }
+        match token {
+            Token::Message(_) => {}
+            Token::Part(group) => group.finish_part(code),
+            Token::Posted(chain, _) => self.finish_part(endpoint, &chain, Err(error)),
+        }
+    }
+
+    fn receive(&self, endpoint: &Endpoint<Token>, bytes: &[u8]) {
+        match wire::decode(bytes) {
+            Ok((header, message)) if header.tag == self.tag && header.sender != self.rank() => {
+                match self.peers.get(header.sender.index()) {
+                    Some(peer) => self.obey(endpoint, peer, &header, &message),
+                    None => self.ignore("it comes from a rank that there is not"),
+                }
+            }
+            Ok(_) => self.ignore("it is of another job"),
+            Err(problem) => self.ignore(&problem.to_string()),
+        }
+    }
+
+    /// Drops a message; tells of the first, the second, the fourth … of them.
+    fn ignore(&self, problem: &str) {
+        let count = self.strangers.fetch_add(1, Ordering::Relaxed) + 1;
+        if count.is_power_of_two() {
+            tracing::warn!(count, problem, "a message that is none of this job's was dropped");
+        }
+    }
+
+    fn obey(&self, endpoint: &Endpoint<Token>, peer: &Peer, header: &Header, message: &Message<'_>) {
+        peer.note_applied(header.applied);
+        if message.is_numbered() {
+            let is_applied = peer.incoming().admits(header.number) && self.apply(message);
+            peer.incoming().note(header.number, is_applied);
+            return;
+        }
+        match *message {
+            Message::Barrier => {
+                let refused = peer.incoming().asked(header.number);
+                self.answer(endpoint, peer, &Message::Applied { number: header.number, refused });
+            }
+            Message::Applied { number, refused } => {
+                // In this order: whoever sees the answer sees the failures.
+                peer.note_refused(refused);
+                peer.note_applied(number);
+                peer.note_answer();
+            }
+            Message::Connect { ticket, id } => self.offer(endpoint, peer, ticket, id),
+            Message::Connected { ticket, key, base, length } => {
+                let memory = super::exports::Description { key, base, length };
+                self.questions.answer(peer.rank, ticket, Answer::Segment(memory));
+            }
+            Message::Add { ticket, key, offset, amount } => {
+                let was = self.change(key, offset, |word| word.fetch_add(amount, Ordering::SeqCst));
+                self.answer(endpoint, peer, &was_or_refused(ticket, was));
+            }
+            Message::Swap { ticket, key, offset, expected, new } => {
+                let was = self.compare_swap_here(key, offset, expected, new);
+                self.answer(endpoint, peer, &was_or_refused(ticket, was));
+            }
+            Message::Was { ticket, value } => self.questions.answer(peer.rank, ticket, Answer::Was(value)),
+            Message::Refused { ticket } => self.questions.answer(peer.rank, ticket, Answer::Refused),
+            Message::Write { .. } | Message::Trigger(_) | Message::Ring => {}
+        }
+    }
+
+    /// Carries out a numbered message; returns whether it could be.
+    fn apply(&self, message: &Message<'_>) -> bool {
+        match *message {
+            Message::Write { key, pieces } => self.write_here(key, pieces),
+            Message::Trigger(interrupt) => {
+                self.interrupts.raise(interrupt);
+                true
+            }
+            // The waiters are woken after every message.
+            _ => true,
+        }
+    }
+
+    fn write_here(&self, key: u64, pieces: Pieces<'_>) -> bool {
+        let mut pieces = pieces;
+        self.exports
+            .with(key, |ground| pieces.all(|(offset, bytes)| ground.write(offset, bytes)))
+            .unwrap_or(false)
+    }
+
+    /// Changes a word of this process's exported memory.
+    pub(super) fn change<R>(
+        &self,
+        key: u64,
+        offset: u64,
+        change: impl FnOnce(&std::sync::atomic::AtomicU64) -> R,
+    ) -> Option<R> {
+        self.exports.with(key, |ground| ground.word(offset).map(change)).flatten()
+    }
+
+    /// Sets such a word to `new` if it is `expected`; returns what it was.
+    pub(super) fn compare_swap_here(&self, key: u64, offset: u64, expected: u64, new: u64) -> Option<u64> {
+        self.change(key, offset, |word| {
+            match word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(was) | Err(was) => was,
+            }
+        })
+    }
+
+    /// Answers who wants to connect, or has the segment provided first.
+    fn offer(&self, endpoint: &Endpoint<Token>, peer: &Peer, ticket: u64, id: SegmentId) {
+        if !self.exports.has(id) && self.exports.provider(id.space).is_some() {
+            self.leave(Task::Provide { asker: peer.rank, ticket, id });
+            return;
+        }
+        self.answer(endpoint, peer, &self.found(ticket, id));
+    }
+
+    /// Has a segment provided, and answers who asked for it.
+    pub(super) fn provide(&self, asker: Rank, ticket: u64, id: SegmentId) {
+        if !self.exports.has(id)
+            && let Some(provider) = self.exports.provider(id.space)
+        {
+            provider.provide(asker, id);
+        }
+        if asker == self.rank() {
+            let answer = self.exports.describe(id).map_or(Answer::Refused, Answer::Segment);
+            self.questions.answer(asker, ticket, answer);
+            self.waiters.look_again();
+            return;
+        }
+        let Some(peer) = self.peers.get(asker.index()) else { return };
+        // Closed meanwhile, there is nobody to answer.
+        let _ = self.with_endpoint(|endpoint| {
+            self.answer(endpoint, peer, &self.found(ticket, id));
+            Ok(())
+        });
+    }
+
+    fn found(&self, ticket: u64, id: SegmentId) -> Message<'static> {
+        match self.exports.describe(id) {
+            Some(memory) => {
+                let super::exports::Description { key, base, length } = memory;
+                Message::Connected { ticket, key, base, length }
+            }
+            None => Message::Refused { ticket },
+        }
+    }
+}
+
+/// What providers say of a transfer that the peer refused.
+const REFUSALS: [i32; 6] =
+    [libc::EACCES, libc::ECANCELED, libc::EINVAL, libc::EKEYREJECTED, libc::ENOKEY, libc::EPERM];
+
+/// Where libfabric's own codes begin, above those of the system (`FI_ERRNO_OFFSET` of `rdma/fi_errno.h`).
+const FIRST_OF_LIBFABRIC: i32 = 256;
+
+fn was_or_refused(ticket: u64, was: Option<u64>) -> Message<'static> {
+    was.map_or(Message::Refused { ticket }, |value| Message::Was { ticket, value })
+}
+
+/// The error of whoever reached for something that the peer refused.
+pub(super) fn refused(owner: Rank, offset: u64, length: u64) -> Error {
+    Error::OutOfBounds {
+        what: format!("memory that rank {owner} exports no longer"),
+        offset,
+        length,
+        size: 0,
+    }
+}

@@ -1,0 +1,194 @@
+//! Messages to peers: posted at once by whoever can wait for room, queued by whoever cannot.
+
+use std::sync::atomic::Ordering;
+
+use super::adapter::{Adapter, Target, Token};
+use super::endpoint::{Address, Endpoint, Posted};
+use super::peers::{Outgoing, Peer};
+use super::wire::{self, Header, Message};
+use crate::back_end::Piece;
+use crate::error::{Error, Result};
+
+impl Adapter {
+    /// Sends a message, as soon as there is room.
+    ///
+    /// # Errors
+    /// `PeerLost`; `Ending`.
+    pub(super) fn tell(&self, peer: &Peer, message: &Message<'_>) -> Result<()> {
+        self.send(peer, message.is_numbered(), message.length(), |header, bytes| {
+            message.encode(header, bytes);
+        })
+    }
+
+    /// Sends an answer from within the reading of completions, where nobody waits: it leaves at once or when there
+    /// is room.
+    pub(super) fn answer(&self, endpoint: &Endpoint<Token>, peer: &Peer, message: &Message<'_>) {
+        let mut outgoing = peer.outgoing();
+        if outgoing.is_given_up {
+            return;
+        }
+        let header = self.header(peer, outgoing.sent);
+        if outgoing.answers.is_empty() {
+            let posted = self.address(endpoint, peer, &mut outgoing).and_then(|address| {
+                let fill = |bytes: &mut [u8]| message.encode(&header, bytes);
+                endpoint.send(address, message.length(), Token::Message(peer.rank), fill)
+            });
+            match posted {
+                Ok(Posted::Yes) => return,
+                Ok(Posted::Busy) => {}
+                Err(error) => {
+                    drop(outgoing);
+                    self.lose(peer, &error);
+                    return;
+                }
+            }
+        }
+        let mut bytes = vec![0; message.length()];
+        message.encode(&header, &mut bytes);
+        outgoing.answers.push_back(bytes);
+        self.waiting_answers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sends what answers there is room for now.
+    pub(super) fn send_waiting_answers(&self, endpoint: &Endpoint<Token>) {
+        if self.waiting_answers.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for peer in &self.peers {
+            let mut outgoing = peer.outgoing();
+            while let Some(answer) = outgoing.answers.pop_front() {
+                let posted = self.address(endpoint, peer, &mut outgoing).and_then(|address| {
+                    let fill = |bytes: &mut [u8]| bytes.copy_from_slice(&answer);
+                    endpoint.send(address, answer.len(), Token::Message(peer.rank), fill)
+                });
+                if matches!(posted, Ok(Posted::Busy)) {
+                    outgoing.answers.push_front(answer);
+                    break;
+                }
+                self.waiting_answers.fetch_sub(1, Ordering::Relaxed);
+                if let Err(error) = posted {
+                    drop(outgoing);
+                    self.lose(peer, &error);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Writes pieces by messages: in order, in as few as hold them.
+    ///
+    /// # Errors
+    /// `PeerLost`; `Ending`.
+    pub(super) fn write_by_messages(&self, peer: &Peer, target: &Target, pieces: &[Piece<'_>]) -> Result<()> {
+        let room = self.settings.message_bytes - wire::WRITE_HEADER;
+        let mut parts: Vec<(u64, &[u8])> = Vec::with_capacity(pieces.len());
+        let mut used = 0;
+        for piece in pieces {
+            let (mut offset, mut rest) = (piece.offset, piece.bytes);
+            while !rest.is_empty() {
+                // A piece that fits into a message of its own is not divided for the sake of filling this one.
+                let wanted = wire::PIECE_HEADER + rest.len().min(room - wire::PIECE_HEADER);
+                if used + wanted > room {
+                    self.send_write(peer, target, &parts, used)?;
+                    parts.clear();
+                    used = 0;
+                }
+                let (part, after) = rest.split_at(wanted - wire::PIECE_HEADER);
+                parts.push((offset, part));
+                used += wanted;
+                offset += part.len() as u64;
+                rest = after;
+            }
+        }
+        if parts.is_empty() { Ok(()) } else { self.send_write(peer, target, &parts, used) }
+    }
+
+    fn send_write(&self, peer: &Peer, target: &Target, parts: &[(u64, &[u8])], used: usize) -> Result<()> {
+        self.send(peer, true, wire::WRITE_HEADER + used, |header, bytes| {
+            wire::encode_write(header, target.memory.key, parts.iter().copied(), bytes);
+        })
+    }
+
+    /// Returns when the peer has applied all messages that it was sent, or refused them.
+    ///
+    /// # Errors
+    /// `PeerLost`; `Ending`; `TimedOut`.
+    pub(super) fn settle(&self, peer: &Peer) -> Result<()> {
+        let sent = peer.outgoing().sent;
+        if peer.has_applied(sent) {
+            return Ok(());
+        }
+        self.tell(peer, &Message::Barrier)?;
+        self.wait_for(peer.rank, "a store barrier with", self.settings.answer_limit(), || {
+            peer.has_applied(sent).then_some(())
+        })
+    }
+
+    fn send(
+        &self,
+        peer: &Peer,
+        is_numbered: bool,
+        length: usize,
+        fill: impl Fn(&Header, &mut [u8]),
+    ) -> Result<()> {
+        self.insist(peer.rank, || {
+            self.with_endpoint(|endpoint| {
+                let mut outgoing = peer.outgoing();
+                let number = outgoing.sent + u64::from(is_numbered);
+                let header = self.header(peer, number);
+                let address = self.address(endpoint, peer, &mut outgoing)?;
+                let posted =
+                    endpoint.send(address, length, Token::Message(peer.rank), |bytes| fill(&header, bytes));
+                match posted {
+                    Ok(Posted::Yes) => {
+                        outgoing.sent = number;
+                        Ok(Some(()))
+                    }
+                    Ok(Posted::Busy) => Ok(None),
+                    Err(error) => {
+                        drop(outgoing);
+                        self.lose(peer, &error);
+                        self.membership.check(peer.rank)?;
+                        Err(error)
+                    }
+                }
+            })
+        })
+    }
+
+    /// The provider's name for a peer, which it learns when it is first needed.
+    ///
+    /// # Errors
+    /// `PeerLost`; `Provider`.
+    pub(super) fn address(
+        &self,
+        endpoint: &Endpoint<Token>,
+        peer: &Peer,
+        outgoing: &mut Outgoing,
+    ) -> Result<Address> {
+        if let Some(address) = outgoing.address {
+            return Ok(address);
+        }
+        if outgoing.is_given_up {
+            self.membership.check(peer.rank)?;
+        }
+        let address = endpoint.insert(&peer.name)?;
+        outgoing.address = Some(address);
+        Ok(address)
+    }
+
+    /// The provider says that a peer cannot be reached. Reliable as it is, it has tried all that can be tried.
+    pub(super) fn lose(&self, peer: &Peer, error: &Error) {
+        peer.note_failure();
+        let problem = match error {
+            Error::Provider { problem, .. } => problem.clone(),
+            other => other.to_string(),
+        };
+        let provider = &self.capabilities.provider;
+        self.membership.declare_lost(peer.rank, format!("its connection failed ({provider}): {problem}"));
+    }
+
+    fn header(&self, peer: &Peer, number: u64) -> Header {
+        Header { sender: self.rank(), tag: self.tag, number, applied: peer.incoming().applied() }
+    }
+}

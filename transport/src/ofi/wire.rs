@@ -1,0 +1,431 @@
+//! What the processes of a job say to each other: messages of a header and a body, all numbers little-endian.
+//!
+//! ```text
+//!   0      2         3      4        8          16       24        32
+//!   magic  version   kind   sender   job's tag  number   applied   body …
+//! ```
+//!
+//! *Numbered* messages change the receiver's memory or state without an answer of their own: they carry 1, 2, 3 … per
+//! pair, so that a missing one is noticed. In the others, `number` is that of the last numbered one before. `applied`
+//! is up to which number the sender has applied the messages of the receiver, with none missing: the receiver of that
+//! needs no other answer.
+
+pub use super::address::ProcessAddress;
+use crate::units::{Interrupt, Rank, SegmentId};
+
+/// Bytes of a header.
+pub const HEADER: usize = 32;
+
+/// Bytes before the pieces of a write: header and key.
+pub const WRITE_HEADER: usize = HEADER + 8;
+
+/// Bytes before the contents of a piece.
+pub const PIECE_HEADER: usize = 12;
+
+pub(super) const MAGIC: [u8; 2] = *b"sv";
+pub(super) const VERSION: u8 = 1;
+
+/// What every message begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Who sent it.
+    pub sender: Rank,
+    /// What only processes of the job know.
+    pub tag: u64,
+    /// The message's number, or that of the last numbered one.
+    pub number: u64,
+    /// Up to which number the sender has applied the receiver's messages.
+    pub applied: u64,
+}
+
+/// A message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// A remote write; numbered.
+    Write {
+        /// Which registered memory.
+        key: u64,
+        /// What goes where.
+        pieces: Pieces<'a>,
+    },
+    /// Triggers an interrupt; numbered.
+    Trigger(Interrupt),
+    /// The receiver's waiters should look again; numbered.
+    Ring,
+    /// Asks up to where the receiver has applied the sender's messages.
+    Barrier,
+    /// The answer to that.
+    Applied {
+        /// The number that the question had, or a later one.
+        number: u64,
+        /// How many messages of the receiver of this were missed or refused so far.
+        refused: u64,
+    },
+    /// Asks for a segment.
+    Connect {
+        /// Which question this is.
+        ticket: u64,
+        /// Which segment.
+        id: SegmentId,
+    },
+    /// The segment is there.
+    Connected {
+        /// Of the question.
+        ticket: u64,
+        /// Its registration's key.
+        key: u64,
+        /// Where it begins, as its registration counts.
+        base: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// Adds to a word.
+    Add {
+        /// Which question this is.
+        ticket: u64,
+        /// Which registered memory.
+        key: u64,
+        /// Where, in bytes.
+        offset: u64,
+        /// How much.
+        amount: u64,
+    },
+    /// Sets a word if it is what is expected.
+    Swap {
+        /// Which question this is.
+        ticket: u64,
+        /// Which registered memory.
+        key: u64,
+        /// Where, in bytes.
+        offset: u64,
+        /// What it must be.
+        expected: u64,
+        /// What it becomes.
+        new: u64,
+    },
+    /// What the word was.
+    Was {
+        /// Of the question.
+        ticket: u64,
+        /// The word.
+        value: u64,
+    },
+    /// There is no such segment, memory or word.
+    Refused {
+        /// Of the question.
+        ticket: u64,
+    },
+}
+
+/// The pieces of a write; they were checked when the message was decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pieces<'a>(&'a [u8]);
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = (u64, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut cursor = Cursor(self.0);
+        let offset = cursor.word64()?;
+        let length = cursor.word32()?;
+        let bytes = cursor.bytes(length as usize)?;
+        self.0 = cursor.0;
+        Some((offset, bytes))
+    }
+}
+
+impl Message<'_> {
+    /// Whether it carries a number of its own.
+    #[must_use]
+    pub fn is_numbered(&self) -> bool {
+        matches!(self, Self::Write { .. } | Self::Trigger(_) | Self::Ring)
+    }
+
+    /// Bytes of header and body.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        HEADER
+            + match self {
+                Self::Write { pieces, .. } => 8 + pieces.0.len(),
+                Self::Ring | Self::Barrier => 0,
+                Self::Trigger(_) => 4,
+                Self::Refused { .. } => 8,
+                Self::Applied { .. } | Self::Was { .. } | Self::Connect { .. } => 16,
+                Self::Connected { .. } | Self::Add { .. } => 32,
+                Self::Swap { .. } => 40,
+            }
+    }
+
+    /// Writes header and body into `into`, which has [`length`](Self::length) bytes.
+    pub fn encode(&self, header: &Header, into: &mut [u8]) {
+        let mut out = Writer { into, at: 0 };
+        out.header(header, self.kind());
+        match *self {
+            Self::Write { key, pieces } => {
+                out.words(&[key]);
+                out.bytes(pieces.0);
+            }
+            Self::Trigger(Interrupt(number)) => out.bytes(&number.to_le_bytes()),
+            Self::Ring | Self::Barrier => {}
+            Self::Applied { number, refused } => out.words(&[number, refused]),
+            Self::Connect { ticket, id } => {
+                out.words(&[ticket]);
+                out.bytes(&id.space.to_le_bytes());
+                out.bytes(&id.number.to_le_bytes());
+            }
+            Self::Connected { ticket, key, base, length } => out.words(&[ticket, key, base, length]),
+            Self::Add { ticket, key, offset, amount } => out.words(&[ticket, key, offset, amount]),
+            Self::Swap { ticket, key, offset, expected, new } => {
+                out.words(&[ticket, key, offset, expected, new]);
+            }
+            Self::Was { ticket, value } => out.words(&[ticket, value]),
+            Self::Refused { ticket } => out.words(&[ticket]),
+        }
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            Self::Write { .. } => WRITE,
+            Self::Trigger(_) => TRIGGER,
+            Self::Ring => RING,
+            Self::Barrier => BARRIER,
+            Self::Applied { .. } => APPLIED,
+            Self::Connect { .. } => CONNECT,
+            Self::Connected { .. } => CONNECTED,
+            Self::Add { .. } => ADD,
+            Self::Swap { .. } => SWAP,
+            Self::Was { .. } => WAS,
+            Self::Refused { .. } => REFUSED,
+        }
+    }
+}
+
+/// Writes a whole write message: header, key, pieces. `into` has exactly the length that
+/// [`WRITE_HEADER`] and [`PIECE_HEADER`] and the pieces make.
+pub fn encode_write<'a>(
+    header: &Header,
+    key: u64,
+    pieces: impl IntoIterator<Item = (u64, &'a [u8])>,
+    into: &mut [u8],
+) {
+    let mut out = Writer { into, at: 0 };
+    out.header(header, WRITE);
+    out.words(&[key]);
+    for (offset, bytes) in pieces {
+        out.words(&[offset]);
+        out.bytes(&(bytes.len() as u32).to_le_bytes());
+        out.bytes(bytes);
+    }
+}
+
+/// What came is no message of this version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// It ends too early, or goes on after its end.
+    #[error("its length is wrong")]
+    Length,
+    /// It begins otherwise, or is of another version.
+    #[error("it is no message of svmio's version {VERSION}")]
+    Foreign,
+    /// Its kind is none of those known.
+    #[error("its kind is not known")]
+    Kind,
+}
+
+/// Reads a message.
+///
+/// # Errors
+/// Where it is none.
+pub fn decode(bytes: &[u8]) -> Result<(Header, Message<'_>), Malformed> {
+    let mut cursor = Cursor(bytes);
+    let [magic @ .., version, kind] = cursor.array::<4>().ok_or(Malformed::Length)?;
+    if magic != MAGIC || version != VERSION {
+        return Err(Malformed::Foreign);
+    }
+    let sender = Rank(cursor.word32().ok_or(Malformed::Length)?);
+    let [tag, number, applied] = cursor.words().ok_or(Malformed::Length)?;
+    let message = body(kind, &mut cursor)?;
+    if !cursor.0.is_empty() {
+        return Err(Malformed::Length);
+    }
+    Ok((Header { sender, tag, number, applied }, message))
+}
+
+fn body<'a>(kind: u8, cursor: &mut Cursor<'a>) -> Result<Message<'a>, Malformed> {
+    let message = match kind {
+        WRITE => {
+            let key = cursor.word64();
+            let pieces = Pieces(std::mem::take(&mut cursor.0));
+            let mut rest = pieces;
+            while rest.next().is_some() {}
+            if !rest.0.is_empty() {
+                return Err(Malformed::Length);
+            }
+            key.map(|key| Message::Write { key, pieces })
+        }
+        TRIGGER => cursor.word32().map(|number| Message::Trigger(Interrupt(number))),
+        RING => Some(Message::Ring),
+        BARRIER => Some(Message::Barrier),
+        APPLIED => cursor.words().map(|[number, refused]| Message::Applied { number, refused }),
+        CONNECT => cursor.word64().and_then(|ticket| {
+            let id = SegmentId::new(cursor.word32()?, cursor.word32()?);
+            Some(Message::Connect { ticket, id })
+        }),
+        CONNECTED => {
+            cursor.words().map(|[ticket, key, base, length]| Message::Connected { ticket, key, base, length })
+        }
+        ADD => {
+            cursor.words().map(|[ticket, key, offset, amount]| Message::Add { ticket, key, offset, amount })
+        }
+        SWAP => cursor.words().map(|[ticket, key, offset, expected, new]| Message::Swap {
+            ticket,
+            key,
+            offset,
+            expected,
+            new,
+        }),
+        WAS => cursor.words().map(|[ticket, value]| Message::Was { ticket, value }),
+        REFUSED => cursor.word64().map(|ticket| Message::Refused { ticket }),
+        _ => return Err(Malformed::Kind),
+    };
+    message.ok_or(Malformed::Length)
+}
+
+const WRITE: u8 = 1;
+const TRIGGER: u8 = 2;
+const RING: u8 = 3;
+const BARRIER: u8 = 4;
+const APPLIED: u8 = 5;
+const CONNECT: u8 = 6;
+const CONNECTED: u8 = 7;
+const ADD: u8 = 8;
+const SWAP: u8 = 9;
+const WAS: u8 = 10;
+const REFUSED: u8 = 11;
+
+/// Reads from the front, as long as there is something.
+pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
+
+impl<'a> Cursor<'a> {
+    pub(super) fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.bytes(N)?.try_into().ok()
+    }
+
+    pub(super) fn word32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn word64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn words<const N: usize>(&mut self) -> Option<[u64; N]> {
+        let mut words = [0; N];
+        for word in &mut words {
+            *word = self.word64()?;
+        }
+        Some(words)
+    }
+}
+
+struct Writer<'a> {
+    into: &'a mut [u8],
+    at: usize,
+}
+
+impl Writer<'_> {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.into[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+
+    fn words(&mut self, words: &[u64]) {
+        for word in words {
+            self.bytes(&word.to_le_bytes());
+        }
+    }
+
+    fn header(&mut self, header: &Header, kind: u8) {
+        self.bytes(&MAGIC);
+        self.bytes(&[VERSION, kind]);
+        self.bytes(&header.sender.0.to_le_bytes());
+        self.words(&[header.tag, header.number, header.applied]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message() -> impl Strategy<Value = Message<'static>> {
+        let words = any::<[u64; 5]>();
+        (1..=11u8, words).prop_map(|(kind, [ticket, a, b, c, d])| match kind {
+            TRIGGER => Message::Trigger(Interrupt(a as u32)),
+            RING => Message::Ring,
+            BARRIER => Message::Barrier,
+            APPLIED => Message::Applied { number: a, refused: b },
+            CONNECT => Message::Connect { ticket, id: SegmentId::new(a as u32, b as u32) },
+            CONNECTED => Message::Connected { ticket, key: a, base: b, length: c },
+            ADD => Message::Add { ticket, key: a, offset: b, amount: c },
+            SWAP => Message::Swap { ticket, key: a, offset: b, expected: c, new: d },
+            WAS => Message::Was { ticket, value: a },
+            REFUSED => Message::Refused { ticket },
+            _ => Message::Write { key: a, pieces: Pieces(&[]) },
+        })
+    }
+
+    fn header() -> impl Strategy<Value = Header> {
+        any::<(u32, u64, u64, u64)>().prop_map(|(sender, tag, number, applied)| Header {
+            sender: Rank(sender),
+            tag,
+            number,
+            applied,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(header in header(), message in message()) {
+            let mut bytes = vec![0; message.length()];
+            message.encode(&header, &mut bytes);
+            prop_assert_eq!(decode(&bytes), Ok((header, message)));
+        }
+
+        #[test]
+        fn writes_keep_their_pieces(
+            header in header(),
+            key: u64,
+            pieces in prop::collection::vec((any::<u64>(), prop::collection::vec(any::<u8>(), 0..40)), 0..6),
+        ) {
+            let length = pieces.iter().map(|(_, bytes)| PIECE_HEADER + bytes.len()).sum::<usize>();
+            let mut bytes = vec![0; WRITE_HEADER + length];
+            encode_write(&header, key, pieces.iter().map(|(offset, bytes)| (*offset, &bytes[..])), &mut bytes);
+            let (_, message) = decode(&bytes).unwrap();
+            let Message::Write { key: found, pieces: read } = message else { panic!("{message:?}") };
+            prop_assert_eq!(found, key);
+            let read: Vec<_> = read.map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
+            prop_assert_eq!(read, pieces);
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..200), looks_ours: bool) {
+            if looks_ours && bytes.len() >= 4 {
+                bytes[..3].copy_from_slice(&[b's', b'v', VERSION]);
+                bytes[3] %= 12;
+            }
+            if let Ok((header, message)) = decode(&bytes) {
+                let mut again = vec![0; message.length()];
+                message.encode(&header, &mut again);
+                prop_assert_eq!(again, bytes);
+            }
+        }
+    }
+}

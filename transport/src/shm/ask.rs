@@ -1,0 +1,185 @@
+//! Asking a peer for the file descriptor of its memory.
+//!
+//! A connection for each question, and none kept: a pair of processes asks a handful of times in its life, a
+//! question takes some 50 µs, and a job of many processes would otherwise keep two descriptors for each pair.
+
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
+
+use crate::error::{Error, Result};
+use crate::membership::Membership;
+use crate::units::Rank;
+
+use super::storage::Storage;
+use super::sys;
+use super::wire::{ANSWER_LENGTH, Address, Answer, Greeting, Wanted};
+
+/// How often the membership is looked at while a peer is silent.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// How long after an attempt that came to nothing the next one follows.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// How long a process that was killed may hang up on those who ask it before it is gone.
+const DYING: Duration = Duration::from_millis(500);
+
+/// The name of a process's socket.
+pub(super) fn socket_name(random: &[u8; 16]) -> rustix::io::Result<SocketAddrUnix> {
+    let mut name = b"svmio-".to_vec();
+    for byte in random {
+        name.extend(format!("{byte:02x}").bytes());
+    }
+    SocketAddrUnix::new_abstract_name(&name)
+}
+
+/// One who wants something of a peer.
+pub(super) struct Question<'a> {
+    pub(super) membership: &'a Membership,
+    pub(super) owner: Rank,
+    pub(super) address: &'a Address,
+    pub(super) greeting: Greeting,
+    /// How long the peer may take.
+    pub(super) limit: Duration,
+}
+
+impl Question<'_> {
+    /// Asks. `None` means that there is no such segment.
+    ///
+    /// # Errors
+    /// `PeerLost`, `TimedOut`, `Wire`, `System`.
+    pub(super) fn ask(&self) -> Result<Option<Storage>> {
+        let deadline = Instant::now().checked_add(self.limit);
+        let mut first_dropped = None;
+        loop {
+            self.membership.check(self.owner)?;
+            match self.attempt(deadline)? {
+                Attempt::Here(storage) => return Ok(Some(storage)),
+                Attempt::Unknown => return Ok(None),
+                Attempt::Refused => return Err(self.lost("nothing listens at its address any more")),
+                // A process that is being taken down accepts and hangs up for a while; then nobody listens any more,
+                // or the membership knows.
+                Attempt::Dropped => {
+                    if first_dropped.get_or_insert_with(Instant::now).elapsed() >= DYING {
+                        return Err(self.misunderstood("it hangs up: has it another secret of the job?"));
+                    }
+                    std::thread::sleep(RETRY);
+                }
+                Attempt::Busy => std::thread::sleep(RETRY),
+                Attempt::Silent => {}
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(self.timed_out());
+            }
+        }
+    }
+
+    fn attempt(&self, deadline: Option<Instant>) -> Result<Attempt> {
+        let doing = || format!("{} rank {}", self.doing(), self.owner);
+        let failed = |error: Errno| Error::system(doing(), error);
+        let socket = rustix::net::socket_with(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )
+        .map_err(failed)?;
+        let name = socket_name(&self.address.name).map_err(failed)?;
+        match rustix::net::connect(&socket, &name) {
+            Ok(()) => {}
+            Err(Errno::CONNREFUSED | Errno::CONNRESET) => return Ok(Attempt::Refused),
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(Attempt::Busy),
+            Err(error) => return Err(failed(error)),
+        }
+        // Once the peer is dead, anybody may listen under its name; the secret is for the peer alone.
+        let listener = sys::credentials(&socket).map_err(|error| Error::system(doing(), error))?;
+        if listener.user != self.address.user {
+            return Err(self.lost("another user listens at its address"));
+        }
+        match rustix::net::send(&socket, &self.greeting.encode(), SendFlags::NOSIGNAL) {
+            Ok(_) => {}
+            Err(Errno::PIPE | Errno::CONNRESET) => return Ok(Attempt::Dropped),
+            Err(error) => return Err(failed(error)),
+        }
+        loop {
+            let left = deadline.map_or(SLICE, |deadline| deadline.saturating_duration_since(Instant::now()));
+            let slice = left.min(SLICE);
+            let timeout = Timespec { tv_sec: 0, tv_nsec: slice.subsec_nanos().into() };
+            match poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&timeout)) {
+                Ok(0) if left <= slice => return Ok(Attempt::Silent),
+                Ok(0) | Err(Errno::INTR) => self.membership.check(self.owner)?,
+                Ok(_) => return self.receive(&socket),
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    fn receive(&self, socket: &OwnedFd) -> Result<Attempt> {
+        let mut bytes = [0; ANSWER_LENGTH + 1];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut attached = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let received = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut attached, flags);
+        let length = match received {
+            Ok(received) if received.bytes == 0 => return Ok(Attempt::Dropped),
+            Ok(received) => received.bytes,
+            Err(Errno::CONNRESET) => return Ok(Attempt::Dropped),
+            Err(error) => return Err(Error::system(format!("{} rank {}", self.doing(), self.owner), error)),
+        };
+        let file = attached.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+            _ => None,
+        });
+        let answer = bytes.get(..length).map(Answer::decode);
+        match (answer, file) {
+            (Some(Ok(Answer::Unknown)), None) => Ok(Attempt::Unknown),
+            (Some(Ok(Answer::Here { offset, length })), Some(file)) => {
+                Ok(Attempt::Here(Storage::received(file, offset, length)?))
+            }
+            (Some(Err(malformed)), _) => Err(self.misunderstood(&malformed.to_string())),
+            _ => Err(self.misunderstood("an answer without memory, or memory without an answer")),
+        }
+    }
+
+    fn doing(&self) -> String {
+        match self.greeting.wanted {
+            Wanted::Control => "connecting to the control segment of".into(),
+            Wanted::Segment(id) => format!("connecting to segment {id} of"),
+        }
+    }
+
+    fn lost(&self, reason: &str) -> Error {
+        let node = self.membership.node(self.owner).into();
+        Error::PeerLost { rank: self.owner, node, reason: reason.into() }
+    }
+
+    fn misunderstood(&self, problem: &str) -> Error {
+        Error::Wire { from: self.owner, problem: problem.into() }
+    }
+
+    fn timed_out(&self) -> Error {
+        Error::TimedOut { doing: self.doing(), peer: self.owner, limit: self.limit }
+    }
+}
+
+/// What came of one connection.
+enum Attempt {
+    Here(Storage),
+    Unknown,
+    /// Nobody listens.
+    Refused,
+    /// The peer hung up before it answered.
+    Dropped,
+    /// Too many ask at the same time.
+    Busy,
+    /// The time was over.
+    Silent,
+}

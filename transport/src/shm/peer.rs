@@ -1,0 +1,69 @@
+//! What a process knows of a peer: its address, and what it has connected to so far.
+
+use std::io;
+use std::sync::OnceLock;
+
+use crate::error::{Error, Result};
+use crate::membership::Membership;
+use crate::units::Rank;
+
+use super::control::ControlSegment;
+use super::process_memory::ProcessMemory;
+use super::wire::Address;
+
+/// A peer.
+#[derive(Debug)]
+pub(super) struct Peer {
+    rank: Rank,
+    address: Address,
+    control: OnceLock<ControlSegment>,
+    memory: OnceLock<ProcessMemory>,
+}
+
+impl Peer {
+    /// The one at `address`, to which nothing is connected yet.
+    pub(super) fn new(rank: Rank, address: Address) -> Self {
+        Self { rank, address, control: OnceLock::new(), memory: OnceLock::new() }
+    }
+
+    /// Where it is.
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Its control segment, if it is connected.
+    #[inline]
+    pub(super) fn control(&self) -> Option<&ControlSegment> {
+        self.control.get()
+    }
+
+    /// Keeps its control segment, unless another thread was quicker.
+    pub(super) fn keep_control(&self, control: ControlSegment) -> &ControlSegment {
+        self.control.get_or_init(|| control)
+    }
+
+    /// Its private memory.
+    ///
+    /// # Errors
+    /// `PeerLost`; `System` where the kernel refuses.
+    pub(super) fn memory(&self, membership: &Membership) -> Result<&ProcessMemory> {
+        if let Some(memory) = self.memory.get() {
+            return Ok(memory);
+        }
+        let memory = ProcessMemory::open(&self.address).map_err(|error| self.refused(membership, error))?;
+        Ok(self.memory.get_or_init(|| memory))
+    }
+
+    fn refused(&self, membership: &Membership, error: io::Error) -> Error {
+        let (rank, process) = (self.rank, self.address.process);
+        if error.raw_os_error() == Some(libc::ESRCH) {
+            let reason = format!("its process {process} has ended");
+            return Error::PeerLost { rank, node: membership.node(rank).into(), reason };
+        }
+        let doing = format!(
+            "copying from or to the memory of rank {rank} (process {process}); \
+             /proc/sys/kernel/yama/ptrace_scope must be 0 or 1 and both processes of one user"
+        );
+        Error::system(doing, error)
+    }
+}

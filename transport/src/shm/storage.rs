@@ -1,0 +1,218 @@
+//! Memory that can be shared: a file descriptor, and mappings of it.
+//!
+//! Anonymous memory has no name anywhere (`memfd_create`), so nothing is left behind, however a process ends.
+
+use std::any::Any;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::error::{Error, Result};
+use crate::memory::SharedMemory;
+
+use super::available;
+
+/// Up to this many bytes a mapping's pages are entered into the page table at once: a first access costs a fault of
+/// about 0.5 µs for each page, in the middle of the first messages. Beyond it, entering all would take longer (from
+/// 1 ms on) than a connection should.
+const POPULATED: usize = 4 << 20;
+
+/// A part of a file that holds shared memory.
+#[derive(Debug)]
+pub(super) struct Storage {
+    file: OwnedFd,
+    offset: u64,
+    length: u64,
+}
+
+impl Storage {
+    /// Fresh zeroed memory, all of it reserved.
+    ///
+    /// # Errors
+    /// `Memory` where that much cannot be had.
+    pub(super) fn reserve(what: &str, length: u64) -> Result<Self> {
+        let short = |source: io::Error| Error::Memory { what: what.into(), length, source: Arc::new(source) };
+        available::check(length).map_err(short)?;
+        let reserve = || -> io::Result<OwnedFd> {
+            let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+            let file = rustix::fs::memfd_create(c"svmio", flags)?;
+            if length > 0 {
+                rustix::io::retry_on_intr(|| {
+                    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, length)
+                })?;
+            }
+            // Whoever maps it can rely on its length for ever: no access will be beyond the end.
+            rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+            Ok(file)
+        };
+        Ok(Self { file: reserve().map_err(short)?, offset: 0, length })
+    }
+
+    /// A part of the caller's file.
+    ///
+    /// # Errors
+    /// `OutOfBounds` where the file is shorter; `System` where it cannot be asked.
+    pub(super) fn of_file(file: &File, offset: u64, length: u64) -> Result<Self> {
+        let doing = "exporting a part of a file";
+        let file = file.try_clone().map_err(|error| Error::system(doing, error))?;
+        Self::checked(file.into(), offset, length)
+    }
+
+    /// What a peer sent.
+    ///
+    /// # Errors
+    /// `OutOfBounds` where it is shorter than the peer said; `System` where it cannot be asked.
+    pub(super) fn received(file: OwnedFd, offset: u64, length: u64) -> Result<Self> {
+        Self::checked(file, offset, length)
+    }
+
+    fn checked(file: OwnedFd, offset: u64, length: u64) -> Result<Self> {
+        let status = rustix::fs::fstat(&file)
+            .map_err(|error| Error::system("asking for the size of a file", error))?;
+        let size = u64::try_from(status.st_size).unwrap_or(0);
+        if offset.checked_add(length).is_none_or(|end| end > size) {
+            return Err(Error::OutOfBounds { what: "the file of a segment".into(), offset, length, size });
+        }
+        Ok(Self { file, offset, length })
+    }
+
+    /// First byte in the file.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Bytes.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Maps it, shared, for reading and writing.
+    ///
+    /// # Errors
+    /// `Memory` where there is no room for `what` in the address space; `System` where the system refuses.
+    pub(super) fn map(&self, what: &str) -> Result<SharedMemory> {
+        let refused = |source: rustix::io::Errno| match source {
+            rustix::io::Errno::NOMEM => {
+                Error::Memory { what: what.into(), length: self.length, source: Arc::new(source.into()) }
+            }
+            source => Error::system(format!("mapping {what}"), source),
+        };
+        let length = usize::try_from(self.length).map_err(|_| refused(rustix::io::Errno::NOMEM))?;
+        if length == 0 {
+            // There is nothing to map, and nobody may access it; any aligned address will do.
+            let nowhere = NonNull::<u64>::dangling().cast();
+            // SAFETY: no bytes; aligned for a u64.
+            return Ok(unsafe { SharedMemory::new(nowhere, 0, Arc::new(())) });
+        }
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at an address that the kernel chooses.
+        let start = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                length,
+                protection,
+                MapFlags::SHARED,
+                &self.file,
+                self.offset,
+            )
+        }
+        .map_err(refused)?;
+        let start = NonNull::new(start.cast()).ok_or(refused(rustix::io::Errno::NOMEM))?;
+        let mapping = Mapping { start, length };
+        if length <= POPULATED {
+            // Only an acceleration; older kernels do not know it.
+            // SAFETY: the range was just mapped; no access changes what is there.
+            let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), length, Advice::LinuxPopulateWrite) };
+        }
+        let keep: Arc<dyn Any + Send + Sync> = Arc::new(mapping);
+        // SAFETY: the mapping stays until `keep` is dropped, begins at a page, and only this value has its address.
+        // Its length is sealed, or promised by whoever gave the file.
+        Ok(unsafe { SharedMemory::new(start, length, keep) })
+    }
+}
+
+impl AsFd for Storage {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// A range of the address space, to be given back.
+struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: only an address range to be unmapped, from whichever thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; nothing can be done through a shared reference.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `Storage::map`, which gave it to a `SharedMemory` that is gone now, all clones included.
+        // It fails only for ranges that cannot be mapped ones.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
+
+    use super::Storage;
+    use crate::error::Error;
+
+    #[test]
+    fn reserved_memory_is_zeroed_shared_and_cannot_shrink() {
+        let storage = Storage::reserve("a test", 10_000).unwrap();
+        let (one, other) = (storage.map("a test").unwrap(), storage.map("a test").unwrap());
+        let mut bytes = vec![1; 10_000];
+        other.read(0, &mut bytes).unwrap();
+        assert!(bytes.iter().all(|&byte| byte == 0));
+        one.write(9_990, b"0123456789").unwrap();
+        other.read(9_990, &mut bytes[..10]).unwrap();
+        assert_eq!(&bytes[..10], b"0123456789");
+        let file = File::from(storage.as_fd().try_clone_to_owned().unwrap());
+        assert!(file.set_len(4096).is_err());
+        assert!(file.set_len(40_960).is_err());
+    }
+
+    #[test]
+    fn more_than_there_is_is_an_error() {
+        for length in [1 << 50, u64::MAX] {
+            let error = Storage::reserve("a test", length).unwrap_err();
+            assert!(matches!(error, Error::Memory { length: wanted, .. } if wanted == length), "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_can_be_reserved_and_mapped() {
+        let memory = Storage::reserve("a test", 0).unwrap().map("a test").unwrap();
+        assert!(memory.is_empty());
+        assert!(memory.write(0, b"x").is_err());
+        memory.write(0, b"").unwrap();
+    }
+
+    #[test]
+    fn a_part_of_a_file_is_that_part() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(3 * 4096).unwrap();
+        let memory = Storage::of_file(&file, 4096, 5000).unwrap().map("a test").unwrap();
+        memory.write(1, b"here").unwrap();
+        let mut bytes = [0; 4];
+        file.read_exact_at(&mut bytes, 4097).unwrap();
+        assert_eq!(&bytes, b"here");
+        assert!(matches!(Storage::of_file(&file, 8192, 4097), Err(Error::OutOfBounds { size: 12_288, .. })));
+        assert!(Storage::of_file(&file, u64::MAX, 1).is_err());
+        assert!(Storage::of_file(&file, 1, 1).unwrap().map("a test").is_err());
+    }
+}

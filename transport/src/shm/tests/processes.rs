@@ -1,0 +1,171 @@
+//! Ranks that are processes of their own, and that are killed.
+//!
+//! A process is this test program again, told by its environment to run only [`the_other_process`]. The two talk
+//! over its standard streams: addresses in hexadecimal, a line each.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::super::{ShmSettings, prepare};
+use super::{SEGMENT, anonymous, wait_for};
+use crate::back_end::{MemoryKey, Place, Prepared, Remote};
+use crate::error::Error;
+use crate::fabric::Fabric;
+use crate::membership::Membership;
+use crate::memory::UserMemory;
+use crate::secret::JobSecret;
+use crate::units::{Interrupt, Rank};
+
+const SECRET: &str = "SVMIO_TEST_SHM_SECRET";
+/// What marks a line as ours among those of the test harness.
+const MARK: &str = "svmio-test:";
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect()
+}
+
+fn join(prepared: Box<dyn Prepared>, rank: u32, addresses: Vec<Vec<u8>>) -> Fabric {
+    let membership = Membership::new(Rank(rank), vec!["here".into(); 2]);
+    Fabric::new(prepared.join(Arc::new(membership), addresses).unwrap())
+}
+
+struct Other {
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Other {
+    fn start(secret: &JobSecret) -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--ignored", "--nocapture", "shm::tests::processes::the_other_process"])
+            .env(SECRET, secret.to_hex())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (input, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        Self { process, input, output: BufReader::new(output) }
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+
+    fn hear(&mut self) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the other process has ended");
+            if let Some((_, said)) = line.split_once(MARK) {
+                return said.trim().into();
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A rank of its own: echoes each word that is written to its segment back, until it is told to end.
+#[test]
+#[ignore = "a part of the other tests here, which start it"]
+fn the_other_process() {
+    let secret: JobSecret = std::env::var(SECRET).unwrap().parse().unwrap();
+    let prepared = prepare(&ShmSettings::default(), &secret).unwrap();
+    let own = prepared.address();
+    println!("{MARK}{}", hex(&own));
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    let fabric = join(prepared, 1, vec![bytes(line.trim()), own]);
+    let segment = fabric.create(SEGMENT, &anonymous(64)).unwrap();
+    let mut memory = vec![5_u8; 2 << 20];
+    // SAFETY: `memory` is left alone as long as this process lives.
+    let registration = unsafe { fabric.register(UserMemory::of_mut(&mut memory)) }.unwrap();
+    let [start, length, stamp] = registration.key().0;
+    println!("{MARK}{start} {length} {stamp}");
+    let back = fabric.connect(Rank(0), SEGMENT).unwrap();
+    let word = segment.memory().word64(0).unwrap();
+    let mut last = 0;
+    while last != u64::MAX {
+        wait_for(&fabric, || word.load(Ordering::Acquire) != last);
+        last = word.load(Ordering::Acquire);
+        back.write(0, &last.to_ne_bytes()).unwrap();
+        fabric.ring(Rank(0)).unwrap();
+        fabric.trigger(Rank(0), Interrupt(3)).unwrap();
+    }
+}
+
+fn meet() -> (Fabric, Other, MemoryKey) {
+    let secret = JobSecret::random().unwrap();
+    let prepared = prepare(&ShmSettings::default(), &secret).unwrap();
+    let mut other = Other::start(&secret);
+    let address = bytes(&other.hear());
+    let own = prepared.address();
+    other.say(&hex(&own));
+    let fabric = join(prepared, 0, vec![own, address]);
+    let words: Vec<u64> = other.hear().split(' ').map(|word| word.parse().unwrap()).collect();
+    (fabric, other, MemoryKey(words.try_into().unwrap()))
+}
+
+#[test]
+fn two_processes_write_ring_trigger_and_reach_each_others_private_memory() {
+    let (fabric, mut other, key) = meet();
+    let segment = fabric.create(SEGMENT, &anonymous(64)).unwrap();
+    let remote = fabric.connect(Rank(1), SEGMENT).unwrap();
+    let echo = segment.memory().word64(0).unwrap();
+    let mut triggered = 0;
+    for round in (1..1000).chain([u64::MAX]) {
+        remote.write(0, &round.to_ne_bytes()).unwrap();
+        fabric.ring(Rank(1)).unwrap();
+        wait_for(&fabric, || echo.load(Ordering::Acquire) == round);
+        if round == 500 {
+            let private = Remote { owner: Rank(1), place: Place::Registered(key) };
+            let mut found = vec![0; 2 << 20];
+            fabric.read(&private, 0, &mut found).unwrap();
+            assert!(found.iter().all(|&byte| byte == 5));
+            fabric.write(&private, &[crate::back_end::Piece { offset: 77, bytes: &[6; 100_000] }]).unwrap();
+            fabric.read(&private, 0, &mut found).unwrap();
+            assert_eq!(found.iter().position(|&byte| byte == 6), Some(77));
+            assert_eq!(found.iter().filter(|&&byte| byte == 6).count(), 100_000);
+        }
+    }
+    while triggered < 1000 {
+        triggered += fabric.wait_interrupt(Interrupt(3), None).unwrap();
+    }
+    assert!(other.process.wait().unwrap().success());
+}
+
+#[test]
+fn a_killed_process_is_noticed_and_its_number_not_trusted() {
+    let (fabric, mut other, key) = meet();
+    let _segment = fabric.create(SEGMENT, &anonymous(64)).unwrap();
+    let remote = fabric.connect(Rank(1), SEGMENT).unwrap();
+    let private = Remote { owner: Rank(1), place: Place::Registered(key) };
+    let mut found = [0; 8];
+    fabric.read(&private, 0, &mut found).unwrap();
+    other.kill();
+    // Mapped memory outlives its owner: stores to it go on, and harm nobody.
+    remote.write(0, b"too late").unwrap();
+    // Its private memory is gone, and nobody of its number is taken for it.
+    assert_eq!(fabric.read(&private, 0, &mut found).unwrap_err().lost_peer(), Some(Rank(1)));
+    assert_eq!(fabric.connect(Rank(1), SEGMENT).unwrap_err().lost_peer(), Some(Rank(1)));
+    fabric.membership().declare_lost(Rank(1), "killed");
+    assert!(matches!(remote.write(0, b"too late"), Err(Error::PeerLost { .. })));
+}

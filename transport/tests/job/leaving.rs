@@ -1,0 +1,89 @@
+//! How a process leaves a job, and what the others learn.
+
+use std::time::{Duration, Instant};
+
+use svmio_transport::{Error, Rank};
+
+use crate::threads::{Meeting, await_membership, finish_all, quick, together};
+
+fn reason(error: &Error) -> &str {
+    match error {
+        Error::PeerLost { reason, .. } | Error::Ending { reason } => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_leaves_without_finishing_is_lost_whoever_it_is() {
+    for leaver in 0..3 {
+        let mut jobs = Meeting::new(3).start(&quick());
+        drop(jobs.remove(leaver));
+        for job in &jobs {
+            await_membership(job, |membership| !membership.lost().is_empty());
+            let error = job.membership().check(Rank(leaver as u32)).unwrap_err();
+            assert_eq!(reason(&error), "it left without finishing");
+            assert_eq!(job.membership().lost(), [Rank(leaver as u32)]);
+        }
+        finish_all(jobs).into_iter().for_each(|result| result.unwrap());
+    }
+}
+
+#[test]
+fn one_after_the_other_leaves_and_the_last_can_still_finish() {
+    let mut jobs = Meeting::new(5).start(&quick());
+    while jobs.len() > 1 {
+        let gone = jobs.remove(0).rank();
+        for job in &jobs {
+            await_membership(job, |membership| membership.lost().last() == Some(&gone));
+        }
+    }
+    finish_all(jobs).into_iter().for_each(|result| result.unwrap());
+}
+
+#[test]
+fn who_finishes_waits_for_the_last() {
+    let mut jobs = Meeting::new(3).start(&quick());
+    let last = jobs.remove(1);
+    std::thread::scope(|scope| {
+        let (done, is_done) = std::sync::mpsc::channel();
+        for job in jobs {
+            let done = done.clone();
+            scope.spawn(move || {
+                job.finish().unwrap();
+                done.send(()).unwrap();
+            });
+        }
+        // Nobody can be done before the last has finished.
+        assert!(is_done.recv_timeout(Duration::from_millis(100)).is_err());
+        assert!(last.membership().lost().is_empty());
+        last.finish().unwrap();
+        for _ in 0..2 {
+            is_done.recv_timeout(Duration::from_secs(20)).unwrap();
+        }
+    });
+}
+
+#[test]
+fn who_has_waited_too_long_leaves_and_the_slow_one_learns_it() {
+    let mut settings = quick();
+    settings.start.finish_limit = Duration::from_millis(200);
+    let mut jobs = Meeting::new(3).start(&settings);
+    let slow = jobs.pop().unwrap();
+    let since = Instant::now();
+    for result in finish_all(jobs) {
+        assert!(matches!(result, Err(Error::TimedOut { .. })), "{result:?}");
+    }
+    assert!(since.elapsed() < Duration::from_secs(20));
+    await_membership(&slow, |membership| membership.lost().len() == 2);
+    let error = slow.membership().check(Rank(0)).unwrap_err();
+    assert_eq!(reason(&error), "it had finished and left, having waited 200ms for the others");
+    slow.finish().unwrap();
+}
+
+#[test]
+fn a_job_whose_all_members_panic_or_leave_at_once_ends() {
+    let jobs = Meeting::new(8).start(&quick());
+    let since = Instant::now();
+    together(jobs.into_iter().map(|job| move || drop(job)));
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+}

@@ -1,0 +1,245 @@
+//! Who comes, who does not, and who should not.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+use svmio_transport::job::{Exchange, Job, Place};
+use svmio_transport::settings::{FabricChoice, Settings};
+use svmio_transport::{Error, JobSecret, Rank, Result, SegmentId, back_end::Backing};
+
+use crate::threads::{Meeting, finish_all, quick, together};
+
+fn problem(result: Result<Job>) -> String {
+    match result.map(|job| job.rank()) {
+        Err(Error::StartUp { problem }) => problem,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whether a write of rank 0 to the last one arrives, and nodes are known.
+fn is_a_job(jobs: &[Job]) {
+    let (first, last) = (&jobs[0], &jobs[jobs.len() - 1]);
+    let id = SegmentId::new(7, 7);
+    let segment = last.fabric().create(id, &Backing::Anonymous { length: 64 }).unwrap();
+    let remote = first.fabric().connect(last.rank(), id).unwrap();
+    remote.write(8, b"hello").unwrap();
+    first.fabric().store_barrier(last.rank()).unwrap();
+    let mut bytes = [0; 5];
+    segment.memory().read(8, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"hello");
+    for (rank, job) in jobs.iter().enumerate() {
+        assert_eq!((job.rank(), job.size()), (Rank(rank as u32), jobs.len() as u32));
+        assert!(job.membership().lost().is_empty());
+    }
+}
+
+#[test]
+fn all_meet_and_finish() {
+    for size in [1, 2, 5] {
+        let jobs = Meeting::new(size).start(&quick());
+        is_a_job(&jobs);
+        assert_eq!(jobs[0].membership().node(Rank(size - 1)), format!("node{}", size - 1));
+        for result in finish_all(jobs) {
+            result.unwrap();
+        }
+    }
+}
+
+#[test]
+fn all_meet_over_libfabric() {
+    let mut settings = quick();
+    settings.fabric = FabricChoice::Ofi;
+    let jobs = Meeting::new(3).start(&settings);
+    is_a_job(&jobs);
+    finish_all(jobs).into_iter().for_each(Result::unwrap);
+}
+
+#[test]
+fn who_never_comes_is_named_by_all() {
+    let meeting = Meeting::new(5);
+    let mut settings = quick();
+    settings.start.limit = Duration::from_millis(300);
+    let since = Instant::now();
+    let came = [0, 1, 4];
+    let problems = together(came.map(|rank| {
+        let (place, settings) = (meeting.place(rank), settings.clone());
+        move || problem(Job::start(place, settings))
+    }));
+    assert!(since.elapsed() < Duration::from_secs(10));
+    for text in problems {
+        assert_eq!(text, "3 of 5 came; missing are the ranks 2, 3 within 300ms");
+    }
+}
+
+#[test]
+fn without_a_master_the_others_say_so() {
+    let meeting = Meeting::new(2);
+    let place = meeting.place(1);
+    drop(meeting);
+    let mut settings = quick();
+    settings.start.limit = Duration::from_millis(200);
+    let text = problem(Job::start(place, settings));
+    assert!(text.contains("rank 0, the master, was not reached within 200ms"), "{text}");
+}
+
+#[test]
+fn a_wrong_secret_is_refused_and_the_start_goes_on() {
+    let meeting = Meeting::new(2);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| Job::start(meeting.place(0), quick()).unwrap());
+        let stranger = Place { secret: JobSecret::random().unwrap(), ..meeting.place(1) };
+        let text = problem(Job::start(stranger, quick()));
+        assert!(text.contains("does not know this job's secret"), "{text}");
+        let second = Job::start(meeting.place(1), quick()).unwrap();
+        let jobs = vec![first.join().unwrap(), second];
+        is_a_job(&jobs);
+        finish_all(jobs);
+    });
+}
+
+/// Starts ranks 0, 1 and one more that does not fit; what all of them say.
+fn with_misfit(change: impl FnOnce(&mut Place, &mut Settings)) -> Vec<String> {
+    let meeting = Meeting::new(4);
+    let (mut place, mut settings) = (meeting.place(1), quick());
+    change(&mut place, &mut settings);
+    let ranks = [(meeting.place(0), quick()), (meeting.place(1), quick()), (place, settings)];
+    together(ranks.map(|(place, settings)| move || problem(Job::start(place, settings))))
+}
+
+#[test]
+fn a_rank_that_comes_twice_is_an_error_of_all() {
+    for text in with_misfit(|_, _| ()) {
+        assert!(text.starts_with("rank 1 came twice: process "), "{text}");
+    }
+}
+
+#[test]
+fn another_size_is_an_error_of_all() {
+    for text in with_misfit(|place, _| (place.rank, place.size) = (Rank(2), 3)) {
+        assert!(
+            text.starts_with("rank 2 on node node1 was started for a job of 3, rank 0 for one of 4"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn another_fabric_and_one_that_cannot_be_had_are_errors_of_all() {
+    let meeting = Meeting::new(2);
+    let start = |rank: u32, name: &'static str, works: bool| {
+        let (place, settings) = (meeting.place(rank), quick());
+        move || {
+            let for_fabric = settings.clone();
+            let mut prepare = |secret: &JobSecret, _| match works {
+                true => for_fabric.prepare(secret),
+                false => Err(Error::StartUp { problem: "the adapter is broken".into() }),
+            };
+            problem(Job::start_on(place, settings, name, &mut prepare))
+        }
+    };
+    for text in together([start(0, "shm", true), start(1, "other", true)]) {
+        assert!(text.contains("chose the fabric other, rank 0 shm"), "{text}");
+    }
+    let texts = together([start(0, "shm", true), start(1, "shm", false)]);
+    assert_eq!(texts[0], "rank 1 on node node1: the job does not start: the adapter is broken");
+    assert_eq!(texts[1], "the adapter is broken");
+}
+
+#[test]
+fn strangers_disturb_neither_the_start_nor_the_job() {
+    let meeting = Meeting::new(2);
+    let garbage =
+        [&[0; 64][..], &[255; 64], b"GET / HTTP/1.1\r\n\r\n", &[40, 0, 0, 0, 0, 1, 2], &[1, 0, 0, 0, 1]];
+    let disturb = || -> Vec<TcpStream> {
+        let mut silent: Vec<_> = (0..100).map(|_| TcpStream::connect(meeting.address).unwrap()).collect();
+        for bytes in garbage {
+            let mut stream = TcpStream::connect(meeting.address).unwrap();
+            stream.write_all(bytes).unwrap();
+            silent.push(stream);
+        }
+        silent
+    };
+    let before = disturb();
+    let jobs = meeting.start(&quick());
+    let after = disturb();
+    is_a_job(&jobs);
+    // Nonsense is answered by a refusal, or at least by the end.
+    let mut nonsense = after[after.len() - garbage.len()..].iter();
+    let mut answer = Vec::new();
+    nonsense.next().unwrap().read_to_end(&mut answer).unwrap();
+    assert!(!answer.is_empty());
+    finish_all(jobs).into_iter().for_each(Result::unwrap);
+    drop((before, after));
+}
+
+#[test]
+fn what_listens_there_may_be_something_else() {
+    let meeting = Meeting::new(2);
+    let place = meeting.place(1);
+    let other = meeting.place(0);
+    let svmio_transport::job::Master::Listening(listener) = other.master else { panic!("rank 0 listens") };
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"220 mail.example.org ready\r\n").unwrap();
+            let _ = stream.read(&mut [0; 16]);
+        });
+        let text = problem(Job::start(place, quick()));
+        assert!(text.contains("where rank 0 should listen"), "{text}");
+    });
+}
+
+/// An exchange between threads.
+struct Board {
+    rank: Rank,
+    contributions: Arc<Mutex<Vec<Vec<u8>>>>,
+    barrier: Arc<Barrier>,
+}
+
+impl Exchange for Board {
+    fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.contributions.lock().unwrap().len() as u32
+    }
+
+    fn all_gather(&mut self, ours: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.contributions.lock().unwrap()[self.rank.index()] = ours.to_vec();
+        self.barrier.wait();
+        Ok(self.contributions.lock().unwrap().clone())
+    }
+}
+
+fn by_exchange(size: u32, settings: &Settings) -> Vec<Result<Job>> {
+    let contributions = Arc::new(Mutex::new(vec![Vec::new(); size as usize]));
+    let barrier = Arc::new(Barrier::new(size as usize));
+    together((0..size).map(|rank| {
+        let mut board =
+            Board { rank: Rank(rank), contributions: contributions.clone(), barrier: barrier.clone() };
+        move || Job::by_exchange(&mut board, settings.clone())
+    }))
+}
+
+#[test]
+fn processes_that_know_each_other_meet_by_their_own_exchange() {
+    for address in ["", "127.0.0.1"] {
+        let mut settings = quick();
+        settings.start.address = address.into();
+        let jobs: Vec<_> = by_exchange(4, &settings).into_iter().map(Result::unwrap).collect();
+        is_a_job(&jobs);
+        finish_all(jobs).into_iter().for_each(Result::unwrap);
+    }
+}
+
+#[test]
+fn when_rank_0_cannot_listen_nobody_waits_in_the_exchange() {
+    let mut settings = quick();
+    settings.start.address = "203.0.113.1".into();
+    let texts: Vec<_> = by_exchange(3, &settings).into_iter().map(problem).collect();
+    assert!(texts[0].contains("cannot listen at 203.0.113.1:0"), "{}", texts[0]);
+    assert!(texts[1].contains("rank 0 could not begin to listen"), "{}", texts[1]);
+}
