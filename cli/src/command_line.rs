@@ -2,8 +2,11 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::bench::BenchArguments;
 use crate::commands::cat::CatArguments;
+use crate::commands::config::ConfigArguments;
 use crate::commands::cp::CpArguments;
+use crate::commands::fabric::FabricArguments;
 use crate::commands::ls::LsArguments;
 use crate::commands::map::MapArguments;
 use crate::commands::rm::RmArguments;
@@ -40,6 +43,12 @@ pub(crate) enum Command {
     Rm(RmArguments),
     /// Look files over for lost storage, and reclaim what killed programs left
     Verify(VerifyArguments),
+    /// Tell what the fabrics of this machine can do
+    Fabric(FabricArguments),
+    /// Measure the fabric: messages, bandwidth, overlap, interrupts
+    Bench(BenchArguments),
+    /// Tell the fabric's settings, where they come from and what they amount to
+    Config(ConfigArguments),
     /// Print a shell's completion script
     Completions(CompletionsArguments),
 }

@@ -4,7 +4,7 @@
 //! main            parses the command line, turns an error into a message and an exit code
 //! ├─ command_line what can be typed: the subcommands and what they share
 //! ├─ run          `svmio run`: starts an MPI program with svmio's library in each rank
-//! ├─ commands     `svmio ls`, `cp`, `cat`, ...: a store and its files
+//! ├─ commands     `svmio ls`, `cp`, `cat`, ...: a store and its files; `fabric`, `bench`, `config`: the fabric
 //! └─ completions  `svmio completions`: the shells' completion scripts
 //! ```
 //!
@@ -39,6 +39,9 @@ fn main() -> ExitCode {
         Command::Cat(arguments) => finish(commands::cat::cat(&arguments)),
         Command::Rm(arguments) => finish(commands::rm::rm(&arguments)),
         Command::Verify(arguments) => finish(commands::verify::verify(&arguments)),
+        Command::Fabric(arguments) => finish(commands::fabric::fabric(&arguments)),
+        Command::Bench(arguments) => finish(commands::bench::bench(&arguments)),
+        Command::Config(arguments) => finish(commands::config::config(&arguments)),
         Command::Completions(arguments) => {
             completions::print(&arguments);
             ExitCode::SUCCESS

@@ -2,13 +2,19 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 
 /// Why a command could not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
     #[error(transparent)]
     Svm(#[from] svmio_svm::Error),
+
+    #[error(transparent)]
+    Fabric(#[from] svmio_transport::Error),
+
+    #[error(transparent)]
+    Simulation(#[from] svmio_transport::sim::SimError),
 
     #[error("there is no store at {} (svmio cp and svmio run make one)", path.display())]
     NoStore { path: PathBuf },
@@ -45,6 +51,21 @@ pub(crate) enum CommandError {
 
     #[error("a file copied from standard input into the directory {directory} has no name: give it one")]
     NoName { directory: String },
+
+    #[error("drawing {}: {problem}", path.display())]
+    Plot { path: PathBuf, problem: String },
+
+    #[error("the simulated fabric is in this process: --prefix0, --prefix1 and --master make no sense there")]
+    NoProcesses,
+
+    #[error("process {rank} of the benchmark ended with {status}; what it said is above")]
+    ProcessFailed { rank: usize, status: ExitStatus },
+
+    #[error("waiting for the benchmark's processes: {0}")]
+    Waiting(io::Error),
+
+    #[error("the benchmark's processes do not understand each other: {problem}")]
+    Plan { problem: String },
 }
 
 impl CommandError {
@@ -59,6 +80,7 @@ impl CommandError {
         match self {
             CommandError::NeitherInStore { .. }
             | CommandError::NoName { .. }
+            | CommandError::NoProcesses
             | CommandError::Svm(svmio_svm::Error::BadName { .. }) => ExitCode::from(2),
             CommandError::CopyFailed { source, .. } => source.exit_code(),
             CommandError::Interrupted { signal } => {

@@ -1,21 +1,26 @@
-//! The subcommands that look at a store and its files, and carry files in and out.
+//! The subcommands that look at a store and its files, and carry files in and out; and those of the fabric.
 //!
 //! ```text
 //! what was typed     StorePath      store_path    `svm:/a/b`, `/a/b` and `a/b` are one name
 //!                    StoreOption    store_option  --store, SVMIO_STORE, the default
 //!                    ByteCount      byte_count    `4K`, and sizes as people read them
 //! what is done       ls stat map cat rm verify, and cp
+//!                    fabric bench config           the fabric: what it can do, how fast it is, its settings
 //! what is printed    Output         output        standard output, its end and its terminal
+//!                    Table          table         columns for people
 //!                    Record         record        what there is to tell of a file, for people and as JSON
 //! what went wrong    CommandError   error
 //! ```
 //!
 //! A command that is given several paths goes on after an error with one of them ([`Outcome::Troubled`]).
 
+pub(crate) mod bench;
 mod byte_count;
 pub(crate) mod cat;
+pub(crate) mod config;
 pub(crate) mod cp;
 mod error;
+pub(crate) mod fabric;
 pub(crate) mod ls;
 pub(crate) mod map;
 mod output;
@@ -24,6 +29,7 @@ pub(crate) mod rm;
 pub(crate) mod stat;
 mod store_option;
 mod store_path;
+mod table;
 pub(crate) mod verify;
 
 use std::process::ExitCode;

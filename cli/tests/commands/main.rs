@@ -1,10 +1,13 @@
-//! The subcommands that look at a store and carry files: the real program, real stores, real damage.
+//! The subcommands that look at a store and carry files, and those of the fabric: the real program, real stores,
+//! real damage, real jobs.
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test like the test itself")]
 
 mod access;
+mod benchmarks;
 mod command_line;
 mod copying;
 mod damage;
+mod fabric;
 mod listing;
 mod mapping;
 mod property;

@@ -1,0 +1,174 @@
+//! `svmio bench`: real jobs on shared memory, and the simulated fabric.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::setting::{Setting, text};
+
+/// The points of a benchmark's JSON, checked for what all of them have.
+fn points(result: &Value, sizes: &[u64]) -> Vec<f64> {
+    let points = result["points"].as_array().unwrap();
+    assert_eq!(points.iter().map(|point| point["size"].as_u64().unwrap()).collect::<Vec<_>>(), sizes);
+    let seconds = points.iter().map(|point| point["median_seconds"].as_f64().unwrap());
+    let seconds: Vec<f64> = seconds.collect();
+    assert!(seconds.iter().all(|seconds| *seconds > 0.0 && *seconds < 10.0), "{result}");
+    seconds
+}
+
+#[test]
+fn messages_between_processes_are_measured() {
+    let setting = Setting::new();
+    for what in ["pingpong", "bandwidth"] {
+        let arguments = ["bench", what, "--sizes", "8,64K..256K", "--repeat", "2", "--json"];
+        let result = setting.json(&arguments);
+        points(&result, &[8, 64 << 10, 128 << 10, 256 << 10]);
+        assert_eq!((&result["benchmark"], &result["fabric"]), (&what.into(), &"shm".into()));
+        assert_eq!(result["points"][0]["seconds"].as_array().unwrap().len(), 2);
+    }
+    let printed =
+        setting.printed(&["bench", "pingpong", "--sizes", "1K", "--mode", "eager,rendezvous-stores"]);
+    let lines: Vec<Vec<&str>> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[1], ["SIZE", "eager", "µs", "MB/s", "rendezvous-stores", "µs", "MB/s"]);
+    assert_eq!((lines[2][..2].join(" "), lines[2].len()), ("1 KiB".into(), 6));
+}
+
+#[test]
+fn the_simulated_fabric_always_measures_the_same_and_in_its_own_time() {
+    let setting = Setting::new();
+    let arguments = ["bench", "pingpong", "--fabric", "sim:sci-switch", "--sizes", "8,1M", "--json"];
+    let result = setting.json(&arguments);
+    assert_eq!(setting.json(&arguments), result);
+    // The papers' adapters: microseconds for a word, tens of milliseconds for a mebibyte.
+    let seconds = points(&result, &[8, 1 << 20]);
+    assert!((1e-6..1e-4).contains(&seconds[0]) && (1e-2..1e-1).contains(&seconds[1]), "{seconds:?}");
+    assert_eq!(result["provider"], "sci-switch");
+
+    let alone = ["bench", "bandwidth", "--fabric", "sim:sci-switch", "--sizes", "64K", "--json"];
+    let together = [&alone[..], &["--ranks", "8"]].concat();
+    let speed = |arguments: &[&str]| setting.json(arguments)["points"][0]["mb_per_second"].as_f64().unwrap();
+    let (alone, together) = (speed(&alone), speed(&together));
+    assert!(together > 1.5 * alone && together < 4.5 * alone, "{alone} MB/s, four pairs {together}");
+}
+
+#[test]
+fn overlap_is_told_as_a_table_json_and_diagrams() {
+    let setting = Setting::new();
+    let arguments = ["bench", "overlap", "--fabric", "sim:sci-switch", "--mode", "rendezvous-staged"];
+    let arguments = [&arguments[..], &["--sizes", "512K,1M", "--compute", "10,20,40,60"]].concat();
+    let result = setting.json(&[&arguments[..], &["--json", "--plot", "overlap.svg"]].concat());
+    let of_mode = &result["modes"][0];
+    assert_eq!(of_mode["mode"], "rendezvous-staged");
+    let sizes = of_mode["sizes"].as_array().unwrap();
+    assert_eq!(sizes.len(), 2);
+    for size in sizes {
+        assert_eq!(size["steps"].as_array().unwrap().len(), 5, "0 is always among them");
+        assert!(size["hidden"].as_f64().unwrap() > 0.9, "{size}");
+        let calculated = size["break_even_calculated"].as_f64().unwrap();
+        let difference = size["asynchronous"].as_f64().unwrap() - size["synchronous"].as_f64().unwrap();
+        assert!((calculated - difference).abs() < 1e-9, "{size}");
+    }
+    for name in ["overlap.svg", "overlap-512KiB.svg", "overlap-1MiB.svg"] {
+        let svg = fs::read_to_string(setting.outside(name)).unwrap();
+        assert!(svg.contains("<svg") && svg.contains("asynchronous, rendezvous-staged"), "{name}");
+    }
+    let printed = setting.printed(&arguments);
+    assert!(printed.contains("BREAK-EVEN µs, MEASURED") && printed.contains("1 MiB"), "{printed}");
+}
+
+#[test]
+fn interrupts_are_told_as_a_cumulative_histogram() {
+    let setting = Setting::new();
+    let arguments =
+        ["bench", "interrupt", "--count", "50", "--repeat", "2", "--json", "--plot", "interrupt.svg"];
+    let result = setting.json(&arguments);
+    assert_eq!(result["count"], 100);
+    let histogram = result["histogram"].as_array().unwrap();
+    let seconds: Vec<f64> = histogram.iter().map(|share| share["seconds"].as_f64().unwrap()).collect();
+    assert!(seconds.is_sorted() && seconds[0] > 0.0, "{result}");
+    assert!(fs::read_to_string(setting.outside("interrupt.svg")).unwrap().contains("100 interrupts"));
+    let printed = setting.printed(&["bench", "interrupt", "--fabric", "sim:sci-switch", "--count", "10"]);
+    // The first paper's 35.6 µs.
+    assert!(printed.lines().any(|line| line.starts_with("50 %") && line.contains("35.")), "{printed}");
+}
+
+#[test]
+fn the_papers_diagrams_are_drawn() {
+    let setting = Setting::new();
+    let printed = setting.printed(&["bench", "figures", "--plot", "figures"]);
+    for (figure, line) in [
+        ("3", "packets of 512 bytes"),
+        ("9", "three copies, bound"),
+        ("11", "asynchronous, rendezvous-staged"),
+        ("12", "break-even calculated"),
+    ] {
+        let name = format!("figures/figure-{figure}.svg");
+        assert!(printed.contains(&name), "{name} in {printed}");
+        let svg = fs::read_to_string(setting.outside(&name)).unwrap();
+        assert!(svg.contains(line) && svg.contains("<polyline"), "{name}");
+    }
+    assert_eq!(fs::read_dir(setting.outside("figures")).unwrap().count(), 4);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_measured() {
+    let setting = Setting::new();
+    let wrong: &[(&[&str], &str)] = &[
+        (&["pingpong", "--fabric", "tcp"], "shm, ofi, ofi:PROVIDER or sim:MODEL"),
+        (&["pingpong", "--fabric", "sim:abacus"], "sci-switch"),
+        (&["pingpong", "--sizes", "0"], "1 byte"),
+        (&["pingpong", "--sizes", "64..8"], "from more to less"),
+        (&["pingpong", "--mode", "fast"], "rendezvous-direct"),
+        (&["pingpong", "--ranks", "3"], "even number"),
+        (&["pingpong", "--repeat", "0"], "1..=1000"),
+        (&["overlap", "--compute", "-1"], "10000 ms"),
+        (&["interrupt", "--count", "0"], "1..=1000000"),
+        (&["pingpong", "--fabric", "sim:sci-switch", "--prefix0", "nice"], "in this process"),
+        (&["figures", "--model", "abacus", "--plot", "x"], "sci-switch"),
+    ];
+    for (arguments, expected) in wrong {
+        let message = setting.complaint(2, &[&["bench"], *arguments].concat());
+        assert!(message.contains(expected), "{arguments:?}: {message}");
+    }
+    assert!(setting.names_outside().is_empty());
+}
+
+#[test]
+fn a_benchmark_that_fails_says_so() {
+    let setting = Setting::new();
+    let message = setting.complaint(1, &["bench", "pingpong", "--sizes", "8", "--prefix1", "false"]);
+    assert!(message.contains("1 of the benchmark ended"), "{message}");
+    let message =
+        setting.complaint(1, &["bench", "pingpong", "--sizes", "8", "--prefix0", "no-such-program"]);
+    assert!(message.contains("no-such-program"), "{message}");
+    let message = setting.complaint(1, &["bench", "process", "{}", "report"]);
+    assert!(message.contains("do not understand"), "{message}");
+    let arguments = ["bench", "pingpong", "--fabric", "sim:sci-switch", "--sizes", "1M"];
+    let message = setting.complaint(1, &[&arguments[..], &["--mode", "rendezvous-direct"]].concat());
+    assert!(message.contains("offers no"), "{message}");
+    let path = setting.outside("none/plot.svg");
+    let arguments = ["bench", "interrupt", "--fabric", "sim:sci-switch", "--plot", path.to_str().unwrap()];
+    assert!(setting.complaint(1, &arguments).contains("plot.svg"));
+}
+
+#[test]
+fn completions_know_the_new_commands() {
+    let setting = Setting::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = setting.printed(&["completions", shell]);
+        for word in ["bench", "pingpong", "overlap", "fabric", "config", "rendezvous-half-staged"] {
+            assert!(script.contains(word), "{word} for {shell}");
+        }
+    }
+    for command in ["pingpong", "bandwidth", "overlap", "interrupt", "figures"] {
+        let help = setting.printed(&["bench", command, "--help"]);
+        assert!(
+            help.contains(&format!("  svmio bench {command} ")) && help.contains("Exit codes: 0 fine"),
+            "{help}"
+        );
+    }
+    assert!(
+        !text(&setting.run(&["bench", "--help"]).stdout).contains("process "),
+        "what others start is hidden"
+    );
+}

@@ -1,0 +1,114 @@
+//! `svmio fabric info` and `svmio config`.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::setting::{Setting, text};
+
+/// The program's JSON with variables of the environment.
+fn json_with(setting: &Setting, variables: &[(&str, &str)], arguments: &[&str]) -> Value {
+    let output = setting.svmio().args(arguments).envs(variables.iter().copied()).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Value and origin of a setting.
+fn effective<'a>(configuration: &'a Value, section: &str, key: &str) -> (&'a Value, &'a Value) {
+    let settings = configuration["settings"].as_array().unwrap();
+    let one = settings.iter().find(|one| one["section"] == section && one["key"] == key).unwrap();
+    (&one["value"], &one["origin"])
+}
+
+#[test]
+fn every_fabric_tells_what_it_can_do() {
+    let setting = Setting::new();
+    let all = setting.json(&["fabric", "info", "--json"]);
+    let all = all.as_array().unwrap();
+    let of = |fabric: &str, provider: &str| {
+        all.iter().find(|one| one["fabric"] == fabric && (provider.is_empty() || one["provider"] == provider))
+    };
+    let shm = &of("shm", "").unwrap()["capabilities"];
+    assert_eq!((&shm["direct_mapping"], &shm["atomics"]), (&json!(true), &json!("processor")));
+    // The one that every machine has, by either of its names.
+    let tcp = of("ofi", "tcp;ofi_rxm").unwrap();
+    assert_eq!(tcp["capabilities"]["direct_mapping"], false, "{tcp}");
+    let sci = &of("sim", "sci-switch").unwrap()["capabilities"];
+    assert_eq!((&sci["stream_buffer"], &sci["is_reliable"]), (&json!(128), &json!(false)));
+    for one in all {
+        let has = |key: &str| one.get(key).is_some();
+        assert!(has("capabilities") != has("unavailable"), "{one}");
+    }
+
+    let printed = setting.printed(&["fabric", "info", "--fabric", "sim"]);
+    let lines: Vec<&str> = printed.lines().collect();
+    assert!(
+        lines[0].starts_with("FABRIC  PROVIDER") && lines[1..].iter().all(|line| line.starts_with("sim "))
+    );
+    assert!(setting.complaint(2, &["fabric", "info", "--fabric", "pigeon"]).contains("shm, ofi, sim"));
+}
+
+#[test]
+fn settings_are_told_with_their_origin() {
+    let setting = Setting::new();
+    let defaults = setting.json(&["config", "--show", "--json"]);
+    assert_eq!(effective(&defaults, "messages", "mode"), (&json!("automatic"), &json!("default")));
+
+    let file = setting.outside("my.toml");
+    fs::write(&file, "[messages]\n\nring = 65536\nmode = \"eager\"\n").unwrap();
+    let variables = [("SVMIO_CONFIG", file.to_str().unwrap()), ("SVMIO_MESSAGES_MODE", "short")];
+    let changed = json_with(&setting, &variables, &["config", "--show", "--json"]);
+    let origin = json!({"file": {"path": file, "line": 3}});
+    assert_eq!(effective(&changed, "messages", "ring"), (&json!("65536"), &origin));
+    let origin = json!({"environment": {"variable": "SVMIO_MESSAGES_MODE"}});
+    assert_eq!(effective(&changed, "messages", "mode"), (&json!("short"), &origin));
+    assert_eq!(changed["buffers"]["peer"]["ring"], 65536);
+
+    let output = setting.svmio().args(["config", "--show"]).envs(variables).output().unwrap();
+    let printed = text(&output.stdout);
+    let line = printed.lines().find(|line| line.starts_with("messages.ring ")).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words[1..], ["65536".to_owned(), format!("{}:3", file.display())]);
+}
+
+#[test]
+fn buffers_shrink_to_the_memory_that_there_is() {
+    let setting = Setting::new();
+    let buffers = |cap: &str| {
+        let variables = [("SVMIO_MESSAGES_MEMORY_CAP", cap)];
+        json_with(&setting, &variables, &["config", "--show", "--json", "--ranks", "9"])["buffers"].clone()
+    };
+    let (enough, short) = (buffers("64MiB"), buffers("1MiB"));
+    for key in ["eager_buffer", "staging_buffer", "ring"] {
+        assert!(short["peer"][key].as_u64() <= enough["peer"][key].as_u64(), "{key}: {short}");
+    }
+    assert!(short["peer"]["bytes"].as_u64() < enough["peer"]["bytes"].as_u64(), "{short}");
+    assert!(short["total"].as_u64() <= short["limit"].as_u64() && short["limit"] == 1 << 20, "{short}");
+
+    let mut command = setting.svmio();
+    command.args(["config", "--show", "--ranks", "9"]).env("SVMIO_MESSAGES_MEMORY_CAP", "4KiB");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("smallest message buffers"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_setting_that_makes_no_sense_is_named() {
+    let setting = Setting::new();
+    let file = setting.outside("my.toml");
+    fs::write(&file, "[messages]\nrings = 3\n").unwrap();
+    let wrong = [
+        ("SVMIO_CONFIG", file.to_str().unwrap(), "my.toml:2"),
+        ("SVMIO_CONFIG", "/none.toml", "/none.toml"),
+        ("SVMIO_MESSAGES_RING", "round", "SVMIO_MESSAGES_RING"),
+        ("SVMIO_FABRIC", "pigeon", "SVMIO_FABRIC"),
+    ];
+    for (variable, value, expected) in wrong {
+        let output = setting.svmio().args(["config", "--show"]).env(variable, value).output().unwrap();
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{variable}={value}: {message}");
+        assert!(message.contains(expected), "{variable}={value}: {message}");
+    }
+    let output = setting.run(&["config"]);
+    assert!(text(&output.stderr).contains("Usage: svmio config"), "without --show there is help");
+}
