@@ -8,13 +8,22 @@ pub fn medians<const VALUES: usize>(
     sides: usize,
     mut run: impl FnMut(usize) -> [f64; VALUES],
 ) -> Vec<[f64; VALUES]> {
+    let medians = medians_of_lists(sides, |side| run(side).to_vec());
+    medians.into_iter().map(|values| std::array::from_fn(|value| values[value])).collect()
+}
+
+/// The same for any number of values, as many in each run.
+pub fn medians_of_lists(sides: usize, mut run: impl FnMut(usize) -> Vec<f64>) -> Vec<Vec<f64>> {
     let mut runs = vec![Vec::new(); sides];
     for _ in 0..REPETITIONS {
         for (side, runs) in runs.iter_mut().enumerate() {
             runs.push(run(side));
         }
     }
-    runs.iter().map(|runs| std::array::from_fn(|value| median(runs.iter().map(|run| run[value])))).collect()
+    let of_side = |runs: &Vec<Vec<f64>>| {
+        (0..runs[0].len()).map(|value| median(runs.iter().map(|run| run[value]))).collect()
+    };
+    runs.iter().map(of_side).collect()
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

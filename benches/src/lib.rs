@@ -3,6 +3,12 @@
 //! ```text
 //!   bin/contiguous   independent contiguous access, by block size, on svmio and on the same MPI's stock drivers
 //!
+//!   bin/messages     messages on svmio and on MPIs by size, in shared memory; on svmio and by iperf3 over a network
+//!   bin/overlap      computing while sending
+//!
+//!   messages         running the one or the other; programs/messages.c is what MPIs run
+//!   wire             the same over a network of a given rate
+//!   aims             what is to be shown, and when it is missed by far
 //!   phase            how fast the cores copy, and reach each other, while it is measured
 //!   interleaved      A B A B …, and the medians: what drifts meets both alike
 //! ```
@@ -10,5 +16,8 @@
 //! The MPI programs and the way they are started are those of the tests (`svmio-tests`): an installation as
 //! users have it, named by `SVMIO_INSTALLATION`.
 
+pub mod aims;
 pub mod interleaved;
+pub mod messages;
 pub mod phase;
+pub mod wire;

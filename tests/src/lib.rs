@@ -9,23 +9,34 @@
 //!   Installation ── bin/svmio, lib/… ────────┘
 //!   Scratch      a store and files for one test, in memory, gone afterwards
 //!   Installation::cat, verify: what `svmio cat` and `svmio verify` say of the store
+//!
+//!   FabricJob ── starts ──► bin/fabric_process: a rank of a job that has to do with the fabric alone
+//!   face         the suite of the fabric's face, for any fabric; ranks: the ranks of a job as threads
+//!   Hosts        several hosts out of this machine: network, name, /dev/shm and boot id of their own
 //! ```
 //!
 //! Nothing is replaced by a stand-in: stock MPIs, an installation as users have it, real files and processes.
 //! What is missing makes a test fail and say what to do.
 
 pub mod asking;
+pub mod fabric_job;
+pub mod face;
+pub mod hosts;
 pub mod installation;
 pub mod job;
+mod leftovers;
 pub mod mounts;
 pub mod mpi;
 pub mod processes;
 pub mod program;
 pub mod random;
+pub mod ranks;
 pub mod report;
 pub mod scratch;
 
 pub use asking::is_full_run;
+pub use fabric_job::{FabricJob, RunningFabricJob};
+pub use hosts::{Hosts, Rate};
 pub use installation::Installation;
 pub use job::{Files, Finished, Job, Running};
 pub use mpi::Mpi;

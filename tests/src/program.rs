@@ -24,10 +24,19 @@ impl Program {
     /// # Panics
     /// Where there is no such program, no compiler, or an error in the program.
     pub fn c(name: &str, mpi: Mpi) -> Program {
-        let alone = sources().join(format!("{name}.c"));
-        let mut own = if alone.is_file() { vec![alone] } else { files(&sources().join(name), "c") };
+        Program::c_of(&sources().join(name), mpi)
+    }
+
+    /// `PLACE.c` or all of `PLACE/`, with `programs/support/`, for an MPI.
+    ///
+    /// # Panics
+    /// As [`Program::c`].
+    pub fn c_of(place: &Path, mpi: Mpi) -> Program {
+        let name = &place.file_name().unwrap_or_default().to_string_lossy();
+        let alone = place.with_file_name(format!("{name}.c"));
+        let mut own = if alone.is_file() { vec![alone] } else { files(place, "c") };
         own.extend(files(&sources().join("support"), "c"));
-        let headers = [files(&sources().join("support"), "h"), files(&sources().join(name), "h")].concat();
+        let headers = [files(&sources().join("support"), "h"), files(place, "h")].concat();
         let support = format!("-I{}", sources().join("support").display());
         // MPICH's MPI_STATUSES_IGNORE looks to compilers like an array that is too short.
         let odd = "-Wno-stringop-overflow";

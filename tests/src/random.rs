@@ -15,6 +15,15 @@ impl Random {
         self.next() % limit
     }
 
+    /// So many random bytes.
+    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        for word in bytes.chunks_mut(8) {
+            word.copy_from_slice(&self.next().to_ne_bytes()[..word.len()]);
+        }
+        bytes
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;

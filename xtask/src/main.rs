@@ -9,7 +9,7 @@
 //!                   │         └─ mpi4py      mpi4py's own file tests    ┘ on svmio and on stock
 //!                   │            comparison  what passes on stock must pass on svmio; the table
 //!                   ├── demo                 coll_perf on svmio and on stock, in one table
-//!                   ├── promises             the workspace's real MPI programs: soak, bench
+//!                   ├── promises             the workspace's real MPI programs: soak, bench, aims
 //!                   └── test                 all of it and the workspace's own tests, counted
 //! ```
 //!
@@ -85,7 +85,7 @@ enum Task {
     Demo,
     /// Set up, build, and run the tests that repeat themselves as often as is promised (minutes)
     Soak,
-    /// Set up, build, and measure svmio beside stock MPI-IO
+    /// Set up, build, and measure svmio beside MPIs: messages, overlap, files
     Bench,
     /// Set up, build and run every check
     Test {

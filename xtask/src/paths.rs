@@ -46,6 +46,11 @@ impl Paths {
         self.target.join("mpi4py-tests")
     }
 
+    /// The diagrams that the benchmarks draw.
+    pub(crate) fn figures(&self) -> PathBuf {
+        self.target.join("figures")
+    }
+
     /// The layout of an installation, as `cargo xtask build` makes it.
     pub(crate) fn installation(&self) -> PathBuf {
         self.target.join("svmio")

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::comparison::Tally;
 use crate::paths::Paths;
 use crate::{build, process, setup, wheels};
 
@@ -21,13 +22,66 @@ pub(crate) fn soak(paths: &Paths) -> Result<()> {
     ready(paths)?;
     let mut cargo = cargo(paths);
     cargo.args(["test", "--package", "svmio-tests", "--no-fail-fast", "--", "--nocapture"]);
-    process::run(cargo.env("SVMIO_FULL", "1"))
+    process::run(cargo.env("SVMIO_FULL", "1"))?;
+    process::run(decoders(paths).env("BOLERO_RANDOM_ITERATIONS", "10000000"))
 }
 
-/// Runs the benchmarks, beside the stock driver of each MPI.
+/// The fuzz targets of everything that arrives from the wire; each runs as often as its environment says.
+fn decoders(paths: &Paths) -> Command {
+    let mut cargo = cargo(paths);
+    cargo.args([
+        "test",
+        "--release",
+        "--package",
+        "svmio-transport",
+        "--test",
+        "decoders",
+        "--",
+        "--nocapture",
+    ]);
+    cargo
+}
+
+/// Cargo, about to explore the interleavings of the lock-free parts. What `loom` needs is another build of
+/// everything, so it has a folder of its own.
+pub(crate) fn loom(paths: &Paths) -> Command {
+    let mut cargo = build::cargo(paths);
+    cargo.args(["test", "--release", "--package", "svmio-transport", "--lib", "loom"]);
+    cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", paths.target().join("loom"));
+    cargo
+}
+
+/// Runs the benchmarks, beside what users would take instead, and draws what they find and the papers' diagrams.
 pub(crate) fn bench(paths: &Paths) -> Result<()> {
     ready(paths)?;
-    process::run(cargo(paths).args(["run", "--release", "--package", "svmio-benches", "--bin", "contiguous"]))
+    for name in ["messages", "overlap", "contiguous"] {
+        process::run(benchmark(paths, name).env("SVMIO_FIGURES", paths.figures()))?;
+    }
+    let mut papers = Command::new(build::svmio(paths));
+    process::run(papers.args(["bench", "figures", "--plot"]).arg(paths.figures()))
+}
+
+/// Whether nothing is far from what is aimed at: the benchmarks that have aims, shortened.
+pub(crate) fn aims(paths: &Paths) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for name in ["messages", "overlap"] {
+        let mut command = benchmark(paths, name);
+        command.args(["--", "--check"]);
+        match process::run(&mut command) {
+            Ok(()) => tally.passed += 1,
+            Err(error) => {
+                eprintln!("{name}: {error:#}");
+                tally.failed += 1;
+            }
+        }
+    }
+    Ok(tally)
+}
+
+fn benchmark(paths: &Paths, name: &str) -> Command {
+    let mut cargo = cargo(paths);
+    cargo.args(["run", "--release", "--package", "svmio-benches", "--bin", name]);
+    cargo
 }
 
 fn ready(paths: &Paths) -> Result<()> {

@@ -30,6 +30,8 @@ const STAGES: &[Stage] = &[
     Stage { name: "clippy", is_needed: false, run: |paths| done(clippy(paths)) },
     Stage { name: "doc", is_needed: false, run: |paths| done(doc(paths)) },
     Stage { name: "cargo-test", is_needed: false, run: cargo_test },
+    Stage { name: "loom", is_needed: false, run: loom },
+    Stage { name: "aims", is_needed: false, run: promises::aims },
     Stage {
         name: "romio",
         is_needed: false,
@@ -108,6 +110,17 @@ fn cargo_test(paths: &Paths) -> Result<Tally> {
     let mut cargo = promises::cargo(paths);
     cargo.args(["test", "--workspace", "--no-fail-fast"]);
     let (tally, succeeded) = counted(&mut cargo)?;
+    checked(tally, succeeded)
+}
+
+/// The lock-free parts, in every order in which threads can meet in them.
+fn loom(paths: &Paths) -> Result<Tally> {
+    let (tally, succeeded) = counted(&mut promises::loom(paths))?;
+    checked(tally, succeeded)
+}
+
+/// The tally of a run of tests that really took place.
+fn checked(tally: Tally, succeeded: bool) -> Result<Tally> {
     if !succeeded && tally.failed == 0 {
         bail!("cargo test failed before it could count; see above");
     }

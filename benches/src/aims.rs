@@ -1,0 +1,106 @@
+//! What a benchmark is to show, and when it has failed to.
+
+/// Whether a benchmark is run whole, or only to see that nothing is far off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All sizes; the numbers are printed, whatever they are.
+    Full,
+    /// A few sizes; what is far from its aim is a failure.
+    Check,
+}
+
+impl Extent {
+    /// `Check` where the command line says `--check`.
+    ///
+    /// # Panics
+    /// Where it says something else.
+    pub fn from_command_line() -> Extent {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [] => Extent::Full,
+            ["--check"] => Extent::Check,
+            _ => panic!("there is only one option, --check; not {}", arguments.join(" ")),
+        }
+    }
+}
+
+/// What is measured against what is aimed at.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Aim {
+    /// What it is, with its unit.
+    pub what: String,
+    /// What was measured.
+    pub measured: f64,
+    /// What is aimed at.
+    pub aim: f64,
+    /// What is too far from it: a machine that others share does not come that far by itself.
+    pub limit: f64,
+    /// Which side is the good one.
+    pub good: Good,
+}
+
+/// Which side of an aim is the good one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Good {
+    /// Small numbers.
+    Below,
+    /// Large numbers.
+    Above,
+}
+
+impl Aim {
+    /// One where small numbers are good.
+    pub fn at_most(what: impl Into<String>, measured: f64, aim: f64, limit: f64) -> Aim {
+        Aim { what: what.into(), measured, aim, limit, good: Good::Below }
+    }
+
+    /// One where large numbers are good.
+    pub fn at_least(what: impl Into<String>, measured: f64, aim: f64, limit: f64) -> Aim {
+        Aim { what: what.into(), measured, aim, limit, good: Good::Above }
+    }
+
+    fn keeps(&self, bound: f64) -> bool {
+        match self.good {
+            Good::Below => self.measured <= bound,
+            Good::Above => self.measured >= bound,
+        }
+    }
+}
+
+impl std::fmt::Display for Aim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let verdict = match (self.keeps(self.aim), self.keeps(self.limit)) {
+            (true, _) => "reached",
+            (false, true) => "missed",
+            (false, false) => "MISSED BY FAR",
+        };
+        let relation = if self.good == Good::Below { "at most" } else { "at least" };
+        write!(f, "{}: {:.3}, aim {relation} {}: {verdict}", self.what, self.measured, self.aim)
+    }
+}
+
+/// Prints the aims with what was measured, as a list in Markdown; tells whether none is missed by far.
+pub fn account(aims: &[Aim]) -> bool {
+    println!();
+    for aim in aims {
+        println!("- {aim}");
+    }
+    aims.iter().all(|aim| aim.keeps(aim.limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_aim_is_reached_missed_or_missed_by_far() {
+        let latency = |measured| Aim::at_most("latency", measured, 0.7, 1.0);
+        assert!(latency(0.7).to_string().ends_with("0.700, aim at most 0.7: reached"));
+        assert!(latency(0.9).to_string().ends_with(": missed"));
+        assert!(latency(1.1).to_string().ends_with("MISSED BY FAR"));
+        let bandwidth = |measured| Aim::at_least("bandwidth", measured, 1.3, 1.0);
+        assert!(account(&[bandwidth(1.4), bandwidth(1.1), latency(0.9)]));
+        assert!(!account(&[bandwidth(0.9)]));
+        assert!(!account(&[bandwidth(f64::NAN)]));
+    }
+}

@@ -1,0 +1,70 @@
+//! Messages of 8 B to 64 MiB between two processes of this machine, sent by svmio and by MPIs from and into plain
+//! memory of the program; and over a shaped network between two hosts, beside iperf3. Prints tables in Markdown.
+//! With `--check` a few sizes only, and a failure where an aim is missed by far.
+
+use std::process::ExitCode;
+
+use svmio_benches::aims::{Aim, Extent, account};
+use svmio_benches::interleaved::{REPETITIONS, medians_of_lists};
+use svmio_benches::messages::{Pattern, Sender};
+use svmio_benches::phase::Phase;
+use svmio_benches::wire;
+
+const FULL: [u64; 11] =
+    [8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 32 << 20, 64 << 20];
+const CHECK: [u64; 3] = [8, 1 << 20, 16 << 20];
+
+fn main() -> ExitCode {
+    let extent = Extent::from_command_line();
+    let sizes: &[u64] = if extent == Extent::Full { &FULL } else { &CHECK };
+    println!("cargo run --release -p svmio-benches --bin messages\n");
+    println!(
+        "Two processes, messages between plain memory of both. Medians of {REPETITIONS} runs of each side, in \
+         turn. At the beginning {}.",
+        Phase::now()
+    );
+    let senders = Sender::all();
+    let latencies = compare(&senders, Pattern::Pingpong, sizes);
+    let streams = compare(&senders, Pattern::Bandwidth, sizes);
+    println!("\nIn between {}.", Phase::now());
+
+    let mut aims = vec![Aim::at_most("8 B: time, of that of the best MPI", ratio(&latencies, 0), 0.7, 1.5)];
+    for (at, size) in sizes.iter().enumerate().filter(|(_, size)| **size >= 1 << 20) {
+        let (times, what) = (1.0 / ratio(&streams, at), size >> 20);
+        aims.push(Aim::at_least(format!("{what} MiB: bandwidth, of that of the best MPI"), times, 1.3, 0.7));
+    }
+    let wire = wire::compare(extent);
+    aims.push(Aim::at_least("1 Gbit/s: bandwidth, of iperf3's", wire, 0.95, 0.8));
+    println!("\nAt the end {}.", Phase::now());
+    if account(&aims) || extent == Extent::Full { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Measures all senders, and prints the table. Seconds for each sender and size.
+fn compare(senders: &[Sender], pattern: Pattern, sizes: &[u64]) -> Vec<Vec<f64>> {
+    let seconds = medians_of_lists(senders.len(), |side| senders[side].run(pattern, sizes));
+    let names: Vec<&str> = senders.iter().map(Sender::name).collect();
+    let (title, verdict) = match pattern {
+        Pattern::Pingpong => ("Half a round trip, µs", "svmio's time / the best MPI's"),
+        Pattern::Bandwidth => ("A stream, MB/s", "svmio's bandwidth / the best MPI's"),
+    };
+    println!("\n{title}:\n\n| bytes | {} | {verdict} |", names.join(" | "));
+    println!("|--:|{}--:|", "--:|".repeat(names.len()));
+    for (at, size) in sizes.iter().enumerate() {
+        print!("| {size} |");
+        for seconds in &seconds {
+            match pattern {
+                Pattern::Pingpong => print!(" {:.2} |", seconds[at] * 1e6),
+                Pattern::Bandwidth => print!(" {:.0} |", *size as f64 / 1e6 / seconds[at]),
+            }
+        }
+        let ratio = ratio(&seconds, at);
+        println!(" {:.2} |", if pattern == Pattern::Pingpong { ratio } else { 1.0 / ratio });
+    }
+    seconds
+}
+
+/// svmio's time over that of the best of the others.
+fn ratio(seconds: &[Vec<f64>], at: usize) -> f64 {
+    let others = seconds[1..].iter().map(|seconds| seconds[at]);
+    seconds[0][at] / others.fold(f64::INFINITY, f64::min)
+}

@@ -1,0 +1,115 @@
+//! Processes of a job that wait use no processor; many start quickly, and connect only to whom they talk.
+
+use std::io::Write;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+use svmio_tests::{FabricJob, RunningFabricJob, is_full_run};
+use svmio_transport::Rank;
+
+const PROCESS: &str = env!("CARGO_BIN_EXE_fabric_process");
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// All threads of a process wait without looking now and then, except for the watchdog's heartbeats: in ten seconds
+/// of the default timeout those are eight to the leader, and at the leader eight to each of fifteen and as many back.
+/// At some 30 µs each that is 10 ms for the leader; a process that polled every millisecond would take ten times that.
+const MOST_IN_TEN_SECONDS: Duration = Duration::from_millis(20);
+
+/// The processor time of all threads of a process so far.
+fn processor_time(id: i32) -> Duration {
+    let tasks = std::fs::read_dir(format!("/proc/{id}/task")).expect("the process is there");
+    let nanoseconds = tasks.map(|task| {
+        let path = task.expect("the directory can be read").path().join("schedstat");
+        let text =
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        text.split(' ').next().and_then(|number| number.parse::<u64>().ok()).expect("it begins with a time")
+    });
+    Duration::from_nanos(nanoseconds.sum())
+}
+
+/// Sixteen processes that have all talked with each other wait.
+fn idle(fabric: &str, provider: &str) {
+    const RANKS: u32 = 16;
+    let length = Duration::from_secs(if is_full_run() { 10 } else { 2 });
+    let job = FabricJob::new(PROCESS, &["idle"], RANKS).variable("SVMIO_WATCHDOG_SIGNALS", "true");
+    let job = job.variable("SVMIO_FABRIC", fabric).variable("SVMIO_OFI_PROVIDER", provider);
+    let mut job = job.start();
+    job.until_ready(LIMIT);
+    let pids = job.pids();
+    settle(&pids);
+    let before: Vec<_> = pids.iter().map(|id| processor_time(*id)).collect();
+    std::thread::sleep(length);
+    let used: Vec<_> =
+        pids.iter().zip(before).map(|(id, before)| processor_time(*id).saturating_sub(before)).collect();
+    show(&format!("{fabric} {provider}: {RANKS} idle processes used in {length:?}: {used:?}\n"));
+    // What happens to fall into a short time is more in proportion: half the bound at least.
+    let most = MOST_IN_TEN_SECONDS * length.as_secs() as u32 / 10;
+    for (rank, used) in used.iter().enumerate() {
+        assert!(*used < most.max(MOST_IN_TEN_SECONDS / 2), "rank {rank} used {used:?} in {length:?}");
+    }
+    end(&mut job, RANKS);
+}
+
+/// Waits until none of the processes has used the processor for a tenth of a second: all that was begun has ended.
+fn settle(pids: &[i32]) {
+    let sum = || pids.iter().map(|id| processor_time(*id)).sum::<Duration>();
+    for _ in 0..100 {
+        let before = sum();
+        std::thread::sleep(Duration::from_millis(100));
+        if sum() - before < Duration::from_millis(1) {
+            return;
+        }
+    }
+    panic!("the processes do not come to rest within ten seconds");
+}
+
+/// Ends the job by a signal to one; each has seen its end.
+fn end(job: &mut RunningFabricJob, ranks: u32) {
+    job.signal(Rank(ranks / 2), Signal::TERM);
+    job.wait(None, LIMIT);
+    for rank in (0..ranks).map(Rank) {
+        let report = job.report(rank).unwrap_or_else(|| panic!("rank {rank} told nothing"));
+        assert_eq!(report["outcome"], "ended", "rank {rank}: {report}");
+        let mut peers: Vec<_> =
+            report["peers"].as_array().expect("a list").iter().map(|peer| peer.as_u64()).collect();
+        peers.sort();
+        peers.retain(|peer| *peer != Some(rank.0.into()));
+        let others = (0..ranks).filter(|other| *other != rank.0).map(|other| Some(other.into()));
+        assert_eq!(peers, others.collect::<Vec<_>>(), "rank {rank} has talked to all");
+    }
+}
+
+/// Many processes start, and each talks to one neighbour.
+fn start(fabric: &str) {
+    const RANKS: u32 = 64;
+    let job = FabricJob::new(PROCESS, &["pairs"], RANKS).variable("SVMIO_FABRIC", fabric).start();
+    let begun = job.begun();
+    let reports = job.succeed(LIMIT);
+    let since =
+        |time: &serde_json::Value| Duration::from_nanos(time.as_u64().expect("a time").saturating_sub(begun));
+    let joined = reports.iter().map(|report| since(&report["joined"])).max().expect("there are ranks");
+    let talked = reports.iter().map(|report| since(&report["at"])).max().expect("there are ranks");
+    show(&format!("{fabric}: {RANKS} processes: all joined after {joined:?}, had talked after {talked:?}\n"));
+    for (rank, report) in reports.iter().enumerate() {
+        let neighbour = rank ^ 1;
+        let peers = report["peers"].as_array().expect("a list");
+        let others: Vec<_> = peers.iter().filter(|peer| **peer != json!(rank)).collect();
+        assert_eq!(others, [&json!(neighbour)], "rank {rank} has talked to {neighbour} only");
+        assert_eq!(report["finish"], serde_json::Value::Null, "rank {rank}: {report}");
+    }
+    assert!(joined < Duration::from_secs(2), "{RANKS} processes have started after {joined:?}");
+}
+
+/// Prints what was measured also where the test succeeds, when `print!` is captured.
+fn show(text: &str) {
+    std::io::stdout().write_all(text.as_bytes()).expect("standard output can be written to");
+}
+
+// One after the other: what is measured is time on cores that these processes have for themselves.
+#[test]
+fn idle_processes() {
+    start("shm");
+    idle("shm", "");
+    idle("ofi", "net");
+}

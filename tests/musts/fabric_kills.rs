@@ -1,0 +1,224 @@
+//! A process of a job is killed: every survivor is told which one, in bounded time, and nothing is left.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use svmio_tests::fabric_job::now;
+use svmio_tests::{FabricJob, Hosts, Random, RunningFabricJob, is_full_run};
+use svmio_transport::Rank;
+
+const PROCESS: &str = env!("CARGO_BIN_EXE_fabric_process");
+
+/// After how long without a heartbeat the watchdog takes a process for hung. One that dies is noticed at once, so
+/// each survivor has to know within this time.
+const TIMEOUT: Duration = Duration::from_millis(1500);
+
+/// How long a job may take to be under way, and its survivors to end, on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn traffic(seed: u64, ranks: u32) -> FabricJob {
+    let timeout = format!("{}ms", TIMEOUT.as_millis());
+    FabricJob::new(PROCESS, &["traffic", &seed.to_string()], ranks)
+        .variable("SVMIO_WATCHDOG_TIMEOUT", &timeout)
+}
+
+/// How long after `since` each survivor knew that `lost` is lost, and nothing else.
+fn noticed(job: &RunningFabricJob, ranks: u32, lost: Rank, since: u64) -> Vec<Duration> {
+    let survivors = (0..ranks).map(Rank).filter(|rank| *rank != lost);
+    let told = |rank| (rank, job.report(rank).unwrap_or_else(|| panic!("rank {rank} told nothing")));
+    let told: Vec<_> = survivors.map(told).collect();
+    for (rank, report) in &told {
+        assert_eq!(report["unexpected"], Value::from(Vec::<String>::new()), "rank {rank}: {report}");
+    }
+    let noticed = told.into_iter().map(|(rank, report)| {
+        assert_eq!(report["ending"], Value::Null, "rank {rank}: {report}");
+        assert_eq!(report["finish"], Value::Null, "rank {rank}: {report}");
+        let losses = report["losses"].as_array().expect("it is a list");
+        assert_eq!(losses.len(), 1, "rank {rank}: {report}");
+        assert_eq!(losses[0]["rank"], lost.0, "rank {rank}: {report}");
+        let error = losses[0]["error"].as_str().expect("it is a text");
+        assert!(error.starts_with(&format!("rank {lost} on node ")), "rank {rank} was told '{error}'");
+        let at = losses[0]["at"].as_u64().expect("it is a time");
+        Duration::from_nanos(at.saturating_sub(since))
+    });
+    noticed.collect()
+}
+
+/// Nothing of any job is left in a host.
+fn check_remains(hosts: &Hosts, host: usize, what: &str) {
+    assert!(hosts.processes(host).is_empty(), "processes are left after {what}: {:?}", hosts.processes(host));
+    assert!(
+        hosts.unix_sockets(host).is_empty(),
+        "sockets are left after {what}: {:?}",
+        hosts.unix_sockets(host)
+    );
+    let files = hosts.shared_memory_files(host);
+    assert!(files.is_empty(), "files are left in /dev/shm after {what}: {files:?}");
+}
+
+/// Kills one process of each of many jobs at a random point of their traffic.
+fn killed(hosts: &Hosts, fabric: &str, provider: &str, kills: u64) {
+    let mut all = Vec::new();
+    let mut messages = [("short_messages", 0), ("eager_messages", 0), ("rendezvous_messages", 0)];
+    for seed in 0..kills {
+        let mut random = Random::new(seed);
+        let ranks = 3 + random.below(3) as u32;
+        let lost = Rank(random.below(u64::from(ranks)) as u32);
+        let what = format!("{fabric} {provider}, seed {seed}: rank {lost} of {ranks} killed");
+        let job =
+            traffic(seed, ranks).variable("SVMIO_FABRIC", fabric).variable("SVMIO_OFI_PROVIDER", provider);
+        let mut job = job.in_hosts(hosts, 7800).start();
+        job.until_ready(LIMIT);
+        // When is what is random here; it waits for nothing.
+        std::thread::sleep(Duration::from_micros(random.below(30_000)));
+        let since = job.signal(lost, Signal::KILL);
+        let ends = job.wait(None, LIMIT);
+        for (rank, end) in ends.iter().enumerate().filter(|(rank, _)| *rank != lost.index()) {
+            let report = job.report(Rank(rank as u32));
+            assert!(
+                end.is_some_and(|end| end.success()),
+                "{what}: rank {rank} ended with {end:?}: {report:?}"
+            );
+        }
+        let times = noticed(&job, ranks, lost, since);
+        let is_in_time = times.iter().all(|time| *time < TIMEOUT);
+        assert!(is_in_time, "{what}: the survivors were told after {times:?}");
+        all.extend(times);
+        for report in (0..ranks).filter_map(|rank| job.report(Rank(rank))) {
+            for (name, count) in &mut messages {
+                *count += report["statistics"][*name].as_u64().expect("a number");
+            }
+        }
+        drop(job);
+        (0..hosts.count()).for_each(|host| check_remains(hosts, host, &what));
+    }
+    assert!(messages.iter().all(|(_, count)| *count > 0), "not all protocols were in use: {messages:?}");
+    all.sort();
+    let (median, longest) = (all[all.len() / 2], all[all.len() - 1]);
+    println!("{fabric} {provider}: {kills} kills, noticed after {median:?} (median), {longest:?} (longest)");
+    println!("  the survivors' messages: {messages:?}");
+}
+
+#[test]
+fn a_kill_is_noticed_on_shm() {
+    // One host, for a /dev/shm and a list of sockets with nothing else in them.
+    killed(&Hosts::new(1), "shm", "", if is_full_run() { 1000 } else { 40 });
+}
+
+#[test]
+fn a_kill_is_noticed_on_ofi() {
+    let kills = if is_full_run() { 100 } else { 4 };
+    let hosts = Hosts::new(2);
+    for provider in ["net", "tcp;ofi_rxm"] {
+        killed(&hosts, "ofi", provider, kills);
+    }
+}
+
+/// A process that is stopped is one that hangs: it is noticed by its silence.
+#[test]
+fn a_stopped_process_is_noticed() {
+    let hosts = Hosts::new(1);
+    for seed in 0..if is_full_run() { 20 } else { 2 } {
+        let mut random = Random::new(seed);
+        let ranks = 3;
+        let lost = Rank(random.below(3) as u32);
+        let mut job = traffic(seed, ranks).in_hosts(&hosts, 7801).start();
+        job.until_ready(LIMIT);
+        let since = job.signal(lost, Signal::STOP);
+        job.wait(Some(lost), LIMIT);
+        for time in noticed(&job, ranks, lost, since) {
+            // Heartbeats come four times in the timeout; the last one may have come just before, or have been seen
+            // a moment late.
+            let expected = TIMEOUT / 2..TIMEOUT * 2;
+            assert!(expected.contains(&time), "seed {seed}: rank {lost} was noticed after {time:?}");
+        }
+        // It goes on, and learns that it is lost.
+        job.signal(lost, Signal::CONT);
+        job.wait(None, LIMIT);
+        check_told(&job, lost);
+        drop(job);
+        check_remains(&hosts, 0, &format!("stopping rank {lost}"));
+    }
+}
+
+/// A host whose cable is pulled is silent: the others notice it, and it notices that it is alone.
+#[test]
+fn a_cut_link_is_noticed() {
+    for lost in [Rank(0), Rank(2)] {
+        let ranks = 3;
+        let hosts = Hosts::new(3);
+        let job = traffic(u64::from(lost.0), ranks).variable("SVMIO_FABRIC", "ofi");
+        let mut job = job.in_hosts(&hosts, 7804).start();
+        job.until_ready(LIMIT);
+        let since = now();
+        hosts.cut(lost.index());
+        job.wait(None, LIMIT);
+        for time in noticed(&job, ranks, lost, since) {
+            let expected = TIMEOUT / 2..TIMEOUT * 2;
+            assert!(expected.contains(&time), "rank {lost} was noticed after {time:?}");
+        }
+        check_told(&job, lost);
+        drop(job);
+        (0..hosts.count()).for_each(|host| check_remains(&hosts, host, &format!("cutting off rank {lost}")));
+    }
+}
+
+/// A process that lives but is lost to the others has learnt that.
+fn check_told(job: &RunningFabricJob, lost: Rank) {
+    let report = job.report(lost).expect("it tells its end");
+    let told = report["ending"]["error"].is_string()
+        || report["losses"].as_array().is_some_and(|all| !all.is_empty());
+    assert!(told, "the one that was lost was told nothing: {report}");
+}
+
+/// SIGTERM or SIGINT to one process ends all.
+#[test]
+fn a_signal_to_one_ends_all() {
+    let hosts = Hosts::new(1);
+    for (seed, signal) in [Signal::TERM, Signal::INT].into_iter().enumerate() {
+        let ranks = 4;
+        let told = Rank(seed as u32 + 1);
+        let job = traffic(seed as u64, ranks).variable("SVMIO_WATCHDOG_SIGNALS", "true");
+        let mut job = job.in_hosts(&hosts, 7802).start();
+        job.until_ready(LIMIT);
+        let since = job.signal(told, signal);
+        job.wait(None, LIMIT);
+        for rank in (0..ranks).map(Rank) {
+            let report = job.report(rank).unwrap_or_else(|| panic!("rank {rank} told nothing"));
+            let error = report["ending"]["error"].as_str().unwrap_or_else(|| panic!("rank {rank}: {report}"));
+            assert!(error.contains(&format!("rank {told}")), "rank {rank} was told '{error}'");
+            assert_eq!(report["losses"], Value::from(Vec::<Value>::new()), "rank {rank}: {report}");
+            let at = report["ending"]["at"].as_u64().expect("it is a time");
+            let after = Duration::from_nanos(at.saturating_sub(since));
+            assert!(after < TIMEOUT, "rank {rank} was told after {after:?}");
+        }
+        drop(job);
+        check_remains(&hosts, 0, &format!("{signal:?} to rank {told}"));
+    }
+}
+
+/// A process dies before the job has started: those who wait for it are told, and end.
+#[test]
+fn a_kill_at_the_start_is_noticed() {
+    let hosts = Hosts::new(1);
+    for seed in 0..if is_full_run() { 100 } else { 6 } {
+        let mut random = Random::new(seed);
+        let ranks = 4;
+        let lost = Rank(random.below(u64::from(ranks)) as u32);
+        let mut job = traffic(seed, ranks).variable("SVMIO_START_LIMIT", "3s").in_hosts(&hosts, 7803).start();
+        std::thread::sleep(Duration::from_micros(random.below(40_000)));
+        job.signal(lost, Signal::KILL);
+        job.wait(None, LIMIT);
+        for rank in (0..ranks).map(Rank).filter(|rank| *rank != lost) {
+            let report = job.report(rank).unwrap_or_else(|| panic!("seed {seed}: rank {rank} told nothing"));
+            let of_start = report["error"].as_str();
+            let of_loss = report["losses"][0]["error"].as_str();
+            let error = of_start.or(of_loss).unwrap_or_else(|| panic!("seed {seed}, rank {rank}: {report}"));
+            let names = error.contains(&format!("rank {lost}")) || lost == Rank(0);
+            assert!(names, "seed {seed}: rank {lost} was killed, rank {rank} was told '{error}'");
+        }
+        drop(job);
+        check_remains(&hosts, 0, &format!("killing rank {lost} at the start, seed {seed}"));
+    }
+}

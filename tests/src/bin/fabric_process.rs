@@ -1,0 +1,66 @@
+//! One process of a job on the fabric, as tests start it by the job's launcher.
+//!
+//! `fabric_process WHAT REPORTS ...` does one thing of a job, and tells what came of it in the directory `REPORTS`:
+//! `ready-RANK` as soon as it is under way, `report-RANK`, a line of JSON, at its end.
+//!
+//! ```text
+//!   face                      the suite of the fabric's face
+//!   traffic SEED [ROUNDS]     messages of all protocols between all, until a peer is lost and all know it
+//!   idle                      connected to all, waits for the end of the job
+//!   pairs                     talks with one neighbour only
+//! ```
+
+// A program's modules lie beside others' programs, where each file would be one: so in a directory of its own.
+#[path = "fabric_process/idle.rs"]
+mod idle;
+#[path = "fabric_process/pattern.rs"]
+mod pattern;
+#[path = "fabric_process/reports.rs"]
+mod reports;
+#[path = "fabric_process/suite.rs"]
+mod suite;
+#[path = "fabric_process/traffic.rs"]
+mod traffic;
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use svmio_tests::fabric_job::now;
+use svmio_transport::job::Job;
+
+use reports::Reports;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let [what, directory, rest @ ..] = &words[..] else {
+        eprintln!("usage: fabric_process face|traffic|idle|pairs REPORTS [ARGUMENT]...");
+        return ExitCode::from(2);
+    };
+    let begun = now();
+    let job = match Job::from_environment() {
+        Ok(job) => job,
+        Err(error) => {
+            // Without a job there is no rank but the one that the environment claims.
+            let rank = std::env::var("SVMIO_JOB_RANK").unwrap_or_default();
+            let report = json!({ "outcome": "not started", "error": error.to_string(), "at": now() });
+            Reports::new(directory, &rank).tell(&report);
+            return ExitCode::from(3);
+        }
+    };
+    let joined = now();
+    let reports = Reports::new(directory, &job.rank().to_string());
+    let result = match *what {
+        "face" => suite::run(job, &reports),
+        "traffic" => traffic::run(job, &reports, rest),
+        "idle" => idle::run(job, &reports),
+        "pairs" => idle::pairs(job, &reports),
+        _ => panic!("{what} is none of face, traffic, idle, pairs"),
+    };
+    let mut report = result;
+    report["begun"] = json!(begun);
+    report["joined"] = json!(joined);
+    report["ended"] = json!(now());
+    reports.tell(&report);
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,320 @@
+//! Several hosts on one machine: namespaces joined by a bridge.
+//!
+//! ```text
+//!   host 0   eth0 10.77.0.1 ── v0 ┐
+//!   host 1   eth0 10.77.0.2 ── v1 ┼── br0 10.77.0.254    the switch: a further namespace; launchers run there
+//!   host 2   eth0 10.77.0.3 ── v2 ┘
+//! ```
+//!
+//! A host has a network, a name, a boot id, a `/dev/shm` and System V memory of its own; files it shares with all.
+//! The machine's own network stays as it is, and every [`Hosts`] has a network for itself, so tests that run at
+//! the same time use the same addresses.
+//!
+//! Namespaces have no names that could stay behind: each lives as long as its *keeper*, a process that ends when
+//! this one does, however that happens. What else runs in a host is killed when the [`Hosts`] are dropped; what a
+//! killed test run left running is found by a mark in its environment when the next [`Hosts`] are made.
+
+mod keeper;
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{leftovers, processes};
+use keeper::Keeper;
+
+/// The environment variable that marks what runs in the hosts.
+const MARK: &str = "SVMIO_TESTS_HOSTS";
+
+/// How fast a link is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rate {
+    /// As fast as the machine is.
+    Unlimited,
+    /// So many megabits per second, each way.
+    Megabits(u32),
+}
+
+/// Hosts on this machine. Dropping them ends them and all that runs in them.
+#[derive(Debug)]
+pub struct Hosts {
+    switch: Keeper,
+    hosts: Vec<Keeper>,
+    mark: String,
+    directory: tempfile::TempDir,
+}
+
+impl Hosts {
+    /// Makes `count` of them, at most 100, with links of unlimited rate.
+    ///
+    /// # Panics
+    /// Where this process is not root's, or a tool is missing; says what to do.
+    pub fn new(count: usize) -> Hosts {
+        assert!((1..=100).contains(&count), "{count} hosts on one bridge");
+        demand_tools();
+        leftovers::remove(MARK);
+        let mark = leftovers::own_mark();
+        let directory = leftovers::directory(&mark);
+        let switch = Keeper::of_network(&mark);
+        let hosts = (0..count).map(|host| Keeper::of_host(&name(host), &mark)).collect();
+        let hosts = Hosts { switch, hosts, mark, directory };
+        hosts.connect();
+        hosts
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// A host's address.
+    pub fn address(&self, host: usize) -> Ipv4Addr {
+        assert!(host < self.count(), "there is no host {host}");
+        address(host)
+    }
+
+    /// The name that a host has for itself.
+    pub fn name(&self, host: usize) -> String {
+        assert!(host < self.count(), "there is no host {host}");
+        name(host)
+    }
+
+    /// The switch's address, under which the hosts reach what runs [`outside`](Self::outside).
+    pub fn outside_address(&self) -> Ipv4Addr {
+        SWITCH
+    }
+
+    /// `program`, to be run in a host, in the working directory of this process.
+    pub fn command(&self, host: usize, program: impl AsRef<OsStr>) -> Command {
+        let mut words = self.prefix(host).into_iter();
+        let mut command = Command::new(words.next().expect("a prefix has a first word"));
+        command.args(words).arg(program);
+        command
+    }
+
+    /// The words to put before a program and its arguments, so that it runs in a host. The process is the one that
+    /// is started with these words: its id is the program's.
+    pub fn prefix(&self, host: usize) -> Vec<OsString> {
+        let mark = format!("{MARK}={}", self.mark);
+        let enter = self.hosts[host].entry(&["--net", "--uts", "--ipc", "--mount"]);
+        enter.into_iter().chain(["env".into(), mark.into()]).collect()
+    }
+
+    /// `program`, to be run beside the hosts: on the machine itself, but with the switch's network. Launchers of
+    /// MPI jobs are run so.
+    pub fn outside(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut words = self.switch.entry(&["--net"]).into_iter();
+        let mut command = Command::new(words.next().expect("an entry has a first word"));
+        command.args(words).arg(program).env(MARK, &self.mark);
+        command
+    }
+
+    /// A program to be given to MPI launchers in the place of `rsh`: `PROGRAM [OPTIONS] HOST COMMAND...` runs the
+    /// command in the host of that address or name.
+    ///
+    /// # Panics
+    /// Where it cannot be written.
+    pub fn remote_shell(&self) -> PathBuf {
+        let path = self.directory.path().join("hx");
+        let mut text = String::from(
+            "#!/bin/sh\nwhile :; do case $1 in -l) shift 2;; -*) shift;; *) break;; esac; done\n",
+        );
+        text.push_str("host=$1; shift\ncase $host in\n");
+        for (host, keeper) in self.hosts.iter().enumerate() {
+            let (name, address, id) = (name(host), address(host), keeper.id());
+            text.push_str(&format!("{address}|{name}) keeper={id};;\n"));
+        }
+        text.push_str("*) echo \"hx: there is no host $host\" >&2; exit 1;;\nesac\n");
+        text.push_str("exec nsenter --target $keeper --net --uts --ipc --mount --wd=\"$PWD\" -- ");
+        text.push_str(&format!("env {MARK}={} /bin/sh -c \"$*\"\n", self.mark));
+        write_program(&path, &text);
+        path
+    }
+
+    /// Sets the rate of a host's link.
+    pub fn set_rate(&self, host: usize, rate: Rate) {
+        let (out, into) = match rate {
+            Rate::Unlimited => ("qdisc del dev eth0 root".into(), format!("qdisc del dev v{host} root")),
+            Rate::Megabits(rate) => {
+                let bucket = format!("root tbf rate {rate}mbit burst 128kb latency 50ms");
+                (format!("qdisc replace dev eth0 {bucket}"), format!("qdisc replace dev v{host} {bucket}"))
+            }
+        };
+        self.hosts[host].configure("tc", &[out]);
+        self.switch.configure("tc", &[into]);
+    }
+
+    /// Pulls a host's cable.
+    pub fn cut(&self, host: usize) {
+        self.switch.configure("ip", &[format!("link set v{host} down")]);
+    }
+
+    /// Plugs it in again.
+    pub fn restore(&self, host: usize) {
+        self.switch.configure("ip", &[format!("link set v{host} up")]);
+    }
+
+    /// What a host's own `/dev/shm` holds.
+    ///
+    /// # Panics
+    /// Where it cannot be read.
+    pub fn shared_memory_files(&self, host: usize) -> Vec<PathBuf> {
+        let root = PathBuf::from(format!("/proc/{}/root/dev/shm", self.hosts[host].id()));
+        let entries = fs::read_dir(&root).unwrap_or_else(|error| panic!("{}: {error}", root.display()));
+        entries.map(|entry| entry.expect("the directory can be read").file_name().into()).collect()
+    }
+
+    /// The Unix sockets of a host, as the lines of its `/proc/net/unix`.
+    ///
+    /// # Panics
+    /// Where they cannot be read.
+    pub fn unix_sockets(&self, host: usize) -> Vec<String> {
+        let path = format!("/proc/{}/net/unix", self.hosts[host].id());
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        text.lines().skip(1).map(str::to_owned).collect()
+    }
+
+    /// The ids of the processes that run in a host.
+    pub fn processes(&self, host: usize) -> Vec<i32> {
+        self.hosts[host].processes()
+    }
+
+    fn connect(&self) {
+        let bridge = ["link set lo up", "link add br0 type bridge", "link set br0 up"];
+        let mut lines: Vec<_> = bridge.map(String::from).into();
+        lines.push(format!("addr add {SWITCH}/24 dev br0"));
+        for (host, keeper) in self.hosts.iter().enumerate() {
+            lines.push(format!("link add v{host} type veth peer name eth0 netns {}", keeper.id()));
+            lines.push(format!("link set v{host} master br0 up"));
+        }
+        self.switch.configure("ip", &lines);
+        for (host, keeper) in self.hosts.iter().enumerate() {
+            let own = format!("addr add {}/24 dev eth0", address(host));
+            keeper.configure("ip", &[own, "link set eth0 up".into(), "link set lo up".into()]);
+        }
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        let all = self.hosts.iter().chain([&self.switch]);
+        let running: Vec<_> = all.flat_map(Keeper::processes).collect();
+        processes::kill_all(&running);
+    }
+}
+
+const SWITCH: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 254);
+
+fn address(host: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 77, 0, u8::try_from(host + 1).expect("at most 100 hosts"))
+}
+
+fn name(host: usize) -> String {
+    format!("svm{host}")
+}
+
+fn write_program(path: &Path, text: &str) {
+    let done =
+        fs::write(path, text).and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o755)));
+    done.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+/// Says what is missing, before something else fails for want of it.
+fn demand_tools() {
+    assert!(rustix::process::geteuid().is_root(), "tests with several hosts must run as root");
+    for (tool, package) in
+        [("ip", "iproute2"), ("tc", "iproute2"), ("nsenter", "util-linux"), ("unshare", "util-linux")]
+    {
+        let found = Command::new(tool).arg("-V").output();
+        assert!(
+            found.is_ok(),
+            "tests with several hosts need '{tool}': install the package {package} (apt-get install {package})"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::{Hosts, Rate};
+
+    fn output(command: &mut Command) -> String {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{command:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    #[test]
+    fn hosts_are_different_machines_to_those_who_look() {
+        let hosts = Hosts::new(2);
+        let boot_id = |host| output(hosts.command(host, "cat").arg("/proc/sys/kernel/random/boot_id"));
+        assert_ne!(boot_id(0), boot_id(1));
+        assert_eq!(output(&mut hosts.command(1, "hostname")), "svm1");
+        output(hosts.command(0, "touch").arg("/dev/shm/of-host-0"));
+        assert_eq!(hosts.shared_memory_files(0), ["of-host-0".as_ref() as &std::path::Path]);
+        assert!(hosts.shared_memory_files(1).is_empty());
+        assert!(!std::path::Path::new("/dev/shm/of-host-0").exists());
+        let shell = hosts.remote_shell();
+        let remote = output(hosts.outside(shell).args(["-l", "root", "-x", "10.77.0.2", "hostname;", "pwd"]));
+        assert_eq!(remote, format!("svm1\n{}", std::env::current_dir().unwrap().display()));
+    }
+
+    #[test]
+    fn launchers_of_both_mpis_start_programs_in_hosts() {
+        let hosts = Hosts::new(2);
+        let list = [hosts.address(0).to_string(), hosts.address(1).to_string()].join(",");
+        let shell = hosts.remote_shell();
+        let outside = hosts.outside_address().to_string();
+        let mut mpich = hosts.outside("mpiexec.mpich");
+        mpich.args(["-localhost", &outside, "-launcher", "rsh", "-launcher-exec"]).arg(&shell);
+        mpich.args(["-hosts", &list, "-ppn", "1", "-n", "2", "hostname"]);
+        let mut open_mpi = hosts.outside("mpirun.openmpi");
+        open_mpi.args(["--allow-run-as-root", "--bind-to", "none", "--mca", "plm_rsh_agent"]).arg(&shell);
+        open_mpi.args(["--mca", "oob_tcp_if_include", "10.77.0.0/24", "--host", &list]);
+        open_mpi.args(["--map-by", "node", "-np", "2", "hostname"]);
+        for mut launcher in [mpich, open_mpi] {
+            let text = output(&mut launcher);
+            let mut names: Vec<_> = text.lines().collect();
+            names.sort();
+            assert_eq!(names, [hosts.name(0), hosts.name(1)], "{launcher:?}");
+        }
+    }
+
+    #[test]
+    fn hosts_reach_each_other_until_a_link_is_cut() {
+        let hosts = Hosts::new(2);
+        hosts.set_rate(1, Rate::Megabits(100));
+        let reaches = |from, to| {
+            let address = hosts.address(to).to_string();
+            // A connection to a port where nobody listens is refused at once where the host is there.
+            let mut command = hosts.command(from, "bash");
+            let script = format!("timeout 1 bash -c 'exec 3<>/dev/tcp/{address}/9' 2>&1; true");
+            output(command.args(["-c", &script])).contains("refused")
+        };
+        assert!(reaches(0, 1));
+        hosts.cut(1);
+        assert!(!reaches(0, 1));
+        hosts.restore(1);
+        hosts.set_rate(1, Rate::Unlimited);
+        assert!(reaches(0, 1) && reaches(1, 0));
+    }
+
+    #[test]
+    fn nothing_of_the_hosts_is_left_when_they_are_dropped() {
+        let hosts = Hosts::new(1);
+        let mut child = hosts.command(0, "sleep").arg("infinity").spawn().unwrap();
+        let id = i32::try_from(child.id()).unwrap();
+        // Until it has become the program that was asked for, it is not in the host.
+        while !hosts.processes(0).contains(&id) {
+            std::thread::yield_now();
+        }
+        let shell = hosts.remote_shell();
+        drop(hosts);
+        assert!(!child.wait().unwrap().success());
+        assert!(!shell.exists());
+    }
+}
