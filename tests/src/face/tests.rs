@@ -15,7 +15,7 @@ use svmio_transport::{
     Capabilities, Interrupt, JobSecret, Membership, Rank, Result, SegmentId, SharedMemory, Time, UserMemory,
 };
 
-use crate::{face, ranks};
+use crate::{face, is_full_run, ranks};
 
 /// What a fabric does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,12 +126,12 @@ impl BackEnd for Crooked {
 
     unsafe fn post(&self, chain: Vec<Transfer>, done: Arc<Completion>) -> Result<()> {
         if self.defect == Defect::EndsEarly {
+            // SAFETY: the caller's promise holds until `done` is finished, below.
+            let chain = chain.into_iter().map(|transfer| unsafe { of_its_own(transfer) }).collect();
             done.finish(Ok(()));
             self.inner.wake();
-            let late = Arc::new(Completion::new());
-            // SAFETY: the defect is that nobody waits; the memory of this suite's chains are segments, which live
-            // until their case has ended, and a case has ended long before that in which this one is found.
-            return unsafe { self.inner.post(chain, late) };
+            // SAFETY: the defect is that nobody waits; the local memory is never given back.
+            return unsafe { self.inner.post(chain, Arc::new(Completion::new())) };
         }
         if self.defect == Defect::HidesErrors {
             let told = Arc::clone(&done);
@@ -262,6 +262,18 @@ impl BackEnd for Crooked {
     }
 }
 
+/// `transfer` from or to a copy of its local memory that is never given back: it may be carried out at any time.
+///
+/// # Safety
+/// The local memory must be valid.
+unsafe fn of_its_own(mut transfer: Transfer) -> Transfer {
+    let UserMemory { start, length } = transfer.local;
+    // SAFETY: the caller's promise.
+    let copy = unsafe { std::slice::from_raw_parts(start.as_ptr(), length) }.to_vec();
+    transfer.local = UserMemory::of_mut(Vec::leak(copy));
+    transfer
+}
+
 fn judge(defect: Defect) -> Result<(), String> {
     let secret = JobSecret::random().unwrap();
     let prepare = |_| shm::prepare(&ShmSettings::default(), &secret).unwrap();
@@ -282,7 +294,9 @@ fn judge(defect: Defect) -> Result<(), String> {
 #[test]
 fn a_sound_fabric_passes_and_each_defect_is_found() {
     assert_eq!(judge(Defect::None), Ok(()));
-    for defect in ALL {
+    // Each takes seconds.
+    let tried = if is_full_run() { &ALL[..] } else { &ALL[..4] };
+    for &defect in tried {
         let found = judge(defect);
         println!("{defect:?}: {found:?}");
         assert!(found.is_err(), "the suite does not see that the fabric {defect:?}");

@@ -16,7 +16,7 @@ const SPACE: u32 = 40;
 pub(super) fn arrive_whole(participant: &Participant) {
     let size = participant.capabilities().transaction_size as u64;
     assert!(size >= 16 && size.is_power_of_two(), "a transaction of {size} bytes");
-    let times = if is_full_run() { 20 } else { 1 };
+    let times = if is_full_run() { 5 } else { 1 };
     with_answers(participant, size, 1000 * times);
     participant.meet();
     // Without answers, a block is overtaken by the next: that can be judged where writes keep their order.

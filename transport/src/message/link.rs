@@ -62,7 +62,7 @@ pub(super) struct Signs {
     pub(super) messages: Watch,
     /// The ring of control packets.
     pub(super) control: Watch,
-    /// What the peer is known to have given back.
+    /// What the peer had given back when all that waits for it was last tried.
     pub(super) credited: [AtomicU64; 2],
     /// Whether a receive is posted, so that a message is work.
     pub(super) has_posted: AtomicBool,
@@ -87,6 +87,8 @@ pub(super) struct State {
     pub(super) outbox: Option<Outbox>,
     /// What the peer gave back.
     pub(super) credited: Counts,
+    /// What of it was known when all that waits for credit was last tried.
+    pub(super) heeded: Counts,
     /// What this process consumed.
     pub(super) consumed: Counts,
     /// What of it the peer was told.
@@ -145,6 +147,7 @@ impl Link {
             error: None,
             outbox: None,
             credited: Counts::default(),
+            heeded: Counts::default(),
             consumed: Counts::default(),
             told: Counts::default(),
             messages,

@@ -50,15 +50,12 @@ impl State {
         Ok(())
     }
 
-    /// Whether a message waits for the peer's staging buffers.
-    pub(super) fn lacks_staging(&self) -> bool {
-        let free = |outbox: &super::outbox::Outbox| {
-            outbox.staging.as_ref().and_then(|staging| staging.free(self.credited.staging))
-        };
+    /// Whether a message still needs staging buffers of the peer.
+    pub(super) fn wants_staging(&self) -> bool {
         self.sending.iter().any(|sending| {
             matches!(sending.way, Some(Way::Stores | Way::Staged | Way::FromUser))
                 && sending.posted < sending.memory.length as u64
-        }) && self.outbox.as_ref().and_then(free).is_none()
+        })
     }
 
     fn pump_stores(&mut self, link: &Link, index: usize) -> Result<()> {

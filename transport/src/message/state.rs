@@ -30,6 +30,7 @@ impl State {
 
     fn step(&mut self, link: &Link) -> Result<()> {
         self.take_credits(link);
+        self.heeded = self.credited;
         self.read_control(link)?;
         self.match_posted(link)?;
         self.land_flights(link)?;
@@ -93,11 +94,12 @@ impl State {
         let signs = &link.signs;
         // Relaxed: who acts on a sign takes the turn.
         signs.has_posted.store(!self.posted.is_empty(), Ordering::Relaxed);
-        for (sign, word) in signs.credited.iter().zip(self.credited.words()) {
+        // Not what has come since: who was refused for lack of it before it came has to be asked again.
+        for (sign, word) in signs.credited.iter().zip(self.heeded.words()) {
             sign.store(word, Ordering::Relaxed);
         }
         let lacks = self.error.is_none()
-            && (!self.queued.is_empty() || !self.departing.is_empty() || self.lacks_staging());
+            && (!self.queued.is_empty() || !self.departing.is_empty() || self.wants_staging());
         signs.lacks_credit.store(lacks, Ordering::Relaxed);
         signs.has_open.store(self.has_open(), Ordering::Relaxed);
         signs.failed.store(self.error.is_some(), Ordering::Relaxed);
