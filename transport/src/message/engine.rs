@@ -13,6 +13,9 @@ use crate::back_end::{Provider, Service, Wait, Waited};
 use crate::error::Result;
 use crate::units::{Rank, SegmentId};
 
+/// How long the end of a messenger waits for peers to take what was sent to them: they may have ended, too.
+const REST: Duration = Duration::from_secs(10);
+
 /// How long a sender on a fabric that loses writes waits for an answer before it checks whether all has arrived:
 /// some times as long as an answer takes, so that those who talk to and fro never pay for a check.
 const CHECK_AFTER: Duration = Duration::from_micros(200);
@@ -322,6 +325,7 @@ impl Engine {
 
     /// Makes sure that what was sent has arrived, and ends the service thread.
     pub(super) fn close(&self) {
+        self.send_the_rest();
         self.check_links(|_| true);
         // Release: pairs with the load in `serve`.
         self.is_stopping.store(true, Ordering::Release);
@@ -329,6 +333,37 @@ impl Engine {
         if let Some(service) = service {
             let _ = self.context.fabric.trigger(self.context.fabric.rank(), self.context.interrupt);
             service.join();
+        }
+    }
+
+    /// Lets go what waits for room at a peer: who has all that it wants may still owe others the news of it.
+    fn send_the_rest(&self) {
+        let context = &self.context;
+        let deadline = context.fabric.now().after(REST);
+        loop {
+            let mut waits = false;
+            for link in self.links.iter() {
+                let mut state = link.take_turn();
+                if state.error.is_none() && !state.is_idle() {
+                    state.process(link);
+                    waits |= state.error.is_none() && !state.is_idle();
+                }
+            }
+            if !waits {
+                return;
+            }
+            if context.fabric.now() >= deadline {
+                tracing::warn!(rank = %context.fabric.rank(), "a peer did not take what was sent to it");
+                return;
+            }
+            let handled = self.handled.load(Ordering::Relaxed);
+            let mut ready = || {
+                self.links.iter().any(|link| link.has_work())
+                    || context.disturbances.load(Ordering::Relaxed) != handled
+            };
+            let attends = context.settings.asynchronous.then_some(context.interrupt);
+            let _ = context.fabric.wait_until(Wait { deadline: Some(deadline), attends, ready: &mut ready });
+            self.handle_disturbances();
         }
     }
 
