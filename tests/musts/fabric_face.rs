@@ -137,14 +137,14 @@ fn sim(model: &str, size: u32, seed: u64, faults: &FaultOptions) {
     );
     let broken: u64 = report.results.iter().flatten().map(|statistics| statistics.broken_sequences).sum();
     assert_eq!(broken > 0, faults.dropped > 0.0, "{model}, seed {seed}: {broken} broken sequences");
-    let is_repeated = is_full_run() || model == "sci-ring";
-    assert!(!is_repeated || run() == report, "{model}, seed {seed}: two runs of one seed differ");
+    // Once is enough: what the runs share is not the model.
+    assert!(model != "sci-ring" || run() == report, "{model}, seed {seed}: two runs of one seed differ");
 }
 
 #[test]
 fn sim_of_every_model() {
     for model in Model::names() {
-        for size in if is_full_run() { 2..=6 } else { 3..=3 } {
+        for size in if is_full_run() { vec![2, 4, 6] } else { vec![3] } {
             sim(model, size, 0, &FaultOptions::default());
         }
     }
@@ -154,7 +154,7 @@ fn sim_of_every_model() {
 fn sim_with_faults() {
     let faults = FaultOptions { dropped: 0.001, late: 0.02, repeated: 0.02, ..FaultOptions::default() };
     for model in Model::names() {
-        for seed in 0..if is_full_run() { 20 } else { 1 } {
+        for seed in 0..if is_full_run() { 5 } else { 1 } {
             sim(model, 3, seed, &faults);
         }
     }

@@ -169,7 +169,7 @@ impl State {
                 Err(too_long(found.length as u64))
             };
             self.consume(link, found);
-            self.return_credits(link)?;
+            self.return_credits_or_fail(link);
             return Ok(Some(Arrival::Whole(result)));
         }
         let refuse = |field, value: u32| {
@@ -196,7 +196,7 @@ impl State {
                     Err(too_long(length as u64))
                 };
                 self.consumed.eager = self.consumed.eager.wrapping_add(1);
-                self.return_credits(link)?;
+                self.return_credits_or_fail(link);
                 Ok(Some(Arrival::Whole(result)))
             }
             Packet::Request { transfer, length, offers, key } => {

@@ -10,7 +10,7 @@ use super::layout::{HEADER, Layout, Sizes, malformed};
 use super::ring::{Promises, Target, Writer};
 use crate::error::{Error, Result};
 use crate::segment::RemoteSegment;
-use crate::units::Rank;
+use crate::units::{Rank, Time};
 
 /// How long a peer may take to open its messenger.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -45,7 +45,7 @@ pub(super) struct Staging {
 }
 
 impl Outbox {
-    /// Connects to the inbox of `peer`. One that `was_heard` has a messenger, or had one; others are waited for.
+    /// Connects to the inbox of `peer`, of which something `was_heard` or not.
     pub(super) fn connect(context: &Context, peer: Rank, was_heard: bool) -> Result<Self> {
         let (segment, sizes) = connect(context, peer, Role::Inbox, was_heard)?;
         let layout = Layout::of(&sizes);
@@ -123,22 +123,26 @@ pub(super) fn staging_offset(size: u64, buffer: u32) -> u64 {
     HEADER as u64 + u64::from(buffer) * size.next_multiple_of(64)
 }
 
-/// Connects to the segment that `peer` has for this process, and reads its header.
+/// Connects to the segment that `peer` has for this process. A peer that `was_heard` has a messenger, or has closed it;
+/// others may start later than this process, and are waited for.
 fn connect(context: &Context, peer: Rank, role: Role, was_heard: bool) -> Result<(RemoteSegment, Sizes)> {
-    let fabric = &context.fabric;
-    let id = context.segment(role, fabric.rank());
-    let give_up = fabric.now().after(LIMIT);
+    let give_up = context.fabric.now().after(LIMIT);
     let mut patience = PATIENCE[0];
-    let segment = loop {
-        // A peer that starts later than this process has no messenger on the port yet.
-        match fabric.connect(peer, id) {
-            Err(Error::UnknownSegment { .. }) if !was_heard && fabric.now() < give_up => {
-                context.back_end().sleep(patience)
+    loop {
+        match connect_once(context, peer, role, give_up) {
+            Err(Error::UnknownSegment { .. }) if !was_heard && context.fabric.now() < give_up => {
+                context.back_end().sleep(patience);
             }
-            segment => break segment?,
+            connected => return connected,
         }
         patience = (patience * 2).min(PATIENCE[1]);
-    };
+    }
+}
+
+fn connect_once(context: &Context, peer: Rank, role: Role, give_up: Time) -> Result<(RemoteSegment, Sizes)> {
+    let fabric = &context.fabric;
+    let id = context.segment(role, fabric.rank());
+    let segment = fabric.connect(peer, id)?;
     let mut header = [0; HEADER];
     loop {
         match segment.mapping() {
@@ -148,7 +152,11 @@ fn connect(context: &Context, peer: Rank, role: Role, was_heard: bool) -> Result
                 fence(Ordering::Acquire);
                 memory.read(8, &mut header[8..])?;
             }
-            None => segment.read(0, &mut header)?,
+            None => segment.read(0, &mut header).map_err(|error| match error {
+                // It was closed since.
+                Error::OutOfBounds { .. } => Error::UnknownSegment { owner: peer, id },
+                error => error,
+            })?,
         }
         if let Some(sizes) = Sizes::decode(&header).map_err(|problem| malformed(peer, problem))? {
             return Ok((segment, sizes));

@@ -243,6 +243,15 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(config(6))]
+
+    #[test]
+    fn programs_on_tcp(program in programs(1 << 20, 40)) {
+        check(&Ground::Tcp, &program);
+    }
+}
+
 #[test]
 fn the_longest_messages_arrive_in_every_mode() {
     let settings = MessageSettings::default();

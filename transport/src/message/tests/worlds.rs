@@ -7,6 +7,7 @@ use super::{MessageSettings, Messenger, Port};
 use crate::back_end::BackEnd;
 use crate::fabric::Fabric;
 use crate::faulty::{FaultPlan, Faulty};
+use crate::ofi;
 use crate::shm;
 use crate::sim::{FaultOptions, Model, SimOptions, World};
 
@@ -17,6 +18,8 @@ pub(super) enum Ground {
     Threads,
     /// Threads, over shared memory whose writes go wrong.
     FaultyThreads(FaultPlan),
+    /// Threads, over libfabric's provider for TCP.
+    Tcp,
     /// Coroutines, over a simulated fabric.
     Simulated { model: &'static str, seed: u64, faults: bool },
 }
@@ -33,6 +36,10 @@ pub(super) fn run(
         Ground::Threads => run_threads(&shm::within_process(size), |fabric| body(fabric, open(fabric))),
         Ground::FaultyThreads(plan) => {
             let fabrics = faulty(size, plan);
+            run_threads(&fabrics, |fabric| body(fabric, open(fabric)));
+        }
+        Ground::Tcp => {
+            let fabrics = ofi::within_process(size, "tcp").unwrap();
             run_threads(&fabrics, |fabric| body(fabric, open(fabric)));
         }
         Ground::Simulated { model, seed, faults } => {
