@@ -39,6 +39,7 @@
 
 pub mod back_end;
 mod capabilities;
+mod computing;
 pub mod dma;
 mod error;
 mod fabric;

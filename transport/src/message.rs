@@ -30,6 +30,7 @@ mod footprint;
 mod incoming;
 mod layout;
 mod link;
+mod needs;
 mod outbox;
 mod outcome;
 mod outgoing;
@@ -143,17 +144,26 @@ impl Messenger {
     pub fn send_by(&self, mode: Mode, to: Rank, bytes: &[u8]) -> Result<()> {
         let link = self.engine.ready_link(to)?;
         self.engine.check(to)?;
+        if self.sends_short(link, mode, true, bytes) {
+            return self.engine.context.fabric.ring(to);
+        }
+        self.send_by_slowly(link, mode, bytes)
+    }
+
+    /// Whether a message went as a short one, at once; the peer is to be rung then.
+    #[inline]
+    fn sends_short(&self, link: &Link, mode: Mode, waits: bool, bytes: &[u8]) -> bool {
         let context = &self.engine.context;
         let may_be_short = match mode {
-            Mode::Automatic => bytes.len() < context.settings.rendezvous_threshold as usize,
+            Mode::Automatic => waits || bytes.len() < context.settings.rendezvous_threshold as usize,
             Mode::Short => true,
             _ => bytes.is_empty(),
         };
-        if may_be_short && link.send_one_part(bytes) {
+        let is_sent = may_be_short && link.send_short(bytes);
+        if is_sent {
             context.fabric.counters().short_messages.add(1);
-            return context.fabric.ring(to);
         }
-        self.send_by_slowly(link, mode, bytes)
+        is_sent
     }
 
     fn send_by_slowly(&self, link: &Link, mode: Mode, bytes: &[u8]) -> Result<()> {
@@ -171,7 +181,7 @@ impl Messenger {
         // by waiting, `post_send` by its own contract.
         let sent = unsafe { state.send(link, send) };
         if !matches!(sent, Ok(Sent::Complete)) {
-            state.publish(link);
+            state.settle_needs(link);
         }
         sent
     }
@@ -185,9 +195,9 @@ impl Messenger {
     pub fn receive(&self, from: Rank, into: &mut [u8]) -> Result<usize> {
         let link = self.engine.ready_link(from)?;
         self.engine.check(from)?;
-        let length = link.receive_one_part(into).or_else(|| {
+        let length = link.receive_short(into).or_else(|| {
             let has_arrived = self.engine.spin_for(|| link.signs.messages.has_arrived());
-            if has_arrived { link.receive_one_part(into) } else { None }
+            if has_arrived { link.receive_short(into) } else { None }
         });
         match length {
             Some(length) => Ok(length),
@@ -326,6 +336,13 @@ impl Messenger {
     /// As for [`send`](Self::send), as far as it is known at once.
     pub unsafe fn post_send(&self, to: Rank, memory: UserMemory, mode: Mode) -> Result<Posted<'_>> {
         let link = self.engine.ready_link(to)?;
+        self.engine.check(to)?;
+        // SAFETY: the caller's promise; they are read at once.
+        let bytes = unsafe { user::bytes(memory) };
+        if self.sends_short(link, mode, false, bytes) {
+            self.engine.context.fabric.ring(to)?;
+            return Ok(Posted::ended(self, Ok(memory.length)));
+        }
         let sent = self.begin_send(link, Send { memory, mode, waits: false })?;
         self.engine.leave_open_shares();
         Ok(match sent {
@@ -344,18 +361,18 @@ impl Messenger {
     pub unsafe fn post_receive(&self, from: Rank, memory: UserMemory) -> Result<Posted<'_>> {
         let link = self.engine.ready_link(from)?;
         self.engine.check(from)?;
-        let outcome = {
+        let arrival = {
             let mut state = link.take_turn();
-            if let Some(error) = &state.error {
-                return Err(error.clone());
-            }
             // SAFETY: the caller's promise.
-            let outcome = unsafe { state.post_receive(memory) };
-            state.process(link);
-            outcome
+            let arrival = unsafe { state.receive_or_post(link, memory) };
+            state.settle_needs(link);
+            arrival?
         };
         self.engine.leave_open_shares();
-        Ok(Posted::begun(self, outcome))
+        Ok(match arrival {
+            Arrival::Whole(result) => Posted::ended(self, result),
+            Arrival::Begun(outcome) => Posted::begun(self, outcome),
+        })
     }
 
     /// Does what there is to do, without waiting: of use to programs that compute with `asynchronous` off.

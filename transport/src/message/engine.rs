@@ -178,7 +178,7 @@ impl Engine {
 
     /// Waits until an operation has ended.
     pub(super) fn wait_for(&self, outcome: &Outcome) -> Result<usize> {
-        self.wait(|| outcome.get().is_some(), || outcome.get().cloned().transpose())
+        self.wait(|| outcome.has_ended(), || outcome.get().transpose())
     }
 
     fn pause(&self, interest: &impl Fn() -> bool) -> Waited {

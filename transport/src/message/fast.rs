@@ -1,4 +1,4 @@
-//! The way that most messages take: one part, and nothing in the way.
+//! The way that most messages take: short, and nothing in the way.
 //!
 //! Everything here is also done by [`outgoing`](super::outgoing) and [`incoming`](super::incoming), to which whatever
 //! is not as usual is left.
@@ -7,19 +7,20 @@ use super::link::{Link, State};
 use super::outbox::Outbox;
 
 impl Link {
-    /// Sends a message that fits one part, if nothing is before it, and it needs no more than stores.
+    /// Sends a short message, if nothing is before it, there is room, and it needs no more than stores.
     #[inline]
-    pub(super) fn send_one_part(&self, bytes: &[u8]) -> bool {
+    pub(super) fn send_short(&self, bytes: &[u8]) -> bool {
         let mut state = self.take_turn();
-        let State { error: None, queued, outbox: Some(Outbox { messages, .. }), .. } = &mut *state else {
+        let State { error: None, queued, outbox: Some(Outbox { messages, sizes, .. }), .. } = &mut *state
+        else {
             return false;
         };
-        queued.is_empty() && messages.write_one_part(bytes)
+        queued.is_empty() && bytes.len() <= sizes.longest_short() && messages.write_short(bytes)
     }
 
-    /// Receives a message of one part that fits `into`, if it is the next and nobody waits for it.
+    /// Receives a short message that fits `into`, if it is the next and nobody waits for it.
     #[inline]
-    pub(super) fn receive_one_part(&self, into: &mut [u8]) -> Option<usize> {
+    pub(super) fn receive_short(&self, into: &mut [u8]) -> Option<usize> {
         if !self.signs.messages.has_arrived() {
             return None;
         }
@@ -28,7 +29,7 @@ impl Link {
         if !posted.is_empty() {
             return None;
         }
-        let length = messages.take_one_part(into)?;
+        let length = messages.take_short(into)?;
         let consumed = messages.consumed();
         self.signs.messages.set(consumed);
         state.consumed.ring = consumed;

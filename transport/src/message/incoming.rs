@@ -51,6 +51,17 @@ impl State {
         }
     }
 
+    /// Takes the next message that nobody waits for, or has it come to `memory` when it is there.
+    ///
+    /// # Safety
+    /// The memory must be valid and nobody else's until the message is there, or the outcome set.
+    pub(super) unsafe fn receive_or_post(&mut self, link: &Link, memory: UserMemory) -> Result<Arrival> {
+        // SAFETY: the caller's promise.
+        let arrival = unsafe { self.receive(link, memory) }?;
+        // SAFETY: as above.
+        Ok(arrival.unwrap_or_else(|| Arrival::Begun(unsafe { self.post_receive(memory) })))
+    }
+
     /// Has the next message that nobody waits for come to `memory`.
     ///
     /// # Safety

@@ -14,6 +14,9 @@ use crate::error::{Error, Result};
 /// Bytes of the header.
 pub const HEADER: usize = 64;
 
+/// The word of the header that tells what the owner needs an interrupt for; see [`needs`](super::needs).
+pub(super) const NEEDS_AT: u64 = 56;
+
 /// How many credit words of 64 bytes there are; see [`Credits`](super::credits).
 pub(super) const CREDIT_WORDS: u64 = 4;
 

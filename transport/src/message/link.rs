@@ -17,6 +17,7 @@ use super::context::{Context, Role};
 use super::credits::Counts;
 use super::incoming::PostedReceive;
 use super::layout::{HEADER, Layout, Sizes};
+use super::needs::Needs;
 use super::outbox::{Outbox, staging_offset};
 use super::outgoing::QueuedSend;
 use super::pump::Flight;
@@ -98,7 +99,7 @@ pub(super) struct State {
     pub(super) posted: VecDeque<PostedReceive>,
     pub(super) queued: VecDeque<QueuedSend>,
     /// Control packets that are to go out.
-    pub(super) departing: VecDeque<Packet>,
+    pub(super) departing: VecDeque<Departing>,
     pub(super) next_transfer: u32,
     pub(super) sending: Vec<Sending>,
     pub(super) receiving: Vec<Receiving>,
@@ -112,8 +113,28 @@ pub(super) struct State {
     pub(super) departures: (u32, u32),
     /// Pairs of claim words that are in use, and for which of the peer's transfers.
     pub(super) slots: Vec<(u8, u32)>,
+    /// What the peer was told that an interrupt is needed for.
+    pub(super) needs: Needs,
     /// Whether an operation has ended since the turn was taken.
     pub(super) has_news: bool,
+}
+
+/// A control packet that is to go out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Departing {
+    pub(super) packet: Packet,
+    pub(super) hearers: Hearers,
+}
+
+/// Who at the peer has to learn at once that something came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Hearers {
+    /// Nobody: it is soon enough when somebody there looks.
+    Nobody,
+    /// Who waits in a call.
+    Waiters,
+    /// The service thread, too: the program need not be in a call for it.
+    Service,
 }
 
 impl Link {
@@ -163,6 +184,7 @@ impl Link {
             flights: VecDeque::new(),
             departures: (0, 0),
             slots: Vec::new(),
+            needs: Needs::default(),
             has_news: false,
         };
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::link::{Link, State};
+use super::link::{Hearers, Link, State};
 use super::outcome::Outcome;
 use super::settings::Mode;
 use super::user;
@@ -122,7 +122,7 @@ impl State {
                 let bytes = unsafe { user::bytes(send.memory) };
                 self.outbox(link)?.messages.write(fabric, peer, Kind::Short, bytes)?;
                 fabric.counters().short_messages.add(1);
-                self.alert(link, false)?;
+                self.alert(link, Hearers::Waiters)?;
             }
             Protocol::Eager => {
                 let mut returned = self.credited.eager;
@@ -141,7 +141,7 @@ impl State {
                 outbox.eager = outbox.eager.wrapping_add(1);
                 self.put_message(link, Packet::Eager { length: length as u32, buffer })?;
                 fabric.counters().eager_messages.add(1);
-                self.alert(link, false)?;
+                self.alert(link, Hearers::Waiters)?;
             }
             Protocol::Rendezvous(offers) => {
                 let outcome = outcome.cloned().unwrap_or_default();
@@ -165,9 +165,9 @@ impl State {
         let length = send.memory.length;
         let sizes = &self.outbox(link)?.sizes;
         let threshold = link.context.settings.rendezvous_threshold as usize;
-        if length == 0
-            || (send.mode == Mode::Automatic && length <= sizes.longest_short() && length < threshold)
-        {
+        // A program that waits has nothing of a transfer that goes on by itself.
+        let is_below = send.waits || length < threshold;
+        if length == 0 || (send.mode == Mode::Automatic && length <= sizes.longest_short() && is_below) {
             return Ok(Protocol::Short);
         }
         let (fits_short, fits_eager) =
@@ -175,7 +175,7 @@ impl State {
         Ok(match send.mode {
             Mode::Short if fits_short => Protocol::Short,
             Mode::Short | Mode::Eager if fits_eager => Protocol::Eager,
-            Mode::Automatic if fits_eager && length < threshold => Protocol::Eager,
+            Mode::Automatic if fits_eager && is_below => Protocol::Eager,
             _ => Protocol::Rendezvous(offers(link, send, sizes.receives)?),
         })
     }

@@ -76,7 +76,7 @@ impl State {
             if let Some(staging) = self.outbox.as_ref().and_then(|outbox| outbox.staging.as_ref()) {
                 context.settle(&staging.segment.remote(), place, part)?;
             }
-            self.departing.push_back(Packet::Part { transfer, buffer, offset, length });
+            self.say(Packet::Part { transfer, buffer, offset, length });
             self.sending[index].posted += length;
             self.sending[index].done += length;
             self.put_control(link)?;
@@ -200,7 +200,7 @@ impl State {
             };
             if let Some((buffer, offset)) = flight.part {
                 let (transfer, length) = (flight.transfer, flight.bytes);
-                self.departing.push_back(Packet::Part { transfer, buffer, offset, length });
+                self.say(Packet::Part { transfer, buffer, offset, length });
             }
             let sending = &mut self.sending[index];
             sending.done += flight.bytes;

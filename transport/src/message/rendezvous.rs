@@ -17,7 +17,8 @@
 use std::sync::Arc;
 
 use super::layout::{SLOTS, malformed};
-use super::link::{Link, State};
+use super::link::{Departing, Hearers, Link, State};
+use super::needs::Needs;
 use super::outcome::Outcome;
 use super::shares::{Phase, Share, is_copying};
 use super::sharing::{Sharing, Words};
@@ -115,12 +116,14 @@ impl State {
             is_given_up: false,
         });
         // Plain stores are for programs that are both in our calls.
-        self.alert(link, !offers.without(Way::Stores).is_empty())
+        let is_for_waiters =
+            offers.without(Way::Stores).is_empty() || !self.needs_of_peer(link)?.contains(Needs::MESSAGE);
+        self.alert(link, if is_for_waiters { Hearers::Waiters } else { Hearers::Service })
     }
 
     /// Says that a message is not wanted.
     pub(super) fn refuse(&mut self, link: &Link, transfer: u32) -> Result<()> {
-        self.departing.push_back(Packet::Taken { transfer, ended: Ended::Received });
+        self.say(Packet::Taken { transfer, ended: Ended::Received });
         self.put_control(link)
     }
 
@@ -136,7 +139,8 @@ impl State {
         let asked = |sending: &&mut Sending| Arc::ptr_eq(&sending.outcome, outcome) && sending.way.is_none();
         if let Some(sending) = self.sending.iter_mut().find(asked).filter(|sending| !sending.is_given_up) {
             sending.is_given_up = true;
-            self.departing.push_back(Packet::Withdraw { transfer: sending.id });
+            let transfer = sending.id;
+            self.say(Packet::Withdraw { transfer });
         }
         self.put_control(link)
     }
@@ -158,7 +162,7 @@ impl State {
         let mut open = offers.and(context.receives);
         let (way, registration) = loop {
             let Some(way) = open.best() else {
-                self.departing.push_back(Packet::Taken { transfer, ended: Ended::NoWay });
+                self.say(Packet::Taken { transfer, ended: Ended::NoWay });
                 let back_end = context.fabric.capabilities().back_end.clone();
                 self.end(
                     outcome,
@@ -209,14 +213,16 @@ impl State {
             received: 0,
             share,
         });
-        self.departing.extend(ready);
+        if let Some(ready) = ready {
+            self.say(ready);
+        }
         self.put_control(link)
     }
 
     /// Bytes of a chunk. Each costs some microseconds of system calls, so there are no more than it takes for both ends
     /// to have some, whichever comes later.
     fn chunk(&self, link: &Link, length: u64) -> u64 {
-        const SMALLEST: u64 = 128 << 10;
+        const SMALLEST: u64 = 64 << 10;
         let largest = link.context.fabric.capabilities().largest_transfer;
         let setting = u64::from(link.context.settings.chunk).max(4096);
         length.div_ceil(4).next_multiple_of(4096).max(SMALLEST).min(setting).min(largest)
@@ -290,7 +296,7 @@ impl State {
                 // What a receive has met goes on.
                 if ahead >= 0 {
                     self.withdrawn.push(transfer);
-                    self.departing.push_back(Packet::Taken { transfer, ended: Ended::Withdrawn });
+                    self.say(Packet::Taken { transfer, ended: Ended::Withdrawn });
                 }
                 self.put_control(link)
             }
@@ -306,6 +312,10 @@ impl State {
             }
             Packet::Taken { transfer, ended } => {
                 let index = sending(self, transfer)?;
+                // The others are under way until this end says so.
+                if !matches!(self.sending[index].way, None | Some(Way::Shared)) {
+                    return Err(refuse("transfer", u64::from(transfer)));
+                }
                 if ended == Ended::NoWay {
                     let back_end = link.context.fabric.capabilities().back_end.clone();
                     let what = "way by which the receiver could take the message";
@@ -333,7 +343,13 @@ impl State {
     pub(super) fn sent(&mut self, index: usize) {
         let sending = self.sending.swap_remove(index);
         if matches!(sending.way, Some(Way::Shared | Way::Direct | Way::ToUser)) {
-            self.departing.push_back(Packet::Done { transfer: sending.id });
+            let packet = Packet::Done { transfer: sending.id };
+            // To a receiver that has said itself that all is there, this only gives claim words back.
+            if sending.share.is_some_and(|share| share.is_over) {
+                self.departing.push_back(Departing { packet, hearers: Hearers::Nobody });
+            } else {
+                self.say(packet);
+            }
         }
         drop(sending.registration);
         self.end(&sending.outcome, Ok(sending.memory.length));

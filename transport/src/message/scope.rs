@@ -21,13 +21,18 @@ pub struct Posted<'a> {
 
 #[derive(Debug)]
 enum Progress {
-    Ended(Result<usize>),
+    /// Successfully, with so many bytes.
+    Ended(usize),
     Begun(Arc<Outcome>),
 }
 
 impl<'a> Posted<'a> {
     pub(super) fn ended(messenger: &'a Messenger, result: Result<usize>) -> Self {
-        Self { messenger, progress: Progress::Ended(result) }
+        let progress = match result {
+            Ok(length) => Progress::Ended(length),
+            Err(error) => Progress::Begun(Arc::new(Outcome::of(Err(error)))),
+        };
+        Self { messenger, progress }
     }
 
     pub(super) fn begun(messenger: &'a Messenger, outcome: Arc<Outcome>) -> Self {
@@ -48,22 +53,26 @@ impl<'a> Posted<'a> {
     /// As for [`Messenger::send`] and [`Messenger::receive`].
     pub fn wait(&self) -> Result<usize> {
         match &self.progress {
-            Progress::Ended(result) => result.clone(),
-            Progress::Begun(outcome) => self.messenger.engine().wait_for(outcome),
+            Progress::Ended(length) => Ok(*length),
+            Progress::Begun(outcome) => {
+                let result = self.messenger.engine().wait_for(outcome);
+                outcome.tell();
+                result
+            }
         }
     }
 
     fn look(&self) -> Option<Result<usize>> {
         match &self.progress {
-            Progress::Ended(result) => Some(result.clone()),
-            Progress::Begun(outcome) => outcome.get().cloned(),
+            Progress::Ended(length) => Some(Ok(*length)),
+            Progress::Begun(outcome) => outcome.get().inspect(|_| outcome.tell()),
         }
     }
 
     fn has_ended(&self) -> bool {
         match &self.progress {
             Progress::Ended(_) => true,
-            Progress::Begun(outcome) => outcome.get().is_some(),
+            Progress::Begun(outcome) => outcome.has_ended(),
         }
     }
 }
@@ -167,7 +176,9 @@ pub(super) fn run<'env, T>(
     }
     let mut first_error = None;
     for (_, outcome) in &begun {
-        if let Err(error) = messenger.engine().wait_for(outcome) {
+        if let Err(error) = messenger.engine().wait_for(outcome)
+            && !outcome.is_told()
+        {
             first_error.get_or_insert(error);
         }
     }

@@ -37,18 +37,20 @@ pub enum Mode {
 pub struct MessageSettings {
     /// How messages go whose call does not say it.
     pub mode: Mode,
-    /// Bytes of the longest short packet, rounded up to the fabric's transaction size. On this machine a store into
-    /// a part of 64 bytes costs less than the detour over an eager buffer up to about a kilobyte.
+    /// Bytes of the longest short packet, rounded up to the fabric's transaction size. Up to about half a kilobyte,
+    /// filling parts of 64 bytes costs less than the detour over an eager buffer.
     pub short_packet: u32,
     /// Bytes of the ring of short packets that a peer writes into, rounded up to a power of two parts, and to two
     /// packets. 16 KiB are 256 messages of 8 bytes, and with the ring of the other direction just fit a first-level cache.
     pub ring: u32,
-    /// Bytes of an eager buffer: up to this size a message waits at the receiver and not at the sender. A copy of
-    /// 16 KiB costs about what the two control packets and the system call of a rendezvous cost.
+    /// Bytes of an eager buffer: up to this size a message waits at the receiver and not at the sender. Where the
+    /// program waits for the end of its send, a copy of 64 KiB costs less than the control packets, the interrupt and
+    /// the system calls of a rendezvous.
     pub eager_buffer: u32,
     /// How many eager buffers each peer gets.
     pub eager_buffers: u32,
-    /// From this many bytes on a message goes by rendezvous, even if it would fit an eager buffer.
+    /// From this many bytes on a message goes by rendezvous even if it would fit an eager buffer, where the program
+    /// does not wait for it: then it costs the program neither of the two copies.
     pub rendezvous_threshold: u32,
     /// Bytes of a staging buffer, in which the parts of a rendezvous message arrive where they cannot go to user
     /// memory at once: small enough to stay in cache between the two copies, large enough for DMA to pay.
@@ -69,10 +71,10 @@ impl Default for MessageSettings {
     fn default() -> Self {
         Self {
             mode: Mode::Automatic,
-            short_packet: 1 << 10,
+            short_packet: 512,
             ring: 16 << 10,
-            eager_buffer: 16 << 10,
-            eager_buffers: 8,
+            eager_buffer: 64 << 10,
+            eager_buffers: 4,
             rendezvous_threshold: 16 << 10,
             staging_buffer: 128 << 10,
             staging_buffers: 4,

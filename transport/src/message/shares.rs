@@ -87,7 +87,7 @@ impl State {
                     let transfer = self.receiving[index].id;
                     self.received(index);
                     if copied == Copied::Finished {
-                        self.departing.push_back(Packet::Taken { transfer, ended: Ended::Received });
+                        self.say(Packet::Taken { transfer, ended: Ended::Received });
                     } else {
                         self.slots.retain(|(_, used_by)| *used_by != transfer);
                     }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::credits::Counts;
-use super::layout::malformed;
-use super::link::{Link, State};
+use super::layout::{NEEDS_AT, malformed};
+use super::link::{Departing, Hearers, Link, State};
+use super::needs::Needs;
 use super::outbox::Outbox;
 use super::outcome::Outcome;
 use super::ring::Peek;
@@ -17,6 +18,20 @@ impl State {
     pub(super) fn process(&mut self, link: &Link) {
         // Acquire: what was done before it was set is seen.
         link.signs.attention.swap(false, Ordering::Acquire);
+        self.try_step(link);
+        self.settle_needs(link);
+    }
+
+    /// After something was posted or queued: tells the peer what is needed, and looks whether it has come meanwhile.
+    pub(super) fn settle_needs(&mut self, link: &Link) {
+        if self.tell_needs(link) {
+            self.try_step(link);
+            self.tell_needs(link);
+        }
+        self.publish(link);
+    }
+
+    fn try_step(&mut self, link: &Link) {
         if self.error.is_none()
             && let Err(error) = self.step(link)
         {
@@ -25,7 +40,38 @@ impl State {
         if self.error.is_some() {
             self.reap();
         }
-        self.publish(link);
+    }
+
+    /// Whether there is something that the peer was not told before.
+    fn tell_needs(&mut self, link: &Link) -> bool {
+        let needs = Needs::default()
+            .with_if(!self.posted.is_empty(), Needs::MESSAGE)
+            .with_if(self.lacks_credit(), Needs::CREDIT);
+        let before = std::mem::replace(&mut self.needs, needs);
+        // The word is within every inbox.
+        if needs != before
+            && let Ok(word) = link.inbox.memory().word64(NEEDS_AT)
+        {
+            needs.tell(word);
+        }
+        needs.are_more_than(before)
+    }
+
+    /// What the peer needs an interrupt for; all, where that cannot be looked up, or what was written may come later than
+    /// the look.
+    pub(super) fn needs_of_peer(&mut self, link: &Link) -> Result<Needs> {
+        let context = &link.context;
+        let outbox = self.outbox(link)?;
+        match outbox.segment.mapping() {
+            _ if !outbox.sizes.asynchronous => Ok(Needs::default()),
+            Some(memory) if context.reliable && context.ordered => Ok(Needs::of(memory.word64(NEEDS_AT)?)),
+            _ => Ok(Needs::MESSAGE.with_if(true, Needs::CREDIT)),
+        }
+    }
+
+    fn lacks_credit(&self) -> bool {
+        self.error.is_none()
+            && (!self.queued.is_empty() || !self.departing.is_empty() || self.wants_staging())
     }
 
     fn step(&mut self, link: &Link) -> Result<()> {
@@ -98,9 +144,7 @@ impl State {
         for (sign, word) in signs.credited.iter().zip(self.heeded.words()) {
             sign.store(word, Ordering::Relaxed);
         }
-        let lacks = self.error.is_none()
-            && (!self.queued.is_empty() || !self.departing.is_empty() || self.wants_staging());
-        signs.lacks_credit.store(lacks, Ordering::Relaxed);
+        signs.lacks_credit.store(self.lacks_credit(), Ordering::Relaxed);
         signs.has_open.store(self.has_open(), Ordering::Relaxed);
         signs.failed.store(self.error.is_some(), Ordering::Relaxed);
         let unchecked = self.error.is_none()
@@ -153,15 +197,26 @@ impl State {
         }
     }
 
+    /// Has a control packet go out.
+    pub(super) fn say(&mut self, packet: Packet) {
+        // A shared transfer goes on here meanwhile, and the end of one concerns only those who wait for it.
+        let is_urgent = match packet {
+            Packet::Ready { way, .. } => !matches!(way, Way::Shared | Way::Stores),
+            Packet::Withdraw { .. } | Packet::Taken { ended: Ended::Withdrawn, .. } => true,
+            Packet::Part { transfer, .. } => {
+                !self.sending.iter().any(|sending| sending.id == transfer && sending.way == Some(Way::Stores))
+            }
+            _ => false,
+        };
+        let hearers = if is_urgent { Hearers::Service } else { Hearers::Waiters };
+        self.departing.push_back(Departing { packet, hearers });
+    }
+
     /// Sends the control packets for which there is room.
     pub(super) fn put_control(&mut self, link: &Link) -> Result<()> {
-        if self.departing.is_empty() {
-            return Ok(());
-        }
         let peer = link.peer;
-        let mut count = 0;
-        let mut is_urgent = false;
-        while let Some(packet) = self.departing.front().copied() {
+        let mut all_hearers = None;
+        while let Some(Departing { packet, hearers }) = self.departing.front().copied() {
             let (payload, length) = packet.encode();
             let outbox = self.outbox(link)?;
             if !outbox.control.has_room(length) {
@@ -169,27 +224,19 @@ impl State {
             }
             outbox.control.write(&link.context.fabric, peer, packet.kind(), &payload[..length])?;
             self.departing.pop_front();
-            count += 1;
-            // What the peer's program need not be in a call for. A shared transfer goes on here meanwhile, and the
-            // end of one concerns only those who wait for it.
-            is_urgent |= match packet {
-                Packet::Ready { way, .. } => !matches!(way, Way::Shared | Way::Stores),
-                Packet::Withdraw { .. } | Packet::Taken { ended: Ended::Withdrawn, .. } => true,
-                Packet::Part { transfer, .. } => !self
-                    .sending
-                    .iter()
-                    .any(|sending| sending.id == transfer && sending.way == Some(Way::Stores)),
-                _ => false,
-            };
+            all_hearers = all_hearers.max(Some(hearers));
         }
-        if count > 0 { self.alert(link, is_urgent) } else { Ok(()) }
+        match all_hearers {
+            Some(hearers) => self.alert(link, hearers),
+            None => Ok(()),
+        }
     }
 
-    /// Tells the peer that something came. Who computes there is only disturbed where it is urgent.
-    pub(super) fn alert(&mut self, link: &Link, is_urgent: bool) -> Result<()> {
+    /// Tells the peer that something came.
+    pub(super) fn alert(&mut self, link: &Link, hearers: Hearers) -> Result<()> {
         let (context, peer) = (&link.context, link.peer);
         let outbox = self.outbox(link)?;
-        if is_urgent && outbox.sizes.asynchronous {
+        if hearers == Hearers::Service && outbox.sizes.asynchronous {
             // The thread that wakes looks once: what it is to find must be there.
             if !context.reliable {
                 outbox.messages.check(&context.fabric, peer)?;
@@ -204,15 +251,14 @@ impl State {
             link.signs.unchecked.store(true, Ordering::SeqCst);
             context.arm();
         }
-        context.fabric.ring(peer)
+        if hearers == Hearers::Nobody { Ok(()) } else { context.fabric.ring(peer) }
     }
 
     /// Gives back what was consumed, once it is worth a write.
     pub(super) fn return_credits(&mut self, link: &Link) -> Result<()> {
         let (consumed, told, sizes) = (self.consumed, self.told, &link.inbox.sizes);
         let reaches = |consumed: u32, told: u32, limit: u32| consumed.wrapping_sub(told) >= limit.max(1);
-        let control_is_due = reaches(consumed.control, told.control, sizes.control_parts / 2);
-        let is_due = control_is_due
+        let is_due = reaches(consumed.control, told.control, sizes.control_parts / 2)
             || reaches(consumed.ring, told.ring, sizes.ring_parts / 2)
             || reaches(consumed.eager, told.eager, sizes.eager_buffers / 2)
             || reaches(consumed.staging, told.staging, 1);
@@ -220,9 +266,6 @@ impl State {
             return Ok(());
         }
         let context = &link.context;
-        // Who sends by DMA goes on sending while it computes.
-        let feeds_dma = consumed.staging != told.staging
-            && self.receiving.iter().any(|receiving| receiving.way != Way::Stores);
         let outbox = match self.outbox(link) {
             // Who sent something and has closed its messenger since needs no credit.
             Err(Error::UnknownSegment { .. }) => {
@@ -232,9 +275,8 @@ impl State {
             outbox => outbox?,
         };
         outbox.returns.write(&context.fabric, &outbox.segment, context.reliable, consumed)?;
-        // A peer whose control packets wait may compute meanwhile.
-        let is_urgent = (control_is_due || feeds_dma) && outbox.sizes.asynchronous;
-        if is_urgent {
+        // Whose program computes while something waits for it.
+        if self.needs_of_peer(link)?.contains(Needs::CREDIT) {
             if context.reliable && !context.ordered {
                 context.fabric.store_barrier(link.peer)?;
             }

@@ -18,6 +18,7 @@ use crate::back_end::{
     Service, Wait, Waited,
 };
 use crate::capabilities::Capabilities;
+use crate::computing;
 use crate::dma::{Completion, Transfer};
 use crate::error::{Error, Result};
 use crate::membership::Membership;
@@ -221,10 +222,7 @@ impl BackEnd for Ofi {
     }
 
     fn compute(&self, duration: Duration) {
-        let began = Instant::now();
-        while began.elapsed() < duration {
-            std::hint::spin_loop();
-        }
+        computing::compute(duration);
     }
 
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Service>> {

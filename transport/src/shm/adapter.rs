@@ -9,6 +9,7 @@ use crate::back_end::{
     Service, Wait, Waited,
 };
 use crate::capabilities::Capabilities;
+use crate::computing;
 use crate::dma::{Completion, Direction, Transfer};
 use crate::error::{Error, Result};
 use crate::membership::Membership;
@@ -188,7 +189,7 @@ impl BackEnd for Adapter {
     }
 
     fn wake(&self) {
-        self.0.control.get().bell.alarm();
+        self.0.control.get().bell.ring();
     }
 
     unsafe fn copy(&self, from: *const u8, to: *mut u8, length: usize) {
@@ -201,10 +202,7 @@ impl BackEnd for Adapter {
     }
 
     fn compute(&self, duration: Duration) {
-        let began = Instant::now();
-        while began.elapsed() < duration {
-            std::hint::spin_loop();
-        }
+        computing::compute(duration);
     }
 
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Service>> {

@@ -84,18 +84,33 @@ impl Parts {
     }
 }
 
-/// A copy of few bytes, most often eight.
+/// A copy of few bytes, most often eight, or as many as a part of a cache line holds.
 ///
 /// # Safety
 /// As for `std::ptr::copy_nonoverlapping`.
 #[inline]
 unsafe fn copy_small(from: *const u8, to: *mut u8, length: usize) {
-    if length == 8 {
-        // A length that is known becomes one load and one store.
-        // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, 8) };
-    } else {
-        // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, length) };
+    // SAFETY: the caller's promise, for a piece that is within `length`.
+    let piece = |at: usize, count: usize| unsafe {
+        std::ptr::copy_nonoverlapping(from.add(at), to.add(at), count);
+    };
+    // Lengths that are known become loads and stores without a call; pieces may overlap.
+    match length {
+        8 => piece(0, 8),
+        9..=16 => {
+            piece(0, 8);
+            piece(length - 8, 8);
+        }
+        17..=32 => {
+            piece(0, 16);
+            piece(length - 16, 16);
+        }
+        33..=64 => {
+            piece(0, 16);
+            piece(16, 16);
+            piece(length - 32, 16);
+            piece(length - 16, 16);
+        }
+        _ => piece(0, length),
     }
 }

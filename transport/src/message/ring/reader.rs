@@ -85,17 +85,53 @@ impl<M: Incoming> Reader<M> {
         self.consumed
     }
 
-    /// Takes a short message of one part that fits `into`, if it is at the head.
+    /// Takes a short message that fits `into`, if one is at the head and complete.
     #[inline]
-    pub(in super::super) fn take_one_part(&mut self, into: &mut [u8]) -> Option<usize> {
+    pub(in super::super) fn take_short(&mut self, into: &mut [u8]) -> Option<usize> {
         let word = self.memory.closing(self.consumed);
-        let length = Closing::one_part(word)?;
+        let Some(length) = Closing::one_part(word) else { return self.take_short_of_parts(into) };
         if Closing::id(word) != self.consumed.wrapping_add(1) || length > self.part - CLOSING {
             return None;
         }
         self.memory.copy_out(self.consumed, length, into.get_mut(..length)?);
         self.consumed = self.consumed.wrapping_add(1);
         Some(length)
+    }
+
+    /// The same for more than one part: copies each as it comes, and waits a moment for the next one. What is malformed,
+    /// too long or slow is left at the head, for [`peek`](Self::peek) to tell.
+    fn take_short_of_parts(&mut self, into: &mut [u8]) -> Option<usize> {
+        let mut number = self.consumed;
+        let mut length = 0;
+        for _ in 0..self.longest {
+            let word = self.closing_soon(number)?;
+            let closing =
+                Closing::decode(word, self.part).ok().filter(|closing| closing.kind == Kind::Short)?;
+            let piece = usize::from(closing.length);
+            self.memory.copy_out(number, piece, into.get_mut(length..length + piece)?);
+            length += piece;
+            number = number.wrapping_add(1);
+            if !closing.more {
+                self.consumed = number;
+                return Some(length);
+            }
+        }
+        None
+    }
+
+    /// The closing word of a part that a sender is just writing.
+    #[inline]
+    fn closing_soon(&self, number: u32) -> Option<u64> {
+        /// Some hundred nanoseconds: who has begun a packet ends it, unless it loses its core.
+        const POLLS: u32 = 32;
+        for _ in 0..POLLS {
+            let word = self.memory.closing(number);
+            if Closing::id(word) == number.wrapping_add(1) {
+                return Some(word);
+            }
+            std::hint::spin_loop();
+        }
+        None
     }
 
     /// What is at the head.

@@ -92,7 +92,7 @@ proptest! {
             let place = (u64::from(number) + 1) * PART as u64 - 4;
             memory.write(place, &(number + 1).to_le_bytes()).unwrap();
         }
-        let _ = reader.take_one_part(&mut into);
+        let _ = reader.take_short(&mut into);
         if let Ok(Peek::Packet(found)) = reader.peek() {
             reader.copy(found, &mut into);
             reader.consume(found);
@@ -120,7 +120,7 @@ fn ids_wrap() {
         let (offset, bytes) = part(number, Kind::Short, false, b"part");
         memory.write(offset, &bytes).unwrap();
         let mut into = [0; 4];
-        assert_eq!(reader.take_one_part(&mut into), Some(4));
+        assert_eq!(reader.take_short(&mut into), Some(4));
         assert_eq!(reader.consumed(), number.wrapping_add(1));
     }
 }

@@ -160,11 +160,15 @@ impl Promises {
 }
 
 impl Writer<Target> {
-    /// Writes a short message of one part, if there is room and stores are enough.
+    /// Writes a short message of no more parts than a packet has, if there is room and stores are enough.
     #[inline]
-    pub(in super::super) fn write_one_part(&mut self, payload: &[u8]) -> bool {
+    pub(in super::super) fn write_short(&mut self, payload: &[u8]) -> bool {
         let Target::Mapped(ring) = &self.target else { return false };
-        if payload.len() > self.part - CLOSING || self.outstanding() > self.mask {
+        let room = self.part - CLOSING;
+        if payload.len() > room {
+            return self.write_short_of_parts(payload);
+        }
+        if self.outstanding() > self.mask {
             return false;
         }
         let id = self.sent.wrapping_add(1);
@@ -172,6 +176,26 @@ impl Writer<Target> {
         ring.put(self.sent, payload);
         ring.close(self.sent, closing.encode());
         self.sent = id;
+        true
+    }
+
+    fn write_short_of_parts(&mut self, payload: &[u8]) -> bool {
+        let Target::Mapped(ring) = &self.target else { return false };
+        if !self.has_room(payload.len()) {
+            return false;
+        }
+        let room = self.part - CLOSING;
+        let mut rest = payload;
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(room.min(rest.len()));
+            let id = self.sent.wrapping_add(1);
+            let more = !behind.is_empty();
+            let closing = Closing { kind: Kind::Short, more, length: piece.len() as u16, id };
+            ring.put(self.sent, piece);
+            ring.close(self.sent, closing.encode());
+            self.sent = id;
+            rest = behind;
+        }
         true
     }
 }

@@ -357,7 +357,7 @@ fn what_was_sent_is_counted_by_protocol() {
         messenger
             .scope(|scope| {
                 for (mode, length) in
-                    [(Mode::Automatic, 8), (Mode::Short, 700), (Mode::Eager, 8), (Mode::RendezvousDirect, 8)]
+                    [(Mode::Automatic, 8), (Mode::Short, 400), (Mode::Eager, 8), (Mode::RendezvousDirect, 8)]
                 {
                     let bytes: &[u8] = vec![0; length].leak();
                     let send = scope.send_by(mode, me, bytes)?;

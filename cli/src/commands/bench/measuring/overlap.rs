@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use svmio_transport::Result;
 use svmio_transport::message::Messenger;
 
@@ -51,23 +52,37 @@ fn one(place: &Place<'_>, messenger: &Messenger, buffer: &mut [u8], compute: Dur
     place.meet()?;
     let own = match place.side {
         Side::First => {
-            let mut computed = Duration::ZERO;
+            let mut disturbed = Duration::ZERO;
             let elapsed = place.timed(|| {
                 messenger.scope(|scope| {
                     let request = scope.send(place.peer, buffer)?;
                     if !compute.is_zero() {
-                        computed = place.timed(|| {
-                            place.fabric.back_end().compute(compute);
-                            Ok(())
-                        })?;
+                        disturbed = computed(place, compute)?;
                     }
                     request.wait().map(drop)
                 })
             })?;
-            // What the computation took longer, somebody else had the processor: that is not the message's time.
-            elapsed.saturating_sub(computed.saturating_sub(compute))
+            elapsed.saturating_sub(disturbed)
         }
         Side::Second => place.timed(|| messenger.receive(place.peer, buffer).map(drop))?,
     };
     Ok(own.max(place.told(own)?))
+}
+
+/// Computes; returns for how long somebody else had the processor: that is not the message's time. What threads of this
+/// process worked meanwhile is.
+fn computed(place: &Place<'_>, compute: Duration) -> Result<Duration> {
+    let others = || {
+        let [process, thread] = [ClockId::ProcessCPUTime, ClockId::ThreadCPUTime].map(clock_gettime);
+        let nanoseconds = |time: Timespec| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+        Duration::from_nanos(nanoseconds(process).saturating_sub(nanoseconds(thread)))
+    };
+    let mut own_threads = Duration::ZERO;
+    let elapsed = place.timed(|| {
+        let before = others();
+        place.fabric.back_end().compute(compute);
+        own_threads = others().saturating_sub(before);
+        Ok(())
+    })?;
+    Ok(elapsed.saturating_sub(compute).saturating_sub(own_threads))
 }
