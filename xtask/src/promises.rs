@@ -46,7 +46,7 @@ fn decoders(paths: &Paths) -> Command {
 /// everything, so it has a folder of its own.
 pub(crate) fn loom(paths: &Paths) -> Command {
     let mut cargo = build::cargo(paths);
-    cargo.args(["test", "--release", "--package", "svmio-transport", "--lib", "loom"]);
+    cargo.args(["test", "--profile", "loom", "--package", "svmio-transport", "--lib", "loom"]);
     cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", paths.target().join("loom"));
     cargo
 }

@@ -7,10 +7,10 @@
 //! sequentially consistent fence in between. Loom tries all interleavings, below.
 
 #[cfg(not(all(test, loom)))]
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
 #[cfg(all(test, loom))]
-use loom::sync::atomic::{AtomicU64, Ordering, fence};
+use loom::sync::atomic::{Ordering, fence};
 
 /// A set of needs, as it stands in an inbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,17 +37,16 @@ impl Needs {
         self.0 & !before.0 != 0
     }
 
-    /// Tells the peer. What comes after the look that follows, the peer interrupts for.
-    pub(super) fn tell(self, word: &AtomicU64) {
-        // Relaxed: the fence orders it.
-        word.store(self.0, Ordering::Relaxed);
+    /// Tells the peer by storing the word. What comes after the look that follows, the peer interrupts for.
+    pub(super) fn tell(self, store: impl FnOnce(u64)) {
+        store(self.0);
         fence(Ordering::SeqCst);
     }
 
-    /// What a peer needs, after all that was stored for it.
-    pub(super) fn of(word: &AtomicU64) -> Self {
+    /// What a peer needs, by its word as it is after all that was stored for it.
+    pub(super) fn of(load: impl FnOnce() -> u64) -> Self {
         fence(Ordering::SeqCst);
-        Self(word.load(Ordering::Relaxed))
+        Self(load())
     }
 }
 
@@ -67,10 +66,10 @@ mod loom_tests {
                 let words = Arc::clone(&words);
                 move || {
                     words.1.store(true, Ordering::Release);
-                    Needs::of(&words.0).contains(Needs::MESSAGE)
+                    Needs::of(|| words.0.load(Ordering::Relaxed)).contains(Needs::MESSAGE)
                 }
             });
-            Needs::MESSAGE.tell(&words.0);
+            Needs::MESSAGE.tell(|word| words.0.store(word, Ordering::Relaxed));
             let found = words.1.load(Ordering::Acquire);
             assert!(sender.join().unwrap() || found);
         });

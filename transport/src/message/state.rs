@@ -52,7 +52,8 @@ impl State {
         if needs != before
             && let Ok(word) = link.inbox.memory().word64(NEEDS_AT)
         {
-            needs.tell(word);
+            // Relaxed, here and below: the fences order it.
+            needs.tell(|needs| word.store(needs, Ordering::Relaxed));
         }
         needs.are_more_than(before)
     }
@@ -64,7 +65,10 @@ impl State {
         let outbox = self.outbox(link)?;
         match outbox.segment.mapping() {
             _ if !outbox.sizes.asynchronous => Ok(Needs::default()),
-            Some(memory) if context.reliable && context.ordered => Ok(Needs::of(memory.word64(NEEDS_AT)?)),
+            Some(memory) if context.reliable && context.ordered => {
+                let word = memory.word64(NEEDS_AT)?;
+                Ok(Needs::of(|| word.load(Ordering::Relaxed)))
+            }
             _ => Ok(Needs::MESSAGE.with_if(true, Needs::CREDIT)),
         }
     }
