@@ -13,7 +13,20 @@ pub fn medians<const VALUES: usize>(
 }
 
 /// The same for any number of values, as many in each run.
-pub fn medians_of_lists(sides: usize, mut run: impl FnMut(usize) -> Vec<f64>) -> Vec<Vec<f64>> {
+pub fn medians_of_lists(sides: usize, run: impl FnMut(usize) -> Vec<f64>) -> Vec<Vec<f64>> {
+    summaries(sides, median, run)
+}
+
+/// The smallest of each value instead: what a side takes when nobody disturbs it.
+pub fn least_of_lists(sides: usize, run: impl FnMut(usize) -> Vec<f64>) -> Vec<Vec<f64>> {
+    summaries(sides, |values| values.into_iter().fold(f64::INFINITY, f64::min), run)
+}
+
+fn summaries(
+    sides: usize,
+    summary: fn(Vec<f64>) -> f64,
+    mut run: impl FnMut(usize) -> Vec<f64>,
+) -> Vec<Vec<f64>> {
     let mut runs = vec![Vec::new(); sides];
     for _ in 0..REPETITIONS {
         for (side, runs) in runs.iter_mut().enumerate() {
@@ -21,13 +34,12 @@ pub fn medians_of_lists(sides: usize, mut run: impl FnMut(usize) -> Vec<f64>) ->
         }
     }
     let of_side = |runs: &Vec<Vec<f64>>| {
-        (0..runs[0].len()).map(|value| median(runs.iter().map(|run| run[value]))).collect()
+        (0..runs[0].len()).map(|value| summary(runs.iter().map(|run| run[value]).collect())).collect()
     };
     runs.iter().map(of_side).collect()
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
+fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -46,5 +58,15 @@ mod tests {
         });
         assert_eq!(order, [0, 1, 0, 1, 0, 1, 0, 1, 0, 1]);
         assert_eq!(medians, [[5.0, 0.0], [6.0, -6.0]]);
+    }
+
+    #[test]
+    fn the_least_is_the_least_of_each_value() {
+        let mut count = 0.0;
+        let least = least_of_lists(1, |_| {
+            count += 1.0;
+            vec![count, -count]
+        });
+        assert_eq!(least, [[1.0, -5.0]]);
     }
 }

@@ -19,6 +19,12 @@ impl Phase {
     }
 }
 
+/// Keeps two cores busy for a moment, as a program does that starts slowly: they are awake then, and near each other if
+/// they come near. Returns a cache line's way to another core and back, nanoseconds.
+pub fn settle() -> f64 {
+    round_trip_ns()
+}
+
 impl std::fmt::Display for Phase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (line, copy) = (self.round_trip_ns, self.copy_gb_per_s);

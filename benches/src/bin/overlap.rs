@@ -45,12 +45,12 @@ fn main() -> ExitCode {
         );
         let what = |what: &str| format!("{bytes} B: {what}");
         // A short transfer is over in the time that a disturbance takes: only long ones are far off by themselves.
-        let limit = if bytes < 4e6 { f64::NEG_INFINITY } else { 0.3 };
+        let limit = if bytes < 4e6 { f64::NEG_INFINITY } else { 0.5 };
         aims.push(Aim::at_least(what("share that is hidden"), number("hidden"), 0.95, limit));
         // As a share of the transfer: what is near zero is noise. The one that is calculated, since the other one has
         // no more places than there were computations.
         let share = number("break_even_calculated") / synchronous;
-        aims.push(Aim::at_most(what("break-even point, of the transfer's time"), share, 0.0, 3.0));
+        aims.push(Aim::at_most(what("break-even point, of the transfer's time"), share, 0.0, 1.0));
     }
     println!("\nAt the end {}.", Phase::now());
     if account(&aims) || extent == Extent::Full { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -34,7 +34,8 @@ pub(crate) struct Step {
     pub(crate) synchronous: f64,
     /// Seconds altogether, asynchronously.
     pub(crate) asynchronous: f64,
-    /// How much of the asynchronous transfer was hidden, 0 to 1; a computation can hide no more than its own time.
+    /// How much of the asynchronous transfer was hidden, 0 to 1: what of it was not beside the computation, as long as
+    /// that takes alone. A computation can hide no more than its own time.
     pub(crate) hidden: f64,
 }
 
@@ -56,7 +57,8 @@ impl Hiding {
             .into_iter()
             .filter_map(|compute| {
                 let asynchronous = total(compute, &is_asynchronous)?;
-                let hidden = (at_rest[1] + compute - asynchronous) / at_rest[1];
+                let alone = total(compute, &|variant| variant == Variant::Computation)?;
+                let hidden = (at_rest[1] + alone - asynchronous) / at_rest[1];
                 Some(Step { compute, synchronous: total(compute, &is_synchronous)?, asynchronous, hidden })
             })
             .collect();
@@ -108,13 +110,14 @@ mod tests {
     fn points(synchronous: f64, asynchronous: f64) -> Vec<Point> {
         let computes = [0.0, 0.01, 0.02, 0.04, 0.06];
         let point = |variant, compute, total| Point { variant, size: 1 << 20, compute, seconds: vec![total] };
-        let of_both = computes.iter().flat_map(|&compute| {
+        let of_all = computes.iter().flat_map(|&compute| {
             [
                 point(SYNCHRONOUS, compute, synchronous + compute),
                 point(ASYNCHRONOUS, compute, f64::max(asynchronous, compute)),
+                point(Variant::Computation, compute, compute),
             ]
         });
-        of_both.collect()
+        of_all.collect()
     }
 
     #[test]

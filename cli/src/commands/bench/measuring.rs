@@ -79,7 +79,7 @@ impl<'f> Place<'f> {
                 Variant::Asynchronous(protocol) => {
                     MessageSettings { mode: mode(protocol), asynchronous: true, ..as_configured }
                 }
-                Variant::Transfer | Variant::Interrupt => as_configured,
+                Variant::Computation | Variant::Transfer | Variant::Interrupt => as_configured,
             };
             Messenger::open(self.fabric, port(number)?, &settings)
         };

@@ -100,6 +100,8 @@ pub(crate) enum Variant {
     Synchronous(Protocol),
     /// Also while the program computes.
     Asynchronous(Protocol),
+    /// There were none: only the computation.
+    Computation,
     /// There were none: a transfer by DMA.
     Transfer,
     /// There were none: an interrupt.

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
 use svmio_transport::Result;
 use svmio_transport::message::Messenger;
 
@@ -25,15 +24,17 @@ pub(super) fn measure(place: &Place<'_>, plan: &Plan, compute: &[f64]) -> Result
             }
         }
         for &compute in compute {
+            let duration = Duration::from_secs_f64(compute);
             let mut seconds = vec![Vec::new(); variants.len()];
+            let mut alone = Vec::new();
             for _ in 0..samples(plan, compute) {
                 for (messenger, seconds) in messengers.iter().zip(&mut seconds) {
-                    let elapsed = one(place, messenger, &mut buffer, Duration::from_secs_f64(compute))?;
-                    seconds.push(elapsed.as_secs_f64());
+                    seconds.push(one(place, messenger, &mut buffer, duration)?.as_secs_f64());
                 }
+                alone.push(computation(place, duration)?.as_secs_f64());
             }
-            let of_compute = variants.iter().zip(seconds);
-            points.extend(of_compute.map(|(&variant, seconds)| Point { variant, size, compute, seconds }));
+            let of_compute = variants.iter().copied().zip(seconds).chain([(Variant::Computation, alone)]);
+            points.extend(of_compute.map(|(variant, seconds)| Point { variant, size, compute, seconds }));
         }
     }
     Ok(points)
@@ -43,7 +44,8 @@ pub(super) fn measure(place: &Place<'_>, plan: &Plan, compute: &[f64]) -> Result
 fn samples(plan: &Plan, compute: f64) -> u32 {
     match plan.effort {
         Effort::Real if compute < 2e-3 => plan.repeat * 5,
-        _ => plan.repeat,
+        Effort::Real => plan.repeat * 3,
+        Effort::Virtual => plan.repeat,
     }
 }
 
@@ -51,38 +53,27 @@ fn samples(plan: &Plan, compute: f64) -> u32 {
 fn one(place: &Place<'_>, messenger: &Messenger, buffer: &mut [u8], compute: Duration) -> Result<Duration> {
     place.meet()?;
     let own = match place.side {
-        Side::First => {
-            let mut disturbed = Duration::ZERO;
-            let elapsed = place.timed(|| {
-                messenger.scope(|scope| {
-                    let request = scope.send(place.peer, buffer)?;
-                    if !compute.is_zero() {
-                        disturbed = computed(place, compute)?;
-                    }
-                    request.wait().map(drop)
-                })
-            })?;
-            elapsed.saturating_sub(disturbed)
-        }
+        Side::First => place.timed(|| {
+            messenger.scope(|scope| {
+                let request = scope.send(place.peer, buffer)?;
+                place.fabric.back_end().compute(compute);
+                request.wait().map(drop)
+            })
+        })?,
         Side::Second => place.timed(|| messenger.receive(place.peer, buffer).map(drop))?,
     };
     Ok(own.max(place.told(own)?))
 }
 
-/// Computes; returns for how long somebody else had the processor: that is not the message's time. What threads of this
-/// process worked meanwhile is.
-fn computed(place: &Place<'_>, compute: Duration) -> Result<Duration> {
-    let others = || {
-        let [process, thread] = [ClockId::ProcessCPUTime, ClockId::ThreadCPUTime].map(clock_gettime);
-        let nanoseconds = |time: Timespec| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-        Duration::from_nanos(nanoseconds(process).saturating_sub(nanoseconds(thread)))
+/// How long the computation takes beside a peer that does nothing: longer than it needs a processor, which is not its own.
+fn computation(place: &Place<'_>, compute: Duration) -> Result<Duration> {
+    place.meet()?;
+    let own = match place.side {
+        Side::First => place.timed(|| {
+            place.fabric.back_end().compute(compute);
+            Ok(())
+        })?,
+        Side::Second => Duration::ZERO,
     };
-    let mut own_threads = Duration::ZERO;
-    let elapsed = place.timed(|| {
-        let before = others();
-        place.fabric.back_end().compute(compute);
-        own_threads = others().saturating_sub(before);
-        Ok(())
-    })?;
-    Ok(elapsed.saturating_sub(compute).saturating_sub(own_threads))
+    Ok(own.max(place.told(own)?))
 }

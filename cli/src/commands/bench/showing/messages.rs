@@ -113,6 +113,7 @@ impl Measured {
                 Variant::Configured(protocol)
                 | Variant::Synchronous(protocol)
                 | Variant::Asynchronous(protocol) => protocol.name(),
+                Variant::Computation => "computation",
                 Variant::Transfer => "transfer",
                 Variant::Interrupt => "interrupt",
             },
