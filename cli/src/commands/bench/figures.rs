@@ -132,7 +132,7 @@ impl Paper<'_> {
         let is_synchronous = |point: &Point| matches!(point.variant, Variant::Synchronous(_));
         report.points.retain(|point| !is_synchronous(point));
         report.points.extend(with_parts.points.into_iter().filter(is_synchronous));
-        Ok(Overlap::of(report, &plan))
+        Ok(Overlap::of(report, &plan, Point::median))
     }
 
     fn measured(

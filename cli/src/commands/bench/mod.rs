@@ -32,7 +32,7 @@ use svmio_transport::settings::Settings;
 
 pub(crate) use self::fabric_choice::FabricChoice;
 use self::figures::FiguresArguments;
-use self::plan::{Effort, Plan, Protocol, Report, What};
+use self::plan::{Effort, Plan, Point, Protocol, Report, What};
 use self::processes::{ProcessArguments, Start};
 use self::sizes::Sizes;
 use super::Outcome;
@@ -178,6 +178,10 @@ struct OverlapArguments {
         allow_negative_numbers = true
     )]
     compute: Vec<f64>,
+
+    /// Show the least of the repetitions instead of the median: on a busy machine, what nobody disturbed
+    #[arg(long)]
+    least: bool,
 }
 
 /// The arguments of `svmio bench interrupt`.
@@ -226,7 +230,8 @@ fn overlap(arguments: &OverlapArguments) -> Result<Outcome, CommandError> {
     compute.sort_by(f64::total_cmp);
     compute.dedup();
     let plan = common.plan(What::Overlap { compute }, distinct(&arguments.protocols), sizes);
-    let overlap = showing::Overlap::of(common.measured(&plan, 2)?, &plan);
+    let summary = if arguments.least { Point::least } else { Point::median };
+    let overlap = showing::Overlap::of(common.measured(&plan, 2)?, &plan, summary);
     if let Some(path) = &common.plot {
         overlap.draw(path)?;
     }

@@ -129,6 +129,11 @@ impl Point {
         self.quantile(0.5)
     }
 
+    /// The shortest of its times, seconds.
+    pub(crate) fn least(&self) -> f64 {
+        self.quantile(0.0)
+    }
+
     /// The time that a `share` of its times is below, seconds.
     pub(crate) fn quantile(&self, share: f64) -> f64 {
         let mut seconds = self.seconds.clone();

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::super::chart::{Axis, Chart, Line, Scale};
 use super::super::hiding::{Hiding, Step};
-use super::super::plan::{Plan, Report, Variant};
+use super::super::plan::{Plan, Point, Protocol, Report, Variant};
 use super::{microseconds, size};
 use crate::commands::error::CommandError;
 use crate::commands::output::Output;
@@ -28,10 +28,12 @@ struct OfMode {
 }
 
 impl Overlap {
-    pub(crate) fn of(report: Report, plan: &Plan) -> Overlap {
-        let of_mode = |protocol: &super::super::plan::Protocol| {
+    /// By the `summary` of each measurement.
+    pub(crate) fn of(report: Report, plan: &Plan, summary: fn(&Point) -> f64) -> Overlap {
+        let of_mode = |protocol: &Protocol| {
             let variant = Variant::Asynchronous(*protocol);
-            let sizes = plan.sizes.iter().filter_map(|&size| Hiding::of(&report.points, size, variant));
+            let of_size = |&size| Hiding::of(&report.points, size, variant, summary);
+            let sizes = plan.sizes.iter().filter_map(of_size);
             OfMode { mode: protocol.name(), sizes: sizes.collect() }
         };
         let modes = plan.protocols.iter().map(of_mode).collect();
