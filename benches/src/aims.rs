@@ -1,5 +1,9 @@
 //! What a benchmark is to show, and when it has failed to.
 
+use std::process::ExitCode;
+
+use crate::phase;
+
 /// Whether a benchmark is run whole, or only to see that nothing is far off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
@@ -87,6 +91,23 @@ pub fn account(aims: &[Aim]) -> bool {
     }
     aims.iter().all(|aim| aim.keeps(aim.limit))
 }
+
+/// How a benchmark ends that was run to such an `extent`: what is only checked fails where an aim is missed by far, unless
+/// others use the machine.
+pub fn end(extent: Extent, aims: &[Aim], was_calm: bool) -> ExitCode {
+    let is_kept = account(aims);
+    if is_kept || extent == Extent::Full {
+        ExitCode::SUCCESS
+    } else if was_calm && phase::is_calm() {
+        ExitCode::FAILURE
+    } else {
+        println!("\nNOT JUDGED: others use this machine's processors.");
+        ExitCode::from(NOT_JUDGED)
+    }
+}
+
+/// The exit code of a benchmark that could not be judged.
+pub const NOT_JUDGED: u8 = 75;
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,9 @@
 //! What the machine itself does at the moment: virtual cores drift.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// The machine's speed at a moment.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +19,29 @@ impl Phase {
     pub fn now() -> Phase {
         Phase { round_trip_ns: round_trip_ns(), copy_gb_per_s: copy_gb_per_s() }
     }
+}
+
+/// Below this share of the processors, somebody else is at work, and nothing that is measured says anything.
+const CALM: f64 = 0.9;
+
+/// How much of two processors' time two threads get that compute for a moment: 1 on a machine that nobody else uses.
+pub fn granted() -> f64 {
+    const MOMENT: Duration = Duration::from_millis(100);
+    let compute = || {
+        let started = Instant::now();
+        while started.elapsed() < MOMENT {}
+        let got = clock_gettime(ClockId::ThreadCPUTime);
+        (got.tv_sec as f64 + got.tv_nsec as f64 / 1e9) / started.elapsed().as_secs_f64()
+    };
+    std::thread::scope(|scope| {
+        let threads = [scope.spawn(compute), scope.spawn(compute)];
+        threads.map(|thread| thread.join().unwrap_or(0.0)).into_iter().fold(1.0, f64::min)
+    })
+}
+
+/// Whether the machine does little else at the moment.
+pub fn is_calm() -> bool {
+    granted() >= CALM
 }
 
 /// Keeps two cores busy for a moment, as a program does that starts slowly: they are awake then, and near each other if

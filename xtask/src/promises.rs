@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::comparison::Tally;
 use crate::paths::Paths;
@@ -61,16 +61,35 @@ pub(crate) fn bench(paths: &Paths) -> Result<()> {
     process::run(papers.args(["bench", "figures", "--plot"]).arg(paths.figures()))
 }
 
+/// What a benchmark exits with where others use the machine and nothing can be said.
+const NOT_JUDGED: i32 = 75;
+
 /// Whether nothing is far from what is aimed at: the benchmarks that have aims, shortened.
 pub(crate) fn aims(paths: &Paths) -> Result<Tally> {
+    const TRIES: usize = 3;
     let mut tally = Tally::default();
     for name in ["messages", "overlap"] {
-        // Others use the machine too: what is far off three times is far off by itself.
-        let is_near = (0..3).any(|_| {
-            let result = process::run(benchmark(paths, name).args(["--", "--check"]));
-            result.inspect_err(|error| eprintln!("{name}: {error:#}")).is_ok()
-        });
-        tally += if is_near { Tally { passed: 1, failed: 0 } } else { Tally { passed: 0, failed: 1 } };
+        // What is far off three times is far off by itself.
+        let mut was_far_off = false;
+        let mut is_near = false;
+        for _ in 0..TRIES {
+            let mut command = benchmark(paths, name);
+            let status =
+                command.args(["--", "--check"]).status().with_context(|| format!("cannot run {name}"))?;
+            is_near = status.success();
+            if is_near {
+                break;
+            }
+            was_far_off |= status.code() != Some(NOT_JUDGED);
+        }
+        tally += match (is_near, was_far_off) {
+            (true, _) => Tally { passed: 1, failed: 0 },
+            (false, true) => Tally { passed: 0, failed: 1 },
+            (false, false) => {
+                eprintln!("{name}: not judged; run it again when nobody else uses this machine");
+                Tally::default()
+            }
+        };
     }
     Ok(tally)
 }

@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use svmio_benches::aims::{Aim, Extent, account};
+use svmio_benches::aims::{self, Aim, Extent};
 use svmio_benches::interleaved::{REPETITIONS, least_of_lists, medians_of_lists};
 use svmio_benches::messages::{Pattern, Sender};
 use svmio_benches::phase::{self, Phase};
@@ -16,6 +16,7 @@ const CHECK: [u64; 3] = [8, 1 << 20, 16 << 20];
 
 fn main() -> ExitCode {
     let extent = Extent::from_command_line();
+    let was_calm = phase::is_calm();
     let sizes: &[u64] = if extent == Extent::Full { &FULL } else { &CHECK };
     println!("cargo run --release -p svmio-benches --bin messages\n");
     let summary = if extent == Extent::Full { "Medians" } else { "The least" };
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
     let wire = wire::compare(extent);
     aims.push(Aim::at_least("1 Gbit/s: bandwidth, of iperf3's", wire, 0.95, 0.8));
     println!("\nAt the end {}.", Phase::now());
-    if account(&aims) || extent == Extent::Full { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    aims::end(extent, &aims, was_calm)
 }
 
 /// Measures all senders, and prints the table. Seconds for each sender and size.

@@ -5,12 +5,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use svmio_benches::aims::{Aim, Extent, account};
+use svmio_benches::aims::{self, Aim, Extent};
 use svmio_benches::messages::tool;
-use svmio_benches::phase::Phase;
+use svmio_benches::phase::{self, Phase};
 
 fn main() -> ExitCode {
     let extent = Extent::from_command_line();
+    let was_calm = phase::is_calm();
     let (sizes, compute) = match extent {
         Extent::Full => ("64K..16M", "0,0.1,0.2,0.5,1,2,5,10,20,30,40,50,60"),
         Extent::Check => ("256K,4M,16M", "0,5"),
@@ -56,5 +57,5 @@ fn main() -> ExitCode {
         aims.push(Aim::at_most(what("break-even point, of the transfer's time"), share, 0.0, 0.3));
     }
     println!("\nAt the end {}.", Phase::now());
-    if account(&aims) || extent == Extent::Full { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    aims::end(extent, &aims, was_calm)
 }
