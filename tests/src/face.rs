@@ -58,6 +58,7 @@ pub const CASES: &[Case] = &[
     Case { name: "sequence checks", check: sequences::checks },
     Case { name: "whole transactions", check: transactions::arrive_whole },
     Case { name: "DMA chains", check: dma::chains },
+    Case { name: "DMA chains to two peers", check: dma::two_peers },
     Case { name: "DMA, many in flight", check: dma::many_in_flight },
     Case { name: "DMA, ends of transfers", check: dma::ends },
     Case { name: "DMA reads", check: dma::reads },

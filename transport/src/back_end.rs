@@ -269,6 +269,11 @@ pub trait BackEnd: Send + Sync {
     fn wait_interrupt(&self, interrupt: Interrupt, deadline: Option<Time>) -> Result<u64>;
 
     /// Waits for a condition. Returns `Ready` only when it holds.
+    ///
+    /// Without a deadline it returns only then, except once the back end is closed: `close` declares that in the
+    /// membership, which has all conditions looked at again, and from then on, as soon as all posted chains are
+    /// finished, a wait may end with `TimedOut` at once. A condition that may never come true looks at the membership;
+    /// whoever needs the condition itself asks again, or takes `TimedOut` for the end.
     fn wait_until(&self, wait: Wait<'_>) -> Waited;
 
     /// Has all waiters of this process look again.
@@ -292,10 +297,24 @@ pub trait BackEnd: Send + Sync {
     /// `System` where no thread can be had.
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Service>>;
 
+    /// Whether nothing that `peer` has begun can change memory of this process any more, not only until it goes on: its
+    /// process has ended. Asked of peers that map this process's segments, by whoever holds memory back because of them.
+    fn has_ended(&self, peer: Rank) -> bool {
+        self.membership().lost().contains(&peer)
+    }
+
+    /// Has `peer` go on if it stands still, where that is in this process's power; for one that is lost, and that
+    /// somebody has to wait for until it [has ended](Self::has_ended) or told that it writes nothing more.
+    fn rouse(&self, peer: Rank) {
+        let _ = peer;
+    }
+
     /// Which peers this process has connected to.
     fn connected_peers(&self) -> Vec<Rank>;
 
-    /// Ends all: threads stop, segments vanish, waits for interrupts end. Called twice, it does nothing more.
+    /// Ends all: declares in the membership that the fabric was closed, so that calls of other threads end with
+    /// [`Error::Ending`](crate::Error::Ending); finishes all chains; threads stop, segments vanish, waits for interrupts
+    /// end. What was written before arrives. Called twice, it does nothing more.
     fn close(&self);
 }
 

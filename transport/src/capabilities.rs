@@ -28,7 +28,9 @@ pub struct Capabilities {
     pub atomics: Atomics,
     /// In which order writes to one process become visible there.
     pub ordering: WriteOrder,
-    /// Whether every write arrives: then a sequence check costs nothing and never fails.
+    /// Whether every write to memory that its owner still exports arrives, or the owner is lost: then nobody needs a
+    /// sequence check to be sure. One may cost a round trip all the same (it includes a store barrier), and tells of a
+    /// write that the owner refused because it does not export the memory any more.
     pub is_reliable: bool,
 }
 

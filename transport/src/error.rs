@@ -1,9 +1,11 @@
 //! What can go wrong on a fabric.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::membership::Membership;
 use crate::units::{Rank, SegmentId};
 
 /// What functions of this crate return.
@@ -30,9 +32,11 @@ pub enum Error {
         reason: String,
     },
     /// No answer within the time that was set.
-    #[error("{doing} rank {peer}: no answer within {limit:?}")]
+    #[error(
+        "{doing} rank {peer}: no answer within {limit:?}; is that process stopped or stuck, or its node overloaded?"
+    )]
     TimedOut {
-        /// What was tried, as in "connecting to segment 1.2 of".
+        /// What was tried, as in "connecting to segment 1.2 of"; see [`Error::timed_out`].
         doing: String,
         /// With whom.
         peer: Rank,
@@ -51,8 +55,23 @@ pub enum Error {
         /// How often it was tried.
         attempts: u32,
     },
+    /// The process has no messenger on this port, or none that talks to this process.
+    #[error("rank {rank} on node {node} has no messenger on port {port}: {problem}")]
+    NoMessenger {
+        /// Which process.
+        rank: Rank,
+        /// Where it runs.
+        node: String,
+        /// The port's number.
+        port: u32,
+        /// Why, with the way out.
+        problem: String,
+    },
     /// The process exports no segment of this id.
-    #[error("rank {owner} exports no segment {id}")]
+    #[error(
+        "rank {owner} exports no segment {id}; it must be created there before others connect, and not removed \
+         before they are done"
+    )]
     UnknownSegment {
         /// Whose segment was asked for.
         owner: Rank,
@@ -110,7 +129,10 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// A receive buffer is too small for the message that came.
-    #[error("the message from rank {from} has {length} bytes, the buffer {capacity}")]
+    #[error(
+        "the message from rank {from} has {length} bytes, the buffer {capacity}: give a buffer of {length} bytes or \
+         more; a probe tells the length before"
+    )]
     Truncated {
         /// Who sent it.
         from: Rank,
@@ -120,11 +142,14 @@ pub enum Error {
         capacity: u64,
     },
     /// What came over the wire is not what a peer of this version sends.
-    #[error("rank {from} sent what cannot be understood: {problem}")]
+    #[error(
+        "rank {from} sent what cannot be understood: {problem}; do all processes of the job run the same version of \
+         svmio, with the same settings of the fabric?"
+    )]
     Wire {
         /// Who sent it.
         from: Rank,
-        /// What is wrong with it.
+        /// What is wrong with it; see [`Error::wire`].
         problem: String,
     },
     /// A start-up that did not come about.
@@ -167,6 +192,19 @@ impl Error {
         Self::System { doing: doing.into(), source: Arc::new(source.into()) }
     }
 
+    /// That `peer` did not answer within `limit` what was tried, as in "connecting to segment 1.2 of"; tells the node
+    /// as well.
+    #[must_use]
+    pub fn timed_out(membership: &Membership, doing: impl fmt::Display, peer: Rank, limit: Duration) -> Self {
+        Self::TimedOut { doing: format!("[node {}] {doing}", membership.node(peer)), peer, limit }
+    }
+
+    /// That `from` sent what no peer of this version sends; tells the node as well.
+    #[must_use]
+    pub fn wire(membership: &Membership, from: Rank, problem: impl fmt::Display) -> Self {
+        Self::Wire { from, problem: format!("{problem} (it runs on node {})", membership.node(from)) }
+    }
+
     /// The process that is lost, when that is what happened.
     #[must_use]
     pub fn lost_peer(&self) -> Option<Rank> {
@@ -174,6 +212,33 @@ impl Error {
             Self::PeerLost { rank, .. } => Some(*rank),
             Self::Unreachable { peer, .. } => Some(*peer),
             _ => None,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_tell_who_where_and_the_way_out() {
+        let membership = Membership::new(Rank(0), vec!["alpha".into(), "beta".into()]);
+        let (peer, limit) = (Rank(1), Duration::from_secs(3));
+        let id = SegmentId::new(1, 2);
+        for (error, parts) in [
+            (
+                Error::timed_out(&membership, "a store barrier with", peer, limit),
+                &["rank 1", "beta", "3s", "stopped"][..],
+            ),
+            (Error::wire(&membership, peer, "no header"), &["rank 1", "beta", "no header", "same version"]),
+            (Error::UnknownSegment { owner: peer, id }, &["rank 1", "segment 1.2", "created there before"]),
+            (
+                Error::Truncated { from: peer, length: 100, capacity: 10 },
+                &["rank 1", "buffer 10", "give a buffer of 100"],
+            ),
+        ] {
+            let text = error.to_string();
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
         }
     }
 }

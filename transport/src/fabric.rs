@@ -235,7 +235,8 @@ impl Fabric {
     /// Waits until a posted chain has ended, and returns its result.
     ///
     /// # Errors
-    /// The chain's.
+    /// The chain's; [`Error::Ending`] where the fabric was closed and the chain will not end any more, or is just about
+    /// to: only then, `done` may still be open.
     pub fn wait_for(&self, done: &Completion) -> Result<()> {
         let mut result = None;
         let mut ready = || {
@@ -244,7 +245,9 @@ impl Fabric {
         };
         // Without a deadline: a chain to a lost peer is ended by the back end.
         let _ = self.back_end.wait_until(Wait { deadline: None, attends: None, ready: &mut ready });
-        result.unwrap_or(Ok(()))
+        // Without a deadline, a wait ends otherwise only where the back end was closed.
+        let cut_off = || Error::Ending { reason: "the fabric was closed before a transfer had ended".into() };
+        result.unwrap_or_else(|| Err(cut_off()))
     }
 
     /// Tells `peer`'s waiters that its memory was written.
@@ -313,7 +316,8 @@ impl Fabric {
         &self.counters
     }
 
-    /// Ends all: segments vanish, threads stop. Called twice, it does nothing more.
+    /// Ends all: calls in other threads end with [`Error::Ending`], segments vanish, threads stop. Called twice, it does
+    /// nothing more.
     pub fn close(&self) {
         self.back_end.close();
     }
@@ -328,3 +332,7 @@ impl std::fmt::Debug for Fabric {
             .finish()
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

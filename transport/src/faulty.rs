@@ -3,10 +3,12 @@
 //! What is promised stays: within an aligned block of the transaction size a write arrives whole or not at all, once
 //! a store barrier or a sequence check has returned nothing earlier is on its way, and a check since before a dropped
 //! write finds the sequence broken. Everything else that a reliable, ordered fabric would promise is taken away, so
-//! protocols show whether they rely on more. Interrupts, atomics, reads and posted chains are left as they are.
+//! protocols show whether they rely on more. A posted chain goes well, or moves a part of its bytes and ends with an
+//! error that says so, as when an adapter gives up in mid-transfer. Interrupts,
+//! atomics and reads are left as they are.
 //!
-//! What comes of each write follows from the seed and from the order of the writes to one peer; when a late one comes,
-//! from the clock.
+//! What comes of each write and each chain follows from the seed and from their order to one peer; when a late write
+//! comes, from the clock.
 
 mod late;
 mod plan;
@@ -16,6 +18,7 @@ mod tests;
 
 pub use plan::{FaultCounts, FaultPlan};
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,7 +29,7 @@ use crate::back_end::{
 };
 use crate::capabilities::{Capabilities, WriteOrder};
 use crate::dma::{Completion, Transfer};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::membership::Membership;
 use crate::memory::{SharedMemory, UserMemory};
 use crate::units::{Interrupt, Rank, SegmentId, Time};
@@ -110,6 +113,26 @@ fn fragments<'a>(
     [Piece { offset, bytes: front }, Piece { offset: offset + length as u64, bytes: back }]
         .into_iter()
         .filter(|fragment| !fragment.bytes.is_empty())
+}
+
+/// A chain that moves the first `length` bytes of `chain`, and is refused where that would be: behind what it moves,
+/// the ends of all transfers are touched.
+fn beginning(chain: Vec<Transfer>, length: u64) -> Vec<Transfer> {
+    let mut left = length;
+    let (mut moves, mut touches) = (Vec::new(), Vec::new());
+    for transfer in chain {
+        let whole = transfer.local.length;
+        let end = transfer.offset.saturating_add(whole as u64);
+        touches.push(Transfer { local: transfer.local.part(whole, 0), offset: end, ..transfer.clone() });
+        // No more than a length of memory.
+        let taken = left.min(whole as u64) as usize;
+        left -= taken as u64;
+        if taken > 0 {
+            moves.push(Transfer { local: transfer.local.part(0, taken), ..transfer });
+        }
+    }
+    moves.extend(touches);
+    moves
 }
 
 impl Drop for Faulty {
@@ -208,8 +231,20 @@ impl BackEnd for Faulty {
     }
 
     unsafe fn post(&self, chain: Vec<Transfer>, done: Arc<Completion>) -> Result<()> {
-        // SAFETY: the caller's promise is the one asked for.
-        unsafe { self.inner.post(chain, done) }
+        let length = chain.iter().map(|transfer| transfer.local.length as u64).sum();
+        let peer = chain.first().map(|transfer| transfer.remote.owner);
+        let Some((peer, moved)) = peer.and_then(|peer| Some((peer, self.chance.chain_fate(peer, length)?)))
+        else {
+            // SAFETY: the caller's promise is the one asked for.
+            return unsafe { self.inner.post(chain, done) };
+        };
+        let failed = Error::system(
+            format!("DMA to rank {peer}, {moved} of {length} bytes of it, as planned"),
+            io::Error::from(io::ErrorKind::Interrupted),
+        );
+        let done = Completion::calling(move |result| done.finish(result.and(Err(failed))));
+        // SAFETY: the caller's promise is for more memory, until `done` has ended, which is not before this one has.
+        unsafe { self.inner.post(beginning(chain, moved), Arc::new(done)) }
     }
 
     fn ring(&self, peer: Rank) -> Result<()> {
@@ -247,6 +282,10 @@ impl BackEnd for Faulty {
 
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Service>> {
         self.inner.spawn(name, body)
+    }
+
+    fn has_ended(&self, peer: Rank) -> bool {
+        self.inner.has_ended(peer)
     }
 
     fn connected_peers(&self) -> Vec<Rank> {

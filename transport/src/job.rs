@@ -21,7 +21,10 @@
 //! # Ok::<(), svmio_transport::Error>(())
 //! ```
 //!
-//! The job's secret keeps strangers out; it is never sent. What is said on control connections is not encrypted.
+//! The job's secret keeps strangers out. Over a network it is never sent: control connections prove that they know it,
+//! libfabric's messages carry a tag made from it. It is told where others cannot listen: by the launcher in the
+//! environment, by the program's own exchange ([`Job::by_exchange`]), and over the local sockets of the `shm` fabric,
+//! whose other end the kernel vouches to be the same user's. What is said on control connections is not encrypted.
 //! Nothing of a job has a name in a file system.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -163,14 +166,17 @@ impl Job {
         name: &str,
         prepare: &mut Prepare<'_>,
     ) -> Result<Self> {
+        // What the program set is not checked yet. The others learn of it like of a fabric that cannot be prepared.
+        let mut checked = settings.check();
+        let limit = if checked.is_ok() { settings.start.limit } else { StartSettings::default().limit };
         let mut prepared = None;
         let mut offer = |reached_at: IpAddr| {
-            let result = prepare(&place.secret, reached_at);
+            let checked = std::mem::replace(&mut checked, Ok(()));
+            let result = checked.and_then(|()| prepare(&place.secret, reached_at));
             let address = result.as_ref().map(|prepared| prepared.address()).map_err(ToString::to_string);
             prepared = Some(result);
             Offer { fabric: name.into(), address }
         };
-        let limit = settings.start.limit;
         let started = match listener {
             Some(listener) => start::gather(place, listener, &mut offer, limit),
             None => start::register(place, &mut offer, limit),
@@ -231,7 +237,8 @@ impl Job {
     }
 
     /// Leaves cleanly: waits until all others have finished or are lost, serving them meanwhile; then closes the
-    /// fabric.
+    /// fabric. It waits for as long as they take, unless [`StartSettings::finish_limit`] says otherwise; one that hangs
+    /// is lost by the watchdog's timeout.
     ///
     /// # Errors
     /// [`Error::Ending`] where the job was ended meanwhile; [`Error::TimedOut`] where others had not finished within
@@ -239,7 +246,9 @@ impl Job {
     pub fn finish(mut self) -> Result<()> {
         let limit = self.settings.start.finish_limit;
         self.desk.order(Order::Finish);
-        let state = self.desk.wait(Instant::now() + limit, |state| state != State::Watching);
+        let deadline = (limit > Duration::ZERO).then(|| Instant::now() + limit);
+        let state = self.desk.wait(deadline, |state| state != State::Watching);
+        let unfinished = self.desk.unfinished();
         let membership = Arc::clone(self.membership());
         let ending = membership.check_job();
         self.stop(match (&ending, state) {
@@ -249,11 +258,7 @@ impl Job {
         ending?;
         match state {
             State::Stopped { is_over: true } => Ok(()),
-            _ => Err(Error::TimedOut {
-                doing: "waiting for the others to finish, as".into(),
-                peer: self.rank(),
-                limit,
-            }),
+            _ => Err(unfinished_within(limit, &membership, &unfinished)),
         }
     }
 
@@ -261,7 +266,8 @@ impl Job {
     fn stop(&mut self, reason: String) {
         let Some(control) = self.control.take() else { return };
         self.desk.order(Order::Leave(reason));
-        let state = self.desk.wait(Instant::now() + STOPPING, |state| matches!(state, State::Stopped { .. }));
+        let deadline = Some(Instant::now() + STOPPING);
+        let state = self.desk.wait(deadline, |state| matches!(state, State::Stopped { .. }));
         self.fabric.close();
         // A thread that does not stop is left behind; it holds nothing but its sockets.
         if matches!(state, State::Stopped { .. }) && control.join().is_err() {
@@ -286,8 +292,23 @@ struct Leaving<'a> {
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         self.desk.order(Order::Leave(self.reason.into()));
-        self.desk.wait(Instant::now() + STOPPING, |state| matches!(state, State::Stopped { .. }));
+        self.desk.wait(Some(Instant::now() + STOPPING), |state| matches!(state, State::Stopped { .. }));
     }
+}
+
+/// The error of one that has waited too long for others to finish: as far as it is known, for whom.
+fn unfinished_within(limit: Duration, membership: &Membership, unfinished: &[Rank]) -> Error {
+    if let Some(&first) = unfinished.first() {
+        let ranks: Vec<_> = unfinished.iter().map(|rank| rank.0).collect();
+        let (number, ranks) = (ranks.len(), roll::list(&ranks));
+        let doing =
+            format!("waiting for the others to finish, of which {number} ({ranks}) did not; the first is");
+        return Error::timed_out(membership, doing, first, limit);
+    }
+    // Only the leader, the lowest rank that is left, is told who has finished.
+    let leader = membership.ranks().find(|&rank| membership.check(rank).is_ok());
+    let doing = "waiting for the others to finish; who has not, is known to the leader,";
+    Error::timed_out(membership, doing, leader.unwrap_or(membership.rank()), limit)
 }
 
 /// Rank 0's part before an exchange: listens, and makes a secret.

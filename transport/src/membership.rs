@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
 use crate::error::{Error, Result};
 use crate::units::Rank;
@@ -17,10 +17,44 @@ pub struct Membership {
     ending: OnceLock<String>,
     /// Whether anything of the two above is set: the one word that the fast path reads.
     is_disturbed: AtomicBool,
-    wakers: Mutex<Vec<Waker>>,
+    wakers: Arc<Wakers>,
 }
 
-type Waker = Box<dyn Fn() + Send + Sync>;
+/// Who is told of disturbances.
+#[derive(Default)]
+struct Wakers {
+    all: Mutex<Vec<Arc<Waker>>>,
+}
+
+type Waker = dyn Fn() + Send + Sync;
+
+impl Wakers {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Waker>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has a closure called whenever something is declared in a [`Membership`], until this is dropped. A call that is under
+/// way on another thread then may still end later.
+#[must_use = "dropped, it tells nobody of anything"]
+pub struct Subscription {
+    wakers: Weak<Wakers>,
+    waker: Arc<Waker>,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if let Some(wakers) = self.wakers.upgrade() {
+            wakers.lock().retain(|waker| !Arc::ptr_eq(waker, &self.waker));
+        }
+    }
+}
+
+impl std::fmt::Debug for Subscription {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Subscription").finish_non_exhaustive()
+    }
+}
 
 impl Membership {
     /// A job with a process on each of `nodes`, of which this is `rank`.
@@ -45,7 +79,7 @@ impl Membership {
             losses: RwLock::default(),
             ending: OnceLock::new(),
             is_disturbed: AtomicBool::new(false),
-            wakers: Mutex::default(),
+            wakers: Arc::default(),
         }
     }
 
@@ -134,9 +168,12 @@ impl Membership {
         }
     }
 
-    /// Has `waker` called, from any thread, whenever something is declared. A back end wakes its waiters there.
-    pub fn on_disturbance(&self, waker: impl Fn() + Send + Sync + 'static) {
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(waker));
+    /// Has `waker` called, from any thread, whenever something is declared, as long as the answer is kept. A back end
+    /// wakes its waiters there.
+    pub fn on_disturbance(&self, waker: impl Fn() + Send + Sync + 'static) -> Subscription {
+        let waker: Arc<Waker> = Arc::new(waker);
+        self.wakers.lock().push(Arc::clone(&waker));
+        Subscription { wakers: Arc::downgrade(&self.wakers), waker }
     }
 
     /// Has `check` look closely; before there is something to be found, so that what `lost` shows, `check` tells.
@@ -145,9 +182,9 @@ impl Membership {
     }
 
     fn wake(&self) {
-        for waker in self.wakers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            waker();
-        }
+        // Called without the lock: what a waker drops may be the last of somebody who subscribed.
+        let wakers = self.wakers.lock().clone();
+        wakers.iter().for_each(|waker| waker());
     }
 }
 
@@ -164,10 +201,10 @@ impl std::fmt::Debug for Membership {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, Mutex};
 
-    use super::Membership;
+    use super::{Membership, Subscription};
     use crate::{Error, Rank};
 
     fn three() -> Membership {
@@ -208,14 +245,43 @@ mod tests {
     fn each_first_declaration_wakes_all_wakers_once() {
         let membership = three();
         let calls = Arc::new(AtomicU32::new(0));
-        for _ in 0..2 {
-            let calls = Arc::clone(&calls);
-            membership.on_disturbance(move || {
-                calls.fetch_add(1, Ordering::Relaxed);
-            });
-        }
+        let subscribed = [(); 2].map(|()| subscribe(&membership, &calls));
         membership.declare_lost(Rank(0), "once");
         membership.declare_lost(Rank(0), "twice");
         assert_eq!(calls.load(Ordering::Relaxed), 2);
+        drop(subscribed);
+    }
+
+    fn subscribe(membership: &Membership, calls: &Arc<AtomicU32>) -> Subscription {
+        let calls = Arc::clone(calls);
+        membership.on_disturbance(move || {
+            calls.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+
+    #[test]
+    fn who_has_unsubscribed_is_forgotten() {
+        let membership = three();
+        let calls = Arc::new(AtomicU32::new(0));
+        let (kept, dropped) = (subscribe(&membership, &calls), subscribe(&membership, &calls));
+        drop(dropped);
+        // The one that is kept holds it, and this test.
+        assert_eq!(Arc::strong_count(&calls), 2);
+        membership.declare_ending("for once");
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
+        drop(membership);
+        drop(kept);
+        assert_eq!(Arc::strong_count(&calls), 1);
+    }
+
+    #[test]
+    fn a_waker_may_drop_the_last_of_a_subscriber() {
+        let membership = three();
+        let subscriber = Arc::new(Mutex::new(None));
+        let own = Arc::clone(&subscriber);
+        let subscription = membership.on_disturbance(move || drop(own.lock().unwrap().take()));
+        *subscriber.lock().unwrap() = Some(subscription);
+        membership.declare_lost(Rank(0), "it goes");
+        assert!(subscriber.lock().unwrap().is_none());
     }
 }

@@ -11,7 +11,7 @@
 //!             ├── pump             parts through staging buffers, by stores or DMA
 //!             └── sharing          user memory to user memory, copied by both ends
 //!       │
-//!   ring, credits, wire, layout    what stands in the receiver's memory
+//!   ring, credits, lease, wire, layout    what stands in the receiver's memory
 //! ```
 //!
 //! Each process has an inbox per peer that talks to it, made when that peer first does, and written by that peer only:
@@ -22,6 +22,9 @@
 //! computes: peers trigger an interrupt when something is to be done, which wakes a service thread, unless somebody is
 //! in a call of the messenger, who then does it.
 
+mod anybody;
+mod atomic;
+mod closing;
 mod context;
 mod credits;
 mod engine;
@@ -29,6 +32,7 @@ mod fast;
 mod footprint;
 mod incoming;
 mod layout;
+mod lease;
 mod link;
 mod needs;
 mod outbox;
@@ -40,6 +44,7 @@ mod registry;
 mod rendezvous;
 mod ring;
 mod scope;
+mod service;
 mod settings;
 mod shares;
 mod sharing;
@@ -91,7 +96,9 @@ pub struct Buffers {
 
 /// Sends and receives messages. All methods may be called by several threads at once.
 ///
-/// Dropping it ends the service thread; it waits for nobody's program.
+/// Dropping it ends the service thread, and tells the peers that have to do with it: what they send or receive by this
+/// port from then on fails. Where a peer has no room for something that it still has to be told, it is waited for up to
+/// 10 s.
 pub struct Messenger {
     engine: Arc<Engine>,
     /// After whom the next receive from anybody looks first.
@@ -130,7 +137,8 @@ impl Messenger {
     ///
     /// # Errors
     /// [`Error::PeerLost`], [`Error::Ending`]; [`Error::Unsupported`] for a mode that the fabric does not have;
-    /// [`Error::UnknownSegment`] where the peer opens no messenger on this port within 30 s; [`Error::Memory`].
+    /// [`Error::NoMessenger`] where the peer opens no messenger on this port within 30 s, for which the first send waits
+    /// however it is begun, or has closed it; [`Error::Memory`].
     #[inline]
     pub fn send(&self, to: Rank, bytes: &[u8]) -> Result<()> {
         self.send_by(self.engine.context.settings.mode, to, bytes)
@@ -190,7 +198,9 @@ impl Messenger {
     ///
     /// # Errors
     /// [`Error::Truncated`] where it is longer than `into`; it is lost then. [`Error::PeerLost`], [`Error::Ending`];
-    /// [`Error::Wire`] where what came makes no sense: nothing more is exchanged with that peer.
+    /// [`Error::NoMessenger`] where the peer has closed its own, and all that it sent before is received. A peer that was
+    /// taken for lost may be at a write into `into`: then the error comes when that write is over, or the peer's process
+    /// has ended. One that was stopped in the midst of it is continued (SIGCONT). [`Error::Wire`] where what came makes no sense: nothing more is exchanged with that peer.
     #[inline]
     pub fn receive(&self, from: Rank, into: &mut [u8]) -> Result<usize> {
         let link = self.engine.ready_link(from)?;
@@ -217,60 +227,6 @@ impl Messenger {
         self.finish_receive(arrival)
     }
 
-    /// Receives the next message of anybody; returns whose it was, and its length. All have their turn.
-    ///
-    /// # Errors
-    /// As for [`receive`](Self::receive). Each process that is lost is reported once, when nothing else has come; the
-    /// others can be received from after that. When all others are lost, every call reports it.
-    pub fn receive_any(&self, into: &mut [u8]) -> Result<(Rank, usize)> {
-        let memory = UserMemory::of_mut(into);
-        let links = self.engine.links();
-        let may_receive = |link: &Arc<Link>| link.signs.messages.has_arrived();
-        let (from, arrival) = self.engine.wait(
-            || links.iter().any(|link| may_receive(link) || link.has_news_of_failure()),
-            || {
-                let (count, last) = (links.len(), self.last_from.load(Ordering::Relaxed) as usize);
-                for index in (0..count).map(|turn| (last + 1 + turn) % count) {
-                    if let Some(link) = links.at(index).filter(|link| may_receive(link))
-                        && self.engine.check(link.peer).is_ok()
-                        && !link.signs.failed.load(Ordering::Relaxed)
-                        && let Some(arrival) = self.begin_receive_unless_posted(link, memory)?
-                    {
-                        self.last_from.store(index as u32, Ordering::Relaxed);
-                        return Ok(Some((link.peer, arrival)));
-                    }
-                }
-                self.report_losses().map(|()| None)
-            },
-        )?;
-        self.finish_receive(arrival).map(|length| (from, length))
-    }
-
-    /// Tells a receive from anybody of a failure that none was told of.
-    fn report_losses(&self) -> Result<()> {
-        if self.engine.context.disturbances.load(Ordering::Relaxed) > 0 {
-            let membership = self.engine.context.fabric.membership();
-            membership.check_job()?;
-            let lost = membership.lost();
-            let reported = self.reported.load(Ordering::Relaxed) as usize;
-            let are_all = !lost.is_empty() && lost.len() + 1 >= membership.size() as usize;
-            if let Some(rank) = lost.get(reported).or_else(|| lost.first().filter(|_| are_all)) {
-                self.reported.store((reported + 1).min(lost.len()) as u32, Ordering::Relaxed);
-                membership.check(*rank)?;
-            }
-        }
-        self.engine.links().iter().try_for_each(|link| link.report_failure())
-    }
-
-    /// As [`begin_receive`](Self::begin_receive), but does not queue behind others.
-    fn begin_receive_unless_posted(&self, link: &Link, memory: UserMemory) -> Result<Option<Arrival>> {
-        if link.signs.has_posted.load(Ordering::Relaxed) {
-            Ok(None)
-        } else {
-            self.begin_receive(link, memory)
-        }
-    }
-
     fn begin_receive(&self, link: &Link, memory: UserMemory) -> Result<Option<Arrival>> {
         let mut state = link.take_turn();
         // SAFETY: the callers have the memory exclusively, and wait for the outcome.
@@ -291,7 +247,7 @@ impl Messenger {
     /// The length of the next message of `from`, if there is one.
     ///
     /// # Errors
-    /// [`Error::PeerLost`], [`Error::Ending`], [`Error::Wire`].
+    /// [`Error::PeerLost`], [`Error::Ending`], [`Error::NoMessenger`], [`Error::Wire`].
     pub fn probe(&self, from: Rank) -> Result<Option<usize>> {
         let link = self.engine.ready_link(from)?;
         self.engine.check(from)?;

@@ -25,18 +25,17 @@
 //! copied here, and the wait is short beside the transfer. Whoever wants to go on meanwhile hands the transfer over.
 //!
 //! **Reliability.** libfabric's reliable datagrams arrive, or the connection is beyond repair. The numbers in the
-//! messages make sure of it: after a missing one nothing more of that sender is applied. A peer of which the provider
-//! reports a failure is declared lost; a transfer that the peer refuses (its memory is not exported any more) counts as
-//! failed for the sequence check.
+//! messages make sure of it: after a missing one nothing more of that sender is applied, and it is declared lost, as is a
+//! peer of which the provider reports a failure. A transfer that the peer refuses (its memory is not exported any more)
+//! counts as failed for the sequence check. How long a message may be is exchanged with the addresses.
 //!
 //! **Strangers.** All messages carry a tag that is made from the job's secret; what does not is dropped. Keys of
 //! registered memory are random. Neither is a defence against somebody who can read the network.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hmac::{Hmac, KeyInit, Mac};
-use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 use crate::back_end::{BackEnd, Prepared};
@@ -56,6 +55,7 @@ use self::endpoint::{Buffers, Endpoint};
 use self::peers::Peer;
 use self::provider::Offer;
 pub use self::provider::PROVIDERS;
+pub use self::settings::OfiSettings;
 
 mod adapter;
 mod address;
@@ -73,6 +73,7 @@ mod provider;
 mod questions;
 mod receiving;
 mod sending;
+mod settings;
 mod slots;
 mod storage;
 mod sys;
@@ -81,60 +82,12 @@ mod waiters;
 #[doc(hidden)]
 pub mod wire;
 
-/// The section `ofi` of the settings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct OfiSettings {
-    /// Which provider, as `fi_info` names it. Empty: an adapter's where there is one, else `net`, `tcp`,
-    /// `tcp;ofi_rxm`, whichever comes first.
-    pub provider: String,
-    /// The address of this process to listen at, for providers over IP; peers must reach it. Empty: the one at which
-    /// the start-up met the others, or else the provider's first.
-    pub address: String,
-    /// The network interface (libfabric's domain) to use. Empty: any.
-    pub interface: String,
-    /// Bytes of a message, from 512 on; 8 KiB at most where the provider may let a short message overtake a long one
-    /// (`ofi_rxm` above 16 KiB). What fits into one costs one operation: over sockets on one machine 32 KiB in one
-    /// message take 14 µs, in four 47.
-    pub message_bytes: usize,
-    /// Buffers for messages that come; fewer where memory is short. Enough that a burst finds room until this
-    /// process's turn on the processor comes: 32 × 64 KiB take 17 ms at 1 Gbit/s.
-    pub receive_buffers: usize,
-    /// Buffers for messages that leave, made when they are needed.
-    pub send_buffers: usize,
-    /// The longest write, in bytes, that goes by messages; there, two copies cost less than the wait for delivery.
-    pub longest_store: usize,
-    /// Into parts of how many bytes longer transfers are divided. Messages to the same peer go between the parts, so
-    /// these say how long one may be held up: 512 KiB take 4 ms at 1 Gbit/s.
-    pub transfer_bytes: usize,
-    /// How many parts of one chain are under way at once: enough to cover the way to the peer and back.
-    pub transfers_in_flight: usize,
-    /// After how many seconds without an answer, or without room for a message, a peer is given up. The watchdog
-    /// should be quicker.
-    pub answer_seconds: u32,
-}
-
-impl Default for OfiSettings {
-    fn default() -> Self {
-        Self {
-            provider: String::new(),
-            address: String::new(),
-            interface: String::new(),
-            // A write of `longest_store` bytes and what goes with it.
-            message_bytes: (64 << 10) + 512,
-            receive_buffers: 32,
-            send_buffers: 32,
-            longest_store: 64 << 10,
-            transfer_bytes: 512 << 10,
-            transfers_in_flight: 4,
-            answer_seconds: 30,
-        }
-    }
-}
-
 /// Writes up to this size that lie within an aligned block arrive whole. All that fit into a message do, but whoever
 /// makes packets of this size wants them short.
 const TRANSACTION_SIZE: usize = 256;
+
+/// The fewest bytes that a message may have: there is room for each kind of them, and for a piece of a write.
+const MESSAGE_BYTES_AT_LEAST: u32 = 512;
 
 /// The longest message, in bytes, that every provider sends without a handshake, so that none overtakes it.
 const LONGEST_IN_ORDER: usize = 8 << 10;
@@ -142,38 +95,16 @@ const LONGEST_IN_ORDER: usize = 8 << 10;
 /// The longest transfer that one call takes; it is divided here.
 const LARGEST_TRANSFER: u64 = 1 << 30;
 
-impl OfiSettings {
-    fn answer_limit(&self) -> Duration {
-        Duration::from_secs(u64::from(self.answer_seconds))
-    }
-
-    /// The settings with numbers that work.
-    ///
-    /// # Errors
-    /// `Setting`.
-    fn check(&self) -> Result<()> {
-        let wrong = |name: &str, problem: &str| {
-            Err(Error::Setting { place: format!("ofi.{name}"), problem: problem.into() })
-        };
-        match self {
-            Self { message_bytes: ..512, .. } => wrong("message_bytes", "give at least 512"),
-            Self { message_bytes: 1_048_577.., .. } => wrong("message_bytes", "give at most 1048576"),
-            Self { receive_buffers: 0, .. } => wrong("receive_buffers", "give at least 1"),
-            Self { send_buffers: 0, .. } => wrong("send_buffers", "give at least 1"),
-            Self { transfer_bytes: ..4096, .. } => wrong("transfer_bytes", "give at least 4096"),
-            Self { transfers_in_flight: 0, .. } => wrong("transfers_in_flight", "give at least 1"),
-            Self { answer_seconds: 0, .. } => wrong("answer_seconds", "give at least 1"),
-            _ => Ok(()),
-        }
-    }
-}
-
 /// Opens an endpoint at an address of its own; the peers' addresses come with joining.
 ///
 /// # Errors
 /// `Setting` for numbers that make no sense; `Provider` where libfabric is missing or has nothing that suits.
 pub fn prepare(settings: &OfiSettings, secret: &JobSecret) -> Result<Box<dyn Prepared>> {
-    settings.check()?;
+    Ok(Box::new(listen(settings, secret)?))
+}
+
+fn listen(settings: &OfiSettings, secret: &JobSecret) -> Result<Listening> {
+    settings.check().map_err(|misfit| misfit.at(format!("ofi.{}", misfit.key)))?;
     let offer = Offer::choose(settings)?;
     let address = (offer.provider(), offer.address_format());
     let mut settings = settings.clone();
@@ -190,8 +121,10 @@ pub fn prepare(settings: &OfiSettings, secret: &JobSecret) -> Result<Box<dyn Pre
         .and_then(|domain| Endpoint::open(domain, buffers))
         .map_err(|error| at_address(error, &settings.address))?;
     let (provider, format) = address;
-    let address = ProcessAddress { provider, format, name: endpoint.name()? };
-    Ok(Box::new(Listening { settings, tag: tag(secret), endpoint, address }))
+    // They are at most 1 MiB.
+    let message_bytes = u32::try_from(settings.message_bytes).unwrap_or(u32::MAX);
+    let address = ProcessAddress { provider, format, message_bytes, name: endpoint.name()? };
+    Ok(Listening { settings, tag: tag(secret), endpoint, address })
 }
 
 /// Names the address to which an endpoint could not be bound.
@@ -243,21 +176,28 @@ impl Prepared for Listening {
         membership: Arc<Membership>,
         addresses: Vec<Vec<u8>>,
     ) -> Result<Arc<dyn BackEnd>> {
+        Ok(Arc::new(Ofi::new(self.attend(&membership, &addresses)?)))
+    }
+}
+
+impl Listening {
+    /// The adapter, served by its attendant.
+    fn attend(self, membership: &Arc<Membership>, addresses: &[Vec<u8>]) -> Result<Arc<Adapter>> {
         if addresses.len() != membership.size() as usize {
             let problem = format!("{} addresses for {} processes", addresses.len(), membership.size());
             return Err(Error::StartUp { problem });
         }
         let peers = membership
             .ranks()
-            .zip(&addresses)
-            .map(|(rank, address)| self.peer(&membership, rank, address))
+            .zip(addresses)
+            .map(|(rank, address)| self.peer(membership, rank, address))
             .collect::<Result<Vec<_>>>()?;
         let capabilities = self.capabilities();
         let orders_writes = self.endpoint.domain().offer().orders_writes();
         let adapter = Arc::new(Adapter {
             settings: self.settings,
             capabilities,
-            membership: Arc::clone(&membership),
+            membership: Arc::clone(membership),
             tag: self.tag,
             endpoint: Some(self.endpoint).into(),
             peers,
@@ -271,32 +211,20 @@ impl Prepared for Listening {
             scratch: Default::default(),
             attendant: Attendant::new()?,
             orders_writes,
+            is_over: Default::default(),
             is_disturbed: Default::default(),
             strangers: Default::default(),
             waiting_answers: Default::default(),
             origin: Instant::now(),
         });
         Attendant::start(&adapter)?;
-        // Weakly: the membership may outlive the adapter.
-        let waker = Arc::downgrade(&adapter);
-        membership.on_disturbance(move || {
-            if let Some(adapter) = waker.upgrade() {
-                adapter.disturb();
-            }
-        });
-        // Something may have been declared before anybody listened.
-        if !membership.lost().is_empty() || membership.check_job().is_err() {
-            adapter.disturb();
-        }
-        Ok(Arc::new(Ofi::new(adapter)))
+        Ok(adapter)
     }
-}
 
-impl Listening {
     /// A peer, from the address that it gave.
     fn peer(&self, membership: &Membership, rank: Rank, address: &[u8]) -> Result<Peer> {
         let address = ProcessAddress::decode(address)
-            .map_err(|problem| Error::Wire { from: rank, problem: format!("as its address: {problem}") })?;
+            .map_err(|problem| Error::wire(membership, rank, format!("as its address: {problem}")))?;
         let own = &self.address;
         if (&address.provider, address.format) != (&own.provider, own.format)
             || address.name.len() != own.name.len()
@@ -311,7 +239,12 @@ impl Listening {
             );
             return Err(Error::StartUp { problem });
         }
-        Ok(Peer::new(rank, address.name))
+        if address.message_bytes < MESSAGE_BYTES_AT_LEAST {
+            let problem = format!("messages of {} bytes, which is too few", address.message_bytes);
+            return Err(Error::wire(membership, rank, problem));
+        }
+        let message_bytes = self.settings.message_bytes.min(address.message_bytes as usize);
+        Ok(Peer::new(rank, address.name, message_bytes))
     }
 
     fn capabilities(&self) -> Capabilities {

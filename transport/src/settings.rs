@@ -7,14 +7,14 @@
 //! fabric = "ofi"                    # or SVMIO_FABRIC=ofi
 //!
 //! [messages]
-//! eager_buffer = "32KiB"            # or SVMIO_MESSAGES_EAGER_BUFFER=32768
+//! eager_buffer = "32KiB"            # or SVMIO_MESSAGES_EAGER_BUFFER=32KiB
 //!
 //! [watchdog]
 //! timeout = "500ms"                 # or SVMIO_WATCHDOG_TIMEOUT=500ms
 //! ```
 //!
 //! A key that does not exist and a value that makes no sense are errors that name the line or the variable and what
-//! would be right.
+//! would be right. Each section checks its own numbers; [`Settings::check`] finds where a wrong one stands.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,8 +36,10 @@ pub mod duration;
 mod environment;
 mod fields;
 mod file;
+pub(crate) mod misfit;
 
 use assignment::Assignment;
+pub use misfit::Misfit;
 
 /// Names the file.
 const CONFIG: &str = "SVMIO_CONFIG";
@@ -163,6 +165,7 @@ impl Settings {
         for assignment in assignments {
             settings = settings.assign(assignment)?;
         }
+        settings.check()?;
         Ok(settings)
     }
 
@@ -174,10 +177,28 @@ impl Settings {
         Ok(changed)
     }
 
-    /// Whether the values make sense.
-    fn check(&self) -> Result<(), String> {
-        self.start.check()?;
-        self.watchdog.check()
+    /// Whether the values make sense, whoever set them.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] that names the file and line or the variable, the value, and what would be right.
+    pub fn check(&self) -> Result<()> {
+        let misfits = [
+            ("shm", self.shm.check()),
+            ("ofi", self.ofi.check()),
+            ("messages", self.messages.check()),
+            ("start", self.start.check()),
+            ("watchdog", self.watchdog.check()),
+        ];
+        for (section, checked) in misfits {
+            checked.map_err(|misfit| {
+                let place = (section.to_owned(), misfit.key.to_owned());
+                match self.origins.get(&place) {
+                    Some(origin) => misfit.at(origin),
+                    None => misfit.at(format!("{section}.{}, as {} set it", misfit.key, Origin::Program)),
+                }
+            })?;
+        }
+        Ok(())
     }
 
     /// All values in force.
@@ -227,4 +248,5 @@ impl Settings {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;

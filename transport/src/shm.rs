@@ -18,7 +18,7 @@
 mod adapter;
 mod answer;
 mod ask;
-mod available;
+pub(crate) mod available;
 mod bell;
 mod control;
 mod copying;

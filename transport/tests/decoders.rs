@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test like the test itself")]
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use svmio_transport::back_end::MemoryKey;
@@ -116,7 +117,9 @@ fn messages_of_the_network() {
     }
     bolero::check!().with_type::<Damage>().for_each(|damage| {
         let bytes = damaged(&valid, damage);
+        let beginning = ofi::decode_header(&bytes);
         if let Ok((header, message)) = ofi::decode(&bytes) {
+            assert_eq!(beginning, Some(header));
             let mut again = vec![0; message.length()];
             message.encode(&header, &mut again);
             assert_eq!(again, bytes);
@@ -126,6 +129,20 @@ fn messages_of_the_network() {
                 );
             }
         }
+    });
+}
+
+#[test]
+fn addresses_of_the_network() {
+    let address = ofi::ProcessAddress {
+        provider: "tcp;ofi_rxm".into(),
+        format: 2,
+        message_bytes: 8192,
+        name: vec![7; 16],
+    };
+    let valid = [address.encode()];
+    bolero::check!().with_type::<Damage>().for_each(|damage| {
+        let bytes = damaged(&valid, damage);
         if let Ok(address) = ofi::ProcessAddress::decode(&bytes) {
             assert_eq!(address.encode(), bytes);
         }
@@ -141,7 +158,11 @@ fn packets() -> Vec<Vec<u8>> {
         message::Packet::Ready { transfer: 1, way: message::Way::Shared, slot: 1, chunk: 4096, key },
         message::Packet::Part { transfer: 1, buffer: 2, offset: 3, length: 4 },
         message::Packet::Done { transfer: 1 },
+        message::Packet::Taken { transfer: 1, ended: message::Ended::Received },
         message::Packet::Taken { transfer: 1, ended: message::Ended::NoWay },
+        message::Packet::Taken { transfer: 1, ended: message::Ended::Withdrawn },
+        message::Packet::Withdraw { transfer: 1 },
+        message::Packet::Closed,
     ];
     let encode = |packet: &message::Packet| {
         let (payload, length) = packet.encode();
@@ -155,6 +176,10 @@ fn packets() -> Vec<Vec<u8>> {
 #[test]
 fn packets_of_messages() {
     let valid = packets();
+    let seeds: BTreeSet<_> = valid.iter().map(|bytes| bytes[0]).collect();
+    // Kind 1 is a message itself, any bytes.
+    let kinds = (2..16).filter(|kind| message::Closing::decode(u64::from(*kind), 64).is_ok());
+    assert!(seeds.into_iter().eq(kinds), "a kind has no seed");
     bolero::check!().with_type::<(Damage, u64)>().for_each(|(damage, word)| {
         let bytes = damaged(&valid, damage);
         if let Some((kind, payload)) = bytes.split_first() {
@@ -173,19 +198,62 @@ fn packets_of_messages() {
     });
 }
 
+/// The fields of a header that are 32 bits long, as they lie behind the magic number.
+fn fields(sizes: &Sizes) -> [u32; 8] {
+    let Sizes { part, packet_parts, ring_parts, control_parts, .. } = *sizes;
+    let Sizes { eager_buffer, eager_buffers, staging_buffer, staging_buffers, .. } = *sizes;
+    [
+        part,
+        packet_parts,
+        ring_parts,
+        control_parts,
+        eager_buffer,
+        eager_buffers,
+        staging_buffer,
+        staging_buffers,
+    ]
+}
+
+/// A header of these fields and the two words behind them, except for its magic number.
+fn header(fields: &[u32; 8], flags: u64, ways: u64) -> [u8; HEADER] {
+    let mut bytes = [0; HEADER];
+    for (place, field) in bytes[8..40].chunks_exact_mut(4).zip(fields) {
+        place.copy_from_slice(&field.to_le_bytes());
+    }
+    bytes[40..48].copy_from_slice(&flags.to_le_bytes());
+    bytes[48..56].copy_from_slice(&ways.to_le_bytes());
+    bytes
+}
+
 #[test]
 fn headers_of_inboxes() {
-    bolero::check!().with_type::<([u32; 10], bool)>().for_each(|(words, is_plausible)| {
-        let mut bytes = [0; HEADER];
-        for (place, word) in bytes.chunks_exact_mut(4).skip(2).zip(words) {
-            // Powers of two are what most fields must be.
-            let word = if *is_plausible { 1_u32.rotate_left(*word % 32) } else { *word };
-            place.copy_from_slice(&word.to_le_bytes());
-        }
+    const SOUND: [u32; 8] = [64, 9, 256, 64, 64 << 10, 4, 128 << 10, 4];
+    let understood = |mut bytes: [u8; HEADER]| {
         assert!(Sizes::decode(&bytes).is_ok_and(|sizes| sizes.is_none()), "a header that is not written yet");
         bytes[..8].copy_from_slice(&Sizes::magic().to_le_bytes());
-        let _ = Sizes::decode(&bytes);
-    });
+        Sizes::decode(&bytes)
+    };
+    assert!(matches!(understood(header(&SOUND, 1, 0)), Ok(Some(sizes)) if fields(&sizes) == SOUND));
+    // Fields as sound ones, doubled or halved a few times, or arbitrary; and the two words behind them.
+    bolero::check!().with_type::<([u8; 8], [u32; 8], (u8, u8), u8)>().for_each(
+        |(shifts, values, (flags, ways), arbitrary)| {
+            let mut words = SOUND;
+            for (index, word) in words.iter_mut().enumerate() {
+                *word = match arbitrary >> index & 1 {
+                    1 if *arbitrary > 0xf0 => values[index],
+                    _ => word.rotate_left(u32::from(shifts[index] % 8)).rotate_right(3),
+                };
+            }
+            let bytes = header(&words, u64::from(*flags % 3), u64::from(*ways % 0x41));
+            if let Ok(sizes) = understood(bytes) {
+                let sizes = sizes.expect("the magic number is there");
+                assert_eq!(
+                    header(&fields(&sizes), u64::from(sizes.asynchronous), sizes.receives.encode()),
+                    bytes
+                );
+            }
+        },
+    );
 }
 
 fn frames() -> Vec<Vec<u8>> {
@@ -206,13 +274,21 @@ fn frames() -> Vec<Vec<u8>> {
         job::Frame::Challenge { nonce: job::Nonce([1; 32]) },
         hello(job::Purpose::Register(registration)),
         hello(job::Purpose::Follow),
+        hello(job::Purpose::Probe),
         job::Frame::Welcome { proof: job::Proof([2; 32]) },
         job::Frame::Refusal { problem: "no".into() },
         job::Frame::Table(control.map(entry).to_vec()),
         job::Frame::Heartbeat,
         job::Frame::Lost { rank: Rank(1), reason: "gone".into(), had_finished: false },
         job::Frame::Ending { reason: "rank 1 got SIGTERM".into(), signal: Some(15) },
+        job::Frame::Ending { reason: "the others took it for lost".into(), signal: None },
         job::Frame::Finished { rank: Rank(2) },
+        job::Frame::Failed { problem: "3 of 4 came".into() },
+        job::Frame::Lead,
+        job::Frame::Leave { reason: "it panicked".into() },
+        job::Frame::Farewell,
+        job::Frame::Expelled { reason: "no heartbeat".into() },
+        job::Frame::Abandoned { reason: "no heartbeat".into() },
     ];
     let encode = |frame: &job::Frame| {
         let mut bytes = Vec::new();
@@ -225,6 +301,9 @@ fn frames() -> Vec<Vec<u8>> {
 #[test]
 fn frames_of_control_connections() {
     let valid = frames();
+    // The kind stands behind the length of 32 bits.
+    let kinds: BTreeSet<_> = valid.iter().map(|bytes| bytes[4]).collect();
+    assert!(kinds.into_iter().eq(0..=14), "a kind has no seed");
     for bytes in &valid {
         assert!(matches!(job::decode(bytes, job::LARGEST), Ok(Some((_, length))) if length == bytes.len()));
     }

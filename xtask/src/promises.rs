@@ -23,22 +23,14 @@ pub(crate) fn soak(paths: &Paths) -> Result<()> {
     let mut cargo = cargo(paths);
     cargo.args(["test", "--package", "svmio-tests", "--no-fail-fast", "--", "--nocapture"]);
     process::run(cargo.env("SVMIO_FULL", "1"))?;
-    process::run(decoders(paths).env("BOLERO_RANDOM_ITERATIONS", "10000000"))
+    // Random programs with the longest messages, and the fuzz targets of everything that arrives from the wire.
+    process::run(test_of_transport(paths, "sizes").env("SVMIO_FULL", "1"))?;
+    process::run(test_of_transport(paths, "decoders").env("BOLERO_RANDOM_ITERATIONS", "10000000"))
 }
 
-/// The fuzz targets of everything that arrives from the wire; each runs as often as its environment says.
-fn decoders(paths: &Paths) -> Command {
+fn test_of_transport(paths: &Paths, name: &str) -> Command {
     let mut cargo = cargo(paths);
-    cargo.args([
-        "test",
-        "--release",
-        "--package",
-        "svmio-transport",
-        "--test",
-        "decoders",
-        "--",
-        "--nocapture",
-    ]);
+    cargo.args(["test", "--release", "--package", "svmio-transport", "--test", name, "--", "--nocapture"]);
     cargo
 }
 

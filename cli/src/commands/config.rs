@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
+use svmio_transport::Error;
 use svmio_transport::message::Footprint;
 use svmio_transport::settings::{Effective, Settings};
 use svmio_transport::shm;
@@ -90,11 +91,26 @@ impl JobBuffers {
             |memory| Footprint::expected(&settings.messages, capabilities.transaction_size, ranks, memory);
         // Where not everybody can have buffers for everybody, processes get what the settings allow as long as there
         // is memory: few programs talk with everybody.
-        let peer = expected(limit).or_else(|_| expected(u64::MAX))?;
+        let peer = expected(limit)
+            .or_else(|_| expected(u64::MAX))
+            .map_err(|error| too_small(settings, ranks, &error))?;
         let fitting = u32::try_from(limit / peer.bytes.max(1)).unwrap_or(u32::MAX);
         let peers = fitting.min(ranks - 1);
         Ok(JobBuffers { ranks, limit, total: u64::from(peers) * peer.bytes, peer, peers })
     }
+}
+
+/// That the memory cap leaves no room for the smallest buffers: where it was set, and what to do.
+fn too_small(settings: &Settings, ranks: u32, error: &Error) -> CommandError {
+    let rows = settings.effective();
+    let cap = rows.iter().find(|row| (&*row.section, &*row.key) == ("messages", "memory_cap"));
+    let place = cap.map_or_else(String::new, |cap| cap.origin.to_string());
+    let problem = format!(
+        "memory_cap is {}, which is too little in a job of {ranks}: {error}; give more, or smaller short_packet, \
+         ring, eager_buffer and staging_buffer",
+        settings.messages.memory_cap
+    );
+    Error::Setting { place, problem }.into()
 }
 
 impl Configuration {

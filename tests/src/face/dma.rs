@@ -7,6 +7,7 @@ use svmio_transport::back_end::Remote;
 use svmio_transport::dma::{Completion, Direction, Transfer};
 use svmio_transport::{Dma, Error, Rank, Result, SegmentId, UserMemory};
 
+use crate::face::LIMIT;
 use crate::face::participant::Participant;
 use crate::face::writes::first_difference;
 
@@ -112,6 +113,67 @@ pub(super) fn chains(participant: &Participant) {
         let mut found = vec![0; LENGTH as usize];
         segment.memory().read(0, &mut found).expect("all of the segment");
         assert_eq!(first_difference(&found, &expected), None, "the first wrong byte after round {round}");
+        participant.meet();
+    }
+}
+
+/// A chain that goes to two peers by turns: each is told by a ring, even if it sleeps and nobody else calls it.
+pub(super) fn two_peers(participant: &Participant) {
+    const PARTS: u64 = 4;
+    const PART: u64 = LENGTH / PARTS;
+    if !is_offered(participant) {
+        return;
+    }
+    let (source, target) = (SegmentId::new(SPACE, 11), SegmentId::new(SPACE, 12));
+    let local = participant.create(source, LENGTH + 8);
+    // The bytes, a word behind them, two by which the writer is told that they came, and one that lets all go on.
+    let (flag, thanks, go) = (LENGTH, [LENGTH + 8, LENGTH + 16], LENGTH + 24);
+    let segment = participant.create(target, LENGTH + 32);
+    let remotes: Vec<_> =
+        participant.fabric().membership().ranks().map(|rank| participant.connect(rank, target)).collect();
+    participant.meet();
+
+    for writer in participant.fabric().membership().ranks() {
+        let turn = u64::from(writer.0) + 1;
+        // In a job of two, the second one is the writer itself.
+        let peers = [1, 2].map(|after| Rank((writer.0 + after) % participant.size()));
+        let bytes = participant.random(writer).bytes(LENGTH as usize);
+        let check = || {
+            let mut found = vec![0; LENGTH as usize];
+            segment.memory().read(0, &mut found).expect("within the segment");
+            assert_eq!(first_difference(&found, &bytes), None, "the first wrong byte from rank {writer}");
+        };
+        if participant.rank() == writer {
+            local.memory().write(0, &bytes).expect("within the segment");
+            local.memory().write(flag, &turn.to_ne_bytes()).expect("within the segment");
+            let write = |offset, length, peer: Rank| {
+                writing(span(local.memory(), offset, length), remotes[peer.index()].remote(), offset)
+            };
+            let parts = (0..PARTS).flat_map(|part| peers.map(|peer| write(part * PART, PART, peer)));
+            let chain: Vec<_> = parts.chain(peers.map(|peer| write(flag, 8, peer))).collect();
+            // SAFETY: the segment is left alone until the chain has ended.
+            unsafe { carry_out(participant, &chain) };
+            peers.iter().for_each(|peer| participant.fabric().ring(*peer).expect("a peer can be rung"));
+            for (peer, thanks) in peers.into_iter().zip(thanks) {
+                if peer == writer {
+                    check();
+                } else {
+                    participant.until_word(&segment, thanks, turn);
+                }
+            }
+            participant.others().for_each(|rank| participant.tell(&remotes[rank.index()], go, turn));
+        } else {
+            if let Some(place) = peers.iter().position(|peer| *peer == participant.rank()) {
+                let begun = participant.fabric().now();
+                participant.until_word(&segment, flag, turn);
+                // Whoever is not called looks again when its time is over, and finds what has been there since long.
+                let took = participant.fabric().now().since(begun);
+                assert!(took < LIMIT / 2, "rank {} is not called by rank {writer}", participant.rank());
+                check();
+                participant.tell(&remotes[writer.index()], thanks[place], turn);
+            }
+            participant.until_word(&segment, go, turn);
+        }
         participant.meet();
     }
 }

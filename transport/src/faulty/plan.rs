@@ -9,12 +9,13 @@ use serde::Serialize;
 use crate::units::Rank;
 
 /// What goes wrong how often. Probabilities are between 0 and 1, each for one fragment of a write, and cases of their
-/// own: a fragment is dropped, or late, or repeated, or arrives as it should.
+/// own: a fragment is dropped, or late, or repeated, or arrives as it should. A chain of DMA, whose end is told, cannot
+/// lose anything in silence: it ends with an error as likely as a fragment is dropped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FaultPlan {
     /// From what chance begins: the same seed, the same faults.
     pub seed: u64,
-    /// How likely a fragment never arrives.
+    /// How likely a fragment never arrives, and how likely a chain ends with an error, a part of its bytes moved.
     pub dropped: f64,
     /// How likely a fragment arrives late.
     pub late: f64,
@@ -31,7 +32,7 @@ impl Default for FaultPlan {
     }
 }
 
-/// What went wrong, counted in fragments of writes.
+/// What went wrong, counted in fragments of writes and in chains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct FaultCounts {
     /// All fragments.
@@ -42,6 +43,10 @@ pub struct FaultCounts {
     pub late: u64,
     /// Those that arrived twice.
     pub repeated: u64,
+    /// Chains of DMA that were posted.
+    pub chains: u64,
+    /// Those that ended with an error, having done a part of their work.
+    pub failed_chains: u64,
 }
 
 /// What becomes of a fragment.
@@ -111,6 +116,19 @@ impl Chance {
         self.peers.get(peer.index()).map_or(0, |peer| peer.state().0.u64(0..count.max(1)))
     }
 
+    /// How many of the `length` bytes of the next chain to `peer` are moved before it ends with an error: at least one
+    /// and at most all; `None` where it goes well.
+    pub(super) fn chain_fate(&self, peer: Rank, length: u64) -> Option<u64> {
+        let peer = self.peers.get(peer.index())?;
+        let (chance, counts) = &mut *peer.state();
+        counts.chains += 1;
+        if chance.f64() >= self.plan.dropped || length == 0 {
+            return None;
+        }
+        counts.failed_chains += 1;
+        Some(chance.u64(1..=length))
+    }
+
     /// How many fragments to `peer` never arrived.
     pub(super) fn dropped(&self, peer: Rank) -> u64 {
         self.peers.get(peer.index()).map_or(0, |peer| peer.dropped.load(Ordering::Acquire))
@@ -125,6 +143,8 @@ impl Chance {
                 dropped: sum.dropped + counts.dropped,
                 late: sum.late + counts.late,
                 repeated: sum.repeated + counts.repeated,
+                chains: sum.chains + counts.chains,
+                failed_chains: sum.failed_chains + counts.failed_chains,
             }
         })
     }

@@ -7,8 +7,11 @@ use proptest::prelude::*;
 
 use super::{FaultCounts, FaultPlan, Faulty, fragments};
 use crate::back_end::{Backing, Piece, Sequence};
-use crate::error::Error;
+use crate::dma::{Completion, Direction, Transfer};
+use crate::error::{Error, Result};
 use crate::fabric::Fabric;
+use crate::memory::UserMemory;
+use crate::message::{MessageSettings, Messenger, Mode, Port};
 use crate::segment::{LocalSegment, RemoteSegment};
 use crate::shm;
 use crate::units::{Rank, SegmentId};
@@ -185,4 +188,100 @@ proptest! {
             next += fragment.bytes.len() as u64;
         }
     }
+}
+
+/// Writes `length` bytes from user memory to the front of the segment by one chain of two transfers.
+fn post(pair: &Pair, bytes: &[u8], offset: u64) -> Result<()> {
+    let memory = UserMemory::of(bytes);
+    let half = bytes.len() / 2;
+    let transfer = |local, offset| {
+        let remote = pair.remote.remote();
+        Transfer { direction: Direction::Write, local, remote, offset }
+    };
+    let chain = vec![
+        transfer(memory.part(0, half), offset),
+        transfer(memory.part(half, bytes.len()), offset.saturating_add(half as u64)),
+    ];
+    let done = Arc::new(Completion::new());
+    // SAFETY: `bytes` outlives the wait below.
+    unsafe { pair.fabric.post(chain, &done) }?;
+    pair.fabric.wait_for(&done)
+}
+
+#[test]
+fn a_chain_fails_with_a_part_of_it_done_by_the_seed() {
+    let run = |seed| {
+        let pair = pair(FaultPlan { seed, dropped: 0.5, ..FaultPlan::default() });
+        let mut reached = Vec::new();
+        for round in 1..=40_u8 {
+            let bytes = [round; 1000];
+            let before = pair.found();
+            let result = post(&pair, &bytes, 0);
+            let found = pair.found();
+            let moved = found.iter().take_while(|byte| **byte == round).count();
+            assert_eq!(found[moved..], before[moved..], "bytes beyond what was moved");
+            match result {
+                Ok(()) => assert_eq!(moved, bytes.len()),
+                Err(Error::System { .. }) => assert!((1..=bytes.len()).contains(&moved)),
+                Err(other) => panic!("{other}"),
+            }
+            reached.push(moved);
+        }
+        let counts = pair.faulty.counts();
+        assert_eq!(counts.chains, 40);
+        assert!((5..=35).contains(&counts.failed_chains), "{counts:?}");
+        reached
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn messages_by_dma_arrive_although_chains_fail() {
+    const LENGTH: usize = 3_000_000;
+    let modes = [Mode::RendezvousStaged, Mode::RendezvousHalfStaged, Mode::RendezvousDirect];
+    let faulty: Vec<_> = (0_u64..)
+        .zip(shm::within_process(2))
+        .map(|(seed, fabric)| {
+            let plan = FaultPlan { seed, dropped: 0.2, ..FaultPlan::default() };
+            (Faulty::new(Arc::clone(fabric.back_end()), plan), fabric)
+        })
+        .collect();
+    let settings = MessageSettings::default();
+    let sides: Vec<_> = faulty
+        .iter()
+        .map(|(faulty, _)| {
+            let fabric = Fabric::new(faulty.clone());
+            let messenger = Messenger::open(&fabric, Port::FIRST, &settings).unwrap();
+            (fabric, messenger)
+        })
+        .collect();
+    let content = |round: usize| -> Vec<u8> { (0..LENGTH).map(|at| (at / 7 + round) as u8).collect() };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for (round, mode) in modes.into_iter().cycle().take(9).enumerate() {
+                sides[0].1.send_by(mode, Rank(1), &content(round)).unwrap();
+            }
+        });
+        let mut place = vec![0; LENGTH];
+        for round in 0..9 {
+            assert_eq!(sides[1].1.receive(Rank(0), &mut place).unwrap(), LENGTH);
+            assert!(place == content(round), "message {round}");
+            place.fill(0xee);
+        }
+    });
+    let failed = faulty[0].0.counts().failed_chains;
+    let repeated = sides[0].0.statistics().repeated_writes;
+    assert!(failed > 10 && repeated >= failed, "{failed} chains failed, {repeated} writes were repeated");
+}
+
+#[test]
+fn a_chain_out_of_bounds_is_refused_as_such_whatever_chance_says() {
+    let pair = pair(FaultPlan { dropped: 1.0, ..FaultPlan::default() });
+    for round in 0..20 {
+        let result = post(&pair, &[7; 100], LENGTH as u64 - 99);
+        assert!(matches!(result, Err(Error::OutOfBounds { .. })), "{round}: {result:?}");
+    }
+    assert_eq!(pair.found(), [0; LENGTH]);
+    assert!(matches!(post(&pair, &[7; 100], 0), Err(Error::System { .. })));
 }

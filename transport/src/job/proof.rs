@@ -1,4 +1,4 @@
-//! Proofs of knowing the job's secret, which itself is never sent.
+//! Proofs of knowing the job's secret, which itself is never sent over a control connection.
 //!
 //! Each side gives the other a fresh nonce, and answers with a keyed hash over both and over what it says of itself.
 //! That keeps strangers out. It does not hide what is said, nor guard a connection against somebody who can change

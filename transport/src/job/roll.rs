@@ -92,7 +92,7 @@ impl Roll {
 }
 
 /// Numbers for people: runs are drawn together, and a list that is too long is cut.
-fn list(numbers: &[u32]) -> String {
+pub(super) fn list(numbers: &[u32]) -> String {
     const MOST: usize = 16;
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {

@@ -2,13 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use super::lease::Lease;
+use super::port::Port;
 use super::settings::MessageSettings;
 use super::wire::{Way, Ways};
 use crate::back_end::{BackEnd, Backing, Piece, Remote, Sequence};
 use crate::capabilities::{Atomics, Dma, WriteOrder};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
-use crate::segment::LocalSegment;
+use crate::segment::{LocalSegment, RemoteSegment};
 use crate::units::{Interrupt, Rank, SegmentId};
 
 /// Which segment of a messenger.
@@ -124,6 +126,28 @@ impl Context {
             length,
             source: std::sync::Arc::new(std::io::Error::other(problem)),
         })
+    }
+
+    /// To be held while something is written into user memory of the peer that owns `inbox`; `None` where the fabric
+    /// needs none.
+    ///
+    /// # Errors
+    /// `NoMessenger` where the peer has given the pair up.
+    pub(super) fn lease(&self, inbox: &RemoteSegment) -> Result<Option<Lease>> {
+        let Some(memory) = inbox.mapping() else { return Ok(None) };
+        let given_up = || self.no_messenger(inbox.owner(), "it has given up its messages with this process");
+        Lease::take(memory)?.ok_or_else(given_up).map(Some)
+    }
+
+    /// The error of a peer that has none.
+    pub(super) fn no_messenger(&self, rank: Rank, problem: impl Into<String>) -> Error {
+        let node = self.fabric.membership().node(rank).into();
+        Error::NoMessenger { rank, node, port: Port::of_space(self.space), problem: problem.into() }
+    }
+
+    /// The error of a peer that has closed its own.
+    pub(super) fn has_closed(&self, rank: Rank) -> Error {
+        self.no_messenger(rank, "it has closed it, and takes nothing more")
     }
 
     /// Writes so that nothing that is written afterwards is seen before it.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::atomic::Atomic;
 use super::layout::{CREDIT_WORDS, Layout};
 use crate::back_end::Piece;
 use crate::capabilities::WriteOrder;
@@ -42,7 +43,13 @@ impl Counts {
     }
 
     /// The newest of what the peer wrote into `inbox`, given what was `seen` before.
-    pub(super) fn newest(inbox: &SharedMemory, mut seen: Self) -> Self {
+    pub(super) fn newest(inbox: &SharedMemory, seen: Self) -> Self {
+        // All are within the inbox and aligned.
+        Self::newest_of(|offset| inbox.word64(offset).ok(), seen)
+    }
+
+    /// The same of the words that an inbox has at the offsets of its credits.
+    pub(super) fn newest_of<'a, W: Atomic + 'a>(word: impl Fn(u64) -> Option<&'a W>, mut seen: Self) -> Self {
         let newer = |seen: &mut u32, told: u64| {
             let told = told as u32;
             // Counts wrap: what is less than half the range ahead is newer.
@@ -52,8 +59,8 @@ impl Counts {
         };
         for index in 0..CREDIT_WORDS {
             let offset = Layout::credits(index);
-            // Within the inbox and aligned. Acquire: what is given back was read before it was given back.
-            let load = |offset| inbox.word64(offset).map_or(0, |word| word.load(Ordering::Acquire));
+            // Acquire: what is given back was read before it was given back.
+            let load = |offset| word(offset).map_or(0, |word| word.load(Ordering::Acquire));
             let (rings, buffers) = (load(offset), load(offset + 8));
             newer(&mut seen.ring, rings);
             newer(&mut seen.control, rings >> 32);
@@ -61,6 +68,15 @@ impl Counts {
             newer(&mut seen.staging, buffers >> 32);
         }
         seen
+    }
+
+    /// Gives back by plain stores to the words that a peer's inbox has at the offsets of its credits.
+    pub(super) fn store<'a, W: Atomic + 'a>(self, word: impl Fn(u64) -> Result<&'a W>) -> Result<()> {
+        for (index, count) in self.words().into_iter().enumerate() {
+            // Release: the payload was read before it is given back.
+            word(Layout::credits(0) + 8 * index as u64)?.store(count, Ordering::Release);
+        }
+        Ok(())
     }
 }
 
@@ -82,14 +98,10 @@ impl Returns {
         reliable: bool,
         counts: Counts,
     ) -> Result<()> {
-        let words = counts.words();
         if reliable && let Some(memory) = segment.mapping() {
-            for (index, word) in words.into_iter().enumerate() {
-                // Release: the payload was read before it is given back.
-                memory.word64(Layout::credits(0) + 8 * index as u64)?.store(word, Ordering::Release);
-            }
-            return Ok(());
+            return counts.store(|offset| memory.word64(offset));
         }
+        let words = counts.words();
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&words[0].to_le_bytes());
         bytes[8..].copy_from_slice(&words[1].to_le_bytes());

@@ -1,20 +1,19 @@
 //! All links of a messenger: waiting, the service thread, and inboxes on demand.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use super::context::{Context, Role};
 use super::link::Link;
 use super::outcome::Outcome;
 use super::registry::Registry;
+use super::service::ServiceThread;
 use super::shares;
-use crate::back_end::{Provider, Service, Wait, Waited};
+use crate::back_end::{Provider, Wait, Waited};
 use crate::error::Result;
-use crate::units::{Rank, SegmentId};
-
-/// How long the end of a messenger waits for peers to take what was sent to them: they may have ended, too.
-const REST: Duration = Duration::from_secs(10);
+use crate::membership::Subscription;
+use crate::units::{Rank, SegmentId, Time};
 
 /// How long a sender on a fabric that loses writes waits for an answer before it checks whether all has arrived:
 /// some times as long as an answer takes, so that those who talk to and fro never pay for a check.
@@ -22,6 +21,9 @@ const CHECK_AFTER: Duration = Duration::from_micros(200);
 
 /// The same for a program that computes.
 const CHECK_BESIDE: Duration = Duration::from_millis(1);
+
+/// How often whoever waits for a receive that failed looks whether its peer is still at a write.
+const LOOK_AFTER: Duration = Duration::from_millis(1);
 
 /// How often a waiter polls before it waits in earnest: about 2 µs.
 const MOST_POLLS: u32 = 64;
@@ -43,45 +45,48 @@ enum Spun {
 
 pub(super) struct Engine {
     pub(super) context: Arc<Context>,
-    links: Registry<Link>,
+    pub(super) links: Registry<Link>,
     /// How often the next waiter polls.
     patience: AtomicU32,
     /// How many waits there were since it is zero.
     waits: AtomicU32,
     /// Up to which change of the membership the links were looked through.
     handled: AtomicU64,
-    service: Mutex<Option<Box<dyn Service>>>,
-    has_service: AtomicBool,
-    is_stopping: AtomicBool,
+    pub(super) service: ServiceThread,
+    pub(super) is_stopping: AtomicBool,
+    /// Has the messenger hear of what is declared.
+    subscription: OnceLock<Subscription>,
 }
 
 impl Engine {
     pub(super) fn new(context: Context) -> Arc<Self> {
         let size = context.fabric.size();
-        let membership = context.fabric.membership();
-        if membership.check_job().is_err() || !membership.lost().is_empty() {
-            // Declared before this messenger could hear of it.
-            context.disturbances.store(1, Ordering::Relaxed);
-        }
         let engine = Arc::new(Self {
             context: Arc::new(context),
             links: Registry::new(size),
             patience: AtomicU32::new(MOST_POLLS),
             waits: AtomicU32::new(0),
             handled: AtomicU64::new(0),
-            service: Mutex::default(),
-            has_service: AtomicBool::new(false),
+            service: ServiceThread::default(),
             is_stopping: AtomicBool::new(false),
+            subscription: OnceLock::new(),
         });
         let context = &engine.context;
         let weak = Arc::downgrade(context);
-        context.fabric.membership().on_disturbance(move || {
+        let membership = context.fabric.membership();
+        let subscription = membership.on_disturbance(move || {
             if let Some(context) = weak.upgrade() {
                 // Release: who sees the number sees what was declared.
                 context.disturbances.fetch_add(1, Ordering::Release);
                 context.stir();
             }
         });
+        // Set once only: here.
+        let _ = engine.subscription.set(subscription);
+        // What was declared before this messenger could hear of it; what is declared from now on, it hears.
+        if membership.check_job().is_err() || !membership.lost().is_empty() {
+            context.disturbances.fetch_add(1, Ordering::Release);
+        }
         let provider = InboxProvider { engine: Arc::downgrade(&engine) };
         context.fabric.set_provider(context.space, Arc::new(provider));
         engine
@@ -118,6 +123,8 @@ impl Engine {
         mut attempt: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
         loop {
+            // Acquire: what was declared until now, the attempt sees.
+            let seen = self.context.disturbances.load(Ordering::Acquire);
             if let Some(answer) = attempt()? {
                 return Ok(answer);
             }
@@ -127,7 +134,7 @@ impl Engine {
                     self.advance(&interest);
                     self.leave_open_shares();
                 }
-                Spun::InVain => self.wait_longer(&interest),
+                Spun::InVain => self.wait_longer(&interest, seen),
             }
         }
     }
@@ -166,12 +173,13 @@ impl Engine {
     }
 
     #[cold]
-    fn wait_longer(&self, interest: &impl Fn() -> bool) {
+    fn wait_longer(&self, interest: &impl Fn() -> bool, seen: u64) {
         self.context.waiters.fetch_add(1, Ordering::Relaxed);
-        if self.pause(interest) == Waited::TimedOut {
+        if self.pause(interest, seen, None) == Waited::TimedOut {
             self.check_links(|link| link.signs.unchecked.load(Ordering::Relaxed));
         }
         self.advance(interest);
+        self.take_back();
         self.context.waiters.fetch_sub(1, Ordering::Relaxed);
         self.leave_open_shares();
     }
@@ -181,19 +189,42 @@ impl Engine {
         self.wait(|| outcome.has_ended(), || outcome.get().transpose())
     }
 
-    fn pause(&self, interest: &impl Fn() -> bool) -> Waited {
+    /// Waits until `interest` holds, there is work, something was declared that was not `seen`, or it is time for what
+    /// tells by itself when it comes.
+    pub(super) fn pause(&self, interest: &impl Fn() -> bool, seen: u64, limit: Option<Time>) -> Waited {
         let context = &self.context;
-        let handled = self.handled.load(Ordering::Relaxed);
         let mut ready = || {
+            let declared = context.disturbances.load(Ordering::Relaxed);
             interest()
                 || self.links.iter().any(|link| link.has_work())
-                || context.disturbances.load(Ordering::Relaxed) != handled
+                || declared != seen
+                || declared != self.handled.load(Ordering::Relaxed)
         };
-        let unchecked =
-            !context.reliable && self.links.iter().any(|link| link.signs.unchecked.load(Ordering::Relaxed));
-        let deadline = unchecked.then(|| context.fabric.now().after(CHECK_AFTER));
+        let any =
+            |sign: fn(&Link) -> &AtomicBool| self.links.iter().any(|link| sign(link).load(Ordering::Relaxed));
+        let now = || context.fabric.now();
+        let unchecked = !context.reliable && any(|link| &link.signs.unchecked);
+        let check = unchecked.then(|| now().after(CHECK_AFTER));
+        let look = any(|link| &link.signs.lent).then(|| now().after(LOOK_AFTER));
+        let deadline = [limit, check, look].into_iter().flatten().min();
         let attends = context.settings.asynchronous.then_some(context.interrupt);
-        context.fabric.wait_until(Wait { deadline, attends, ready: &mut ready })
+        let waited = context.fabric.wait_until(Wait { deadline, attends, ready: &mut ready });
+        if waited == Waited::TimedOut && deadline.is_none() {
+            self.end_with_fabric();
+        }
+        waited
+    }
+
+    /// Has all end that waits: a fabric that was closed under the messenger waits for nothing any more.
+    fn end_with_fabric(&self) {
+        self.context.fabric.membership().declare_ending("the fabric was closed");
+    }
+
+    /// Ends receives that have failed, and whose peers leave their memory alone by now.
+    fn take_back(&self) {
+        for link in self.links.iter().filter(|link| link.signs.lent.load(Ordering::Relaxed)) {
+            link.take_turn().process(link);
+        }
     }
 
     /// Does the work that there is on all links, copying included, until `stop` says so.
@@ -215,6 +246,7 @@ impl Engine {
 
     /// Does the work that there is on all links, without copying more than a chunk of shared messages.
     pub(super) fn nudge(&self) {
+        self.take_back();
         if self.context.settings.asynchronous {
             // What is to be copied, the service thread copies: the program wants to go on.
             self.advance(&|| true);
@@ -237,7 +269,7 @@ impl Engine {
     }
 
     /// Ends what has to do with those who are lost.
-    fn handle_disturbances(&self) {
+    pub(super) fn handle_disturbances(&self) {
         // Acquire: pairs with the Release of whoever counted.
         let disturbances = self.context.disturbances.load(Ordering::Acquire);
         if disturbances == self.handled.load(Ordering::Relaxed) {
@@ -248,7 +280,7 @@ impl Engine {
             if let Err(error) = membership.check(link.peer) {
                 let mut state = link.take_turn();
                 if state.error.is_none() {
-                    state.fail(error);
+                    state.fail(link, error);
                 }
                 state.publish(link);
             }
@@ -257,37 +289,29 @@ impl Engine {
     }
 
     /// Makes sure that what was sent on `which` links has arrived.
-    fn check_links(&self, which: impl Fn(&Link) -> bool) {
+    pub(super) fn check_links(&self, which: impl Fn(&Link) -> bool) {
         for link in self.links.iter().filter(|link| which(link)) {
             let mut state = link.take_turn();
             if state.error.is_none()
                 && let Err(error) = state.check(link)
             {
-                state.fail(error);
+                state.fail(link, error);
             }
             state.publish(link);
         }
     }
 
-    /// Starts the service thread, if messages are to go on by themselves. It comes with the first inbox: who talks to
-    /// nobody needs none, and a peer that can ask for a rendezvous can only do so through an inbox.
-    fn start_service(self: &Arc<Self>) -> Result<()> {
-        if !self.context.settings.asynchronous || self.has_service.swap(true, Ordering::Relaxed) {
-            return Ok(());
-        }
-        let engine = Arc::clone(self);
-        let body = Box::new(move || engine.serve());
-        let service = self.context.back_end().spawn("messages", body)?;
-        *self.service.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);
-        Ok(())
-    }
-
-    /// Makes sure that there is a link to `peer` and, once there is any, a service thread.
+    /// Makes sure that there is a link to `peer`, and a service thread if messages are to go on by themselves. It comes
+    /// with the first inbox: who talks to nobody needs none, and a peer that can ask for a rendezvous can only do so
+    /// through an inbox.
     #[inline]
     pub(super) fn ready_link(self: &Arc<Self>, peer: Rank) -> Result<&Arc<Link>> {
         let link = self.link(peer)?;
-        if !self.has_service.load(Ordering::Relaxed) {
-            self.start_service()?;
+        if self.context.settings.asynchronous {
+            self.service.start(|| {
+                let engine = Arc::clone(self);
+                self.context.back_end().spawn("messages", Box::new(move || engine.serve()))
+            })?;
         }
         Ok(link)
     }
@@ -301,9 +325,13 @@ impl Engine {
             if next_check.is_none() && context.armed.load(Ordering::SeqCst) {
                 next_check = Some(context.fabric.now().after(CHECK_BESIDE));
             }
-            if context.fabric.wait_interrupt(context.interrupt, next_check).is_err()
-                || self.is_stopping.load(Ordering::Acquire)
-            {
+            let waited = context.fabric.wait_interrupt(context.interrupt, next_check);
+            if self.is_stopping.load(Ordering::Acquire) {
+                break;
+            }
+            if waited.is_err() {
+                self.end_with_fabric();
+                self.advance(&stop);
                 break;
             }
             if next_check.is_some_and(|time| context.fabric.now() >= time) {
@@ -320,50 +348,6 @@ impl Engine {
                 // What was left for those who wait.
                 context.back_end().wake();
             }
-        }
-    }
-
-    /// Makes sure that what was sent has arrived, and ends the service thread.
-    pub(super) fn close(&self) {
-        self.send_the_rest();
-        self.check_links(|_| true);
-        // Release: pairs with the load in `serve`.
-        self.is_stopping.store(true, Ordering::Release);
-        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(service) = service {
-            let _ = self.context.fabric.trigger(self.context.fabric.rank(), self.context.interrupt);
-            service.join();
-        }
-    }
-
-    /// Lets go what waits for room at a peer: who has all that it wants may still owe others the news of it.
-    fn send_the_rest(&self) {
-        let context = &self.context;
-        let deadline = context.fabric.now().after(REST);
-        loop {
-            let mut waits = false;
-            for link in self.links.iter() {
-                let mut state = link.take_turn();
-                if state.error.is_none() && !state.is_idle() {
-                    state.process(link);
-                    waits |= state.error.is_none() && !state.is_idle();
-                }
-            }
-            if !waits {
-                return;
-            }
-            if context.fabric.now() >= deadline {
-                tracing::warn!(rank = %context.fabric.rank(), "a peer did not take what was sent to it");
-                return;
-            }
-            let handled = self.handled.load(Ordering::Relaxed);
-            let mut ready = || {
-                self.links.iter().any(|link| link.has_work())
-                    || context.disturbances.load(Ordering::Relaxed) != handled
-            };
-            let attends = context.settings.asynchronous.then_some(context.interrupt);
-            let _ = context.fabric.wait_until(Wait { deadline: Some(deadline), attends, ready: &mut ready });
-            self.handle_disturbances();
         }
     }
 

@@ -43,9 +43,10 @@ impl State {
         }
         // SAFETY: the caller's promise.
         match unsafe { self.take(link, memory, None) } {
+            Ok(None) if self.is_closed => Err(link.context.has_closed(link.peer)),
             Ok(arrival) => Ok(arrival),
             Err(error) => {
-                self.fail(error.clone());
+                self.fail(link, error.clone());
                 Err(error)
             }
         }
@@ -79,6 +80,9 @@ impl State {
             match unsafe { self.take(link, posted.memory, Some(&posted.outcome)) } {
                 Ok(Some(Arrival::Whole(result))) => self.end(&posted.outcome, result),
                 Ok(Some(Arrival::Begun(_))) => {}
+                Ok(None) if self.is_closed => {
+                    self.end(&posted.outcome, Err(link.context.has_closed(link.peer)));
+                }
                 Ok(None) => {
                     self.posted.push_front(posted);
                     break;
@@ -100,7 +104,9 @@ impl State {
         if !self.posted.is_empty() {
             return Ok(None);
         }
-        let Some(found) = self.look(link)? else { return Ok(None) };
+        let Some(found) = self.look(link)? else {
+            return if self.is_closed { Err(link.context.has_closed(link.peer)) } else { Ok(None) };
+        };
         if found.kind == Kind::Short {
             return Ok(Some(found.length));
         }
@@ -214,6 +220,9 @@ impl State {
                 // Just consumed, so the count is one ahead.
                 if transfer != self.met.wrapping_sub(1) {
                     return Err(refuse("transfer", transfer));
+                }
+                if self.is_closed {
+                    return Ok(Some(Arrival::Whole(Err(link.context.has_closed(link.peer)))));
                 }
                 if length > capacity as u64 {
                     self.refuse(link, transfer)?;

@@ -1,7 +1,7 @@
 //! Where what lies in an inbox, and how large it all is.
 //!
 //! ```text
-//!   header │ credits │ claims │ ring of messages │ ring of control packets │ eager buffers
+//!   header │ credits │ claims │ leases │ ring of messages │ ring of control packets │ eager buffers
 //! ```
 //!
 //! The header is the owner's, for the peer to read; all the rest is written by the peer. Staging buffers are a segment
@@ -25,7 +25,9 @@ pub(super) const SLOTS: u8 = 16;
 
 const CREDITS_AT: u64 = HEADER as u64;
 const CLAIMS_AT: u64 = CREDITS_AT + CREDIT_WORDS * LINE;
-const RINGS_AT: u64 = CLAIMS_AT + SLOTS as u64 * LINE;
+/// Where the two counts of [`lease`](super::lease) stand.
+pub(super) const LEASES_AT: u64 = CLAIMS_AT + SLOTS as u64 * LINE;
+const RINGS_AT: u64 = LEASES_AT + LINE;
 const LINE: u64 = 64;
 
 /// "svmio" and a version; the last byte of the header to be written.

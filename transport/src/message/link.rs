@@ -16,7 +16,7 @@ use super::Buffers;
 use super::context::{Context, Role};
 use super::credits::Counts;
 use super::incoming::PostedReceive;
-use super::layout::{HEADER, Layout, Sizes};
+use super::layout::{HEADER, Layout, NEEDS_AT, Sizes};
 use super::needs::Needs;
 use super::outbox::{Outbox, staging_offset};
 use super::outgoing::QueuedSend;
@@ -29,7 +29,7 @@ use crate::back_end::BackEnd;
 use crate::error::{Error, Result};
 use crate::memory::SharedMemory;
 use crate::segment::LocalSegment;
-use crate::units::Rank;
+use crate::units::{Rank, Time};
 
 pub(super) struct Link {
     pub(super) context: Arc<Context>,
@@ -75,6 +75,12 @@ pub(super) struct Signs {
     pub(super) unchecked: AtomicBool,
     /// Whether nothing goes any more.
     pub(super) failed: AtomicBool,
+    /// The peer's inbox, once it is connected, if it is mapped.
+    pub(super) outbox: OnceLock<SharedMemory>,
+    /// Whether the peer has closed its messenger.
+    pub(super) closed: AtomicBool,
+    /// Whether a receive that failed waits for the peer to leave its memory alone.
+    pub(super) lent: AtomicBool,
     /// Whether a receive from anybody has told of it.
     pub(super) reported: AtomicBool,
     /// Something else; set by anybody.
@@ -85,6 +91,10 @@ pub(super) struct Signs {
 pub(super) struct State {
     /// Why nothing goes any more.
     pub(super) error: Option<Error>,
+    /// Whether the peer has closed its messenger: what it sent before can be received, and no more.
+    pub(super) is_closed: bool,
+    /// What the peer may still write to, after that.
+    pub(super) lent: Option<Lent>,
     pub(super) outbox: Option<Outbox>,
     /// What the peer gave back.
     pub(super) credited: Counts,
@@ -117,6 +127,28 @@ pub(super) struct State {
     pub(super) needs: Needs,
     /// Whether an operation has ended since the turn was taken.
     pub(super) has_news: bool,
+}
+
+/// User memory of this process that a peer may still write to.
+#[derive(Debug)]
+pub(super) struct Lent {
+    /// How many writes it had begun.
+    pub(super) begun: u64,
+    /// When the pair failed.
+    pub(super) since: Time,
+    /// What was done about it.
+    pub(super) remedy: Remedy,
+}
+
+/// What was done about a peer that does not end its writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// Nothing: it needs as long as a copy takes.
+    None,
+    /// It was made to go on, should it have been stopped.
+    Roused,
+    /// The log names it.
+    Told,
 }
 
 /// A control packet that is to go out.
@@ -161,11 +193,16 @@ impl Link {
             has_open: AtomicBool::new(false),
             unchecked: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            outbox: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            lent: AtomicBool::new(false),
             reported: AtomicBool::new(false),
             attention: Arc::default(),
         };
         let state = State {
             error: None,
+            is_closed: false,
+            lent: None,
             outbox: None,
             credited: Counts::default(),
             heeded: Counts::default(),
@@ -231,6 +268,20 @@ impl Link {
             || (signs.has_posted.load(Ordering::Relaxed) && signs.messages.has_arrived())
             || (signs.lacks_credit.load(Ordering::Relaxed) && self.has_credit())
             || signs.has_open.load(Ordering::Relaxed)
+            || (self.peer_has_left() && !signs.closed.load(Ordering::Relaxed))
+    }
+
+    /// Whether it stands in the peer's inbox that its messenger was closed.
+    #[inline]
+    pub(super) fn peer_has_left(&self) -> bool {
+        // Acquire: what it wrote before is seen.
+        let left = |word: &AtomicU64| Needs::seen(word.load(Ordering::Acquire)).contains(Needs::CLOSED);
+        self.signs.outbox.get().is_some_and(|inbox| inbox.word64(NEEDS_AT).is_ok_and(left))
+    }
+
+    /// Whether anything came from the peer, that was read or not.
+    pub(super) fn was_heard(&self, consumed: Counts) -> bool {
+        consumed != Counts::default() || self.signs.messages.has_arrived() || self.signs.control.has_arrived()
     }
 
     /// Whether a receive would find something: a message, receives that are before it, or an error.
@@ -239,6 +290,7 @@ impl Link {
         self.signs.messages.has_arrived()
             || self.signs.has_posted.load(Ordering::Relaxed)
             || self.signs.failed.load(Ordering::Relaxed)
+            || self.signs.closed.load(Ordering::Relaxed)
     }
 
     /// Whether it failed by itself, not by the peer's loss, and no receive from anybody has told of it.

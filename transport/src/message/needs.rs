@@ -21,10 +21,17 @@ impl Needs {
     pub(super) const MESSAGE: Self = Self(1);
     /// Credit: something cannot go out without it.
     pub(super) const CREDIT: Self = Self(2);
+    /// Nothing any more: the messenger was closed.
+    pub(super) const CLOSED: Self = Self(4);
 
     /// These and `other`, if `condition`.
     pub(super) fn with_if(self, condition: bool, other: Self) -> Self {
         if condition { Self(self.0 | other.0) } else { self }
+    }
+
+    /// As it stood in an inbox at some time.
+    pub(super) fn seen(word: u64) -> Self {
+        Self(word)
     }
 
     /// Whether something of `other` is among them.
@@ -47,6 +54,46 @@ impl Needs {
     pub(super) fn of(load: impl FnOnce() -> u64) -> Self {
         fence(Ordering::SeqCst);
         Self(load())
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::cell::Cell;
+
+    use super::Needs;
+
+    const BOTH: Needs = Needs(3);
+
+    #[test]
+    fn a_set_has_what_was_put_into_it() {
+        let none = Needs::default();
+        assert!(!none.contains(Needs::MESSAGE) && !none.contains(Needs::CREDIT));
+        assert_eq!(none.with_if(false, Needs::MESSAGE), none);
+        let message = none.with_if(true, Needs::MESSAGE);
+        assert!(message.contains(Needs::MESSAGE) && !message.contains(Needs::CREDIT));
+        assert_eq!(message.with_if(true, Needs::CREDIT), BOTH);
+    }
+
+    #[test]
+    fn only_what_is_new_has_to_be_looked_for() {
+        let none = Needs::default();
+        assert!(Needs::MESSAGE.are_more_than(none));
+        assert!(Needs::CREDIT.are_more_than(Needs::MESSAGE));
+        assert!(BOTH.are_more_than(Needs::CREDIT));
+        for (needs, before) in [(none, none), (none, BOTH), (Needs::MESSAGE, BOTH), (BOTH, BOTH)] {
+            assert!(!needs.are_more_than(before), "{needs:?} after {before:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_told_is_what_the_peer_finds() {
+        let word = Cell::new(0);
+        for needs in [Needs::MESSAGE, BOTH, Needs::CREDIT, Needs::default()] {
+            needs.tell(|told| word.set(told));
+            assert_eq!(Needs::of(|| word.get()), needs);
+        }
     }
 }
 

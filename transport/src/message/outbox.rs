@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::context::{Context, Role};
 use super::credits::{Counts, Returns};
 use super::layout::{HEADER, Layout, Sizes, malformed};
+use super::link::Link;
 use super::ring::{Promises, Target, Writer};
 use crate::error::{Error, Result};
 use crate::segment::RemoteSegment;
@@ -45,9 +46,10 @@ pub(super) struct Staging {
 }
 
 impl Outbox {
-    /// Connects to the inbox of `peer`, of which something `was_heard` or not.
-    pub(super) fn connect(context: &Context, peer: Rank, was_heard: bool) -> Result<Self> {
-        let (segment, sizes) = connect(context, peer, Role::Inbox, was_heard)?;
+    /// Connects to the inbox of a link's peer, of which so much was `consumed`.
+    pub(super) fn connect(link: &Link, consumed: Counts) -> Result<Self> {
+        let (context, peer) = (&link.context, link.peer);
+        let (segment, sizes) = connect(context, peer, Role::Inbox, link.was_heard(consumed))?;
         let layout = Layout::of(&sizes);
         if segment.len() < layout.length {
             let problem = format!("its inbox has {} bytes and should have {}", segment.len(), layout.length);
@@ -130,9 +132,20 @@ fn connect(context: &Context, peer: Rank, role: Role, was_heard: bool) -> Result
     let mut patience = PATIENCE[0];
     loop {
         match connect_once(context, peer, role, give_up) {
-            Err(Error::UnknownSegment { .. }) if !was_heard && context.fabric.now() < give_up => {
-                context.back_end().sleep(patience);
+            Err(Error::UnknownSegment { .. }) if was_heard => {
+                return Err(match role {
+                    Role::Inbox => context.has_closed(peer),
+                    _ => context.no_messenger(peer, "it has closed it, or has no memory for staging buffers"),
+                });
             }
+            Err(Error::UnknownSegment { .. }) if context.fabric.now() >= give_up => {
+                let problem = format!(
+                    "it has opened none within {LIMIT:?}, or has no memory for its buffers; is it started with the \
+                     same program, and does it open this port?"
+                );
+                return Err(context.no_messenger(peer, problem));
+            }
+            Err(Error::UnknownSegment { .. }) => context.back_end().sleep(patience),
             connected => return connected,
         }
         patience = (patience * 2).min(PATIENCE[1]);

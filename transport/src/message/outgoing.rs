@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::link::{Hearers, Link, State};
+use super::needs::Needs;
 use super::outcome::Outcome;
 use super::settings::Mode;
 use super::user;
@@ -55,9 +56,10 @@ impl State {
             match unsafe { self.put(link, send, None) } {
                 Ok(Some(sent)) => return Ok(sent),
                 Ok(None) => {}
-                Err(error @ Error::Unsupported { .. }) => return Err(error),
+                // Nothing has begun: another send may be possible, or later, and what has come can be received.
+                Err(error @ (Error::Unsupported { .. } | Error::NoMessenger { .. })) => return Err(error),
                 Err(error) => {
-                    self.fail(error.clone());
+                    self.fail(link, error.clone());
                     return Err(error);
                 }
             }
@@ -65,12 +67,27 @@ impl State {
         // What is not possible at all is told now.
         self.protocol(link, send)?;
         let outcome = Arc::new(Outcome::default());
+        let is_first = self.queued.is_empty();
         self.queued.push_back(QueuedSend { send, outcome: Arc::clone(&outcome) });
+        if is_first && let Err(error) = self.ask_for_credit(link) {
+            self.fail(link, error.clone());
+            return Err(error);
+        }
         Ok(Sent::Begun(outcome))
+    }
+
+    /// Has a peer whose program computes take what has come, so that there is credit again. What waits for no receive
+    /// would only lie there all the same.
+    fn ask_for_credit(&mut self, link: &Link) -> Result<()> {
+        if self.needs_of_peer(link)?.contains(Needs::MESSAGE) {
+            self.alert(link, Hearers::Service)?;
+        }
+        Ok(())
     }
 
     /// Sends what is queued, as far as there is credit.
     pub(super) fn put_queued(&mut self, link: &Link) -> Result<()> {
+        let before = self.queued.len();
         while let Some(queued) = self.queued.pop_front() {
             // SAFETY: whoever queued it promised it until the outcome is set.
             match unsafe { self.put(link, queued.send, Some(&queued.outcome)) } {
@@ -78,6 +95,9 @@ impl State {
                 Ok(Some(Sent::Begun(_))) => {}
                 Ok(None) => {
                     self.queued.push_front(queued);
+                    if self.queued.len() < before {
+                        self.ask_for_credit(link)?;
+                    }
                     break;
                 }
                 Err(error) => {

@@ -25,6 +25,11 @@ impl Port {
         0x6d67_0000 + self.0
     }
 
+    /// The number of the port that uses `space`.
+    pub(super) fn of_space(space: u32) -> u32 {
+        space.wrapping_sub(Self::FIRST.space())
+    }
+
     pub(super) fn interrupt(self) -> Interrupt {
         Interrupt(Interrupt::COUNT as u32 - 1 - self.0)
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::context::Role;
+use super::lease::Lease;
 use super::link::{Link, State};
 use super::outbox::staging_offset;
 use super::rendezvous::bytes;
@@ -169,9 +170,16 @@ impl State {
         departs: bool,
     ) -> Result<()> {
         let transfer = self.sending[index].id;
-        let done = post(link, chain.clone())?;
+        let lease = self.lease(link, &chain)?;
+        let done = post(link, chain.clone(), lease)?;
         self.flights.push_back(Flight { transfer, done, chain, attempts: 1, bytes, part, departs });
         Ok(())
+    }
+
+    /// What a chain needs that goes to user memory of the peer.
+    fn lease(&mut self, link: &Link, chain: &[Transfer]) -> Result<Option<Lease>> {
+        let is_private = |transfer: &Transfer| matches!(transfer.remote.place, Place::Registered(_));
+        if chain.iter().any(is_private) { link.context.lease(&self.outbox(link)?.segment) } else { Ok(None) }
     }
 
     /// Goes on with what DMA has finished.
@@ -186,7 +194,8 @@ impl State {
                 Err(_) if flight.attempts < ATTEMPTS => {
                     link.context.fabric.counters().repeated_writes.add(1);
                     flight.attempts += 1;
-                    flight.done = post(link, flight.chain.clone())?;
+                    let lease = self.lease(link, &flight.chain)?;
+                    flight.done = post(link, flight.chain.clone(), lease)?;
                     self.flights.push_front(flight);
                     break;
                 }
@@ -212,10 +221,11 @@ impl State {
     }
 }
 
-/// Hands a chain over; its end draws somebody's attention to the link.
-fn post(link: &Link, chain: Vec<Transfer>) -> Result<Arc<Completion>> {
+/// Hands a chain over; its end draws somebody's attention to the link, and ends its lease.
+fn post(link: &Link, chain: Vec<Transfer>, lease: Option<Lease>) -> Result<Arc<Completion>> {
     let (context, attention) = (Arc::clone(&link.context), Arc::clone(&link.signs.attention));
     let done = Arc::new(Completion::calling(move |_| {
+        drop(lease);
         // Release: who sees it sees the end of the chain.
         attention.store(true, Ordering::Release);
         context.stir();

@@ -71,6 +71,11 @@ impl Sending {
 }
 
 impl Receiving {
+    /// Whether the peer itself writes into its memory.
+    pub(super) fn is_lent(&self) -> bool {
+        matches!(self.way, Way::Shared | Way::Direct | Way::ToUser)
+    }
+
     pub(super) fn is_being_copied(&self) -> bool {
         is_copying(self.share.as_ref())
     }
@@ -333,6 +338,7 @@ impl State {
                 self.sent(index);
                 self.put_control(link)
             }
+            Packet::Closed => self.part(link),
             Packet::Eager { .. } | Packet::Request { .. } => {
                 Err(malformed(link.peer, Malformed::OutOfPlace { kind: packet.kind() }))
             }
@@ -345,7 +351,7 @@ impl State {
         if matches!(sending.way, Some(Way::Shared | Way::Direct | Way::ToUser)) {
             let packet = Packet::Done { transfer: sending.id };
             // To a receiver that has said itself that all is there, this only gives claim words back.
-            if sending.share.is_some_and(|share| share.is_over) {
+            if sending.share.is_some_and(|share| share.is_over) && !self.is_closed {
                 self.departing.push_back(Departing { packet, hearers: Hearers::Nobody });
             } else {
                 self.say(packet);

@@ -4,6 +4,7 @@
 //! reader knows a part for new by that, in whatever order parts arrive, and never takes one that stands there from an
 //! earlier round, or arrives once more, for a new one. What the reader has consumed comes back as credit.
 
+mod mapped;
 mod parts;
 mod reader;
 mod watch;

@@ -69,7 +69,8 @@ impl<'a> Posted<'a> {
         }
     }
 
-    fn has_ended(&self) -> bool {
+    /// Whether it has ended. Does no work.
+    pub(super) fn has_ended(&self) -> bool {
         match &self.progress {
             Progress::Ended(_) => true,
             Progress::Begun(outcome) => outcome.has_ended(),
@@ -197,7 +198,7 @@ fn give_up(messenger: &Messenger, begun: &[(Rank, Arc<Outcome>)]) {
             if state.error.is_none()
                 && let Err(error) = state.give_up(link, outcome)
             {
-                state.fail(error);
+                state.fail(link, error);
             }
             state.publish(link);
         }

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::settings::Misfit;
+use crate::settings::misfit::within;
+
 /// How a message goes.
 ///
 /// `Short` and `Eager` are wishes: a message that does not fit goes by the next protocol up. The four kinds of
@@ -82,5 +85,24 @@ impl Default for MessageSettings {
             memory_cap: 1 << 30,
             asynchronous: true,
         }
+    }
+}
+
+impl MessageSettings {
+    /// Whether the numbers work.
+    ///
+    /// # Errors
+    /// Which one does not, and which would.
+    pub fn check(&self) -> Result<(), Misfit> {
+        // What is longer than a short packet can be has better ways to go.
+        within("short_packet", self.short_packet, 16..=64 << 10, "bytes")?;
+        within("ring", self.ring, 64..=256 << 20, "bytes")?;
+        within("eager_buffer", self.eager_buffer, 1..=1 << 30, "bytes")?;
+        within("eager_buffers", self.eager_buffers, 1..=1 << 16, "buffers")?;
+        within("staging_buffer", self.staging_buffer, 64..=1 << 30, "bytes")?;
+        within("staging_buffers", self.staging_buffers, 1..=1 << 16, "buffers")?;
+        within("chunk", self.chunk, 4096..=1 << 30, "bytes")?;
+        // What is enough depends on the size of the job. More than the largest address there cannot be.
+        within("memory_cap", self.memory_cap, 4096..=1 << 47, "bytes")
     }
 }

@@ -79,7 +79,7 @@ impl State {
             is_over = share.is_over || matches!(copied, Ok(Copied::Finished));
         }
         match copied {
-            Err(error) if self.error.is_none() => self.fail(error),
+            Err(error) if self.error.is_none() => self.fail(link, error),
             Ok(copied) if is_over && self.error.is_none() => {
                 if let Some(index) = outgoing {
                     self.sent(index);

@@ -83,7 +83,8 @@ impl Sharing {
             }
             let offset = claimed * self.chunk;
             let part = self.memory.part(offset as usize, self.chunk.min(length - offset) as usize);
-            if let Words::Peers { .. } = self.words {
+            if let Words::Peers { inbox, .. } = &self.words {
+                let _lease = context.lease(inbox)?;
                 // SAFETY: as the caller promises.
                 let bytes = unsafe { user::bytes(part) };
                 context.settle(&self.remote, offset, bytes)?;

@@ -2,16 +2,26 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::credits::Counts;
 use super::layout::{NEEDS_AT, malformed};
-use super::link::{Departing, Hearers, Link, State};
+use super::lease;
+use super::link::{Departing, Hearers, Lent, Link, Remedy, State};
 use super::needs::Needs;
 use super::outbox::Outbox;
 use super::outcome::Outcome;
+use super::rendezvous::Receiving;
 use super::ring::Peek;
 use super::wire::{Ended, Packet, Way};
 use crate::error::{Error, Result};
+
+/// After how long a peer that does not end its writes into this process's memory is made to go on: some times as long as
+/// the longest copy takes.
+const ROUSE_AFTER: Duration = Duration::from_millis(300);
+
+/// After how long the log names it.
+const TELL_AFTER: Duration = Duration::from_secs(5);
 
 impl State {
     /// Does all that can be done without waiting for the peer's program.
@@ -35,10 +45,10 @@ impl State {
         if self.error.is_none()
             && let Err(error) = self.step(link)
         {
-            self.fail(error);
+            self.fail(link, error);
         }
         if self.error.is_some() {
-            self.reap();
+            self.reap(link);
         }
     }
 
@@ -81,7 +91,12 @@ impl State {
     fn step(&mut self, link: &Link) -> Result<()> {
         self.take_credits(link);
         self.heeded = self.credited;
+        let has_left = link.peer_has_left();
         self.read_control(link)?;
+        // Looked at before: what the peer wrote until it left was read in between.
+        if has_left && !self.is_closed {
+            self.part(link)?;
+        }
         self.match_posted(link)?;
         self.land_flights(link)?;
         self.pump(link)?;
@@ -91,8 +106,8 @@ impl State {
     }
 
     /// Ends everything that nobody works on with `error`; the rest follows by [`reap`](Self::reap).
-    pub(super) fn fail(&mut self, error: Error) {
-        tracing::debug!(%error, "a pair's messages end");
+    pub(super) fn fail(&mut self, link: &Link, error: Error) {
+        tracing::debug!(peer = %link.peer, %error, "a pair's messages end");
         for posted in std::mem::take(&mut self.posted) {
             self.end(&posted.outcome, Err(error.clone()));
         }
@@ -100,9 +115,14 @@ impl State {
             self.end(&queued.outcome, Err(error.clone()));
         }
         self.departing.clear();
+        self.lent.get_or_insert_with(|| Lent {
+            begun: lease::close(link.inbox.memory()),
+            since: link.context.fabric.now(),
+            remedy: Remedy::None,
+        });
         self.error = Some(error);
         self.has_news = true;
-        self.reap();
+        self.reap(link);
     }
 
     /// Whether nothing waits to be written.
@@ -111,7 +131,7 @@ impl State {
     }
 
     /// After a failure: ends the transfers whose memory nobody uses any more.
-    fn reap(&mut self) {
+    fn reap(&mut self, link: &Link) {
         let Some(error) = self.error.clone() else { return };
         self.flights.retain(|flight| flight.done.test().is_none());
         let flying: Vec<u32> = self.flights.iter().map(|flight| flight.transfer).collect();
@@ -123,14 +143,45 @@ impl State {
             drop(sending.registration);
             self.end(&sending.outcome, Err(error.clone()));
         }
+        let is_lent = self.receiving.iter().any(Receiving::is_lent) && self.may_be_written_to(link);
         let (kept, ended): (Vec<_>, Vec<_>) = std::mem::take(&mut self.receiving)
             .into_iter()
-            .partition(|receiving| receiving.is_being_copied());
+            .partition(|receiving| receiving.is_being_copied() || (is_lent && receiving.is_lent()));
         self.receiving = kept;
         for receiving in ended {
             drop(receiving.registration);
             self.end(&receiving.outcome, Err(error.clone()));
         }
+    }
+
+    /// After a failure: whether the peer may still be at a write into memory of this process.
+    ///
+    /// A peer that runs ends it within the time of a copy. One that was stopped in the middle of it ends it when it is
+    /// continued, and until then the memory cannot be given back: the write would come into whatever the program has
+    /// there by then. Such a peer is continued, so that those who were told of its loss need not wait for it: it finds
+    /// itself lost, and ends. What neither runs nor can be continued (a debugger holds it, or the machine's freezer) is
+    /// waited for, and named in the log: a late error is better than a program whose memory changes.
+    fn may_be_written_to(&mut self, link: &Link) -> bool {
+        let Some(lent) = &mut self.lent else { return false };
+        let (context, peer) = (&link.context, link.peer);
+        if lease::are_over(link.inbox.memory(), lent.begun) || context.back_end().has_ended(peer) {
+            return false;
+        }
+        let waited = context.fabric.now().since(lent.since);
+        if lent.remedy == Remedy::None && waited >= ROUSE_AFTER {
+            lent.remedy = Remedy::Roused;
+            context.back_end().rouse(peer);
+        }
+        if lent.remedy == Remedy::Roused && waited >= TELL_AFTER {
+            lent.remedy = Remedy::Told;
+            let (rank, node) = (context.fabric.rank(), context.fabric.membership().node(peer));
+            tracing::warn!(
+                %rank, %peer, node,
+                "a receive that failed cannot end: its peer stands still while it writes into the receive's memory; \
+                 let that process go on, or end it (kill -KILL)"
+            );
+        }
+        true
     }
 
     /// Ends an operation.
@@ -151,6 +202,10 @@ impl State {
         signs.lacks_credit.store(self.lacks_credit(), Ordering::Relaxed);
         signs.has_open.store(self.has_open(), Ordering::Relaxed);
         signs.failed.store(self.error.is_some(), Ordering::Relaxed);
+        let is_lent =
+            self.error.is_some() && self.receiving.iter().any(|receiving| !receiving.is_being_copied());
+        signs.lent.store(is_lent, Ordering::Relaxed);
+        signs.closed.store(self.is_closed, Ordering::Relaxed);
         let unchecked = self.error.is_none()
             && self
                 .outbox
@@ -165,10 +220,16 @@ impl State {
     /// The peer's inbox, connected if it is not yet.
     #[inline]
     pub(super) fn outbox(&mut self, link: &Link) -> Result<&mut Outbox> {
-        let was_heard = self.consumed != Counts::default();
         match &mut self.outbox {
             Some(outbox) => Ok(outbox),
-            none => Ok(none.insert(Outbox::connect(&link.context, link.peer, was_heard)?)),
+            _ if self.is_closed => Err(link.context.has_closed(link.peer)),
+            none => {
+                let outbox = none.insert(Outbox::connect(link, self.consumed)?);
+                if let Some(memory) = outbox.segment.mapping() {
+                    link.signs.outbox.get_or_init(|| memory.clone());
+                }
+                Ok(outbox)
+            }
         }
     }
 
@@ -201,12 +262,15 @@ impl State {
         }
     }
 
-    /// Has a control packet go out.
+    /// Has a control packet go out, if the peer still reads them.
     pub(super) fn say(&mut self, packet: Packet) {
+        if self.is_closed {
+            return;
+        }
         // A shared transfer goes on here meanwhile, and the end of one concerns only those who wait for it.
         let is_urgent = match packet {
             Packet::Ready { way, .. } => !matches!(way, Way::Shared | Way::Stores),
-            Packet::Withdraw { .. } | Packet::Taken { ended: Ended::Withdrawn, .. } => true,
+            Packet::Withdraw { .. } | Packet::Taken { ended: Ended::Withdrawn, .. } | Packet::Closed => true,
             Packet::Part { transfer, .. } => {
                 !self.sending.iter().any(|sending| sending.id == transfer && sending.way == Some(Way::Stores))
             }
@@ -272,7 +336,7 @@ impl State {
         let context = &link.context;
         let outbox = match self.outbox(link) {
             // Who sent something and has closed its messenger since needs no credit.
-            Err(Error::UnknownSegment { .. }) => {
+            Err(Error::NoMessenger { .. }) => {
                 self.told = consumed;
                 return Ok(());
             }
@@ -293,7 +357,7 @@ impl State {
     /// The same for one who cannot do anything about an error: the next one will meet it.
     pub(super) fn return_credits_or_fail(&mut self, link: &Link) {
         if let Err(error) = self.return_credits(link) {
-            self.fail(error);
+            self.fail(link, error);
             self.publish(link);
         }
     }

@@ -1,8 +1,12 @@
 //! Messengers as programs use them: on threads over shared memory, with and without faults, and in simulated worlds.
 
+mod beside;
+mod closing;
 mod contract;
+mod lending;
 mod losses;
 mod oracle;
+mod stopping;
 mod worlds;
 
 use super::{MessageSettings, Messenger, Mode, Port};

@@ -5,6 +5,7 @@
 //! held while waiting for a peer's program.
 
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 #[cfg(not(all(test, loom)))]
 use std::{
@@ -20,18 +21,27 @@ use loom::{
 
 use crate::back_end::{BackEnd, Wait};
 
+/// How long is waited where the fabric does not wait any more.
+const PAUSE: Duration = Duration::from_micros(50);
+
 /// How a waiter waits, and how it is told to look again.
 pub(super) trait Waiting {
-    /// Returns when `ready` has returned true.
+    /// Returns when `ready` has returned true, or before: once a fabric is closed, nobody waits for it.
     fn wait(&self, ready: &mut dyn FnMut() -> bool);
+    /// Lets others have the core, after a wait that was in vain.
+    fn pause(&self);
     /// Has all waiters look again.
     fn wake(&self);
 }
 
 impl Waiting for dyn BackEnd {
     fn wait(&self, ready: &mut dyn FnMut() -> bool) {
-        // Without a deadline, a wait ends only when the condition holds.
+        // How it ended, `ready` knows itself.
         let _ = self.wait_until(Wait { deadline: None, attends: None, ready });
+    }
+
+    fn pause(&self) {
+        self.sleep(PAUSE);
     }
 
     fn wake(&self) {
@@ -74,7 +84,19 @@ impl<T> Turn<T> {
     fn take_slowly<W: Waiting + ?Sized>(&self, waiting: &W) {
         // Whoever swaps says at once that it waits; if it was free, it is ours, and the mark only costs a wake-up
         // for nobody when it is released. Acquire as in `take`.
-        waiting.wait(&mut || self.state.swap(WANTED, Ordering::Acquire) == FREE);
+        let mut is_ours = false;
+        let mut ready = || {
+            is_ours = is_ours || self.state.swap(WANTED, Ordering::Acquire) == FREE;
+            is_ours
+        };
+        loop {
+            waiting.wait(&mut ready);
+            // Only the swap says whose turn it is, not that a wait has ended.
+            if ready() {
+                return;
+            }
+            waiting.pause();
+        }
     }
 }
 
@@ -132,19 +154,29 @@ impl<T, W: Waiting + ?Sized> Drop for Guard<'_, T, W> {
     }
 }
 
-#[cfg(all(test, loom))]
-mod loom_tests {
-    use loom::sync::Arc;
-    use loom::thread;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::cell::{Cell, RefCell};
 
     use super::{Turn, Waiting};
 
-    struct Yielding;
+    /// A fabric that is closed: no wait waits. Whoever has the turn gives it back after some attempts of others.
+    #[derive(Default)]
+    struct Closed<'a> {
+        pauses: Cell<u32>,
+        give_back: RefCell<Option<Box<dyn FnOnce() + 'a>>>,
+    }
 
-    impl Waiting for Yielding {
-        fn wait(&self, ready: &mut dyn FnMut() -> bool) {
-            while !ready() {
-                thread::yield_now();
+    impl Waiting for Closed<'_> {
+        fn wait(&self, _: &mut dyn FnMut() -> bool) {}
+
+        fn pause(&self) {
+            self.pauses.set(self.pauses.get() + 1);
+            if self.pauses.get() == 3
+                && let Some(give_back) = self.give_back.take()
+            {
+                give_back();
             }
         }
 
@@ -152,14 +184,62 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_one_at_a_time_has_the_turn() {
-        loom::model(|| {
+    fn nobody_has_the_turn_beside_another_one_where_waits_end_early() {
+        let turn = Turn::new(0);
+        let (first, second) = (Closed::default(), Closed::default());
+        let held = turn.take(&first);
+        second.give_back.replace(Some(Box::new(move || drop(held))));
+        *turn.take(&second) += 1;
+        assert_eq!(second.pauses.get(), 3);
+        assert_eq!(*turn.take(&second), 1);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::{Turn, Waiting};
+
+    /// Waits until it is ready, or ends each wait early.
+    struct Yielding {
+        ends_early: bool,
+    }
+
+    impl Waiting for Yielding {
+        fn wait(&self, ready: &mut dyn FnMut() -> bool) {
+            while !self.ends_early && !ready() {
+                thread::yield_now();
+            }
+        }
+
+        fn pause(&self) {
+            thread::yield_now();
+        }
+
+        fn wake(&self) {}
+    }
+
+    fn one_at_a_time(ends_early: bool) {
+        loom::model(move || {
+            let waiting = Yielding { ends_early };
             let turn = Arc::new(Turn::new(0));
             let other = Arc::clone(&turn);
-            let thread = thread::spawn(move || *other.take(&Yielding) += 1);
-            *turn.take(&Yielding) += 1;
+            let thread = thread::spawn(move || *other.take(&Yielding { ends_early }) += 1);
+            *turn.take(&waiting) += 1;
             thread.join().unwrap();
-            assert_eq!(*turn.take(&Yielding), 2);
+            assert_eq!(*turn.take(&waiting), 2);
         });
+    }
+
+    #[test]
+    fn loom_one_at_a_time_has_the_turn() {
+        one_at_a_time(false);
+    }
+
+    #[test]
+    fn loom_one_at_a_time_has_the_turn_where_waits_end_early() {
+        one_at_a_time(true);
     }
 }

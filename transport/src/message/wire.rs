@@ -39,11 +39,13 @@ pub enum Kind {
     Taken,
     /// The sender wants to keep it, if it is not too late.
     Withdraw,
+    /// The sender has closed its messenger.
+    Closed,
 }
 
 impl Kind {
     fn decode(code: u32) -> Result<Self, Malformed> {
-        const KINDS: [Kind; 8] = [
+        const KINDS: [Kind; 9] = [
             Kind::Short,
             Kind::Eager,
             Kind::Request,
@@ -52,6 +54,7 @@ impl Kind {
             Kind::Done,
             Kind::Taken,
             Kind::Withdraw,
+            Kind::Closed,
         ];
         KINDS.into_iter().find(|kind| *kind as u32 == code).ok_or(Malformed::Kind { code })
     }
@@ -208,6 +211,8 @@ pub enum Packet {
         /// The sender's number for the message.
         transfer: u32,
     },
+    /// The sender has closed its messenger: nothing follows, and nothing is wanted any more.
+    Closed,
 }
 
 impl Packet {
@@ -222,6 +227,7 @@ impl Packet {
             Self::Done { .. } => Kind::Done,
             Self::Taken { .. } => Kind::Taken,
             Self::Withdraw { .. } => Kind::Withdraw,
+            Self::Closed => Kind::Closed,
         }
     }
 
@@ -241,6 +247,7 @@ impl Packet {
                 ([pair(transfer, buffer), offset, length, 0, 0], 3)
             }
             Self::Done { transfer } | Self::Withdraw { transfer } => ([pair(transfer, 0), 0, 0, 0, 0], 1),
+            Self::Closed => ([0; 5], 1),
             Self::Taken { transfer, ended } => ([pair(transfer, ended as u32), 0, 0, 0, 0], 1),
         };
         let mut bytes = [0; CONTROL_PAYLOAD];
@@ -297,6 +304,10 @@ impl Packet {
                 }
                 Ok(if kind == Kind::Done { Self::Done { transfer } } else { Self::Withdraw { transfer } })
             }
+            Kind::Closed => match words(1)?[0] {
+                0 => Ok(Self::Closed),
+                value => Err(Malformed::Field { kind, field: "rest", value }),
+            },
             Kind::Taken => {
                 let (transfer, how) = halves(words(1)?[0]);
                 let ended = match how {

@@ -47,6 +47,8 @@ pub(super) struct Adapter {
     pub(super) attendant: Attendant,
     /// Whether writes of one chain may overtake each other.
     pub(super) orders_writes: bool,
+    /// Whether the end has come: nothing is held by the provider any more, and all chains have ended.
+    pub(super) is_over: AtomicBool,
     /// Whether something was declared in the membership that the attendant has not dealt with.
     pub(super) is_disturbed: AtomicBool,
     /// Messages that were not of this job.
@@ -62,8 +64,8 @@ pub(super) enum Token {
     Message(Rank),
     /// A part of a transfer that somebody waits for.
     Part(Arc<Group>),
-    /// A part of a chain that was handed over; what it reads comes in by a buffer of ours.
-    Posted(Arc<Chain>, Option<Incoming>),
+    /// A part of a chain that was handed over, from or to this peer; what it reads comes in by a buffer of ours.
+    Posted(Arc<Chain>, Rank, Option<Incoming>),
 }
 
 impl Token {
@@ -72,7 +74,7 @@ impl Token {
         match self {
             Self::Message(rank) => *rank,
             Self::Part(group) => group.peer,
-            Self::Posted(chain, _) => chain.current_peer(),
+            Self::Posted(_, rank, _) => *rank,
         }
     }
 }
@@ -158,7 +160,7 @@ impl Adapter {
                 self.membership.check(peer)?;
             }
             if began.elapsed() >= limit {
-                return Err(Error::TimedOut { doing: doing.into(), peer, limit });
+                return Err(Error::timed_out(&self.membership, doing, peer, limit));
             }
             self.pause(&driving, &mut patience, seen, Some(began + limit))?;
         }

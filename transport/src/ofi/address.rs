@@ -9,6 +9,8 @@ pub struct ProcessAddress {
     pub provider: String,
     /// Of which kind the name is, in libfabric's numbers.
     pub format: u32,
+    /// The longest message, in bytes, for which it has room.
+    pub message_bytes: u32,
     /// The endpoint's name.
     pub name: Vec<u8>,
 }
@@ -22,6 +24,7 @@ impl ProcessAddress {
         bytes.extend([VERSION, provider.len() as u8]);
         bytes.extend(provider);
         bytes.extend(self.format.to_le_bytes());
+        bytes.extend(self.message_bytes.to_le_bytes());
         bytes.extend(&self.name);
         bytes
     }
@@ -39,7 +42,8 @@ impl ProcessAddress {
         let provider = cursor.bytes(usize::from(length)).ok_or(Malformed::Length)?;
         let provider = str::from_utf8(provider).map_err(|_| Malformed::Kind)?.to_owned();
         let format = cursor.word32().ok_or(Malformed::Length)?;
-        Ok(Self { provider, format, name: cursor.0.to_vec() })
+        let message_bytes = cursor.word32().ok_or(Malformed::Length)?;
+        Ok(Self { provider, format, message_bytes, name: cursor.0.to_vec() })
     }
 }
 
@@ -51,8 +55,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn addresses_survive_the_exchange(provider in "[a-z;_]{0,20}", format: u32, name: Vec<u8>) {
-            let address = ProcessAddress { provider, format, name };
+        fn addresses_survive_the_exchange(
+            provider in "[a-z;_]{0,20}",
+            format: u32,
+            message_bytes: u32,
+            name: Vec<u8>,
+        ) {
+            let address = ProcessAddress { provider, format, message_bytes, name };
             prop_assert_eq!(ProcessAddress::decode(&address.encode()), Ok(address));
         }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::adapter::{Adapter, Patience, Target, closed};
 use super::attendant::Task;
+use super::domain::Use;
 use super::peers::Peer;
 use super::questions::Answer;
 use super::receiving::refused;
@@ -21,19 +22,32 @@ use crate::capabilities::Capabilities;
 use crate::computing;
 use crate::dma::{Completion, Transfer};
 use crate::error::{Error, Result};
-use crate::membership::Membership;
+use crate::membership::{Membership, Subscription};
 use crate::memory::{SharedMemory, UserMemory};
 use crate::units::{Interrupt, Rank, SegmentId, Time};
 
 /// The back end; it closes the adapter when it is dropped.
 pub(super) struct Ofi {
     adapter: Arc<Adapter>,
+    _subscription: Subscription,
     is_closed: AtomicBool,
 }
 
 impl Ofi {
+    /// The back end of `adapter`, which hears of what is declared in the membership from now on.
     pub(super) fn new(adapter: Arc<Adapter>) -> Self {
-        Self { adapter, is_closed: AtomicBool::new(false) }
+        // Weakly: the membership may outlive the adapter.
+        let waker = Arc::downgrade(&adapter);
+        let _subscription = adapter.membership.on_disturbance(move || {
+            if let Some(adapter) = waker.upgrade() {
+                adapter.disturb();
+            }
+        });
+        // Something may have been declared before anybody listened.
+        if !adapter.membership.lost().is_empty() || adapter.membership.check_job().is_err() {
+            adapter.disturb();
+        }
+        Self { adapter, _subscription, is_closed: AtomicBool::new(false) }
     }
 }
 
@@ -67,7 +81,7 @@ impl BackEnd for Ofi {
             length: memory.len().max(1),
         };
         // SAFETY: mapped, by at least one page; the table keeps the memory as long as the registration.
-        let registration = adapter.with_endpoint(|endpoint| unsafe { endpoint.register(all) })?;
+        let registration = adapter.with_endpoint(|endpoint| unsafe { endpoint.register(all, Use::Peers) })?;
         adapter.exports.add_segment(id, memory.clone(), registration)?;
         Ok(memory)
     }
@@ -104,7 +118,7 @@ impl BackEnd for Ofi {
     unsafe fn register(&self, memory: UserMemory) -> Result<MemoryKey> {
         self.adapter.with_endpoint(|endpoint| {
             // SAFETY: the caller's promise; the registration ends when the caller says so.
-            unsafe { Ok(self.adapter.exports.add_memory(memory, endpoint.register(memory)?)) }
+            unsafe { Ok(self.adapter.exports.add_memory(memory, endpoint.register(memory, Use::Peers)?)) }
         })
     }
 
@@ -343,9 +357,12 @@ impl Adapter {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Waited::TimedOut;
             }
-            // Closed, nothing will come any more.
             if self.pause(&driving, &mut patience, seen, deadline).is_err() {
-                return if ready() { Waited::Ready } else { Waited::TimedOut };
+                // Closed, nothing will come any more, as soon as all chains have ended.
+                if self.is_over.load(Ordering::Acquire) {
+                    return if ready() { Waited::Ready } else { Waited::TimedOut };
+                }
+                self.waiters.sleep(seen, deadline);
             }
         }
     }

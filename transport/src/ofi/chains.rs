@@ -100,12 +100,6 @@ impl Chains {
 }
 
 impl Chain {
-    /// With whom it is dealing at the moment.
-    pub(super) fn current_peer(&self) -> Rank {
-        let step = self.progress().step.min(self.steps.len().saturating_sub(1));
-        self.steps.get(step).map_or(Rank(u32::MAX), |step| step.owner)
-    }
-
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -128,8 +122,13 @@ impl Adapter {
             if local.length == 0 {
                 continue;
             }
-            let (descriptor, registration) = self.describe_local(local)?;
-            registrations.extend(registration);
+            let mut descriptor = Descriptor::NONE;
+            // What is read comes in by buffers of ours; what stays within this process is copied.
+            if direction == Direction::Write && target.owner != self.rank() {
+                let (described, registration) = self.describe_source(local)?;
+                registrations.extend(registration);
+                descriptor = described;
+            }
             steps.push(Step {
                 direction,
                 local,
@@ -226,7 +225,7 @@ impl Adapter {
             address: step.base.wrapping_add(step.offset).wrapping_add(from as u64),
         };
         let peer = self.peer(step.owner)?;
-        let token = Token::Posted(Arc::clone(chain), incoming);
+        let token = Token::Posted(Arc::clone(chain), step.owner, incoming);
         // SAFETY: what is written stays as long as the chain has not ended, as whoever posted it promised; a provider
         // that holds on to it longer only reads it. What is read goes to a buffer that comes back with the token.
         let posted = unsafe { self.transfer(endpoint, peer, &part, token) }?;
@@ -256,14 +255,14 @@ impl Adapter {
         }
     }
 
-    /// A part has arrived, or failed.
+    /// A part from or to `peer` has arrived, or failed. By then, the chain may be at a step of another peer.
     pub(super) fn finish_part(
         &self,
         endpoint: &Endpoint<Token>,
         chain: &Arc<Chain>,
+        peer: Rank,
         outcome: Result<Option<Incoming>>,
     ) {
-        let peer = chain.current_peer();
         let mut progress = chain.progress();
         progress.in_flight -= 1;
         match outcome {

@@ -1,6 +1,7 @@
 //! The end of an adapter.
 
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,9 +18,13 @@ impl Adapter {
         self.say_farewell();
         self.stop_attendant();
         self.interrupts.close();
-        // Registrations first, then the endpoint, which lets go of all buffers, then the memory.
+        // Only after the farewell: whoever is sent something is not given up before.
+        self.membership.declare_ending("the fabric was closed");
+        // Registrations first, then the endpoint, which lets go of all buffers, then the memory. Whoever finds the
+        // endpoint gone can rely on the provider's having let go of everything.
         let segments = self.exports.clear();
-        let endpoint = self.endpoint.write().unwrap_or_else(PoisonError::into_inner).take();
+        let mut endpoint = self.endpoint.write().unwrap_or_else(PoisonError::into_inner);
+        drop(endpoint.take());
         drop(endpoint);
         self.end_all_chains();
         for task in self.attendant.take_tasks() {
@@ -29,6 +34,8 @@ impl Adapter {
         }
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner).clear();
         drop(segments);
+        // Release: whoever sees it sees how the chains ended.
+        self.is_over.store(true, Ordering::Release);
         self.waiters.look_again();
     }
 

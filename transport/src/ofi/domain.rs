@@ -60,11 +60,11 @@ impl Domain {
         self.domain.as_ptr()
     }
 
-    /// Registers memory, for peers or for being the local side of transfers.
+    /// Registers memory, for peers or for being the local side of messages and transfers.
     ///
     /// # Safety
-    /// The memory must stay valid until the registration is dropped, and may be changed by peers until then;
-    /// `endpoint` must be one of this domain.
+    /// The memory must stay valid until the registration is dropped, and may be changed until then by whom `purpose`
+    /// says; `endpoint` must be one of this domain.
     ///
     /// # Errors
     /// `Provider`.
@@ -72,13 +72,8 @@ impl Domain {
         self: &Arc<Self>,
         endpoint: NonNull<sys::fid_ep>,
         memory: UserMemory,
+        purpose: Use,
     ) -> Result<Registration> {
-        const ACCESS: u64 = sys::FI_SEND
-            | sys::FI_RECV
-            | sys::FI_READ
-            | sys::FI_WRITE
-            | sys::FI_REMOTE_READ
-            | sys::FI_REMOTE_WRITE;
         const DOING: &str = "registering memory";
         let start = memory.start.as_ptr().cast::<c_void>();
         let domain = self.domain.as_ptr();
@@ -100,7 +95,7 @@ impl Domain {
                         &raw mut (*domain).fid,
                         start,
                         memory.length,
-                        ACCESS,
+                        purpose.access(),
                         0,
                         key,
                         0,
@@ -151,6 +146,35 @@ impl Drop for Domain {
         unsafe {
             close(&raw mut (*self.domain.as_ptr()).fid);
             close(&raw mut (*self.fabric.as_ptr()).fid);
+        }
+    }
+}
+
+/// What memory is registered for. Nothing else is allowed: an adapter refuses to register memory for writing that can
+/// only be read, and what is only sent from here is nothing for peers to write to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Peers read and write it; this process's own transfers begin there, too.
+    Peers,
+    /// Transfers to peers begin there.
+    Source,
+    /// Transfers from peers end there.
+    Destination,
+    /// Messages are sent from there.
+    Sends,
+    /// Messages are received there.
+    Receives,
+}
+
+impl Use {
+    /// In libfabric's words.
+    fn access(self) -> u64 {
+        match self {
+            Self::Peers => sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE | sys::FI_WRITE,
+            Self::Source => sys::FI_WRITE,
+            Self::Destination => sys::FI_READ,
+            Self::Sends => sys::FI_SEND,
+            Self::Receives => sys::FI_RECV,
         }
     }
 }
@@ -249,4 +273,20 @@ fn random_key(size: usize) -> Result<u64> {
         .map_err(|problem| Error::system("asking for random bytes", problem))?;
     // The word of all ones means that there is no key.
     Ok(u64::from_le_bytes(bytes) & (u64::MAX >> 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Use, sys};
+
+    #[test]
+    fn only_what_is_for_peers_is_open_to_them_and_only_what_is_filled_may_be_changed() {
+        let changes = sys::FI_REMOTE_WRITE | sys::FI_READ | sys::FI_RECV;
+        for purpose in [Use::Peers, Use::Source, Use::Destination, Use::Sends, Use::Receives] {
+            let is_remote = purpose.access() & (sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE) != 0;
+            assert_eq!(is_remote, purpose == Use::Peers, "{purpose:?}");
+            let is_changed = purpose.access() & changes != 0;
+            assert_eq!(is_changed, !matches!(purpose, Use::Source | Use::Sends), "{purpose:?}");
+        }
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! Providers over TCP close the connection over a transfer to memory that is not exported any more, and say of all
 //! that was under way that it was canceled. They say the same when the peer has died. So the peer is asked something:
-//! if it answers, it is alive and the transfer was refused; if no new connection comes about, it is lost.
+//! if it answers, it is alive and the transfer was refused; if no new connection comes about, it is lost. The same is
+//! asked where a message could not be received and nobody knows whose: an answer tells whether one is missing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -29,8 +30,8 @@ pub(super) struct Doubts {
 
 struct Doubt {
     rank: Rank,
-    token: Token,
-    code: i32,
+    /// The transfer, with the provider's code; none where it is only to be seen whether the peer answers.
+    failed: Option<(Token, i32)>,
     /// How many answers had come from the peer by then.
     answers: u64,
     since: Instant,
@@ -45,11 +46,11 @@ impl Doubts {
 }
 
 impl Adapter {
-    /// Leaves a transfer that was cut off to the attendant.
-    pub(super) fn doubt(&self, endpoint: &Endpoint<Token>, rank: Rank, token: Token, code: i32) {
+    /// Leaves a transfer that was cut off to the attendant, or only the question whether the peer still answers.
+    pub(super) fn doubt(&self, endpoint: &Endpoint<Token>, rank: Rank, failed: Option<(Token, i32)>) {
         let Some(peer) = self.peers.get(rank.index()) else { return };
         let now = Instant::now();
-        let doubt = Doubt { rank, token, code, answers: peer.answers(), since: now, asked: now };
+        let doubt = Doubt { rank, failed, answers: peer.answers(), since: now, asked: now };
         self.answer(endpoint, peer, &Message::Barrier);
         let mut all = self.doubts.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.push(doubt);
@@ -65,8 +66,8 @@ impl Adapter {
         }
         // Closed meanwhile, everything ends otherwise.
         let _ = self.with_endpoint(|endpoint| {
-            for doubt in self.take_clear(endpoint, now) {
-                self.fail(endpoint, doubt.token, doubt.code);
+            for (token, code) in self.take_clear(endpoint, now).into_iter().filter_map(|doubt| doubt.failed) {
+                self.fail(endpoint, token, code);
             }
             self.waiters.look_again();
             Ok(())

@@ -4,12 +4,13 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::domain::{Descriptor, Domain, Registration, close, opened};
+use super::domain::{Descriptor, Domain, Registration, Use, close, opened};
 use super::slots::{Buffer, Role, Slot, Slots};
 use super::sys::{self, call, library};
 use crate::dma::Direction;
 use crate::error::Result;
 use crate::memory::UserMemory;
+use crate::shm::available;
 
 pub(super) use self::completions::Event;
 use self::completions::Reader;
@@ -149,7 +150,7 @@ impl<T: Send> Endpoint<T> {
         const ENOUGH: usize = 8;
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         for count in 0..wanted {
-            match self.buffer(self.message_size) {
+            match self.buffer(self.message_size, Use::Receives) {
                 Ok(buffer) => reader.unposted.push(self.receives.grow(Some(buffer))),
                 Err(error) if count < ENOUGH => return Err(error),
                 Err(error) => {
@@ -314,9 +315,9 @@ impl<T: Send> Endpoint<T> {
     ///
     /// # Errors
     /// `Provider`.
-    pub(super) unsafe fn register(&self, memory: UserMemory) -> Result<Registration> {
+    pub(super) unsafe fn register(&self, memory: UserMemory, purpose: Use) -> Result<Registration> {
         // SAFETY: the caller's promise; the endpoint is of this domain.
-        unsafe { self.domain.register(self.endpoint, memory) }
+        unsafe { self.domain.register(self.endpoint, memory, purpose) }
     }
 
     /// How many messages are on their way out.
@@ -327,7 +328,9 @@ impl<T: Send> Endpoint<T> {
     fn idle_send(&self) -> Result<Option<NonNull<Slot<T>>>> {
         match self.sends.take() {
             Some(slot) => Ok(Some(slot)),
-            None if self.sends.may_grow() => Ok(Some(self.sends.grow(Some(self.buffer(self.message_size)?)))),
+            None if self.sends.may_grow() => {
+                Ok(Some(self.sends.grow(Some(self.buffer(self.message_size, Use::Sends)?))))
+            }
             None => Ok(None),
         }
     }
@@ -336,16 +339,16 @@ impl<T: Send> Endpoint<T> {
     ///
     /// # Errors
     /// `Provider`, also where memory is short.
-    pub(super) fn buffer(&self, size: usize) -> Result<Buffer> {
+    pub(super) fn buffer(&self, size: usize, purpose: Use) -> Result<Buffer> {
         let mut bytes = Vec::new();
-        if bytes.try_reserve_exact(size).is_err() {
+        if available::check(size as u64).is_err() || bytes.try_reserve_exact(size).is_err() {
             return Err(self.domain.error("making a buffer", "memory is short"));
         }
         bytes.resize(size, 0);
         let mut bytes = bytes.into_boxed_slice();
         let registration = if self.domain.offer().registers(sys::FI_MR_LOCAL) {
             // SAFETY: the buffer drops the registration before the bytes, and only this process knows the key.
-            Some(unsafe { self.register(UserMemory::of_mut(&mut bytes)) }?)
+            Some(unsafe { self.register(UserMemory::of_mut(&mut bytes), purpose) }?)
         } else {
             None
         };

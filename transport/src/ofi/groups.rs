@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::adapter::{Adapter, Target, Token};
-use super::domain::{Descriptor, Registration};
+use super::domain::{Descriptor, Registration, Use};
 use super::endpoint::{Endpoint, Part, Posted};
 use super::peers::Peer;
 use super::receiving::refused;
@@ -89,7 +89,7 @@ impl Adapter {
     /// Writes straight from `bytes`, and returns when they have arrived or failed.
     ///
     /// # Errors
-    /// `PeerLost`; `Ending`.
+    /// `PeerLost`; `Ending`; `OutOfBounds` where the peer does not export the memory any more.
     pub(super) fn write_directly(
         &self,
         peer: &Peer,
@@ -99,7 +99,7 @@ impl Adapter {
     ) -> Result<()> {
         // What was written by messages before comes first.
         self.settle(peer)?;
-        let (descriptor, _registration) = self.describe_local(UserMemory::of(bytes))?;
+        let (descriptor, _registration) = self.describe_source(UserMemory::of(bytes))?;
         let group = Group::new(peer.rank, None);
         let written = self.write_parts(peer, target, offset, bytes, descriptor, &group);
         let outcome = written.and_then(|()| self.wait_for_group(&group));
@@ -107,7 +107,12 @@ impl Adapter {
             self.wait_for_release(&group);
         }
         peer.has_landed.store(true, Ordering::Release);
-        outcome
+        outcome?;
+        if group.has_failed() {
+            self.membership.check(peer.rank)?;
+            return Err(refused(peer.rank, offset, bytes.len() as u64));
+        }
+        Ok(())
     }
 
     /// Waits for all parts, as long as one after the other ends within the limit.
@@ -218,7 +223,7 @@ impl Adapter {
     /// `Provider` where memory is short.
     pub(super) fn take_scratch(&self, endpoint: &Endpoint<Token>) -> Result<Scratch> {
         let kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        kept.map_or_else(|| endpoint.buffer(SCRATCH).map(Scratch), Ok)
+        kept.map_or_else(|| endpoint.buffer(SCRATCH, Use::Destination).map(Scratch), Ok)
     }
 
     /// Keeps one for the next read.
@@ -272,11 +277,12 @@ impl Adapter {
         })
     }
 
-    /// What the provider wants to know of local memory, and a registration to be kept as long as it is used.
+    /// What the provider wants to know of memory from which is written, and a registration to be kept as long as it is
+    /// used.
     ///
     /// # Errors
     /// `Provider`; `Ending`.
-    pub(super) fn describe_local(&self, memory: UserMemory) -> Result<(Descriptor, Option<Registration>)> {
+    pub(super) fn describe_source(&self, memory: UserMemory) -> Result<(Descriptor, Option<Registration>)> {
         self.with_endpoint(|endpoint| {
             if !endpoint.domain().offer().registers(sys::FI_MR_LOCAL) {
                 return Ok((Descriptor::NONE, None));
@@ -286,7 +292,7 @@ impl Adapter {
             }
             // SAFETY: whoever posts transfers of this memory keeps the registration no longer than the memory, and
             // nobody else learns its key.
-            let registration = unsafe { endpoint.register(memory) }?;
+            let registration = unsafe { endpoint.register(memory, Use::Source) }?;
             Ok((registration.descriptor(), Some(registration)))
         })
     }

@@ -13,6 +13,8 @@ pub(super) struct Peer {
     pub(super) rank: Rank,
     /// Its endpoint's name.
     pub(super) name: Vec<u8>,
+    /// The longest message, in bytes, that can be sent to it.
+    pub(super) message_bytes: usize,
     /// Whether this process has connected to a segment of it.
     pub(super) is_connected: AtomicBool,
     /// Whether a transfer has arrived there of which its waiters were not told.
@@ -40,10 +42,11 @@ pub(super) struct Outgoing {
 
 impl Peer {
     /// One of whom only the address is known.
-    pub(super) fn new(rank: Rank, name: Vec<u8>) -> Self {
+    pub(super) fn new(rank: Rank, name: Vec<u8>, message_bytes: usize) -> Self {
         Self {
             rank,
             name,
+            message_bytes,
             is_connected: AtomicBool::new(false),
             has_landed: AtomicBool::new(false),
             outgoing: Mutex::default(),
@@ -115,16 +118,43 @@ pub(super) struct Incoming {
     is_broken: AtomicBool,
 }
 
+/// What the number of a message tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Heard {
+    /// All messages before it have come.
+    InOrder,
+    /// Not all, as this one shows: that of number `expected` did not come before it.
+    OutOfOrder { expected: u64 },
+    /// Some are missing since long.
+    AfterGap,
+}
+
 impl Incoming {
-    /// Whether the message of this number is to be applied: it is the next one, and none was ever missing. After a
-    /// gap nothing is applied any more: what follows may rely on what is missing.
-    pub(super) fn admits(&self, number: u64) -> bool {
-        let expected = self.latest.load(Ordering::Relaxed) + 1;
-        self.latest.fetch_max(number, Ordering::Relaxed);
-        if number != expected {
-            self.is_broken.store(true, Ordering::Relaxed);
+    /// A message came: a numbered one, or one with the number of the last numbered one before. After a gap none is to
+    /// be applied any more: what follows may rely on what is missing.
+    pub(super) fn hear(&self, number: u64, is_numbered: bool) -> Heard {
+        let latest = self.latest.fetch_max(number, Ordering::Relaxed);
+        let expected = latest.saturating_add(u64::from(is_numbered));
+        let missing = number.saturating_sub(expected);
+        if missing > 0 {
+            self.refused.fetch_add(missing, Ordering::Relaxed);
         }
-        !self.is_broken.load(Ordering::Relaxed)
+        // An answer may have waited for room while numbered ones went before it.
+        let is_in_order = number == expected || (!is_numbered && missing == 0);
+        match (is_in_order, self.is_broken.load(Ordering::Relaxed)) {
+            (_, true) => Heard::AfterGap,
+            (true, false) => Heard::InOrder,
+            (false, false) => {
+                self.is_broken.store(true, Ordering::Relaxed);
+                Heard::OutOfOrder { expected: latest.saturating_add(1) }
+            }
+        }
+    }
+
+    /// Whether any numbered message has come.
+    pub(super) fn has_heard(&self) -> bool {
+        self.latest.load(Ordering::Relaxed) > 0
     }
 
     /// The message of this number has been applied, or not.
@@ -139,13 +169,8 @@ impl Incoming {
         }
     }
 
-    /// The sender asks; the last message it sent before was this one. Answers how many were refused or missed.
-    pub(super) fn asked(&self, number: u64) -> u64 {
-        let latest = self.latest.fetch_max(number, Ordering::Relaxed);
-        if latest < number {
-            self.is_broken.store(true, Ordering::Relaxed);
-            self.refused.fetch_add(number - latest, Ordering::Relaxed);
-        }
+    /// How many messages were refused or missed.
+    pub(super) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
@@ -158,36 +183,52 @@ impl Incoming {
 
 #[cfg(test)]
 mod tests {
-    use super::{Incoming, Peer};
+    use super::{Heard, Incoming, Peer};
     use crate::units::Rank;
 
     #[test]
     fn messages_in_order_are_admitted_and_told_of() {
         let incoming = Incoming::default();
+        assert_eq!(incoming.hear(0, false), Heard::InOrder);
+        assert!(!incoming.has_heard());
         for number in 1..=3 {
-            assert!(incoming.admits(number));
+            assert_eq!(incoming.hear(number, true), Heard::InOrder);
             incoming.note(number, true);
+            assert_eq!(incoming.hear(number, false), Heard::InOrder);
         }
-        assert_eq!((incoming.applied(), incoming.asked(3)), (3, 0));
+        // An answer that had to wait.
+        assert_eq!(incoming.hear(1, false), Heard::InOrder);
+        assert_eq!((incoming.applied(), incoming.refused()), (3, 0));
     }
 
     #[test]
     fn after_a_gap_nothing_is_applied_and_the_sender_learns_it() {
         let incoming = Incoming::default();
-        assert!(incoming.admits(1));
+        assert_eq!(incoming.hear(1, true), Heard::InOrder);
         incoming.note(1, true);
-        assert!(!incoming.admits(3));
+        assert_eq!(incoming.hear(3, true), Heard::OutOfOrder { expected: 2 });
         incoming.note(3, false);
-        assert!(!incoming.admits(4));
+        assert_eq!(incoming.hear(4, true), Heard::AfterGap);
         incoming.note(4, false);
-        assert_eq!((incoming.applied(), incoming.asked(4)), (1, 2));
-        // The last ones before the question are missing, too.
-        assert_eq!(incoming.asked(6), 4);
+        assert_eq!((incoming.applied(), incoming.refused()), (1, 3));
+        // The last ones before a question are missing, too.
+        assert_eq!(incoming.hear(6, false), Heard::AfterGap);
+        assert_eq!(incoming.refused(), 5);
+    }
+
+    #[test]
+    fn any_message_shows_a_gap_and_so_does_a_number_that_came_before() {
+        let incoming = Incoming::default();
+        assert_eq!(incoming.hear(2, false), Heard::OutOfOrder { expected: 1 });
+        assert_eq!(incoming.refused(), 2);
+        let incoming = Incoming::default();
+        assert_eq!(incoming.hear(1, true), Heard::InOrder);
+        assert_eq!(incoming.hear(1, true), Heard::OutOfOrder { expected: 2 });
     }
 
     #[test]
     fn a_refused_write_fails_the_check_once_for_each_question() {
-        let peer = Peer::new(Rank(1), Vec::new());
+        let peer = Peer::new(Rank(1), Vec::new(), 512);
         peer.note_refused(0);
         assert_eq!(peer.failures(), 0);
         peer.note_refused(2);

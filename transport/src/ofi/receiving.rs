@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::adapter::{Adapter, Token};
 use super::attendant::Task;
 use super::endpoint::{Endpoint, Event};
-use super::peers::Peer;
+use super::peers::{Heard, Peer};
 use super::questions::Answer;
 use super::sys::library;
 use super::wire::{self, Header, Message, Pieces};
@@ -43,12 +43,17 @@ impl Adapter {
             Event::Received(bytes) => self.receive(endpoint, bytes),
             Event::Sent | Event::Transferred(Token::Message(_)) => {}
             Event::Transferred(Token::Part(group)) => group.finish_part(0),
-            Event::Transferred(Token::Posted(chain, incoming)) => {
-                self.finish_part(endpoint, &chain, Ok(incoming));
+            Event::Transferred(Token::Posted(chain, rank, incoming)) => {
+                self.finish_part(endpoint, &chain, rank, Ok(incoming));
+            }
+            Event::Missed(begin, code) => {
+                let problem = library()
+                    .map_or_else(|error| error.to_string(), |library| library.describe(code as isize));
+                self.miss(endpoint, begin, &problem);
             }
             Event::Failed(Token::Message(rank), code) => self.fail(endpoint, Token::Message(rank), code),
             Event::Failed(token, libc::ECANCELED) if self.membership.check(token.peer()).is_ok() => {
-                self.doubt(endpoint, token.peer(), token, libc::ECANCELED);
+                self.doubt(endpoint, token.peer(), Some((token, libc::ECANCELED)));
             }
             Event::Failed(token, code) => self.fail(endpoint, token, code),
         }
@@ -73,7 +78,7 @@ impl Adapter {
         match token {
             Token::Message(_) => {}
             Token::Part(group) => group.finish_part(code),
-            Token::Posted(chain, _) => self.finish_part(endpoint, &chain, Err(error)),
+            Token::Posted(chain, rank, _) => self.finish_part(endpoint, &chain, rank, Err(error)),
         }
     }
 
@@ -86,6 +91,9 @@ impl Adapter {
                 }
             }
             Ok(_) => self.ignore("it is of another job"),
+            Err(problem) if self.sender_of(bytes).is_some() => {
+                self.miss(endpoint, bytes, &problem.to_string())
+            }
             Err(problem) => self.ignore(&problem.to_string()),
         }
     }
@@ -98,16 +106,55 @@ impl Adapter {
         }
     }
 
+    /// Whose message it is that begins so, if it is one of this job.
+    fn sender_of(&self, begin: &[u8]) -> Option<&Peer> {
+        let header = wire::decode_header(begin).filter(|header| header.tag == self.tag)?;
+        self.peers.get(header.sender.index()).filter(|peer| peer.rank != self.rank())
+    }
+
+    /// A message could not be received. Where its beginning is there it tells whose it was. Else all with whom
+    /// there was anything are asked: an answer tells how many messages there were, and whoever does not answer is lost.
+    /// It may have been a stranger's message as well.
+    fn miss(&self, endpoint: &Endpoint<Token>, begin: &[u8], problem: &str) {
+        tracing::warn!(problem, "a message could not be received");
+        if let Some(peer) = self.sender_of(begin) {
+            self.lose_message(peer, &format!("a message from it could not be received: {problem}"));
+            return;
+        }
+        for peer in self.peers.iter().filter(|peer| peer.rank != self.rank()) {
+            let is_known = peer.incoming().has_heard() || peer.outgoing().address.is_some();
+            if is_known {
+                self.doubt(endpoint, peer.rank, None);
+            }
+        }
+    }
+
+    /// What follows a message that did not arrive may rely on it, so nothing more of that peer can be applied.
+    fn lose_message(&self, peer: &Peer, problem: &str) {
+        let provider = &self.capabilities.provider;
+        self.membership.declare_lost(peer.rank, format!("{problem} (libfabric, provider {provider})"));
+    }
+
     fn obey(&self, endpoint: &Endpoint<Token>, peer: &Peer, header: &Header, message: &Message<'_>) {
         peer.note_applied(header.applied);
+        let heard = peer.incoming().hear(header.number, message.is_numbered());
+        if let Heard::OutOfOrder { expected } = heard {
+            let number = header.number;
+            let problem = if number < expected {
+                format!("its message {number} came twice")
+            } else {
+                format!("its message {expected} of {number} did not arrive, as if a connection had broken")
+            };
+            self.lose_message(peer, &problem);
+        }
         if message.is_numbered() {
-            let is_applied = peer.incoming().admits(header.number) && self.apply(message);
+            let is_applied = heard == Heard::InOrder && self.apply(message);
             peer.incoming().note(header.number, is_applied);
             return;
         }
         match *message {
             Message::Barrier => {
-                let refused = peer.incoming().asked(header.number);
+                let refused = peer.incoming().refused();
                 self.answer(endpoint, peer, &Message::Applied { number: header.number, refused });
             }
             Message::Applied { number, refused } => {

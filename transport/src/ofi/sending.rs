@@ -80,7 +80,7 @@ impl Adapter {
     /// # Errors
     /// `PeerLost`; `Ending`.
     pub(super) fn write_by_messages(&self, peer: &Peer, target: &Target, pieces: &[Piece<'_>]) -> Result<()> {
-        let room = self.settings.message_bytes - wire::WRITE_HEADER;
+        let room = peer.message_bytes - wire::WRITE_HEADER;
         let mut parts: Vec<(u64, &[u8])> = Vec::with_capacity(pieces.len());
         let mut used = 0;
         for piece in pieces {

@@ -40,7 +40,7 @@ impl Assignment {
     /// `settings` with this value.
     ///
     /// # Errors
-    /// Where the value makes no sense.
+    /// Where it is no value of the key's kind.
     pub(super) fn apply(&self, settings: &Settings) -> Result<Settings> {
         let base = table(settings);
         let default = value(&base, self.section, self.key);
@@ -49,10 +49,7 @@ impl Assignment {
             let mut table = base.clone();
             set(&mut table, self.section, self.key, candidate);
             match Settings::deserialize(Value::Table(table)) {
-                Ok(settings) => {
-                    settings.check().map_err(|problem| wrong(&self.origin, problem))?;
-                    return Ok(settings);
-                }
+                Ok(settings) => return Ok(settings),
                 Err(problem) => problems.push(problem.message().to_owned()),
             }
         }

@@ -1,7 +1,10 @@
 use std::time::Duration;
 
+use proptest::prelude::*;
+
 use super::*;
-use crate::message::Mode;
+use crate::message::{Footprint, Messenger, Mode, Port};
+use crate::units::Rank;
 
 fn from_file(text: &str) -> Result<Settings> {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -71,6 +74,17 @@ fn the_environment_changes_what_the_file_says() {
 }
 
 #[test]
+fn the_guide_shows_the_defaults() {
+    let guide = include_str!("../../../docs/guide.md");
+    let (_, sample) = guide.split_once("```toml\n").unwrap();
+    let (sample, _) = sample.split_once("```").unwrap();
+    let settings = from_file(sample).unwrap();
+    let rows = settings.effective();
+    assert!(rows.iter().filter(|row| row.origin != Origin::Default).count() > 10);
+    assert_eq!(Settings { origins: BTreeMap::new(), ..settings }, Settings::default());
+}
+
+#[test]
 fn what_the_program_sets_is_told_as_such() {
     let mut settings = Settings::default();
     settings.start.limit = Duration::from_secs(3);
@@ -119,4 +133,104 @@ fn a_file_that_is_not_there_is_named() {
     let (place, text) = problem(Settings::from_sources(Some(Path::new("/nowhere/svmio.toml")), []));
     assert_eq!(place, "/nowhere/svmio.toml");
     assert!(text.contains("SVMIO_CONFIG"), "{text}");
+}
+
+#[test]
+fn numbers_of_every_section_are_checked_and_named_where_they_stand() {
+    for (variable, value, parts) in [
+        ("SVMIO_MESSAGES_SHORT_PACKET", "3GiB", ["short_packet is 3221225472", "from 16 to 65536 bytes"]),
+        ("SVMIO_MESSAGES_EAGER_BUFFERS", "0", ["eager_buffers is 0", "from 1 to 65536"]),
+        ("SVMIO_MESSAGES_CHUNK", "1", ["chunk is 1", "from 4096"]),
+        ("SVMIO_SHM_SPIN_MICROSECONDS", "4000000000", ["spin_microseconds is 4000000000", "to 1000000"]),
+        ("SVMIO_OFI_MESSAGE_BYTES", "17", ["message_bytes is 17", "from 512 to 1048576 bytes"]),
+        ("SVMIO_OFI_ANSWER_SECONDS", "0", ["answer_seconds is 0", "from 1 to 86400 seconds"]),
+        ("SVMIO_START_LIMIT", "0s", ["limit is 0ns", "from 1ms to a year"]),
+        ("SVMIO_WATCHDOG_GRACE", "2years", ["grace is", "to a year"]),
+    ] {
+        let (place, text) = problem(from_variables(&[(variable, value)]));
+        assert_eq!(place, variable);
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+    let (place, text) = problem(from_file("[messages]\nring = 4096\n\nmemory_cap = 100\n"));
+    assert!(place.ends_with(":4"), "{place}");
+    assert!(text.contains("memory_cap is 100"), "{text}");
+}
+
+#[test]
+fn what_the_program_sets_is_checked_too() {
+    let mut settings = Settings::default();
+    settings.check().unwrap();
+    settings.messages.ring = 0;
+    let (place, text) = problem(settings.check().map(|()| Settings::default()));
+    assert_eq!(place, "messages.ring, as the program set it");
+    assert!(text.contains("ring is 0"), "{text}");
+}
+
+/// Keys of numbers, with their sections, as the environment names them.
+fn numbers() -> Vec<String> {
+    let mut names = Vec::new();
+    let table = assignment::table(&Settings::default());
+    for &(section, keys) in fields::all() {
+        for key in keys {
+            if assignment::value(&table, section, key).is_some_and(toml::Value::is_integer) {
+                names.push(format!("SVMIO_{section}_{key}").to_uppercase());
+            }
+        }
+    }
+    names
+}
+
+/// Plausible values, and such that are at the edge of what a word holds.
+fn values() -> impl Strategy<Value = u64> {
+    let power =
+        (0_u32..64, -1_i64..=1).prop_map(|(power, more)| (1_u64 << power).saturating_add_signed(more));
+    prop_oneof![6 => 1_u64..100_000, 3 => power, 1 => any::<u64>()]
+}
+
+/// Two processes exchange a short and a long message.
+fn exchange(settings: &crate::message::MessageSettings) {
+    let fabrics = crate::shm::within_process(2);
+    let transaction = fabrics[0].capabilities().transaction_size;
+    let expected = Footprint::expected(settings, transaction, 2, u64::MAX);
+    // What a cap leaves too little room for is told so, and a mebibyte is enough for any other numbers.
+    if settings.memory_cap < 1 << 20 && expected.is_err() {
+        return;
+    }
+    expected.unwrap();
+    let open = |index: usize| Messenger::open(&fabrics[index], Port::FIRST, settings).unwrap();
+    let (first, second) = (open(0), open(1));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for length in [100, 100_000] {
+                first.send(Rank(1), &vec![7; length]).unwrap();
+            }
+        });
+        for length in [100, 100_000] {
+            let mut place = vec![0; length + 1];
+            assert_eq!(second.receive(Rank(0), &mut place).unwrap(), length);
+            assert!(place[..length].iter().all(|byte| *byte == 7) && place[length] == 0);
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_numbers_there_are_they_are_refused_or_work(
+        given in prop::collection::btree_map(prop::sample::select(numbers()), values(), 0..8),
+    ) {
+        let variables = given.iter().map(|(name, value)| (name.clone(), value.to_string()));
+        match Settings::from_sources(None, variables) {
+            Ok(settings) => {
+                // A cap of the test's own: it is about numbers, not about how much memory there is.
+                let memory_cap = settings.messages.memory_cap.min(16 << 20);
+                exchange(&crate::message::MessageSettings { memory_cap, ..settings.messages });
+            }
+            Err(Error::Setting { place, problem }) => {
+                prop_assert!(given.contains_key(&place), "{place}: {problem}");
+            }
+            Err(other) => prop_assert!(false, "{other}"),
+        }
+    }
 }

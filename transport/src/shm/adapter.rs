@@ -17,6 +17,7 @@ use crate::memory::{SharedMemory, UserMemory};
 use crate::units::{Interrupt, Rank, SegmentId, Time};
 
 use super::copying;
+use super::peer::Peer;
 use super::process::{Parts, Process, Step};
 use super::process_memory;
 use super::reach::Registered;
@@ -207,6 +208,16 @@ impl BackEnd for Adapter {
 
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Service>> {
         Ok(Box::new(threads::start(name, body)?))
+    }
+
+    fn has_ended(&self, peer: Rank) -> bool {
+        self.0.peer(peer).is_ok_and(Peer::has_ended)
+    }
+
+    fn rouse(&self, peer: Rank) {
+        if let Ok(entry) = self.0.peer(peer) {
+            entry.rouse();
+        }
     }
 
     fn connected_peers(&self) -> Vec<Rank> {

@@ -162,11 +162,11 @@ impl Question<'_> {
     }
 
     fn misunderstood(&self, problem: &str) -> Error {
-        Error::Wire { from: self.owner, problem: problem.into() }
+        Error::wire(self.membership, self.owner, problem)
     }
 
     fn timed_out(&self) -> Error {
-        Error::TimedOut { doing: self.doing(), peer: self.owner, limit: self.limit }
+        Error::timed_out(self.membership, self.doing(), self.owner, self.limit)
     }
 }
 

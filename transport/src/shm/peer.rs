@@ -54,6 +54,25 @@ impl Peer {
         Ok(self.memory.get_or_init(|| memory))
     }
 
+    /// Whether its process has ended, with all its threads. One that only stands still has not.
+    pub(super) fn has_ended(&self) -> bool {
+        if let Some(memory) = self.memory.get() {
+            return memory.has_ended();
+        }
+        match ProcessMemory::open(&self.address) {
+            Ok(memory) => self.memory.get_or_init(|| memory).has_ended(),
+            // Nobody has its number, or somebody who has other memory.
+            Err(error) => matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EFAULT)),
+        }
+    }
+
+    /// Has its process go on if it was stopped.
+    pub(super) fn rouse(&self) {
+        if let Some(memory) = self.memory.get() {
+            memory.rouse();
+        }
+    }
+
     fn refused(&self, membership: &Membership, error: io::Error) -> Error {
         let (rank, process) = (self.rank, self.address.process);
         if error.raw_os_error() == Some(libc::ESRCH) {

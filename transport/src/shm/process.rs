@@ -8,7 +8,7 @@ use crate::back_end::{Place, Remote};
 use crate::capabilities::{Atomics, Capabilities, Dma, WriteOrder};
 use crate::dma::Direction;
 use crate::error::{Error, Result};
-use crate::membership::Membership;
+use crate::membership::{Membership, Subscription};
 use crate::memory::{SharedMemory, UserMemory};
 use crate::secret::JobSecret;
 use crate::units::{Interrupt, Rank};
@@ -55,6 +55,7 @@ pub(super) struct Process {
     pub(super) waiters: Waiters,
     pub(super) engine: Engine<Step>,
     answering: OnceLock<Thread>,
+    subscription: OnceLock<Subscription>,
     is_closed: AtomicBool,
     /// How often something was declared in the membership.
     disturbances: AtomicU64,
@@ -98,18 +99,21 @@ impl Process {
             waiters,
             engine: Engine::new(),
             answering: OnceLock::new(),
+            subscription: OnceLock::new(),
             is_closed: AtomicBool::new(false),
             disturbances: AtomicU64::new(0),
             told: std::array::from_fn(|_| AtomicU64::new(0)),
         });
         let weak = Arc::downgrade(&process);
-        process.membership.on_disturbance(move || {
+        let subscription = process.membership.on_disturbance(move || {
             if let Some(process) = weak.upgrade() {
                 // Release: whoever sees the number sees what was declared.
                 process.disturbances.fetch_add(1, Ordering::Release);
                 process.control.get().disturb();
             }
         });
+        // Set once only: here.
+        let _ = process.subscription.set(subscription);
         let answering = {
             let process = Arc::clone(&process);
             threads::start("answer", move || process.door.serve(&*process))?
@@ -148,7 +152,7 @@ impl Process {
         limit: Duration,
     ) -> Result<&'a Control> {
         let Some(storage) = self.ask(rank, Wanted::Control, limit)? else {
-            return Err(Error::Wire { from: rank, problem: "it denies its control segment".into() });
+            return Err(Error::wire(&self.membership, rank, "it denies its control segment"));
         };
         Ok(peer.keep_control(ControlSegment::map(&storage, rank)?).get())
     }
@@ -205,6 +209,8 @@ impl Process {
         if self.is_closed.swap(true, Ordering::AcqRel) {
             return;
         }
+        // Whoever waits in a call learns it there.
+        self.membership.declare_ending("the fabric was closed");
         self.door.close();
         self.control.get().disturb();
         self.engine.close();

@@ -240,6 +240,19 @@ impl ProcessMemory {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         matches!(rustix::io::retry_on_intr(|| poll(&mut descriptors, Some(&now))), Ok(0))
     }
+
+    /// Has the process go on if it was stopped. One that runs does not notice.
+    pub(super) fn rouse(&self) {
+        // Where it has ended, nobody has to go on.
+        let _ = rustix::process::pidfd_send_signal(&self.descriptor, rustix::process::Signal::CONT);
+    }
+
+    /// Whether the process has ended for certain, with all its threads.
+    pub(super) fn has_ended(&self) -> bool {
+        let mut descriptors = [PollFd::new(&self.descriptor, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        matches!(rustix::io::retry_on_intr(|| poll(&mut descriptors, Some(&now))), Ok(1..))
+    }
 }
 
 /// `range` in parts of at most [`PART`] bytes.

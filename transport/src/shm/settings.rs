@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::settings::Misfit;
+use crate::settings::misfit::within;
+
 /// Settings of the back end for shared memory. Times are in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -28,5 +31,19 @@ impl Default for ShmSettings {
             crowded_yield_microseconds: 100,
             copy_between_processes: true,
         }
+    }
+}
+
+impl ShmSettings {
+    /// Whether the numbers work.
+    ///
+    /// # Errors
+    /// Which one does not, and which would.
+    pub fn check(&self) -> Result<(), Misfit> {
+        // A second is a thousand times what any of these is for.
+        let time = |key, value| within(key, value, 0..=1_000_000, "microseconds");
+        time("spin_microseconds", self.spin_microseconds)?;
+        time("yield_microseconds", self.yield_microseconds)?;
+        time("crowded_yield_microseconds", self.crowded_yield_microseconds)
     }
 }

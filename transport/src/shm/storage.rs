@@ -2,17 +2,15 @@
 //!
 //! Anonymous memory has no name anywhere (`memfd_create`), so nothing is left behind, however a process ends.
 
-use std::any::Any;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
-use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::error::{Error, Result};
+use crate::mapping;
 use crate::memory::SharedMemory;
 
 use super::available;
@@ -72,12 +70,7 @@ impl Storage {
     }
 
     fn checked(file: OwnedFd, offset: u64, length: u64) -> Result<Self> {
-        let status = rustix::fs::fstat(&file)
-            .map_err(|error| Error::system("asking for the size of a file", error))?;
-        let size = u64::try_from(status.st_size).unwrap_or(0);
-        if offset.checked_add(length).is_none_or(|end| end > size) {
-            return Err(Error::OutOfBounds { what: "the file of a segment".into(), offset, length, size });
-        }
+        mapping::check_size(&file, offset, length)?;
         Ok(Self { file, offset, length })
     }
 
@@ -96,68 +89,18 @@ impl Storage {
     /// # Errors
     /// `Memory` where there is no room for `what` in the address space; `System` where the system refuses.
     pub(super) fn map(&self, what: &str) -> Result<SharedMemory> {
-        let refused = |source: rustix::io::Errno| match source {
-            rustix::io::Errno::NOMEM => {
-                Error::Memory { what: what.into(), length: self.length, source: Arc::new(source.into()) }
-            }
-            source => Error::system(format!("mapping {what}"), source),
-        };
-        let length = usize::try_from(self.length).map_err(|_| refused(rustix::io::Errno::NOMEM))?;
-        if length == 0 {
-            // There is nothing to map, and nobody may access it; any aligned address will do.
-            let nowhere = NonNull::<u64>::dangling().cast();
-            // SAFETY: no bytes; aligned for a u64.
-            return Ok(unsafe { SharedMemory::new(nowhere, 0, Arc::new(())) });
-        }
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, at an address that the kernel chooses.
-        let start = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                length,
-                protection,
-                MapFlags::SHARED,
-                &self.file,
-                self.offset,
-            )
-        }
-        .map_err(refused)?;
-        let start = NonNull::new(start.cast()).ok_or(refused(rustix::io::Errno::NOMEM))?;
-        let mapping = Mapping { start, length };
-        if length <= POPULATED {
+        let memory = mapping::of_file(what, &self.file, self.offset, self.length)?;
+        if memory.len() <= POPULATED {
             // Only an acceleration; older kernels do not know it.
-            // SAFETY: the range was just mapped; no access changes what is there.
-            let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), length, Advice::LinuxPopulateWrite) };
+            let _ = mapping::enter_pages(&memory);
         }
-        let keep: Arc<dyn Any + Send + Sync> = Arc::new(mapping);
-        // SAFETY: the mapping stays until `keep` is dropped, begins at a page, and only this value has its address.
-        // Its length is sealed, or promised by whoever gave the file.
-        Ok(unsafe { SharedMemory::new(start, length, keep) })
+        Ok(memory)
     }
 }
 
 impl AsFd for Storage {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
-    }
-}
-
-/// A range of the address space, to be given back.
-struct Mapping {
-    start: NonNull<u8>,
-    length: usize,
-}
-
-// SAFETY: only an address range to be unmapped, from whichever thread.
-unsafe impl Send for Mapping {}
-// SAFETY: as above; nothing can be done through a shared reference.
-unsafe impl Sync for Mapping {}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `Storage::map`, which gave it to a `SharedMemory` that is gone now, all clones included.
-        // It fails only for ranges that cannot be mapped ones.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
 

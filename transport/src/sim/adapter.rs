@@ -10,7 +10,7 @@ use crate::back_end::{
 use crate::capabilities::Capabilities;
 use crate::dma::{Completion, Transfer};
 use crate::error::{Error, Result};
-use crate::membership::Membership;
+use crate::membership::{Membership, Subscription};
 use crate::memory::{SharedMemory, UserMemory};
 use crate::sim::memory;
 use crate::sim::service::SimService;
@@ -29,6 +29,8 @@ pub(crate) struct SimAdapter {
     pub(crate) rank: Rank,
     pub(crate) capabilities: Arc<Capabilities>,
     pub(crate) membership: Arc<Membership>,
+    /// By which the world hears of what is declared there.
+    pub(crate) _subscription: Subscription,
 }
 
 impl BackEnd for SimAdapter {
@@ -331,6 +333,8 @@ impl BackEnd for SimAdapter {
             std::mem::take(&mut state.effects)
         };
         self.shared.carry_out(effects);
+        // Whoever waits in a call learns it there.
+        self.membership.declare_ending("the fabric was closed");
         let (segments, providers) = {
             let mut state = self.shared.lock();
             let process = state.rank(self.rank);

@@ -1,58 +1,21 @@
 //! The memory of simulated processes: zeroed, shared by all stacks of the one real process.
 
-use std::ptr::NonNull;
-use std::sync::Arc;
-
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
-
 use crate::back_end::Backing;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::mapping::{self, Pages};
 use crate::memory::{SharedMemory, UserMemory};
 
-/// A mapping that ends when it is dropped.
-struct Mapping {
-    start: NonNull<u8>,
-    length: usize,
-}
-
-// SAFETY: a mapping is a range of addresses; unmapping it is possible from any thread.
-unsafe impl Send for Mapping {}
-// SAFETY: it has no methods; `SharedMemory` governs access to its bytes.
-unsafe impl Sync for Mapping {}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the range was mapped by `map`, and every `SharedMemory` over it held this value. An error would
-        // mean that it is not mapped any more, and leaves nothing to do.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
-    }
-}
-
 /// Maps what `backing` tells.
+///
+/// # Errors
+/// `Memory`; `OutOfBounds` where a file is too short; `System`.
 pub(crate) fn map(backing: &Backing) -> Result<SharedMemory> {
-    let length = length_of(backing);
-    let failed = |source| Error::Memory { what: "a simulated segment".into(), length, source };
-    let bytes =
-        usize::try_from(length).map_err(|_| failed(Arc::new(std::io::ErrorKind::OutOfMemory.into())))?;
-    let access = ProtFlags::READ | ProtFlags::WRITE;
-    // The system maps no empty ranges.
-    let mapped = bytes.max(1);
-    let start = match backing {
-        // SAFETY: a fresh mapping at an address of the system's choice touches nothing that exists.
-        Backing::Anonymous { .. } => unsafe {
-            mmap_anonymous(std::ptr::null_mut(), mapped, access, MapFlags::PRIVATE | MapFlags::NORESERVE)
-        },
-        // SAFETY: as above; that the file stays as long as it is, is the caller's promise in `Backing`.
-        Backing::File { file, offset, .. } => unsafe {
-            mmap(std::ptr::null_mut(), mapped, access, MapFlags::SHARED, file, *offset)
-        },
-    };
-    let start = start.map_err(|errno| failed(Arc::new(errno.into())))?;
-    let start = NonNull::new(start.cast::<u8>())
-        .ok_or_else(|| failed(Arc::new(std::io::ErrorKind::OutOfMemory.into())))?;
-    let mapping = Arc::new(Mapping { start, length: mapped });
-    // SAFETY: `mapping` keeps the range, which starts with a page; nobody else has a reference to it.
-    Ok(unsafe { SharedMemory::new(start, bytes, mapping) })
+    const WHAT: &str = "a simulated segment";
+    match backing {
+        // Of thousands of processes, hardly any touches all of its own.
+        Backing::Anonymous { length } => mapping::anonymous(WHAT, *length, Pages::Untouched),
+        Backing::File { file, offset, length } => mapping::of_file(WHAT, file, *offset, *length),
+    }
 }
 
 /// Bytes of a segment.
@@ -80,4 +43,23 @@ pub(crate) unsafe fn write_user(memory: UserMemory, offset: usize, bytes: &[u8])
     let part = memory.part(offset, bytes.len());
     // SAFETY: `part` keeps within the range, which the caller says is valid; `bytes` is a buffer of our own.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), part.start.as_ptr(), part.length) };
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::map;
+    use crate::back_end::Backing;
+    use crate::error::Error;
+
+    #[test]
+    fn what_is_not_in_the_file_is_refused() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(5000).unwrap();
+        let backing = Backing::File { file: Arc::new(file), offset: 4096, length: 905 };
+        let short = map(&backing);
+        assert!(matches!(short, Err(Error::OutOfBounds { size: 5000, .. })), "{short:?}");
+    }
 }

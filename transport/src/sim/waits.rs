@@ -43,7 +43,7 @@ impl SimAdapter {
             if let (Some(deadline), Some(limit)) = (deadline, limit)
                 && now >= deadline
             {
-                return Err(Error::TimedOut { doing: doing.into(), peer, limit });
+                return Err(Error::timed_out(&self.membership, doing, peer, limit));
             }
             self.shared.park(Awaited::Answer { doing: doing.into(), peer }, deadline);
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fabric::Fabric;
-use crate::membership::Membership;
+use crate::membership::{Membership, Subscription};
 use crate::sim::adapter::SimAdapter;
 use crate::sim::agenda::Agenda;
 use crate::sim::engine::Engine;
@@ -50,9 +50,10 @@ impl World {
         let fabrics: Vec<_> = (0..self.options.size)
             .map(|rank| {
                 let membership = Arc::new(Membership::with_shared_nodes(Rank(rank), Arc::clone(&nodes)));
-                self.enter(&shared, Rank(rank), &membership);
+                let _subscription = self.enter(&shared, Rank(rank), &membership);
                 let (shared, capabilities) = (Arc::clone(&shared), Arc::clone(&capabilities));
-                Fabric::new(Arc::new(SimAdapter { shared, rank: Rank(rank), capabilities, membership }))
+                let rank = Rank(rank);
+                Fabric::new(Arc::new(SimAdapter { shared, rank, capabilities, membership, _subscription }))
             })
             .collect();
         let results: RefCell<Vec<Option<R>>> = RefCell::new(fabrics.iter().map(|_| None).collect());
@@ -127,9 +128,9 @@ impl World {
     }
 
     /// Enters a process and its program, whose task has the rank's number.
-    fn enter(&self, shared: &Arc<Shared>, rank: Rank, membership: &Arc<Membership>) {
+    fn enter(&self, shared: &Arc<Shared>, rank: Rank, membership: &Arc<Membership>) -> Subscription {
         let weak = Arc::downgrade(shared);
-        membership.on_disturbance(move || {
+        let subscription = membership.on_disturbance(move || {
             if let Some(shared) = weak.upgrade() {
                 shared.lock().disturb(rank);
             }
@@ -152,6 +153,8 @@ impl World {
             report: RankReport::default(),
         });
         state.begin(rank, "its program", Time(0));
+        drop(state);
+        subscription
     }
 }
 

@@ -205,7 +205,7 @@ fn obey(place: &mut Option<Job>, order: &str) -> String {
 
 fn await_disturbance(job: &Job, suits: impl Fn() -> bool) {
     let (told, news) = std::sync::mpsc::channel();
-    job.membership().on_disturbance(move || {
+    let _subscription = job.membership().on_disturbance(move || {
         // Nobody may wait any more.
         let _ = told.send(());
     });

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use svmio_transport::settings::Settings;
 use svmio_transport::{Error, Rank};
 
 use crate::threads::{Meeting, await_membership, finish_all, quick, together};
@@ -61,6 +62,43 @@ fn who_finishes_waits_for_the_last() {
             is_done.recv_timeout(Duration::from_secs(20)).unwrap();
         }
     });
+}
+
+#[test]
+fn who_finishes_early_is_nobodys_loss_however_long_the_others_compute() {
+    let mut settings = quick();
+    settings.start.finish_limit = Settings::default().start.finish_limit;
+    settings.watchdog.timeout = Duration::from_millis(150);
+    let mut jobs = Meeting::new(3).start(&settings);
+    let busy = jobs.pop().unwrap();
+    std::thread::scope(|scope| {
+        let (done, is_done) = std::sync::mpsc::channel();
+        for job in jobs {
+            let done = done.clone();
+            scope.spawn(move || done.send(job.finish()).unwrap());
+        }
+        // Many times the watchdog's timeout: only heartbeats keep them.
+        assert!(is_done.recv_timeout(Duration::from_millis(1500)).is_err(), "nobody leaves before the last");
+        assert!(busy.membership().lost().is_empty(), "{:?}", busy.membership().lost());
+        busy.finish().unwrap();
+        for _ in 0..2 {
+            is_done.recv_timeout(Duration::from_secs(20)).unwrap().unwrap();
+        }
+    });
+}
+
+#[test]
+fn the_leader_tells_who_has_not_finished() {
+    let mut settings = quick();
+    settings.start.finish_limit = Duration::from_secs(1);
+    let mut jobs = Meeting::new(4).start(&settings);
+    let slow = jobs.split_off(2);
+    let results = finish_all(jobs);
+    let Err(Error::TimedOut { doing, peer: Rank(2), .. }) = &results[0] else { panic!("{results:?}") };
+    assert!(doing.contains("of which 2 (2, 3) did not"), "{doing}");
+    assert!(doing.contains("node node2"), "{doing}");
+    assert!(matches!(results[1], Err(Error::TimedOut { .. })), "{results:?}");
+    drop(slow);
 }
 
 #[test]

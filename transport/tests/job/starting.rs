@@ -74,6 +74,20 @@ fn who_never_comes_is_named_by_all() {
 }
 
 #[test]
+fn what_a_program_sets_wrongly_is_told_to_all() {
+    let meeting = Meeting::new(2);
+    let mut wrong = quick();
+    wrong.messages.ring = 0;
+    let results = together([(0, quick()), (1, wrong)].map(|(rank, settings)| {
+        let place = meeting.place(rank);
+        move || Job::start(place, settings).map(drop)
+    }));
+    let texts: Vec<_> = results.into_iter().map(|result| result.unwrap_err().to_string()).collect();
+    assert!(texts[0].contains("rank 1 on node node1: messages.ring"), "{texts:?}");
+    assert!(texts[1].contains("ring is 0, should be from 64"), "{texts:?}");
+}
+
+#[test]
 fn without_a_master_the_others_say_so() {
     let meeting = Meeting::new(2);
     let place = meeting.place(1);

@@ -65,7 +65,7 @@ pub(crate) fn together<T: Send>(bodies: impl IntoIterator<Item = impl FnOnce() -
 pub(crate) fn await_membership(job: &Job, suits: impl Fn(&svmio_transport::Membership) -> bool) {
     let (told, news) = std::sync::mpsc::channel();
     let membership = job.membership();
-    membership.on_disturbance(move || {
+    let _subscription = membership.on_disturbance(move || {
         // Nobody may wait any more.
         let _ = told.send(());
     });

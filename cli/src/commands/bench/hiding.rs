@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn what_hides_nothing_never_breaks_even() {
         let mut points = points(0.018, 0.029);
-        for point in points.iter_mut().filter(|point| point.variant == ASYNCHRONOUS, Point::median) {
+        for point in points.iter_mut().filter(|point| point.variant == ASYNCHRONOUS) {
             point.seconds = vec![0.029 + point.compute];
         }
         let hiding = Hiding::of(&points, 1 << 20, ASYNCHRONOUS, Point::median).unwrap();

@@ -144,7 +144,13 @@ impl Watchdog {
     /// As the leader: sees whether all have come who should, and whether all have finished.
     pub(super) fn settle(&mut self, now: Instant) {
         let Phase::Leading { gathering } = &self.phase else { return };
-        if gathering.is_none() && self.view.is_over(self.size) {
+        if gathering.is_some() {
+            return;
+        }
+        if self.view.has_finished(self.me) {
+            self.desk.set_unfinished(self.view.unfinished(self.size).collect());
+        }
+        if self.view.is_over(self.size) {
             self.part(&Frame::Farewell, true, now);
         }
     }

@@ -8,6 +8,7 @@ use rustix::event::EventfdFlags;
 
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
+use crate::units::Rank;
 
 /// What the program wants of the control thread.
 #[derive(Debug, Clone)]
@@ -37,6 +38,8 @@ pub(crate) enum State {
 pub(crate) struct Desk {
     orders: Mutex<Vec<Order>>,
     state: Mutex<State>,
+    /// Who has not finished, where this process leads and its program has finished itself.
+    unfinished: Mutex<Vec<Rank>>,
     changed: Condvar,
     bell: OwnedFd,
     fabric: OnceLock<Fabric>,
@@ -49,6 +52,7 @@ impl Desk {
         Ok(Self {
             orders: Mutex::default(),
             state: Mutex::new(State::Watching),
+            unfinished: Mutex::default(),
             changed: Condvar::new(),
             bell,
             fabric: OnceLock::new(),
@@ -62,16 +66,30 @@ impl Desk {
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
-    /// Waits until the state is one that `suits`, or `deadline`; returns it as it is then.
-    pub(crate) fn wait(&self, deadline: Instant, suits: impl Fn(State) -> bool) -> State {
+    /// Waits until the state is one that `suits`, or `deadline` if there is one; returns it as it is then.
+    pub(crate) fn wait(&self, deadline: Option<Instant>, suits: impl Fn(State) -> bool) -> State {
         let mut state = lock(&self.state);
-        loop {
+        while !suits(*state) {
+            let Some(deadline) = deadline else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
             let left = deadline.saturating_duration_since(Instant::now());
-            if suits(*state) || left == Duration::ZERO {
-                return *state;
+            if left == Duration::ZERO {
+                break;
             }
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+        *state
+    }
+
+    /// Who has not finished, as far as this process knows it: only the leader is told.
+    pub(crate) fn unfinished(&self) -> Vec<Rank> {
+        lock(&self.unfinished).clone()
+    }
+
+    pub(super) fn set_unfinished(&self, ranks: Vec<Rank>) {
+        *lock(&self.unfinished) = ranks;
     }
 
     /// Tells which fabric has to be closed before the process is ended.

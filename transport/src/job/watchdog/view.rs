@@ -72,9 +72,14 @@ impl View {
         (0..size).map(Rank).filter(|rank| !self.lost.contains_key(rank))
     }
 
+    /// Who, of a job of `size`, is neither lost nor known to have finished.
+    pub(super) fn unfinished(&self, size: u32) -> impl Iterator<Item = Rank> {
+        self.present(size).filter(|&rank| !self.has_finished(rank))
+    }
+
     /// Whether nobody of a job of `size` is needed any more.
     pub(super) fn is_over(&self, size: u32) -> bool {
-        self.present(size).all(|rank| self.has_finished(rank))
+        self.unfinished(size).next().is_none()
     }
 
     /// All of it, as `me` tells it.

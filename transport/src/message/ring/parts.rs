@@ -1,116 +1,51 @@
-//! The parts of a ring that lies in this process's address space.
+//! The parts of a ring that is reached by plain stores and loads: what makes a part visible, and when.
 
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::super::wire::CLOSING;
-use crate::error::Result;
-use crate::memory::SharedMemory;
+use super::super::atomic::Atomic;
 
-/// A ring's bytes, by slot.
-#[derive(Debug, Clone)]
-pub(in super::super) struct Parts {
-    start: NonNull<u8>,
-    part: usize,
-    /// The number of parts, a power of two, less one: whatever is asked for is brought into the ring by it.
-    mask: u32,
-    _memory: SharedMemory,
+/// Where the parts lie. Numbers count from 0 and wrap; a number's slot is its place in the ring.
+pub(in super::super) trait Slots {
+    /// What closes a part.
+    type Word: Atomic;
+
+    /// The word that closes a part.
+    fn closing_word(&self, number: u32) -> &Self::Word;
+
+    /// Copies the payload of a part, of which `length` bytes are used, into `into`, or as much of it as fits.
+    fn copy_out(&self, number: u32, length: usize, into: &mut [u8]);
+
+    /// Puts a payload, no longer than a part holds.
+    fn put(&self, number: u32, payload: &[u8]);
 }
 
-// SAFETY: it is shared memory with its bounds checked once; `SharedMemory` itself can be sent and shared.
-unsafe impl Send for Parts {}
-// SAFETY: as above.
-unsafe impl Sync for Parts {}
+/// A ring's parts.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Parts<S>(S);
 
-impl Parts {
-    /// `count` parts of `part` bytes from `base` on. `count` is a power of two, `part` a multiple of 16.
-    ///
-    /// # Errors
-    /// Where they are not within the memory, or `base` is no multiple of 8.
-    pub(super) fn new(memory: &SharedMemory, base: u64, part: u32, count: u32) -> Result<Self> {
-        let length = part as usize * count as usize;
-        memory.word64(base)?;
-        let start = memory.span(base, length)?;
-        // A span is never null.
-        let start = NonNull::new(start).unwrap_or(NonNull::dangling());
-        Ok(Self { start, part: part as usize, mask: count - 1, _memory: memory.clone() })
-    }
-
-    #[inline]
-    fn closing_word(&self, number: u32) -> &AtomicU64 {
-        let offset = ((number & self.mask) as usize + 1) * self.part - CLOSING;
-        // SAFETY: the mask keeps it within the range that `new` checked, which `_memory` keeps; `new` checked that the
-        // beginning is aligned, and parts are multiples of 16.
-        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
+impl<S: Slots> Parts<S> {
+    pub(super) fn new(slots: S) -> Self {
+        Self(slots)
     }
 
     /// The closing word of a part. Whoever finds it new may read the payload.
     #[inline]
     pub(super) fn closing(&self, number: u32) -> u64 {
-        // Acquire: pairs with the Release in `close`.
-        self.closing_word(number).load(Ordering::Acquire)
+        // Acquire: pairs with the Release in `write`.
+        self.0.closing_word(number).load(Ordering::Acquire)
     }
 
-    /// Makes the payload that was put before visible.
-    #[inline]
-    pub(super) fn close(&self, number: u32, closing: u64) {
-        // Release: the payload is visible to whoever sees the part closed.
-        self.closing_word(number).store(closing, Ordering::Release);
-    }
-
-    #[inline]
-    fn payload(&self, number: u32, length: usize) -> *mut u8 {
-        let end = ((number & self.mask) as usize + 1) * self.part - CLOSING;
-        let start = end - length.min(self.part - CLOSING);
-        // SAFETY: within the part, as for the closing word.
-        unsafe { self.start.as_ptr().add(start) }
-    }
-
-    /// Copies the payload of a part, of which `length` bytes are used, into `into`, which is no longer than that.
+    /// Copies the payload of a part, of which `length` bytes are used, into `into`, or as much of it as fits.
     #[inline]
     pub(super) fn copy_out(&self, number: u32, length: usize, into: &mut [u8]) {
-        let count = into.len().min(length);
-        // SAFETY: `payload` gives `length` bytes, or as many as a part holds, and `into` is exclusively ours. The writer
-        // leaves the part alone until it is given back; one that does not only spoils what it sent.
-        unsafe { copy_small(self.payload(number, length), into.as_mut_ptr(), count) };
+        self.0.copy_out(number, length, into);
     }
 
-    /// Puts a payload, no longer than a part holds.
+    /// Writes a part: a payload no longer than it holds, and the word that closes it.
     #[inline]
-    pub(super) fn put(&self, number: u32, payload: &[u8]) {
-        let count = payload.len().min(self.part - CLOSING);
-        // SAFETY: `payload` gives that many bytes of memory to which no Rust reference exists.
-        unsafe { copy_small(payload.as_ptr(), self.payload(number, count), count) };
-    }
-}
-
-/// A copy of few bytes, most often eight, or as many as a part of a cache line holds.
-///
-/// # Safety
-/// As for `std::ptr::copy_nonoverlapping`.
-#[inline]
-unsafe fn copy_small(from: *const u8, to: *mut u8, length: usize) {
-    // SAFETY: the caller's promise, for a piece that is within `length`.
-    let piece = |at: usize, count: usize| unsafe {
-        std::ptr::copy_nonoverlapping(from.add(at), to.add(at), count);
-    };
-    // Lengths that are known become loads and stores without a call; pieces may overlap.
-    match length {
-        8 => piece(0, 8),
-        9..=16 => {
-            piece(0, 8);
-            piece(length - 8, 8);
-        }
-        17..=32 => {
-            piece(0, 16);
-            piece(length - 16, 16);
-        }
-        33..=64 => {
-            piece(0, 16);
-            piece(16, 16);
-            piece(length - 32, 16);
-            piece(length - 16, 16);
-        }
-        _ => piece(0, length),
+    pub(super) fn write(&self, number: u32, payload: &[u8], closing: u64) {
+        self.0.put(number, payload);
+        // Release: the payload is visible to whoever sees the part closed.
+        self.0.closing_word(number).store(closing, Ordering::Release);
     }
 }

@@ -1,7 +1,8 @@
 //! The reading side.
 
 use super::super::wire::{CLOSING, Closing, Kind, Malformed};
-use super::parts::Parts;
+use super::mapped::Mapped;
+use super::parts::{Parts, Slots};
 use super::watch::Watch;
 use crate::error::Result as FabricResult;
 use crate::memory::SharedMemory;
@@ -15,7 +16,7 @@ pub(in super::super) trait Incoming {
     fn copy_out(&self, number: u32, length: usize, into: &mut [u8]);
 }
 
-impl Incoming for Parts {
+impl<S: Slots> Incoming for Parts<S> {
     #[inline]
     fn closing(&self, number: u32) -> u64 {
         Self::closing(self, number)
@@ -47,7 +48,7 @@ pub(in super::super) enum Peek {
 
 /// The reader's place in a ring.
 #[derive(Debug)]
-pub(in super::super) struct Reader<M = Parts> {
+pub(in super::super) struct Reader<M = Parts<Mapped>> {
     memory: M,
     part: usize,
     longest: u32,
@@ -55,7 +56,7 @@ pub(in super::super) struct Reader<M = Parts> {
     consumed: u32,
 }
 
-impl Reader<Parts> {
+impl Reader {
     /// Of the ring of `parts` parts of `part` bytes at `base`, with packets of up to `longest` parts; and what tells
     /// without it that a part has come.
     ///
@@ -68,7 +69,7 @@ impl Reader<Parts> {
         parts: u32,
         longest: u32,
     ) -> FabricResult<(Self, Watch)> {
-        let memory = Parts::new(memory, base, part, parts)?;
+        let memory = Parts::new(Mapped::new(memory, base, part, parts)?);
         let watch = Watch::of(memory.clone());
         Ok((Self::over(memory, part as usize, longest), watch))
     }
@@ -122,8 +123,9 @@ impl<M: Incoming> Reader<M> {
     /// The closing word of a part that a sender is just writing.
     #[inline]
     fn closing_soon(&self, number: u32) -> Option<u64> {
-        /// Some hundred nanoseconds: who has begun a packet ends it, unless it loses its core.
-        const POLLS: u32 = 32;
+        /// Some hundred nanoseconds: who has begun a packet ends it, unless it loses its core. For loom, which tries all
+        /// that can happen between two polls, it is as good as one.
+        const POLLS: u32 = if cfg!(loom) { 1 } else { 32 };
         for _ in 0..POLLS {
             let word = self.memory.closing(number);
             if Closing::id(word) == number.wrapping_add(1) {

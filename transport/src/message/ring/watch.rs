@@ -3,18 +3,19 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::wire::Closing;
+use super::mapped::Mapped;
 use super::parts::Parts;
 
 /// The part that a ring's reader waits for.
 #[derive(Debug)]
 pub(in super::super) struct Watch {
-    parts: Parts,
+    parts: Parts<Mapped>,
     /// Its number, counted from 0, wrapping.
     missing: AtomicU32,
 }
 
 impl Watch {
-    pub(super) fn of(parts: Parts) -> Self {
+    pub(super) fn of(parts: Parts<Mapped>) -> Self {
         Self { parts, missing: AtomicU32::new(0) }
     }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::super::wire::{CLOSING, Closing, Kind};
-use super::parts::Parts;
+use super::mapped::Mapped;
+use super::parts::{Parts, Slots};
 use crate::back_end::{Piece, Sequence, SequenceMark};
 use crate::error::Result;
 use crate::fabric::Fabric;
@@ -20,9 +21,9 @@ pub(in super::super) trait Outgoing {
 
 /// A ring of a peer.
 #[derive(Debug)]
-pub(in super::super) enum Target {
+pub(in super::super) enum Target<S = Mapped> {
     /// In this process's address space, on a fabric that keeps all its promises: plain stores.
-    Mapped(Parts),
+    Mapped(Parts<S>),
     /// By remote writes, and kept until they are known to have arrived.
     Remote {
         /// The peer's segment.
@@ -51,7 +52,9 @@ impl Target {
         parts: u32,
     ) -> Result<Self> {
         match segment.mapping() {
-            Some(memory) if promises.are_kept() => Ok(Self::Mapped(Parts::new(memory, base, part, parts)?)),
+            Some(memory) if promises.are_kept() => {
+                Ok(Self::Mapped(Parts::new(Mapped::new(memory, base, part, parts)?)))
+            }
             _ => Ok(Self::Remote {
                 segment: Arc::clone(segment),
                 base,
@@ -63,14 +66,13 @@ impl Target {
     }
 }
 
-impl Outgoing for Target {
+impl<S: Slots> Outgoing for Target<S> {
     #[inline]
     fn put<'a>(&mut self, _: &Fabric, parts: impl Iterator<Item = (u32, &'a [u8], u64)>) -> Result<()> {
         match self {
             Self::Mapped(ring) => {
                 for (slot, payload, closing) in parts {
-                    ring.put(slot, payload);
-                    ring.close(slot, closing);
+                    ring.write(slot, payload, closing);
                 }
                 Ok(())
             }
@@ -159,7 +161,7 @@ impl Promises {
     }
 }
 
-impl Writer<Target> {
+impl<S: Slots> Writer<Target<S>> {
     /// Writes a short message of no more parts than a packet has, if there is room and stores are enough.
     #[inline]
     pub(in super::super) fn write_short(&mut self, payload: &[u8]) -> bool {
@@ -173,8 +175,7 @@ impl Writer<Target> {
         }
         let id = self.sent.wrapping_add(1);
         let closing = Closing { kind: Kind::Short, more: false, length: payload.len() as u16, id };
-        ring.put(self.sent, payload);
-        ring.close(self.sent, closing.encode());
+        ring.write(self.sent, payload, closing.encode());
         self.sent = id;
         true
     }
@@ -191,8 +192,7 @@ impl Writer<Target> {
             let id = self.sent.wrapping_add(1);
             let more = !behind.is_empty();
             let closing = Closing { kind: Kind::Short, more, length: piece.len() as u16, id };
-            ring.put(self.sent, piece);
-            ring.close(self.sent, closing.encode());
+            ring.write(self.sent, piece, closing.encode());
             self.sent = id;
             rest = behind;
         }

@@ -1,5 +1,6 @@
 //! Peers that are lost, jobs that end, and peers that write nonsense.
 
+use std::cell::Cell;
 use std::sync::Barrier;
 
 use super::worlds::run_threads;
@@ -8,6 +9,7 @@ use crate::error::Error;
 use crate::fabric::Fabric;
 use crate::message::context::Role;
 use crate::message::layout::{HEADER, Layout, Sizes};
+use crate::ofi;
 use crate::shm;
 
 fn open(fabric: &Fabric) -> Messenger {
@@ -131,4 +133,51 @@ fn nonsense_fails_the_pair_and_not_the_process() {
             done.wait();
         }
     });
+}
+
+#[test]
+fn a_receive_ends_when_the_fabric_is_closed_under_it() {
+    for asynchronous in [true, false] {
+        let settings = MessageSettings { asynchronous, ..MessageSettings::default() };
+        for fabrics in [shm::within_process(2), ofi::within_process(2, "tcp").unwrap()] {
+            let messenger = Messenger::open(&fabrics[0], Port::FIRST, &settings).unwrap();
+            std::thread::scope(|scope| {
+                let one = scope.spawn(|| messenger.receive(Rank(1), &mut [0; 8]).map(|_| ()));
+                let any = scope.spawn(|| messenger.receive_any(&mut [0; 8]).map(|_| ()));
+                // Both wait in earnest, or are about to.
+                while messenger.engine().links().len() == 0 {
+                    std::thread::yield_now();
+                }
+                fabrics[0].close();
+                for receiving in [one, any] {
+                    let error = receiving.join().unwrap().unwrap_err();
+                    assert!(matches!(error, Error::Ending { .. }), "{error}");
+                }
+            });
+            let error = messenger.send(Rank(1), b"late").unwrap_err();
+            assert!(matches!(error, Error::Ending { .. }), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_receive_from_anybody_is_told_of_a_loss_that_somebody_else_has_dealt_with() {
+    let fabrics = shm::within_process(2);
+    let settings = MessageSettings { asynchronous: false, ..MessageSettings::default() };
+    let messenger = Messenger::open(&fabrics[0], Port::FIRST, &settings).unwrap();
+    let tries = Cell::new(0);
+    let told = messenger.engine().wait(
+        || false,
+        || {
+            tries.set(tries.get() + 1);
+            if tries.get() > 1 {
+                return Ok(Some(fabrics[0].membership().check(Rank(1))));
+            }
+            // After this attempt has looked: the loss is declared, and another thread deals with it.
+            fabrics[0].membership().declare_lost(Rank(1), "the test says so");
+            messenger.engine().nudge();
+            Ok(None)
+        },
+    );
+    assert!(matches!(told, Ok(Err(Error::PeerLost { .. }))));
 }

@@ -29,6 +29,7 @@ fn packets() -> impl Strategy<Value = Packet> {
         any::<u32>().prop_map(|transfer| Packet::Withdraw { transfer }),
         (any::<u32>(), prop::sample::select(vec![Ended::Received, Ended::NoWay, Ended::Withdrawn]))
             .prop_map(|(transfer, ended)| Packet::Taken { transfer, ended }),
+        Just(Packet::Closed),
     ]
 }
 
@@ -54,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_decoder_panic(code in 1_u32..9, bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn no_bytes_make_the_decoder_panic(code in 1_u32..=9, bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         if let Ok(kind) = Kind::decode(code) {
             let _ = Packet::decode(kind, &bytes);
         }

@@ -19,6 +19,9 @@ pub(in crate::ofi) enum Event<'a, T> {
     Sent,
     /// A transfer has arrived.
     Transferred(T),
+    /// A message came that could not be received, with the provider's code. These bytes begin as it does, or with a
+    /// zero where the provider gave nothing of it.
+    Missed(&'a [u8], i32),
     /// A message or transfer failed, with the provider's code.
     Failed(T, i32),
 }
@@ -102,11 +105,14 @@ impl<T: Send> Endpoint<T> {
         let kind = unsafe { &(*slot.as_ptr()).role };
         match kind {
             Role::Receive => {
-                if let Ok(length) = outcome {
-                    // SAFETY: as above; nobody else has it until it is posted again.
-                    let buffer = unsafe { &(*slot.as_ptr()).buffer };
-                    let bytes = buffer.as_ref().map_or(&[][..], |buffer| &buffer.bytes);
-                    handle(Event::Received(&bytes[..length.min(bytes.len())]));
+                // SAFETY: as above; nobody else has it until it is posted again.
+                let buffer = unsafe { &(*slot.as_ptr()).buffer };
+                let bytes = buffer.as_ref().map_or(&[][..], |buffer| &buffer.bytes);
+                match outcome {
+                    Ok(length) => handle(Event::Received(&bytes[..length.min(bytes.len())])),
+                    // That is what the provider says of the receives of an endpoint that is closed.
+                    Err(libc::ECANCELED) => {}
+                    Err(code) => handle(Event::Missed(bytes, code)),
                 }
                 reader.unposted.push(slot);
                 self.post_again(reader);
@@ -142,6 +148,10 @@ impl<T: Send> Endpoint<T> {
                 slot.role = Role::Receive;
                 let Some(buffer) = &mut slot.buffer else { continue };
                 let descriptor = buffer.descriptor();
+                // Should the next message not be received, nobody takes it for the one that was here before.
+                if let Some(begin) = buffer.bytes.first_chunk_mut::<4>() {
+                    *begin = [0; 4];
+                }
                 (buffer.bytes.as_mut_ptr(), buffer.bytes.len(), descriptor)
             };
             let context = slot.as_ptr().cast();

@@ -1,0 +1,70 @@
+//! Receiving from whoever has sent something.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Messenger;
+use super::incoming::Arrival;
+use super::link::Link;
+use crate::error::{Error, Result};
+use crate::memory::UserMemory;
+use crate::units::Rank;
+
+impl Messenger {
+    /// Receives the next message of anybody; returns whose it was, and its length. All have their turn.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive). Each process that is lost is reported once, when nothing else has come; the
+    /// others can be received from after that. When all others are lost, every call reports it.
+    pub fn receive_any(&self, into: &mut [u8]) -> Result<(Rank, usize)> {
+        let memory = UserMemory::of_mut(into);
+        let links = self.engine.links();
+        let may_receive = |link: &Arc<Link>| link.signs.messages.has_arrived();
+        let (from, arrival) = self.engine.wait(
+            || links.iter().any(|link| may_receive(link) || link.has_news_of_failure()),
+            || {
+                let (count, last) = (links.len(), self.last_from.load(Ordering::Relaxed) as usize);
+                for index in (0..count).map(|turn| (last + 1 + turn) % count) {
+                    if let Some(link) = links.at(index).filter(|link| may_receive(link))
+                        && self.engine.check(link.peer).is_ok()
+                        && !link.signs.failed.load(Ordering::Relaxed)
+                        && let Some(arrival) = self.begin_receive_from_one(link, memory)?
+                    {
+                        self.last_from.store(index as u32, Ordering::Relaxed);
+                        return Ok(Some((link.peer, arrival)));
+                    }
+                }
+                self.report_losses().map(|()| None)
+            },
+        )?;
+        self.finish_receive(arrival).map(|length| (from, length))
+    }
+
+    /// Tells a receive from anybody of a failure that none was told of.
+    fn report_losses(&self) -> Result<()> {
+        if self.engine.context.disturbances.load(Ordering::Relaxed) > 0 {
+            let membership = self.engine.context.fabric.membership();
+            membership.check_job()?;
+            let lost = membership.lost();
+            let reported = self.reported.load(Ordering::Relaxed) as usize;
+            let are_all = !lost.is_empty() && lost.len() + 1 >= membership.size() as usize;
+            if let Some(rank) = lost.get(reported).or_else(|| lost.first().filter(|_| are_all)) {
+                self.reported.store((reported + 1).min(lost.len()) as u32, Ordering::Relaxed);
+                membership.check(*rank)?;
+            }
+        }
+        self.engine.links().iter().try_for_each(|link| link.report_failure())
+    }
+
+    /// As [`begin_receive`](Self::begin_receive), but does not queue behind others, and is not for one from whom nothing
+    /// comes any more.
+    fn begin_receive_from_one(&self, link: &Link, memory: UserMemory) -> Result<Option<Arrival>> {
+        if link.signs.has_posted.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        match self.begin_receive(link, memory) {
+            Err(Error::NoMessenger { .. }) => Ok(None),
+            arrival => arrival,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The end of a messenger, and of a peer's.
+//!
+//! Whoever closes its messenger lets go what it still owes others, and then tells all that have to do with it. They can
+//! still receive what it sent before; what they send, or wait for beyond that, fails.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::engine::Engine;
+use super::layout::NEEDS_AT;
+use super::link::{Link, State};
+use super::needs::Needs;
+use super::shares::Share;
+use super::wire::Packet;
+use crate::error::Result;
+
+/// How long the end of a messenger waits for peers to take what was sent to them: they may have ended, too.
+const REST: Duration = Duration::from_secs(10);
+
+impl Engine {
+    /// Makes sure that what was sent has arrived, and ends the service thread.
+    pub(super) fn close(&self) {
+        self.send_the_rest();
+        self.check_links(|_| true);
+        // Release: pairs with the load in `serve`.
+        self.is_stopping.store(true, Ordering::Release);
+        if let Some(service) = self.service.end() {
+            let _ = self.context.fabric.trigger(self.context.fabric.rank(), self.context.interrupt);
+            service.join();
+        }
+        // The last thing that is written: nobody else writes any more.
+        self.take_leave();
+    }
+
+    /// Tells the peers that nothing more comes, and nothing is wanted any more.
+    fn take_leave(&self) {
+        let own = self.context.fabric.rank();
+        for link in self.links.iter().filter(|link| link.peer != own && self.check(link.peer).is_ok()) {
+            let mut state = link.take_turn();
+            if let Err(error) = state.take_leave(link) {
+                tracing::debug!(rank = %own, peer = %link.peer, %error, "it is not told that its messages end");
+            }
+            state.publish(link);
+        }
+    }
+
+    /// Lets go what waits for room at a peer: who has all that it wants may still owe others the news of it.
+    fn send_the_rest(&self) {
+        let context = &self.context;
+        let deadline = context.fabric.now().after(REST);
+        loop {
+            // Acquire: what was declared until now, the links are told of below.
+            let seen = context.disturbances.load(Ordering::Acquire);
+            self.handle_disturbances();
+            let mut waits = false;
+            for link in self.links.iter() {
+                let mut state = link.take_turn();
+                if state.error.is_none() && !state.is_idle() {
+                    state.process(link);
+                    waits |= state.error.is_none() && !state.is_idle();
+                }
+            }
+            if !waits {
+                return;
+            }
+            if context.fabric.now() >= deadline {
+                tracing::warn!(rank = %context.fabric.rank(), "a peer did not take what was sent to it");
+                return;
+            }
+            let _ = self.pause(&|| false, seen, Some(deadline));
+        }
+    }
+}
+
+impl State {
+    /// The peer has closed its messenger. What it sent before can still be received.
+    pub(super) fn part(&mut self, link: &Link) -> Result<()> {
+        let error = link.context.has_closed(link.peer);
+        let is_over = |share: &Option<Share>| share.as_ref().is_some_and(|share| share.is_over);
+        // It has failed before it could say of these that they are over.
+        if self.receiving.iter().any(|receiving| !is_over(&receiving.share))
+            || self.sending.iter().any(|sending| sending.way.is_some() && !is_over(&sending.share))
+        {
+            return Err(error);
+        }
+        self.is_closed = true;
+        self.outbox = None;
+        self.departing.clear();
+        for queued in std::mem::take(&mut self.queued) {
+            self.end(&queued.outcome, Err(error.clone()));
+        }
+        let (kept, asked): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.sending).into_iter().partition(|sending| sending.way.is_some());
+        self.sending = kept;
+        for sending in asked {
+            drop(sending.registration);
+            self.end(&sending.outcome, Err(error.clone()));
+        }
+        Ok(())
+    }
+
+    /// Tells the peer that nothing more comes, and nothing is wanted any more: by a packet if its inbox is connected. If
+    /// not, it is not connected for that: there may be another messenger's by now. Then the peer can see it in its
+    /// connection to this process's inbox, where that is mapped.
+    fn take_leave(&mut self, link: &Link) -> Result<()> {
+        if self.is_closed {
+            return Ok(());
+        }
+        if self.outbox.is_some() {
+            self.say(Packet::Closed);
+            return self.put_control(link);
+        }
+        let context = &link.context;
+        if !context.fabric.capabilities().direct_mapping || !link.was_heard(self.consumed) {
+            return Ok(());
+        }
+        let word = link.inbox.memory().word64(NEEDS_AT)?;
+        // Release: what was written before is seen by whoever sees that this was the last.
+        Needs::CLOSED.tell(|closed| word.store(closed, Ordering::Release));
+        context.fabric.trigger(link.peer, context.interrupt)?;
+        context.fabric.ring(link.peer)
+    }
+}

@@ -1,0 +1,104 @@
+//! Operations that go on while programs compute, and how their ends are told.
+
+use std::time::{Duration, Instant};
+
+use super::worlds::{self, Ground};
+use super::{MessageSettings, Mode, Rank};
+use crate::error::Error;
+use crate::fabric::Fabric;
+use crate::memory::UserMemory;
+use crate::message::Posted;
+
+/// Computes, and calls nothing of the messenger, until `are_over`.
+fn compute_until(fabric: &Fabric, are_over: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !are_over() {
+        fabric.back_end().compute(Duration::from_micros(100));
+        assert!(began.elapsed() < Duration::from_secs(30), "rank {} waits in vain", fabric.rank());
+    }
+}
+
+#[test]
+fn what_waits_for_credit_goes_on_while_both_programs_compute() {
+    const EAGER: usize = 20;
+    for ground in [Ground::Threads, Ground::Tcp] {
+        worlds::run(&ground, 2, &MessageSettings::default(), |fabric, messenger| {
+            assert!(messenger.settings().eager_buffers < EAGER as u32);
+            let other = Rank(1 - fabric.rank().0);
+            let mut messages: Vec<Vec<u8>> = (0..EAGER).map(|number| vec![number as u8 + 1; 3000]).collect();
+            messages.push(vec![99; 1 << 20]);
+            if fabric.rank() == Rank(0) {
+                let mode = |message: &[u8]| {
+                    if message.len() == 3000 { Mode::Eager } else { Mode::RendezvousDirect }
+                };
+                let posted: Vec<_> = messages
+                    .iter()
+                    // SAFETY: the messages stay, unchanged, until all have ended.
+                    .map(|message| unsafe {
+                        messenger.post_send(other, UserMemory::of(message), mode(message)).unwrap()
+                    })
+                    .collect();
+                compute_until(fabric, || posted.iter().all(Posted::has_ended));
+                posted.iter().for_each(|posted| assert!(posted.wait().is_ok()));
+                messenger.receive(other, &mut [0; 4]).unwrap();
+            } else {
+                let mut places: Vec<Vec<u8>> =
+                    messages.iter().map(|message| vec![0; message.len()]).collect();
+                let posted: Vec<_> = places
+                    .iter_mut()
+                    // SAFETY: the places stay, and are left alone, until all have ended.
+                    .map(|place| unsafe { messenger.post_receive(other, UserMemory::of_mut(place)).unwrap() })
+                    .collect();
+                let link = messenger.engine().link(other).unwrap();
+                let (last, eager) = posted.split_last().unwrap();
+                compute_until(fabric, || {
+                    // Where only the sender moves it, its last word on it is for whoever calls next.
+                    eager.iter().all(Posted::has_ended)
+                        && (last.has_ended() || link.signs.control.has_arrived())
+                });
+                for (posted, message) in posted.iter().zip(&messages) {
+                    assert_eq!(posted.wait().unwrap(), message.len());
+                }
+                assert!(places == messages);
+                messenger.send(other, b"done").unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_scope_returns_the_errors_that_its_body_was_not_told_of() {
+    let is_truncated = |result: Result<(), Error>| matches!(result, Err(Error::Truncated { length: 10, .. }));
+    worlds::run(&Ground::Threads, 1, &MessageSettings::default(), |fabric, messenger| {
+        let me = fabric.rank();
+        for is_posted_first in [true, false] {
+            for (waits, tests) in [(true, false), (false, true), (false, false)] {
+                let mut short = [0; 4];
+                let result = messenger.scope(|scope| {
+                    if !is_posted_first {
+                        messenger.send(me, &[1; 10])?;
+                    }
+                    let request = scope.receive(me, &mut short)?;
+                    if is_posted_first {
+                        messenger.send(me, &[1; 10])?;
+                    }
+                    if tests {
+                        let told = loop {
+                            match request.test() {
+                                Ok(None) => {}
+                                told => break told.map(|_| ()),
+                            }
+                        };
+                        assert!(is_truncated(told));
+                    } else if waits {
+                        assert!(is_truncated(request.wait().map(|_| ())));
+                    }
+                    Ok(())
+                });
+                let is_told = waits || tests;
+                assert_eq!(result.is_ok(), is_told, "{result:?}");
+                assert!(is_told || is_truncated(result));
+            }
+        }
+    });
+}

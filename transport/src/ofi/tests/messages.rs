@@ -1,0 +1,99 @@
+//! Messages that do not arrive.
+
+use std::sync::Arc;
+
+use super::{PROVIDERS, SEGMENT, anonymous, until};
+use crate::back_end::Prepared;
+use crate::ofi::adapter::Adapter;
+use crate::ofi::address::ProcessAddress;
+use crate::ofi::back_end::Ofi;
+use crate::ofi::{Listening, OfiSettings, listen};
+use crate::{Fabric, Interrupt, JobSecret, Membership, Rank};
+
+/// Two that listen, with so long messages, and their addresses.
+fn two_listening(provider: &str, message_bytes: [usize; 2]) -> ([Listening; 2], Vec<Vec<u8>>) {
+    let secret = JobSecret::random().unwrap();
+    let both = message_bytes.map(|message_bytes| {
+        let (provider, address) = (provider.into(), "127.0.0.1".into());
+        listen(&OfiSettings { provider, address, message_bytes, ..OfiSettings::default() }, &secret).unwrap()
+    });
+    let addresses = both.each_ref().map(|listening| listening.address()).to_vec();
+    (both, addresses)
+}
+
+/// Brings them together as the ranks of a job.
+fn together(both: [Listening; 2], addresses: &[Vec<u8>]) -> [Arc<Adapter>; 2] {
+    let mut rank = 0..;
+    both.map(|listening| {
+        let nodes = vec!["alpha".to_owned(), "beta".to_owned()];
+        let membership = Arc::new(Membership::new(Rank(rank.next().unwrap()), nodes));
+        listening.attend(&membership, addresses).unwrap()
+    })
+}
+
+fn faces(adapters: &[Arc<Adapter>; 2]) -> [Fabric; 2] {
+    adapters.each_ref().map(|adapter| Fabric::new(Arc::new(Ofi::new(Arc::clone(adapter)))))
+}
+
+#[test]
+fn messages_are_as_long_as_the_receiver_takes_them() {
+    for provider in PROVIDERS {
+        let (both, addresses) = two_listening(provider, [512, 60_000]);
+        let fabrics = faces(&together(both, &addresses));
+        for (from, to) in [(0, 1), (1, 0)] {
+            let segment = fabrics[to].create(SEGMENT, &anonymous(60_000)).unwrap();
+            let remote = fabrics[from].connect(Rank(to as u32), SEGMENT).unwrap();
+            let bytes: Vec<u8> = (0..60_000_u32).map(|number| number as u8).collect();
+            remote.write(0, &bytes).unwrap();
+            fabrics[from].store_barrier(Rank(to as u32)).unwrap();
+            let mut found = vec![0; bytes.len()];
+            segment.memory().read(0, &mut found).unwrap();
+            assert!(found == bytes, "{provider}, from {from}");
+        }
+    }
+}
+
+/// Waits until rank 1 is lost to `fabric`, and returns what that says.
+fn loss_of_one(fabric: &Fabric) -> String {
+    until(fabric, || fabric.membership().check(Rank(1)).is_err());
+    fabric.membership().check(Rank(1)).unwrap_err().to_string()
+}
+
+#[test]
+fn who_lost_a_message_is_lost_and_that_is_the_reason() {
+    for provider in PROVIDERS {
+        let (both, addresses) = two_listening(provider, [8192; 2]);
+        let adapters = together(both, &addresses);
+        let [zero, one] = faces(&adapters);
+        one.trigger(Rank(0), Interrupt(1)).unwrap();
+        assert_eq!(zero.wait_interrupt(Interrupt(1), None).unwrap(), 1);
+        // As if one had gone down with its connection.
+        adapters[1].peers[0].outgoing().sent += 1;
+        one.trigger(Rank(0), Interrupt(1)).unwrap();
+        let problem = loss_of_one(&zero);
+        assert!(problem.contains("rank 1 on node beta") && problem.contains("message 2 of 3"), "{problem}");
+        assert_eq!(zero.wait_interrupt(Interrupt(1), Some(zero.now())).unwrap(), 0, "it was not applied");
+    }
+}
+
+#[test]
+fn who_sends_what_cannot_be_received_is_lost_and_that_is_the_reason() {
+    for provider in PROVIDERS {
+        let (both, mut addresses) = two_listening(provider, [600, 8192]);
+        // Told wrongly, rank 1 sends longer messages than rank 0 has room for.
+        let mut told = ProcessAddress::decode(&addresses[0]).unwrap();
+        assert_eq!(told.message_bytes, 600);
+        told.message_bytes = 8192;
+        addresses[0] = told.encode();
+        let [zero, one] = faces(&together(both, &addresses));
+        let segment = zero.create(SEGMENT, &anonymous(8000)).unwrap();
+        let remote = one.connect(Rank(0), SEGMENT).unwrap();
+        remote.write(0, &[1; 100]).unwrap();
+        one.store_barrier(Rank(0)).unwrap();
+        remote.write(0, &[2; 4000]).unwrap();
+        let problem = loss_of_one(&zero);
+        assert!(problem.contains("rank 1 on node beta"), "{problem}");
+        println!("{provider}: {problem}");
+        drop(segment);
+    }
+}

@@ -1,0 +1,71 @@
+//! Messages are read as they were written, and nothing else is taken for one.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn message() -> impl Strategy<Value = Message<'static>> {
+    let words = any::<[u64; 5]>();
+    (1..=11u8, words).prop_map(|(kind, [ticket, a, b, c, d])| match kind {
+        TRIGGER => Message::Trigger(Interrupt(a as u32)),
+        RING => Message::Ring,
+        BARRIER => Message::Barrier,
+        APPLIED => Message::Applied { number: a, refused: b },
+        CONNECT => Message::Connect { ticket, id: SegmentId::new(a as u32, b as u32) },
+        CONNECTED => Message::Connected { ticket, key: a, base: b, length: c },
+        ADD => Message::Add { ticket, key: a, offset: b, amount: c },
+        SWAP => Message::Swap { ticket, key: a, offset: b, expected: c, new: d },
+        WAS => Message::Was { ticket, value: a },
+        REFUSED => Message::Refused { ticket },
+        _ => Message::Write { key: a, pieces: Pieces(&[]) },
+    })
+}
+
+fn header() -> impl Strategy<Value = Header> {
+    any::<(u32, u64, u64, u64)>().prop_map(|(sender, tag, number, applied)| Header {
+        sender: Rank(sender),
+        tag,
+        number,
+        applied,
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_is_decoded(header in header(), message in message()) {
+        let mut bytes = vec![0; message.length()];
+        message.encode(&header, &mut bytes);
+        prop_assert_eq!(decode(&bytes), Ok((header, message)));
+        prop_assert_eq!(decode_header(&bytes[..HEADER]), Some(header));
+        prop_assert_eq!(decode_header(&bytes[..HEADER - 1]), None);
+    }
+
+    #[test]
+    fn writes_keep_their_pieces(
+        header in header(),
+        key: u64,
+        pieces in prop::collection::vec((any::<u64>(), prop::collection::vec(any::<u8>(), 0..40)), 0..6),
+    ) {
+        let length = pieces.iter().map(|(_, bytes)| PIECE_HEADER + bytes.len()).sum::<usize>();
+        let mut bytes = vec![0; WRITE_HEADER + length];
+        encode_write(&header, key, pieces.iter().map(|(offset, bytes)| (*offset, &bytes[..])), &mut bytes);
+        let (_, message) = decode(&bytes).unwrap();
+        let Message::Write { key: found, pieces: read } = message else { panic!("{message:?}") };
+        prop_assert_eq!(found, key);
+        let read: Vec<_> = read.map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
+        prop_assert_eq!(read, pieces);
+    }
+
+    #[test]
+    fn any_bytes_are_decoded_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..200), looks_ours: bool) {
+        if looks_ours && bytes.len() >= 4 {
+            bytes[..3].copy_from_slice(&[b's', b'v', VERSION]);
+            bytes[3] %= 12;
+        }
+        if let Ok((header, message)) = decode(&bytes) {
+            let mut again = vec![0; message.length()];
+            message.encode(&header, &mut again);
+            prop_assert_eq!(again, bytes);
+        }
+    }
+}

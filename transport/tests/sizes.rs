@@ -1,0 +1,192 @@
+//! Messages of any size, in every mode, between two processes over shared memory: random programs, against what the
+//! sender wrote.
+//!
+//! Plain `cargo test` goes to 4 MiB; with `SVMIO_FULL=1` to 64 MiB, in more programs.
+
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+use svmio_transport::job::{Job, Launcher, Streams};
+use svmio_transport::message::{Messenger, Mode, Port};
+use svmio_transport::{Error, Rank, Result};
+
+/// Tells a process what to do.
+const PROGRAM: &str = "SVMIO_TEST_PROGRAM";
+
+const MODES: [Mode; 7] = [
+    Mode::Automatic,
+    Mode::Short,
+    Mode::Eager,
+    Mode::RendezvousStores,
+    Mode::RendezvousStaged,
+    Mode::RendezvousHalfStaged,
+    Mode::RendezvousDirect,
+];
+
+/// A message of a program, which both ranks go through in the same order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Message {
+    from: u32,
+    length: usize,
+    /// Which of the modes.
+    mode: usize,
+    sender_waits: bool,
+    receiver_waits: bool,
+}
+
+fn is_full() -> bool {
+    std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1")
+}
+
+/// Sizes from 0 to `longest`, as many of each magnitude, and those beside powers of two, where protocols change.
+fn lengths(longest: usize) -> impl Strategy<Value = usize> {
+    let magnitudes = longest.ilog2() + 1;
+    let any = (0..magnitudes, any::<u32>())
+        .prop_map(|(magnitude, more)| (1 << magnitude) + more as usize % (1 << magnitude));
+    let edge = (0..magnitudes, 0_usize..3).prop_map(|(magnitude, more)| (1 << magnitude) + more - 1);
+    prop_oneof![1 => Just(0), 1 => Just(longest), 8 => any, 6 => edge]
+        .prop_map(move |length| length.min(longest))
+}
+
+fn messages(longest: usize) -> impl Strategy<Value = Vec<Message>> {
+    let message = (0_u32..2, lengths(longest), 0..MODES.len(), any::<(bool, bool)>()).prop_map(
+        |(from, length, mode, (sender_waits, receiver_waits))| Message {
+            from,
+            length,
+            mode,
+            sender_waits,
+            receiver_waits,
+        },
+    );
+    prop::collection::vec(message, 1..9)
+}
+
+/// For the environment: fields are separated by commas, messages by spaces.
+fn write(messages: &[Message]) -> String {
+    messages.iter().fold(String::new(), |mut text, message| {
+        let Message { from, length, mode, sender_waits, receiver_waits } = *message;
+        let (sender_waits, receiver_waits) = (u8::from(sender_waits), u8::from(receiver_waits));
+        write!(text, "{from},{length},{mode},{sender_waits},{receiver_waits} ").unwrap();
+        text
+    })
+}
+
+fn read(text: &str) -> Vec<Message> {
+    let message = |fields: &str| {
+        let fields: Vec<usize> = fields.split(',').map(|field| field.parse().unwrap()).collect();
+        let [from, length, mode, sender_waits, receiver_waits] = fields[..] else { panic!("{fields:?}") };
+        let from = u32::try_from(from).unwrap();
+        Message { from, length, mode, sender_waits: sender_waits != 0, receiver_waits: receiver_waits != 0 }
+    };
+    text.split_whitespace().map(message).collect()
+}
+
+/// The bytes of the message that is number `index`: no two parts of a mebibyte are alike, nor two messages.
+fn content(index: usize, length: usize) -> Vec<u8> {
+    // Not a multiple or divisor of any buffer's size.
+    let mut block = vec![0; 1_048_573];
+    fastrand::Rng::with_seed(index as u64).fill(&mut block[..length.min(1_048_573)]);
+    let mut bytes = Vec::with_capacity(length);
+    while bytes.len() < length {
+        let rest = (length - bytes.len()).min(block.len());
+        bytes.extend_from_slice(&block[..rest]);
+        block.rotate_left(1);
+    }
+    bytes
+}
+
+/// What one rank does.
+fn play(messenger: &Messenger, messages: &[Message], me: Rank) -> Result<()> {
+    let peer = Rank(1 - me.0);
+    let is_mine = |message: &Message| message.from == me.0;
+    // What waits for nobody lies here until the scope ends.
+    let outgoing: Vec<_> = (0_usize..)
+        .zip(messages)
+        .map(|(index, message)| if is_mine(message) { content(index, message.length) } else { Vec::new() })
+        .collect();
+    let mut incoming: Vec<_> = (0_usize..)
+        .zip(messages)
+        .map(
+            |(index, message)| {
+                if is_mine(message) { Vec::new() } else { vec![0xee; message.length + index % 3] }
+            },
+        )
+        .collect();
+    messenger.scope(|scope| {
+        let (mut sends, mut receives) = (Vec::new(), Vec::new());
+        for ((message, bytes), place) in messages.iter().zip(&outgoing).zip(&mut incoming) {
+            let mode = MODES[message.mode];
+            // A mode that the fabric does not have is refused, and then the message goes as it likes.
+            let is_refused = |error: &Error| matches!(error, Error::Unsupported { .. });
+            match (is_mine(message), message.sender_waits, message.receiver_waits) {
+                (true, true, _) => match messenger.send_by(mode, peer, bytes) {
+                    Err(error) if is_refused(&error) => messenger.send(peer, bytes)?,
+                    result => result?,
+                },
+                (true, false, _) => sends.push(match scope.send_by(mode, peer, bytes) {
+                    Err(error) if is_refused(&error) => scope.send(peer, bytes)?,
+                    result => result?,
+                }),
+                (false, _, true) => assert_eq!(messenger.receive(peer, place)?, message.length),
+                (false, _, false) => receives.push((scope.receive(peer, place)?, message.length)),
+            }
+        }
+        for (receive, length) in receives {
+            assert_eq!(receive.wait()?, length);
+        }
+        sends.into_iter().try_for_each(|send| send.wait().map(drop))
+    })?;
+    for ((index, message), place) in (0_usize..).zip(messages).zip(&incoming) {
+        if !is_mine(message) {
+            let (bytes, behind) = place.split_at(message.length);
+            assert!(bytes == content(index, message.length), "message {index}: {message:?}");
+            assert!(behind.iter().all(|byte| *byte == 0xee), "bytes behind message {index}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "it is a process of the other tests"]
+fn rank_process() {
+    let job = Job::from_environment().unwrap();
+    let messenger = Messenger::open(job.fabric(), Port::FIRST, &job.settings().messages).unwrap();
+    play(&messenger, &read(&std::env::var(PROGRAM).unwrap()), job.rank()).unwrap();
+    drop(messenger);
+    job.finish().unwrap();
+}
+
+/// Two processes that play a program.
+fn check(messages: &[Message]) {
+    let launcher = Launcher::new(std::env::current_exe().unwrap())
+        .arguments(["--exact", "rank_process", "--ignored", "--test-threads=1", "--nocapture"])
+        .size(2)
+        .streams(Streams::Piped)
+        .environment(PROGRAM, write(messages));
+    for (rank, output) in launcher.spawn().unwrap().output().unwrap().iter().enumerate() {
+        assert!(output.status.success(), "rank {rank}: {}", String::from_utf8_lossy(&output.stderr));
+        // A process that ran no test would have nothing to fail with.
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "rank {rank} ran nothing");
+    }
+}
+
+fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    let few = if is_full() { 200 } else { 24 };
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { usual.cases } else { few };
+    ProptestConfig { cases, max_shrink_iters: 50, failure_persistence: None, ..usual }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn messages_of_any_size_arrive_in_another_process(
+        messages in messages(if is_full() { 64 << 20 } else { 4 << 20 }),
+    ) {
+        assert_eq!(read(&write(&messages)), messages);
+        check(&messages);
+    }
+}
