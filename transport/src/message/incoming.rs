@@ -37,6 +37,13 @@ impl State {
         if let Some(error) = &self.error {
             return Err(error.clone());
         }
+        if !self.posted.is_empty() && link.signs.messages.has_arrived() {
+            // Who waits first is served first, and then perhaps this one at once.
+            if let Err(error) = self.match_posted(link) {
+                self.fail(link, error.clone());
+                return Err(error);
+            }
+        }
         if !self.posted.is_empty() {
             // SAFETY: the caller's promise.
             return Ok(Some(Arrival::Begun(unsafe { self.post_receive(memory) })));
