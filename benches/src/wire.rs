@@ -13,30 +13,57 @@ use crate::messages::{Pattern, svmio};
 const MEGABITS: u32 = 1000;
 const SIZES: [u64; 4] = [64 << 10, 1 << 20, 4 << 20, 16 << 20];
 
+/// Two hosts with a network of that rate between them.
+pub struct Wire {
+    hosts: Hosts,
+}
+
+impl Wire {
+    /// Made for this, and removed when it is dropped.
+    ///
+    /// # Panics
+    /// Where it cannot be made: only root may.
+    pub fn new() -> Wire {
+        let hosts = Hosts::new(2);
+        for host in 0..hosts.count() {
+            hosts.set_rate(host, Rate::Megabits(MEGABITS));
+        }
+        Wire { hosts }
+    }
+
+    /// Options with which a benchmark of the tool runs between the hosts.
+    pub fn options(&self) -> Vec<String> {
+        let words = |host| {
+            let prefix = self.hosts.prefix(host);
+            prefix.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<String>>().join(" ")
+        };
+        // The hosts have a network for themselves: any port is free.
+        let master = format!("{}:7000", self.hosts.address(0));
+        let named = [("--fabric", "ofi".to_owned()), ("--prefix0", words(0)), ("--prefix1", words(1))];
+        let named = named.into_iter().chain([("--master", master)]);
+        named.flat_map(|(name, value)| [name.to_owned(), value]).collect()
+    }
+}
+
+impl Default for Wire {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Measures both between two hosts, and prints the table. Returns svmio's bandwidth, as a share of iperf3's, of the
 /// largest messages.
 ///
 /// # Panics
 /// Where one of them fails, or something is missing.
 pub fn compare(extent: Extent) -> f64 {
-    let hosts = Hosts::new(2);
-    for host in 0..hosts.count() {
-        hosts.set_rate(host, Rate::Megabits(MEGABITS));
-    }
+    let wire = Wire::new();
     let sizes: &[u64] = if extent == Extent::Full { &SIZES } else { &SIZES[3..] };
-    let server = Server::start(&hosts);
-    let words = |host| {
-        let words: Vec<String> =
-            hosts.prefix(host).iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        words.join(" ")
-    };
-    let (first, second) = (words(0), words(1));
-    // The hosts have a network for themselves: any port is free.
-    let master = format!("{}:7000", hosts.address(0));
-    let options =
-        ["--fabric", "ofi", "--repeat", "1", "--prefix0", &first, "--prefix1", &second, "--master", &master];
+    let server = Server::start(&wire.hosts);
+    let options = [&["--repeat".to_owned(), "1".to_owned()][..], &wire.options()].concat();
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let values = medians_of_lists(2, |side| match side {
-        0 => vec![iperf(&hosts)],
+        0 => vec![iperf(&wire.hosts)],
         _ => {
             let seconds = svmio(Pattern::Bandwidth, sizes, &options);
             sizes.iter().zip(seconds).map(|(size, seconds)| *size as f64 / 1e6 / seconds).collect()

@@ -157,7 +157,14 @@ impl State {
                 // SAFETY: the caller's promise.
                 let bytes = unsafe { user::bytes(send.memory) };
                 let place = outbox.layout.eager(buffer);
-                link.context.settle(&outbox.segment.remote(), place, bytes)?;
+                match outbox.segment.mapping() {
+                    Some(memory) if link.context.reliable && link.context.ordered => {
+                        let to = memory.span(place, length)?;
+                        // SAFETY: `to` is within the inbox, where nobody else writes to the buffer until it is announced.
+                        unsafe { link.context.back_end().copy(bytes.as_ptr(), to, length) };
+                    }
+                    _ => link.context.settle(&outbox.segment.remote(), place, bytes)?,
+                }
                 outbox.eager = outbox.eager.wrapping_add(1);
                 self.put_message(link, Packet::Eager { length: length as u32, buffer })?;
                 fabric.counters().eager_messages.add(1);

@@ -74,7 +74,7 @@ impl Default for MessageSettings {
     fn default() -> Self {
         Self {
             mode: Mode::Automatic,
-            short_packet: 512,
+            short_packet: 640,
             ring: 16 << 10,
             eager_buffer: 64 << 10,
             eager_buffers: 4,

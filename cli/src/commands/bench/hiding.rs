@@ -19,7 +19,8 @@ pub(crate) struct Hiding {
     pub(crate) break_even_measured: Option<f64>,
     /// `asynchronous - synchronous`, seconds.
     pub(crate) break_even_calculated: f64,
-    /// For each computation that is longer than the transfer, how much of the transfer it hid, 0 to 1; the least.
+    /// For each computation that is longer than the transfer beside it, how much of the transfer it hid, 0 to 1; the
+    /// least.
     pub(crate) hidden: Option<f64>,
     /// The measurements.
     pub(crate) steps: Vec<Step>,
@@ -34,6 +35,8 @@ pub(crate) struct Step {
     pub(crate) synchronous: f64,
     /// Seconds altogether, asynchronously.
     pub(crate) asynchronous: f64,
+    /// Seconds until the receiver had the message, sent asynchronously.
+    pub(crate) arrival: f64,
     /// How much of the asynchronous transfer was hidden, 0 to 1: what of it was not beside the computation, as long as
     /// that takes alone. A computation can hide no more than its own time.
     pub(crate) hidden: f64,
@@ -55,6 +58,10 @@ impl Hiding {
         };
         let is_synchronous = |variant| matches!(variant, Variant::Synchronous(_));
         let is_asynchronous = |variant| variant == asynchronous;
+        let is_arrival = |variant| match (variant, asynchronous) {
+            (Variant::Arrival(one), Variant::Asynchronous(other)) => one == other,
+            _ => false,
+        };
         let at_rest = [total(0.0, &is_synchronous)?, total(0.0, &is_asynchronous)?];
         let mut computes: Vec<f64> = points.iter().filter(|p| p.size == size).map(|p| p.compute).collect();
         computes.sort_by(f64::total_cmp);
@@ -65,10 +72,12 @@ impl Hiding {
                 let asynchronous = total(compute, &is_asynchronous)?;
                 let alone = total(compute, &|variant| variant == Variant::Computation)?;
                 let hidden = (at_rest[1] + alone - asynchronous) / at_rest[1];
-                Some(Step { compute, synchronous: total(compute, &is_synchronous)?, asynchronous, hidden })
+                let (synchronous, arrival) = (total(compute, &is_synchronous)?, total(compute, &is_arrival)?);
+                Some(Step { compute, synchronous, asynchronous, arrival, hidden })
             })
             .collect();
-        let longer = steps.iter().filter(|step| step.compute > at_rest[1]).map(|step| step.hidden);
+        let is_longer = |step: &&Step| step.compute > step.arrival.max(at_rest[1]);
+        let longer = steps.iter().filter(is_longer).map(|step| step.hidden);
         let calculated = at_rest[1] - at_rest[0];
         Some(Hiding {
             size,
@@ -120,6 +129,7 @@ mod tests {
             [
                 point(SYNCHRONOUS, compute, synchronous + compute),
                 point(ASYNCHRONOUS, compute, f64::max(asynchronous, compute)),
+                point(Variant::Arrival(Protocol::RendezvousStaged), compute, asynchronous),
                 point(Variant::Computation, compute, compute),
             ]
         });

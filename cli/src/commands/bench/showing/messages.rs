@@ -112,7 +112,8 @@ impl Measured {
             mode: match point.variant {
                 Variant::Configured(protocol)
                 | Variant::Synchronous(protocol)
-                | Variant::Asynchronous(protocol) => protocol.name(),
+                | Variant::Asynchronous(protocol)
+                | Variant::Arrival(protocol) => protocol.name(),
                 Variant::Computation => "computation",
                 Variant::Transfer => "transfer",
                 Variant::Interrupt => "interrupt",
