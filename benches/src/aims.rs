@@ -92,8 +92,8 @@ pub fn account(aims: &[Aim]) -> bool {
     aims.iter().all(|aim| aim.keeps(aim.limit))
 }
 
-/// How a benchmark ends that was run to such an `extent`: what is only checked fails where an aim is missed by far, unless
-/// others use the machine.
+/// How a benchmark ends that was run to such an `extent`: what is only checked fails where an aim is missed by far,
+/// unless others use the machine.
 pub fn end(extent: Extent, aims: &[Aim], was_calm: bool) -> ExitCode {
     let is_kept = account(aims);
     if is_kept || extent == Extent::Full {

@@ -65,7 +65,8 @@ impl Gathering {
 /// put into something else, or returned as it is.
 ///
 /// # Panics
-/// Where a back end does not come to life, or with what the first of the ranks panics with; it is lost to the others then.
+/// Where a back end does not come to life, or with what the first of the ranks panics with; it is lost to the others
+/// then.
 pub fn in_threads(
     size: u32,
     prepare: impl Fn(Rank) -> Box<dyn Prepared>,

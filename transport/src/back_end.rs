@@ -55,7 +55,9 @@ pub struct Connected {
     pub mapping: Option<SharedMemory>,
 }
 
-/// Registered user memory, as a peer needs it to write there: plain words, fit for a message.
+/// Registered user memory, as a peer needs it to write there: plain words, fit for a message. Processes of a job trust
+/// each other: on shared memory a key is not checked against what is registered at the moment, so who keeps one beyond
+/// the registration, or makes one up, writes into whatever the owner has there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemoryKey(pub [u64; 3]);
 
@@ -254,8 +256,9 @@ pub trait BackEnd: Send + Sync {
     /// `PeerLost`.
     fn ring(&self, peer: Rank) -> Result<()>;
 
-    /// Triggers an interrupt of `peer`. One of this process itself can be triggered as long as it is not closed. Writes issued before are visible to
-    /// whoever the interrupt wakes, except on fabrics that order nothing: there, a store barrier comes first.
+    /// Triggers an interrupt of `peer`. One of this process itself can be triggered as long as it is not closed. Writes
+    /// issued before are visible to whoever the interrupt wakes, except on fabrics that order nothing: there, a store
+    /// barrier comes first.
     ///
     /// # Errors
     /// `PeerLost`.
@@ -298,7 +301,8 @@ pub trait BackEnd: Send + Sync {
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Service>>;
 
     /// Whether nothing that `peer` has begun can change memory of this process any more, not only until it goes on: its
-    /// process has ended. Asked of peers that map this process's segments, by whoever holds memory back because of them.
+    /// process has ended. Asked of peers that map this process's segments, by whoever holds memory back because of
+    /// them.
     fn has_ended(&self, peer: Rank) -> bool {
         self.membership().lost().contains(&peer)
     }
@@ -313,8 +317,8 @@ pub trait BackEnd: Send + Sync {
     fn connected_peers(&self) -> Vec<Rank>;
 
     /// Ends all: declares in the membership that the fabric was closed, so that calls of other threads end with
-    /// [`Error::Ending`](crate::Error::Ending); finishes all chains; threads stop, segments vanish, waits for interrupts
-    /// end. What was written before arrives. Called twice, it does nothing more.
+    /// [`Error::Ending`](crate::Error::Ending); finishes all chains; threads stop, segments vanish, waits for
+    /// interrupts end. What was written before arrives. Called twice, it does nothing more.
     fn close(&self);
 }
 

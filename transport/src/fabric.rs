@@ -316,8 +316,8 @@ impl Fabric {
         &self.counters
     }
 
-    /// Ends all: calls in other threads end with [`Error::Ending`], segments vanish, threads stop. Called twice, it does
-    /// nothing more.
+    /// Ends all: calls in other threads end with [`Error::Ending`], segments vanish, threads stop. Called twice, it
+    /// does nothing more.
     pub fn close(&self) {
         self.back_end.close();
     }

@@ -58,7 +58,8 @@ pub(crate) fn anonymous(what: &str, length: u64, pages: Pages) -> Result<SharedM
     Ok(memory)
 }
 
-/// `length` bytes of a file from `offset` on, shared with all who map it. They must be there as long as they are mapped.
+/// `length` bytes of a file from `offset` on, shared with all who map it. They must be there as long as they are
+/// mapped.
 ///
 /// # Errors
 /// `OutOfBounds` where the file is shorter; `Memory` where there is no room for `what` in the address space; `System`

@@ -137,8 +137,8 @@ impl Messenger {
     ///
     /// # Errors
     /// [`Error::PeerLost`], [`Error::Ending`]; [`Error::Unsupported`] for a mode that the fabric does not have;
-    /// [`Error::NoMessenger`] where the peer opens no messenger on this port within 30 s, for which the first send waits
-    /// however it is begun, or has closed it; [`Error::Memory`].
+    /// [`Error::NoMessenger`] where the peer opens no messenger on this port within 30 s, for which the first send
+    /// waits however it is begun, or has closed it; [`Error::Memory`].
     #[inline]
     pub fn send(&self, to: Rank, bytes: &[u8]) -> Result<()> {
         self.send_by(self.engine.context.settings.mode, to, bytes)
@@ -198,9 +198,10 @@ impl Messenger {
     ///
     /// # Errors
     /// [`Error::Truncated`] where it is longer than `into`; it is lost then. [`Error::PeerLost`], [`Error::Ending`];
-    /// [`Error::NoMessenger`] where the peer has closed its own, and all that it sent before is received. A peer that was
-    /// taken for lost may be at a write into `into`: then the error comes when that write is over, or the peer's process
-    /// has ended. One that was stopped in the midst of it is continued (SIGCONT). [`Error::Wire`] where what came makes no sense: nothing more is exchanged with that peer.
+    /// [`Error::NoMessenger`] where the peer has closed its own, and all that it sent before is received. A peer that
+    /// was taken for lost may be at a write into `into`: then the error comes when that write is over, or the peer's
+    /// process has ended. One that was stopped in the midst of it is continued (SIGCONT). [`Error::Wire`] where what
+    /// came makes no sense: nothing more is exchanged with that peer.
     #[inline]
     pub fn receive(&self, from: Rank, into: &mut [u8]) -> Result<usize> {
         let link = self.engine.ready_link(from)?;

@@ -56,8 +56,8 @@ impl Messenger {
         self.engine.links().iter().try_for_each(|link| link.report_failure())
     }
 
-    /// As [`begin_receive`](Self::begin_receive), but does not queue behind others, and is not for one from whom nothing
-    /// comes any more.
+    /// As [`begin_receive`](Self::begin_receive), but does not queue behind others, and is not for one from whom
+    /// nothing comes any more.
     fn begin_receive_from_one(&self, link: &Link, memory: UserMemory) -> Result<Option<Arrival>> {
         if link.signs.has_posted.load(Ordering::Relaxed) {
             return Ok(None);

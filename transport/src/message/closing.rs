@@ -99,8 +99,8 @@ impl State {
         Ok(())
     }
 
-    /// Tells the peer that nothing more comes, and nothing is wanted any more: by a packet if its inbox is connected. If
-    /// not, it is not connected for that: there may be another messenger's by now. Then the peer can see it in its
+    /// Tells the peer that nothing more comes, and nothing is wanted any more: by a packet if its inbox is connected.
+    /// If not, it is not connected for that: there may be another messenger's by now. Then the peer can see it in its
     /// connection to this process's inbox, where that is mapped.
     fn take_leave(&mut self, link: &Link) -> Result<()> {
         if self.is_closed {

@@ -184,7 +184,8 @@ impl Context {
 
     /// Has the service thread look soon whether what was sent has arrived, should the program not do it itself.
     pub(super) fn arm(&self) {
-        // SeqCst: either this sees that the thread has stopped looking, or the thread sees the sign that was set before.
+        // SeqCst: either this sees that the thread has stopped looking, or the thread sees the sign that was set
+        // before.
         if self.settings.asynchronous && !self.armed.swap(true, Ordering::SeqCst) {
             let _ = self.fabric.trigger(self.fabric.rank(), self.interrupt);
         }

@@ -160,7 +160,8 @@ impl State {
                 match outbox.segment.mapping() {
                     Some(memory) if link.context.reliable && link.context.ordered => {
                         let to = memory.span(place, length)?;
-                        // SAFETY: `to` is within the inbox, where nobody else writes to the buffer until it is announced.
+                        // SAFETY: `to` is within the inbox, where nobody else writes to the buffer until it is
+                        // announced.
                         unsafe { link.context.back_end().copy(bytes.as_ptr(), to, length) };
                     }
                     _ => link.context.settle(&outbox.segment.remote(), place, bytes)?,

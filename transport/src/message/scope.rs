@@ -190,7 +190,8 @@ pub(super) fn run<'env, T>(
     }
 }
 
-/// Ends what no peer has to do with yet, and asks for the rest back. What a peer has begun with it ends with, or is lost.
+/// Ends what no peer has to do with yet, and asks for the rest back. What a peer has begun with it ends with, or is
+/// lost.
 fn give_up(messenger: &Messenger, begun: &[(Rank, Arc<Outcome>)]) {
     for (peer, outcome) in begun {
         if let Ok(link) = messenger.engine().link(*peer) {

@@ -44,7 +44,8 @@ pub struct MessageSettings {
     /// filling parts of 64 bytes costs less than the detour over an eager buffer.
     pub short_packet: u32,
     /// Bytes of the ring of short packets that a peer writes into, rounded up to a power of two parts, and to two
-    /// packets. 16 KiB are 256 messages of 8 bytes, and with the ring of the other direction just fit a first-level cache.
+    /// packets. 16 KiB are 256 messages of 8 bytes, and with the ring of the other direction just fit a first-level
+    /// cache.
     pub ring: u32,
     /// Bytes of an eager buffer: up to this size a message waits at the receiver and not at the sender. Where the
     /// program waits for the end of its send, a copy of 64 KiB costs less than the control packets, the interrupt and
@@ -60,8 +61,8 @@ pub struct MessageSettings {
     pub staging_buffer: u32,
     /// How many staging buffers each peer gets; two or more let the copies overlap.
     pub staging_buffers: u32,
-    /// Bytes that one side of a shared transfer claims at a time, at most: about 80 µs of copying, so that neither waits
-    /// long for the other at the end.
+    /// Bytes that one side of a shared transfer claims at a time, at most: about 80 µs of copying, so that neither
+    /// waits long for the other at the end.
     pub chunk: u32,
     /// Bytes that all buffers of this process may take together. Each peer has an equal part, so that there is room
     /// for the last one, too; what does not fit into it, or what the system does not have, is halved until it fits.

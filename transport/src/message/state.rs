@@ -16,8 +16,8 @@ use super::ring::Peek;
 use super::wire::{Ended, Packet, Way};
 use crate::error::{Error, Result};
 
-/// After how long a peer that does not end its writes into this process's memory is made to go on: some times as long as
-/// the longest copy takes.
+/// After how long a peer that does not end its writes into this process's memory is made to go on: some times as long
+/// as the longest copy takes.
 const ROUSE_AFTER: Duration = Duration::from_millis(300);
 
 /// After how long the log names it.
@@ -68,8 +68,8 @@ impl State {
         needs.are_more_than(before)
     }
 
-    /// What the peer needs an interrupt for; all, where that cannot be looked up, or what was written may come later than
-    /// the look.
+    /// What the peer needs an interrupt for; all, where that cannot be looked up, or what was written may come later
+    /// than the look.
     pub(super) fn needs_of_peer(&mut self, link: &Link) -> Result<Needs> {
         let context = &link.context;
         let outbox = self.outbox(link)?;

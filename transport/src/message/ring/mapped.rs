@@ -60,8 +60,8 @@ impl Slots for Mapped {
     #[inline]
     fn copy_out(&self, number: u32, length: usize, into: &mut [u8]) {
         let count = into.len().min(length).min(self.part - CLOSING);
-        // SAFETY: `payload` gives `length` bytes, or as many as a part holds, and `into` is exclusively ours. The writer
-        // leaves the part alone until it is given back; one that does not only spoils what it sent.
+        // SAFETY: `payload` gives `length` bytes, or as many as a part holds, and `into` is exclusively ours. The
+        // writer leaves the part alone until it is given back; one that does not only spoils what it sent.
         unsafe { copy_small(self.payload(number, length), into.as_mut_ptr(), count) };
     }
 

@@ -99,8 +99,8 @@ impl<M: Incoming> Reader<M> {
         Some(length)
     }
 
-    /// The same for more than one part: copies each as it comes, and waits a moment for the next one. What is malformed,
-    /// too long or slow is left at the head, for [`peek`](Self::peek) to tell.
+    /// The same for more than one part: copies each as it comes, and waits a moment for the next one. What is
+    /// malformed, too long or slow is left at the head, for [`peek`](Self::peek) to tell.
     fn take_short_of_parts(&mut self, into: &mut [u8]) -> Option<usize> {
         let mut number = self.consumed;
         let mut length = 0;
@@ -123,8 +123,8 @@ impl<M: Incoming> Reader<M> {
     /// The closing word of a part that a sender is just writing.
     #[inline]
     fn closing_soon(&self, number: u32) -> Option<u64> {
-        /// Some hundred nanoseconds: who has begun a packet ends it, unless it loses its core. For loom, which tries all
-        /// that can happen between two polls, it is as good as one.
+        /// Some hundred nanoseconds: who has begun a packet ends it, unless it loses its core. For loom, which tries
+        /// all that can happen between two polls, it is as good as one.
         const POLLS: u32 = if cfg!(loom) { 1 } else { 32 };
         for _ in 0..POLLS {
             let word = self.memory.closing(number);

@@ -298,8 +298,8 @@ impl<T: Outgoing> Writer<T> {
         Ok(())
     }
 
-    /// Writes parts of before once more. Many are hardly ever all intact where much goes wrong, so what was broken again
-    /// is repeated in halves.
+    /// Writes parts of before once more. Many are hardly ever all intact where much goes wrong, so what was broken
+    /// again is repeated in halves.
     fn repeat(&self, fabric: &Fabric, peer: crate::Rank, first: u32, count: u32) -> Result<()> {
         let mask = self.mask;
         let write = || {

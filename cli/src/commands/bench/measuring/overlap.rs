@@ -57,7 +57,8 @@ fn samples(plan: &Plan, compute: f64) -> u32 {
     }
 }
 
-/// How long it takes until the sender has computed and both have the message behind them; and until the receiver has it.
+/// How long it takes until the sender has computed and both have the message behind them; and until the receiver has
+/// it.
 fn one(
     place: &Place<'_>,
     messenger: &Messenger,
@@ -79,7 +80,8 @@ fn one(
     Ok((own.max(arrival), arrival))
 }
 
-/// How long the computation takes beside a peer that does nothing: longer than it needs a processor, which is not its own.
+/// How long the computation takes beside a peer that does nothing: longer than it needs a processor, which is not its
+/// own.
 fn computation(place: &Place<'_>, compute: Duration) -> Result<Duration> {
     place.meet()?;
     let own = match place.side {
