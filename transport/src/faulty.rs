@@ -288,6 +288,10 @@ impl BackEnd for Faulty {
         self.inner.has_ended(peer)
     }
 
+    fn rouse(&self, peer: Rank) {
+        self.inner.rouse(peer);
+    }
+
     fn connected_peers(&self) -> Vec<Rank> {
         self.inner.connected_peers()
     }

@@ -62,7 +62,7 @@ pub(crate) fn aims(paths: &Paths) -> Result<Tally> {
     let mut tally = Tally::default();
     for name in ["messages", "overlap"] {
         // What is far off three times is far off by itself.
-        let mut was_far_off = false;
+        let mut far_off = 0;
         let mut is_near = false;
         for _ in 0..TRIES {
             let mut command = benchmark(paths, name);
@@ -72,16 +72,17 @@ pub(crate) fn aims(paths: &Paths) -> Result<Tally> {
             if is_near {
                 break;
             }
-            was_far_off |= status.code() != Some(NOT_JUDGED);
+            far_off += usize::from(status.code() != Some(NOT_JUDGED));
         }
-        tally += match (is_near, was_far_off) {
-            (true, _) => Tally { passed: 1, failed: 0 },
-            (false, true) => Tally { passed: 0, failed: 1 },
-            (false, false) => {
-                eprintln!("{name}: not judged; run it again when nobody else uses this machine");
-                Tally::default()
-            }
-        };
+        if is_near {
+            tally += Tally { passed: 1, failed: 0 };
+        } else if far_off == TRIES {
+            tally += Tally { passed: 0, failed: 1 };
+        } else {
+            eprintln!(
+                "{name}: NOT JUDGED; run `cargo xtask test --only aims` when nobody else uses this machine"
+            );
+        }
     }
     Ok(tally)
 }

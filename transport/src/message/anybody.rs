@@ -1,7 +1,7 @@
 //! Receiving from whoever has sent something.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use super::Messenger;
 use super::incoming::Arrival;
@@ -19,15 +19,19 @@ impl Messenger {
     pub fn receive_any(&self, into: &mut [u8]) -> Result<(Rank, usize)> {
         let memory = UserMemory::of_mut(into);
         let links = self.engine.links();
-        let may_receive = |link: &Arc<Link>| link.signs.messages.has_arrived();
+        // What cannot be taken is no reason to look again: whoever waits does other links' work meanwhile.
+        let may_receive = |link: &Arc<Link>| {
+            link.signs.messages.has_arrived()
+                && !link.signs.has_posted.load(Ordering::Relaxed)
+                && !link.signs.failed.load(Ordering::Relaxed)
+                && self.engine.check(link.peer).is_ok()
+        };
         let (from, arrival) = self.engine.wait(
             || links.iter().any(|link| may_receive(link) || link.has_news_of_failure()),
             || {
                 let (count, last) = (links.len(), self.last_from.load(Ordering::Relaxed) as usize);
                 for index in (0..count).map(|turn| (last + 1 + turn) % count) {
                     if let Some(link) = links.at(index).filter(|link| may_receive(link))
-                        && self.engine.check(link.peer).is_ok()
-                        && !link.signs.failed.load(Ordering::Relaxed)
                         && let Some(arrival) = self.begin_receive_from_one(link, memory)?
                     {
                         self.last_from.store(index as u32, Ordering::Relaxed);
@@ -46,10 +50,12 @@ impl Messenger {
             let membership = self.engine.context.fabric.membership();
             membership.check_job()?;
             let lost = membership.lost();
-            let reported = self.reported.load(Ordering::Relaxed) as usize;
             let are_all = !lost.is_empty() && lost.len() + 1 >= membership.size() as usize;
-            if let Some(rank) = lost.get(reported).or_else(|| lost.first().filter(|_| are_all)) {
-                self.reported.store((reported + 1).min(lost.len()) as u32, Ordering::Relaxed);
+            let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(rank) = lost.iter().find(|rank| !reported.contains(rank)) {
+                reported.push(*rank);
+                membership.check(*rank)?;
+            } else if let Some(rank) = lost.first().filter(|_| are_all) {
                 membership.check(*rank)?;
             }
         }

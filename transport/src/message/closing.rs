@@ -55,7 +55,8 @@ impl Engine {
             let mut waits = false;
             for link in self.links.iter() {
                 let mut state = link.take_turn();
-                if state.error.is_none() && !state.is_idle() {
+                // Work on other links ends the pause below, so it is done as well.
+                if state.error.is_none() && (!state.is_idle() || link.has_work()) {
                     state.process(link);
                     waits |= state.error.is_none() && !state.is_idle();
                 }
@@ -99,25 +100,30 @@ impl State {
         Ok(())
     }
 
-    /// Tells the peer that nothing more comes, and nothing is wanted any more: by a packet if its inbox is connected.
-    /// If not, it is not connected for that: there may be another messenger's by now. Then the peer can see it in its
-    /// connection to this process's inbox, where that is mapped.
+    /// Tells the peer that nothing more comes, and nothing is wanted any more: by a packet if its inbox is connected. If
+    /// not, it is not connected for that: there may be another messenger's by now. Where inboxes are mapped, the peer
+    /// also sees it in its connection to this process's.
     fn take_leave(&mut self, link: &Link) -> Result<()> {
         if self.is_closed {
             return Ok(());
         }
+        let context = &link.context;
+        let is_mapped = context.fabric.capabilities().direct_mapping;
+        if is_mapped {
+            let word = link.inbox.memory().word64(NEEDS_AT)?;
+            // Release: what was written before is seen by whoever sees that this was the last.
+            Needs::CLOSED.tell(|closed| word.store(closed, Ordering::Release));
+        }
         if self.outbox.is_some() {
             self.say(Packet::Closed);
-            return self.put_control(link);
+            self.put_control(link)?;
+            self.check(link)?;
         }
-        let context = &link.context;
-        if !context.fabric.capabilities().direct_mapping || !link.was_heard(self.consumed) {
-            return Ok(());
+        if is_mapped && (self.outbox.is_none() || !self.departing.is_empty()) && link.was_heard(self.consumed)
+        {
+            context.fabric.trigger(link.peer, context.interrupt)?;
+            context.fabric.ring(link.peer)?;
         }
-        let word = link.inbox.memory().word64(NEEDS_AT)?;
-        // Release: what was written before is seen by whoever sees that this was the last.
-        Needs::CLOSED.tell(|closed| word.store(closed, Ordering::Release));
-        context.fabric.trigger(link.peer, context.interrupt)?;
-        context.fabric.ring(link.peer)
+        Ok(())
     }
 }

@@ -128,8 +128,8 @@ impl Context {
         })
     }
 
-    /// To be held while something is written into user memory of the peer that owns `inbox`; `None` where the fabric
-    /// needs none.
+    /// To be held while something is copied from or to user memory of the peer that owns `inbox`; `None` where the
+    /// fabric needs none.
     ///
     /// # Errors
     /// `NoMessenger` where the peer has given the pair up.

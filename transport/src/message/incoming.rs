@@ -238,8 +238,14 @@ impl State {
                 let outcome = outcome.cloned().unwrap_or_default();
                 let memory = memory.part(0, length as usize);
                 // SAFETY: the caller's promise.
-                unsafe { self.accept(link, memory, transfer, offers, key, &outcome) }?;
-                self.return_credits(link)?;
+                let accepted = unsafe { self.accept(link, memory, transfer, offers, key, &outcome) };
+                if let Err(error) = accepted.and_then(|()| self.return_credits(link)) {
+                    // The peer may have been told where to write: the memory is given back as that of all that failed.
+                    self.fail(link, error.clone());
+                    if self.receiving.iter().all(|receiving| !Arc::ptr_eq(&receiving.outcome, &outcome)) {
+                        self.end(&outcome, Err(error));
+                    }
+                }
                 Ok(Some(Arrival::Begun(outcome)))
             }
             _ => Err(malformed(link.peer, Malformed::OutOfPlace { kind: found.kind })),

@@ -4,8 +4,8 @@
 //!   header │ credits │ claims │ leases │ ring of messages │ ring of control packets │ eager buffers
 //! ```
 //!
-//! The header is the owner's, for the peer to read; all the rest is written by the peer. Staging buffers are a segment
-//! of their own, made when first needed.
+//! The header is the owner's, for the peer to read; the rest is written by the peer, the claims by both, and one bit of
+//! the leases by the owner. Staging buffers are a segment of their own, made when first needed.
 
 use super::settings::MessageSettings;
 use super::wire::{CLOSING, CONTROL_PAYLOAD, Malformed, Ways};

@@ -1,10 +1,11 @@
-//! Who writes straight into user memory of a peer says so in the peer's inbox, before and after.
+//! Who copies straight from or to user memory of a peer says so in the peer's inbox, before and after.
 //!
-//! A receive that fails gives its memory back to the program. Its peer need not be dead then: the job may only be
-//! ending, or the peer was taken for dead because it stood still, and goes on in the middle of a copy. So each such
-//! write is counted twice in the receiver's inbox, when it begins and when it is over. A receiver that gives a pair up
-//! closes the first count: nothing begins after that, and what has begun before it waits for, unless the peer's process
-//! has ended, and its writes with it.
+//! A receive or a send that fails gives its memory back to the program. Its peer need not be dead then: the job may only
+//! be ending, or the peer was taken for dead because it stood still, and goes on in the middle of a copy. Into a
+//! receive's memory it would write what the program does not expect there; from a send's memory it would read what is
+//! no message any more. So each such copy is counted twice in the inbox of whose memory it is, when it begins and when
+//! it is over. Who gives a pair up closes the first count: nothing begins after that, and what has begun before is waited
+//! for, unless the peer's process has ended, and its copies with it.
 //!
 //! Fabrics that map nothing need none of this: there a registration that ends is ended by the adapter.
 
@@ -14,7 +15,7 @@ use super::layout::LEASES_AT;
 use crate::error::Result;
 use crate::memory::SharedMemory;
 
-/// How many writes were begun; and [`CLOSED`], once none begins any more.
+/// How many copies were begun; and [`CLOSED`], once none begins any more.
 const BEGUN: u64 = LEASES_AT;
 
 /// How many of them are over.
@@ -22,19 +23,19 @@ const ENDED: u64 = LEASES_AT + 8;
 
 const CLOSED: u64 = 1 << 63;
 
-/// A write into user memory of a peer, as long as it may be under way.
+/// A copy from or to user memory of a peer, as long as it may be under way.
 #[derive(Debug)]
 pub(super) struct Lease(SharedMemory);
 
 impl Lease {
-    /// Says in the peer's `inbox` that a write begins; `None` where the peer allows none any more.
+    /// Says in the peer's `inbox` that a copy begins; `None` where the peer allows none any more.
     ///
     /// # Errors
     /// Where the words are not within the inbox.
     pub(super) fn take(inbox: &SharedMemory) -> Result<Option<Self>> {
         // Within the inbox, so that dropping cannot fail.
         inbox.word64(ENDED)?;
-        // AcqRel: closing and taking are in one order; who finds it open writes after the peer has lent the memory.
+        // AcqRel: closing and taking are in one order; who finds it open copies after the peer has lent the memory.
         let begun = inbox.word64(BEGUN)?.fetch_add(1, Ordering::AcqRel);
         Ok((begun < CLOSED).then(|| Self(inbox.clone())))
     }
@@ -43,13 +44,13 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Ok(word) = self.0.word64(ENDED) {
-            // Release: whoever counts it sees what was written.
+            // Release: whoever counts it sees what was copied.
             word.fetch_add(1, Ordering::Release);
         }
     }
 }
 
-/// Has no write begin any more in memory that belongs to this process's `inbox`; returns how many have begun. Called
+/// Has no copy begin any more from or to memory that belongs to this process's `inbox`; returns how many have begun. Called
 /// once.
 pub(super) fn close(inbox: &SharedMemory) -> u64 {
     // The word is within every inbox. AcqRel: as in `take`.
@@ -62,7 +63,7 @@ pub(super) fn are_over(inbox: &SharedMemory, begun: u64) -> bool {
     inbox.word64(ENDED).is_ok_and(|word| word.load(Ordering::Acquire) >= begun)
 }
 
-/// How many writes were begun, and how many are over.
+/// How many copies were begun, and how many are over.
 #[cfg(test)]
 #[cfg(not(loom))]
 pub(super) fn counts(inbox: &SharedMemory) -> (u64, u64) {

@@ -65,6 +65,11 @@ pub(super) struct Receiving {
 }
 
 impl Sending {
+    /// Whether the peer itself may read from its memory.
+    pub(super) fn is_lent(&self) -> bool {
+        self.registration.is_some() && matches!(self.way, None | Some(Way::Shared))
+    }
+
     pub(super) fn is_being_copied(&self) -> bool {
         is_copying(self.share.as_ref())
     }
@@ -206,7 +211,8 @@ impl State {
                     Words::Alone(Arc::default())
                 }
             };
-            share = Share::new(Sharing::new(words, memory, link.peer, key, chunk));
+            let inbox = Arc::clone(&self.outbox(link)?.segment);
+            share = Share::new(Sharing::new(words, memory, inbox, key, chunk));
         }
         let outcome = Arc::clone(outcome);
         self.receiving.push(Receiving {
@@ -258,8 +264,7 @@ impl State {
                             return Err(refuse("chunk", chunk));
                         }
                         let inbox = Arc::clone(&self.outbox(link)?.segment);
-                        let words = Words::Peers { inbox, slot };
-                        let sharing = Sharing::new(words, memory, link.peer, key, chunk);
+                        let sharing = Sharing::new(Words::Peers { slot }, memory, inbox, key, chunk);
                         self.sending[index].share = Share::new(sharing);
                         Ok(())
                     }

@@ -15,7 +15,6 @@ use crate::back_end::{MemoryKey, Place, Remote};
 use crate::error::Result;
 use crate::memory::{SharedMemory, UserMemory};
 use crate::segment::RemoteSegment;
-use crate::units::Rank;
 
 /// Which end this is.
 #[derive(Debug, Clone)]
@@ -25,7 +24,7 @@ pub(super) enum Words {
     /// The receiver alone: the sender does not take part.
     Alone(Arc<[AtomicU64; 2]>),
     /// The sender.
-    Peers { inbox: Arc<RemoteSegment>, slot: u8 },
+    Peers { slot: u8 },
 }
 
 const CLAIMED: usize = 0;
@@ -37,6 +36,8 @@ pub(super) struct Sharing {
     words: Words,
     memory: UserMemory,
     remote: Remote,
+    /// The peer's: who copies from or to the peer's memory says so there.
+    inbox: Arc<RemoteSegment>,
     chunk: u64,
 }
 
@@ -52,10 +53,17 @@ pub(super) enum Copied {
 }
 
 impl Sharing {
-    /// Of this end's `memory`, not empty, with what `peer` registered under `key`, `chunk` bytes at a time.
-    pub(super) fn new(words: Words, memory: UserMemory, peer: Rank, key: MemoryKey, chunk: u64) -> Self {
-        let remote = Remote { owner: peer, place: Place::Registered(key) };
-        Self { words, memory, remote, chunk: chunk.max(1) }
+    /// Of this end's `memory`, not empty, with what the peer that owns `inbox` registered under `key`, `chunk` bytes at a
+    /// time.
+    pub(super) fn new(
+        words: Words,
+        memory: UserMemory,
+        inbox: Arc<RemoteSegment>,
+        key: MemoryKey,
+        chunk: u64,
+    ) -> Self {
+        let remote = Remote { owner: inbox.owner(), place: Place::Registered(key) };
+        Self { words, memory, remote, inbox, chunk: chunk.max(1) }
     }
 
     /// Sets the words to the beginning; before the other end learns of them.
@@ -83,8 +91,8 @@ impl Sharing {
             }
             let offset = claimed * self.chunk;
             let part = self.memory.part(offset as usize, self.chunk.min(length - offset) as usize);
-            if let Words::Peers { inbox, .. } = &self.words {
-                let _lease = context.lease(inbox)?;
+            let lease = context.lease(&self.inbox)?;
+            if let Words::Peers { .. } = &self.words {
                 // SAFETY: as the caller promises.
                 let bytes = unsafe { user::bytes(part) };
                 context.settle(&self.remote, offset, bytes)?;
@@ -93,6 +101,7 @@ impl Sharing {
                 let bytes = unsafe { user::bytes_mut(part) };
                 context.fabric.read(&self.remote, offset, bytes)?;
             }
+            drop(lease);
             if self.add(context, FINISHED)? + 1 == chunks {
                 return Ok(Copied::Finished);
             }
@@ -107,9 +116,9 @@ impl Sharing {
                 Ok(inbox.word64(word(*slot, index))?.fetch_add(1, Ordering::AcqRel))
             }
             Words::Alone(words) => Ok(words[index].fetch_add(1, Ordering::AcqRel)),
-            Words::Peers { inbox, slot } => match inbox.mapping() {
+            Words::Peers { slot } => match self.inbox.mapping() {
                 Some(memory) => Ok(memory.word64(word(*slot, index))?.fetch_add(1, Ordering::AcqRel)),
-                None => context.fabric.fetch_add(&inbox.remote(), word(*slot, index), 1),
+                None => context.fabric.fetch_add(&self.inbox.remote(), word(*slot, index), 1),
             },
         }
     }

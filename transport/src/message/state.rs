@@ -11,7 +11,7 @@ use super::link::{Departing, Hearers, Lent, Link, Remedy, State};
 use super::needs::Needs;
 use super::outbox::Outbox;
 use super::outcome::Outcome;
-use super::rendezvous::Receiving;
+use super::rendezvous::{Receiving, Sending};
 use super::ring::Peek;
 use super::wire::{Ended, Packet, Way};
 use crate::error::{Error, Result};
@@ -34,9 +34,9 @@ impl State {
 
     /// After something was posted or queued: tells the peer what is needed, and looks whether it has come meanwhile.
     pub(super) fn settle_needs(&mut self, link: &Link) {
-        if self.tell_needs(link) {
+        // A step may need something else than it was done for.
+        while self.tell_needs(link) {
             self.try_step(link);
-            self.tell_needs(link);
         }
         self.publish(link);
     }
@@ -135,15 +135,18 @@ impl State {
         let Some(error) = self.error.clone() else { return };
         self.flights.retain(|flight| flight.done.test().is_none());
         let flying: Vec<u32> = self.flights.iter().map(|flight| flight.transfer).collect();
-        let (kept, ended): (Vec<_>, Vec<_>) = std::mem::take(&mut self.sending)
-            .into_iter()
-            .partition(|sending| sending.is_being_copied() || flying.contains(&sending.id));
+        let has_lent =
+            self.receiving.iter().any(Receiving::is_lent) || self.sending.iter().any(Sending::is_lent);
+        let is_lent = has_lent && self.may_be_used(link);
+        let (kept, ended): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.sending).into_iter().partition(|sending| {
+                sending.is_being_copied() || flying.contains(&sending.id) || (is_lent && sending.is_lent())
+            });
         self.sending = kept;
         for sending in ended {
             drop(sending.registration);
             self.end(&sending.outcome, Err(error.clone()));
         }
-        let is_lent = self.receiving.iter().any(Receiving::is_lent) && self.may_be_written_to(link);
         let (kept, ended): (Vec<_>, Vec<_>) = std::mem::take(&mut self.receiving)
             .into_iter()
             .partition(|receiving| receiving.is_being_copied() || (is_lent && receiving.is_lent()));
@@ -154,14 +157,14 @@ impl State {
         }
     }
 
-    /// After a failure: whether the peer may still be at a write into memory of this process.
+    /// After a failure: whether the peer may still be at a copy from or to memory of this process.
     ///
     /// A peer that runs ends it within the time of a copy. One that was stopped in the middle of it ends it when it is
-    /// continued, and until then the memory cannot be given back: the write would come into whatever the program has
-    /// there by then. Such a peer is continued, so that those who were told of its loss need not wait for it: it finds
+    /// continued, and until then the memory cannot be given back: the copy would come from or into whatever the program
+    /// has there by then. Such a peer is continued, so that those who were told of its loss need not wait for it: it finds
     /// itself lost, and ends. What neither runs nor can be continued (a debugger holds it, or the machine's freezer) is
     /// waited for, and named in the log: a late error is better than a program whose memory changes.
-    fn may_be_written_to(&mut self, link: &Link) -> bool {
+    fn may_be_used(&mut self, link: &Link) -> bool {
         let Some(lent) = &mut self.lent else { return false };
         let (context, peer) = (&link.context, link.peer);
         if lease::are_over(link.inbox.memory(), lent.begun) || context.back_end().has_ended(peer) {
@@ -177,8 +180,8 @@ impl State {
             let (rank, node) = (context.fabric.rank(), context.fabric.membership().node(peer));
             tracing::warn!(
                 %rank, %peer, node,
-                "a receive that failed cannot end: its peer stands still while it writes into the receive's memory; \
-                 let that process go on, or end it (kill -KILL)"
+                "a message that failed cannot end: its peer stands still while it copies from or to the program's \
+                 memory; let that process go on, or end it (kill -KILL)"
             );
         }
         true
@@ -202,8 +205,9 @@ impl State {
         signs.lacks_credit.store(self.lacks_credit(), Ordering::Relaxed);
         signs.has_open.store(self.has_open(), Ordering::Relaxed);
         signs.failed.store(self.error.is_some(), Ordering::Relaxed);
-        let is_lent =
-            self.error.is_some() && self.receiving.iter().any(|receiving| !receiving.is_being_copied());
+        let waits_for_peer = self.receiving.iter().any(|receiving| !receiving.is_being_copied())
+            || self.sending.iter().any(|sending| sending.is_lent() && !sending.is_being_copied());
+        let is_lent = self.error.is_some() && waits_for_peer;
         signs.lent.store(is_lent, Ordering::Relaxed);
         signs.closed.store(self.is_closed, Ordering::Relaxed);
         let unchecked = self.error.is_none()

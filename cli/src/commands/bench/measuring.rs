@@ -76,7 +76,7 @@ impl<'f> Place<'f> {
                 Variant::Synchronous(protocol) => {
                     MessageSettings { mode: mode(protocol), asynchronous: false, ..as_configured }
                 }
-                Variant::Asynchronous(protocol) | Variant::Arrival(protocol) => {
+                Variant::Asynchronous(protocol) => {
                     MessageSettings { mode: mode(protocol), asynchronous: true, ..as_configured }
                 }
                 Variant::Computation | Variant::Transfer | Variant::Interrupt => as_configured,

@@ -100,8 +100,6 @@ pub(crate) enum Variant {
     Synchronous(Protocol),
     /// Also while the program computes.
     Asynchronous(Protocol),
-    /// As `Asynchronous`, but only until the receiver has the message.
-    Arrival(Protocol),
     /// There were none: only the computation.
     Computation,
     /// There were none: a transfer by DMA.

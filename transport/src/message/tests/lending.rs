@@ -1,4 +1,4 @@
-//! Memory of receives that fail while a living peer may still be writing into it.
+//! Memory of messages that fail while a living peer may still be writing into it, or reading from it.
 
 use super::worlds::run_threads;
 use super::{MessageSettings, Messenger, Mode, Rank};
@@ -63,6 +63,29 @@ fn a_receive_that_fails_keeps_its_memory_until_a_peer_that_lives_has_ended_its_w
         assert!(matches!(error, Error::NoMessenger { rank: Rank(0), .. }), "{way:?}: {error}");
         assert!(theirs.iter().all(|byte| *byte == 7), "{way:?}");
     }
+}
+
+#[test]
+fn a_send_that_fails_keeps_its_memory_until_a_peer_that_lives_has_ended_its_read() {
+    let fabrics = shm::within_process(2);
+    let [zero, one] = [0, 1].map(|rank| open(&fabrics[rank], Way::Shared));
+    let (mut ours, mut theirs) = (vec![1; LENGTH], vec![0; LENGTH]);
+    // SAFETY: both end below, and the memory is left alone until then.
+    let (send, receive) = unsafe {
+        let send = zero.post_send(Rank(1), UserMemory::of(&ours), Mode::RendezvousDirect).unwrap();
+        (send, one.post_receive(Rank(0), UserMemory::of_mut(&mut theirs)).unwrap())
+    };
+    let read = stopped_write(&one);
+    fabrics[0].membership().declare_lost(Rank(1), "the test says so");
+    for _ in 0..100 {
+        assert!(send.test().is_none(), "its memory was given back too early");
+    }
+    drop(read);
+    assert_eq!(send.wait().unwrap_err().lost_peer(), Some(Rank(1)));
+    // The memory is the program's again: nothing of what it becomes is received.
+    ours.fill(7);
+    assert!(matches!(receive.wait().unwrap_err(), Error::NoMessenger { rank: Rank(0), .. }));
+    assert!(theirs.iter().all(|byte| *byte == 0));
 }
 
 #[test]

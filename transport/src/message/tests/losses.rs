@@ -47,6 +47,41 @@ fn a_receive_from_anybody_tells_of_a_loss() {
 }
 
 #[test]
+fn a_receive_from_anybody_serves_what_waits_before_it() {
+    run_threads(&shm::within_process(2), |fabric| {
+        let messenger = open(fabric);
+        if fabric.rank() == Rank(1) {
+            // One that a receive waits for, and one for whoever comes next.
+            messenger.receive(Rank(0), &mut []).unwrap();
+            messenger.send(Rank(0), b"first").unwrap();
+            messenger.send(Rank(0), b"second").unwrap();
+            return;
+        }
+        let (mut posted, mut any) = ([0; 8], [0; 8]);
+        let length = messenger.scope(|scope| {
+            let request = scope.receive(Rank(1), &mut posted)?;
+            messenger.send(Rank(1), &[])?;
+            let (from, length) = messenger.receive_any(&mut any)?;
+            assert_eq!((from, length), (Rank(1), 6));
+            request.wait()
+        });
+        assert_eq!(length.unwrap(), 5);
+        assert_eq!((&posted[..5], &any[..6]), (&b"first"[..], &b"second"[..]));
+    });
+}
+
+#[test]
+fn each_loss_is_told_once_in_whatever_order_they_come() {
+    let fabrics = shm::within_process(4);
+    let messenger = open(&fabrics[0]);
+    for lost in [Rank(2), Rank(1)] {
+        fabrics[0].membership().declare_lost(lost, "the test says so");
+        let error = messenger.receive_any(&mut [0; 8]).unwrap_err();
+        assert_eq!(error.lost_peer(), Some(lost), "{error}");
+    }
+}
+
+#[test]
 fn sends_that_nobody_receives_end_with_the_loss() {
     for mode in
         [Mode::Short, Mode::Eager, Mode::RendezvousDirect, Mode::RendezvousStaged, Mode::RendezvousStores]

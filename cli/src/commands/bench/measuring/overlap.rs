@@ -25,23 +25,15 @@ pub(super) fn measure(place: &Place<'_>, plan: &Plan, compute: &[f64]) -> Result
         }
         for &compute in compute {
             let duration = Duration::from_secs_f64(compute);
-            let mut all = vec![Vec::new(); variants.len()];
-            let mut arrivals = vec![Vec::new(); variants.len()];
+            let mut seconds = vec![Vec::new(); variants.len()];
             let mut alone = Vec::new();
             for _ in 0..samples(plan, compute) {
-                for (number, messenger) in messengers.iter().enumerate() {
-                    let (total, arrival) = one(place, messenger, &mut buffer, duration)?;
-                    all[number].push(total.as_secs_f64());
-                    arrivals[number].push(arrival.as_secs_f64());
+                for (messenger, seconds) in messengers.iter().zip(&mut seconds) {
+                    seconds.push(one(place, messenger, &mut buffer, duration)?.as_secs_f64());
                 }
                 alone.push(computation(place, duration)?.as_secs_f64());
             }
-            let arrivals = variants.iter().zip(arrivals).filter_map(|(variant, seconds)| match variant {
-                Variant::Asynchronous(protocol) => Some((Variant::Arrival(*protocol), seconds)),
-                _ => None,
-            });
-            let of_compute = variants.iter().copied().zip(all).chain(arrivals);
-            let of_compute = of_compute.chain([(Variant::Computation, alone)]);
+            let of_compute = variants.iter().copied().zip(seconds).chain([(Variant::Computation, alone)]);
             points.extend(of_compute.map(|(variant, seconds)| Point { variant, size, compute, seconds }));
         }
     }
@@ -57,14 +49,8 @@ fn samples(plan: &Plan, compute: f64) -> u32 {
     }
 }
 
-/// How long it takes until the sender has computed and both have the message behind them; and until the receiver has
-/// it.
-fn one(
-    place: &Place<'_>,
-    messenger: &Messenger,
-    buffer: &mut [u8],
-    compute: Duration,
-) -> Result<(Duration, Duration)> {
+/// How long it takes until the sender has computed and both have the message behind them.
+fn one(place: &Place<'_>, messenger: &Messenger, buffer: &mut [u8], compute: Duration) -> Result<Duration> {
     place.meet()?;
     let own = match place.side {
         Side::First => place.timed(|| {
@@ -76,8 +62,7 @@ fn one(
         })?,
         Side::Second => place.timed(|| messenger.receive(place.peer, buffer).map(drop))?,
     };
-    let arrival = place.told(own)?;
-    Ok((own.max(arrival), arrival))
+    Ok(own.max(place.told(own)?))
 }
 
 /// How long the computation takes beside a peer that does nothing: longer than it needs a processor, which is not its

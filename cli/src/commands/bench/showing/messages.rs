@@ -112,8 +112,7 @@ impl Measured {
             mode: match point.variant {
                 Variant::Configured(protocol)
                 | Variant::Synchronous(protocol)
-                | Variant::Asynchronous(protocol)
-                | Variant::Arrival(protocol) => protocol.name(),
+                | Variant::Asynchronous(protocol) => protocol.name(),
                 Variant::Computation => "computation",
                 Variant::Transfer => "transfer",
                 Variant::Interrupt => "interrupt",
