@@ -62,20 +62,22 @@ fn overlapped(fabric: &str, options: &[&str]) -> Vec<Aim> {
             (number("size"), number("synchronous"), number("asynchronous"));
         // None where the curves do not meet.
         let break_even = size["break_even_measured"].as_f64().unwrap_or(f64::INFINITY);
+        // None where the transfer takes longer than the computations.
+        let hidden = size["hidden"].as_f64();
+        let [share, rest] = hidden.map_or(["-".into(), "-".into()], |hidden| {
+            [format!("{:.1} %", hidden * 100.0), format!("{:.1}", (1.0 - hidden) * asynchronous * 1e6)]
+        });
         println!(
-            "| {bytes} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} % | {:.1} |",
+            "| {bytes} | {:.1} | {:.1} | {:.1} | {:.1} | {share} | {rest} |",
             synchronous * 1e6,
             asynchronous * 1e6,
             break_even * 1e6,
             number("break_even_calculated") * 1e6,
-            number("hidden") * 100.0,
-            (1.0 - number("hidden")) * asynchronous * 1e6
         );
         let what = |what: &str| format!("{fabric}, {bytes} B: {what}");
         // A short transfer is over in the time that two calls take.
         let limit = if bytes < 4e6 { 0.4 } else { 0.9 };
-        // None where the transfer takes longer than the computations.
-        if let Some(hidden) = size["hidden"].as_f64() {
+        if let Some(hidden) = hidden {
             aims.push(Aim::at_least(what("share that is hidden"), hidden, 0.95, limit));
         }
         // As a share of the transfer: what is near zero is noise. The one that is calculated, since the other one has
