@@ -1,12 +1,13 @@
 //! What all links of a messenger share.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::lease::Lease;
 use super::port::Port;
 use super::settings::MessageSettings;
 use super::wire::{Way, Ways};
-use crate::back_end::{BackEnd, Backing, Piece, Remote, Sequence};
+use crate::back_end::{BackEnd, Backing, Piece, Remote, Sequence, Wait};
 use crate::capabilities::{Atomics, Dma, WriteOrder};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
@@ -135,8 +136,19 @@ impl Context {
     /// `NoMessenger` where the peer has given the pair up.
     pub(super) fn lease(&self, inbox: &RemoteSegment) -> Result<Option<Lease>> {
         let Some(memory) = inbox.mapping() else { return Ok(None) };
-        let given_up = || self.no_messenger(inbox.owner(), "it has given up its messages with this process");
-        Lease::take(memory)?.ok_or_else(given_up).map(Some)
+        Lease::take(memory)?.ok_or_else(|| self.reason_of_giving_up(inbox.owner())).map(Some)
+    }
+
+    /// Why `peer` has given the pair up: most often because the job ends, or because this process stood still and counts
+    /// as lost, and that is about to be declared here, too.
+    fn reason_of_giving_up(&self, peer: Rank) -> Error {
+        const LIMIT: Duration = Duration::from_secs(1);
+        let membership = self.fabric.membership();
+        let mut ready = || membership.check(peer).is_err();
+        let deadline = Some(self.fabric.now().after(LIMIT));
+        let _ = self.fabric.wait_until(Wait { deadline, attends: None, ready: &mut ready });
+        let given_up = || self.no_messenger(peer, "it has given up its messages with this process");
+        membership.check(peer).err().unwrap_or_else(given_up)
     }
 
     /// The error of a peer that has none.
