@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{self, Manifest};
 use crate::mapping_cache::{self, Key};
 use crate::node::{BootId, NodeName};
@@ -19,6 +19,7 @@ use crate::presence::{Gate, Presence};
 use crate::recovery;
 use crate::segment::Segment;
 use crate::state::{MAX_SEGMENTS, State};
+use crate::store::Store;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 /// The most processes of one node that can have one file open.
@@ -34,10 +35,44 @@ pub(crate) enum AttachError {
     Failed(Error),
 }
 
+impl AttachError {
+    /// The error for those to whom it makes no difference how a file went.
+    pub(crate) fn into_error(self, file: FileId) -> Error {
+        match self {
+            AttachError::Failed(error) => error,
+            AttachError::Gone | AttachError::Abandoned => Error::OnNode {
+                node: NodeName::current(),
+                kind: ErrorKind::NoSuchFile,
+                message: format!("the file {file} is not there any more"),
+            },
+        }
+    }
+}
+
 impl From<Error> for AttachError {
     fn from(error: Error) -> AttachError {
         AttachError::Failed(error)
     }
+}
+
+/// How a file is to be attached.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct How {
+    /// The caller has just made it, or knows that others have it open.
+    pub(crate) fresh: bool,
+    /// Through which cluster; 0 for this node alone.
+    pub(crate) cluster: u64,
+}
+
+/// Where a segment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Home {
+    /// Nowhere, as far as this node knows.
+    Hole,
+    /// In this node's store.
+    Here,
+    /// On another node: a position in [`Attachment::nodes`].
+    There(u32),
 }
 
 /// An open file.
@@ -48,13 +83,23 @@ pub(crate) struct Attachment {
     directory: OwnedFd,
     segment_size: SegmentSize,
     nodes: Vec<NodeName>,
+    /// This node's position among `nodes`.
+    own: Option<u32>,
     temporary: bool,
     view: View,
-    /// Segments that this process changed and has not brought to the storage device yet.
-    dirty: Mutex<BTreeSet<SegmentIndex>>,
-    /// The time between two syncs, by a number that no other file and no other time has in this process: a
-    /// segment that is marked with it is in `dirty`. Mappings outlive attachments, so that a mere flag would lie.
+    changes: Mutex<Changes>,
+    /// The time between two syncs or flushes, by a number that no other file and no other time has in this process: a
+    /// segment that is marked with it is in `changes`. Mappings outlive attachments, so that a mere flag would lie.
     period: AtomicU64,
+}
+
+/// Segments that this process changed.
+#[derive(Debug, Default)]
+struct Changes {
+    /// And has not brought to the storage device yet.
+    unsynced: BTreeSet<SegmentIndex>,
+    /// And that other nodes have not been told of. Empty where the file is on this node alone.
+    untold: BTreeSet<SegmentIndex>,
 }
 
 fn next_period() -> u64 {
@@ -75,19 +120,20 @@ enum View {
 
 /// Attaches the file `id`, or gives the attachment that this process has already.
 ///
-/// `fresh` says that the caller has just made it. `name` is for messages.
+/// `name` is for messages.
 pub(crate) fn attach(
-    store: &Arc<Path>,
+    store: &Store,
     id: FileId,
     name: &str,
-    fresh: bool,
+    how: How,
 ) -> std::result::Result<Arc<Attachment>, AttachError> {
     let mut open = registry();
-    let key = (Arc::clone(store), id);
+    let key = (Arc::clone(store.shared_path()), id);
     if let Some(attachment) = open.get(&key).and_then(Weak::upgrade) {
+        attachment.check_cluster(how.cluster)?;
         return Ok(attachment);
     }
-    let attachment = Arc::new(Attachment::new(store, id, name, fresh)?);
+    let attachment = Arc::new(Attachment::new(store, id, name, how)?);
     open.retain(|_, other| other.strong_count() > 0);
     open.insert(key, Arc::downgrade(&attachment));
     Ok(attachment)
@@ -102,12 +148,8 @@ fn registry() -> MutexGuard<'static, Registry> {
 }
 
 impl Attachment {
-    fn new(
-        store: &Arc<Path>,
-        id: FileId,
-        name: &str,
-        fresh: bool,
-    ) -> std::result::Result<Attachment, AttachError> {
+    fn new(store: &Store, id: FileId, name: &str, how: How) -> std::result::Result<Attachment, AttachError> {
+        let (node, store) = (store.node(), store.shared_path());
         let path = object::path(store, id);
         let failed = |e: io::Error| Error::io(format!("opening {name}"), &path, e);
         let directory = match rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
@@ -134,10 +176,12 @@ impl Attachment {
                 }
                 let manifest = own_manifest(&path, id, name)?;
                 if !alive {
-                    if manifest.temporary && !fresh {
+                    if manifest.temporary && !how.fresh {
                         return Err(AttachError::Abandoned);
                     }
-                    recovery::recover(&directory, &path, name, &manifest, &state, boot)?;
+                    let recovery = recovery::Recovery { directory: &directory, path: &path, name, boot };
+                    recovery.run(&manifest, node, &state, how.cluster == 0)?;
+                    state.set_cluster(how.cluster);
                 } else if !state.is_valid(boot, id) {
                     // Their locks reach us, their memory does not.
                     return Err(Error::InUseElsewhere { name: name.into(), path }.into());
@@ -170,18 +214,32 @@ impl Attachment {
             }
             Err(e) => return Err(failed(e.into()).into()),
         };
-        Ok(Attachment {
+        let attachment = Attachment {
             store: Arc::clone(store),
             id,
             name: name.into(),
             directory,
             segment_size: manifest.segment_size,
+            own: manifest.position_of(node),
             nodes: manifest.nodes,
             temporary: manifest.temporary,
             view,
-            dirty: Mutex::default(),
+            changes: Mutex::default(),
             period: AtomicU64::new(next_period()),
-        })
+        };
+        attachment.check_cluster(how.cluster)?;
+        Ok(attachment)
+    }
+
+    /// That the file is open through `cluster` and not otherwise.
+    fn check_cluster(&self, cluster: u64) -> Result<()> {
+        match self.state() {
+            Some(state) if state.cluster() != cluster => {
+                Err(Error::OpenInAnotherJob { name: self.name.clone() })
+            }
+            None if cluster != 0 => self.writable().map(|_| ()),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn id(&self) -> FileId {
@@ -198,6 +256,26 @@ impl Attachment {
 
     pub(crate) fn nodes(&self) -> &[NodeName] {
         &self.nodes
+    }
+
+    /// This node's position among [`Attachment::nodes`].
+    pub(crate) fn own(&self) -> Option<u32> {
+        self.own
+    }
+
+    /// Where a segment is.
+    pub(crate) fn home(&self, index: SegmentIndex) -> Home {
+        let home = match &self.view {
+            View::Full { state, .. } | View::Looking { state, .. } => state.home(index),
+            View::Frozen { manifest, .. } => {
+                manifest.homes().find(|(i, _)| *i == index).map(|(_, home)| home)
+            }
+        };
+        match home {
+            None => Home::Hole,
+            Some(home) if Some(home) == self.own => Home::Here,
+            Some(home) => Home::There(home),
+        }
     }
 
     /// Where the file's segments lie now.
@@ -268,37 +346,77 @@ impl Attachment {
         }
     }
 
-    /// The segment `index`, mapped, or `None` where it is a hole.
+    /// The segment `index`, mapped, or `None` where this node does not have it.
     pub(crate) fn segment(&self, index: SegmentIndex) -> Result<Option<Arc<Segment>>> {
-        let exists = match &self.view {
-            View::Full { state, .. } | View::Looking { state, .. } => state.home(index).is_some(),
-            View::Frozen { manifest, .. } => manifest.homes().any(|(i, _)| i == index),
-        };
-        exists.then(|| self.mapping(index)).transpose()
+        (self.home(index) == Home::Here).then(|| self.mapping(index)).transpose()
     }
 
-    /// The segment `index`, mapped; made where it is a hole.
+    /// The segment `index`, mapped; made where it is a hole. Its home is not another node.
     pub(crate) fn segment_or_new(&self, index: SegmentIndex) -> Result<Arc<Segment>> {
         let (state, _) = self.writable()?;
         if state.home(index).is_none() {
-            let created = || -> io::Result<()> {
-                let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-                let file = File::from(rustix::fs::openat(
-                    &self.directory,
-                    object::segment_name(index),
-                    flags,
-                    Mode::RUSR | Mode::WUSR,
-                )?);
-                // Several processes may make the same segment: each does the same, and one enters it.
-                file.set_len(self.segment_size.bytes())?;
-                state.add_segment(index, 0)?;
-                Ok(())
-            };
-            created().map_err(|e| {
-                Error::io(format!("adding segment {index} to {}", self.name), &self.path(), e)
-            })?;
+            self.make_segment(index)?;
+            let own = self.own.unwrap_or_default();
+            state.add_segment(index, own).map_err(|e| self.adding(index, e))?;
         }
         self.mapping(index)
+    }
+
+    /// Makes the storage of a segment, which is not in the table yet or has this node for its home. Several processes
+    /// may make the same one.
+    pub(crate) fn make_segment(&self, index: SegmentIndex) -> Result<()> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::openat(&self.directory, object::segment_name(index), flags, mode)
+            .map_err(io::Error::from)
+            .and_then(|file| File::from(file).set_len(self.segment_size.bytes()))
+            .map_err(|e| self.adding(index, e))
+    }
+
+    /// Enters the homes of segments, as far as they are not known; those that this node is the home of are made.
+    /// Returns the homes in force.
+    pub(crate) fn enter_homes(&self, homes: &[(SegmentIndex, u32)]) -> Result<Vec<(SegmentIndex, u32)>> {
+        let (state, _) = self.writable()?;
+        let enter = |&(index, home): &(SegmentIndex, u32)| {
+            if let Some(known) = state.home(index) {
+                return Ok((index, known));
+            }
+            if Some(home) == self.own {
+                self.make_segment(index)?;
+            }
+            state.add_segment(index, home).map_err(|e| self.adding(index, e))?;
+            Ok((index, state.home(index).unwrap_or(home)))
+        };
+        homes.iter().map(enter).collect()
+    }
+
+    fn adding(&self, index: SegmentIndex, error: io::Error) -> Error {
+        Error::io(format!("adding segment {index} to {}", self.name), &self.path(), error)
+    }
+
+    /// Takes the storage back of all of this node's segments that lies beyond `size`.
+    pub(crate) fn punch_beyond(&self, state: &State, size: u64) -> Result<()> {
+        // Before and after, and whatever becomes of it: nobody may trust pages that are gone.
+        state.add_punch();
+        let outcome = self.punch_segments_beyond(size);
+        state.add_punch();
+        outcome
+    }
+
+    fn punch_segments_beyond(&self, size: u64) -> Result<()> {
+        let bytes = self.segment_size.bytes();
+        for (index, _) in self.homes() {
+            let start = self.segment_size.start_of(index).0;
+            if start + bytes > size
+                && let Some(segment) = self.segment(index)?
+            {
+                let punched = segment.punch(size.saturating_sub(start)..bytes);
+                punched
+                    .map_err(|e| Error::io(format!("setting the size of {}", self.name), &self.path(), e))?;
+                self.mark_dirty(&segment);
+            }
+        }
+        Ok(())
     }
 
     /// The largest size that this file can have, bytes.
@@ -308,18 +426,37 @@ impl Attachment {
 
     /// Remembers that this process changed a segment.
     pub(crate) fn mark_dirty(&self, segment: &Segment) {
-        // Acquire and Release: whoever writes in the new period finds the set taken already.
+        // Acquire and Release: whoever writes in the new period finds the sets taken already.
         if segment.mark_written(self.period.load(Ordering::Acquire)) {
-            self.dirty().insert(segment.index());
+            let is_shared = self.state().is_some_and(|state| state.cluster() != 0);
+            let mut changes = self.changes();
+            changes.unsynced.insert(segment.index());
+            if is_shared {
+                changes.untold.insert(segment.index());
+            }
         }
+    }
+
+    /// Marks what this process changed since the last time, for other nodes to see when they ask.
+    pub(crate) fn tell_changes(&self) {
+        let Some(state) = self.state() else { return };
+        let untold = {
+            let mut changes = self.changes();
+            if changes.untold.is_empty() {
+                return;
+            }
+            self.period.store(next_period(), Ordering::Release);
+            std::mem::take(&mut changes.untold)
+        };
+        untold.into_iter().for_each(|index| state.set_changed(index));
     }
 
     /// Brings what this process changed to the storage device.
     pub(crate) fn sync_segments(&self) -> Result<()> {
         let dirty = {
-            let mut dirty = self.dirty();
+            let mut changes = self.changes();
             self.period.store(next_period(), Ordering::Release);
-            std::mem::take(&mut *dirty)
+            std::mem::take(&mut changes.unsynced)
         };
         let mut remaining = dirty.iter().copied();
         for index in remaining.by_ref() {
@@ -329,50 +466,75 @@ impl Attachment {
                 })
             });
             if let Err(error) = outcome {
-                self.dirty().insert(index);
-                self.dirty().extend(remaining);
+                let mut changes = self.changes();
+                changes.unsynced.insert(index);
+                changes.unsynced.extend(remaining);
                 return Err(error);
             }
         }
         Ok(())
     }
 
-    /// Replaces the manifest if it does not tell the size and the segments that there are.
-    pub(crate) fn commit(&self, durable: bool) -> Result<()> {
+    /// Replaces the manifest if it does not tell the size and the segments that there are, and returns the new one.
+    pub(crate) fn commit(&self, durable: bool) -> Result<Option<Manifest>> {
         let View::Full { state, presence } = &self.view else {
-            return Ok(());
+            return Ok(None);
         };
         if !state.needs_commit() && !durable {
-            return Ok(());
+            return Ok(None);
         }
+        let path = object::path(&self.store, self.id);
+        let _gate = presence.gate().map_err(|e| Error::io(format!("committing {}", self.name), &path, e))?;
+        if state.is_deleted() {
+            return Ok(None);
+        }
+        if !state.needs_commit() {
+            // Whoever committed last may not have waited for the storage device.
+            return Manifest::sync(&path, &self.name).map(|()| None);
+        }
+        let manifest = self.manifest(state, state.epoch() + 1);
+        self.replace_manifest(state, &manifest, durable)?;
+        Ok(Some(manifest))
+    }
+
+    /// Puts a manifest in place that the master node has made.
+    pub(crate) fn adopt(&self, manifest: &Manifest, durable: bool) -> Result<()> {
+        let (state, presence) = self.writable()?;
         let path = object::path(&self.store, self.id);
         let _gate = presence.gate().map_err(|e| Error::io(format!("committing {}", self.name), &path, e))?;
         if state.is_deleted() {
             return Ok(());
         }
-        if !state.needs_commit() {
-            // Whoever committed last may not have waited for the storage device.
-            return Manifest::sync(&path, &self.name);
-        }
-        // The count first: a segment added meanwhile makes the next commit necessary.
-        let (segments, size, epoch) = (state.segments(), state.size(), state.epoch() + 1);
-        let manifest = Manifest {
+        let homes: Vec<_> = manifest.homes().collect();
+        self.enter_homes(&homes)?;
+        self.replace_manifest(state, manifest, durable)
+    }
+
+    /// What there is to tell of the file now.
+    pub(crate) fn manifest(&self, state: &State, epoch: u64) -> Manifest {
+        Manifest {
             id: self.id,
             name: self.name.clone(),
-            size,
+            size: state.size(),
             segment_size: self.segment_size,
             epoch,
             nodes: self.nodes.clone(),
             segments: manifest::runs(state.homes()),
             temporary: self.temporary,
-        };
+        }
+    }
+
+    fn replace_manifest(&self, state: &State, manifest: &Manifest, durable: bool) -> Result<()> {
+        let path = object::path(&self.store, self.id);
         if durable {
             // The segments' directory entries must not come after the manifest that names them.
             rustix::fs::fsync(self.directory.as_fd())
                 .map_err(|e| Error::io(format!("syncing {}", self.name), &path, e))?;
         }
         manifest.commit(&path, durable)?;
-        state.set_committed(size, segments, epoch);
+        // A segment that was added meanwhile is not counted, and makes the next commit necessary.
+        let segments = manifest.segments.iter().map(|run| u64::from(run.count)).sum();
+        state.set_committed(manifest.size, segments, manifest.epoch);
         Ok(())
     }
 
@@ -404,9 +566,9 @@ impl Attachment {
         })
     }
 
-    fn dirty(&self) -> MutexGuard<'_, BTreeSet<SegmentIndex>> {
-        // A panic elsewhere leaves the set whole.
-        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
+    fn changes(&self) -> MutexGuard<'_, Changes> {
+        // A panic elsewhere leaves the sets whole.
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -455,16 +617,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path()).unwrap();
         let (name, options) = (FileName::new("f").unwrap(), OpenOptions::read_write().create(true));
-        let store_path: Arc<Path> = store.path().into();
         for turn in 0..3 {
             // The mapping outlives each of these, the attachment does not.
             let file = store.open_file(&name, &options).unwrap();
-            let attached = attach(&store_path, file.id(), "f", false).ok().unwrap();
+            let attached = attach(&store, file.id(), "f", How::default()).ok().unwrap();
             for _ in 0..2 {
                 file.write_at(FileOffset(0), &[turn; 10]).unwrap();
-                assert_eq!(attached.dirty().len(), 1, "turn {turn}");
+                assert_eq!(attached.changes().unsynced.len(), 1, "turn {turn}");
                 file.sync_data().unwrap();
-                assert!(attached.dirty().is_empty());
+                assert!(attached.changes().unsynced.is_empty());
             }
             file.write_at(FileOffset(0), b"not synced").unwrap();
         }

@@ -3,7 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::locks::LockError;
+use crate::node::NodeName;
 use crate::units::{FileOffset, SegmentIndex, SegmentSize};
 
 /// The result of this crate's functions.
@@ -173,6 +176,54 @@ pub enum Error {
         /// Why it is none.
         reason: String,
     },
+    /// Parts of a file lie on nodes that take no part in this job.
+    #[error(
+        "{name}: {parts} not served by any process of this job; run on these nodes, too, or copy the file while they take part"
+    )]
+    NodesMissing {
+        /// The file.
+        name: String,
+        /// Which segments lie on which nodes, for people: "segments 3 to 7 lie on node b, which is".
+        parts: String,
+    },
+    /// Two nodes have different files of one name.
+    #[error(
+        "{name} is one file on node {one} and another one on node {other}: remove one of them there (svmio rm {name})"
+    )]
+    TwoFiles {
+        /// The name.
+        name: String,
+        /// A node.
+        one: NodeName,
+        /// A node that has another file of that name.
+        other: NodeName,
+    },
+    /// The file is open in a job whose processes this one does not work with.
+    #[error(
+        "{name} is open in another job of this node (or in this job, over a communicator that does not reach the same nodes): close it there first, or open it first over a communicator that has all ranks"
+    )]
+    OpenInAnotherJob {
+        /// The file.
+        name: String,
+    },
+    /// Another node could not do what was asked of it.
+    #[error("on node {node}: {message}")]
+    OnNode {
+        /// The node.
+        node: NodeName,
+        /// What kind of error it is.
+        kind: ErrorKind,
+        /// The error there.
+        message: String,
+    },
+    /// A process of the job cannot be reached, or what it says makes no sense.
+    #[error("{subject}: {source}")]
+    Fabric {
+        /// What was attempted.
+        subject: String,
+        /// What the fabric says; a lost process is named by rank and node.
+        source: svmio_transport::Error,
+    },
     /// A lock could not be had.
     #[error("locking {name}: {source}")]
     Lock {
@@ -193,7 +244,44 @@ pub enum Error {
     },
 }
 
+/// What kind of error an [`Error`] is, for those who act on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The name cannot be that of a file here.
+    BadName,
+    /// There is no such file.
+    NoSuchFile,
+    /// The file exists already.
+    Exists,
+    /// Access is refused.
+    Access,
+    /// It can only be read.
+    ReadOnly,
+    /// There is no space for it.
+    NoSpace,
+    /// The quota is used up.
+    Quota,
+    /// Anything else.
+    Other,
+}
+
 impl Error {
+    /// What kind of error it is; of one on another node, what kind it is there.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::BadName { .. } | Error::NameTooLong { .. } | Error::NotAFile { .. } => ErrorKind::BadName,
+            Error::NoSuchFile { .. } => ErrorKind::NoSuchFile,
+            Error::Exists { .. } => ErrorKind::Exists,
+            Error::Access { .. } | Error::NotOpenedFor { .. } => ErrorKind::Access,
+            Error::ReadOnly { .. } => ErrorKind::ReadOnly,
+            Error::NoSpace { .. } | Error::TooLarge { .. } => ErrorKind::NoSpace,
+            Error::Quota { .. } => ErrorKind::Quota,
+            Error::OnNode { kind, .. } => *kind,
+            _ => ErrorKind::Other,
+        }
+    }
+
     /// The error for `source`, met while doing `subject` to `path`.
     pub(crate) fn io(subject: impl Into<String>, path: &Path, source: impl Into<io::Error>) -> Error {
         let (subject, path, source) = (subject.into(), path.to_path_buf(), source.into());

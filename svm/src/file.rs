@@ -5,15 +5,20 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::attachment::Attachment;
+use serde::{Deserialize, Serialize};
+
+use crate::attachment::{Attachment, Home};
+use crate::cluster::{NodeIndex, SharedFile};
 use crate::error::{Error, Result};
-use crate::locks::{LockToken, Mode, Owner, ThreadId};
+use crate::locks::Mode;
 use crate::node::NodeName;
+use crate::placement::Placement;
+use crate::range_lock::RangeLock;
 use crate::segment::Segment;
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
 
 /// How to open a file. By default for reading an existing one.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OpenOptions {
     pub(crate) read: bool,
     pub(crate) write: bool,
@@ -21,6 +26,7 @@ pub struct OpenOptions {
     pub(crate) exclusive: bool,
     pub(crate) temporary: bool,
     pub(crate) segment_size: Option<SegmentSize>,
+    pub(crate) placement: Placement,
 }
 
 impl OpenOptions {
@@ -63,6 +69,13 @@ impl OpenOptions {
         self.segment_size = size;
         self
     }
+
+    /// Which node becomes the home of a segment that this handle is the first to write to, where nobody places it
+    /// for a collective access.
+    pub fn placement(mut self, placement: Placement) -> OpenOptions {
+        self.placement = placement;
+        self
+    }
 }
 
 /// One segment of a file, as [`File::segments`] tells it.
@@ -79,6 +92,9 @@ pub struct SegmentInfo {
 /// An open file. Handles are independent of each other; all see each other's writes at once.
 pub struct File {
     attachment: Arc<Attachment>,
+    /// Where other nodes take part.
+    shared: Option<Arc<SharedFile>>,
+    placement: Placement,
     read: bool,
     write: bool,
     /// The segment that was used last: most accesses follow one another.
@@ -90,7 +106,20 @@ impl File {
         if options.write {
             attachment.writable()?;
         }
-        Ok(File { attachment, read: options.read, write: options.write, recent: Mutex::new(None) })
+        let (read, write, placement) = (options.read, options.write, options.placement.clone());
+        Ok(File { attachment, shared: None, placement, read, write, recent: Mutex::new(None) })
+    }
+
+    pub(crate) fn new_shared(
+        attachment: Arc<Attachment>,
+        options: &OpenOptions,
+        shared: SharedFile,
+    ) -> Result<File> {
+        Ok(File { shared: Some(Arc::new(shared)), ..File::new(attachment, options)? })
+    }
+
+    pub(crate) fn attachment(&self) -> &Arc<Attachment> {
+        &self.attachment
     }
 
     /// The file's identity.
@@ -139,16 +168,30 @@ impl File {
             let (index, within, bytes) = self.piece(at, end)?;
             // SAFETY: the caller vouches for `length` bytes at `to`, and `end - offset` is not more.
             let to = unsafe { to.add((at - offset.0) as usize) };
-            match self.segment(index)? {
-                // SAFETY: as above; the piece ends within its segment.
-                Some(segment) => unsafe { segment.read(within, to, bytes, self.punches()) }
-                    .map_err(|e| self.io(format!("reading segment {index} of {}", self.name()), e))?,
-                // SAFETY: as above.
-                None => unsafe { to.write_bytes(0, bytes) },
-            }
+            // SAFETY: as above; the piece ends within its segment.
+            unsafe { self.read_piece(index, within, to, bytes) }?;
             at += bytes as u64;
         }
         Ok(end.saturating_sub(offset.0) as usize)
+    }
+
+    /// # Safety
+    /// `to` is valid for writes of `bytes` bytes; the piece ends within its segment.
+    unsafe fn read_piece(&self, index: SegmentIndex, within: u64, to: *mut u8, bytes: usize) -> Result<()> {
+        if let Some(segment) = self.segment(index)? {
+            // SAFETY: the caller vouches for both.
+            let read = unsafe { segment.read(within, to, bytes, self.punches()) };
+            return read.map_err(|e| self.io(format!("reading segment {index} of {}", self.name()), e));
+        }
+        match (&self.shared, self.attachment.home(index)) {
+            // SAFETY: as above.
+            (Some(shared), Home::There(home)) => unsafe { shared.read(home, index, within, to, bytes) },
+            // SAFETY: as above.
+            _ => unsafe {
+                to.write_bytes(0, bytes);
+                Ok(())
+            },
+        }
     }
 
     /// Writes all of `data` at `offset`, growing the file where needed.
@@ -181,18 +224,23 @@ impl File {
             let (index, within, bytes) = self.piece(at, end)?;
             // SAFETY: the caller vouches for `length` bytes at `source`, and `end - offset` is as many.
             let source = unsafe { source.add((at - offset.0) as usize) };
-            let segment = match self.recent(index) {
-                Some(segment) => segment,
-                None => self.remember(self.attachment.segment_or_new(index)?),
-            };
-            // SAFETY: as above; the piece ends within its segment; `writable` has said that it is mapped so.
-            let written = unsafe { segment.write(within, source, bytes, self.punches()) };
-            self.attachment.mark_dirty(&segment);
-            if let Err((done, e)) = written {
-                if done > 0 {
-                    state.grow(at + done as u64);
+            match self.segment_to_write(index, end)? {
+                Target::Here(segment) => {
+                    // SAFETY: as above; the piece ends within its segment; `writable` has said that it is mapped so.
+                    let written = unsafe { segment.write(within, source, bytes, self.punches()) };
+                    self.attachment.mark_dirty(&segment);
+                    if let Err((done, e)) = written {
+                        if done > 0 {
+                            state.grow(at + done as u64);
+                        }
+                        return Err(self.io(format!("writing segment {index} of {}", self.name()), e));
+                    }
                 }
-                return Err(self.io(format!("writing segment {index} of {}", self.name()), e));
+                Target::There(shared, home) => {
+                    // SAFETY: as above.
+                    let data = unsafe { std::slice::from_raw_parts(source, bytes) };
+                    shared.write(home, index, within, data)?;
+                }
             }
             at += bytes as u64;
             // After the bytes: whoever sees the size finds them.
@@ -210,6 +258,9 @@ impl File {
         if size > FileOffset::MAX.0 {
             return Err(self.too_large(size));
         }
+        if let Some(shared) = &self.shared {
+            return shared.set_size(size);
+        }
         let failed = |e| self.io(format!("setting the size of {}", self.name()), e);
         let _gate = presence.gate().map_err(failed)?;
         let old = state.size();
@@ -217,27 +268,7 @@ impl File {
         if size >= old {
             return Ok(());
         }
-        // Before and after, and whatever becomes of it: nobody may trust pages that are gone.
-        state.add_punch();
-        let outcome = self.punch_beyond(size);
-        state.add_punch();
-        outcome
-    }
-
-    /// Takes the storage back of all that lies beyond `size`.
-    fn punch_beyond(&self, size: u64) -> Result<()> {
-        let bytes = self.segment_size().bytes();
-        for (index, _) in self.attachment.homes() {
-            let start = self.segment_size().start_of(index).0;
-            if start + bytes > size
-                && let Some(segment) = self.attachment.segment(index)?
-            {
-                let punched = segment.punch(size.saturating_sub(start)..bytes);
-                punched.map_err(|e| self.io(format!("setting the size of {}", self.name()), e))?;
-                self.attachment.mark_dirty(&segment);
-            }
-        }
-        Ok(())
+        self.attachment.punch_beyond(state, size)
     }
 
     /// Gives the file's first `size` bytes storage, and makes the file that long if it is shorter.
@@ -252,15 +283,83 @@ impl File {
         let mut at = 0;
         while at < size {
             let (index, within, bytes) = self.piece(at, size)?;
-            let segment = self.attachment.segment_or_new(index)?;
-            segment
-                .allocate(within..within + bytes as u64)
-                .map_err(|e| self.io(format!("preallocating segment {index} of {}", self.name()), e))?;
-            self.attachment.mark_dirty(&segment);
+            let range = within..within + bytes as u64;
+            match self.segment_to_write(index, size)? {
+                Target::Here(segment) => {
+                    segment.allocate(range).map_err(|e| {
+                        self.io(format!("preallocating segment {index} of {}", self.name()), e)
+                    })?;
+                    self.attachment.mark_dirty(&segment);
+                }
+                Target::There(shared, home) => shared.reserve(home, index, range)?,
+            }
             at += bytes as u64;
         }
         state.grow(size);
-        Ok(())
+        self.flush()
+    }
+
+    /// Where other nodes share the file: what processes of this one wrote is where others look for it. They see it once
+    /// they [refresh](File::refresh).
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`]: what could not be brought to its home is kept, to be tried again.
+    pub fn flush(&self) -> Result<()> {
+        self.shared.as_ref().map_or(Ok(()), |shared| shared.flush())
+    }
+
+    /// Where other nodes share the file: processes of this one see from now on what others have
+    /// [flushed](File::flush). One process of each node has to call it.
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`].
+    pub fn refresh(&self) -> Result<()> {
+        self.shared.as_ref().map_or(Ok(()), |shared| shared.refresh())
+    }
+
+    /// Whether nodes beside this one share the file.
+    pub fn is_shared_by_nodes(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.has_other_nodes())
+    }
+
+    /// The segments in `range` of which this node knows no home.
+    pub fn unplaced(&self, range: Range<FileOffset>) -> Vec<SegmentIndex> {
+        let size = self.segment_size().bytes();
+        if range.is_empty() {
+            return Vec::new();
+        }
+        let indices = range.start.0 / size..=(range.end.0 - 1) / size;
+        let indices = indices.map_while(|index| u32::try_from(index).ok()).map(SegmentIndex);
+        indices.filter(|index| self.attachment.home(*index) == Home::Hole).collect()
+    }
+
+    /// Gives segments homes, as far as they have none; returns the homes in force. The others that are about to write
+    /// to them [note](File::note_homes) these.
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`]; [`Error::NodesMissing`] for a node that has no part in the file.
+    pub fn place(&self, homes: &[(SegmentIndex, NodeIndex)]) -> Result<Vec<(SegmentIndex, NodeIndex)>> {
+        let Some(shared) = &self.shared else { return Ok(homes.to_vec()) };
+        let wanted = self.by_position(shared, homes)?;
+        let placed = shared.place(&wanted)?;
+        placed.into_iter().map(|(index, home)| Ok((index, shared.node_at(home)?))).collect()
+    }
+
+    /// Takes note of homes that [`File::place`] told another process.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] and the like.
+    pub fn note_homes(&self, homes: &[(SegmentIndex, NodeIndex)]) -> Result<()> {
+        let Some(shared) = &self.shared else { return Ok(()) };
+        self.attachment.enter_homes(&self.by_position(shared, homes)?).map(|_| ())
+    }
+
+    fn by_position(
+        &self,
+        shared: &SharedFile,
+        homes: &[(SegmentIndex, NodeIndex)],
+    ) -> Result<Vec<(SegmentIndex, u32)>> {
+        homes.iter().map(|(index, node)| Ok((*index, shared.position_of(*node)?))).collect()
     }
 
     /// Brings everything that this process wrote to the storage device. The size follows with [`File::commit`].
@@ -277,7 +376,18 @@ impl File {
     /// # Errors
     /// [`Error::NoSpace`] and the like; the old manifest is then still in place.
     pub fn commit(&self, durable: bool) -> Result<()> {
-        self.attachment.commit(durable)
+        match &self.shared {
+            Some(shared) => shared.commit(durable),
+            None => self.attachment.commit(durable).map(|_| ()),
+        }
+    }
+
+    /// Brings to the storage device what other nodes wrote to this one's segments.
+    ///
+    /// # Errors
+    /// As [`File::sync_data`].
+    pub fn sync_node(&self) -> Result<()> {
+        self.shared.as_ref().map_or(Ok(()), |shared| shared.sync_node())
     }
 
     /// Waits until `range` of the file can be had in `mode`, and holds it. Requests that conflict are served in
@@ -286,18 +396,7 @@ impl File {
     /// # Errors
     /// [`Error::Lock`]; [`Error::ReadOnly`] or [`Error::Access`] where the store is not writable.
     pub fn lock(&self, range: Range<FileOffset>, mode: Mode) -> Result<RangeLock> {
-        if mode == Mode::Shared && self.attachment.state().is_none() {
-            // Nobody has the file open who could write.
-            return Ok(RangeLock { attachment: Arc::clone(&self.attachment), token: None });
-        }
-        let (state, presence) = self.attachment.writable()?;
-        let owner = Owner { slot: presence.slot(), thread: ThreadId::current() };
-        let alive = |slot| presence.alive(slot);
-        let token = state
-            .locks()
-            .and_then(|locks| locks.acquire(owner, range.start.0..range.end.0, mode, &alive))
-            .map_err(|source| Error::Lock { name: self.name().into(), source })?;
-        Ok(RangeLock { attachment: Arc::clone(&self.attachment), token: Some(token) })
+        RangeLock::acquire(&self.attachment, self.shared.as_ref(), range.start.0..range.end.0, mode)
     }
 
     /// The segments that exist, in ascending order.
@@ -387,6 +486,28 @@ impl File {
         Ok(self.attachment.segment(index)?.map(|segment| self.remember(segment)))
     }
 
+    /// Where a segment is to be written; it gets a home where it has none. `end` is where the access ends.
+    fn segment_to_write(&self, index: SegmentIndex, end: u64) -> Result<Target<'_>> {
+        if let Some(segment) = self.recent(index) {
+            return Ok(Target::Here(segment));
+        }
+        if let Some(shared) = &self.shared {
+            let home = match self.attachment.home(index) {
+                Home::Hole => {
+                    let last =
+                        self.segment_size().locate(FileOffset(end - 1)).map_or(index, |(last, _)| last);
+                    let nodes = shared.node_names();
+                    shared.claim(index, self.placement.home(index, last, nodes, shared.own_node()))?
+                }
+                home => home,
+            };
+            if let Home::There(home) = home {
+                return Ok(Target::There(shared, home));
+            }
+        }
+        Ok(Target::Here(self.remember(self.attachment.segment_or_new(index)?)))
+    }
+
     fn recent(&self, index: SegmentIndex) -> Option<Arc<Segment>> {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         recent.as_ref().filter(|segment| segment.index() == index).cloned()
@@ -428,18 +549,9 @@ impl std::fmt::Debug for File {
     }
 }
 
-/// A range of a file that is locked until this is dropped.
-pub struct RangeLock {
-    attachment: Arc<Attachment>,
-    token: Option<LockToken>,
-}
-
-impl Drop for RangeLock {
-    fn drop(&mut self) {
-        if let (Some(token), Some(state)) = (self.token.take(), self.attachment.state())
-            && let Err(e) = state.locks().and_then(|locks| locks.release(token))
-        {
-            tracing::error!("unlocking {}: {e}", self.attachment.name());
-        }
-    }
+/// Where bytes are to be written.
+enum Target<'f> {
+    Here(Arc<Segment>),
+    /// On another node: its position in the file's list.
+    There(&'f SharedFile, u32),
 }

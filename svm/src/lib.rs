@@ -47,6 +47,9 @@
 //! ```
 
 mod attachment;
+
+mod cache;
+mod cluster;
 mod error;
 mod file;
 pub mod locks;
@@ -55,7 +58,9 @@ mod mapping_cache;
 mod name;
 mod node;
 mod object;
+mod placement;
 pub mod presence;
+mod range_lock;
 mod recovery;
 pub mod robust_mutex;
 mod segment;
@@ -65,12 +70,16 @@ mod units;
 mod unnamed;
 mod verify;
 
-pub use error::{Error, Result};
-pub use file::{File, OpenOptions, RangeLock, SegmentInfo};
+pub use cache::{CacheSettings, InvalidCacheSettings};
+pub use cluster::{Cluster, Introduction, NodeIndex};
+pub use error::{Error, ErrorKind, Result};
+pub use file::{File, OpenOptions, SegmentInfo};
 pub use locks::{LockError, Mode as LockMode};
 pub use manifest::{MANIFEST_VERSION, Manifest, SegmentRun};
 pub use name::{DirectoryName, FileName};
 pub use node::{BootId, NodeName};
+pub use placement::Placement;
+pub use range_lock::RangeLock;
 pub use store::{Entry, Store, StoreIdentity};
 pub use units::{FileId, FileOffset, InvalidFileId, InvalidSegmentSize, SegmentIndex, SegmentSize};
 pub use unnamed::UnnamedFile;

@@ -63,6 +63,32 @@ impl Manifest {
         })
     }
 
+    /// The position of `node` among the nodes.
+    pub fn position_of(&self, node: &NodeName) -> Option<u32> {
+        self.nodes.iter().position(|known| known == node).map(|position| position as u32)
+    }
+
+    /// Which segments lie on which of the nodes that `is_missing` holds for; `None` where there are none.
+    pub(crate) fn parts_on(&self, is_missing: impl Fn(&NodeName) -> bool) -> Option<String> {
+        let missing = |run: &&SegmentRun| self.nodes.get(run.home as usize).is_some_and(&is_missing);
+        let mut parts: Vec<String> = Vec::new();
+        for run in self.segments.iter().filter(missing) {
+            let node = &self.nodes[run.home as usize];
+            parts.push(match run.count {
+                1 => format!("segment {} lies on node {node}", run.first),
+                n => format!("segments {} to {} lie on node {node}", run.first, run.first.0 + n - 1),
+            });
+        }
+        let more = parts.len().saturating_sub(8);
+        parts.truncate(8);
+        let list = parts.join(", ");
+        match (parts.len(), more) {
+            (0, _) => None,
+            (_, 0) => Some(format!("{list}, which is")),
+            (_, more) => Some(format!("{list} and {more} more such parts, which are")),
+        }
+    }
+
     /// Reads the manifest in `directory`.
     ///
     /// # Errors
@@ -112,7 +138,8 @@ impl Manifest {
             .map_err(|e| Error::io(format!("committing the manifest of {name}"), &path, e))
     }
 
-    fn encode(&self) -> Vec<u8> {
+    /// The manifest as bytes.
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut body =
             serde_json::to_vec_pretty(self).expect("a manifest has no map with keys other than text");
         body.push(b'\n');
@@ -124,7 +151,11 @@ impl Manifest {
         text
     }
 
-    fn decode(bytes: &[u8], path: &Path, name: &str) -> Result<Manifest> {
+    /// The manifest of the file `name` from bytes that came from `path`.
+    ///
+    /// # Errors
+    /// [`Error::CorruptManifest`], [`Error::NewerFormat`].
+    pub(crate) fn decode(bytes: &[u8], path: &Path, name: &str) -> Result<Manifest> {
         let damaged = |reason: &str| corrupt(name, path, reason.into());
         let line_end =
             bytes.iter().position(|b| *b == b'\n').ok_or_else(|| damaged("it has no first line"))?;

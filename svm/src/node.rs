@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 /// The name of a node: one machine, or one emulated machine.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeName(String);
 
@@ -19,6 +19,11 @@ impl NodeName {
     pub fn current() -> NodeName {
         let name = std::env::var("SVMIO_NODE").ok().filter(|name| !name.is_empty());
         NodeName(name.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned()))
+    }
+
+    /// The node that is called `name`.
+    pub fn new(name: impl Into<String>) -> NodeName {
+        NodeName(name.into())
     }
 
     /// The name as text.

@@ -12,59 +12,73 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Error, Result};
-use crate::manifest::{Manifest, TEMPORARY_PREFIX};
-use crate::node::BootId;
+use crate::manifest::{self, Manifest, TEMPORARY_PREFIX};
+use crate::node::{BootId, NodeName};
 use crate::object;
 use crate::segment;
 use crate::state::State;
 use crate::units::SegmentIndex;
 
-/// Makes `state` true for the file in `directory` (at `path`). The caller holds the gate and nobody else has
-/// the file open.
-///
-/// # Errors
-/// [`Error::MissingSegment`] and [`Error::DamagedSegment`] name what the manifest promises and the store
-/// does not hold; nothing has been changed then.
-pub(crate) fn recover(
-    directory: &OwnedFd,
-    path: &Path,
-    name: &str,
-    manifest: &Manifest,
-    state: &State,
-    boot: BootId,
-) -> Result<()> {
-    let failed = |e: io::Error| Error::io(format!("opening {name}"), path, e);
-    let survived = state.is_valid(boot, manifest.id);
-    let (size, promised) = if survived {
-        (state.size(), state.homes().collect::<Vec<_>>())
-    } else {
-        (manifest.size, manifest.homes().collect())
-    };
-    let bytes = manifest.segment_size.bytes();
-    for (index, _) in &promised {
-        let file = open_segment(directory, path, name, manifest, *index)?;
-        let found = file.metadata().map_err(failed)?.len();
-        if found != bytes {
-            let (name, path) = (name.into(), path.join(object::segment_name(*index)));
-            return Err(Error::DamagedSegment { name, segment: *index, found, expected: bytes, path });
+/// A file that nobody has open.
+pub(crate) struct Recovery<'a> {
+    pub(crate) directory: &'a OwnedFd,
+    pub(crate) path: &'a Path,
+    /// For messages.
+    pub(crate) name: &'a str,
+    pub(crate) boot: BootId,
+}
+
+impl Recovery<'_> {
+    /// Makes `state` true for the file. The caller holds the gate and nobody else has the file open on this node,
+    /// which is `node`. With `alone`, no other node takes part.
+    ///
+    /// # Errors
+    /// [`Error::MissingSegment`] and [`Error::DamagedSegment`] name what the manifest promises and the store
+    /// does not hold, [`Error::NodesMissing`] what is not on this node; nothing has been changed then.
+    pub(crate) fn run(&self, manifest: &Manifest, node: &NodeName, state: &State, alone: bool) -> Result<()> {
+        let &Recovery { directory, path, name, boot } = self;
+        let failed = |e: io::Error| Error::io(format!("opening {name}"), path, e);
+        let survived = state.is_valid(boot, manifest.id);
+        let (size, promised) = if survived {
+            (state.size(), state.homes().collect::<Vec<_>>())
+        } else {
+            (manifest.size, manifest.homes().collect())
+        };
+        if alone {
+            let known = Manifest { segments: manifest::runs(promised.iter().copied()), ..manifest.clone() };
+            if let Some(parts) = known.parts_on(|home| home != node) {
+                return Err(Error::NodesMissing { name: name.into(), parts });
+            }
         }
-        let start = manifest.segment_size.start_of(*index).0;
-        if start + bytes > size {
-            // A write that was cut short, or one that no commit tells of.
-            segment::punch(&file, size.saturating_sub(start)..bytes).map_err(failed)?;
+        let own = manifest.position_of(node);
+        let here: Vec<_> = promised.iter().filter(|(_, home)| Some(*home) == own).map(|(i, _)| *i).collect();
+        let bytes = manifest.segment_size.bytes();
+        for index in &here {
+            let file = open_segment(directory, path, name, manifest, *index)?;
+            let found = file.metadata().map_err(failed)?.len();
+            if found != bytes {
+                let (name, path) = (name.into(), path.join(object::segment_name(*index)));
+                return Err(Error::DamagedSegment { name, segment: *index, found, expected: bytes, path });
+            }
+            let start = manifest.segment_size.start_of(*index).0;
+            // Among several nodes, the master's size counts, which may be another one.
+            if alone && start + bytes > size {
+                // A write that was cut short, or one that no commit tells of.
+                segment::punch(&file, size.saturating_sub(start)..bytes).map_err(failed)?;
+            }
         }
+        remove_unfinished(path, &here).map_err(failed)?;
+        if survived {
+            return state.revive().map_err(failed);
+        }
+        state.reset(boot, manifest.id, size, manifest.epoch).map_err(failed)?;
+        for (index, home) in &promised {
+            state.add_segment(*index, *home).map_err(failed)?;
+        }
+        state.set_committed(size, promised.len() as u64, manifest.epoch);
+        state.publish();
+        Ok(())
     }
-    remove_unfinished(path, &promised).map_err(failed)?;
-    if survived {
-        return state.revive().map_err(failed);
-    }
-    state.reset(boot, manifest.id, size, manifest.epoch).map_err(failed)?;
-    for (index, home) in &promised {
-        state.add_segment(*index, *home).map_err(failed)?;
-    }
-    state.set_committed(size, promised.len() as u64, manifest.epoch);
-    state.publish();
-    Ok(())
 }
 
 fn open_segment(
@@ -90,13 +104,13 @@ fn open_segment(
 
 /// Removes what a killed process left half-made: manifests that were not put in place, and segments that
 /// were not entered in the table (nobody can have mapped those).
-fn remove_unfinished(path: &Path, promised: &[(SegmentIndex, u32)]) -> io::Result<()> {
+fn remove_unfinished(path: &Path, promised: &[SegmentIndex]) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;
         let file_name = entry.file_name();
         let Some(file_name) = file_name.to_str() else { continue };
-        let unentered = object::segment_of(file_name)
-            .is_some_and(|index| promised.binary_search_by_key(&index, |(i, _)| *i).is_err());
+        let unentered =
+            object::segment_of(file_name).is_some_and(|index| promised.binary_search(&index).is_err());
         if unentered || file_name.starts_with(TEMPORARY_PREFIX) {
             fs::remove_file(entry.path())?;
         }

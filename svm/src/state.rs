@@ -4,9 +4,11 @@
 //! something only while the kernel runs on: after a reboot, or when it is damaged, it is rebuilt from the
 //! manifest and the segments (see [`crate::recovery`]).
 //!
-//! Layout: [`Header`], the lock table, then one 32-bit word per segment: 0 where there is none, otherwise
-//! its home (a position in the manifest's node list) plus one. The file is sparse; storage of a word is
+//! Layout: [`Header`], the lock table, then one [`Entry`] per segment. The file is sparse; storage of an entry is
 //! reserved before it is first touched, so that a full file system never turns into a SIGBUS.
+//!
+//! Where several nodes share the file, each has such a state: a replica of the master node's. Entries never change
+//! once they are set, so a replica can only lack some.
 
 use std::fs::File;
 use std::io;
@@ -23,11 +25,12 @@ use crate::units::{FileId, SegmentIndex};
 pub(crate) const MAX_SEGMENTS: u32 = 1 << 24;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"svmstate");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const PAGE: u64 = 4096;
 const LOCKS_AT: u64 = PAGE;
 const TABLE_AT: u64 = (LOCKS_AT + LockTable::BYTES as u64).next_multiple_of(PAGE);
-const LENGTH: u64 = TABLE_AT + MAX_SEGMENTS as u64 * 4;
+const ENTRY: u64 = size_of::<Entry>() as u64;
+const LENGTH: u64 = TABLE_AT + MAX_SEGMENTS as u64 * ENTRY;
 
 /// All fields are atomics: any bit pattern is a valid one, and several processes change them at once.
 #[repr(C)]
@@ -39,8 +42,8 @@ struct Header {
     size: AtomicU64,
     /// Raised whenever parts of segments were given back: knowledge of which pages have storage is then void.
     punches: AtomicU64,
-    /// How many words of the segment table have storage.
-    table_words: AtomicU64,
+    /// How many entries of the segment table have storage.
+    table_entries: AtomicU64,
     /// How many segments there are.
     segments: AtomicU64,
     /// Size and number of segments that the manifest on storage tells of, and its epoch.
@@ -48,6 +51,21 @@ struct Header {
     committed_segments: AtomicU64,
     epoch: AtomicU64,
     deleted: AtomicU64,
+    /// Through which cluster the file is open; 0 where it is open on this node alone.
+    cluster: AtomicU64,
+    /// How often the file was made shorter: tells a replica whether a smaller size is news.
+    truncations: AtomicU64,
+    /// The size that the master node is known to know.
+    reported_size: AtomicU64,
+}
+
+/// What is known of a segment.
+#[repr(C)]
+struct Entry {
+    /// 0 where there is no such segment, otherwise its home (a position in the manifest's list of nodes) plus one.
+    home: AtomicU32,
+    /// Whether processes of its home changed it since somebody on another node last asked.
+    changed: AtomicU32,
 }
 
 /// A file's shared state, mapped into this process.
@@ -96,21 +114,24 @@ impl State {
             && header.version.load(Ordering::Relaxed) == VERSION;
         if was_one {
             // Storage that the table has is kept: a full file system would not give it again.
-            (0..self.words()).filter_map(|index| self.word(SegmentIndex(index))).for_each(|word| {
-                word.store(0, Ordering::Relaxed);
+            (0..self.entries()).filter_map(|index| self.entry(SegmentIndex(index))).for_each(|entry| {
+                entry.home.store(0, Ordering::Relaxed);
+                entry.changed.store(0, Ordering::Relaxed);
             });
         } else {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             rustix::fs::fallocate(&self.file, flags, TABLE_AT, LENGTH - TABLE_AT)?;
-            header.table_words.store(0, Ordering::Relaxed);
+            header.table_entries.store(0, Ordering::Relaxed);
         }
         header.version.store(VERSION, Ordering::Relaxed);
         set_words(&header.boot, boot.0);
         set_words(&header.id, id.to_bytes());
         header.size.store(size, Ordering::Relaxed);
         header.epoch.store(epoch, Ordering::Relaxed);
-        let zeroed = [&header.segments, &header.committed_size, &header.committed_segments, &header.deleted];
-        zeroed.iter().for_each(|field| field.store(0, Ordering::Relaxed));
+        let counts = [&header.segments, &header.committed_size, &header.committed_segments];
+        let zeroed = counts.into_iter().chain([&header.deleted, &header.cluster, &header.truncations]);
+        let zeroed = zeroed.chain([&header.reported_size]);
+        zeroed.for_each(|field| field.store(0, Ordering::Relaxed));
         self.revive()
     }
 
@@ -121,6 +142,11 @@ impl State {
         // SAFETY: the lock table's place in the mapping has storage (`map`), is aligned to a page, and the
         // caller guarantees that no other process uses it.
         unsafe { LockTable::init_at(self.locks_ptr(), LockTable::BYTES) }.map_err(io::Error::other)
+    }
+
+    /// Declares that what the state says counts no more. The caller alone has the file open.
+    pub(crate) fn void(&self) {
+        self.header().boot.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
     /// Declares the state complete.
@@ -162,25 +188,25 @@ impl State {
 
     /// The home of a segment, or `None` where there is no such segment.
     pub(crate) fn home(&self, index: SegmentIndex) -> Option<u32> {
-        self.word(index)?.load(Ordering::Acquire).checked_sub(1)
+        self.entry(index)?.home.load(Ordering::Acquire).checked_sub(1)
     }
 
     /// Enters a segment, whose storage file is complete, into the table. False where it was there already.
     pub(crate) fn add_segment(&self, index: SegmentIndex, home: u32) -> io::Result<bool> {
         let header = self.header();
-        let words = header.table_words.load(Ordering::Acquire);
-        if words <= u64::from(index.0) {
-            let wanted = (u64::from(index.0) + 1).next_multiple_of(PAGE / 4);
-            let (from, to) = (TABLE_AT + words * 4, TABLE_AT + wanted * 4);
+        let entries = header.table_entries.load(Ordering::Acquire);
+        if entries <= u64::from(index.0) && index.0 < MAX_SEGMENTS {
+            let wanted = (u64::from(index.0) + 1).next_multiple_of(PAGE / ENTRY);
+            let (from, to) = (TABLE_AT + entries * ENTRY, TABLE_AT + wanted * ENTRY);
             // Several processes may do this at once: reserving storage twice changes nothing.
             rustix::fs::fallocate(&self.file, FallocateFlags::empty(), from, to - from)?;
-            header.table_words.fetch_max(wanted, Ordering::AcqRel);
+            header.table_entries.fetch_max(wanted, Ordering::AcqRel);
         }
-        let Some(word) = self.word(index) else {
+        let Some(entry) = self.entry(index) else {
             return Err(io::Error::from(io::ErrorKind::FileTooLarge));
         };
-        // AcqRel: the segment's storage was made before, and whoever sees the word may use it.
-        let added = word.compare_exchange(0, home + 1, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        // AcqRel: the segment's storage was made before, and whoever sees the entry may use it.
+        let added = entry.home.compare_exchange(0, home + 1, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if added {
             header.segments.fetch_add(1, Ordering::AcqRel);
         }
@@ -189,12 +215,12 @@ impl State {
 
     /// All segments with their homes, in ascending order.
     pub(crate) fn homes(&self) -> impl Iterator<Item = (SegmentIndex, u32)> + '_ {
-        (0..self.words()).map(SegmentIndex).filter_map(|index| Some((index, self.home(index)?)))
+        (0..self.entries()).map(SegmentIndex).filter_map(|index| Some((index, self.home(index)?)))
     }
 
     /// The segments from `first` on, in ascending order.
     pub(crate) fn segments_from(&self, first: SegmentIndex) -> impl Iterator<Item = SegmentIndex> + '_ {
-        (first.0..self.words()).map(SegmentIndex).filter(|index| self.home(*index).is_some())
+        (first.0..self.entries()).map(SegmentIndex).filter(|index| self.home(*index).is_some())
     }
 
     /// Whether the manifest on storage does not tell all that is here.
@@ -232,6 +258,50 @@ impl State {
         self.header().deleted.store(1, Ordering::Release);
     }
 
+    /// Through which cluster the file is open; 0 where it is open on this node alone.
+    pub(crate) fn cluster(&self) -> u64 {
+        self.header().cluster.load(Ordering::Acquire)
+    }
+
+    /// Notes through which cluster the file is open. The caller alone has the file open.
+    pub(crate) fn set_cluster(&self, cluster: u64) {
+        self.header().cluster.store(cluster, Ordering::Release);
+    }
+
+    /// How often the file was made shorter.
+    pub(crate) fn truncations(&self) -> u64 {
+        self.header().truncations.load(Ordering::Acquire)
+    }
+
+    /// Notes how often the file was made shorter.
+    pub(crate) fn set_truncations(&self, truncations: u64) {
+        self.header().truncations.store(truncations, Ordering::Release);
+    }
+
+    /// The size that the master node is known to know, bytes.
+    pub(crate) fn reported_size(&self) -> u64 {
+        self.header().reported_size.load(Ordering::Acquire)
+    }
+
+    /// Notes the size that the master node knows.
+    pub(crate) fn set_reported_size(&self, size: u64) {
+        self.header().reported_size.store(size, Ordering::Release);
+    }
+
+    /// Notes that processes of this node have changed a segment whose home it is.
+    pub(crate) fn set_changed(&self, index: SegmentIndex) {
+        if let Some(entry) = self.entry(index) {
+            // Release: whoever takes the mark sees the bytes.
+            entry.changed.store(1, Ordering::Release);
+        }
+    }
+
+    /// Whether a segment was changed since this was last asked.
+    pub(crate) fn take_changed(&self, index: SegmentIndex) -> bool {
+        // Acquire: pairs with `set_changed`.
+        self.entry(index).is_some_and(|entry| entry.changed.swap(0, Ordering::Acquire) != 0)
+    }
+
     /// The file's locks.
     ///
     /// # Errors
@@ -258,22 +328,19 @@ impl State {
         unsafe { &*self.map.as_mut_ptr().cast::<Header>() }
     }
 
-    /// How many words of the segment table may be looked at.
-    fn words(&self) -> u32 {
-        self.header().table_words.load(Ordering::Acquire).min(u64::from(MAX_SEGMENTS)) as u32
+    /// How many entries of the segment table may be looked at.
+    fn entries(&self) -> u32 {
+        self.header().table_entries.load(Ordering::Acquire).min(u64::from(MAX_SEGMENTS)) as u32
     }
 
-    fn word(&self, index: SegmentIndex) -> Option<&AtomicU32> {
-        // Acquire: the word has storage once the count says so.
-        if u64::from(index.0) >= self.header().table_words.load(Ordering::Acquire) || index.0 >= MAX_SEGMENTS
-        {
+    fn entry(&self, index: SegmentIndex) -> Option<&Entry> {
+        // Acquire: the entry has storage once the count says so.
+        if index.0 >= self.entries() {
             return None;
         }
-        // SAFETY: below MAX_SEGMENTS the word lies within the mapping; it is aligned because the table
-        // begins on a page; an atomic is valid for any content.
-        Some(unsafe {
-            &*self.map.as_mut_ptr().add(TABLE_AT as usize).cast::<AtomicU32>().add(index.0 as usize)
-        })
+        // SAFETY: below MAX_SEGMENTS the entry lies within the mapping; it is aligned because the table begins on
+        // a page; an entry consists of atomics, which any content is valid for.
+        Some(unsafe { &*self.map.as_mut_ptr().add(TABLE_AT as usize).cast::<Entry>().add(index.0 as usize) })
     }
 }
 

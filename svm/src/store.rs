@@ -19,7 +19,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::attachment::{self, AttachError};
+use crate::attachment::{self, AttachError, How};
 use crate::error::{Error, Result};
 use crate::file::{File, OpenOptions};
 use crate::name::{DirectoryName, FileName, RESERVED_PREFIX};
@@ -81,6 +81,14 @@ impl Store {
     /// [`Error::NotAStore`] where something else is there; [`Error::NewerFormat`]; [`Error::Access`] and the
     /// like where it cannot be made.
     pub fn open(path: &Path) -> Result<Store> {
+        Store::open_for(path, &NodeName::current())
+    }
+
+    /// The same, made for `node` where there is none.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_for(path: &Path, node: &NodeName) -> Result<Store> {
         let failed = |e: io::Error| Error::io("opening the store", path, e);
         match DirBuilder::new().recursive(true).mode(0o700).create(path) {
             Ok(()) => {}
@@ -91,7 +99,7 @@ impl Store {
             Err(e) => return Err(failed(e)),
         }
         let root: Arc<Path> = path.canonicalize().map_err(failed)?.into();
-        let node = description::read_or_make(&root)?;
+        let node = description::read_or_make(&root, node)?;
         for directory in [NAMES, object::OBJECTS, object::DELETED] {
             match DirBuilder::new().mode(0o700).create(root.join(directory)) {
                 Err(e) if e.kind() != ErrorKind::AlreadyExists && !root.join(directory).is_dir() => {
@@ -140,7 +148,7 @@ impl Store {
                 Ok(_) if options.create && options.exclusive => {
                     return Err(Error::Exists { name: name.to_string(), store: self.root.to_path_buf() });
                 }
-                Ok(id) => attachment::attach(&self.root, id, &name.to_string(), false),
+                Ok(id) => attachment::attach(self, id, &name.to_string(), How::default()),
                 Err(Error::NoSuchFile { .. }) if options.create => match self.create(name, options)? {
                     Some(file) => return Ok(file),
                     None => continue,
@@ -166,7 +174,7 @@ impl Store {
     /// # Errors
     /// As [`Store::open_file`].
     pub fn attach(&self, id: FileId, name: &FileName, options: &OpenOptions) -> Result<File> {
-        match attachment::attach(&self.root, id, &name.to_string(), false) {
+        match attachment::attach(self, id, &name.to_string(), How::default()) {
             Ok(attachment) => File::new(attachment, options),
             Err(AttachError::Failed(e)) => Err(e),
             Err(AttachError::Gone | AttachError::Abandoned) => Err(self.no_such_file(name)),
@@ -398,7 +406,10 @@ impl Store {
 
     fn open_default() -> Result<Store> {
         let user = rustix::process::geteuid().as_raw();
-        let path = PathBuf::from(format!("/dev/shm/svmio-{user}"));
+        // Emulated nodes have a store each.
+        let node = std::env::var("SVMIO_NODE").ok().filter(|name| !name.is_empty());
+        let node = node.map(|name| format!("-{}", as_part_of_file_name(&name))).unwrap_or_default();
+        let path = PathBuf::from(format!("/dev/shm/svmio-{user}{node}"));
         let store = Store::open(&path)?;
         // Anybody may make directories in /dev/shm: never trust one that another user put there.
         let owner = fs::symlink_metadata(&path).map_err(|e| Error::io("opening the store", &path, e))?;
@@ -409,6 +420,15 @@ impl Store {
         }
         Ok(store)
     }
+}
+
+/// `text` in characters that every file name may have, different for different texts.
+fn as_part_of_file_name(text: &str) -> String {
+    let encoded = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => char::from(byte).to_string(),
+        _ => format!("%{byte:02x}"),
+    };
+    text.bytes().map(encoded).collect()
 }
 
 /// Whether a part of `path` is there and no directory.

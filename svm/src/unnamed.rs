@@ -9,11 +9,12 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 
-use crate::attachment::{self, AttachError};
+use crate::attachment::{self, AttachError, How};
 use crate::error::{Error, Result};
 use crate::file::{File, OpenOptions};
 use crate::manifest::Manifest;
 use crate::name::FileName;
+use crate::node::NodeName;
 use crate::object;
 use crate::store::Store;
 use crate::units::{FileId, SegmentSize};
@@ -42,6 +43,18 @@ impl Store {
     /// # Errors
     /// [`Error::NoSpace`], [`Error::Quota`], [`Error::Access`], [`Error::ReadOnly`].
     pub fn create_unnamed(&self, name: &FileName, options: &OpenOptions) -> Result<UnnamedFile> {
+        self.create_unnamed_for(name, options, std::slice::from_ref(self.node()), 0)
+    }
+
+    /// The same of a file that `nodes` share through `cluster`; 0 stands for this node alone.
+    pub(crate) fn create_unnamed_for(
+        &self,
+        name: &FileName,
+        options: &OpenOptions,
+        nodes: &[NodeName],
+        cluster: u64,
+    ) -> Result<UnnamedFile> {
+        let again = || self.create_unnamed_for(name, options, nodes, cluster);
         let failed = |e: io::Error| Error::io(format!("creating {name}"), self.path(), e);
         let id = FileId::random().map_err(failed)?;
         let directory = object::path(self.shared_path(), id);
@@ -53,13 +66,13 @@ impl Store {
             size: 0,
             segment_size: options.segment_size.unwrap_or(SegmentSize::DEFAULT),
             epoch: 0,
-            nodes: vec![self.node().clone()],
+            nodes: nodes.to_vec(),
             segments: Vec::new(),
             temporary: options.temporary,
         };
         if let Err(e) = manifest.commit(&directory, !options.temporary) {
             // Somebody who verifies the store took it for what a killed process left.
-            return if directory.exists() { Err(e) } else { self.create_unnamed(name, options) };
+            return if directory.exists() { Err(e) } else { again() };
         }
         if !options.temporary {
             // The object's own entry: a name that survives a power cut must lead to something.
@@ -68,11 +81,11 @@ impl Store {
                 .and_then(|directory| directory.sync_all())
                 .map_err(|e| Error::io(format!("creating {name}"), &objects, e))?;
         }
-        let attachment = match attachment::attach(self.shared_path(), id, &name.to_string(), true) {
+        let attachment = match attachment::attach(self, id, &name.to_string(), How { fresh: true, cluster }) {
             Ok(attachment) => attachment,
             Err(AttachError::Failed(e)) => return Err(e),
             // As above.
-            Err(AttachError::Gone | AttachError::Abandoned) => return self.create_unnamed(name, options),
+            Err(AttachError::Gone | AttachError::Abandoned) => return again(),
         };
         let file = File::new(attachment, options)?;
         Ok(UnnamedFile { file, object, name: name.clone(), durable: !options.temporary })

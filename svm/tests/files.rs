@@ -177,8 +177,8 @@ fn names_say_what_is_wrong_with_them() {
     store.open_file(&name("dir/file"), &small_segments()).unwrap();
     let open = |text: &str, options: OpenOptions| store.open_file(&name(text), &options).unwrap_err();
     for options in [OpenOptions::reading(), small_segments()] {
-        assert!(matches!(open("file/below", options), Error::NotAFile { .. }));
-        assert!(matches!(open("dir", options), Error::NotAFile { .. }));
+        assert!(matches!(open("file/below", options.clone()), Error::NotAFile { .. }));
+        assert!(matches!(open("dir", options.clone()), Error::NotAFile { .. }));
         assert!(matches!(open(&"x".repeat(300), options), Error::NameTooLong { .. }));
     }
     assert!(matches!(open("none", OpenOptions::reading()), Error::NoSuchFile { .. }));

@@ -42,14 +42,14 @@ impl StoreIdentity {
     }
 }
 
-/// The node of the store in `root`; made where there is none.
+/// The node of the store in `root`; made for `node` where there is none.
 ///
 /// # Errors
 /// [`Error::NotAStore`] where something else is there; [`Error::NewerFormat`].
-pub(super) fn read_or_make(root: &Path) -> Result<NodeName> {
+pub(super) fn read_or_make(root: &Path, node: &NodeName) -> Result<NodeName> {
     match read(root)? {
         Some(description) => Ok(description.node),
-        None => make(root),
+        None => make(root, node),
     }
 }
 
@@ -77,7 +77,7 @@ fn read(root: &Path) -> Result<Option<Description>> {
 }
 
 /// Makes a store of the empty directory `root`.
-fn make(root: &Path) -> Result<NodeName> {
+fn make(root: &Path, node: &NodeName) -> Result<NodeName> {
     let failed = |e: io::Error| Error::io("making the store", root, e);
     let foreign = |entry: io::Result<fs::DirEntry>| -> io::Result<bool> {
         let name = entry?.file_name();
@@ -92,16 +92,15 @@ fn make(root: &Path) -> Result<NodeName> {
             reason: "it holds something else; choose an empty or a new directory".into(),
         });
     }
-    let node = NodeName::current();
     let description = Description { format: FORMAT.into(), version: VERSION, node: node.clone() };
     let mut file = tempfile::Builder::new().prefix(RESERVED_PREFIX).tempfile_in(root).map_err(failed)?;
     let text = serde_json::to_string_pretty(&description).expect("a description has no map");
     writeln!(file, "{text}").and_then(|()| file.as_file().sync_all()).map_err(failed)?;
     match file.persist_noclobber(root.join(DESCRIPTION)) {
-        Ok(_) => Ok(node),
+        Ok(_) => Ok(node.clone()),
         // Another process was faster; its word counts.
         Err(e) if e.error.kind() == ErrorKind::AlreadyExists => {
-            Ok(read(root)?.map_or(node, |description| description.node))
+            Ok(read(root)?.map_or_else(|| node.clone(), |description| description.node))
         }
         Err(e) => Err(failed(e.error)),
     }

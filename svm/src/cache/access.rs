@@ -1,0 +1,182 @@
+//! Reading and writing bytes of cached pages.
+
+use std::io;
+use std::ops::Range;
+
+use super::layout::FrameState;
+use super::locked::{Frame, LockedSet, Room};
+use super::{PageCache, PageKey, SetVersion};
+use crate::error::Result;
+
+/// What became of a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum ReadOutcome {
+    /// The bytes have been copied.
+    Copied,
+    /// Not all of them are here.
+    Missing,
+    /// Not all of them are here, but a living process is fetching the page.
+    Coming(SetVersion),
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum WriteOutcome {
+    /// The bytes are in the cache, dirty.
+    Cached,
+    /// Nothing was done: there is room once this page has been flushed.
+    Crowded(PageKey),
+    /// Nothing was done: there may be room once a fetch or flush of another has ended.
+    Busy(SetVersion),
+}
+
+/// What became of an overwrite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Overwrite {
+    /// The cache agrees with the bytes.
+    Done,
+    /// Nothing was done: bytes of the range are being written back.
+    Busy(SetVersion),
+}
+
+impl PageCache {
+    /// Copies bytes `within` of a page to `to`, if all of them are here.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) where the set cannot be locked.
+    ///
+    /// # Panics
+    /// Where `within` is empty or passes the page's end; likewise below.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of as many bytes as `within` has, none of which lie in the cache.
+    pub(crate) unsafe fn read(&self, key: &PageKey, within: Range<u32>, to: *mut u8) -> Result<ReadOutcome> {
+        self.check(&within);
+        let read = || -> io::Result<_> {
+            let set = self.lock(key)?;
+            // SAFETY: the caller vouches for `to`.
+            if unsafe { copy_out(&set, key, &within, to) } {
+                return Ok(ReadOutcome::Copied);
+            }
+            Ok(if set.is_coming(key)? { ReadOutcome::Coming(set.version()) } else { ReadOutcome::Missing })
+        };
+        read().map_err(|source| self.error("reading a cached page", source))
+    }
+
+    /// Copies bytes from `from` to the bytes `within` of a page, where they stay, dirty, until they are flushed.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) where the set cannot be locked, there is no memory, or all frames of the
+    /// set are lost to fetches whose processes died.
+    ///
+    /// # Safety
+    /// `from` is valid for reads of as many bytes as `within` has, none of which lie in the cache.
+    pub(crate) unsafe fn write(
+        &self,
+        key: &PageKey,
+        within: Range<u32>,
+        from: *const u8,
+    ) -> Result<WriteOutcome> {
+        self.check(&within);
+        let write = || -> io::Result<_> {
+            let set = self.lock(key)?;
+            if let Some(frame) = set.page(key) {
+                set.copying(&frame, &within, || {
+                    // SAFETY: the caller vouches for `from`; a frame that is a page has storage.
+                    unsafe { self.memory.copy_in(frame.number, &within, from) };
+                    frame.valid().add(&within)?;
+                    set.note_dirty();
+                    frame.dirty().add(&within)
+                })?;
+                set.touch(&frame);
+                return Ok(WriteOutcome::Cached);
+            }
+            Ok(match set.make_room(None)? {
+                Room::Made(frame) => {
+                    begin_page(&frame, key, &within);
+                    // SAFETY: the caller vouches for `from`; `make_room` has given the frame storage.
+                    unsafe { self.memory.copy_in(frame.number, &within, from) };
+                    set.note_dirty();
+                    frame.dirty().set(&within);
+                    set.touch(&frame);
+                    frame.record.set_state(FrameState::Page);
+                    WriteOutcome::Cached
+                }
+                Room::Crowded(victim) => WriteOutcome::Crowded(victim),
+                Room::Busy(version) => WriteOutcome::Busy(version),
+            })
+        };
+        write().map_err(|source| self.error("writing to a cached page", source))
+    }
+
+    /// Brings the cache into agreement with bytes that go home past it: where the page is here, it has these bytes
+    /// from now on, not dirty, so that no older ones are written over them.
+    ///
+    /// To be called before the bytes are sent home, and again when they are there: whoever fetched the page in
+    /// between may have got the old ones.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) where the set cannot be locked, or there is no memory.
+    ///
+    /// # Safety
+    /// `from` is valid for reads of as many bytes as `within` has, none of which lie in the cache.
+    pub(crate) unsafe fn overwrite(
+        &self,
+        key: &PageKey,
+        within: Range<u32>,
+        from: *const u8,
+    ) -> Result<Overwrite> {
+        self.check(&within);
+        let overwrite = || -> io::Result<_> {
+            let set = self.lock(key)?;
+            let page = set.page(key);
+            if let Some(frame) = &page {
+                if frame.flushing().intersects(&within) && set.is_flushing(frame)? {
+                    return Ok(Overwrite::Busy(set.version()));
+                }
+            }
+            set.void_fetch(key);
+            if let Some(frame) = &page {
+                set.copying(frame, &within, || {
+                    // SAFETY: the caller vouches for `from`; a frame that is a page has storage.
+                    unsafe { self.memory.copy_in(frame.number, &within, from) };
+                    frame.valid().add(&within)?;
+                    set.note_cleaned();
+                    frame.dirty().remove(&within)
+                })?;
+                set.touch(frame);
+            }
+            Ok(Overwrite::Done)
+        };
+        overwrite().map_err(|source| self.error("updating a cached page", source))
+    }
+}
+
+/// Copies bytes of a page out, if they are all here.
+///
+/// # Safety
+/// As of [`PageCache::read`].
+pub(super) unsafe fn copy_out(set: &LockedSet<'_>, key: &PageKey, within: &Range<u32>, to: *mut u8) -> bool {
+    match set.page(key) {
+        Some(frame) if frame.valid().contains(within) => {
+            // SAFETY: the caller vouches for `to`; a frame that is a page has storage.
+            unsafe { set.cache.memory.copy_out(frame.number, within, to) };
+            set.touch(&frame);
+            set.count_hit();
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Prepares a free frame for being a page with these valid bytes.
+pub(super) fn begin_page(frame: &Frame<'_>, key: &PageKey, valid: &Range<u32>) {
+    frame.record.set_key(key);
+    frame.record.set_version(None);
+    frame.dirty().clear();
+    frame.flushing().clear();
+    frame.valid().set(valid);
+}

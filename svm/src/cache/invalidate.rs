@@ -1,0 +1,128 @@
+//! Dropping what is too old, gone, or cut off.
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::layout::FrameState;
+use super::locked::{Frame, LockedSet};
+use super::{PageCache, PageNumber};
+use crate::error::Result;
+use crate::units::FileId;
+
+impl PageCache {
+    /// Drops the pages of a file for which `keep` says no, but for their dirty bytes and those that are being
+    /// written back. `keep` is told the version with which the page was fetched; `None` where it never was,
+    /// or is being fetched now: such a fetch is discarded when it ends.
+    ///
+    /// `keep` must not use the cache.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) where a set cannot be locked, or there is no memory; some pages may have been
+    /// dropped.
+    pub(crate) fn retain(
+        &self,
+        file: FileId,
+        mut keep: impl FnMut(PageNumber, Option<u64>) -> bool,
+    ) -> Result<()> {
+        self.visit(file, |set, frame, page| {
+            match frame.record.state() {
+                FrameState::Page if !keep(page, frame.record.version()) => {
+                    set.void_fetch(&frame.record.key());
+                    if frame.is_clean() {
+                        set.free(frame);
+                    } else {
+                        frame.record.set_version(None);
+                        frame.invalidate(&(0..self.page()))?;
+                    }
+                }
+                FrameState::Fetching if !keep(page, None) => set.void_fetch(&frame.record.key()),
+                _ => {}
+            }
+            Ok(())
+        })
+        .map_err(|source| self.error("dropping old pages", source))
+    }
+
+    /// Drops all pages of a file, dirty bytes too. Fetches under way are discarded when they end; of a flush
+    /// under way the end is not of interest any more, but its bytes may still come home.
+    ///
+    /// # Errors
+    /// As [`PageCache::retain`].
+    pub(crate) fn forget(&self, file: FileId) -> Result<()> {
+        self.visit(file, |set, frame, _| {
+            set.drop_frame(frame);
+            Ok(())
+        })
+        .map_err(|source| self.error("forgetting a file's pages", source))
+    }
+
+    /// Drops all bytes of a file from `size` on, dirty ones too. Fetches under way of pages that these are in are
+    /// discarded when they end.
+    ///
+    /// The page that holds the end keeps its bytes before it. Behind them it has zeros if it was all here.
+    ///
+    /// # Errors
+    /// As [`PageCache::retain`].
+    pub(crate) fn truncate(&self, file: FileId, size: u64) -> Result<()> {
+        let bytes = u64::from(self.page());
+        let (last, cut) = (PageNumber(size / bytes), (size % bytes) as u32);
+        self.visit(file, |set, frame, page| {
+            if page > last || page == last && cut == 0 {
+                set.drop_frame(frame);
+            } else if page == last && frame.record.state() == FrameState::Page {
+                let (whole, gone) = (frame.is_whole(), cut..self.page());
+                frame.dirty().remove(&gone)?;
+                frame.flushing().remove(&gone)?;
+                frame.valid().remove(&gone)?;
+                if whole {
+                    self.memory.zero(frame.number, &gone);
+                    frame.valid().add(&gone)?;
+                }
+                set.note_cleaned();
+            } else if page == last {
+                set.drop_frame(frame);
+            }
+            Ok(())
+        })
+        .map_err(|source| self.error("truncating a file's pages", source))
+    }
+
+    /// Calls `change` with each frame that is used for a page of the file.
+    fn visit(
+        &self,
+        file: FileId,
+        mut change: impl FnMut(&LockedSet<'_>, &Frame<'_>, PageNumber) -> io::Result<()>,
+    ) -> io::Result<()> {
+        for index in 0..self.memory.sets() {
+            // Relaxed: who has a page dropped has heard that it was used, if that matters, by other means.
+            if self.memory.set(index).rest.clock.load(Relaxed) == 0 {
+                continue;
+            }
+            let set = self.lock_set(index)?;
+            for frame in set.frames() {
+                let key = frame.record.key();
+                if key.file == file && matches!(frame.record.state(), FrameState::Page | FrameState::Fetching)
+                {
+                    change(&set, &frame, key.page)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LockedSet<'_> {
+    /// What is in the frame is no page any more, now or when its fetch ends.
+    fn drop_frame(&self, frame: &Frame<'_>) {
+        match frame.record.state() {
+            FrameState::Page => self.free(frame),
+            _ => self.void_fetch(&frame.record.key()),
+        }
+    }
+
+    fn free(&self, frame: &Frame<'_>) {
+        frame.record.set_state(FrameState::Free);
+        self.note_cleaned();
+        self.note_change();
+    }
+}

@@ -1,0 +1,431 @@
+//! Random operations of several handles, one after the other, against a plain model: for each byte, what its
+//! home has, what may be read here, and whether it is dirty or on its way.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const HANDLES: usize = 3;
+const FILES: u8 = 2;
+const PAGES: u64 = 4;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Read(Range<u32>),
+    Write(Range<u32>, u8),
+    BeginFetch,
+    /// The home reads the page and writes it to the frame.
+    Serve(usize),
+    FinishFetch(usize),
+    AbandonFetch(usize),
+    BeginFlush,
+    FinishFlush(usize),
+    FailFlush(usize),
+    BeginOverwrite(Range<u32>, u8),
+    FinishOverwrite(usize),
+    /// Another node writes bytes, and nobody here is told.
+    Elsewhere(Range<u32>, u8),
+    /// Pages that are older than their home are dropped.
+    Refresh,
+    Forget,
+    Truncate(u32),
+}
+
+fn range() -> impl Strategy<Value = Range<u32>> {
+    let cut = prop_oneof![0..PAGE, (0..8u32).prop_map(|n| n * PAGE / 8)];
+    prop_oneof![
+        (cut.clone(), cut).prop_map(|(a, b)| a.min(b)..a.max(b) + 1),
+        (0..PAGE - 40, 1..40u32).prop_map(|(start, length)| start..start + length),
+        Just(0..PAGE),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let value = 0..64u8;
+    prop_oneof![
+        8 => range().prop_map(Step::Read),
+        8 => (range(), value.clone()).prop_map(|(r, v)| Step::Write(r, v)),
+        6 => Just(Step::BeginFetch),
+        5 => any::<usize>().prop_map(Step::Serve),
+        6 => any::<usize>().prop_map(Step::FinishFetch),
+        1 => any::<usize>().prop_map(Step::AbandonFetch),
+        5 => Just(Step::BeginFlush),
+        4 => any::<usize>().prop_map(Step::FinishFlush),
+        1 => any::<usize>().prop_map(Step::FailFlush),
+        2 => (range(), value.clone()).prop_map(|(r, v)| Step::BeginOverwrite(r, v)),
+        2 => any::<usize>().prop_map(Step::FinishOverwrite),
+        3 => (range(), value).prop_map(|(r, v)| Step::Elsewhere(r, v)),
+        1 => Just(Step::Refresh),
+        1 => Just(Step::Forget),
+        2 => (0..PAGE * PAGES as u32 + 100).prop_map(Step::Truncate),
+    ]
+}
+
+#[derive(Clone)]
+struct PageModel {
+    home: Vec<u8>,
+    version: u64,
+    /// By byte: the set of values that a read here may give.
+    readable: Vec<u64>,
+    dirty: Vec<Option<u8>>,
+    flushing: Vec<Option<u8>>,
+}
+
+impl PageModel {
+    fn new() -> PageModel {
+        let bytes = PAGE as usize;
+        let none = vec![None; bytes];
+        PageModel {
+            home: vec![0; bytes],
+            version: 0,
+            readable: vec![1; bytes],
+            dirty: none.clone(),
+            flushing: none,
+        }
+    }
+
+    fn is_dirty(&self) -> bool {
+        self.dirty.iter().chain(&self.flushing).any(Option::is_some)
+    }
+
+    /// From now on only what the home has, or is dirty, may be read.
+    fn forget_old(&mut self) {
+        for at in 0..PAGE as usize {
+            let here = self.dirty[at].or(self.flushing[at]).unwrap_or(self.home[at]);
+            self.readable[at] = 1 << here;
+        }
+    }
+}
+
+struct PendingFetch {
+    by: usize,
+    ticket: FetchTicket,
+    /// The version, once the home has served it.
+    served: Option<u64>,
+}
+
+struct PendingOverwrite {
+    by: usize,
+    key: PageKey,
+    within: Range<u32>,
+    value: u8,
+}
+
+struct Run {
+    handles: Vec<PageCache>,
+    pages: BTreeMap<PageKey, PageModel>,
+    fetches: Vec<PendingFetch>,
+    flushes: Vec<(usize, Flush)>,
+    overwrites: Vec<PendingOverwrite>,
+}
+
+/// One of those pending, if there are any.
+fn take<T>(pending: &mut Vec<T>, which: usize) -> Option<T> {
+    (!pending.is_empty()).then(|| pending.swap_remove(which % pending.len()))
+}
+
+impl Run {
+    fn new(capacity: u64) -> Run {
+        let first = cache_of(capacity);
+        let mut handles: Vec<_> = (1..HANDLES).map(|_| open_again(&first)).collect();
+        handles.push(first);
+        let keys = (0..FILES).flat_map(|file| (0..PAGES).map(move |page| key(file, page)));
+        let pages = keys.map(|key| (key, PageModel::new())).collect();
+        Run { handles, pages, fetches: Vec::new(), flushes: Vec::new(), overwrites: Vec::new() }
+    }
+
+    fn page(&mut self, key: &PageKey) -> &mut PageModel {
+        self.pages.get_mut(key).unwrap()
+    }
+
+    /// MPI leaves open what becomes of bytes that are written twice at once: the test does not.
+    fn is_being_overwritten(&self, key: &PageKey, within: &Range<u32>) -> bool {
+        self.overwrites
+            .iter()
+            .any(|o| o.key == *key && o.within.start < within.end && within.start < o.within.end)
+    }
+
+    /// Flushes a page that is in the way, at once.
+    fn make_way(&mut self, by: usize, victim: PageKey) {
+        let model = self.page(&victim);
+        assert!(model.dirty.iter().any(Option::is_some), "a clean page is in nobody's way");
+        assert!(!model.flushing.iter().any(Option::is_some), "this one cannot be flushed");
+        self.begin_flush(by, victim);
+        let (by, flush) = self.flushes.pop().expect("it is dirty");
+        self.finish_flush(by, flush);
+    }
+
+    fn begin_flush(&mut self, by: usize, key: PageKey) {
+        let state = self.handles[by].begin_flush(&key).unwrap();
+        let model = self.page(&key);
+        let flushing = model.flushing.iter().any(Option::is_some);
+        let dirty = model.dirty.iter().any(Option::is_some);
+        match state {
+            FlushState::Elsewhere(_) => assert!(flushing),
+            FlushState::Clean => assert!(!dirty && !flushing),
+            FlushState::Begun(flush) => {
+                assert!(dirty && !flushing);
+                let mut bytes = flush.bytes.iter();
+                let mut found = vec![None; PAGE as usize];
+                for (start, length) in &flush.runs {
+                    for byte in &mut found[indices(&(*start..start + length))] {
+                        *byte = Some(*bytes.next().unwrap());
+                    }
+                }
+                assert!(bytes.next().is_none() && found == model.dirty, "what is flushed is what is dirty");
+                model.flushing = std::mem::replace(&mut model.dirty, vec![None; PAGE as usize]);
+                self.flushes.push((by, flush));
+            }
+        }
+    }
+
+    fn finish_flush(&mut self, by: usize, flush: Flush) {
+        let model = self.page(&flush.key);
+        model.version += 1;
+        for at in 0..PAGE as usize {
+            if let Some(value) = model.flushing[at].take() {
+                model.home[at] = value;
+            }
+        }
+        self.handles[by].finish_flush(flush).unwrap();
+    }
+
+    /// Ends what is under way with pages that are gone: their bytes do not come home any more.
+    fn drop_flushes(&mut self, gone: impl Fn(&PageKey) -> bool) {
+        for (by, flush) in std::mem::take(&mut self.flushes) {
+            if gone(&flush.key) {
+                self.handles[by].finish_flush(flush).unwrap();
+            } else {
+                self.flushes.push((by, flush));
+            }
+        }
+    }
+
+    fn take(&mut self, by: usize, key: PageKey, step: Step) {
+        match step {
+            Step::Read(within) => {
+                let mut bytes = vec![0; within.len()];
+                match self.handles[by].read_into(&key, within.start, &mut bytes) {
+                    ReadOutcome::Copied => {
+                        let readable = &self.page(&key).readable[indices(&within)];
+                        let right = bytes.iter().zip(readable).all(|(byte, set)| set >> byte & 1 == 1);
+                        assert!(right, "a byte that nobody can have written there");
+                    }
+                    ReadOutcome::Missing => {
+                        let dirty = &self.page(&key).dirty[indices(&within)];
+                        assert!(!dirty.iter().all(Option::is_some), "dirty bytes are there");
+                    }
+                    ReadOutcome::Coming(_) => assert!(self.fetches.iter().any(|f| f.ticket.key == key)),
+                }
+            }
+            Step::Write(within, value) => {
+                if self.is_being_overwritten(&key, &within) {
+                    return;
+                }
+                let bytes = vec![value; within.len()];
+                for _ in 0..2 {
+                    match self.handles[by].write_from(&key, within.start, &bytes) {
+                        WriteOutcome::Cached => {
+                            let model = self.page(&key);
+                            model.dirty[indices(&within)].fill(Some(value));
+                            model.readable[indices(&within)].fill(1 << value);
+                            return;
+                        }
+                        WriteOutcome::Crowded(victim) => self.make_way(by, victim),
+                        WriteOutcome::Busy(_) => {
+                            assert!(!self.fetches.is_empty() || !self.flushes.is_empty());
+                            return;
+                        }
+                    }
+                }
+                panic!("room has been made");
+            }
+            Step::BeginFetch => match self.handles[by].begin_fetch(&key).unwrap() {
+                Fetch::Begun(ticket) => self.fetches.push(PendingFetch { by, ticket, served: None }),
+                Fetch::Coming(_) => assert!(self.fetches.iter().any(|f| f.ticket.key == key)),
+                Fetch::Present => {
+                    let outcome = self.handles[by].read_into(&key, 0, &mut vec![0; PAGE as usize]);
+                    assert_eq!(outcome, ReadOutcome::Copied);
+                }
+                Fetch::Crowded(victim) => self.make_way(by, victim),
+                Fetch::Busy(_) => assert!(!self.fetches.is_empty() || !self.flushes.is_empty()),
+            },
+            Step::Serve(which) => {
+                if let Some(mut fetch) = take(&mut self.fetches, which) {
+                    let model = &self.pages[&fetch.ticket.key];
+                    self.handles[by].deliver(&fetch.ticket, &model.home);
+                    fetch.served = Some(model.version);
+                    self.fetches.push(fetch);
+                }
+            }
+            Step::FinishFetch(which) => {
+                if let Some(fetch) = take(&mut self.fetches, which) {
+                    match fetch.served {
+                        Some(version) => {
+                            let _ = self.handles[fetch.by].finish_fetch(fetch.ticket, version).unwrap();
+                        }
+                        None => self.fetches.push(fetch),
+                    }
+                }
+            }
+            Step::AbandonFetch(which) => {
+                if let Some(fetch) = take(&mut self.fetches, which) {
+                    self.handles[fetch.by].abandon_fetch(fetch.ticket, false).unwrap();
+                }
+            }
+            Step::BeginFlush => self.begin_flush(by, key),
+            Step::FinishFlush(which) => {
+                if let Some((by, flush)) = take(&mut self.flushes, which) {
+                    self.finish_flush(by, flush);
+                }
+            }
+            Step::FailFlush(which) => {
+                if let Some((by, flush)) = take(&mut self.flushes, which) {
+                    let model = self.page(&flush.key);
+                    for at in 0..PAGE as usize {
+                        let failed = model.flushing[at].take();
+                        model.dirty[at] = model.dirty[at].or(failed);
+                    }
+                    self.handles[by].fail_flush(flush).unwrap();
+                }
+            }
+            Step::BeginOverwrite(within, value) => {
+                if self.is_being_overwritten(&key, &within) {
+                    return;
+                }
+                let bytes = vec![value; within.len()];
+                match self.handles[by].overwrite_from(&key, within.start, &bytes) {
+                    Overwrite::Busy(_) => {
+                        let flushing = &self.page(&key).flushing[indices(&within)];
+                        assert!(flushing.iter().any(Option::is_some));
+                    }
+                    Overwrite::Done => {
+                        let model = self.page(&key);
+                        assert!(model.flushing[indices(&within)].iter().all(Option::is_none));
+                        model.dirty[indices(&within)].fill(None);
+                        // Until the bytes are at the home either may be read.
+                        for at in indices(&within) {
+                            model.readable[at] |= 1 << value | 1 << model.home[at];
+                        }
+                        self.overwrites.push(PendingOverwrite { by, key, within, value });
+                    }
+                }
+            }
+            Step::FinishOverwrite(which) => {
+                if let Some(PendingOverwrite { by, key, within, value }) = take(&mut self.overwrites, which) {
+                    let model = self.page(&key);
+                    model.version += 1;
+                    model.home[indices(&within)].fill(value);
+                    model.readable[indices(&within)].fill(1 << value);
+                    let bytes = vec![value; within.len()];
+                    assert_eq!(self.handles[by].overwrite_from(&key, within.start, &bytes), Overwrite::Done);
+                }
+            }
+            Step::Elsewhere(within, value) => {
+                if self.is_being_overwritten(&key, &within) {
+                    return;
+                }
+                let model = self.page(&key);
+                model.version += 1;
+                for at in indices(&within) {
+                    if model.dirty[at].or(model.flushing[at]).is_none() {
+                        model.home[at] = value;
+                        model.readable[at] |= 1 << value;
+                    }
+                }
+            }
+            Step::Refresh => {
+                let pages = &self.pages;
+                self.handles[by]
+                    .retain(key.file, |page, version| {
+                        version == Some(pages[&PageKey { page, ..key }].version)
+                    })
+                    .unwrap();
+                let overwrites = &self.overwrites;
+                for (page, model) in self.pages.iter_mut().filter(|(page, _)| page.file == key.file) {
+                    // Bytes on their way home past the cache may be here already.
+                    if !overwrites.iter().any(|o| o.key == *page) {
+                        model.forget_old();
+                    }
+                }
+            }
+            Step::Forget => {
+                if self.overwrites.is_empty() {
+                    self.handles[by].forget(key.file).unwrap();
+                    self.drop_flushes(|other| other.file == key.file);
+                    for (_, model) in self.pages.iter_mut().filter(|(page, _)| page.file == key.file) {
+                        model.dirty.fill(None);
+                        model.flushing.fill(None);
+                        model.forget_old();
+                    }
+                }
+            }
+            Step::Truncate(size) => {
+                if self.overwrites.is_empty() {
+                    self.truncate(by, key.file, size);
+                }
+            }
+        }
+    }
+
+    fn truncate(&mut self, by: usize, file: FileId, size: u32) {
+        self.handles[by].truncate(file, size.into()).unwrap();
+        for (page, model) in self.pages.iter_mut().filter(|(page, _)| page.file == file) {
+            let cut = size.saturating_sub(page.page.0 as u32 * PAGE).min(PAGE);
+            let gone = cut as usize..PAGE as usize;
+            if gone.is_empty() {
+                continue;
+            }
+            model.version += 1;
+            model.home[gone.clone()].fill(0);
+            model.readable[gone.clone()].fill(1);
+            model.dirty[gone.clone()].fill(None);
+            model.flushing[gone].fill(None);
+        }
+        // Of these there may be nothing left to finish.
+        let pages = self.pages.clone();
+        self.drop_flushes(|key| pages[key].flushing.iter().all(Option::is_none));
+    }
+
+    fn check(&self) {
+        let dirty: Vec<PageKey> =
+            self.pages.iter().filter(|(_, model)| model.is_dirty()).map(|(key, _)| *key).collect();
+        assert_eq!(self.handles[0].all_dirty().unwrap(), dirty);
+        self.handles[0].assert_in_order();
+    }
+
+    /// All that was written gets home.
+    fn flush_all(&mut self) {
+        for (by, flush) in std::mem::take(&mut self.flushes) {
+            self.finish_flush(by, flush);
+        }
+        for file in 0..FILES {
+            for page in self.handles[0].dirty_pages(key(file, 0).file).unwrap() {
+                self.begin_flush(1, key(file, page.0));
+            }
+        }
+        for (by, flush) in std::mem::take(&mut self.flushes) {
+            self.finish_flush(by, flush);
+        }
+        assert_eq!(self.handles[0].all_dirty().unwrap(), []);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #[test]
+    fn the_cache_does_what_the_model_does(
+        capacity in prop_oneof![Just(1u64), 2..5u64, Just(20)],
+        steps in prop::collection::vec((0..HANDLES, 0..FILES, 0..PAGES, step()), 1..150),
+    ) {
+        let mut run = Run::new(capacity);
+        for (by, file, page, step) in steps {
+            run.take(by, key(file, page), step);
+            run.check();
+        }
+        run.flush_all();
+        run.check();
+    }
+}

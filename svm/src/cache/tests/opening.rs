@@ -1,0 +1,141 @@
+//! Making and opening caches, waiting, and the cases that are easier to read one by one.
+
+use super::*;
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+
+#[test]
+fn what_is_no_cache_is_not_opened() {
+    let pid = std::process::id();
+    let foreign = tempfile::tempfile().unwrap();
+    assert!(PageCache::open(pid, foreign.as_raw_fd()).is_err());
+    foreign.set_len(1 << 20).unwrap();
+    let error = PageCache::open(pid, foreign.as_raw_fd()).err().unwrap().to_string();
+    assert!(error.contains("not the page cache"), "{error}");
+    assert!(PageCache::open(pid, 1_000_000).is_err());
+    let settings = CacheSettings { page: 5000, capacity: 1 << 20 };
+    let error = PageCache::create(&settings).err().unwrap().to_string();
+    assert!(error.contains("SVMIO_CACHE_PAGE"), "{error}");
+}
+
+#[test]
+fn an_unused_cache_takes_little_memory() {
+    use std::os::unix::fs::MetadataExt;
+    let cache = PageCache::create(&CacheSettings::default()).unwrap();
+    let stored = || cache.file().metadata().unwrap().blocks() * 512;
+    assert!(stored() < 1 << 20, "{}", stored());
+    let before = stored();
+    let page = vec![7; cache.page() as usize];
+    for number in 0..10 {
+        assert_eq!(cache.write_from(&key(1, number), 0, &page), WriteOutcome::Cached);
+    }
+    assert_eq!(stored() - before, 10 * page.len() as u64, "no bits for what is one run");
+}
+
+#[test]
+fn the_memory_of_who_made_it_is_not_needed() {
+    let first = cache_of(4);
+    assert_eq!(first.write_from(&key(1, 1), 100, b"kept"), WriteOutcome::Cached);
+    let second = open_again(&first);
+    assert_eq!((second.bytes(), second.page(), second.frames()), (first.bytes(), PAGE, 4));
+    drop(first);
+    let mut bytes = [0; 4];
+    assert_eq!(second.read_into(&key(1, 1), 100, &mut bytes), ReadOutcome::Copied);
+    assert_eq!(&bytes, b"kept");
+    assert_eq!(second.read_into(&key(1, 1), 99, &mut bytes), ReadOutcome::Missing);
+    let third = open_again(&second);
+    assert_eq!(third.all_dirty().unwrap(), [key(1, 1)]);
+}
+
+#[test]
+fn two_nodes_that_write_into_one_page_both_win() {
+    let cache = cache_of(1);
+    let page = key(1, 0);
+    assert_eq!(cache.write_from(&page, 10, &[1; 10]), WriteOutcome::Cached);
+    assert_eq!(cache.write_from(&page, 30, &[2; 10]), WriteOutcome::Cached);
+    let flush = cache.flush_begun(&page);
+    assert_eq!(flush.runs, [(10, 10), (30, 10)]);
+    assert_eq!(flush.bytes, [[1; 10], [2; 10]].concat());
+    assert_eq!(cache.write_from(&page, 15, &[3; 10]), WriteOutcome::Cached);
+    assert!(matches!(cache.begin_flush(&page).unwrap(), FlushState::Elsewhere(_)));
+    assert!(matches!(cache.overwrite_from(&page, 12, &[9]), Overwrite::Busy(_)));
+    assert!(matches!(cache.begin_fetch(&page).unwrap(), Fetch::Busy(_)));
+    cache.finish_flush(flush).unwrap();
+    assert_eq!(cache.begin_fetch(&page).unwrap(), Fetch::Crowded(page));
+    let flush = cache.flush_begun(&page);
+    assert_eq!(flush.runs, [(15, 10)]);
+    cache.fail_flush(flush).unwrap();
+    assert_eq!(cache.all_dirty().unwrap(), [page]);
+    let flush = cache.flush_begun(&page);
+    cache.finish_flush(flush).unwrap();
+    assert!(cache.all_dirty().unwrap().is_empty());
+    let ticket = cache.fetch_begun(&page);
+    cache.deliver(&ticket, &[8; PAGE as usize]);
+    let mut byte = [0];
+    // SAFETY: room for one byte.
+    let fetched = unsafe { cache.finish_fetch_into(ticket, 5, 20..21, byte.as_mut_ptr()) };
+    assert_eq!((fetched.unwrap(), byte), (Fetched::Kept, [8]));
+    let expected = Statistics { hits: 1, misses: 1, evictions: 1, write_backs: 2 };
+    assert_eq!(cache.statistics(), expected);
+}
+
+#[test]
+fn the_least_recently_used_page_goes() {
+    let cache = cache_of(3);
+    for page in 0..3 {
+        let ticket = cache.fetch_begun(&key(1, page));
+        cache.deliver(&ticket, &[page as u8; PAGE as usize]);
+        assert_eq!(cache.finish_fetch(ticket, page).unwrap(), Fetched::Kept);
+    }
+    let mut byte = [0];
+    assert_eq!(cache.read_into(&key(1, 0), 5, &mut byte), ReadOutcome::Copied);
+    assert_eq!(cache.write_from(&key(1, 7), 0, &[1]), WriteOutcome::Cached);
+    let there = [0, 1, 2].map(|page| cache.read_into(&key(1, page), 0, &mut byte));
+    assert_eq!(there, [ReadOutcome::Copied, ReadOutcome::Missing, ReadOutcome::Copied]);
+    let mut versions = Vec::new();
+    let note = |page: PageNumber, version| {
+        versions.push((page.0, version));
+        true
+    };
+    cache.retain(key(1, 0).file, note).unwrap();
+    versions.sort_unstable();
+    assert_eq!(versions, [(0, Some(0)), (2, Some(2)), (7, None)]);
+}
+
+#[test]
+fn whoever_waits_is_woken_by_the_end_of_a_fetch() {
+    let cache = cache_of(1);
+    let ticket = cache.fetch_begun(&key(1, 0));
+    let other = open_again(&cache);
+    let Fetch::Coming(seen) = other.begin_fetch(&key(1, 0)).unwrap() else { panic!() };
+    assert_eq!(other.read_into(&key(1, 0), 0, &mut [0]), ReadOutcome::Coming(seen));
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            loop {
+                match other.read_into(&key(1, 0), 0, &mut [0]) {
+                    ReadOutcome::Coming(seen) => other.wait_for_change(seen).unwrap(),
+                    outcome => break outcome,
+                }
+            }
+        });
+        cache.deliver(&ticket, &[1; PAGE as usize]);
+        assert_eq!(cache.finish_fetch(ticket, 0).unwrap(), Fetched::Kept);
+        assert_eq!(waiter.join().unwrap(), ReadOutcome::Copied);
+    });
+    // What has changed already is not waited for.
+    let start = Instant::now();
+    (0..100).for_each(|_| other.wait_for_change(seen).unwrap());
+    assert!(start.elapsed() < 50 * LOOK_AFTER);
+    assert_ne!(cache.set_version(&key(1, 0)), seen);
+}
+
+#[test]
+fn an_abandoned_frame_is_used_again_unless_it_may_still_be_written() {
+    let cache = cache_of(1);
+    let ticket = cache.fetch_begun(&key(1, 0));
+    cache.abandon_fetch(ticket, false).unwrap();
+    let ticket = cache.fetch_begun(&key(1, 0));
+    cache.abandon_fetch(ticket, true).unwrap();
+    let error = cache.begin_fetch(&key(1, 0)).unwrap_err().to_string();
+    assert!(error.contains("SVMIO_CACHE_CAPACITY"), "{error}");
+}

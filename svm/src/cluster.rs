@@ -1,0 +1,384 @@
+//! Files that several nodes share.
+//!
+//! ```text
+//!   File ── SharedFile ── Cluster ── Client ─── requests ───► Agent (in each node's leader)
+//!             (who is home)             ◄────── replies ──────   names    open, find, install, remove   (master: all nodes)
+//!                                                                files    what is served, versions
+//!                                                                data     read, write, reserve
+//!                                                                tables   homes, sizes, manifests       (master)
+//!                                                                lending  locks for other nodes' ranks
+//! ```
+//!
+//! The processes of a job form a *cluster*; those on one node share that node's store, and the lowest rank among them
+//! is its *leader*, in which the node's *agent* runs: a thread that does for other nodes what they cannot do for
+//! themselves. Where rank 0 is, is the *master* node: names, segment tables and sizes are true there, and every other
+//! node has a replica, in the shared state of the file, that may lack what others did since it was last refreshed.
+//! That is all that MPI asks for outside of atomic mode. Nothing here knows of MPI: what has to be exchanged among all
+//! ranks at an open (an [`Introduction`]) or a collective write (new segments' homes) is given to the caller.
+
+mod agent;
+mod client;
+mod install;
+mod pages;
+mod roster;
+mod shared_file;
+mod wire;
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use svmio_transport::back_end::{Backing, Service};
+use svmio_transport::message::{MessageSettings, Messenger, Port};
+use svmio_transport::{Fabric, LocalSegment, Rank};
+
+use crate::attachment::{self, How};
+use crate::cache::{CacheSettings, PageCache};
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::{File, OpenOptions};
+use crate::manifest::Manifest;
+use crate::name::FileName;
+use crate::node::NodeName;
+use crate::store::Store;
+
+use agent::Agent;
+use client::{Client, Question};
+use roster::Roster;
+pub(crate) use shared_file::{LockHeld, SharedFile};
+use wire::{FileTruth, Reply, Request};
+
+/// The port on which agents are asked.
+const REQUESTS: Port = Port::new(1).expect("there are more ports");
+
+/// A node of a cluster, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeIndex(pub u32);
+
+/// One process's part in files that several nodes share.
+pub struct Cluster {
+    context: Arc<Context>,
+    agent: Option<Arc<Agent>>,
+    service: Mutex<Option<Box<dyn Service>>>,
+    cache: Arc<PageCache>,
+    /// The cache, for homes to write pages into.
+    _export: LocalSegment,
+}
+
+/// A question to an agent.
+pub(crate) enum Asked {
+    /// It is on its way, to the agent of a node.
+    Elsewhere(NodeIndex, Question),
+    /// This process's own agent has answered.
+    Answered(Reply, Vec<u8>),
+}
+
+/// What asking takes.
+pub(crate) struct Context {
+    id: OnceLock<u64>,
+    fabric: Fabric,
+    roster: Roster,
+    store: Store,
+    client: Client,
+    requests: Messenger,
+}
+
+/// What the process that opened a file tells the others, for them to attach it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Introduction(FileTruth);
+
+impl Introduction {
+    /// As bytes, for a message.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        postcard::to_stdvec(&self.0).expect("writing to memory does not fail")
+    }
+
+    /// From the bytes of [`Introduction::to_bytes`].
+    ///
+    /// # Errors
+    /// Where they are something else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Introduction> {
+        postcard::from_bytes(bytes).map(Introduction).map_err(|e| Error::OnNode {
+            node: NodeName::current(),
+            kind: ErrorKind::Other,
+            message: format!("what was told of a file makes no sense: {e}"),
+        })
+    }
+}
+
+impl Cluster {
+    /// Joins the processes of `fabric`, of which each calls this with its node's store. Those of one node have one cache
+    /// of other nodes' pages, to be as its leader's `settings` say.
+    ///
+    /// # Errors
+    /// [`Error::Fabric`] where another process cannot be reached or does not join within 30 s.
+    pub fn join(fabric: Fabric, store: Store, settings: &CacheSettings) -> Result<Arc<Cluster>> {
+        let failed = |source| Error::Fabric { subject: "joining the other nodes".into(), source };
+        let roster = Roster::new(fabric.membership());
+        let own = roster.name(roster.own());
+        if own != store.node() {
+            return Err(Error::OnNode {
+                node: own.clone(),
+                kind: ErrorKind::Other,
+                message: format!(
+                    "the store {} belongs to node {}: set SVMIO_NODE to that name, or SVMIO_STORE to a store of this node",
+                    store.path().display(),
+                    store.node()
+                ),
+            });
+        }
+        let requests = Messenger::open(&fabric, REQUESTS, &MessageSettings::default()).map_err(failed)?;
+        let client = Client::open(&fabric).map_err(failed)?;
+        let context = Arc::new(Context { id: OnceLock::new(), fabric, roster, store, client, requests });
+        if context.roster.rank() == Rank(0) {
+            // Drawn like a file's identity: two clusters do not get the same.
+            let drawn = crate::units::FileId::random()
+                .map_err(|e| Error::io("joining the other nodes", context.store.path(), e))?;
+            let bytes = drawn.to_bytes();
+            let id = u64::from_le_bytes(*bytes.first_chunk().expect("sixteen bytes")).max(1);
+            let _ = context.id.set(id);
+        }
+        let (agent, service, cache) = if context.roster.leads() {
+            let cache = Arc::new(PageCache::create(settings)?);
+            let agent = Arc::new(Agent::new(&context, &cache));
+            let body = Arc::clone(&agent);
+            let run = Box::new(move || body.run());
+            let service = context.fabric.back_end().spawn("svmio-agent", run).map_err(failed)?;
+            (Some(agent), Some(service), cache)
+        } else {
+            (None, None, Arc::new(context.open_cache()?))
+        };
+        if context.id.get().is_none()
+            && let Reply::Joined { cluster } = context.ask_with(Roster::MASTER, &context.join_request(), &[], &mut |_, _| {})?
+        {
+            let _ = context.id.set(cluster);
+        }
+        let (file, length) = (Arc::clone(cache.file()), cache.bytes());
+        let backing = Backing::File { file, offset: 0, length };
+        let export = context.fabric.create(shared_file::CACHE_SEGMENT, &backing).map_err(failed)?;
+        Ok(Arc::new(Cluster { context, agent, service: Mutex::new(service), cache, _export: export }))
+    }
+
+    /// A number that all processes of the cluster know it by, and that no other one has; not 0.
+    pub fn id(&self) -> u64 {
+        self.context.id()
+    }
+
+    /// This process.
+    pub fn rank(&self) -> Rank {
+        self.context.roster.rank()
+    }
+
+    /// How many processes there are.
+    pub fn size(&self) -> u32 {
+        self.context.roster.size()
+    }
+
+    /// The node of a process.
+    pub fn node_of(&self, rank: Rank) -> NodeIndex {
+        self.context.roster.node_of(rank)
+    }
+
+    /// The node of this process.
+    pub fn own_node(&self) -> NodeIndex {
+        self.context.roster.own()
+    }
+
+    /// The nodes' names, by number.
+    pub fn nodes(&self) -> &[NodeName] {
+        self.context.roster.names()
+    }
+
+    /// The node's store.
+    pub fn store(&self) -> &Store {
+        &self.context.store
+    }
+
+    /// Opens or makes a file, for processes on `nodes`. One process calls this, and tells all, itself included, what
+    /// they need to [`Cluster::attach`] it.
+    ///
+    /// # Errors
+    /// As [`Store::open_file`]; [`Error::NodesMissing`], [`Error::TwoFiles`], [`Error::OpenInAnotherJob`].
+    pub fn open(&self, name: &FileName, options: &OpenOptions, nodes: &[NodeIndex]) -> Result<Introduction> {
+        let (name, options, nodes) = (wire_name(name), options.clone(), nodes.to_vec());
+        match self.ask_master(&Request::Open { name, options, nodes })? {
+            Reply::Opened { truth } => Ok(Introduction(truth)),
+            _ => Err(self.context.out_of_place(Roster::MASTER)),
+        }
+    }
+
+    /// Opens the file that another process of the cluster has opened.
+    ///
+    /// # Errors
+    /// As [`Store::open_file`]; [`Error::TwoFiles`].
+    pub fn attach(self: &Arc<Self>, introduction: &Introduction, options: &OpenOptions) -> Result<File> {
+        let context = &self.context;
+        let manifest = context.manifest_of(&introduction.0)?;
+        let name = manifest.name.clone();
+        install::install(context, &introduction.0)?;
+        let how = How { fresh: true, cluster: self.id() };
+        let attachment =
+            attachment::attach(&context.store, manifest.id, &name, how)
+                .map_err(|error| error.into_error(manifest.id))?;
+        install::refresh(&attachment, &manifest, introduction.0.truncations)?;
+        let shared = SharedFile::new(Arc::clone(self), Arc::clone(&attachment));
+        File::new_shared(attachment, options, shared)
+    }
+
+    /// Removes a file on all nodes. Whoever has it open keeps it until closing it.
+    ///
+    /// # Errors
+    /// As [`Store::remove`].
+    pub fn remove(&self, name: &FileName) -> Result<()> {
+        self.ask_master(&Request::Remove { name: wire_name(name) }).map(|_| ())
+    }
+
+    /// Ends the agent, and with it the fabric: others must not need this process any more.
+    pub fn leave(&self) {
+        self.context.fabric.close();
+        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(service) = service {
+            service.join();
+        }
+        if let Some(agent) = &self.agent {
+            agent.forget_all();
+        }
+    }
+
+    /// Asks a node's agent; on its own node, the leader does what is asked by itself.
+    pub(crate) fn ask(&self, node: NodeIndex, request: &Request) -> Result<Reply> {
+        self.ask_with(node, request, &[], &mut |_, _| {})
+    }
+
+    /// The same with bytes for the agent, and with what to do with those that it returns.
+    pub(crate) fn ask_with(
+        &self,
+        node: NodeIndex,
+        request: &Request,
+        data: &[u8],
+        take: &mut dyn FnMut(&Reply, &[u8]),
+    ) -> Result<Reply> {
+        match &self.agent {
+            Some(agent) if node == self.own_node() => agent.serve_own(request, data, take),
+            _ => self.context.ask_with(node, request, data, take),
+        }
+    }
+
+    /// Asks, without waiting for the answer.
+    pub(crate) fn begin(&self, node: NodeIndex, request: &Request, data: &[u8]) -> Result<Asked> {
+        match &self.agent {
+            Some(agent) if node == self.own_node() => {
+                let mut out = Vec::new();
+                let reply = agent.serve_own(request, data, &mut |_, bytes| out = bytes.to_vec())?;
+                Ok(Asked::Answered(reply, out))
+            }
+            _ => self.context.begin(node, request, data).map(|question| Asked::Elsewhere(node, question)),
+        }
+    }
+
+    /// Waits for the answer.
+    pub(crate) fn wait(&self, asked: Asked, take: &mut dyn FnMut(&Reply, &[u8])) -> Result<Reply> {
+        match asked {
+            Asked::Elsewhere(node, question) => {
+                self.context.client.wait(question, self.context.roster.name(node), take)
+            }
+            Asked::Answered(reply, out) => {
+                take(&reply, &out);
+                Ok(reply)
+            }
+        }
+    }
+
+    fn ask_master(&self, request: &Request) -> Result<Reply> {
+        self.ask(Roster::MASTER, request)
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    pub(crate) fn cache(&self) -> &PageCache {
+        &self.cache
+    }
+}
+
+impl Context {
+    fn id(&self) -> u64 {
+        self.id.get().copied().unwrap_or_default()
+    }
+
+    /// Asks another process's agent.
+    fn ask_with(
+        &self,
+        node: NodeIndex,
+        request: &Request,
+        data: &[u8],
+        take: &mut dyn FnMut(&Reply, &[u8]),
+    ) -> Result<Reply> {
+        let question = self.begin(node, request, data)?;
+        self.client.wait(question, self.roster.name(node), take)
+    }
+
+    /// Asks, without waiting for the answer.
+    fn begin(&self, node: NodeIndex, request: &Request, data: &[u8]) -> Result<Question> {
+        let leader = self.roster.leader(node);
+        self.client.ask(&self.requests, leader, request, data).map_err(|source| {
+            let subject = format!("asking node {}", self.roster.name(node));
+            Error::Fabric { subject, source }
+        })
+    }
+
+    /// Asks all of `nodes`, none of which is this process's own, at once; returns the answers in their order.
+    fn ask_all(&self, nodes: &[NodeIndex], request: &Request) -> Result<Vec<Reply>> {
+        let questions: Vec<_> = nodes.iter().map(|node| self.begin(*node, request, &[])).collect();
+        let wait = |(node, question): (&NodeIndex, Result<Question>)| {
+            self.client.wait(question?, self.roster.name(*node), &mut |_, _| {})
+        };
+        let answers: Vec<_> = nodes.iter().zip(questions).map(wait).collect();
+        answers.into_iter().collect()
+    }
+
+    /// What a process says when it joins: which store it takes for that of its node.
+    fn join_request(&self) -> Request {
+        let identity = self.store.identity();
+        let store = (identity.boot.0, identity.device, identity.inode);
+        Request::Join { node: self.store.node().clone(), store }
+    }
+
+    /// The cache of this process's node, which its leader has made.
+    fn open_cache(&self) -> Result<PageCache> {
+        let own = self.roster.own();
+        match self.ask_with(own, &self.join_request(), &[], &mut |_, _| {})? {
+            Reply::Welcome { process, descriptor, cluster } => {
+                // The leader of the master node knows it; others have to ask there.
+                if own == Roster::MASTER {
+                    let _ = self.id.set(cluster);
+                }
+                PageCache::open(process, descriptor)
+            }
+            _ => Err(self.out_of_place(own)),
+        }
+    }
+
+    fn manifest_of(&self, truth: &FileTruth) -> Result<Manifest> {
+        Manifest::decode(&truth.manifest, self.store.path(), "a file")
+    }
+
+    /// An answer that does not belong to the question.
+    fn out_of_place(&self, node: NodeIndex) -> Error {
+        Error::OnNode {
+            node: self.roster.name(node).clone(),
+            kind: ErrorKind::Other,
+            message: "its agent gave an answer to something else: use the same svmio on all nodes".into(),
+        }
+    }
+}
+
+fn wire_name(name: &FileName) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt;
+    name.as_path().as_os_str().as_bytes().to_vec()
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Cluster").field("roster", &self.context.roster).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,188 @@
+//! The agent: does for other nodes what they cannot do for themselves.
+//!
+//! One thread takes requests and answers at once what needs no waiting. What waits, for the storage device, for a lock
+//! or for other nodes' agents, gets a thread of its own.
+
+mod data;
+mod files;
+mod lending;
+mod names;
+mod tables;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use svmio_transport::{Rank, RemoteSegment};
+
+use crate::cache::PageCache;
+use crate::error::{Error, ErrorKind, Result};
+use crate::node::NodeName;
+
+use super::Context;
+use super::wire::{self, Reply, Request};
+use files::Files;
+
+/// What a node does for others.
+pub(super) struct Agent {
+    context: Arc<Context>,
+    files: Files,
+    /// Held while a name is being looked up, made or removed: one at a time.
+    naming: Mutex<()>,
+    /// Where other processes' cached pages go.
+    caches: Mutex<HashMap<Rank, Arc<RemoteSegment>>>,
+    /// This node's own.
+    cache: Arc<PageCache>,
+}
+
+impl Agent {
+    pub(super) fn new(context: &Arc<Context>, cache: &Arc<PageCache>) -> Agent {
+        let (files, naming, caches) = (Files::default(), Mutex::default(), Mutex::default());
+        Agent { context: Arc::clone(context), files, naming, caches, cache: Arc::clone(cache) }
+    }
+
+    /// Serves until the fabric is closed, or nobody is left to be served.
+    pub(super) fn run(self: Arc<Self>) {
+        let mut buffer = vec![0; wire::LONGEST];
+        let membership = self.context.fabric.membership();
+        loop {
+            match self.context.requests.receive_any(&mut buffer) {
+                Ok((from, length)) => self.attend(from, &buffer[..length]),
+                Err(error) => match error.lost_peer() {
+                    Some(lost) => {
+                        self.files.forget_rank(lost);
+                        if membership.lost().len() + 1 >= membership.size() as usize {
+                            return;
+                        }
+                    }
+                    None if membership.check_job().is_err() => return,
+                    None => tracing::warn!("a request was not understood: {error}"),
+                },
+            }
+        }
+    }
+
+    /// Does what its own process asks.
+    pub(super) fn serve_own(
+        &self,
+        request: &Request,
+        data: &[u8],
+        take: &mut dyn FnMut(&Reply, &[u8]),
+    ) -> Result<Reply> {
+        let mut out = Vec::new();
+        let reply = self.serve(self.context.roster.rank(), request, data, &mut out)?;
+        take(&reply, &out);
+        Ok(reply)
+    }
+
+    /// Lets go of all files.
+    pub(super) fn forget_all(&self) {
+        self.files.clear();
+    }
+
+    fn attend(self: &Arc<Self>, from: Rank, bytes: &[u8]) {
+        let Some((number, request, data)) = wire::decode::<Request>(bytes) else {
+            tracing::warn!("rank {from} asked something that makes no sense");
+            return;
+        };
+        if !waits(&request) {
+            return self.answer(from, number, &request, data);
+        }
+        let (agent, data) = (Arc::clone(self), data.to_vec());
+        let body = Box::new(move || agent.answer(from, number, &request, &data));
+        // The thread goes when it has answered.
+        if let Err(error) = self.context.fabric.back_end().spawn("svmio-agent-task", body) {
+            let subject = "starting a thread of the agent".into();
+            self.send(from, number, &Reply::of_error(&Error::Fabric { subject, source: error }), &[]);
+        }
+    }
+
+    fn answer(&self, from: Rank, number: u64, request: &Request, data: &[u8]) {
+        let mut out = Vec::new();
+        let reply = self.serve(from, request, data, &mut out).unwrap_or_else(|error| Reply::of_error(&error));
+        let is_sent = self.send(from, number, &reply, &out);
+        if let (false, Reply::Locked { lock }, Request::Lock { file, .. }) = (is_sent, &reply, request) {
+            // Nobody will give it back.
+            let _ = self.take_back(*file, *lock);
+        }
+    }
+
+    fn send(&self, to: Rank, number: u64, reply: &Reply, data: &[u8]) -> bool {
+        let sent = self.context.client.answers().send(to, &wire::encode(number, reply, data));
+        sent.inspect_err(|error| tracing::debug!("an answer to rank {to} was not sent: {error}")).is_ok()
+    }
+
+    /// To a process of another node the cluster's number, to one of this node where the cache is.
+    fn join(&self, node: &NodeName, (boot, device, inode): ([u8; 16], u64, u64)) -> Result<Reply> {
+        let (store, identity) = (&self.context.store, self.context.store.identity());
+        if node != store.node() {
+            return Ok(Reply::Joined { cluster: self.context.id() });
+        }
+        if (identity.boot.0, identity.device, identity.inode) != (boot, device, inode) {
+            let message = format!(
+                "its processes have different stores, of which one is {}: set SVMIO_STORE to one directory for all, \
+                 or SVMIO_NODE to different names",
+                store.path().display()
+            );
+            return Err(Error::OnNode { node: node.clone(), kind: ErrorKind::Other, message });
+        }
+        let (process, descriptor) = self.cache.whereabouts();
+        Ok(Reply::Welcome { process, descriptor, cluster: self.context.id() })
+    }
+
+    fn serve(&self, from: Rank, request: &Request, data: &[u8], out: &mut Vec<u8>) -> Result<Reply> {
+        match request {
+            Request::Join { node, store } => self.join(node, *store),
+            Request::Open { name, options, nodes } => self.open(name, options, nodes),
+            Request::Find { name } => self.find(name),
+            Request::Install { truth } => super::install::install(&self.context, truth).map(|()| Reply::Done),
+            Request::Remove { name } => self.remove(name),
+            Request::Discard { name, file } => self.discard(name, *file),
+            Request::Place { file, homes } => self.place(*file, homes),
+            Request::Grow { file, size } => self.grow(*file, *size),
+            Request::Refresh { file, segments } => self.news(*file, *segments),
+            Request::Commit { file, durable } => self.commit(*file, *durable),
+            Request::Adopt { manifest, durable } => self.adopt(manifest, *durable),
+            Request::Resize { file, size } => self.resize(*file, *size),
+            Request::Punch { file, size } => self.punch(*file, *size),
+            Request::Read { file, parts } => self.read(*file, parts, out),
+            Request::Write { file, parts } => self.write(from, *file, parts, data),
+            Request::Fetch { file, pages } => self.fetch(from, *file, pages),
+            Request::Versions { file, segments } => self.versions(from, *file, segments),
+            Request::Reserve { file, part } => self.reserve(*file, part),
+            Request::Wrote { file, segments } => self.wrote(from, *file, segments),
+            Request::Sync { file } => self.sync(*file),
+            Request::Lock { file, range, thread, exclusive } => {
+                self.lend(from, *file, range.clone(), *thread, *exclusive)
+            }
+            Request::Unlock { file, lock } => self.take_back(*file, *lock),
+        }
+    }
+}
+
+/// Whether what is asked may have to wait for something.
+fn waits(request: &Request) -> bool {
+    match request {
+        Request::Open { .. }
+        | Request::Remove { .. }
+        | Request::Commit { .. }
+        | Request::Adopt { .. }
+        | Request::Resize { .. }
+        | Request::Punch { .. }
+        | Request::Reserve { .. }
+        | Request::Sync { .. }
+        | Request::Lock { .. } => true,
+        Request::Join { .. }
+        | Request::Find { .. }
+        | Request::Install { .. }
+        | Request::Discard { .. }
+        | Request::Place { .. }
+        | Request::Grow { .. }
+        | Request::Refresh { .. }
+        | Request::Read { .. }
+        | Request::Write { .. }
+        | Request::Fetch { .. }
+        | Request::Versions { .. }
+        | Request::Wrote { .. }
+        | Request::Unlock { .. } => false,
+    }
+}

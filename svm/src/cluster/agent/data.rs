@@ -1,0 +1,170 @@
+//! Bytes: what other nodes read from and write to the segments of this one.
+
+use std::ops::Range;
+use std::sync::{Arc, PoisonError};
+
+use svmio_transport::{Rank, RemoteSegment, WriteOrder};
+
+use crate::attachment::Home;
+use crate::cluster::shared_file::CACHE_SEGMENT;
+use crate::cluster::wire::{Part, Reply};
+use crate::error::{Error, ErrorKind, Result};
+use crate::segment::Segment;
+use crate::units::{FileId, SegmentIndex};
+
+use super::Agent;
+use super::files::Served;
+
+impl Agent {
+    pub(super) fn read(&self, file: FileId, parts: &[Part], out: &mut Vec<u8>) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        parts.iter().try_for_each(|part| self.append(&served, part, out))?;
+        Ok(Reply::Data)
+    }
+
+    pub(super) fn write(&self, from: Rank, file: FileId, parts: &[Part], mut data: &[u8]) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let node = self.context.roster.node_of(from);
+        let mut last: Option<Arc<Segment>> = None;
+        for part in parts {
+            let (bytes, rest) =
+                data.split_at_checked(part.length as usize).ok_or_else(|| self.cut_short())?;
+            data = rest;
+            self.check_within(&served, part)?;
+            let segment = match last.take() {
+                Some(segment) if segment.index() == part.segment => segment,
+                _ => self.own_segment(&served, part.segment)?,
+            };
+            let punches = served.attachment.writable()?.0.punches();
+            // SAFETY: the slice is valid for reads and lies in no mapping; the part ends within the segment, which is
+            // mapped for writing, as `writable` has said.
+            let written = unsafe { segment.write(part.within, bytes.as_ptr(), bytes.len(), punches) };
+            served.attachment.mark_dirty(&segment);
+            served.add_change(part.segment, node);
+            written.map_err(|(_, e)| {
+                let subject = format!("writing segment {} of {}", part.segment, served.attachment.name());
+                Error::io(subject, &served.attachment.path(), e)
+            })?;
+            last = Some(segment);
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn fetch(&self, from: Rank, file: FileId, pages: &[(Part, u64)]) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let cache = self.cache_of(from)?;
+        let (node, own) = (self.context.roster.node_of(from), self.context.roster.own());
+        let failed = |source| Error::Fabric { subject: format!("writing to rank {from}'s cache"), source };
+        let mut bytes = Vec::new();
+        let mut versions = Vec::with_capacity(pages.len());
+        for (part, place) in pages {
+            // Before the bytes are read: what changes later is news.
+            versions.push(served.version(part.segment, node, own));
+            bytes.clear();
+            self.append(&served, part, &mut bytes)?;
+            cache.write(*place, &bytes).map_err(failed)?;
+        }
+        if self.context.fabric.capabilities().ordering != WriteOrder::Issued {
+            self.context.fabric.store_barrier(from).map_err(failed)?;
+        }
+        Ok(Reply::Fetched { versions })
+    }
+
+    pub(super) fn versions(&self, from: Rank, file: FileId, segments: &[SegmentIndex]) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let (node, own) = (self.context.roster.node_of(from), self.context.roster.own());
+        Ok(Reply::Versions(segments.iter().map(|index| served.version(*index, node, own)).collect()))
+    }
+
+    pub(super) fn reserve(&self, file: FileId, part: &(SegmentIndex, Range<u64>)) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let (index, range) = part;
+        if range.end > served.attachment.segment_size().bytes() || range.is_empty() {
+            return Err(self.cut_short());
+        }
+        let segment = self.own_segment(&served, *index)?;
+        segment.allocate(range.clone()).map_err(|e| {
+            let subject = format!("preallocating segment {index} of {}", served.attachment.name());
+            Error::io(subject, &served.attachment.path(), e)
+        })?;
+        served.attachment.mark_dirty(&segment);
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn wrote(&self, from: Rank, file: FileId, segments: &[SegmentIndex]) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let node = self.context.roster.node_of(from);
+        for index in segments {
+            let segment = self.own_segment(&served, *index)?;
+            served.attachment.mark_dirty(&segment);
+            served.add_change(*index, node);
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn sync(&self, file: FileId) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        served.attachment.sync_segments().map(|()| Reply::Done)
+    }
+
+    fn append(&self, served: &Served, part: &Part, out: &mut Vec<u8>) -> Result<()> {
+        self.check_within(served, part)?;
+        let (start, length) = (out.len(), part.length as usize);
+        if out.len() + length > crate::cluster::wire::LONGEST_DATA.max(length) {
+            return Err(self.cut_short());
+        }
+        out.resize(start + length, 0);
+        let index = part.segment;
+        let segment = match served.attachment.home(index) {
+            Home::Here => self.own_segment(served, index)?,
+            Home::Hole => return Ok(()),
+            Home::There(_) => return Err(self.not_the_home(served, index)),
+        };
+        let punches = served.attachment.state().map_or(0, crate::state::State::punches);
+        // SAFETY: `length` bytes from `start` on were just made; the part ends within the segment.
+        unsafe { segment.read(part.within, out.as_mut_ptr().add(start), length, punches) }.map_err(|e| {
+            let subject = format!("reading segment {index} of {}", served.attachment.name());
+            Error::io(subject, &served.attachment.path(), e)
+        })
+    }
+
+    /// A segment whose home this node is, by the asker's word, even if this node has not heard of it.
+    fn own_segment(&self, served: &Served, index: SegmentIndex) -> Result<Arc<Segment>> {
+        match served.attachment.home(index) {
+            Home::There(_) => Err(self.not_the_home(served, index)),
+            Home::Here | Home::Hole => served.attachment.segment_or_new(index),
+        }
+    }
+
+    fn check_within(&self, served: &Served, part: &Part) -> Result<()> {
+        let end = part.within.checked_add(u64::from(part.length));
+        let is_within = end.is_some_and(|end| end <= served.attachment.segment_size().bytes());
+        is_within.then_some(()).ok_or_else(|| self.cut_short())
+    }
+
+    fn cache_of(&self, rank: Rank) -> Result<Arc<RemoteSegment>> {
+        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cache) = caches.get(&rank) {
+            return Ok(Arc::clone(cache));
+        }
+        let connected = self.context.fabric.connect(rank, CACHE_SEGMENT);
+        let cache = Arc::new(connected.map_err(|source| Error::Fabric {
+            subject: format!("connecting to rank {rank}'s cache"),
+            source,
+        })?);
+        caches.insert(rank, Arc::clone(&cache));
+        Ok(cache)
+    }
+
+    fn not_the_home(&self, served: &Served, index: SegmentIndex) -> Error {
+        self.told(format!("segment {index} of {} lies on another node", served.attachment.name()))
+    }
+
+    fn cut_short(&self) -> Error {
+        self.told("what was asked does not fit together".into())
+    }
+
+    fn told(&self, message: String) -> Error {
+        Error::OnNode { node: self.context.store.node().clone(), kind: ErrorKind::Other, message }
+    }
+}

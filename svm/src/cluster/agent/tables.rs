@@ -1,0 +1,107 @@
+//! Segment tables, sizes and manifests: what the master keeps for all nodes, and what the others do at its word.
+
+use std::sync::atomic::Ordering;
+
+use crate::cluster::NodeIndex;
+use crate::cluster::wire::{Reply, Request, SegmentHome};
+use crate::error::Result;
+use crate::manifest::Manifest;
+use crate::state::State;
+use crate::units::FileId;
+
+use super::Agent;
+use super::files::Served;
+
+impl Agent {
+    pub(super) fn place(&self, file: FileId, homes: &[SegmentHome]) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        served.attachment.enter_homes(homes).map(Reply::Homes)
+    }
+
+    pub(super) fn grow(&self, file: FileId, size: u64) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let (state, _) = served.attachment.writable()?;
+        state.grow(size);
+        Ok(Reply::Size(state.size()))
+    }
+
+    pub(super) fn news(&self, file: FileId, segments: u64) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let (state, _) = served.attachment.writable()?;
+        let homes = (state.segments() != segments).then(|| state.homes().collect());
+        Ok(Reply::News { size: state.size(), truncations: state.truncations(), homes })
+    }
+
+    pub(super) fn commit(&self, file: FileId, durable: bool) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let (state, _) = served.attachment.writable()?;
+        // Relaxed: a durable epoch that is missed is committed once more.
+        let is_durable = served.durable_epoch().load(Ordering::Relaxed) == state.epoch() && state.epoch() > 0;
+        if !state.needs_commit() && (is_durable || !durable) {
+            return Ok(Reply::Done);
+        }
+        let committed = served.attachment.commit(durable)?;
+        let manifest = committed.unwrap_or_else(|| served.attachment.manifest(state, state.epoch()));
+        let nodes = self.nodes_of(&served, &manifest);
+        let request = Request::Adopt { manifest: manifest.encode(), durable };
+        self.context.ask_all(&nodes, &request)?;
+        if durable {
+            served.durable_epoch().store(manifest.epoch, Ordering::Relaxed);
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn adopt(&self, manifest: &[u8], durable: bool) -> Result<Reply> {
+        let manifest = Manifest::decode(manifest, self.context.store.path(), "a file")?;
+        let served = self.files.get(&self.context, manifest.id)?;
+        served.attachment.adopt(&manifest, durable)?;
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn resize(&self, file: FileId, size: u64) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let (state, _) = served.attachment.writable()?;
+        let old = state.size();
+        state.set_size(size);
+        if size < old {
+            state.set_truncations(state.truncations() + 1);
+            let manifest = served.attachment.manifest(state, state.epoch());
+            let request = Request::Punch { file, size };
+            let elsewhere = self.context.ask_all(&self.nodes_of(&served, &manifest), &request);
+            self.punch_here(&served, state, size)?;
+            elsewhere?;
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn punch(&self, file: FileId, size: u64) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let (state, _) = served.attachment.writable()?;
+        self.punch_here(&served, state, size).map(|()| Reply::Done)
+    }
+
+    fn punch_here(&self, served: &Served, state: &State, size: u64) -> Result<()> {
+        served.attachment.punch_beyond(state, size)?;
+        self.cache.truncate(served.attachment.id(), size)?;
+        let own = self.context.roster.own();
+        let bytes = served.attachment.segment_size();
+        for (index, _) in served.attachment.homes() {
+            if bytes.start_of(index).0 + bytes.bytes() > size {
+                served.add_change(index, own);
+            }
+        }
+        Ok(())
+    }
+
+    /// The other nodes that have to do with a file: those that opened it, and those that hold parts of it.
+    fn nodes_of(&self, served: &Served, manifest: &Manifest) -> Vec<NodeIndex> {
+        let holders: Vec<_> =
+            manifest.segments.iter().filter_map(|run| served.node_at(&self.context, run.home)).collect();
+        let own = self.context.roster.own();
+        let before = served.durable_epoch().load(Ordering::Relaxed);
+        let nodes = served.add_nodes(&holders);
+        // Holders that have not opened it were installed when they became such.
+        served.durable_epoch().store(before, Ordering::Relaxed);
+        nodes.into_iter().filter(|node| *node != own).collect()
+    }
+}

@@ -1,0 +1,156 @@
+//! Making a file known in a node's store, and what a store knows of one.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
+
+use crate::attachment::Attachment;
+use crate::error::{Error, Result};
+use crate::manifest::Manifest;
+use crate::name::FileName;
+use crate::node::BootId;
+use crate::object;
+use crate::presence::Gate;
+use crate::state::State;
+use crate::units::FileId;
+
+use super::Context;
+use super::wire::{FileTruth, Finding};
+
+/// Sees to it that this node's store has the file and its name, with a manifest that is true. Where processes of
+/// the node have it open, nothing is changed.
+pub(super) fn install(context: &Context, truth: &FileTruth) -> Result<()> {
+    let manifest = context.manifest_of(truth)?;
+    let store = &context.store;
+    let path = object::path(store.path(), manifest.id);
+    let failed = |e: io::Error| Error::io(format!("opening {}", manifest.name), &path, e);
+    loop {
+        match make_object(context, &manifest) {
+            Ok(()) => break,
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(failed(e)),
+        }
+        let mut opening = fs::OpenOptions::new();
+        opening.read(true).write(true).create(true).truncate(false);
+        let state = match opening.open(path.join(object::STATE)) {
+            // It is being removed.
+            Err(e) if e.kind() == ErrorKind::NotFound => continue,
+            state => state.map_err(failed)?,
+        };
+        let gate = Gate::lock(&state).map_err(failed)?;
+        if object::is_unlinked(&state).map_err(failed)? {
+            continue;
+        }
+        if !gate.anybody_present().map_err(failed)? {
+            manifest.commit(&path, false)?;
+            // What it says is true no more. The manifest tells what all nodes together know.
+            State::map(state.try_clone().map_err(failed)?).map_err(failed)?.void();
+        }
+        break;
+    }
+    enter_name(context, &manifest)
+}
+
+/// Brings a replica up to what the master node knows.
+pub(super) fn refresh(attachment: &Attachment, manifest: &Manifest, truncations: u64) -> Result<()> {
+    let (state, _) = attachment.writable()?;
+    let homes: Vec<_> = manifest.homes().collect();
+    attachment.enter_homes(&homes)?;
+    take_size(state, manifest.size, truncations);
+    Ok(())
+}
+
+/// Takes over the master node's size: also a smaller one, if the file was made shorter since.
+pub(super) fn take_size(state: &State, size: u64, truncations: u64) {
+    if state.truncations() == truncations {
+        state.grow(size);
+    } else {
+        state.set_truncations(truncations);
+        state.set_size(size);
+    }
+    state.set_reported_size(size);
+}
+
+/// What this node's store knows of the file that it has under `name`.
+pub(super) fn find(context: &Context, name: &FileName) -> Result<Option<Finding>> {
+    let store = &context.store;
+    let file = match store.lookup(name) {
+        Ok(file) => file,
+        Err(Error::NoSuchFile { .. }) => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let path = object::path(store.path(), file);
+    let manifest = match Manifest::read(&path, &name.to_string()) {
+        Ok(manifest) => manifest,
+        // Removed since.
+        Err(_) if !path.exists() => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let survived = survived(context, file, &manifest)?;
+    Ok(Some(Finding { file, manifest: manifest.encode(), survived }))
+}
+
+/// Size and own segments by a file's shared state, where that has survived those who had the file open.
+fn survived(
+    context: &Context,
+    file: FileId,
+    manifest: &Manifest,
+) -> Result<Option<(u64, Vec<(crate::units::SegmentIndex, crate::node::NodeName)>)>> {
+    let path = object::path(context.store.path(), file).join(object::STATE);
+    let failed = |e: io::Error| Error::io(format!("opening {}", manifest.name), &path, e);
+    let opened = match fs::OpenOptions::new().read(true).write(true).open(&path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed)?,
+    };
+    let gate = Gate::lock(&opened).map_err(failed)?;
+    let Some(state) = State::map_for_reading(opened.try_clone().map_err(failed)?).map_err(failed)? else {
+        return Ok(None);
+    };
+    if !state.is_valid(BootId::current()?, file) {
+        return Ok(None);
+    }
+    if gate.anybody_present().map_err(failed)? && state.cluster() != context.id() {
+        return Err(Error::OpenInAnotherJob { name: manifest.name.clone() });
+    }
+    let node = context.store.node();
+    let own = manifest.position_of(node);
+    let homes = state.homes().filter(|(_, home)| Some(*home) == own);
+    Ok(Some((state.size(), homes.map(|(index, _)| (index, node.clone())).collect())))
+}
+
+/// Makes the file's directory, whole or not at all.
+fn make_object(context: &Context, manifest: &Manifest) -> io::Result<()> {
+    let objects = context.store.path().join(object::OBJECTS);
+    let path = object::path(context.store.path(), manifest.id);
+    if path.exists() {
+        return Err(io::Error::from(ErrorKind::AlreadyExists));
+    }
+    let unfinished = tempfile::Builder::new().prefix(".installing-").tempdir_in(&objects)?;
+    let directory = unfinished.path().join("object");
+    DirBuilder::new().mode(0o700).create(&directory)?;
+    manifest.commit(&directory, false).map_err(io::Error::other)?;
+    // Fails where somebody was faster: his is not empty.
+    match fs::rename(&directory, &path) {
+        Err(e) if e.kind() == ErrorKind::DirectoryNotEmpty => Err(io::Error::from(ErrorKind::AlreadyExists)),
+        renamed => renamed,
+    }
+}
+
+fn enter_name(context: &Context, manifest: &Manifest) -> Result<()> {
+    let (store, id) = (&context.store, manifest.id);
+    let name = FileName::new(&manifest.name)?;
+    loop {
+        match store.lookup(&name) {
+            Ok(known) if known == id => return Ok(()),
+            Ok(_) => {
+                let one = context.roster.name(super::Roster::MASTER).clone();
+                return Err(Error::TwoFiles { name: name.to_string(), one, other: store.node().clone() });
+            }
+            Err(Error::NoSuchFile { .. }) => {}
+            Err(e) => return Err(e),
+        }
+        if store.enter_name(&name, id, false)? {
+            return Ok(());
+        }
+    }
+}

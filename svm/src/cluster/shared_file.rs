@@ -1,0 +1,341 @@
+//! What a file handle does where other nodes take part: finds homes, reads and writes there, sees and shows changes.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use svmio_transport::SegmentId;
+
+use crate::attachment::{Attachment, Home};
+use crate::cache::PageCache;
+use crate::error::{Error, Result};
+use crate::locks::{Mode, ThreadId};
+use crate::node::NodeName;
+use crate::units::{FileId, SegmentIndex};
+
+use super::wire::{LONGEST_DATA, LockNumber, Part, Reply, Request, SegmentHome};
+use super::{Cluster, NodeIndex, Roster, install};
+
+/// Under which id each process exports its cache of pages, for homes to write into.
+pub(super) const CACHE_SEGMENT: SegmentId = SegmentId::new(0x7376_6d63, 0);
+
+/// One file of a cluster, in one process.
+pub(crate) struct SharedFile {
+    cluster: Arc<Cluster>,
+    attachment: Arc<Attachment>,
+    /// By position in the file's list of nodes; empty where a node takes no part.
+    nodes: Vec<Option<NodeIndex>>,
+}
+
+/// A lock on another node's segments. It is given back when this is dropped.
+pub(crate) struct LockHeld {
+    cluster: Arc<Cluster>,
+    node: NodeIndex,
+    file: FileId,
+    lock: LockNumber,
+}
+
+impl SharedFile {
+    pub(super) fn new(cluster: Arc<Cluster>, attachment: Arc<Attachment>) -> SharedFile {
+        let roster = &cluster.context().roster;
+        let nodes = attachment.nodes().iter().map(|name| roster.index(name)).collect();
+        SharedFile { cluster, attachment, nodes }
+    }
+
+    /// Whether there is more than one node.
+    pub(crate) fn has_other_nodes(&self) -> bool {
+        self.cluster.nodes().len() > 1
+    }
+
+    /// The node in a position of the file's list.
+    pub(crate) fn node_at(&self, position: u32) -> Result<NodeIndex> {
+        let index = self.nodes.get(position as usize).copied().flatten();
+        index.ok_or_else(|| {
+            let node = self.attachment.nodes().get(position as usize).map_or("?", |name| name.as_str());
+            let parts = format!("a segment lies on node {node}, which is");
+            Error::NodesMissing { name: self.attachment.name().into(), parts }
+        })
+    }
+
+    /// The position of a node in the file's list.
+    pub(crate) fn position_of(&self, node: NodeIndex) -> Result<u32> {
+        let position = self.nodes.iter().position(|known| *known == Some(node));
+        position.map(|position| position as u32).ok_or_else(|| {
+            let parts = format!("node {} is", self.cluster.nodes()[node.0 as usize]);
+            Error::NodesMissing { name: self.attachment.name().into(), parts }
+        })
+    }
+
+    /// Gives segments homes that have none yet, at the master node; returns the homes in force.
+    pub(crate) fn place(&self, homes: &[SegmentHome]) -> Result<Vec<SegmentHome>> {
+        let roster = &self.cluster.context().roster;
+        let own = self.attachment.own();
+        for (index, _) in homes.iter().filter(|(_, home)| Some(*home) == own) {
+            // Before others hear of it.
+            self.attachment.make_segment(*index)?;
+        }
+        if roster.is_master_node() {
+            return self.attachment.enter_homes(homes);
+        }
+        let request = Request::Place { file: self.attachment.id(), homes: homes.to_vec() };
+        match self.cluster.ask(Roster::MASTER, &request)? {
+            Reply::Homes(homes) => self.attachment.enter_homes(&homes),
+            _ => Err(self.cluster.context().out_of_place(Roster::MASTER)),
+        }
+    }
+
+    /// Where a segment is, which gets `wanted` for its home if it has none.
+    pub(crate) fn claim(&self, index: SegmentIndex, wanted: NodeIndex) -> Result<Home> {
+        match self.attachment.home(index) {
+            Home::Hole => {
+                self.place(&[(index, self.position_of(wanted)?)])?;
+                Ok(self.attachment.home(index))
+            }
+            home => Ok(home),
+        }
+    }
+
+    /// Reads from a segment on another node.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of `length` bytes.
+    pub(crate) unsafe fn read(
+        &self,
+        home: u32,
+        index: SegmentIndex,
+        within: u64,
+        to: *mut u8,
+        length: usize,
+    ) -> Result<()> {
+        let node = self.node_at(home)?;
+        if self.is_cached() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.read_cached(node, index, within, to, length) };
+        }
+        for (at, bytes) in portions(length) {
+            let part = Part { segment: index, within: within + at as u64, length: bytes as u32 };
+            let request = Request::Read { file: self.attachment.id(), parts: vec![part] };
+            let mut came = 0;
+            self.cluster.ask_with(node, &request, &[], &mut |_, data| {
+                came = data.len().min(bytes);
+                // SAFETY: the caller vouches for `length` bytes; the portion lies within them.
+                unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), to.add(at), came) };
+            })?;
+            if came != bytes {
+                return Err(self.cluster.context().out_of_place(node));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes to a segment on another node.
+    pub(crate) fn write(&self, home: u32, index: SegmentIndex, within: u64, data: &[u8]) -> Result<()> {
+        let node = self.node_at(home)?;
+        if self.is_cached() && data.len() < LONG_WRITE {
+            return self.write_cached(index, within, data);
+        }
+        if self.is_cached() {
+            self.overwrite_cached(index, within, data)?;
+        }
+        self.write_directly(node, index, within, data)?;
+        if self.is_cached() {
+            self.overwrite_cached(index, within, data)?;
+        }
+        Ok(())
+    }
+
+    fn write_directly(&self, node: NodeIndex, index: SegmentIndex, within: u64, data: &[u8]) -> Result<()> {
+        for (at, bytes) in portions(data.len()) {
+            let part = Part { segment: index, within: within + at as u64, length: bytes as u32 };
+            let request = Request::Write { file: self.attachment.id(), parts: vec![part] };
+            self.cluster.ask_with(node, &request, &data[at..at + bytes], &mut |_, _| {})?;
+        }
+        Ok(())
+    }
+
+    /// Gives a part of a segment on another node storage.
+    pub(crate) fn reserve(&self, home: u32, index: SegmentIndex, range: Range<u64>) -> Result<()> {
+        let request = Request::Reserve { file: self.attachment.id(), part: (index, range) };
+        self.cluster.ask(self.node_at(home)?, &request).map(|_| ())
+    }
+
+    /// Shows other nodes what processes of this one did, as far as they ask.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.attachment.tell_changes();
+        if self.is_cached() {
+            self.flush_cached()?;
+        }
+        self.report_size()
+    }
+
+    fn report_size(&self) -> Result<()> {
+        let (state, _) = self.attachment.writable()?;
+        let size = state.size();
+        if self.cluster.context().roster.is_master_node() || size <= state.reported_size() {
+            return Ok(());
+        }
+        let request = Request::Grow { file: self.attachment.id(), size };
+        match self.cluster.ask(Roster::MASTER, &request)? {
+            Reply::Size(known) => {
+                state.set_reported_size(known);
+                Ok(())
+            }
+            _ => Err(self.cluster.context().out_of_place(Roster::MASTER)),
+        }
+    }
+
+    /// Has this node's agent bring to the device what it wrote for others.
+    pub(crate) fn sync_node(&self) -> Result<()> {
+        let request = Request::Sync { file: self.attachment.id() };
+        self.cluster.ask(self.cluster.own_node(), &request).map(|_| ())
+    }
+
+    /// Has the manifest written on all nodes.
+    pub(crate) fn commit(&self, durable: bool) -> Result<()> {
+        let request = Request::Commit { file: self.attachment.id(), durable };
+        self.cluster.ask(Roster::MASTER, &request).map(|_| ())
+    }
+
+    /// Has the size set.
+    pub(crate) fn set_size(&self, size: u64) -> Result<()> {
+        let request = Request::Resize { file: self.attachment.id(), size };
+        self.cluster.ask(Roster::MASTER, &request).map(|_| ())
+    }
+
+    /// Sees what other nodes have shown.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        self.refresh_table()?;
+        if self.is_cached() { self.drop_stale(&(0..u64::MAX)) } else { Ok(()) }
+    }
+
+    /// Brings size and segment table up to date.
+    fn refresh_table(&self) -> Result<()> {
+        if self.cluster.context().roster.is_master_node() {
+            return Ok(());
+        }
+        let (state, _) = self.attachment.writable()?;
+        let request = Request::Refresh { file: self.attachment.id(), segments: state.segments() };
+        match self.cluster.ask(Roster::MASTER, &request)? {
+            Reply::News { size, truncations, homes } => {
+                self.attachment.enter_homes(&homes.unwrap_or_default())?;
+                install::take_size(state, size, truncations);
+                Ok(())
+            }
+            _ => Err(self.cluster.context().out_of_place(Roster::MASTER)),
+        }
+    }
+
+    /// The nodes whose segments lie in `range`, ascending, each once; all nodes where there are more segments than
+    /// looking at each is worth.
+    pub(crate) fn nodes_of(&self, range: &Range<u64>) -> Result<Vec<NodeIndex>> {
+        let size = self.attachment.segment_size();
+        let all = || (0..self.cluster.nodes().len() as u32).map(NodeIndex).collect();
+        let (first, last) = (range.start / size.bytes(), range.end.saturating_sub(1) / size.bytes());
+        if last - first >= MANY_SEGMENTS {
+            return Ok(all());
+        }
+        let mut nodes = Vec::new();
+        for index in first..=last {
+            match self.attachment.home(SegmentIndex(u32::try_from(index).unwrap_or(u32::MAX))) {
+                Home::Hole => {}
+                Home::Here => nodes.push(self.cluster.own_node()),
+                Home::There(home) => nodes.push(self.node_at(home)?),
+            }
+        }
+        nodes.sort_unstable();
+        nodes.dedup();
+        Ok(nodes)
+    }
+
+    /// Locks `range` as far as `node`, which is not this one, is the home of its segments.
+    pub(crate) fn lock_at(&self, node: NodeIndex, range: Range<u64>, mode: Mode) -> Result<LockHeld> {
+        let (file, thread) = (self.attachment.id(), ThreadId::current().0);
+        let exclusive = mode == Mode::Exclusive;
+        match self.cluster.ask(node, &Request::Lock { file, range, thread, exclusive })? {
+            Reply::Locked { lock } => Ok(LockHeld { cluster: Arc::clone(&self.cluster), node, file, lock }),
+            _ => Err(self.cluster.context().out_of_place(node)),
+        }
+    }
+
+    /// This process's node.
+    pub(crate) fn own_node(&self) -> NodeIndex {
+        self.cluster.own_node()
+    }
+
+    /// The names of the cluster's nodes.
+    pub(crate) fn node_names(&self) -> &[NodeName] {
+        self.cluster.nodes()
+    }
+
+    /// Gives every segment in `range` a home, this node where it has none; not in ranges so long that they can only
+    /// mean the whole file.
+    pub(crate) fn claim_all(&self, range: &Range<u64>) -> Result<()> {
+        let size = self.attachment.segment_size();
+        let (first, last) = (range.start / size.bytes(), range.end.saturating_sub(1) / size.bytes());
+        if last - first >= MANY_SEGMENTS {
+            return Ok(());
+        }
+        let own = self.position_of(self.own_node())?;
+        let indices = (first..=last).map_while(|index| u32::try_from(index).ok()).map(SegmentIndex);
+        let holes: Vec<_> =
+            indices.filter(|index| self.attachment.home(*index) == Home::Hole).map(|i| (i, own)).collect();
+        if holes.is_empty() { Ok(()) } else { self.place(&holes).map(|_| ()) }
+    }
+
+    /// Sees what other nodes have shown of `range`, which is locked.
+    pub(crate) fn refresh_range(&self, range: &Range<u64>) -> Result<()> {
+        self.refresh_table()?;
+        if self.is_cached() { self.drop_stale(range) } else { Ok(()) }
+    }
+
+    /// Whether pages of the file are cached: they have to lie within segments.
+    fn is_cached(&self) -> bool {
+        u64::from(self.cache().page()) <= self.attachment.segment_size().bytes()
+    }
+
+    pub(super) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    pub(super) fn attachment(&self) -> &Attachment {
+        &self.attachment
+    }
+
+    pub(super) fn cache(&self) -> &PageCache {
+        self.cluster.cache()
+    }
+
+    pub(super) fn file(&self) -> FileId {
+        self.attachment.id()
+    }
+
+    /// The node in a position of the list of `attachment`, which may be of another file.
+    pub(super) fn node_called(&self, attachment: &Attachment, position: u32) -> Result<NodeIndex> {
+        let name = attachment.nodes().get(position as usize);
+        name.and_then(|name| self.cluster.context().roster.index(name)).ok_or_else(|| {
+            let node = name.map_or("?", |name| name.as_str());
+            let parts = format!("a segment lies on node {node}, which is");
+            Error::NodesMissing { name: attachment.name().into(), parts }
+        })
+    }
+}
+
+/// From how many bytes on a write goes straight to its home. Shorter ones are gathered in the cache: a message costs as
+/// much as copying some ten thousand bytes.
+const LONG_WRITE: usize = 64 << 10;
+
+/// From how many segments on a lock is taken on all nodes.
+const MANY_SEGMENTS: u64 = 1024;
+
+impl Drop for LockHeld {
+    fn drop(&mut self) {
+        let request = Request::Unlock { file: self.file, lock: self.lock };
+        if let Err(e) = self.cluster.ask(self.node, &request) {
+            tracing::error!("unlocking: {e}");
+        }
+    }
+}
+
+/// Cuts `length` bytes into what fits into a message: where each portion begins, and its length.
+fn portions(length: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..length).step_by(LONGEST_DATA).map(move |at| (at, LONGEST_DATA.min(length - at)))
+}

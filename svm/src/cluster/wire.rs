@@ -1,0 +1,152 @@
+//! What processes ask of agents, and what these answer.
+//!
+//! A request is its number (64 bits, little-endian) and a [`Request`]; an answer is the number of the request and a
+//! [`Reply`]. Both are in postcard's encoding. Bytes that are read or written follow behind.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::OpenOptions;
+use crate::node::NodeName;
+use crate::units::{FileId, SegmentIndex};
+
+use super::NodeIndex;
+
+/// The longest message: a piece of data of [`LONGEST_DATA`] bytes and what describes it.
+pub(super) const LONGEST: usize = LONGEST_DATA + LONGEST_HEADER;
+/// The most bytes of data in a message. A megabyte takes a network of a gigabit 8 ms, beside which a round trip is
+/// nothing, and it bounds what an agent keeps in memory per message.
+pub(super) const LONGEST_DATA: usize = 1 << 20;
+const LONGEST_HEADER: usize = 1 << 20;
+
+/// Where bytes lie within a file: a part of one segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    pub(crate) segment: SegmentIndex,
+    /// From the segment's beginning, bytes.
+    pub(crate) within: u64,
+    /// Bytes.
+    pub(crate) length: u32,
+}
+
+/// A segment and its home, as a position in the file's list of nodes.
+pub(crate) type SegmentHome = (SegmentIndex, u32);
+
+/// A file as bytes: its manifest's, and how often it was made shorter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileTruth {
+    pub(crate) manifest: Vec<u8>,
+    pub(crate) truncations: u64,
+}
+
+/// Which lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct LockNumber(pub(crate) u64);
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// Of rank 0: the cluster's number. Of the own node's leader: where the cache is; the store has to be the same.
+    Join { node: NodeName, store: ([u8; 16], u64, u64) },
+    /// Of the master: opens or makes a file, for ranks of `nodes`.
+    Open { name: Vec<u8>, options: OpenOptions, nodes: Vec<NodeIndex> },
+    /// What a node knows of a name.
+    Find { name: Vec<u8> },
+    /// Makes a file known on a node.
+    Install { truth: FileTruth },
+    /// Of the master: homes for segments that have none yet.
+    Place { file: FileId, homes: Vec<SegmentHome> },
+    /// Of the master: the file is at least that long.
+    Grow { file: FileId, size: u64 },
+    /// Of the master: what is new, to somebody who knows of so many segments.
+    Refresh { file: FileId, segments: u64 },
+    /// Bytes, which come with the answer.
+    Read { file: FileId, parts: Vec<Part> },
+    /// Bytes, which follow.
+    Write { file: FileId, parts: Vec<Part> },
+    /// Pages of the asker's cache are to be filled: each page's part, and where in the asker's cache it goes.
+    Fetch { file: FileId, pages: Vec<(Part, u64)> },
+    /// The versions of segments, as far as the asker's node did not change them itself.
+    Versions { file: FileId, segments: Vec<SegmentIndex> },
+    /// Gives a part storage, so that it can be written directly; or for its own sake.
+    Reserve { file: FileId, part: (SegmentIndex, Range<u64>) },
+    /// Segments that the asker wrote to directly.
+    Wrote { file: FileId, segments: Vec<SegmentIndex> },
+    /// Of the master: the manifest is written, on all nodes.
+    Commit { file: FileId, durable: bool },
+    /// The manifest is put in place.
+    Adopt { manifest: Vec<u8>, durable: bool },
+    /// Of the master: the file's size is set.
+    Resize { file: FileId, size: u64 },
+    /// What lies beyond the size is given back.
+    Punch { file: FileId, size: u64 },
+    /// What the agent wrote for others is brought to the device.
+    Sync { file: FileId },
+    /// Of the master: a file is removed, on all nodes.
+    Remove { name: Vec<u8> },
+    /// A file is removed on a node.
+    Discard { name: Vec<u8>, file: FileId },
+    /// A range of the file is locked as far as this node is the home of its segments.
+    Lock { file: FileId, range: Range<u64>, thread: u32, exclusive: bool },
+    /// A lock is given back.
+    Unlock { file: FileId, lock: LockNumber },
+}
+
+/// What is answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    Failed { kind: ErrorKind, message: String },
+    Done,
+    Joined { cluster: u64 },
+    Welcome { process: u32, descriptor: i32, cluster: u64 },
+    Opened { truth: FileTruth },
+    Found(Option<Finding>),
+    Homes(Vec<SegmentHome>),
+    Size(u64),
+    News { size: u64, truncations: u64, homes: Option<Vec<SegmentHome>> },
+    Data,
+    Fetched { versions: Vec<u64> },
+    Versions(Vec<u64>),
+    Locked { lock: LockNumber },
+}
+
+/// What a node knows of a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Finding {
+    pub(crate) file: FileId,
+    /// The manifest in its store.
+    pub(crate) manifest: Vec<u8>,
+    /// What its shared state tells beyond that, where it has survived.
+    pub(crate) survived: Option<(u64, Vec<(SegmentIndex, NodeName)>)>,
+}
+
+/// A request or an answer with its number, as bytes.
+pub(super) fn encode<T: Serialize>(number: u64, what: &T, data: &[u8]) -> Vec<u8> {
+    let mut bytes = number.to_le_bytes().to_vec();
+    bytes = postcard::to_extend(what, bytes).expect("writing to memory does not fail");
+    bytes.extend_from_slice(data);
+    bytes
+}
+
+/// The number, what it is, and the data behind it; `None` where the bytes make no sense.
+pub(super) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<(u64, T, &'a [u8])> {
+    let (number, rest) = bytes.split_first_chunk::<8>()?;
+    let (what, data) = postcard::take_from_bytes(rest).ok()?;
+    Some((u64::from_le_bytes(*number), what, data))
+}
+
+impl Reply {
+    pub(super) fn of_error(error: &Error) -> Reply {
+        Reply::Failed { kind: error.kind(), message: error.to_string() }
+    }
+
+    /// The reply, or the error that it tells of `node`.
+    pub(super) fn into_result(self, node: &NodeName) -> Result<Reply> {
+        match self {
+            Reply::Failed { kind, message } => Err(Error::OnNode { node: node.clone(), kind, message }),
+            reply => Ok(reply),
+        }
+    }
+}
