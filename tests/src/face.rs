@@ -67,6 +67,7 @@ pub const CASES: &[Case] = &[
     Case { name: "registered user memory", check: registered::user_memory },
     Case { name: "counts of interrupts", check: interrupts::counts },
     Case { name: "interrupts tell of writes", check: interrupts::tell_of_writes },
+    Case { name: "interrupts with writes", check: interrupts::come_with_writes },
     Case { name: "callbacks of interrupts", check: interrupts::callbacks },
     Case { name: "deadlines of interrupts", check: interrupts::deadlines },
     Case { name: "waiters sleep", check: waits::sleep },

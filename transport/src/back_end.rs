@@ -264,6 +264,17 @@ pub trait BackEnd: Send + Sync {
     /// `PeerLost`.
     fn trigger(&self, peer: Rank, interrupt: Interrupt) -> Result<()>;
 
+    /// [`write`](Self::write), then [`trigger`](Self::trigger) of the memory's owner: one message where both fit into
+    /// one. Whatever becomes of a write that was begun, the interrupt is triggered; on fabrics that order nothing,
+    /// perhaps before the bytes are visible.
+    ///
+    /// # Errors
+    /// Those of both; after one of the write, nothing is triggered.
+    fn write_and_trigger(&self, remote: &Remote, pieces: &[Piece<'_>], interrupt: Interrupt) -> Result<()> {
+        self.write(remote, pieces)?;
+        self.trigger(remote.owner, interrupt)
+    }
+
     /// Sleeps, using no processor, until the interrupt has been triggered; returns how often since the last time,
     /// 0 when the deadline passed or something was declared in the membership.
     ///

@@ -122,10 +122,15 @@ impl Fabric {
     /// # Errors
     /// [`Error::PeerLost`]; [`Error::OutOfBounds`].
     pub fn write(&self, remote: &Remote, pieces: &[Piece<'_>]) -> Result<()> {
+        self.count_write(remote, pieces)?;
+        self.back_end.write(remote, pieces)
+    }
+
+    fn count_write(&self, remote: &Remote, pieces: &[Piece<'_>]) -> Result<()> {
         self.membership().check(remote.owner)?;
         self.counters.writes.add(1);
         self.counters.written_bytes.add(pieces.iter().map(|piece| piece.bytes.len() as u64).sum());
-        self.back_end.write(remote, pieces)
+        Ok(())
     }
 
     /// Carries out `transfers`, which writes to `peer`, until a sequence check finds them intact.
@@ -269,6 +274,22 @@ impl Fabric {
         }
         self.counters.interrupts.add(1);
         self.back_end.trigger(peer, interrupt)
+    }
+
+    /// Remote write of all `pieces`, in order, then a trigger of an interrupt of the memory's owner: one message where
+    /// both fit into one.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`]; [`Error::OutOfBounds`]. Then, nothing is triggered.
+    pub fn write_and_trigger(
+        &self,
+        remote: &Remote,
+        pieces: &[Piece<'_>],
+        interrupt: Interrupt,
+    ) -> Result<()> {
+        self.count_write(remote, pieces)?;
+        self.counters.interrupts.add(1);
+        self.back_end.write_and_trigger(remote, pieces, interrupt)
     }
 
     /// Sleeps until the interrupt has been triggered; returns how often since the last time, 0 when the deadline

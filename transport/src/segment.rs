@@ -6,7 +6,7 @@ use crate::back_end::{BackEnd, MemoryKey, Piece, Place, Remote};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::memory::SharedMemory;
-use crate::units::{Rank, SegmentId};
+use crate::units::{Interrupt, Rank, SegmentId};
 
 /// An exported segment of this process. Dropping it ends the export.
 #[derive(Debug)]
@@ -126,10 +126,21 @@ impl RemoteSegment {
     /// # Errors
     /// [`Error::OutOfBounds`] before anything is written; [`Error::PeerLost`].
     pub fn write_scattered(&self, pieces: &[Piece<'_>]) -> Result<()> {
-        for piece in pieces {
-            self.check_bounds(piece.offset, piece.bytes.len() as u64)?;
-        }
+        self.check_pieces(pieces)?;
         self.fabric.write(&self.remote, pieces)
+    }
+
+    /// Writes each piece to its own place, then triggers an interrupt of the segment's owner.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`] before anything is written; [`Error::PeerLost`].
+    pub fn write_and_trigger(&self, pieces: &[Piece<'_>], interrupt: Interrupt) -> Result<()> {
+        self.check_pieces(pieces)?;
+        self.fabric.write_and_trigger(&self.remote, pieces, interrupt)
+    }
+
+    fn check_pieces(&self, pieces: &[Piece<'_>]) -> Result<()> {
+        pieces.iter().try_for_each(|piece| self.check_bounds(piece.offset, piece.bytes.len() as u64))
     }
 
     /// Reads from `offset`.

@@ -87,8 +87,13 @@ fn greetings_and_answers_of_shared_memory() {
 
 fn network_messages() -> Vec<Vec<u8>> {
     let header = ofi::Header { sender: Rank(2), tag: 77, number: 5, applied: 4 };
-    let mut write = vec![0; ofi::WRITE_HEADER + 2 * ofi::PIECE_HEADER + 13];
-    ofi::encode_write(&header, 1, [(64, &b"eight by"[..]), (0, &b"piece"[..])], &mut write);
+    let writes = [None, Some(Interrupt(3))].map(|interrupt| {
+        let begin = ofi::WRITE_HEADER + interrupt.map_or(0, |_| ofi::INTERRUPT);
+        let mut write = vec![0; begin + 2 * ofi::PIECE_HEADER + 13];
+        let pieces = [(64, &b"eight by"[..]), (0, &b"piece"[..])];
+        ofi::encode_write(&header, interrupt, 1, pieces, &mut write);
+        write
+    });
     let others = [
         ofi::Message::Trigger(Interrupt(3)),
         ofi::Message::Ring,
@@ -106,7 +111,7 @@ fn network_messages() -> Vec<Vec<u8>> {
         message.encode(&header, &mut bytes);
         bytes
     };
-    std::iter::once(write).chain(others.iter().map(encode)).collect()
+    writes.into_iter().chain(others.iter().map(encode)).collect()
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use svmio_transport::{Interrupt, Rank, SegmentId};
+use svmio_transport::back_end::Piece;
+use svmio_transport::{Error, Interrupt, Rank, SegmentId};
 
 use crate::face::limit;
 use crate::face::participant::Participant;
@@ -89,6 +90,44 @@ pub(super) fn tell_of_writes(participant: &Participant) {
         fabric.trigger(participant.previous(), answer).expect("the peer is there");
         take(participant, answer, 1);
     }
+}
+
+/// So it is where both are one call. Where writes get lost, or come late, the interrupt comes all the same.
+pub(super) fn come_with_writes(participant: &Participant) {
+    const LENGTHS: [usize; 4] = [0, 8, 3000, 100_000];
+    let (data, answer) = (Interrupt(5), Interrupt(6));
+    let id = SegmentId::new(SPACE, 1);
+    let segment = participant.create(id, 200_000);
+    let remote = participant.connect(participant.next(), id);
+    participant.meet();
+
+    let fabric = participant.fabric();
+    for (round, length) in (1..=40u8).zip(LENGTHS.into_iter().cycle()) {
+        let bytes = vec![round; length];
+        // The second piece lies apart from the first, so that both have a header of their own.
+        let pieces = [0, 100_000].map(|offset| Piece { offset, bytes: &bytes });
+        remote.write_and_trigger(&pieces, data).expect("the peer is there");
+        take(participant, data, 1);
+        if participant.is_ordered() {
+            for piece in &pieces {
+                let mut found = vec![0; length];
+                segment.memory().read(piece.offset, &mut found).expect("all of the segment");
+                assert!(found == bytes, "round {round}: the interrupt came before the data");
+            }
+        }
+        fabric.trigger(participant.previous(), answer).expect("the peer is there");
+        take(participant, answer, 1);
+    }
+    let outside = [Piece { offset: 200_000, bytes: &[1] }];
+    assert!(matches!(remote.write_and_trigger(&outside, data), Err(Error::OutOfBounds { .. })));
+    // To oneself.
+    let own = participant.connect(participant.rank(), id);
+    own.write_and_trigger(&[], data).expect("this process is there");
+    take(participant, data, 1);
+    // Nothing is on its way any more when the segments end.
+    fabric.store_barrier(remote.owner()).expect("the peer is there");
+    participant.meet();
+    assert!(is_quiet(participant, data) && is_quiet(participant, answer));
 }
 
 /// A callback is told of every trigger, also of those before it was set.

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::memory::SharedMemory;
 use crate::segment::RemoteSegment;
+use crate::units::Interrupt;
 
 /// How much of each kind was given back since the beginning; they wrap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -91,12 +92,14 @@ pub(super) struct Returns {
 }
 
 impl Returns {
+    /// An interrupt goes along where a ring's packets can take one.
     pub(super) fn write(
         &mut self,
         fabric: &Fabric,
         segment: &RemoteSegment,
         reliable: bool,
         counts: Counts,
+        interrupt: Option<Interrupt>,
     ) -> Result<()> {
         if reliable && let Some(memory) = segment.mapping() {
             return counts.store(|offset| memory.word64(offset));
@@ -117,6 +120,10 @@ impl Returns {
             fabric.store_barrier(peer)?;
         }
         self.writes += 1;
-        segment.write_scattered(&[Piece { offset: Layout::credits(index), bytes: &bytes }])
+        let pieces = [Piece { offset: Layout::credits(index), bytes: &bytes }];
+        match interrupt {
+            Some(interrupt) => segment.write_and_trigger(&pieces, interrupt),
+            None => segment.write_scattered(&pieces),
+        }
     }
 }

@@ -29,7 +29,7 @@ use crate::back_end::BackEnd;
 use crate::error::{Error, Result};
 use crate::memory::SharedMemory;
 use crate::segment::LocalSegment;
-use crate::units::{Rank, Time};
+use crate::units::{Interrupt, Rank, Time};
 
 pub(super) struct Link {
     pub(super) context: Arc<Context>,
@@ -167,6 +167,13 @@ pub(super) enum Hearers {
     Waiters,
     /// The service thread, too: the program need not be in a call for it.
     Service,
+}
+
+impl Hearers {
+    /// Who is still to be told when that interrupt went along with what came.
+    pub(super) fn after(self, interrupt: Option<Interrupt>) -> Self {
+        if interrupt.is_some() { self.min(Self::Waiters) } else { self }
+    }
 }
 
 impl Link {

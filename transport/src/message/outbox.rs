@@ -7,11 +7,11 @@ use std::time::Duration;
 use super::context::{Context, Role};
 use super::credits::{Counts, Returns};
 use super::layout::{HEADER, Layout, Sizes, malformed};
-use super::link::Link;
+use super::link::{Hearers, Link};
 use super::ring::{Promises, Target, Writer};
 use crate::error::{Error, Result};
 use crate::segment::RemoteSegment;
-use crate::units::{Rank, Time};
+use crate::units::{Interrupt, Rank, Time};
 
 /// How long a peer may take to open its messenger.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -77,6 +77,13 @@ impl Outbox {
             staging: None,
             returns: Returns::default(),
         })
+    }
+
+    /// The interrupt that goes along with what is written for `hearers`. Where none can, whoever writes triggers one
+    /// afterwards.
+    pub(super) fn interrupt_for(&self, context: &Context, hearers: Hearers) -> Option<Interrupt> {
+        let is_for_service = hearers == Hearers::Service && self.sizes.asynchronous;
+        (is_for_service && self.control.takes_interrupts()).then_some(context.interrupt)
     }
 
     /// Takes note of what came back.

@@ -140,7 +140,7 @@ impl State {
             Protocol::Short => {
                 // SAFETY: the caller's promise.
                 let bytes = unsafe { user::bytes(send.memory) };
-                self.outbox(link)?.messages.write(fabric, peer, Kind::Short, bytes)?;
+                self.outbox(link)?.messages.write(fabric, peer, Kind::Short, bytes, None)?;
                 fabric.counters().short_messages.add(1);
                 self.alert(link, Hearers::Waiters)?;
             }
@@ -167,9 +167,10 @@ impl State {
                     _ => link.context.settle(&outbox.segment.remote(), place, bytes)?,
                 }
                 outbox.eager = outbox.eager.wrapping_add(1);
-                self.put_message(link, Packet::Eager { length: length as u32, buffer })?;
+                let packet = Packet::Eager { length: length as u32, buffer };
+                let hearers = self.put_message(link, packet, Hearers::Waiters)?;
                 fabric.counters().eager_messages.add(1);
-                self.alert(link, Hearers::Waiters)?;
+                self.alert(link, hearers)?;
             }
             Protocol::Rendezvous(offers) => {
                 let outcome = outcome.cloned().unwrap_or_default();
@@ -182,10 +183,15 @@ impl State {
         Ok(Some(Sent::Complete))
     }
 
-    /// Puts a packet into the order of messages; there is room.
-    pub(super) fn put_message(&mut self, link: &Link, packet: Packet) -> Result<()> {
+    /// Puts a packet into the order of messages; there is room. Returns whom it has not told by itself.
+    pub(super) fn put_message(&mut self, link: &Link, packet: Packet, hearers: Hearers) -> Result<Hearers> {
+        let context = &link.context;
+        let outbox = self.outbox(link)?;
+        let interrupt = outbox.interrupt_for(context, hearers);
         let (payload, length) = packet.encode();
-        self.outbox(link)?.messages.write(&link.context.fabric, link.peer, packet.kind(), &payload[..length])
+        let payload = &payload[..length];
+        outbox.messages.write(&context.fabric, link.peer, packet.kind(), payload, interrupt)?;
+        Ok(hearers.after(interrupt))
     }
 
     #[inline]

@@ -111,7 +111,10 @@ impl State {
         self.next_transfer = id.wrapping_add(1);
         let key = registration.as_ref().map_or(MemoryKey([0; 3]), Registration::key);
         let length = memory.length as u64;
-        self.put_message(link, Packet::Request { transfer: id, length, offers, key })?;
+        // Plain stores are for programs that are both in our calls.
+        let wanted = if offers.without(Way::Stores).is_empty() { Hearers::Waiters } else { Hearers::Service };
+        let hearers =
+            self.put_message(link, Packet::Request { transfer: id, length, offers, key }, wanted)?;
         self.sending.push(Sending {
             id,
             memory,
@@ -125,10 +128,9 @@ impl State {
             share: None,
             is_given_up: false,
         });
-        // Plain stores are for programs that are both in our calls.
         let is_for_waiters =
-            offers.without(Way::Stores).is_empty() || !self.needs_of_peer(link)?.contains(Needs::MESSAGE);
-        self.alert(link, if is_for_waiters { Hearers::Waiters } else { Hearers::Service })
+            hearers == Hearers::Service && !self.needs_of_peer(link)?.contains(Needs::MESSAGE);
+        self.alert(link, if is_for_waiters { Hearers::Waiters } else { hearers })
     }
 
     /// Says that a message is not wanted.

@@ -286,7 +286,7 @@ impl State {
 
     /// Sends the control packets for which there is room.
     pub(super) fn put_control(&mut self, link: &Link) -> Result<()> {
-        let peer = link.peer;
+        let context = &link.context;
         let mut all_hearers = None;
         while let Some(Departing { packet, hearers }) = self.departing.front().copied() {
             let (payload, length) = packet.encode();
@@ -294,9 +294,10 @@ impl State {
             if !outbox.control.has_room(length) {
                 break;
             }
-            outbox.control.write(&link.context.fabric, peer, packet.kind(), &payload[..length])?;
+            let interrupt = outbox.interrupt_for(context, hearers);
+            outbox.control.write(&context.fabric, link.peer, packet.kind(), &payload[..length], interrupt)?;
             self.departing.pop_front();
-            all_hearers = all_hearers.max(Some(hearers));
+            all_hearers = all_hearers.max(Some(hearers.after(interrupt)));
         }
         match all_hearers {
             Some(hearers) => self.alert(link, hearers),
@@ -346,9 +347,10 @@ impl State {
             }
             outbox => outbox?,
         };
-        outbox.returns.write(&context.fabric, &outbox.segment, context.reliable, consumed)?;
+        let interrupt = outbox.interrupt_for(context, Hearers::Service);
+        outbox.returns.write(&context.fabric, &outbox.segment, context.reliable, consumed, interrupt)?;
         // Whose program computes while something waits for it.
-        if self.needs_of_peer(link)?.contains(Needs::CREDIT) {
+        if interrupt.is_none() && self.needs_of_peer(link)?.contains(Needs::CREDIT) {
             if context.reliable && !context.ordered {
                 context.fabric.store_barrier(link.peer)?;
             }

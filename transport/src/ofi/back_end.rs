@@ -130,6 +130,10 @@ impl BackEnd for Ofi {
         self.adapter.write(remote, pieces)
     }
 
+    fn write_and_trigger(&self, remote: &Remote, pieces: &[Piece<'_>], interrupt: Interrupt) -> Result<()> {
+        self.adapter.write_and_trigger(remote, pieces, interrupt)
+    }
+
     fn mark(&self, peer: Rank) -> SequenceMark {
         SequenceMark(self.adapter.peers.get(peer.index()).map_or(0, Peer::failures))
     }
@@ -197,15 +201,7 @@ impl BackEnd for Ofi {
     }
 
     fn trigger(&self, peer: Rank, interrupt: Interrupt) -> Result<()> {
-        let adapter = &*self.adapter;
-        if peer == adapter.rank() {
-            adapter.interrupts.raise(interrupt);
-            adapter.waiters.look_again();
-            return Ok(());
-        }
-        let known = adapter.peer(peer)?;
-        known.has_landed.store(false, Ordering::Relaxed);
-        adapter.tell(known, &Message::Trigger(interrupt))
+        self.adapter.trigger(peer, interrupt)
     }
 
     fn wait_interrupt(&self, interrupt: Interrupt, deadline: Option<Time>) -> Result<u64> {
@@ -270,14 +266,19 @@ fn here(done: Option<bool>, owner: Rank, offset: u64, length: usize) -> Result<(
 }
 
 impl Adapter {
-    fn write(&self, remote: &Remote, pieces: &[Piece<'_>]) -> Result<()> {
+    /// Which memory all `pieces` go to, if there are any, and how many bytes they have.
+    fn resolve_all(&self, remote: &Remote, pieces: &[Piece<'_>]) -> Result<(Option<Target>, usize)> {
         let mut total = 0;
         let mut target = None;
         for piece in pieces {
             target = Some(self.resolve(remote, piece.offset, piece.bytes.len())?);
             total += piece.bytes.len();
         }
-        let Some(target) = target else { return Ok(()) };
+        Ok((target, total))
+    }
+
+    fn write(&self, remote: &Remote, pieces: &[Piece<'_>]) -> Result<()> {
+        let (Some(target), total) = self.resolve_all(remote, pieces)? else { return Ok(()) };
         let peer = self.peer(remote.owner)?;
         if remote.owner == self.rank() {
             let mut pieces = pieces.iter();
@@ -288,7 +289,7 @@ impl Adapter {
             return here(written, remote.owner, 0, total);
         }
         if total <= self.settings.longest_store {
-            return self.write_by_messages(peer, &target, pieces);
+            return self.write_by_messages(peer, &target, pieces, None);
         }
         // Runs of short pieces by messages, long ones directly, in order.
         for run in pieces.chunk_by(|one, next| self.is_short(one) && self.is_short(next)) {
@@ -296,10 +297,30 @@ impl Adapter {
                 [long] if !self.is_short(long) => {
                     self.write_directly(peer, &target, long.offset, long.bytes)?;
                 }
-                short => self.write_by_messages(peer, &target, short)?,
+                short => self.write_by_messages(peer, &target, short, None)?,
             }
         }
         Ok(())
+    }
+
+    fn write_and_trigger(&self, remote: &Remote, pieces: &[Piece<'_>], interrupt: Interrupt) -> Result<()> {
+        if let (Some(target), total) = self.resolve_all(remote, pieces)?
+            && total <= self.settings.longest_store
+            && remote.owner != self.rank()
+        {
+            return self.write_by_messages(self.peer(remote.owner)?, &target, pieces, Some(interrupt));
+        }
+        self.write(remote, pieces)?;
+        self.trigger(remote.owner, interrupt)
+    }
+
+    fn trigger(&self, peer: Rank, interrupt: Interrupt) -> Result<()> {
+        if peer == self.rank() {
+            self.interrupts.raise(interrupt);
+            self.waiters.look_again();
+            return Ok(());
+        }
+        self.tell(self.peer(peer)?, &Message::Trigger(interrupt))
     }
 
     fn is_short(&self, piece: &Piece<'_>) -> bool {

@@ -185,7 +185,13 @@ impl Adapter {
     /// Carries out a numbered message; returns whether it could be.
     fn apply(&self, message: &Message<'_>) -> bool {
         match *message {
-            Message::Write { key, pieces } => self.write_here(key, pieces),
+            Message::Write { interrupt, key, pieces } => {
+                let is_written = self.write_here(key, pieces);
+                if let Some(interrupt) = interrupt {
+                    self.interrupts.raise(interrupt);
+                }
+                is_written
+            }
             Message::Trigger(interrupt) => {
                 self.interrupts.raise(interrupt);
                 true

@@ -8,6 +8,7 @@ use super::peers::{Outgoing, Peer};
 use super::wire::{self, Header, Message};
 use crate::back_end::Piece;
 use crate::error::{Error, Result};
+use crate::units::Interrupt;
 
 impl Adapter {
     /// Sends a message, as soon as there is room.
@@ -75,12 +76,18 @@ impl Adapter {
         }
     }
 
-    /// Writes pieces by messages: in order, in as few as hold them.
+    /// Writes pieces by messages: in order, in as few as hold them. The last one triggers `interrupt`.
     ///
     /// # Errors
     /// `PeerLost`; `Ending`.
-    pub(super) fn write_by_messages(&self, peer: &Peer, target: &Target, pieces: &[Piece<'_>]) -> Result<()> {
-        let room = peer.message_bytes - wire::WRITE_HEADER;
+    pub(super) fn write_by_messages(
+        &self,
+        peer: &Peer,
+        target: &Target,
+        pieces: &[Piece<'_>],
+        interrupt: Option<Interrupt>,
+    ) -> Result<()> {
+        let room = peer.message_bytes - write_header(interrupt);
         let mut parts: Vec<(u64, &[u8])> = Vec::with_capacity(pieces.len());
         let mut used = 0;
         for piece in pieces {
@@ -89,7 +96,7 @@ impl Adapter {
                 // A piece that fits into a message of its own is not divided for the sake of filling this one.
                 let wanted = wire::PIECE_HEADER + rest.len().min(room - wire::PIECE_HEADER);
                 if used + wanted > room {
-                    self.send_write(peer, target, &parts, used)?;
+                    self.send_write(peer, target, &parts, used, None)?;
                     parts.clear();
                     used = 0;
                 }
@@ -100,12 +107,22 @@ impl Adapter {
                 rest = after;
             }
         }
-        if parts.is_empty() { Ok(()) } else { self.send_write(peer, target, &parts, used) }
+        if parts.is_empty() && interrupt.is_none() {
+            return Ok(());
+        }
+        self.send_write(peer, target, &parts, used, interrupt)
     }
 
-    fn send_write(&self, peer: &Peer, target: &Target, parts: &[(u64, &[u8])], used: usize) -> Result<()> {
-        self.send(peer, true, wire::WRITE_HEADER + used, |header, bytes| {
-            wire::encode_write(header, target.memory.key, parts.iter().copied(), bytes);
+    fn send_write(
+        &self,
+        peer: &Peer,
+        target: &Target,
+        parts: &[(u64, &[u8])],
+        used: usize,
+        interrupt: Option<Interrupt>,
+    ) -> Result<()> {
+        self.send(peer, true, write_header(interrupt) + used, |header, bytes| {
+            wire::encode_write(header, interrupt, target.memory.key, parts.iter().copied(), bytes);
         })
     }
 
@@ -134,6 +151,8 @@ impl Adapter {
         self.insist(peer.rank, || {
             self.with_endpoint(|endpoint| {
                 let mut outgoing = peer.outgoing();
+                // The message wakes by arriving. Acquire: it leaves after what has landed.
+                peer.has_landed.swap(false, Ordering::Acquire);
                 let number = outgoing.sent + u64::from(is_numbered);
                 let header = self.header(peer, number);
                 let address = self.address(endpoint, peer, &mut outgoing)?;
@@ -191,4 +210,9 @@ impl Adapter {
     fn header(&self, peer: &Peer, number: u64) -> Header {
         Header { sender: self.rank(), tag: self.tag, number, applied: peer.incoming().applied() }
     }
+}
+
+/// Bytes before the pieces of a write that triggers `interrupt`.
+fn write_header(interrupt: Option<Interrupt>) -> usize {
+    wire::WRITE_HEADER + interrupt.map_or(0, |_| wire::INTERRUPT)
 }

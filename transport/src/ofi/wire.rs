@@ -19,6 +19,9 @@ pub const HEADER: usize = 32;
 /// Bytes before the pieces of a write: header and key.
 pub const WRITE_HEADER: usize = HEADER + 8;
 
+/// Bytes of an interrupt's number.
+pub const INTERRUPT: usize = 4;
+
 /// Bytes before the contents of a piece.
 pub const PIECE_HEADER: usize = 12;
 
@@ -43,6 +46,8 @@ pub struct Header {
 pub enum Message<'a> {
     /// A remote write; numbered.
     Write {
+        /// What is triggered after it.
+        interrupt: Option<Interrupt>,
         /// Which registered memory.
         key: u64,
         /// What goes where.
@@ -146,9 +151,11 @@ impl Message<'_> {
     pub fn length(&self) -> usize {
         HEADER
             + match self {
-                Self::Write { pieces, .. } => 8 + pieces.0.len(),
+                Self::Write { interrupt, pieces, .. } => {
+                    interrupt.map_or(0, |_| INTERRUPT) + 8 + pieces.0.len()
+                }
                 Self::Ring | Self::Barrier => 0,
-                Self::Trigger(_) => 4,
+                Self::Trigger(_) => INTERRUPT,
                 Self::Refused { .. } => 8,
                 Self::Applied { .. } | Self::Was { .. } | Self::Connect { .. } => 16,
                 Self::Connected { .. } | Self::Add { .. } => 32,
@@ -161,11 +168,12 @@ impl Message<'_> {
         let mut out = Writer { into, at: 0 };
         out.header(header, self.kind());
         match *self {
-            Self::Write { key, pieces } => {
+            Self::Write { interrupt, key, pieces } => {
+                out.interrupt(interrupt);
                 out.words(&[key]);
                 out.bytes(pieces.0);
             }
-            Self::Trigger(Interrupt(number)) => out.bytes(&number.to_le_bytes()),
+            Self::Trigger(interrupt) => out.interrupt(Some(interrupt)),
             Self::Ring | Self::Barrier => {}
             Self::Applied { number, refused } => out.words(&[number, refused]),
             Self::Connect { ticket, id } => {
@@ -185,7 +193,7 @@ impl Message<'_> {
 
     fn kind(&self) -> u8 {
         match self {
-            Self::Write { .. } => WRITE,
+            Self::Write { interrupt, .. } => kind_of_write(*interrupt),
             Self::Trigger(_) => TRIGGER,
             Self::Ring => RING,
             Self::Barrier => BARRIER,
@@ -200,22 +208,28 @@ impl Message<'_> {
     }
 }
 
-/// Writes a whole write message: header, key, pieces. `into` has exactly the length that
-/// [`WRITE_HEADER`] and [`PIECE_HEADER`] and the pieces make.
+/// Writes a whole write message: header, interrupt if any, key, pieces. `into` has exactly the length that
+/// [`WRITE_HEADER`], [`INTERRUPT`] if there is one, [`PIECE_HEADER`] and the pieces make.
 pub fn encode_write<'a>(
     header: &Header,
+    interrupt: Option<Interrupt>,
     key: u64,
     pieces: impl IntoIterator<Item = (u64, &'a [u8])>,
     into: &mut [u8],
 ) {
     let mut out = Writer { into, at: 0 };
-    out.header(header, WRITE);
+    out.header(header, kind_of_write(interrupt));
+    out.interrupt(interrupt);
     out.words(&[key]);
     for (offset, bytes) in pieces {
         out.words(&[offset]);
         out.bytes(&(bytes.len() as u32).to_le_bytes());
         out.bytes(bytes);
     }
+}
+
+fn kind_of_write(interrupt: Option<Interrupt>) -> u8 {
+    if interrupt.is_some() { WRITE_AND_TRIGGER } else { WRITE }
 }
 
 /// What came is no message of this version.
@@ -264,7 +278,11 @@ fn header(cursor: &mut Cursor<'_>) -> Result<(Header, u8), Malformed> {
 
 fn body<'a>(kind: u8, cursor: &mut Cursor<'a>) -> Result<Message<'a>, Malformed> {
     let message = match kind {
-        WRITE => {
+        WRITE | WRITE_AND_TRIGGER => {
+            let interrupt = match kind {
+                WRITE => None,
+                _ => Some(Interrupt(cursor.word32().ok_or(Malformed::Length)?)),
+            };
             let key = cursor.word64();
             let pieces = Pieces(std::mem::take(&mut cursor.0));
             let mut rest = pieces;
@@ -272,7 +290,7 @@ fn body<'a>(kind: u8, cursor: &mut Cursor<'a>) -> Result<Message<'a>, Malformed>
             if !rest.0.is_empty() {
                 return Err(Malformed::Length);
             }
-            key.map(|key| Message::Write { key, pieces })
+            key.map(|key| Message::Write { interrupt, key, pieces })
         }
         TRIGGER => cursor.word32().map(|number| Message::Trigger(Interrupt(number))),
         RING => Some(Message::Ring),
@@ -313,6 +331,7 @@ const ADD: u8 = 8;
 const SWAP: u8 = 9;
 const WAS: u8 = 10;
 const REFUSED: u8 = 11;
+const WRITE_AND_TRIGGER: u8 = 12;
 
 /// Reads from the front, as long as there is something.
 pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
@@ -354,6 +373,12 @@ impl Writer<'_> {
     fn bytes(&mut self, bytes: &[u8]) {
         self.into[self.at..self.at + bytes.len()].copy_from_slice(bytes);
         self.at += bytes.len();
+    }
+
+    fn interrupt(&mut self, interrupt: Option<Interrupt>) {
+        if let Some(Interrupt(number)) = interrupt {
+            self.bytes(&number.to_le_bytes());
+        }
     }
 
     fn words(&mut self, words: &[u64]) {

@@ -9,11 +9,21 @@ use crate::back_end::{Piece, Sequence, SequenceMark};
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::segment::RemoteSegment;
+use crate::units::Interrupt;
 
 /// Where a ring's parts go.
 pub(in super::super) trait Outgoing {
-    /// Puts parts into slots, each with its payload and closing word; the closing word becomes visible last.
-    fn put<'a>(&mut self, fabric: &Fabric, parts: impl Iterator<Item = (u32, &'a [u8], u64)>) -> Result<()>;
+    /// Whether what is put can take an interrupt along.
+    fn takes_interrupts(&self) -> bool;
+
+    /// Puts parts into slots, each with its payload and closing word; the closing word becomes visible last. An
+    /// interrupt goes along where [it can](Self::takes_interrupts); elsewhere there must be none.
+    fn put<'a>(
+        &mut self,
+        fabric: &Fabric,
+        parts: impl Iterator<Item = (u32, &'a [u8], u64)>,
+        interrupt: Option<Interrupt>,
+    ) -> Result<()>;
 
     /// Puts parts of before once more, byte for byte.
     fn repeat(&self, fabric: &Fabric, slots: &mut dyn Iterator<Item = u32>) -> Result<()>;
@@ -67,10 +77,20 @@ impl Target {
 }
 
 impl<S: Slots> Outgoing for Target<S> {
+    fn takes_interrupts(&self) -> bool {
+        matches!(self, Self::Remote { .. })
+    }
+
     #[inline]
-    fn put<'a>(&mut self, _: &Fabric, parts: impl Iterator<Item = (u32, &'a [u8], u64)>) -> Result<()> {
+    fn put<'a>(
+        &mut self,
+        _: &Fabric,
+        parts: impl Iterator<Item = (u32, &'a [u8], u64)>,
+        interrupt: Option<Interrupt>,
+    ) -> Result<()> {
         match self {
             Self::Mapped(ring) => {
+                debug_assert!(interrupt.is_none());
                 for (slot, payload, closing) in parts {
                     ring.write(slot, payload, closing);
                 }
@@ -90,7 +110,7 @@ impl<S: Slots> Outgoing for Target<S> {
                 // They follow one another, around the end of the ring.
                 let slots = used.len() as u32;
                 let written = (0..count).map(|index| (first.unwrap_or(0) + index) % slots);
-                write(segment, *base, *part, copy, used, written)
+                write(segment, *base, *part, copy, used, written, interrupt)
             }
         }
     }
@@ -99,7 +119,7 @@ impl<S: Slots> Outgoing for Target<S> {
         match self {
             Self::Mapped(_) => Ok(()),
             Self::Remote { segment, base, part, copy, used } => {
-                write(segment, *base, *part, copy, used, slots)
+                write(segment, *base, *part, copy, used, slots, None)
             }
         }
     }
@@ -112,7 +132,12 @@ fn write(
     copy: &[u8],
     used: &[u32],
     mut slots: impl Iterator<Item = u32>,
+    interrupt: Option<Interrupt>,
 ) -> Result<()> {
+    let send = |pieces: &[Piece<'_>]| match interrupt {
+        Some(interrupt) => segment.write_and_trigger(pieces, interrupt),
+        None => segment.write_scattered(pieces),
+    };
     let piece = |slot: u32| {
         let end = (slot as usize + 1) * part;
         let start = end - used[slot as usize] as usize;
@@ -121,10 +146,10 @@ fn write(
     let Some(first) = slots.next().map(piece) else { return Ok(()) };
     match slots.next() {
         // The most frequent case needs no list.
-        None => segment.write_scattered(&[first]),
+        None => send(&[first]),
         Some(second) => {
             let pieces: Vec<_> = [first, piece(second)].into_iter().chain(slots.map(piece)).collect();
-            segment.write_scattered(&pieces)
+            send(&pieces)
         }
     }
 }
@@ -246,7 +271,15 @@ impl<T: Outgoing> Writer<T> {
         !self.promises.reliable && self.sent != self.checked
     }
 
-    /// Writes a packet, for which there is room.
+    /// Whether a packet can take an interrupt along: by remote writes that arrive, and in order. Where they may not,
+    /// more has to be done before it.
+    #[inline]
+    pub(in super::super) fn takes_interrupts(&self) -> bool {
+        self.promises.are_kept() && self.target.takes_interrupts()
+    }
+
+    /// Writes a packet, for which there is room. An interrupt goes along where [it can](Self::takes_interrupts);
+    /// elsewhere there must be none.
     ///
     /// # Errors
     /// The fabric's.
@@ -257,6 +290,7 @@ impl<T: Outgoing> Writer<T> {
         peer: crate::Rank,
         kind: Kind,
         payload: &[u8],
+        interrupt: Option<Interrupt>,
     ) -> Result<()> {
         let parts = self.parts(payload.len());
         debug_assert!(self.has_room(payload.len()));
@@ -280,7 +314,7 @@ impl<T: Outgoing> Writer<T> {
             let closing = Closing { kind, more, length: piece.len() as u16, id };
             (number & mask, piece, closing.encode())
         });
-        self.target.put(fabric, pieces)
+        self.target.put(fabric, pieces, interrupt)
     }
 
     /// Makes sure that all that was written has arrived; repeats it until it has.

@@ -1,12 +1,15 @@
-//! Messages that do not arrive.
+//! Messages: how many it takes, and those that do not arrive.
 
 use std::sync::Arc;
+use std::thread;
 
 use super::{PROVIDERS, SEGMENT, anonymous, until};
-use crate::back_end::Prepared;
+use crate::back_end::{Piece, Prepared};
+use crate::message::{MessageSettings, Messenger, Mode, Port};
 use crate::ofi::adapter::Adapter;
 use crate::ofi::address::ProcessAddress;
 use crate::ofi::back_end::Ofi;
+use crate::ofi::wire;
 use crate::ofi::{Listening, OfiSettings, listen};
 use crate::{Fabric, Interrupt, JobSecret, Membership, Rank};
 
@@ -50,6 +53,75 @@ fn messages_are_as_long_as_the_receiver_takes_them() {
             segment.memory().read(0, &mut found).unwrap();
             assert!(found == bytes, "{provider}, from {from}");
         }
+    }
+}
+
+#[test]
+fn a_write_and_its_interrupt_are_one_message_where_they_fit_into_one() {
+    for provider in PROVIDERS {
+        let (both, addresses) = two_listening(provider, [512; 2]);
+        let adapters = together(both, &addresses);
+        let [zero, one] = faces(&adapters);
+        let segment = zero.create(SEGMENT, &anonymous(60_000)).unwrap();
+        let remote = one.connect(Rank(0), SEGMENT).unwrap();
+        let sent = || adapters[1].peers[0].outgoing().sent;
+        let room = 512 - wire::WRITE_HEADER - wire::INTERRUPT - wire::PIECE_HEADER;
+        for (length, messages) in [(0, 1), (8, 1), (room, 1), (room + 1, 2)] {
+            let before = sent();
+            let bytes = vec![length as u8 | 1; length];
+            remote.write_and_trigger(&[Piece { offset: 0, bytes: &bytes }], Interrupt(1)).unwrap();
+            assert_eq!(sent() - before, messages, "{provider}, {length} bytes");
+            assert_eq!(zero.wait_interrupt(Interrupt(1), None).unwrap(), 1);
+            let mut found = vec![0; length];
+            segment.memory().read(0, &mut found).unwrap();
+            assert!(found == bytes, "{provider}, {length} bytes");
+        }
+    }
+}
+
+#[test]
+fn who_gets_a_message_needs_no_ring() {
+    for provider in PROVIDERS {
+        let (both, addresses) = two_listening(provider, [8192; 2]);
+        let adapters = together(both, &addresses);
+        let [zero, one] = faces(&adapters);
+        let segment = zero.create(SEGMENT, &anonymous(1 << 20)).unwrap();
+        let remote = one.connect(Rank(0), SEGMENT).unwrap();
+        let after_direct_write = |then: &dyn Fn()| {
+            remote.write(0, &[1; 1 << 20]).unwrap();
+            let before = adapters[1].peers[0].outgoing().sent;
+            then();
+            one.ring(Rank(0)).unwrap();
+            adapters[1].peers[0].outgoing().sent - before
+        };
+        assert_eq!(after_direct_write(&|| ()), 1, "{provider}: a ring");
+        assert_eq!(after_direct_write(&|| remote.write(0, &[2; 8]).unwrap()), 1, "{provider}: the write");
+        drop(segment);
+    }
+}
+
+#[test]
+fn a_message_by_rendezvous_takes_three_messages_beside_its_bytes() {
+    for provider in PROVIDERS {
+        let (both, addresses) = two_listening(provider, [8192; 2]);
+        let adapters = together(both, &addresses);
+        let fabrics = faces(&adapters);
+        let settings = MessageSettings { asynchronous: true, ..MessageSettings::default() };
+        let messengers =
+            fabrics.each_ref().map(|fabric| Messenger::open(fabric, Port::FIRST, &settings).unwrap());
+        let transfer = || {
+            let (bytes, mut into) = (vec![7; 1 << 20], vec![0; 1 << 20]);
+            thread::scope(|scope| {
+                scope.spawn(|| messengers[1].send_by(Mode::RendezvousDirect, Rank(0), &bytes).unwrap());
+                messengers[0].receive(Rank(1), &mut into).unwrap();
+            });
+            assert!(into == bytes);
+            [0, 1].map(|rank: usize| adapters[rank].peers[1 - rank].outgoing().sent)
+        };
+        // The first one connects them.
+        let [before, after] = [transfer(), transfer()];
+        assert_eq!(after[1] - before[1], 2, "{provider}: the request, and that it is done");
+        assert_eq!(after[0] - before[0], 1, "{provider}: that the receiver is ready");
     }
 }
 

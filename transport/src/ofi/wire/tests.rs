@@ -6,7 +6,7 @@ use super::*;
 
 fn message() -> impl Strategy<Value = Message<'static>> {
     let words = any::<[u64; 5]>();
-    (1..=11u8, words).prop_map(|(kind, [ticket, a, b, c, d])| match kind {
+    (1..=12u8, words).prop_map(|(kind, [ticket, a, b, c, d])| match kind {
         TRIGGER => Message::Trigger(Interrupt(a as u32)),
         RING => Message::Ring,
         BARRIER => Message::Barrier,
@@ -17,7 +17,8 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         SWAP => Message::Swap { ticket, key: a, offset: b, expected: c, new: d },
         WAS => Message::Was { ticket, value: a },
         REFUSED => Message::Refused { ticket },
-        _ => Message::Write { key: a, pieces: Pieces(&[]) },
+        WRITE => Message::Write { interrupt: None, key: a, pieces: Pieces(&[]) },
+        _ => Message::Write { interrupt: Some(Interrupt(b as u32)), key: a, pieces: Pieces(&[]) },
     })
 }
 
@@ -44,14 +45,15 @@ proptest! {
     fn writes_keep_their_pieces(
         header in header(),
         key: u64,
+        interrupt in prop::option::of(any::<u32>().prop_map(Interrupt)),
         pieces in prop::collection::vec((any::<u64>(), prop::collection::vec(any::<u8>(), 0..40)), 0..6),
     ) {
         let length = pieces.iter().map(|(_, bytes)| PIECE_HEADER + bytes.len()).sum::<usize>();
-        let mut bytes = vec![0; WRITE_HEADER + length];
-        encode_write(&header, key, pieces.iter().map(|(offset, bytes)| (*offset, &bytes[..])), &mut bytes);
+        let mut bytes = vec![0; WRITE_HEADER + interrupt.map_or(0, |_| INTERRUPT) + length];
+        encode_write(&header, interrupt, key, pieces.iter().map(|(offset, bytes)| (*offset, &bytes[..])), &mut bytes);
         let (_, message) = decode(&bytes).unwrap();
-        let Message::Write { key: found, pieces: read } = message else { panic!("{message:?}") };
-        prop_assert_eq!(found, key);
+        let Message::Write { interrupt: triggered, key: found, pieces: read } = message else { panic!("{message:?}") };
+        prop_assert_eq!((triggered, found), (interrupt, key));
         let read: Vec<_> = read.map(|(offset, bytes)| (offset, bytes.to_vec())).collect();
         prop_assert_eq!(read, pieces);
     }
@@ -60,7 +62,7 @@ proptest! {
     fn any_bytes_are_decoded_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..200), looks_ours: bool) {
         if looks_ours && bytes.len() >= 4 {
             bytes[..3].copy_from_slice(&[b's', b'v', VERSION]);
-            bytes[3] %= 12;
+            bytes[3] %= 13;
         }
         if let Ok((header, message)) = decode(&bytes) {
             let mut again = vec![0; message.length()];

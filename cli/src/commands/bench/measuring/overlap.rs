@@ -8,6 +8,11 @@ use svmio_transport::message::Messenger;
 use super::super::plan::{Effort, Plan, Point, Protocol, Variant};
 use super::{Place, Side};
 
+/// How long both rest before each message. A shaped link lets a burst through after a pause (128 KiB, full again after
+/// 1.05 ms at 1 Gbit/s): without a rest, whatever follows a computation would have more of that than what follows a
+/// message.
+const REST: Duration = Duration::from_millis(3);
+
 /// Seconds altogether for each way of sending, size and computation.
 pub(super) fn measure(place: &Place<'_>, plan: &Plan, compute: &[f64]) -> Result<Vec<Point>> {
     let asynchronous = plan.protocols.iter().copied().map(Variant::Asynchronous);
@@ -51,6 +56,7 @@ fn samples(plan: &Plan, compute: f64) -> u32 {
 
 /// How long it takes until the sender has computed and both have the message behind them.
 fn one(place: &Place<'_>, messenger: &Messenger, buffer: &mut [u8], compute: Duration) -> Result<Duration> {
+    place.fabric.back_end().sleep(REST);
     place.meet()?;
     let own = match place.side {
         Side::First => place.timed(|| {
