@@ -7,7 +7,7 @@
 //!   the frame, [`PageCache::finish_fetch`].
 //! * **write**: [`PageCache::write`] keeps the bytes here, dirty. Nothing is fetched for that.
 //! * **flush**: [`PageCache::begin_flush`] hands out the dirty bytes, they go home, [`PageCache::finish_flush`].
-//! * **long write**: [`PageCache::overwrite`], send the bytes home, [`PageCache::overwrite`] again.
+//! * **long write**: [`PageCache::announce_overwrite`], send the bytes home, [`PageCache::overwrite`].
 //!
 //! Where one has to wait, for another's fetch or flush, the answer carries a [`SetVersion`], and
 //! [`PageCache::wait_for_change`] sleeps until something there has ended; then one tries again.
@@ -41,9 +41,10 @@
 //!
 //! A process may be killed between any two instructions. The kernel hands its mutex on; every change is made
 //! in steps of one store each, in an order such that 1 to 4 hold between any two of them, and 5 is mended by
-//! whoever gets the mutex. Only a copy into a page that readers see takes longer than one store: where it
-//! goes is noted before it begins, and if the note is still there, those bytes are not valid any more, unless
-//! dirty: a write that did not return is torn, and all others are whole.
+//! whoever gets the mutex. Only a change of bytes in a page that readers see takes longer than one store: where
+//! it happens is noted before it begins, and if the note is still there, those bytes are not valid any more,
+//! unless dirty: a write that did not return is torn, and all others are whole. What a reader finds clean was
+//! never written here without getting home.
 //!
 //! Fetches and flushes name their process. Whoever would have to wait for one whose process is dead
 //! puts its bytes back among the dirty ones, or its frame into quarantine.
@@ -224,11 +225,6 @@ impl PageCache {
         self.memory.page()
     }
 
-    /// Pages that fit in.
-    pub(crate) fn frames(&self) -> u64 {
-        u64::from(self.memory.sets()) * self.memory.ways() as u64
-    }
-
     /// Process and descriptor by which others can open the cache, as long as this handle lives.
     pub(crate) fn whereabouts(&self) -> (u32, i32) {
         (std::process::id(), self.file().as_raw_fd())
@@ -262,7 +258,7 @@ impl PageCache {
     /// Locks the set that a page belongs to.
     fn lock(&self, key: &PageKey) -> io::Result<LockedSet<'_>> {
         // The high half of a product is spread as evenly as the hash, over any number of sets.
-        let set = u128::from(key.hash()) * u128::from(self.memory.sets()) >> 64;
+        let set = (u128::from(key.hash()) * u128::from(self.memory.sets())) >> 64;
         self.lock_set(set as u32)
     }
 

@@ -19,9 +19,13 @@
 mod agent;
 mod client;
 mod install;
+mod keeping;
 mod pages;
+mod read_ahead;
 mod roster;
 mod shared_file;
+mod statistics;
+mod windows;
 mod wire;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -42,8 +46,12 @@ use crate::store::Store;
 
 use agent::Agent;
 use client::{Client, Question};
+pub(crate) use keeping::HomeLock;
+use read_ahead::Ahead;
+pub(crate) use read_ahead::Foresight;
 use roster::Roster;
-pub(crate) use shared_file::{LockHeld, SharedFile};
+pub(crate) use shared_file::SharedFile;
+pub use statistics::{CacheStatistics, ClusterStatistics};
 use wire::{FileTruth, Reply, Request};
 
 /// The port on which agents are asked.
@@ -59,6 +67,7 @@ pub struct Cluster {
     agent: Option<Arc<Agent>>,
     service: Mutex<Option<Box<dyn Service>>>,
     cache: Arc<PageCache>,
+    ahead: Ahead,
     /// The cache, for homes to write pages into.
     _export: LocalSegment,
 }
@@ -141,20 +150,32 @@ impl Cluster {
             let agent = Arc::new(Agent::new(&context, &cache));
             let body = Arc::clone(&agent);
             let run = Box::new(move || body.run());
-            let service = context.fabric.back_end().spawn("svmio-agent", run).map_err(failed)?;
+            let service = context.fabric.back_end().spawn("agent", run).map_err(failed)?;
             (Some(agent), Some(service), cache)
         } else {
             (None, None, Arc::new(context.open_cache()?))
         };
         if context.id.get().is_none()
-            && let Reply::Joined { cluster } = context.ask_with(Roster::MASTER, &context.join_request(), &[], &mut |_, _| {})?
+            && let Reply::Joined { cluster } =
+                context.ask_with(Roster::MASTER, &context.join_request(), &[], &mut |_, _| {})?
         {
             let _ = context.id.set(cluster);
         }
         let (file, length) = (Arc::clone(cache.file()), cache.bytes());
         let backing = Backing::File { file, offset: 0, length };
         let export = context.fabric.create(shared_file::CACHE_SEGMENT, &backing).map_err(failed)?;
-        Ok(Arc::new(Cluster { context, agent, service: Mutex::new(service), cache, _export: export }))
+        let cluster = Arc::new(Cluster {
+            context,
+            agent,
+            service: Mutex::new(service),
+            cache,
+            ahead: Ahead::default(),
+            _export: export,
+        });
+        if let Some(agent) = &cluster.agent {
+            agent.set_cluster(&cluster);
+        }
+        Ok(cluster)
     }
 
     /// A number that all processes of the cluster know it by, and that no other one has; not 0.
@@ -215,11 +236,12 @@ impl Cluster {
         let name = manifest.name.clone();
         install::install(context, &introduction.0)?;
         let how = How { fresh: true, cluster: self.id() };
-        let attachment =
-            attachment::attach(&context.store, manifest.id, &name, how)
-                .map_err(|error| error.into_error(manifest.id))?;
+        let attachment = attachment::attach(&context.store, manifest.id, &name, how)
+            .map_err(|error| error.into_error(manifest.id))?;
         install::refresh(&attachment, &manifest, introduction.0.truncations)?;
         let shared = SharedFile::new(Arc::clone(self), Arc::clone(&attachment));
+        // The node may have pages from when it had the file open before.
+        shared.drop_stale(&(0..u64::MAX))?;
         File::new_shared(attachment, options, shared)
     }
 
@@ -231,9 +253,19 @@ impl Cluster {
         self.ask_master(&Request::Remove { name: wire_name(name) }).map(|_| ())
     }
 
+    /// What the files of the cluster have cost this process so far.
+    pub fn statistics(&self) -> ClusterStatistics {
+        ClusterStatistics {
+            requests: self.context.client.asked().read(),
+            fabric: self.context.fabric.statistics(),
+            cache: self.cache.statistics().into(),
+        }
+    }
+
     /// Ends the agent, and with it the fabric: others must not need this process any more.
     pub fn leave(&self) {
         self.context.fabric.close();
+        self.ahead.end();
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(service) = service {
             service.join();
@@ -287,6 +319,15 @@ impl Cluster {
         }
     }
 
+    /// That a node is not known to be lost.
+    pub(crate) fn check_home(&self, node: NodeIndex) -> Result<()> {
+        let context = &self.context;
+        context.fabric.membership().check(context.roster.leader(node)).map_err(|source| {
+            let subject = format!("asking node {}", context.roster.name(node));
+            Error::Fabric { subject, source }
+        })
+    }
+
     fn ask_master(&self, request: &Request) -> Result<Reply> {
         self.ask(Roster::MASTER, request)
     }
@@ -296,6 +337,10 @@ impl Cluster {
     }
 
     pub(crate) fn cache(&self) -> &PageCache {
+        &self.cache
+    }
+
+    fn shared_cache(&self) -> &Arc<PageCache> {
         &self.cache
     }
 }

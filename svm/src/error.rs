@@ -186,6 +186,34 @@ pub enum Error {
         /// Which segments lie on which nodes, for people: "segments 3 to 7 lie on node b, which is".
         parts: String,
     },
+    /// Parts of a file lie on nodes whose stores were not given.
+    #[error(
+        "{name}: {parts} not among the nodes whose stores were given: give the stores of all (--store DIR, once for each)"
+    )]
+    StoresMissing {
+        /// The file.
+        name: String,
+        /// Which segments lie on which nodes, for people: "segments 3 to 7 lie on node b, which is".
+        parts: String,
+    },
+    /// Two stores are of one node.
+    #[error(
+        "{} and {} are both stores of node {node}, and a node has one: give one of them", one.display(), other.display()
+    )]
+    TwoStores {
+        /// The node.
+        node: NodeName,
+        /// One store.
+        one: PathBuf,
+        /// The other one.
+        other: PathBuf,
+    },
+    /// A node was named whose store was not given.
+    #[error("none of the given stores is that of node {node}: give it, too (--store DIR)")]
+    NodeNotGiven {
+        /// The node.
+        node: NodeName,
+    },
     /// Two nodes have different files of one name.
     #[error(
         "{name} is one file on node {one} and another one on node {other}: remove one of them there (svmio rm {name})"

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::attachment::{Attachment, Home};
-use crate::cluster::{NodeIndex, SharedFile};
+use crate::cluster::{Foresight, NodeIndex, SharedFile};
 use crate::error::{Error, Result};
 use crate::locks::Mode;
 use crate::node::NodeName;
@@ -99,6 +99,8 @@ pub struct File {
     write: bool,
     /// The segment that was used last: most accesses follow one another.
     recent: Mutex<Option<Arc<Segment>>>,
+    /// What the reads so far tell of the next ones, where other nodes share the file.
+    foresight: Foresight,
 }
 
 impl File {
@@ -107,7 +109,8 @@ impl File {
             attachment.writable()?;
         }
         let (read, write, placement) = (options.read, options.write, options.placement.clone());
-        Ok(File { attachment, shared: None, placement, read, write, recent: Mutex::new(None) })
+        let (recent, foresight) = (Mutex::new(None), Foresight::default());
+        Ok(File { attachment, shared: None, placement, read, write, recent, foresight })
     }
 
     pub(crate) fn new_shared(
@@ -171,6 +174,9 @@ impl File {
             // SAFETY: as above; the piece ends within its segment.
             unsafe { self.read_piece(index, within, to, bytes) }?;
             at += bytes as u64;
+        }
+        if let Some(shared) = &self.shared {
+            shared.look_ahead(&self.foresight, offset.0..end.max(offset.0), self.size());
         }
         Ok(end.saturating_sub(offset.0) as usize)
     }
@@ -322,6 +328,13 @@ impl File {
         self.shared.as_ref().is_some_and(|shared| shared.has_other_nodes())
     }
 
+    /// Takes note that the file is at least `size` bytes long, as somebody on another node knows.
+    pub fn note_size(&self, size: u64) {
+        if let Ok((state, _)) = self.attachment.writable() {
+            state.grow(size);
+        }
+    }
+
     /// The segments in `range` of which this node knows no home.
     pub fn unplaced(&self, range: Range<FileOffset>) -> Vec<SegmentIndex> {
         let size = self.segment_size().bytes();
@@ -388,6 +401,15 @@ impl File {
     /// As [`File::sync_data`].
     pub fn sync_node(&self) -> Result<()> {
         self.shared.as_ref().map_or(Ok(()), |shared| shared.sync_node())
+    }
+
+    /// Says that all who opened the file together by way of a cluster have closed it, or are about to without using it
+    /// any more. One of them calls this; then nothing is held open for them on any node.
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`].
+    pub fn closed_by_all(&self) -> Result<()> {
+        self.shared.as_ref().map_or(Ok(()), |shared| shared.closed())
     }
 
     /// Waits until `range` of the file can be had in `mode`, and holds it. Requests that conflict are served in

@@ -23,7 +23,10 @@
 //!   that a full file system gives an error and not a signal. `mapping_cache` keeps mappings over close and
 //!   open.
 //! * `locks` gives byte ranges to processes in the order in which they ask; it survives their deaths.
-//! * [`verify()`] looks a store over.
+//! * `finding` puts together what several nodes' stores know of a file. [`StoreSet`] does it for somebody who takes part
+//!   in no job and has the stores within reach: a [`StoredFile`] is read without disturbing anybody, a [`SpreadFile`]
+//!   is made in several stores.
+//! * [`verify()`] looks a store over, [`StoreSet::verify`] several, and that they agree.
 //!
 //! A write is visible to every process of the node when it returns. It survives the death of all of them. It
 //! survives a power cut once [`File::sync_data`] and [`File::commit`] have returned.
@@ -52,6 +55,8 @@ mod cache;
 mod cluster;
 mod error;
 mod file;
+mod finding;
+mod kept_locks;
 pub mod locks;
 mod manifest;
 mod mapping_cache;
@@ -64,14 +69,17 @@ mod range_lock;
 mod recovery;
 pub mod robust_mutex;
 mod segment;
+mod spread_file;
 mod state;
 mod store;
+mod store_set;
+mod stored_file;
 mod units;
 mod unnamed;
 mod verify;
 
 pub use cache::{CacheSettings, InvalidCacheSettings};
-pub use cluster::{Cluster, Introduction, NodeIndex};
+pub use cluster::{CacheStatistics, Cluster, ClusterStatistics, Introduction, NodeIndex};
 pub use error::{Error, ErrorKind, Result};
 pub use file::{File, OpenOptions, SegmentInfo};
 pub use locks::{LockError, Mode as LockMode};
@@ -80,7 +88,10 @@ pub use name::{DirectoryName, FileName};
 pub use node::{BootId, NodeName};
 pub use placement::Placement;
 pub use range_lock::RangeLock;
+pub use spread_file::SpreadFile;
 pub use store::{Entry, Store, StoreIdentity};
+pub use store_set::StoreSet;
+pub use stored_file::{StoredFile, StoredSegment};
 pub use units::{FileId, FileOffset, InvalidFileId, InvalidSegmentSize, SegmentIndex, SegmentSize};
 pub use unnamed::UnnamedFile;
 pub use verify::{Report, verify, verify_file};

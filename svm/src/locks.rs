@@ -275,6 +275,22 @@ impl LockTable {
         }
     }
 
+    /// Makes a lock that is held cover only `range`, a part of what it covers, and in a mode that is no stricter; grants
+    /// what had to wait for more than that.
+    ///
+    /// # Errors
+    /// [`LockError::TakenAway`] as for [`LockTable::release`]; [`LockError::Mutex`].
+    pub fn narrow(&self, token: &LockToken, range: Range<u64>, mode: Mode) -> Result<(), LockError> {
+        let Some(place) = token.0 else { return Ok(()) };
+        let mut table = Locked::new(self)?;
+        let occupied = table.claim_at(place.index).map(|claim| claim.ticket);
+        if occupied != Some(place.ticket) {
+            return Err(LockError::TakenAway);
+        }
+        table.narrow(place.index, range, mode);
+        Ok(())
+    }
+
     /// Drops whatever the dead predecessor in `slot` held or waited for. A process that takes a
     /// slot does so before it uses the table; until then the predecessor is taken to be alive.
     ///

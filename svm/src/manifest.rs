@@ -63,6 +63,22 @@ impl Manifest {
         })
     }
 
+    /// The same from segment `first` on.
+    pub(crate) fn homes_from(&self, first: SegmentIndex) -> impl Iterator<Item = (SegmentIndex, u32)> + '_ {
+        let before = self.segments.partition_point(|run| run.first.0.saturating_add(run.count) <= first.0);
+        self.segments[before..].iter().flat_map(move |run| {
+            (run.first.0.max(first.0)..run.first.0.saturating_add(run.count))
+                .map(|i| (SegmentIndex(i), run.home))
+        })
+    }
+
+    /// The home of a segment; `None` where it is a hole.
+    pub(crate) fn home_of(&self, index: SegmentIndex) -> Option<u32> {
+        let after = self.segments.partition_point(|run| run.first <= index);
+        let run = self.segments.get(after.checked_sub(1)?)?;
+        (index.0 - run.first.0 < run.count).then_some(run.home)
+    }
+
     /// The position of `node` among the nodes.
     pub fn position_of(&self, node: &NodeName) -> Option<u32> {
         self.nodes.iter().position(|known| known == node).map(|position| position as u32)

@@ -16,6 +16,9 @@ pub(crate) const OBJECTS: &str = "objects";
 /// Where files lie that have lost their name and are still open.
 pub(crate) const DELETED: &str = "deleted";
 
+/// How the names of objects begin that are being made for a file of other nodes.
+pub(crate) const UNFINISHED_PREFIX: &str = ".installing-";
+
 /// The directory of a file with a name.
 pub(crate) fn path(store: &Path, id: FileId) -> PathBuf {
     store.join(OBJECTS).join(id.to_string())

@@ -92,6 +92,15 @@ impl Presence {
     }
 }
 
+/// Whether a process has the file attached whose state is `file`, open for reading at least: to somebody who only looks
+/// on, and whom nobody waits for.
+///
+/// # Errors
+/// What `fcntl` reports.
+pub(crate) fn anybody_attached(file: &File) -> io::Result<bool> {
+    locked_by_another(file, all_slots())
+}
+
 impl Drop for Presence {
     fn drop(&mut self) {
         // Closing would do, but for descriptors that a fork or a clone has multiplied. There is

@@ -1,29 +1,33 @@
 //! Locks on ranges of a file, on whatever nodes its segments lie.
 //!
 //! Each node has a table for the segments whose home it is. A range is locked in the tables of all nodes that hold
-//! parts of it, in the order of the nodes, so that no two requests wait for each other. What has no home yet needs no
-//! lock: a reader looks again once it holds the others, and a writer that finds homes where there were none takes its
-//! locks anew.
+//! parts of it, in the order of the nodes, so that no two requests wait for each other. For what has no home yet it is
+//! locked at the master node, which is the first: who gives it a home holds that lock, so that who has read that there
+//! is none can rely on it. Once somebody holds all locks, he looks again, and takes them anew if there are more homes.
+//!
+//! What another node grants may be kept by this one after its release, so that the next lock costs no message.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::attachment::Attachment;
-use crate::cluster::{LockHeld, SharedFile};
+use crate::cluster::{HomeLock, NodeIndex, SharedFile};
 use crate::error::{Error, Result};
-use crate::locks::{LockToken, Mode, Owner, ThreadId};
+use crate::locks::{LockError, LockToken, Mode, Owner, ThreadId};
 
-/// A range of a file that is locked until this is dropped. What was written under it is then where others look for
-/// it.
+/// A range of a file that is locked until this is released or dropped. What was written to the range under it is then
+/// where others look for it.
+#[must_use = "the range is unlocked when this is dropped"]
 pub struct RangeLock {
     shared: Option<Arc<SharedFile>>,
+    range: Range<u64>,
     held: Vec<Held>,
 }
 
 /// A lock in one node's table.
 enum Held {
-    Here { attachment: Arc<Attachment>, token: Option<LockToken> },
-    There { _lock: LockHeld },
+    Here { attachment: Arc<Attachment>, token: LockToken },
+    There(HomeLock),
 }
 
 impl RangeLock {
@@ -36,63 +40,156 @@ impl RangeLock {
         let Some(shared) = shared.filter(|shared| shared.has_other_nodes()) else {
             if mode == Mode::Shared && attachment.state().is_none() {
                 // Nobody has the file open who could write.
-                return Ok(RangeLock { shared: None, held: Vec::new() });
+                return Ok(RangeLock { shared: None, range, held: Vec::new() });
             }
-            return Ok(RangeLock { shared: None, held: vec![lock_here(attachment, range, mode)?] });
+            let held = vec![lock_here(attachment, None, &range, mode)?];
+            return Ok(RangeLock { shared: None, range, held });
         };
-        if mode == Mode::Exclusive {
-            shared.claim_all(&range)?;
-        }
         loop {
-            let nodes = shared.nodes_of(&range)?;
-            let mut held = Vec::with_capacity(nodes.len());
-            for node in &nodes {
-                held.push(if *node == shared.own_node() {
-                    lock_here(attachment, range.clone(), mode)?
-                } else {
-                    Held::There { _lock: shared.lock_at(*node, range.clone(), mode)? }
-                });
+            let mut lock =
+                RangeLock { shared: Some(Arc::clone(shared)), range: range.clone(), held: Vec::new() };
+            let mut master = None;
+            if mode == Mode::Exclusive && shared.has_holes(&range) {
+                // The first of all nodes, where readers of holes have their locks.
+                master = Some(shared.master_node());
+                lock.take(attachment, shared, shared.master_node(), mode)?;
+                shared.claim_all(&range)?;
             }
-            let lock = RangeLock { shared: Some(Arc::clone(shared)), held };
-            shared.refresh_range(&range)?;
+            let nodes = shared.nodes_of(&range)?;
+            for node in nodes.iter().filter(|node| Some(**node) != master) {
+                lock.take(attachment, shared, *node, mode)?;
+            }
+            if !(lock.held.iter().all(Held::brings_no_news) && shared.knows_all_of(&range)) {
+                shared.refresh_range(&range)?;
+            }
             if shared.nodes_of(&range)? == nodes {
+                lock.settle(mode)?;
                 return Ok(lock);
             }
         }
+    }
+
+    /// Unlocks the range, after what was written to it is where others look for it.
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`]: the range is unlocked, but what was written did not get home, and is kept
+    /// for the next [`File::flush`](crate::File::flush). [`Error::Lock`] where the lock had been taken away.
+    pub fn release(mut self) -> Result<()> {
+        self.end()
+    }
+
+    /// Takes the lock of one node.
+    fn take(
+        &mut self,
+        attachment: &Arc<Attachment>,
+        shared: &Arc<SharedFile>,
+        node: NodeIndex,
+        mode: Mode,
+    ) -> Result<()> {
+        self.held.push(if node == shared.own_node() {
+            lock_here(attachment, Some(shared), &self.range, mode)?
+        } else {
+            Held::There(HomeLock::acquire(shared, node, &self.range, mode)?)
+        });
+        Ok(())
+    }
+
+    /// Lets this node keep what it was granted for that.
+    fn settle(&mut self, mode: Mode) -> Result<()> {
+        let mut outcome = Ok(());
+        for held in std::mem::take(&mut self.held) {
+            match held {
+                Held::There(lock) => match lock.settle(&self.range, mode) {
+                    Ok(lock) => self.held.push(Held::There(lock)),
+                    // It has been given back.
+                    Err(error) => outcome = outcome.and(Err(error)),
+                },
+                here => self.held.push(here),
+            }
+        }
+        outcome
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let mut outcome = match &self.shared {
+            Some(shared) if self.held.iter().all(Held::is_kept) => shared.flush_but_cached(),
+            Some(shared) => shared.flush_range(&self.range),
+            None => Ok(()),
+        };
+        // In the reverse order.
+        while let Some(held) = self.held.pop() {
+            outcome = outcome.and(held.release());
+        }
+        outcome
     }
 }
 
 impl Drop for RangeLock {
     fn drop(&mut self) {
-        if let Some(shared) = &self.shared
-            && let Err(e) = shared.flush()
-        {
-            tracing::error!("what was written under a lock did not reach its home: {e}");
-        }
-        // In the reverse order.
-        while let Some(held) = self.held.pop() {
-            drop(held);
+        if let Err(e) = self.end() {
+            tracing::error!("unlocking: {e}");
         }
     }
 }
 
-impl Drop for Held {
-    fn drop(&mut self) {
-        if let Held::Here { attachment, token } = self
-            && let (Some(token), Some(state)) = (token.take(), attachment.state())
-            && let Err(e) = state.locks().and_then(|locks| locks.release(token))
-        {
-            tracing::error!("unlocking {}: {e}", attachment.name());
+impl Held {
+    /// Whether other nodes can have changed nothing in the range since this node last looked.
+    fn brings_no_news(&self) -> bool {
+        match self {
+            Held::Here { .. } => true,
+            Held::There(lock) => lock.is_old(),
+        }
+    }
+
+    fn is_kept(&self) -> bool {
+        matches!(self, Held::There(lock) if lock.is_kept())
+    }
+
+    fn release(self) -> Result<()> {
+        match self {
+            Held::Here { attachment, token } => {
+                let released = attachment.writable()?.0.locks().and_then(|locks| locks.release(token));
+                released.map_err(|source| failed(&attachment, source))
+            }
+            Held::There(lock) => lock.release(),
         }
     }
 }
 
-fn lock_here(attachment: &Arc<Attachment>, range: Range<u64>, mode: Mode) -> Result<Held> {
+fn lock_here(
+    attachment: &Arc<Attachment>,
+    shared: Option<&Arc<SharedFile>>,
+    range: &Range<u64>,
+    mode: Mode,
+) -> Result<Held> {
     let (state, presence) = attachment.writable()?;
     let owner = Owner { slot: presence.slot(), thread: ThreadId::current() };
-    let token = state
-        .locks()
-        .and_then(|locks| locks.acquire(owner, range, mode, &|slot| presence.alive(slot)))
-        .map_err(|source| Error::Lock { name: attachment.name().into(), source })?;
-    Ok(Held::Here { attachment: Arc::clone(attachment), token: Some(token) })
+    let alive = |slot| presence.alive(slot);
+    let failed = |source| failed(attachment, source);
+    let locks = state.locks().map_err(failed)?;
+    let held = |token| Held::Here { attachment: Arc::clone(attachment), token };
+    let Some(shared) = shared else {
+        return locks.acquire(owner, range.clone(), mode, &alive).map(held).map_err(failed);
+    };
+    if let Some(token) = locks.try_acquire(owner, range.clone(), mode, &alive).map_err(failed)? {
+        return Ok(held(token));
+    }
+    // What is in the way may be a lock that another node keeps unused.
+    let number = shared.begin_wait(range, mode)?;
+    let acquired = locks.acquire(owner, range.clone(), mode, &alive).map(held).map_err(failed);
+    let ended = shared.end_wait(number);
+    match (acquired, ended) {
+        (Ok(held), Err(error)) => {
+            held.release()?;
+            Err(error)
+        }
+        (acquired, _) => acquired,
+    }
+}
+
+fn failed(attachment: &Attachment, source: LockError) -> Error {
+    Error::Lock { name: attachment.name().into(), source }
 }

@@ -45,6 +45,16 @@ impl Segment {
         self.index
     }
 
+    /// Whether bytes may be stored into a mapping of it where it has storage: the file system does not write copies.
+    pub(crate) fn may_be_stored_into(&self) -> bool {
+        self.overwriting != Overwriting::ByCopying
+    }
+
+    /// A descriptor of the segment's file for somebody else.
+    pub(crate) fn reopened(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
     /// Copies `length` bytes from position `at` of the segment to `to`.
     ///
     /// `punches` is the file's count of punches, see [`crate::state::State::punches`].

@@ -4,7 +4,7 @@
 //! something only while the kernel runs on: after a reboot, or when it is damaged, it is rebuilt from the
 //! manifest and the segments (see [`crate::recovery`]).
 //!
-//! Layout: [`Header`], the lock table, then one [`Entry`] per segment. The file is sparse; storage of an entry is
+//! Layout: [`Header`], the lock table, the locks kept of other nodes, then one [`Entry`] per segment. The file is sparse; storage of an entry is
 //! reserved before it is first touched, so that a full file system never turns into a SIGBUS.
 //!
 //! Where several nodes share the file, each has such a state: a replica of the master node's. Entries never change
@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::FallocateFlags;
 
+use crate::kept_locks::KeptLocks;
 use crate::locks::{LockError, LockTable};
 use crate::node::BootId;
 use crate::units::{FileId, SegmentIndex};
@@ -25,10 +26,11 @@ use crate::units::{FileId, SegmentIndex};
 pub(crate) const MAX_SEGMENTS: u32 = 1 << 24;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"svmstate");
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 const PAGE: u64 = 4096;
 const LOCKS_AT: u64 = PAGE;
-const TABLE_AT: u64 = (LOCKS_AT + LockTable::BYTES as u64).next_multiple_of(PAGE);
+const KEPT_AT: u64 = (LOCKS_AT + LockTable::BYTES as u64).next_multiple_of(PAGE);
+const TABLE_AT: u64 = (KEPT_AT + KeptLocks::BYTES as u64).next_multiple_of(PAGE);
 const ENTRY: u64 = size_of::<Entry>() as u64;
 const LENGTH: u64 = TABLE_AT + MAX_SEGMENTS as u64 * ENTRY;
 
@@ -141,7 +143,9 @@ impl State {
         self.add_punch();
         // SAFETY: the lock table's place in the mapping has storage (`map`), is aligned to a page, and the
         // caller guarantees that no other process uses it.
-        unsafe { LockTable::init_at(self.locks_ptr(), LockTable::BYTES) }.map_err(io::Error::other)
+        unsafe { LockTable::init_at(self.locks_ptr(), LockTable::BYTES) }.map_err(io::Error::other)?;
+        // SAFETY: likewise for the kept locks' place.
+        unsafe { KeptLocks::init_at(self.kept_ptr()) }.map_err(io::Error::other)
     }
 
     /// Declares that what the state says counts no more. The caller alone has the file open.
@@ -314,6 +318,23 @@ impl State {
         // SAFETY: `revive` has made the table before the state was published, the mapping lives as long as
         // `self`, and nobody writes there but through a table.
         unsafe { LockTable::from_ptr(self.locks_ptr(), LockTable::BYTES) }
+    }
+
+    /// The locks of other nodes that this one keeps.
+    ///
+    /// # Errors
+    /// As [`State::locks`].
+    pub(crate) fn kept_locks(&self) -> Result<KeptLocks<'_>, LockError> {
+        if !self.writable {
+            return Err(LockError::NotATable);
+        }
+        // SAFETY: as in `locks`; the place begins a page.
+        unsafe { KeptLocks::from_ptr(self.kept_ptr()) }
+    }
+
+    fn kept_ptr(&self) -> *mut u8 {
+        // SAFETY: KEPT_AT lies within the mapping, which is LENGTH bytes long.
+        unsafe { self.map.as_mut_ptr().add(KEPT_AT as usize) }
     }
 
     fn locks_ptr(&self) -> *mut u8 {

@@ -98,7 +98,7 @@ impl Store {
             Err(e) if path.is_dir() => tracing::debug!("{}: {e}", path.display()),
             Err(e) => return Err(failed(e)),
         }
-        let root: Arc<Path> = path.canonicalize().map_err(failed)?.into();
+        let root: Arc<Path> = canonical(path).map_err(failed)?.into();
         let node = description::read_or_make(&root, node)?;
         for directory in [NAMES, object::OBJECTS, object::DELETED] {
             match DirBuilder::new().mode(0o700).create(root.join(directory)) {
@@ -419,6 +419,18 @@ impl Store {
             return Err(Error::NotAStore { path, reason });
         }
         Ok(store)
+    }
+}
+
+/// `path` without links, where such a path leads to the same place: another process's root (`/proc/PID/root`) cannot be
+/// reached by any.
+fn canonical(path: &Path) -> io::Result<PathBuf> {
+    let canonical = path.canonicalize();
+    let place = |path: &Path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()));
+    let wanted = place(path)?;
+    match canonical {
+        Ok(canonical) if place(&canonical).is_ok_and(|found| found == wanted) => Ok(canonical),
+        _ => std::path::absolute(path),
     }
 }
 

@@ -54,9 +54,21 @@ impl Store {
         nodes: &[NodeName],
         cluster: u64,
     ) -> Result<UnnamedFile> {
-        let again = || self.create_unnamed_for(name, options, nodes, cluster);
+        let id = FileId::random().map_err(|e| Error::io(format!("creating {name}"), self.path(), e))?;
+        self.create_unnamed_as(id, name, options, nodes, cluster)
+    }
+
+    /// The same with an identity that the caller has drawn.
+    pub(crate) fn create_unnamed_as(
+        &self,
+        id: FileId,
+        name: &FileName,
+        options: &OpenOptions,
+        nodes: &[NodeName],
+        cluster: u64,
+    ) -> Result<UnnamedFile> {
+        let again = || self.create_unnamed_as(id, name, options, nodes, cluster);
         let failed = |e: io::Error| Error::io(format!("creating {name}"), self.path(), e);
-        let id = FileId::random().map_err(failed)?;
         let directory = object::path(self.shared_path(), id);
         DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
         let object = Object { store: self.clone(), id, keep: false };

@@ -1,9 +1,11 @@
-//! Looking a store over: is every file whole, and does anything lie there that belongs to none?
+//! Looking stores over: is every file whole, and does anything lie there that belongs to none?
+
+mod agreement;
 
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -12,6 +14,8 @@ use crate::name::{DirectoryName, FileName, RESERVED_PREFIX};
 use crate::object;
 use crate::presence::Gate;
 use crate::store::Store;
+use crate::store_set::StoreSet;
+use crate::stored_file::sole_store;
 use crate::units::{FileId, FileOffset};
 
 /// What [`verify`] found.
@@ -21,45 +25,99 @@ pub struct Report {
     pub files: Vec<FileName>,
     /// Files that are not whole, each with what is wrong.
     pub damaged: Vec<(FileName, Error)>,
+    /// Files that have parts on nodes whose stores were not given, each with what these parts are. The rest of them was
+    /// looked at.
+    pub unseen: Vec<(FileName, Error)>,
+    /// What one node's store lacked or had in an older form, and has now from another node's.
+    pub repaired: Vec<PathBuf>,
     /// What killed processes left behind and nobody can reach any more. It has been removed.
     pub reclaimed: Vec<PathBuf>,
 }
 
 impl Report {
-    /// Whether every file is whole.
+    /// Whether every file is whole, as far as it was looked at.
     pub fn is_clean(&self) -> bool {
         self.damaged.is_empty()
     }
 }
 
-/// Looks at every file below `directory`; where that is the root and no name is damaged, also removes what
-/// belongs to no file.
+/// [`StoreSet::verify`] of a single store.
 ///
 /// # Errors
-/// What keeps it from looking at the store at all; what is wrong with files is in the report.
+/// As [`StoreSet::verify`].
 pub fn verify(store: &Store, directory: &DirectoryName) -> Result<Report> {
+    StoreSet::from(store.clone()).verify(directory)
+}
+
+/// Looks at one file: its manifest, each of its segments here, and that nothing lies beyond its end.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn verify_file(store: &Store, name: &FileName) -> Result<()> {
     let mut report = Report::default();
-    let files = store.files(directory)?;
-    for (name, _) in &files {
+    StoreSet::from(store.clone()).look_over(name, &mut report)
+}
+
+impl StoreSet {
+    /// Looks at every file below `directory` in any of the stores, and that the stores agree about it; an older or
+    /// damaged manifest of a file that several nodes share is replaced by the newest, where nobody has the file open.
+    /// Where `directory` is the root and no name is damaged, also removes what belongs to no file.
+    ///
+    /// # Errors
+    /// What keeps it from looking at the stores at all; what is wrong with files is in the report.
+    pub fn verify(&self, directory: &DirectoryName) -> Result<Report> {
+        let mut report = Report::default();
+        let files = self.files(directory)?;
+        for (name, _) in &files {
+            self.verify_into(name, &mut report);
+        }
+        // What a damaged name led to looks like a leftover, and is all that is left of a file.
+        if directory.as_path().as_os_str().is_empty() && files.iter().all(|(_, id)| id.is_some()) {
+            for store in self.stores() {
+                report.reclaimed.extend(reclaim(store)?);
+            }
+        }
+        Ok(report)
+    }
+
+    /// The same for the single file `name`.
+    pub fn verify_file(&self, name: &FileName) -> Report {
+        let mut report = Report::default();
+        self.verify_into(name, &mut report);
+        report
+    }
+
+    fn verify_into(&self, name: &FileName, report: &mut Report) {
         report.files.push(name.clone());
-        if let Err(error) = verify_file(store, name)
+        if let Err(error) = self.look_over(name, report)
             && !matches!(error, Error::NoSuchFile { .. })
         {
             report.damaged.push((name.clone(), error));
         }
     }
-    // What a damaged name led to looks like a leftover, and is all that is left of a file.
-    if directory.as_path().as_os_str().is_empty() && files.iter().all(|(_, id)| id.is_some()) {
-        report.reclaimed = reclaim(store)?;
+
+    fn look_over(&self, name: &FileName, report: &mut Report) -> Result<()> {
+        let id = self.lookup(name)?;
+        let known = self.known(id, name);
+        if let Ok(known) = &known
+            && let Some(store) = sole_store(known)
+        {
+            match look_over_alone(store, name) {
+                // By a job that it is to be shared by: it is looked at like its other files.
+                Err(Error::OpenInAnotherJob { .. }) => {}
+                outcome => return outcome,
+            }
+        } else if self.stores().len() == 1 && known.map_or(true, |known| known.is_empty()) {
+            // It is damaged, and nobody else is here who would know better.
+            return look_over_alone(self.first(), name);
+        }
+        self.check_agreement(name, id, report)?;
+        self.look_over_parts(name, report)
     }
-    Ok(report)
 }
 
-/// Looks at one file: its manifest, each of its segments, and that nothing lies beyond its end.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn verify_file(store: &Store, name: &FileName) -> Result<()> {
+/// Looks at a file that is on one node alone.
+fn look_over_alone(store: &Store, name: &FileName) -> Result<()> {
     check_object(store, name)?;
     let file = store.open_file(name, &OpenOptions::reading())?;
     let segments = file.segments()?;
@@ -136,13 +194,43 @@ fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
             drop(gate);
         }
     }
+    reclaim_unfinished(&store.path().join(object::OBJECTS), &mut reclaimed)?;
     reclaim_names(store, &DirectoryName::root(), &mut reclaimed)?;
     Ok(reclaimed)
 }
 
-/// Removes names that were being made when their maker was killed. Making one takes less than a millisecond.
+/// What takes milliseconds to make has lost its maker when it is as old as this.
+const SURELY_ABANDONED: Duration = Duration::from_secs(60);
+
+fn is_abandoned(entry: &fs::DirEntry) -> bool {
+    let age = entry.metadata().and_then(|metadata| metadata.modified()).map(|time| time.elapsed());
+    matches!(age, Ok(Ok(age)) if age > SURELY_ABANDONED)
+}
+
+/// Removes objects that were being made for another node's file when their maker was killed.
+fn reclaim_unfinished(objects: &Path, reclaimed: &mut Vec<PathBuf>) -> Result<()> {
+    let failed = |e: io::Error| Error::io("verifying the store", objects, e);
+    for entry in fs::read_dir(objects).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let is_unfinished = entry.file_name().to_string_lossy().starts_with(object::UNFINISHED_PREFIX);
+        if is_unfinished && is_abandoned(&entry) {
+            match fs::remove_dir_all(entry.path()) {
+                Ok(()) => reclaimed.push(entry.path()),
+                // Not ours to remove.
+                Err(e)
+                    if matches!(
+                        e.kind(),
+                        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                    ) => {}
+                Err(e) => return Err(failed(e)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes names that were being made when their maker was killed.
 fn reclaim_names(store: &Store, directory: &DirectoryName, reclaimed: &mut Vec<PathBuf>) -> Result<()> {
-    const SURELY_ABANDONED: Duration = Duration::from_secs(60);
     let path = store.names().join(directory.as_path());
     let failed = |e: io::Error| Error::io("verifying the store", &path, e);
     for entry in fs::read_dir(&path).map_err(failed)? {
@@ -150,12 +238,9 @@ fn reclaim_names(store: &Store, directory: &DirectoryName, reclaimed: &mut Vec<P
         let name = entry.file_name();
         if entry.path().is_dir() {
             reclaim_names(store, &DirectoryName::new(directory.as_path().join(name))?, reclaimed)?;
-        } else if name.to_string_lossy().starts_with(RESERVED_PREFIX) {
-            let age = entry.metadata().and_then(|metadata| metadata.modified()).map(|time| time.elapsed());
-            if matches!(age, Ok(Ok(age)) if age > SURELY_ABANDONED) {
-                fs::remove_file(entry.path()).map_err(failed)?;
-                reclaimed.push(entry.path());
-            }
+        } else if name.to_string_lossy().starts_with(RESERVED_PREFIX) && is_abandoned(&entry) {
+            fs::remove_file(entry.path()).map_err(failed)?;
+            reclaimed.push(entry.path());
         }
     }
     // Its last file may just have gone; most often it is not empty.

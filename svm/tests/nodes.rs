@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, Barrier, Mutex};
 
-use svmio_svm::{CacheSettings, Cluster, ErrorKind, File, FileName, FileOffset, LockMode, NodeIndex, OpenOptions, SegmentSize, Store};
+use svmio_svm::{
+    CacheSettings, Cluster, ErrorKind, File, FileName, FileOffset, LockMode, NodeIndex, OpenOptions,
+    SegmentSize, Store,
+};
 use svmio_transport::{Fabric, Membership, Rank, settings::Settings, shm};
 
 /// A rank of a job.
@@ -70,7 +73,8 @@ impl Process {
 
 /// Runs `body` as each rank of a job, rank r on node `r % stores`.
 fn job(stores: &[&Store], ranks: u32, body: impl Fn(&Process) + Sync) {
-    let nodes: Vec<_> = (0..ranks).map(|rank| stores[rank as usize % stores.len()].node().to_string()).collect();
+    let nodes: Vec<_> =
+        (0..ranks).map(|rank| stores[rank as usize % stores.len()].node().to_string()).collect();
     let secret = svmio_transport::JobSecret::random().unwrap();
     let prepared: Vec<_> =
         (0..ranks).map(|_| shm::prepare(&Settings::default().shm, &secret).unwrap()).collect();
@@ -86,7 +90,11 @@ fn job(stores: &[&Store], ranks: u32, body: impl Fn(&Process) + Sync) {
             let store = stores[rank % stores.len()].clone();
             let (barrier, told, body) = (Arc::clone(&barrier), Arc::clone(&told), &body);
             scope.spawn(move || {
-                let process = Process { cluster: Cluster::join(fabric, store, &CacheSettings::default()).unwrap(), barrier, told };
+                let process = Process {
+                    cluster: Cluster::join(fabric, store, &CacheSettings::default()).unwrap(),
+                    barrier,
+                    told,
+                };
                 body(&process);
                 process.meet();
                 process.cluster.leave();
@@ -193,11 +201,13 @@ fn adding_under_a_lock_loses_nothing() {
             }
         }
         process.sync(&file);
-        let count: u64 = (0..4).map(|segment| {
-            let mut word = [0; 8];
-            file.read_at(FileOffset(segment * SEGMENT + 8), &mut word).unwrap();
-            u64::from_le_bytes(word)
-        }).sum();
+        let count: u64 = (0..4)
+            .map(|segment| {
+                let mut word = [0; 8];
+                file.read_at(FileOffset(segment * SEGMENT + 8), &mut word).unwrap();
+                u64::from_le_bytes(word)
+            })
+            .sum();
         assert_eq!(count, 2 * 8 * TURNS);
     });
 }
@@ -218,4 +228,89 @@ fn a_removed_file_is_gone_on_all_nodes_and_others_stay() {
         let names = process.cluster.store().files(&svmio_svm::DirectoryName::root()).unwrap();
         assert_eq!(names.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>(), ["/stays"]);
     });
+}
+
+#[test]
+fn long_writes_go_straight_home_and_are_read_as_written() {
+    let (_directory, stores) = stores(2);
+    let all: Vec<_> = stores.iter().collect();
+    let length = 5 * SEGMENT as usize + 77;
+    let bytes = |rank: u32| (0..length).map(|at| (at as u32 * 7 + rank) as u8).collect::<Vec<_>>();
+    job(&all, 2, |process| {
+        let file = process.open("long", &small_segments());
+        let rank = process.cluster.rank().0;
+        if rank == 0 {
+            file.write_at(FileOffset(0), &bytes(0)).unwrap();
+        }
+        process.sync(&file);
+        if rank == 1 {
+            assert!(content(&file) == bytes(0));
+            // Small pieces in the cache, and then all of it past the cache.
+            file.write_at(FileOffset(SEGMENT), &[9; 100]).unwrap();
+            file.write_at(FileOffset(0), &bytes(1)).unwrap();
+            assert!(content(&file) == bytes(1), "its own writes at once");
+            file.write_at(FileOffset(10), b"ten").unwrap();
+        }
+        process.sync(&file);
+        let mut expected = bytes(1);
+        expected[10..13].copy_from_slice(b"ten");
+        assert!(content(&file) == expected);
+        let statistics = process.cluster.statistics();
+        if rank == 1 {
+            assert!(statistics.requests.get("reserve").is_some_and(|count| *count <= 6), "{statistics}");
+        }
+    });
+}
+
+#[test]
+fn small_pieces_cost_few_messages_and_local_ones_none() {
+    let (_directory, stores) = stores(2);
+    let all: Vec<_> = stores.iter().collect();
+    job(&all, 2, |process| {
+        let file = process.open("pieces", &small_segments());
+        let rank = u64::from(process.cluster.rank().0);
+        // Each node has one segment.
+        file.write_at(FileOffset(rank * SEGMENT), &[0; SEGMENT as usize]).unwrap();
+        process.sync(&file);
+        let before = process.cluster.statistics().requests();
+        for piece in 0..SEGMENT / 16 {
+            file.write_at(FileOffset(rank * SEGMENT + piece * 16), &[1; 8]).unwrap();
+        }
+        assert_eq!(process.cluster.statistics().requests(), before, "local writes send nothing");
+        process.meet();
+        let other = (1 - rank) * SEGMENT;
+        for piece in 0..SEGMENT / 16 {
+            file.write_at(FileOffset(other + piece * 16 + 8), &[2; 8]).unwrap();
+        }
+        file.flush().unwrap();
+        assert!(process.cluster.statistics().requests() <= before + 3, "{}", process.cluster.statistics());
+        process.sync(&file);
+        let expected: Vec<u8> = (0..2 * SEGMENT).map(|at| if at % 16 < 8 { 1 } else { 2 }).collect();
+        assert!(content(&file) == expected);
+    });
+}
+
+#[test]
+fn opening_and_closing_cost_a_constant_number_of_messages_per_node() {
+    let (_directory, stores) = stores(4);
+    let all: Vec<_> = stores.iter().collect();
+    for ranks in [4, 8] {
+        job(&all, ranks, |process| {
+            drop(process.open("first", &small_segments()));
+            process.meet();
+            let before = process.cluster.statistics().requests();
+            process.meet();
+            let file = process.open("second", &small_segments());
+            file.flush().unwrap();
+            process.meet();
+            if process.cluster.rank() == Rank(0) {
+                file.commit(true).unwrap();
+            }
+            process.meet();
+            let sent = process.cluster.statistics().requests() - before;
+            // The master's leader looks for the name on the other nodes, and has them put the manifest in place.
+            let most = if process.cluster.rank() == Rank(0) { 2 * 3 } else { 0 };
+            assert!(sent <= most, "rank {}: {}", process.cluster.rank(), process.cluster.statistics());
+        });
+    }
 }

@@ -112,11 +112,28 @@ impl PageCache {
         write().map_err(|source| self.error("writing to a cached page", source))
     }
 
-    /// Brings the cache into agreement with bytes that go home past it: where the page is here, it has these bytes
-    /// from now on, not dirty, so that no older ones are written over them.
+    /// Brings the cache into agreement with bytes that are about to go home past it: where the page is here, it has
+    /// these bytes from now on. What is dirty stays so: until they are home, the page must not be fetched anew
+    /// without them. [`PageCache::overwrite`] is to follow.
     ///
-    /// To be called before the bytes are sent home, and again when they are there: whoever fetched the page in
-    /// between may have got the old ones.
+    /// # Errors
+    /// As [`PageCache::overwrite`].
+    ///
+    /// # Safety
+    /// As of [`PageCache::overwrite`].
+    pub(crate) unsafe fn announce_overwrite(
+        &self,
+        key: &PageKey,
+        within: Range<u32>,
+        from: *const u8,
+    ) -> Result<Overwrite> {
+        // SAFETY: the caller's promise.
+        unsafe { self.put_over(key, within, from, false) }
+    }
+
+    /// Brings the cache into agreement with bytes that went home past it: where the page is here, it has these bytes
+    /// from now on, not dirty, so that no older ones are written over them. Whoever fetched the page since
+    /// [`PageCache::announce_overwrite`] may have got the old ones.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) where the set cannot be locked, or there is no memory.
@@ -129,14 +146,28 @@ impl PageCache {
         within: Range<u32>,
         from: *const u8,
     ) -> Result<Overwrite> {
+        // SAFETY: the caller's promise.
+        unsafe { self.put_over(key, within, from, true) }
+    }
+
+    /// # Safety
+    /// As of [`PageCache::overwrite`].
+    unsafe fn put_over(
+        &self,
+        key: &PageKey,
+        within: Range<u32>,
+        from: *const u8,
+        is_home: bool,
+    ) -> Result<Overwrite> {
         self.check(&within);
         let overwrite = || -> io::Result<_> {
             let set = self.lock(key)?;
             let page = set.page(key);
-            if let Some(frame) = &page {
-                if frame.flushing().intersects(&within) && set.is_flushing(frame)? {
-                    return Ok(Overwrite::Busy(set.version()));
-                }
+            if let Some(frame) = &page
+                && frame.flushing().intersects(&within)
+                && set.is_flushing(frame)?
+            {
+                return Ok(Overwrite::Busy(set.version()));
             }
             set.void_fetch(key);
             if let Some(frame) = &page {
@@ -144,6 +175,9 @@ impl PageCache {
                     // SAFETY: the caller vouches for `from`; a frame that is a page has storage.
                     unsafe { self.memory.copy_in(frame.number, &within, from) };
                     frame.valid().add(&within)?;
+                    if !is_home {
+                        return Ok(());
+                    }
                     set.note_cleaned();
                     frame.dirty().remove(&within)
                 })?;

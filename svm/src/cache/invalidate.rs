@@ -71,13 +71,16 @@ impl PageCache {
                 set.drop_frame(frame);
             } else if page == last && frame.record.state() == FrameState::Page {
                 let (whole, gone) = (frame.is_whole(), cut..self.page());
-                frame.dirty().remove(&gone)?;
-                frame.flushing().remove(&gone)?;
-                frame.valid().remove(&gone)?;
-                if whole {
-                    self.memory.zero(frame.number, &gone);
-                    frame.valid().add(&gone)?;
-                }
+                set.copying(frame, &gone, || {
+                    frame.dirty().remove(&gone)?;
+                    frame.flushing().remove(&gone)?;
+                    frame.valid().remove(&gone)?;
+                    if whole {
+                        self.memory.zero(frame.number, &gone);
+                        frame.valid().add(&gone)?;
+                    }
+                    Ok(())
+                })?;
                 set.note_cleaned();
             } else if page == last {
                 set.drop_frame(frame);

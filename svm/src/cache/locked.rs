@@ -83,13 +83,18 @@ impl<'c> LockedSet<'c> {
 
     /// Whether a living process is fetching the page.
     pub(super) fn is_coming(&self, key: &PageKey) -> io::Result<bool> {
-        Ok(self.find(key, FrameState::Fetching).is_some()
-            && !(self.bury()? && self.find(key, FrameState::Fetching).is_none()))
+        if self.find(key, FrameState::Fetching).is_some() {
+            self.bury()?;
+        }
+        Ok(self.find(key, FrameState::Fetching).is_some())
     }
 
     /// Whether a living process is writing bytes of the frame back.
     pub(super) fn is_flushing(&self, frame: &Frame<'_>) -> io::Result<bool> {
-        Ok(!frame.flushing().is_empty() && !(self.bury()? && frame.flushing().is_empty()))
+        if !frame.flushing().is_empty() {
+            self.bury()?;
+        }
+        Ok(!frame.flushing().is_empty())
     }
 
     /// A free frame; `preferred`, if it can be had, which is one of this set.
@@ -172,7 +177,7 @@ impl<'c> LockedSet<'c> {
         count(&self.record.rest.write_backs);
     }
 
-    /// Does `copy`, which changes bytes of `within` in a frame that is a page, such that nobody takes them for valid
+    /// Does `copy`, which changes bytes of `within` in a frame that is a page, or what they are, such that nobody takes them for valid
     /// when the process dies over it, or when `copy` fails.
     pub(super) fn copying(
         &self,

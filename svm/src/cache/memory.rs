@@ -288,8 +288,8 @@ mod tests {
             prop_assert!(places.dirty + places.sets.div_ceil(8) <= places.records);
             prop_assert!(places.records + places.sets * SET_BYTES <= places.bits);
             prop_assert!(places.bits + all * MAPS * page / 8 <= places.frames);
-            prop_assert!(places.frames % page == 0 && places.frames + all * page == places.end);
-            prop_assert!(places.records % 64 == 0 && places.bits % 64 == 0);
+            prop_assert!(places.frames.is_multiple_of(page) && places.frames + all * page == places.end);
+            prop_assert!(places.records.is_multiple_of(64) && places.bits.is_multiple_of(64));
         }
     }
 }

@@ -79,6 +79,9 @@ const MOST_PAGES: u64 = 1 << 28;
 const MOST_BYTES: u64 = 1 << 45;
 
 impl CacheSettings {
+    /// The largest page, bytes.
+    pub const LARGEST_PAGE: u64 = 16 << 20;
+
     /// The settings that `SVMIO_CACHE_PAGE` and `SVMIO_CACHE_CAPACITY` ask for, sizes like `65536`, `64K`, `256M`
     /// or `1G`; the default for what is not set.
     ///
@@ -96,7 +99,7 @@ impl CacheSettings {
     /// Says what it can have instead.
     pub fn check(&self) -> Result<(), InvalidCacheSettings> {
         let CacheSettings { page, capacity } = *self;
-        if !page.is_power_of_two() || !(4 << 10..=16 << 20).contains(&page) {
+        if !page.is_power_of_two() || !(4 << 10..=Self::LARGEST_PAGE).contains(&page) {
             return Err(InvalidCacheSettings::Page { page });
         }
         let most = MOST_PAGES.saturating_mul(page).min(MOST_BYTES);

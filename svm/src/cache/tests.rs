@@ -1,7 +1,5 @@
 //! The page cache used by several handles, threads and processes.
 
-#[path = "../locks/tests/children.rs"]
-#[expect(dead_code, reason = "made for the locks, which need more")]
 mod children;
 mod deaths;
 pub(super) mod kill;

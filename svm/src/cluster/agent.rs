@@ -8,9 +8,10 @@ mod files;
 mod lending;
 mod names;
 mod tables;
+mod windows;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use svmio_transport::{Rank, RemoteSegment};
 
@@ -18,9 +19,10 @@ use crate::cache::PageCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::node::NodeName;
 
-use super::Context;
 use super::wire::{self, Reply, Request};
+use super::{Cluster, Context};
 use files::Files;
+use lending::Wanted;
 
 /// What a node does for others.
 pub(super) struct Agent {
@@ -32,12 +34,24 @@ pub(super) struct Agent {
     caches: Mutex<HashMap<Rank, Arc<RemoteSegment>>>,
     /// This node's own.
     cache: Arc<PageCache>,
+    /// What the agent is part of.
+    cluster: OnceLock<Weak<Cluster>>,
 }
 
 impl Agent {
     pub(super) fn new(context: &Arc<Context>, cache: &Arc<PageCache>) -> Agent {
         let (files, naming, caches) = (Files::default(), Mutex::default(), Mutex::default());
-        Agent { context: Arc::clone(context), files, naming, caches, cache: Arc::clone(cache) }
+        let (context, cache) = (Arc::clone(context), Arc::clone(cache));
+        Agent { context, files, naming, caches, cache, cluster: OnceLock::new() }
+    }
+
+    /// Tells the agent what it is part of.
+    pub(super) fn set_cluster(&self, cluster: &Arc<Cluster>) {
+        let _ = self.cluster.set(Arc::downgrade(cluster));
+    }
+
+    fn cluster(&self) -> Option<Arc<Cluster>> {
+        self.cluster.get()?.upgrade()
     }
 
     /// Serves until the fabric is closed, or nobody is left to be served.
@@ -90,7 +104,7 @@ impl Agent {
         let (agent, data) = (Arc::clone(self), data.to_vec());
         let body = Box::new(move || agent.answer(from, number, &request, &data));
         // The thread goes when it has answered.
-        if let Err(error) = self.context.fabric.back_end().spawn("svmio-agent-task", body) {
+        if let Err(error) = self.context.fabric.back_end().spawn("agent-task", body) {
             let subject = "starting a thread of the agent".into();
             self.send(from, number, &Reply::of_error(&Error::Fabric { subject, source: error }), &[]);
         }
@@ -100,7 +114,7 @@ impl Agent {
         let mut out = Vec::new();
         let reply = self.serve(from, request, data, &mut out).unwrap_or_else(|error| Reply::of_error(&error));
         let is_sent = self.send(from, number, &reply, &out);
-        if let (false, Reply::Locked { lock }, Request::Lock { file, .. }) = (is_sent, &reply, request) {
+        if let (false, Reply::Locked { lock, .. }, Request::Lock { file, .. }) = (is_sent, &reply, request) {
             // Nobody will give it back.
             let _ = self.take_back(*file, *lock);
         }
@@ -136,7 +150,9 @@ impl Agent {
             Request::Find { name } => self.find(name),
             Request::Install { truth } => super::install::install(&self.context, truth).map(|()| Reply::Done),
             Request::Remove { name } => self.remove(name),
-            Request::Discard { name, file } => self.discard(name, *file),
+            Request::Discard { name, file, is_open } => self.discard(name, *file, *is_open),
+            Request::Closed { file } => self.closed(*file),
+            Request::Forget { file } => self.forget(*file),
             Request::Place { file, homes } => self.place(*file, homes),
             Request::Grow { file, size } => self.grow(*file, *size),
             Request::Refresh { file, segments } => self.news(*file, *segments),
@@ -148,11 +164,15 @@ impl Agent {
             Request::Write { file, parts } => self.write(from, *file, parts, data),
             Request::Fetch { file, pages } => self.fetch(from, *file, pages),
             Request::Versions { file, segments } => self.versions(from, *file, segments),
-            Request::Reserve { file, part } => self.reserve(*file, part),
+            Request::Reserve { file, part, export } => self.reserve(*file, part, *export),
             Request::Wrote { file, segments } => self.wrote(from, *file, segments),
             Request::Sync { file } => self.sync(*file),
-            Request::Lock { file, range, thread, exclusive } => {
-                self.lend(from, *file, range.clone(), *thread, *exclusive)
+            Request::Lock { file, range, thread, exclusive, place } => {
+                self.lend(from, *file, &Wanted::new(range.clone(), *exclusive), *thread, *place)
+            }
+            Request::GiveBack { file, lock, place } => self.give_up(from, *file, *lock, *place),
+            Request::AskBack { file, range, exclusive } => {
+                self.clear_way(from, *file, &Wanted::new(range.clone(), *exclusive))
             }
             Request::Unlock { file, lock } => self.take_back(*file, *lock),
         }
@@ -164,12 +184,16 @@ fn waits(request: &Request) -> bool {
     match request {
         Request::Open { .. }
         | Request::Remove { .. }
+        | Request::Closed { .. }
+        | Request::Forget { .. }
         | Request::Commit { .. }
         | Request::Adopt { .. }
         | Request::Resize { .. }
         | Request::Punch { .. }
         | Request::Reserve { .. }
         | Request::Sync { .. }
+        | Request::GiveBack { .. }
+        | Request::AskBack { .. }
         | Request::Lock { .. } => true,
         Request::Join { .. }
         | Request::Find { .. }

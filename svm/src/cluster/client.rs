@@ -14,6 +14,7 @@ use svmio_transport::{Fabric, Rank};
 use crate::error::{Error, Result};
 use crate::node::NodeName;
 
+use super::statistics::Requests;
 use super::wire::{self, Reply, Request};
 
 /// How often a waiting thread looks whether the one that receives has ended without telling.
@@ -27,6 +28,7 @@ pub(crate) struct Client {
     fabric: Fabric,
     answers: Messenger,
     next: AtomicU64,
+    asked: Requests,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -54,9 +56,15 @@ impl Client {
             fabric: fabric.clone(),
             answers,
             next: AtomicU64::new(1),
+            asked: Requests::default(),
             state: Mutex::new(state),
             changed: Condvar::new(),
         })
+    }
+
+    /// What was asked so far.
+    pub(super) fn asked(&self) -> &Requests {
+        &self.asked
     }
 
     /// Where answers are sent from, by an agent of this process.
@@ -78,7 +86,10 @@ impl Client {
         let question = Question { number, to };
         let sent = requests.send(to, &wire::encode(number, request, data));
         match sent {
-            Ok(()) => Ok(question),
+            Ok(()) => {
+                self.asked.add(request);
+                Ok(question)
+            }
             Err(error) => {
                 self.state().open.remove(&number);
                 Err(error)

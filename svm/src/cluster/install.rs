@@ -1,4 +1,4 @@
-//! Making a file known in a node's store, and what a store knows of one.
+//! Making a file known in a node's store.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
@@ -8,14 +8,12 @@ use crate::attachment::Attachment;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::name::FileName;
-use crate::node::BootId;
 use crate::object;
 use crate::presence::Gate;
 use crate::state::State;
-use crate::units::FileId;
 
 use super::Context;
-use super::wire::{FileTruth, Finding};
+use super::wire::FileTruth;
 
 /// Sees to it that this node's store has the file and its name, with a manifest that is true. Where processes of
 /// the node have it open, nothing is changed.
@@ -71,53 +69,6 @@ pub(super) fn take_size(state: &State, size: u64, truncations: u64) {
     state.set_reported_size(size);
 }
 
-/// What this node's store knows of the file that it has under `name`.
-pub(super) fn find(context: &Context, name: &FileName) -> Result<Option<Finding>> {
-    let store = &context.store;
-    let file = match store.lookup(name) {
-        Ok(file) => file,
-        Err(Error::NoSuchFile { .. }) => return Ok(None),
-        Err(e) => return Err(e),
-    };
-    let path = object::path(store.path(), file);
-    let manifest = match Manifest::read(&path, &name.to_string()) {
-        Ok(manifest) => manifest,
-        // Removed since.
-        Err(_) if !path.exists() => return Ok(None),
-        Err(e) => return Err(e),
-    };
-    let survived = survived(context, file, &manifest)?;
-    Ok(Some(Finding { file, manifest: manifest.encode(), survived }))
-}
-
-/// Size and own segments by a file's shared state, where that has survived those who had the file open.
-fn survived(
-    context: &Context,
-    file: FileId,
-    manifest: &Manifest,
-) -> Result<Option<(u64, Vec<(crate::units::SegmentIndex, crate::node::NodeName)>)>> {
-    let path = object::path(context.store.path(), file).join(object::STATE);
-    let failed = |e: io::Error| Error::io(format!("opening {}", manifest.name), &path, e);
-    let opened = match fs::OpenOptions::new().read(true).write(true).open(&path) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(failed)?,
-    };
-    let gate = Gate::lock(&opened).map_err(failed)?;
-    let Some(state) = State::map_for_reading(opened.try_clone().map_err(failed)?).map_err(failed)? else {
-        return Ok(None);
-    };
-    if !state.is_valid(BootId::current()?, file) {
-        return Ok(None);
-    }
-    if gate.anybody_present().map_err(failed)? && state.cluster() != context.id() {
-        return Err(Error::OpenInAnotherJob { name: manifest.name.clone() });
-    }
-    let node = context.store.node();
-    let own = manifest.position_of(node);
-    let homes = state.homes().filter(|(_, home)| Some(*home) == own);
-    Ok(Some((state.size(), homes.map(|(index, _)| (index, node.clone())).collect())))
-}
-
 /// Makes the file's directory, whole or not at all.
 fn make_object(context: &Context, manifest: &Manifest) -> io::Result<()> {
     let objects = context.store.path().join(object::OBJECTS);
@@ -125,7 +76,7 @@ fn make_object(context: &Context, manifest: &Manifest) -> io::Result<()> {
     if path.exists() {
         return Err(io::Error::from(ErrorKind::AlreadyExists));
     }
-    let unfinished = tempfile::Builder::new().prefix(".installing-").tempdir_in(&objects)?;
+    let unfinished = tempfile::Builder::new().prefix(object::UNFINISHED_PREFIX).tempdir_in(&objects)?;
     let directory = unfinished.path().join("object");
     DirBuilder::new().mode(0o700).create(&directory)?;
     manifest.commit(&directory, false).map_err(io::Error::other)?;

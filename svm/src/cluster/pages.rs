@@ -27,9 +27,9 @@ const MOST_PARTS: usize = 1 << 16;
 const PAGES_AT_ONCE: u64 = 256;
 
 /// Pages that were asked for together.
-struct Asking {
-    asked: Asked,
-    tickets: Vec<FetchTicket>,
+pub(super) struct Asking {
+    pub(super) asked: Asked,
+    pub(super) tickets: Vec<FetchTicket>,
 }
 
 /// Dirty bytes that are on their way home together.
@@ -162,12 +162,7 @@ impl SharedFile {
     ///
     /// # Safety
     /// `to` is valid for writes of as many bytes as `range` has.
-    unsafe fn take_answer(
-        &self,
-        asking: Asking,
-        range: &Range<u64>,
-        to: *mut u8,
-    ) -> Result<Vec<PageNumber>> {
+    unsafe fn take_answer(&self, asking: Asking, range: &Range<u64>, to: *mut u8) -> Result<Vec<PageNumber>> {
         let Asking { asked, tickets } = asking;
         let answer = match self.cluster().wait(asked, &mut |_, _| {}) {
             Ok(Reply::Fetched { versions }) if versions.len() == tickets.len() => Ok(versions),
@@ -195,7 +190,8 @@ impl SharedFile {
         Ok(again)
     }
 
-    fn ask_for(&self, node: NodeIndex, tickets: Vec<FetchTicket>) -> Result<Asking> {
+    /// Has `node` write pages into the cache.
+    pub(super) fn ask_for(&self, node: NodeIndex, tickets: Vec<FetchTicket>) -> Result<Asking> {
         let page = self.cache().page();
         let place = |ticket: &FetchTicket| {
             let part = self.part(ticket.key.page, &(0..page));
@@ -255,19 +251,34 @@ impl SharedFile {
         Ok(())
     }
 
-    /// Brings what is cached into agreement with bytes that go home past the cache; to be called before and after.
-    pub(super) fn overwrite_cached(&self, index: SegmentIndex, within: u64, data: &[u8]) -> Result<()> {
+    /// Brings what is cached into agreement with bytes that go home past the cache; to be called before, and once they
+    /// are home.
+    pub(super) fn overwrite_cached(
+        &self,
+        index: SegmentIndex,
+        within: u64,
+        data: &[u8],
+        are_home: bool,
+    ) -> Result<()> {
         let cache = self.cache();
         let start = self.attachment().segment_size().start_of(index).0 + within;
         let range = start..start + data.len() as u64;
         for page in pages(&range, cache) {
             let (within, at) = overlap(page, &range, cache);
             let bytes = &data[at..at + within.len()];
-            // SAFETY: the slice has as many bytes and lies in no cache.
-            while let Overwrite::Busy(version) =
-                unsafe { cache.overwrite(&self.key(page), within.clone(), bytes.as_ptr()) }?
-            {
-                cache.wait_for_change(version)?;
+            loop {
+                let (key, within, from) = (self.key(page), within.clone(), bytes.as_ptr());
+                let put = if are_home {
+                    // SAFETY: the slice has as many bytes and lies in no cache.
+                    unsafe { cache.overwrite(&key, within, from) }
+                } else {
+                    // SAFETY: likewise.
+                    unsafe { cache.announce_overwrite(&key, within, from) }
+                };
+                match put? {
+                    Overwrite::Done => break,
+                    Overwrite::Busy(version) => cache.wait_for_change(version)?,
+                }
             }
         }
         Ok(())
@@ -283,6 +294,22 @@ impl SharedFile {
             let keys: Vec<_> = dirty.into_iter().map(|page| self.key(page)).collect();
             if let Some(elsewhere) = self.bring_home(self.attachment(), &keys)? {
                 self.cache().wait_for_change(elsewhere)?;
+            }
+        }
+    }
+
+    /// Brings home the bytes in `range` that are dirty now, whichever process of the node wrote them.
+    pub(super) fn flush_cached_in(&self, range: &Range<u64>) -> Result<()> {
+        let page_size = u64::from(self.cache().page());
+        let is_in =
+            |page: &PageNumber| page.0 * page_size < range.end && (page.0 + 1) * page_size > range.start;
+        loop {
+            let dirty = self.cache().dirty_pages(self.file())?;
+            let keys: Vec<_> = dirty.into_iter().filter(is_in).map(|page| self.key(page)).collect();
+            match self.bring_home(self.attachment(), &keys)? {
+                // Bytes that were dirtied since are outside of the range, or not under the lock that is given back.
+                None => return Ok(()),
+                Some(elsewhere) => self.cache().wait_for_change(elsewhere)?,
             }
         }
     }
@@ -409,8 +436,10 @@ impl SharedFile {
     pub(super) fn drop_stale(&self, range: &Range<u64>) -> Result<()> {
         let (cache, segment_size) = (self.cache(), self.attachment().segment_size());
         let page_size = u64::from(cache.page());
-        let segment_of = |page: PageNumber| segment_size.locate(FileOffset(page.0 * page_size)).map(|(i, _)| i);
-        let is_in = |page: PageNumber| page.0 * page_size < range.end && (page.0 + 1) * page_size > range.start;
+        let segment_of =
+            |page: PageNumber| segment_size.locate(FileOffset(page.0 * page_size)).map(|(i, _)| i);
+        let is_in =
+            |page: PageNumber| page.0 * page_size < range.end && (page.0 + 1) * page_size > range.start;
         let mut segments: BTreeMap<NodeIndex, Vec<SegmentIndex>> = BTreeMap::new();
         let mut cached = Vec::new();
         cache.retain(self.file(), |page, _| {
@@ -456,7 +485,7 @@ impl SharedFile {
         part_of(self.attachment(), self.cache(), page, within)
     }
 
-    fn key(&self, page: PageNumber) -> PageKey {
+    pub(super) fn key(&self, page: PageNumber) -> PageKey {
         PageKey { file: self.file(), page }
     }
 

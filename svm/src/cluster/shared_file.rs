@@ -8,11 +8,11 @@ use svmio_transport::SegmentId;
 use crate::attachment::{Attachment, Home};
 use crate::cache::PageCache;
 use crate::error::{Error, Result};
-use crate::locks::{Mode, ThreadId};
 use crate::node::NodeName;
 use crate::units::{FileId, SegmentIndex};
 
-use super::wire::{LONGEST_DATA, LockNumber, Part, Reply, Request, SegmentHome};
+use super::windows::Windows;
+use super::wire::{LONGEST_DATA, Part, Reply, Request, SegmentHome};
 use super::{Cluster, NodeIndex, Roster, install};
 
 /// Under which id each process exports its cache of pages, for homes to write into.
@@ -22,23 +22,12 @@ pub(super) const CACHE_SEGMENT: SegmentId = SegmentId::new(0x7376_6d63, 0);
 pub(crate) struct SharedFile {
     cluster: Arc<Cluster>,
     attachment: Arc<Attachment>,
-    /// By position in the file's list of nodes; empty where a node takes no part.
-    nodes: Vec<Option<NodeIndex>>,
-}
-
-/// A lock on another node's segments. It is given back when this is dropped.
-pub(crate) struct LockHeld {
-    cluster: Arc<Cluster>,
-    node: NodeIndex,
-    file: FileId,
-    lock: LockNumber,
+    windows: Windows,
 }
 
 impl SharedFile {
     pub(super) fn new(cluster: Arc<Cluster>, attachment: Arc<Attachment>) -> SharedFile {
-        let roster = &cluster.context().roster;
-        let nodes = attachment.nodes().iter().map(|name| roster.index(name)).collect();
-        SharedFile { cluster, attachment, nodes }
+        SharedFile { cluster, attachment, windows: Windows::default() }
     }
 
     /// Whether there is more than one node.
@@ -48,19 +37,15 @@ impl SharedFile {
 
     /// The node in a position of the file's list.
     pub(crate) fn node_at(&self, position: u32) -> Result<NodeIndex> {
-        let index = self.nodes.get(position as usize).copied().flatten();
-        index.ok_or_else(|| {
-            let node = self.attachment.nodes().get(position as usize).map_or("?", |name| name.as_str());
-            let parts = format!("a segment lies on node {node}, which is");
-            Error::NodesMissing { name: self.attachment.name().into(), parts }
-        })
+        self.node_called(&self.attachment, position)
     }
 
     /// The position of a node in the file's list.
     pub(crate) fn position_of(&self, node: NodeIndex) -> Result<u32> {
-        let position = self.nodes.iter().position(|known| *known == Some(node));
+        let name = &self.cluster.nodes()[node.0 as usize];
+        let position = self.attachment.nodes().iter().position(|known| known == name);
         position.map(|position| position as u32).ok_or_else(|| {
-            let parts = format!("node {} is", self.cluster.nodes()[node.0 as usize]);
+            let parts = format!("node {name} is");
             Error::NodesMissing { name: self.attachment.name().into(), parts }
         })
     }
@@ -134,16 +119,19 @@ impl SharedFile {
             return self.write_cached(index, within, data);
         }
         if self.is_cached() {
-            self.overwrite_cached(index, within, data)?;
+            self.overwrite_cached(index, within, data, false)?;
         }
         self.write_directly(node, index, within, data)?;
         if self.is_cached() {
-            self.overwrite_cached(index, within, data)?;
+            self.overwrite_cached(index, within, data, true)?;
         }
         Ok(())
     }
 
     fn write_directly(&self, node: NodeIndex, index: SegmentIndex, within: u64, data: &[u8]) -> Result<()> {
+        if data.len() >= LONG_WRITE && self.write_through_window(node, index, within, data)? {
+            return Ok(());
+        }
         for (at, bytes) in portions(data.len()) {
             let part = Part { segment: index, within: within + at as u64, length: bytes as u32 };
             let request = Request::Write { file: self.attachment.id(), parts: vec![part] };
@@ -154,7 +142,7 @@ impl SharedFile {
 
     /// Gives a part of a segment on another node storage.
     pub(crate) fn reserve(&self, home: u32, index: SegmentIndex, range: Range<u64>) -> Result<()> {
-        let request = Request::Reserve { file: self.attachment.id(), part: (index, range) };
+        let request = Request::Reserve { file: self.attachment.id(), part: (index, range), export: false };
         self.cluster.ask(self.node_at(home)?, &request).map(|_| ())
     }
 
@@ -164,10 +152,11 @@ impl SharedFile {
         if self.is_cached() {
             self.flush_cached()?;
         }
+        self.tell_homes()?;
         self.report_size()
     }
 
-    fn report_size(&self) -> Result<()> {
+    pub(super) fn report_size(&self) -> Result<()> {
         let (state, _) = self.attachment.writable()?;
         let size = state.size();
         if self.cluster.context().roster.is_master_node() || size <= state.reported_size() {
@@ -193,6 +182,11 @@ impl SharedFile {
     pub(crate) fn commit(&self, durable: bool) -> Result<()> {
         let request = Request::Commit { file: self.attachment.id(), durable };
         self.cluster.ask(Roster::MASTER, &request).map(|_| ())
+    }
+
+    /// Says that all who opened the file together have closed it.
+    pub(crate) fn closed(&self) -> Result<()> {
+        self.cluster.ask(Roster::MASTER, &Request::Closed { file: self.attachment.id() }).map(|_| ())
     }
 
     /// Has the size set.
@@ -224,8 +218,8 @@ impl SharedFile {
         }
     }
 
-    /// The nodes whose segments lie in `range`, ascending, each once; all nodes where there are more segments than
-    /// looking at each is worth.
+    /// The nodes whose segments lie in `range`, ascending, each once, and the master for those that have no home; all
+    /// nodes where there are more segments than looking at each is worth.
     pub(crate) fn nodes_of(&self, range: &Range<u64>) -> Result<Vec<NodeIndex>> {
         let size = self.attachment.segment_size();
         let all = || (0..self.cluster.nodes().len() as u32).map(NodeIndex).collect();
@@ -236,7 +230,7 @@ impl SharedFile {
         let mut nodes = Vec::new();
         for index in first..=last {
             match self.attachment.home(SegmentIndex(u32::try_from(index).unwrap_or(u32::MAX))) {
-                Home::Hole => {}
+                Home::Hole => nodes.push(Roster::MASTER),
                 Home::Here => nodes.push(self.cluster.own_node()),
                 Home::There(home) => nodes.push(self.node_at(home)?),
             }
@@ -244,16 +238,6 @@ impl SharedFile {
         nodes.sort_unstable();
         nodes.dedup();
         Ok(nodes)
-    }
-
-    /// Locks `range` as far as `node`, which is not this one, is the home of its segments.
-    pub(crate) fn lock_at(&self, node: NodeIndex, range: Range<u64>, mode: Mode) -> Result<LockHeld> {
-        let (file, thread) = (self.attachment.id(), ThreadId::current().0);
-        let exclusive = mode == Mode::Exclusive;
-        match self.cluster.ask(node, &Request::Lock { file, range, thread, exclusive })? {
-            Reply::Locked { lock } => Ok(LockHeld { cluster: Arc::clone(&self.cluster), node, file, lock }),
-            _ => Err(self.cluster.context().out_of_place(node)),
-        }
     }
 
     /// This process's node.
@@ -288,7 +272,7 @@ impl SharedFile {
     }
 
     /// Whether pages of the file are cached: they have to lie within segments.
-    fn is_cached(&self) -> bool {
+    pub(super) fn is_cached(&self) -> bool {
         u64::from(self.cache().page()) <= self.attachment.segment_size().bytes()
     }
 
@@ -298,6 +282,10 @@ impl SharedFile {
 
     pub(super) fn attachment(&self) -> &Attachment {
         &self.attachment
+    }
+
+    pub(super) fn windows(&self) -> &Windows {
+        &self.windows
     }
 
     pub(super) fn cache(&self) -> &PageCache {
@@ -324,16 +312,7 @@ impl SharedFile {
 const LONG_WRITE: usize = 64 << 10;
 
 /// From how many segments on a lock is taken on all nodes.
-const MANY_SEGMENTS: u64 = 1024;
-
-impl Drop for LockHeld {
-    fn drop(&mut self) {
-        let request = Request::Unlock { file: self.file, lock: self.lock };
-        if let Err(e) = self.cluster.ask(self.node, &request) {
-            tracing::error!("unlocking: {e}");
-        }
-    }
-}
+pub(super) const MANY_SEGMENTS: u64 = 1024;
 
 /// Cuts `length` bytes into what fits into a message: where each portion begins, and its length.
 fn portions(length: usize) -> impl Iterator<Item = (usize, usize)> {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::OpenOptions;
+use crate::finding::Finding;
 use crate::node::NodeName;
 use crate::units::{FileId, SegmentIndex};
 
@@ -20,6 +21,9 @@ pub(super) const LONGEST: usize = LONGEST_DATA + LONGEST_HEADER;
 /// nothing, and it bounds what an agent keeps in memory per message.
 pub(super) const LONGEST_DATA: usize = 1 << 20;
 const LONGEST_HEADER: usize = 1 << 20;
+
+/// The space in which agents export segments for others to write into.
+pub(super) const WINDOWS_SPACE: u32 = 0x7376_6d77;
 
 /// Where bytes lie within a file: a part of one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +75,7 @@ pub(crate) enum Request {
     /// The versions of segments, as far as the asker's node did not change them itself.
     Versions { file: FileId, segments: Vec<SegmentIndex> },
     /// Gives a part storage, so that it can be written directly; or for its own sake.
-    Reserve { file: FileId, part: (SegmentIndex, Range<u64>) },
+    Reserve { file: FileId, part: (SegmentIndex, Range<u64>), export: bool },
     /// Segments that the asker wrote to directly.
     Wrote { file: FileId, segments: Vec<SegmentIndex> },
     /// Of the master: the manifest is written, on all nodes.
@@ -86,40 +90,132 @@ pub(crate) enum Request {
     Sync { file: FileId },
     /// Of the master: a file is removed, on all nodes.
     Remove { name: Vec<u8> },
-    /// A file is removed on a node.
-    Discard { name: Vec<u8>, file: FileId },
-    /// A range of the file is locked as far as this node is the home of its segments.
-    Lock { file: FileId, range: Range<u64>, thread: u32, exclusive: bool },
-    /// A lock is given back.
+    /// A file's name is removed on a node; the file, too, unless it is still open.
+    Discard { name: Vec<u8>, file: FileId, is_open: bool },
+    /// Of the master: all who opened a file together have closed it.
+    Closed { file: FileId },
+    /// Nobody has a file open any more.
+    Forget { file: FileId },
+    /// A range of the file is locked as far as this node is the home of its segments; the asker's node has a place to
+    /// keep it, if it may.
+    Lock { file: FileId, range: Range<u64>, thread: u32, exclusive: bool, place: Option<u32> },
+    /// A lock is given back, or a process of this node waits no more.
     Unlock { file: FileId, lock: LockNumber },
+    /// Of a node that keeps a lock in that place: it is to give it back.
+    GiveBack { file: FileId, lock: LockNumber, place: u32 },
+    /// Of a process's own node: other nodes are to give back what is in the way of a lock that it is about to wait for.
+    AskBack { file: FileId, range: Range<u64>, exclusive: bool },
+}
+
+/// The kinds of requests, in the order of [`Request::kind`].
+pub(super) const KINDS: [&str; 26] = [
+    "join",
+    "open",
+    "find",
+    "install",
+    "place",
+    "grow",
+    "refresh",
+    "read",
+    "write",
+    "fetch",
+    "versions",
+    "reserve",
+    "wrote",
+    "commit",
+    "adopt",
+    "resize",
+    "punch",
+    "sync",
+    "remove",
+    "discard",
+    "closed",
+    "forget",
+    "lock",
+    "unlock",
+    "give back",
+    "ask back",
+];
+
+impl Request {
+    /// Which of [`KINDS`] it is.
+    pub(super) fn kind(&self) -> usize {
+        match self {
+            Request::Join { .. } => 0,
+            Request::Open { .. } => 1,
+            Request::Find { .. } => 2,
+            Request::Install { .. } => 3,
+            Request::Place { .. } => 4,
+            Request::Grow { .. } => 5,
+            Request::Refresh { .. } => 6,
+            Request::Read { .. } => 7,
+            Request::Write { .. } => 8,
+            Request::Fetch { .. } => 9,
+            Request::Versions { .. } => 10,
+            Request::Reserve { .. } => 11,
+            Request::Wrote { .. } => 12,
+            Request::Commit { .. } => 13,
+            Request::Adopt { .. } => 14,
+            Request::Resize { .. } => 15,
+            Request::Punch { .. } => 16,
+            Request::Sync { .. } => 17,
+            Request::Remove { .. } => 18,
+            Request::Discard { .. } => 19,
+            Request::Closed { .. } => 20,
+            Request::Forget { .. } => 21,
+            Request::Lock { .. } => 22,
+            Request::Unlock { .. } => 23,
+            Request::GiveBack { .. } => 24,
+            Request::AskBack { .. } => 25,
+        }
+    }
 }
 
 /// What is answered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Reply {
-    Failed { kind: ErrorKind, message: String },
+    Failed {
+        kind: ErrorKind,
+        message: String,
+    },
     Done,
-    Joined { cluster: u64 },
-    Welcome { process: u32, descriptor: i32, cluster: u64 },
-    Opened { truth: FileTruth },
+    Joined {
+        cluster: u64,
+    },
+    Welcome {
+        process: u32,
+        descriptor: i32,
+        cluster: u64,
+    },
+    Opened {
+        truth: FileTruth,
+    },
     Found(Option<Finding>),
     Homes(Vec<SegmentHome>),
     Size(u64),
-    News { size: u64, truncations: u64, homes: Option<Vec<SegmentHome>> },
+    News {
+        size: u64,
+        truncations: u64,
+        homes: Option<Vec<SegmentHome>>,
+    },
     Data,
-    Fetched { versions: Vec<u64> },
+    Fetched {
+        versions: Vec<u64>,
+    },
     Versions(Vec<u64>),
-    Locked { lock: LockNumber },
-}
-
-/// What a node knows of a file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Finding {
-    pub(crate) file: FileId,
-    /// The manifest in its store.
-    pub(crate) manifest: Vec<u8>,
-    /// What its shared state tells beyond that, where it has survived.
-    pub(crate) survived: Option<(u64, Vec<(SegmentIndex, NodeName)>)>,
+    /// Locked, and whether the asker's node is to keep it.
+    Locked {
+        lock: LockNumber,
+        is_kept: bool,
+    },
+    /// How many times it was of use.
+    GivenBack {
+        uses: u64,
+    },
+    /// Under which number of the windows' space the segment is exported, if it is.
+    Reserved {
+        window: Option<u32>,
+    },
 }
 
 /// A request or an answer with its number, as bytes.
@@ -147,6 +243,36 @@ impl Reply {
         match self {
             Reply::Failed { kind, message } => Err(Error::OnNode { node: node.clone(), kind, message }),
             reply => Ok(reply),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_message_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode::<Request>(&bytes);
+            let _ = decode::<Reply>(&bytes);
+        }
+
+        #[test]
+        fn what_is_encoded_is_decoded(
+            number in any::<u64>(),
+            parts in prop::collection::vec((any::<u32>(), any::<u64>(), any::<u32>()), 0..20),
+            data in prop::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let part = |(segment, within, length)| Part { segment: SegmentIndex(segment), within, length };
+            let file = FileId::from_bytes([7; 16]);
+            let request = Request::Write { file, parts: parts.into_iter().map(part).collect() };
+            let bytes = encode(number, &request, &data);
+            prop_assert_eq!(decode::<Request>(&bytes), Some((number, request, &data[..])));
+            for cut in 0..bytes.len() - data.len() {
+                prop_assert_eq!(decode::<Request>(&bytes[..cut]), None);
+            }
         }
     }
 }

@@ -8,6 +8,7 @@
 //! when the entry is filled, and first when it is emptied; everything in the header can be worked
 //! out anew from the entries.
 
+use std::ops::Range;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -164,10 +165,7 @@ impl Entry {
 
     /// Fills a free entry.
     pub(super) fn fill(&self, claim: &Claim) {
-        let mode = match claim.mode {
-            Mode::Shared => SHARED,
-            Mode::Exclusive => EXCLUSIVE,
-        };
+        let mode = number_of(claim.mode);
         let state = match claim.standing {
             Standing::Waiting => State::Waiting,
             Standing::Held => State::Held,
@@ -184,6 +182,16 @@ impl Entry {
         // Release: none of the stores above comes after it.
         self.state.store(state as u32, Release);
         kill_point();
+    }
+
+    /// Makes the claim one of less. It remains a claim if the process is killed on the way: its owner is dead then.
+    pub(super) fn narrow(&self, range: Range<u64>, mode: Mode) {
+        kill_point();
+        self.mode.store(number_of(mode), Relaxed);
+        kill_point();
+        self.start.store(range.start, Relaxed);
+        kill_point();
+        self.end.store(range.end, Relaxed);
     }
 
     /// Grants a waiting entry; tells whether its waiter has to be woken.
@@ -219,6 +227,13 @@ impl Entry {
     pub(super) fn wake(&self) {
         kill_point();
         sleep::wake(&self.state, sleep::EVERYBODY);
+    }
+}
+
+fn number_of(mode: Mode) -> u32 {
+    match mode {
+        Mode::Shared => SHARED,
+        Mode::Exclusive => EXCLUSIVE,
     }
 }
 

@@ -1,10 +1,11 @@
 //! Changes of the lock table, under its mutex.
 
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::claim::{Claim, Standing, Ticket};
+use super::claim::{Claim, Mode, Standing, Ticket};
 use super::layout::{CAPACITY, EntrySet};
 use super::{Liveness, LockError, LockTable, Place, order, sleep};
 use crate::presence::ProcessSlot;
@@ -80,6 +81,15 @@ impl<'t> Locked<'t> {
         };
         self.empty(index);
         self.grant(|waiting| order::conflict(&gone, waiting));
+    }
+
+    /// Makes the claim in this entry one of less, and grants what waited for the rest.
+    pub(super) fn narrow(&mut self, index: usize, range: Range<u64>, mode: Mode) {
+        let Some(before) = self.claim_at(index) else {
+            return;
+        };
+        self.table.entries[index].narrow(range, mode);
+        self.grant(|waiting| order::conflict(&before, waiting));
     }
 
     /// Takes out all claims that are `unwanted`, and grants what can be; tells whether there were

@@ -414,11 +414,11 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
     #[test]
     fn the_cache_does_what_the_model_does(
         capacity in prop_oneof![Just(1u64), 2..5u64, Just(20)],
-        steps in prop::collection::vec((0..HANDLES, 0..FILES, 0..PAGES, step()), 1..150),
+        steps in prop::collection::vec((0..HANDLES, 0..FILES, 0..PAGES, step()), 1..200),
     ) {
         let mut run = Run::new(capacity);
         for (by, file, page, step) in steps {

@@ -37,7 +37,7 @@ fn the_memory_of_who_made_it_is_not_needed() {
     let first = cache_of(4);
     assert_eq!(first.write_from(&key(1, 1), 100, b"kept"), WriteOutcome::Cached);
     let second = open_again(&first);
-    assert_eq!((second.bytes(), second.page(), second.frames()), (first.bytes(), PAGE, 4));
+    assert_eq!((second.bytes(), second.page()), (first.bytes(), PAGE));
     drop(first);
     let mut bytes = [0; 4];
     assert_eq!(second.read_into(&key(1, 1), 100, &mut bytes), ReadOutcome::Copied);
@@ -138,4 +138,65 @@ fn an_abandoned_frame_is_used_again_unless_it_may_still_be_written() {
     cache.abandon_fetch(ticket, true).unwrap();
     let error = cache.begin_fetch(&key(1, 0)).unwrap_err().to_string();
     assert!(error.contains("SVMIO_CACHE_CAPACITY"), "{error}");
+}
+
+/// What the home read before it got newer bytes, or before others changed theirs, must not become the page.
+#[test]
+fn a_fetch_during_which_something_newer_came_is_discarded() {
+    let page = key(1, 1);
+    let flushed = |cache: &PageCache| {
+        assert_eq!(cache.write_from(&page, 0, &[1]), WriteOutcome::Cached);
+        let flush = cache.flush_begun(&page);
+        cache.finish_flush(flush).unwrap();
+    };
+    let overwritten =
+        |cache: &PageCache| assert_eq!(cache.overwrite_from(&page, 5, &[1; 3]), Overwrite::Done);
+    let refreshed = |cache: &PageCache| cache.retain(page.file, |_, version| version.is_some()).unwrap();
+    let forgotten = |cache: &PageCache| cache.forget(page.file).unwrap();
+    let truncated = |cache: &PageCache| cache.truncate(page.file, u64::from(PAGE) + 9).unwrap();
+    let cut_off = |cache: &PageCache| cache.truncate(page.file, u64::from(PAGE)).unwrap();
+    let events: [&dyn Fn(&PageCache); 6] =
+        [&flushed, &overwritten, &refreshed, &forgotten, &truncated, &cut_off];
+    for (number, event) in events.into_iter().enumerate() {
+        let cache = cache_of(3);
+        let ticket = cache.fetch_begun(&page);
+        cache.deliver(&ticket, &[9; PAGE as usize]);
+        event(&cache);
+        // Who comes now does not wait for it.
+        let newer = cache.fetch_begun(&page);
+        assert_ne!(newer.offset, ticket.offset, "event {number}");
+        assert_eq!(cache.finish_fetch(ticket, 1).unwrap(), Fetched::Discarded, "event {number}");
+        cache.deliver(&newer, &[8; PAGE as usize]);
+        assert_eq!(cache.finish_fetch(newer, 2).unwrap(), Fetched::Kept, "event {number}");
+        let mut byte = [0];
+        assert_eq!(cache.read_into(&page, 100, &mut byte), ReadOutcome::Copied);
+        assert_eq!(byte, [8], "event {number}");
+    }
+    let elsewhere = |cache: &PageCache| {
+        cache.forget(key(2, 1).file).unwrap();
+        cache.truncate(page.file, 2 * u64::from(PAGE)).unwrap();
+        cache.retain(page.file, |_, _| true).unwrap();
+        assert_eq!(cache.overwrite_from(&key(1, 2), 0, &[1]), Overwrite::Done);
+    };
+    let cache = cache_of(3);
+    let ticket = cache.fetch_begun(&page);
+    elsewhere(&cache);
+    assert_eq!(cache.finish_fetch(ticket, 1).unwrap(), Fetched::Kept);
+}
+
+#[test]
+fn what_is_dirty_outlives_a_refresh_and_what_is_cut_off_reads_as_zero() {
+    let (cache, page) = (cache_of(2), key(1, 0));
+    let ticket = cache.fetch_begun(&page);
+    cache.deliver(&ticket, &[9; PAGE as usize]);
+    assert_eq!(cache.finish_fetch(ticket, 1).unwrap(), Fetched::Kept);
+    assert_eq!(cache.write_from(&page, 100, &[1; 100]), WriteOutcome::Cached);
+    cache.truncate(page.file, 150).unwrap();
+    let mut bytes = [7; 4];
+    assert_eq!(cache.read_into(&page, 148, &mut bytes), ReadOutcome::Copied);
+    assert_eq!(bytes, [1, 1, 0, 0]);
+    cache.retain(page.file, |_, _| false).unwrap();
+    assert_eq!(cache.read_into(&page, 148, &mut bytes), ReadOutcome::Missing);
+    assert_eq!(cache.read_into(&page, 100, &mut [0; 50]), ReadOutcome::Copied);
+    assert_eq!(cache.flush_begun(&page).runs, [(100, 50)]);
 }

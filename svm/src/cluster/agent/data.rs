@@ -6,8 +6,9 @@ use std::sync::{Arc, PoisonError};
 use svmio_transport::{Rank, RemoteSegment, WriteOrder};
 
 use crate::attachment::Home;
+use crate::cache::CacheSettings;
 use crate::cluster::shared_file::CACHE_SEGMENT;
-use crate::cluster::wire::{Part, Reply};
+use crate::cluster::wire::{LONGEST_DATA, Part, Reply};
 use crate::error::{Error, ErrorKind, Result};
 use crate::segment::Segment;
 use crate::units::{FileId, SegmentIndex};
@@ -18,6 +19,9 @@ use super::files::Served;
 impl Agent {
     pub(super) fn read(&self, file: FileId, parts: &[Part], out: &mut Vec<u8>) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
+        if parts.iter().map(|part| u64::from(part.length)).sum::<u64>() > LONGEST_DATA as u64 {
+            return Err(self.cut_short());
+        }
         parts.iter().try_for_each(|part| self.append(&served, part, out))?;
         Ok(Reply::Data)
     }
@@ -58,6 +62,9 @@ impl Agent {
         let mut bytes = Vec::new();
         let mut versions = Vec::with_capacity(pages.len());
         for (part, place) in pages {
+            if u64::from(part.length) > CacheSettings::LARGEST_PAGE {
+                return Err(self.cut_short());
+            }
             // Before the bytes are read: what changes later is news.
             versions.push(served.version(part.segment, node, own));
             bytes.clear();
@@ -76,7 +83,12 @@ impl Agent {
         Ok(Reply::Versions(segments.iter().map(|index| served.version(*index, node, own)).collect()))
     }
 
-    pub(super) fn reserve(&self, file: FileId, part: &(SegmentIndex, Range<u64>)) -> Result<Reply> {
+    pub(super) fn reserve(
+        &self,
+        file: FileId,
+        part: &(SegmentIndex, Range<u64>),
+        export: bool,
+    ) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
         let (index, range) = part;
         if range.end > served.attachment.segment_size().bytes() || range.is_empty() {
@@ -88,7 +100,8 @@ impl Agent {
             Error::io(subject, &served.attachment.path(), e)
         })?;
         served.attachment.mark_dirty(&segment);
-        Ok(Reply::Done)
+        let window = if export { self.window(&served, &segment)? } else { None };
+        Ok(Reply::Reserved { window })
     }
 
     pub(super) fn wrote(&self, from: Rank, file: FileId, segments: &[SegmentIndex]) -> Result<Reply> {
@@ -110,9 +123,6 @@ impl Agent {
     fn append(&self, served: &Served, part: &Part, out: &mut Vec<u8>) -> Result<()> {
         self.check_within(served, part)?;
         let (start, length) = (out.len(), part.length as usize);
-        if out.len() + length > crate::cluster::wire::LONGEST_DATA.max(length) {
-            return Err(self.cut_short());
-        }
         out.resize(start + length, 0);
         let index = part.segment;
         let segment = match served.attachment.home(index) {

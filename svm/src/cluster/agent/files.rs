@@ -11,21 +11,37 @@ use crate::cluster::{Context, NodeIndex};
 use crate::error::Result;
 use crate::units::{FileId, SegmentIndex};
 
-use super::lending::Lent;
+use super::lending::{Lent, forget_kept};
+use super::windows::Windows;
 
 /// All files that are served.
 #[derive(Default)]
-pub(super) struct Files(Mutex<HashMap<FileId, Arc<Served>>>);
+pub(super) struct Files(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    served: HashMap<FileId, Arc<Served>>,
+    ledgers: HashMap<FileId, Arc<Ledger>>,
+}
 
 /// A file that is served.
 pub(super) struct Served {
     pub(super) attachment: Arc<Attachment>,
+    ledger: Arc<Ledger>,
+    pub(super) lent: Lent,
+    pub(super) windows: Windows,
+}
+
+/// What an agent knows of a file even while nobody has it open: caches outlive closing.
+#[derive(Default)]
+struct Ledger {
     versions: Mutex<HashMap<SegmentIndex, Version>>,
     /// At the master: the nodes that have opened the file.
     nodes: Mutex<BTreeSet<NodeIndex>>,
     /// At the master: the epoch of the manifest that is known to be on all nodes' devices.
     durable_epoch: AtomicU64,
-    pub(super) lent: Lent,
+    /// At the master: how many times the file is open, each by any number of processes.
+    opens: AtomicU64,
 }
 
 /// How often a segment was changed, and how often by whom: a node's own changes are no news to it.
@@ -38,58 +54,83 @@ struct Version {
 impl Files {
     /// The file `file`, which a process of this node has open, or which was installed here.
     pub(super) fn get(&self, context: &Context, file: FileId) -> Result<Arc<Served>> {
-        let mut files = self.files();
-        if let Some(served) = files.get(&file) {
+        let mut known = self.known_files();
+        if let Some(served) = known.served.get(&file) {
             return Ok(Arc::clone(served));
         }
         let how = How { fresh: true, cluster: context.id() };
         let attachment = attachment::attach(&context.store, file, &format!("file {file}"), how);
-        let served = Arc::new(Served::new(attachment.map_err(|error| error.into_error(file))?));
-        files.insert(file, Arc::clone(&served));
-        Ok(served)
+        Ok(known.serve(attachment.map_err(|error| error.into_error(file))?))
     }
 
     /// The file, if it is served already.
     pub(super) fn known(&self, file: FileId) -> Option<Arc<Served>> {
-        self.files().get(&file).cloned()
+        self.known_files().served.get(&file).cloned()
     }
 
     /// Serves a file that was just attached.
     pub(super) fn insert(&self, attachment: Arc<Attachment>) -> Arc<Served> {
-        let mut files = self.files();
-        let id = attachment.id();
-        Arc::clone(files.entry(id).or_insert_with(|| Arc::new(Served::new(attachment))))
+        self.known_files().serve(attachment)
     }
 
-    pub(super) fn remove(&self, file: FileId) {
-        self.files().remove(&file);
+    /// Lets go of a file that nobody has open any more; for good where it was removed.
+    pub(super) fn forget(&self, file: FileId, is_removed: bool) {
+        let mut known = self.known_files();
+        let served = known.served.remove(&file);
+        if is_removed {
+            known.ledgers.remove(&file);
+        }
+        drop(known);
+        if let Some(served) = &served {
+            forget_kept(&served.attachment);
+        }
+        // Detaching may have to wait for others of this node.
+        drop(served);
     }
 
     pub(super) fn clear(&self) {
-        self.files().clear();
+        *self.known_files() = Known::default();
     }
 
     /// Gives back what a lost process had.
     pub(super) fn forget_rank(&self, rank: Rank) {
-        let all: Vec<_> = self.files().values().cloned().collect();
+        let all: Vec<_> = self.known_files().served.values().cloned().collect();
         all.iter().for_each(|served| served.lent.forget_rank(&served.attachment, rank));
     }
 
-    fn files(&self) -> MutexGuard<'_, HashMap<FileId, Arc<Served>>> {
-        // A panic elsewhere leaves the map whole.
+    fn known_files(&self) -> MutexGuard<'_, Known> {
+        // A panic elsewhere leaves the maps whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl Known {
+    fn serve(&mut self, attachment: Arc<Attachment>) -> Arc<Served> {
+        let ledger = Arc::clone(self.ledgers.entry(attachment.id()).or_default());
+        let served = self.served.entry(attachment.id()).or_insert_with(|| {
+            Arc::new(Served { attachment, ledger, lent: Lent::default(), windows: Windows::default() })
+        });
+        Arc::clone(served)
+    }
+}
+
 impl Served {
-    fn new(attachment: Arc<Attachment>) -> Served {
-        Served {
-            attachment,
-            versions: Mutex::default(),
-            nodes: Mutex::default(),
-            durable_epoch: AtomicU64::new(0),
-            lent: Lent::default(),
-        }
+    /// At the master: one more time that the file is open.
+    pub(super) fn add_open(&self) {
+        // Relaxed, also below: these change under the mutex of names.
+        self.ledger.opens.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// At the master: one time less that the file is open; returns how many times it still is.
+    pub(super) fn take_open(&self) -> u64 {
+        let opens = self.ledger.opens.load(Ordering::Relaxed).saturating_sub(1);
+        self.ledger.opens.store(opens, Ordering::Relaxed);
+        opens
+    }
+
+    /// At the master: how many times the file is open.
+    pub(super) fn opens(&self) -> u64 {
+        self.ledger.opens.load(Ordering::Relaxed)
     }
 
     /// A segment's version as `node` sees it: changes by others than itself. `own` is this node.
@@ -110,19 +151,19 @@ impl Served {
 
     /// At the master: notes that `nodes` open the file; returns all that have.
     pub(super) fn add_nodes(&self, nodes: &[NodeIndex]) -> Vec<NodeIndex> {
-        let mut known = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.ledger.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known.len();
         known.extend(nodes);
         if known.len() > before {
             // The new ones have the manifest, but perhaps not on their devices.
-            self.durable_epoch.store(0, Ordering::Relaxed);
+            self.ledger.durable_epoch.store(0, Ordering::Relaxed);
         }
         known.iter().copied().collect()
     }
 
     /// At the master: the epoch of the manifest that is on all devices; 0 where none is known to be.
     pub(super) fn durable_epoch(&self) -> &AtomicU64 {
-        &self.durable_epoch
+        &self.ledger.durable_epoch
     }
 
     /// The node of the cluster that is in a position of the file's list.
@@ -132,7 +173,7 @@ impl Served {
 
     fn versions(&self) -> MutexGuard<'_, HashMap<SegmentIndex, Version>> {
         // A panic elsewhere leaves the map whole.
-        self.versions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.versions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,15 @@
-//! Locks that ranks of other nodes hold on this node's segments.
+//! Locks that other nodes' ranks hold on this node's segments, and those that other nodes keep.
 //!
 //! They stand in the same table as those of the node's own ranks. Each rank that holds one or waits for one has a
 //! place among the processes that have the file open, taken for it by the agent: when the rank is lost the agent
-//! leaves that place, and the table takes it for dead like any process of this node.
+//! leaves that place, and the table takes it for dead like any process of this node. A lock that a node keeps belongs
+//! to the node's leader, in whatever rank's name it was asked for, and goes when the leader is lost.
+//!
+//! A node keeps a lock from the second time on that it asks for the same one without anybody's having asked for what
+//! conflicts with it in between: sooner, and ranges that all write in turn would be asked back each time, which takes
+//! more messages than not keeping them. Where a kept lock was of so little use that this has happened, it takes
+//! twice as many requests the next time. While a request waits, nothing is granted for keeping that is in its way; and
+//! it asks back what was granted before that. Each lock is asked back once.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,14 +21,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use svmio_transport::Rank;
 
 use crate::attachment::{Attachment, PROCESSES};
-use crate::cluster::wire::{LockNumber, Reply};
-use crate::error::{Error, Result};
+use crate::cluster::wire::{LockNumber, Reply, Request};
+use crate::cluster::{NodeIndex, SharedFile};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kept_locks::{Grant, PlaceNumber};
 use crate::locks::{LockToken, Mode, Owner, ThreadId};
 use crate::object;
 use crate::presence::{Presence, ProcessSlot};
 use crate::units::FileId;
 
 use super::Agent;
+use super::files::Served;
+
+/// After how many requests in a row a lock is kept, at first and at most.
+const IN_A_ROW: u64 = 2;
+const MOST_IN_A_ROW: u64 = 64;
+
+/// Marks what is no number of a thread; the kernel's are smaller.
+const NO_THREAD: u32 = 1 << 31;
+
+/// How many different requests are remembered.
+const REMEMBERED: usize = 64;
 
 /// What is lent of one file.
 #[derive(Default)]
@@ -30,23 +50,141 @@ pub(super) struct Lent(Mutex<Ranks>);
 #[derive(Default)]
 struct Ranks {
     present: HashMap<Rank, Arc<Presence>>,
-    locks: HashMap<LockNumber, (Rank, LockToken)>,
+    loans: HashMap<LockNumber, Loan>,
+    waiting: HashMap<LockNumber, (Rank, Wanted)>,
+    history: Vec<Run>,
+}
+
+/// What is locked, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) range: Range<u64>,
+    pub(super) mode: Mode,
+}
+
+struct Loan {
+    /// With whom it goes.
+    holder: Rank,
+    token: LockToken,
+    kept: Option<Kept>,
+}
+
+/// Where a lock is kept.
+struct Kept {
+    node: NodeIndex,
+    place: u32,
+    wanted: Wanted,
+    is_asked_back: bool,
+}
+
+/// How often a node has asked for the same thing in a row.
+struct Run {
+    node: NodeIndex,
+    wanted: Wanted,
+    length: u64,
+    /// How long it has to be for the lock to be kept.
+    needed: u64,
+}
+
+/// A kept lock that is to be asked back.
+struct Due {
+    lock: LockNumber,
+    node: NodeIndex,
+    place: u32,
+}
+
+impl Wanted {
+    pub(super) fn new(range: Range<u64>, exclusive: bool) -> Wanted {
+        Wanted { range, mode: if exclusive { Mode::Exclusive } else { Mode::Shared } }
+    }
+
+    fn conflicts(&self, other: &Wanted) -> bool {
+        self.range.start < other.range.end
+            && other.range.start < self.range.end
+            && (self.mode == Mode::Exclusive || other.mode == Mode::Exclusive)
+    }
+}
+
+impl Ranks {
+    /// Notes a request; says whether the node has asked often enough to keep what it gets.
+    fn note(&mut self, node: NodeIndex, wanted: &Wanted) -> bool {
+        let others = self.history.iter_mut().filter(|run| run.node != node && run.wanted.conflicts(wanted));
+        others.for_each(|run| run.length = 0);
+        let place = self.history.iter().position(|run| run.node == node && run.wanted == *wanted);
+        let mut run = match place {
+            Some(place) => self.history.remove(place),
+            None => Run { node, wanted: wanted.clone(), length: 0, needed: IN_A_ROW },
+        };
+        run.length += 1;
+        let is_enough = run.length >= run.needed;
+        if self.history.len() >= REMEMBERED {
+            self.history.remove(0);
+        }
+        self.history.push(run);
+        is_enough
+    }
+
+    /// Learns of how much use a kept lock was.
+    fn learn(&mut self, kept: &Kept, uses: u64) {
+        let of_it = |run: &&mut Run| run.node == kept.node && run.wanted == kept.wanted;
+        if let Some(run) = self.history.iter_mut().find(of_it) {
+            run.needed = if uses > run.needed { IN_A_ROW } else { (run.needed * 2).min(MOST_IN_A_ROW) };
+        }
+    }
 }
 
 impl Lent {
     /// Gives back all that a lost rank had.
     pub(super) fn forget_rank(&self, attachment: &Attachment, rank: Rank) {
-        let (presence, tokens) = {
+        let (presence, loans) = {
             let mut ranks = self.ranks();
-            let numbers: Vec<_> =
-                ranks.locks.iter().filter(|(_, (owner, _))| *owner == rank).map(|(n, _)| *n).collect();
-            let tokens: Vec<_> = numbers.iter().filter_map(|number| ranks.locks.remove(number)).collect();
-            (ranks.present.remove(&rank), tokens)
+            let of_it = ranks.loans.extract_if(|_, loan| loan.holder == rank);
+            let loans: Vec<_> = of_it.map(|(_, loan)| loan).collect();
+            ranks.waiting.retain(|_, (waiting, _)| *waiting != rank);
+            (ranks.present.remove(&rank), loans)
         };
-        for (_, token) in tokens {
-            release(attachment, token);
-        }
+        loans.into_iter().for_each(|loan| release(attachment, loan.token));
         drop(presence);
+    }
+
+    /// Begins the wait of a request. Says what is to be asked back for it, and whether it may get its lock for keeping.
+    fn begin(&self, number: LockNumber, rank: Rank, node: NodeIndex, wanted: &Wanted) -> (Vec<Due>, bool) {
+        let mut ranks = self.ranks();
+        // Who holds a lock that is not kept, and may wait for himself, goes by his own name, so that this is found out.
+        let holds_none = ranks.loans.values().all(|loan| loan.holder != rank || loan.kept.is_some());
+        let is_often = ranks.note(node, wanted);
+        ranks.waiting.insert(number, (rank, wanted.clone()));
+        let mut due = Vec::new();
+        for (lock, loan) in &mut ranks.loans {
+            if let Some(kept) = &mut loan.kept
+                && !kept.is_asked_back
+                && kept.wanted.conflicts(wanted)
+            {
+                kept.is_asked_back = true;
+                due.push(Due { lock: *lock, node: kept.node, place: kept.place });
+            }
+        }
+        (due, is_often && holds_none)
+    }
+
+    /// Ends the wait of a request without a lock.
+    fn end(&self, number: LockNumber) {
+        self.ranks().waiting.remove(&number);
+    }
+
+    /// Ends the wait of a request with a lock; says whether it is kept.
+    fn lend(&self, number: LockNumber, mut loan: Loan, leader: Rank) -> bool {
+        let mut ranks = self.ranks();
+        ranks.waiting.remove(&number);
+        let is_waited_for =
+            |kept: &Kept| ranks.waiting.values().any(|(_, waiting)| waiting.conflicts(&kept.wanted));
+        loan.kept = loan.kept.filter(|kept| !is_waited_for(kept));
+        let is_kept = loan.kept.is_some();
+        if is_kept {
+            loan.holder = leader;
+        }
+        ranks.loans.insert(number, loan);
+        is_kept
     }
 
     fn slot(&self, attachment: &Attachment, rank: Rank) -> io::Result<ProcessSlot> {
@@ -72,44 +210,157 @@ impl Lent {
 }
 
 impl Agent {
+    /// Locks a range for a rank of another node, which keeps it in `place` if it may.
     pub(super) fn lend(
         &self,
         rank: Rank,
         file: FileId,
-        range: Range<u64>,
+        wanted: &Wanted,
         thread: u32,
-        exclusive: bool,
+        place: Option<u32>,
     ) -> Result<Reply> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let served = self.files.get(&self.context, file)?;
+        let roster = &self.context.roster;
+        let (node, number) = (roster.node_of(rank), next_number());
+        let (due, is_often) = served.lent.begin(number, rank, node, wanted);
+        let leader = roster.leader(node);
+        let place = place.filter(|_| is_often);
+        let locked = self.ask_back(&served, due).and_then(|()| {
+            let as_whom = if place.is_some() { leader } else { rank };
+            // Different locks of a node are those of different threads.
+            let thread = if place.is_some() { number.0 as u32 | NO_THREAD } else { thread };
+            self.wait_for_lock(&served, as_whom, thread, wanted)
+        });
+        let token = locked.inspect_err(|_| served.lent.end(number))?;
+        let kept = place.map(|place| Kept { node, place, wanted: wanted.clone(), is_asked_back: false });
+        let is_kept = served.lent.lend(number, Loan { holder: rank, token, kept }, leader);
+        for holder in [rank, leader] {
+            if self.context.fabric.membership().check(holder).is_err() {
+                // Lost while it waited.
+                served.lent.forget_rank(&served.attachment, holder);
+            }
+        }
+        Ok(Reply::Locked { lock: number, is_kept })
+    }
+
+    /// Asks back what is in the way of a rank of this node; nothing more is given for keeping until the number that is
+    /// returned is taken back.
+    pub(super) fn clear_way(&self, rank: Rank, file: FileId, wanted: &Wanted) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let number = next_number();
+        let (due, _) = served.lent.begin(number, rank, self.context.roster.own(), wanted);
+        self.ask_back(&served, due).inspect_err(|_| served.lent.end(number))?;
+        if self.context.fabric.membership().check(rank).is_err() {
+            served.lent.end(number);
+        }
+        Ok(Reply::Locked { lock: number, is_kept: false })
+    }
+
+    pub(super) fn take_back(&self, file: FileId, lock: LockNumber) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        served.lent.end(lock);
+        let loan = served.lent.ranks().loans.remove(&lock);
+        if let Some(loan) = loan {
+            release(&served.attachment, loan.token);
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Gives a kept lock back, by which the home may take it for free: waits until nobody of this node uses it, and
+    /// brings home what was written under it.
+    pub(super) fn give_up(&self, home: Rank, file: FileId, lock: LockNumber, place: u32) -> Result<Reply> {
+        let served = match self.files.get(&self.context, file) {
+            // It was removed, and closed by all of this node.
+            Err(error) if error.kind() == ErrorKind::NoSuchFile => return Ok(Reply::GivenBack { uses: 0 }),
+            served => served?,
+        };
+        let attachment = &served.attachment;
+        let failed = |source| Error::Lock { name: attachment.name().into(), source };
+        let (state, presence) = attachment.writable()?;
+        let kept = state.kept_locks().map_err(failed)?;
+        let owner = Owner { slot: presence.slot(), thread: ThreadId::current() };
+        let (place, alive) = (PlaceNumber(place), |slot| presence.alive(slot));
+        let token = kept.enter_whole(owner, place, &alive).map_err(failed)?;
+        let grant = Grant { home: self.context.roster.node_of(home).0, lock: lock.0 };
+        let mut uses = 0;
+        // If it is something else, he who asked has died before he had it.
+        if kept.grant_in(place) == Some(grant) {
+            let cluster = self.cluster();
+            let flushed = cluster.map_or(Ok(()), |cluster| {
+                SharedFile::new(cluster, Arc::clone(attachment)).flush_range(&kept.range_in(place))
+            });
+            if let Err(error) = flushed {
+                // As when a lock that is not kept is dropped: what could not be brought home is still to be.
+                tracing::error!("what was written under a lock did not reach its home: {error}");
+            }
+            uses = kept.clear(place);
+        }
+        kept.release(token).map_err(failed)?;
+        Ok(Reply::GivenBack { uses })
+    }
+
+    /// Has kept locks given back, and waits for that.
+    fn ask_back(&self, served: &Served, due: Vec<Due>) -> Result<()> {
+        let file = served.attachment.id();
+        let context = &self.context;
+        let begin = |due: Due| {
+            let request = Request::GiveBack { file, lock: due.lock, place: due.place };
+            (context.begin(due.node, &request, &[]), due)
+        };
+        let asked: Vec<_> = due.into_iter().map(begin).collect();
+        let mut outcome = Ok(());
+        for (question, due) in asked {
+            let name = context.roster.name(due.node);
+            let answer = question.and_then(|q| context.client.wait(q, name, &mut |_, _| {}));
+            let uses = match answer {
+                Ok(Reply::GivenBack { uses }) => Ok(uses),
+                Ok(_) => Err(context.out_of_place(due.node)),
+                Err(error) => Err(error),
+            };
+            let leader = context.roster.leader(due.node);
+            let mut ranks = served.lent.ranks();
+            match uses {
+                Ok(uses) => {
+                    let loan = ranks.loans.remove(&due.lock);
+                    if let Some(Loan { kept: Some(kept), .. }) = &loan {
+                        ranks.learn(kept, uses);
+                    }
+                    drop(ranks);
+                    if let Some(loan) = loan {
+                        release(&served.attachment, loan.token);
+                    }
+                }
+                Err(_) if context.fabric.membership().check(leader).is_err() => {
+                    drop(ranks);
+                    served.lent.forget_rank(&served.attachment, leader);
+                }
+                Err(error) => {
+                    if let Some(kept) = ranks.loans.get_mut(&due.lock).and_then(|loan| loan.kept.as_mut()) {
+                        kept.is_asked_back = false;
+                    }
+                    outcome = Err(error);
+                }
+            }
+        }
+        outcome
+    }
+
+    fn wait_for_lock(&self, served: &Served, rank: Rank, thread: u32, wanted: &Wanted) -> Result<LockToken> {
         let attachment = &served.attachment;
         let failed = |e| Error::io(format!("locking {}", attachment.name()), &attachment.path(), e);
         let slot = served.lent.slot(attachment, rank).map_err(failed)?;
         let (state, presence) = attachment.writable()?;
         let owner = Owner { slot, thread: ThreadId(thread) };
-        let mode = if exclusive { Mode::Exclusive } else { Mode::Shared };
-        let token = state
-            .locks()
-            .and_then(|locks| locks.acquire(owner, range, mode, &|slot| presence.alive(slot)))
-            .map_err(|source| Error::Lock { name: attachment.name().into(), source })?;
-        // Relaxed: only uniqueness counts.
-        let lock = LockNumber(NEXT.fetch_add(1, Ordering::Relaxed));
-        served.lent.ranks().locks.insert(lock, (rank, token));
-        if self.context.fabric.membership().check(rank).is_err() {
-            // Lost while it waited.
-            served.lent.forget_rank(attachment, rank);
-        }
-        Ok(Reply::Locked { lock })
+        let (range, alive) = (wanted.range.clone(), |slot| presence.alive(slot));
+        let acquired = state.locks().and_then(|locks| locks.acquire(owner, range, wanted.mode, &alive));
+        acquired.map_err(|source| Error::Lock { name: attachment.name().into(), source })
     }
+}
 
-    pub(super) fn take_back(&self, file: FileId, lock: LockNumber) -> Result<Reply> {
-        let served = self.files.get(&self.context, file)?;
-        let lent = served.lent.ranks().locks.remove(&lock);
-        if let Some((_, token)) = lent {
-            release(&served.attachment, token);
-        }
-        Ok(Reply::Done)
-    }
+fn next_number() -> LockNumber {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // Relaxed: only uniqueness counts.
+    LockNumber(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 fn release(attachment: &Attachment, token: LockToken) {
@@ -117,5 +368,15 @@ fn release(attachment: &Attachment, token: LockToken) {
         && let Err(e) = state.locks().and_then(|locks| locks.release(token))
     {
         tracing::error!("unlocking {}: {e}", attachment.name());
+    }
+}
+
+/// Forgets what a node keeps of a file that nobody has open any more.
+pub(super) fn forget_kept(attachment: &Attachment) {
+    let Ok((state, presence)) = attachment.writable() else { return };
+    let owner = Owner { slot: presence.slot(), thread: ThreadId::current() };
+    let cleared = state.kept_locks().and_then(|kept| kept.clear_all(owner, &|slot| presence.alive(slot)));
+    if let Err(e) = cleared {
+        tracing::error!("forgetting what is kept of {}: {e}", attachment.name());
     }
 }

@@ -1,25 +1,26 @@
 //! Names: opening, finding and removing files, for all nodes, at the master.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, PoisonError};
 
 use crate::attachment::{self, Attachment, How};
-use crate::cluster::wire::{FileTruth, Finding, Reply, Request};
+use crate::cluster::wire::{FileTruth, Reply, Request};
 use crate::cluster::{NodeIndex, install};
 use crate::error::{Error, Result};
 use crate::file::OpenOptions;
-use crate::manifest::{self, Manifest};
+use crate::finding::{self, Finding};
+use crate::manifest::Manifest;
 use crate::name::FileName;
-use crate::units::{FileId, SegmentIndex};
+use crate::placement::Placement;
+use crate::units::FileId;
 
 use super::Agent;
 use super::files::Served;
 
 impl Agent {
     pub(super) fn find(&self, name: &[u8]) -> Result<Reply> {
-        install::find(&self.context, &file_name(name)?).map(Reply::Found)
+        finding::find(&self.context.store, &file_name(name)?, self.context.id()).map(Reply::Found)
     }
 
     pub(super) fn open(&self, name: &[u8], options: &OpenOptions, nodes: &[NodeIndex]) -> Result<Reply> {
@@ -35,8 +36,9 @@ impl Agent {
             None => return Err(self.context.store.no_such_file(name)),
         };
         served.add_nodes(nodes);
+        served.add_open();
         let truth = truth(&served)?;
-        self.install_elsewhere(&served, &truth, nodes)?;
+        self.install_elsewhere(&served, &truth, options, nodes)?;
         Ok(Reply::Opened { truth })
     }
 
@@ -49,9 +51,10 @@ impl Agent {
         }
         // The master's own last: as long as it is there, the removal can be repeated.
         for (node, finding) in findings.into_iter().rev() {
-            let request = Request::Discard { name: name.to_vec(), file: finding.file };
+            let is_open = self.files.known(finding.file).is_some_and(|served| served.opens() > 0);
+            let request = Request::Discard { name: name.to_vec(), file: finding.file, is_open };
             if node == self.context.roster.own() {
-                self.discard(name, finding.file)?;
+                self.discard(name, finding.file, is_open)?;
             } else {
                 self.context.ask_with(node, &request, &[], &mut |_, _| {})?;
             }
@@ -59,7 +62,7 @@ impl Agent {
         Ok(Reply::Done)
     }
 
-    pub(super) fn discard(&self, name: &[u8], file: FileId) -> Result<Reply> {
+    pub(super) fn discard(&self, name: &[u8], file: FileId, is_open: bool) -> Result<Reply> {
         let name = file_name(name)?;
         match self.context.store.lookup(&name) {
             Ok(known) if known == file => match self.context.store.remove(&name) {
@@ -69,9 +72,37 @@ impl Agent {
             Ok(_) | Err(Error::NoSuchFile { .. }) => {}
             Err(e) => return Err(e),
         }
-        // After the name is gone: if nobody else here has it open, the file goes with this.
-        self.files.remove(file);
-        self.cache.forget(file)?;
+        if !is_open {
+            // After the name is gone: if nobody else here has it open, the file goes with this.
+            self.files.forget(file, true);
+            self.cache.forget(file)?;
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn closed(&self, file: FileId) -> Result<Reply> {
+        let _one_at_a_time = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(served) = self.files.known(file) else { return Ok(Reply::Done) };
+        if served.take_open() > 0 {
+            return Ok(Reply::Done);
+        }
+        let own = self.context.roster.own();
+        let others: Vec<_> = served.add_nodes(&[]).into_iter().filter(|node| *node != own).collect();
+        drop(served);
+        let elsewhere = self.context.ask_all(&others, &Request::Forget { file });
+        self.forget(file)?;
+        elsewhere.map(|_| Reply::Done)
+    }
+
+    pub(super) fn forget(&self, file: FileId) -> Result<Reply> {
+        let is_removed = self
+            .files
+            .known(file)
+            .is_some_and(|served| served.attachment.state().is_some_and(crate::state::State::is_deleted));
+        self.files.forget(file, is_removed);
+        if is_removed {
+            self.cache.forget(file)?;
+        }
         Ok(Reply::Done)
     }
 
@@ -115,8 +146,10 @@ impl Agent {
         let others: Vec<_> = roster.others().collect();
         let request = Request::Find { name: name.as_path().as_os_str().as_bytes().to_vec() };
         let answers = self.context.ask_all(&others, &request)?;
-        let mut findings: Vec<_> =
-            install::find(&self.context, name)?.map(|finding| (roster.own(), finding)).into_iter().collect();
+        let mut findings: Vec<_> = finding::find(&self.context.store, name, self.context.id())?
+            .map(|finding| (roster.own(), finding))
+            .into_iter()
+            .collect();
         for (node, answer) in others.into_iter().zip(answers) {
             match answer {
                 Reply::Found(finding) => findings.extend(finding.map(|finding| (node, finding))),
@@ -129,36 +162,17 @@ impl Agent {
     /// What all nodes together know of a file; the nodes of the cluster are among its nodes then.
     fn merge(&self, name: &FileName, findings: &[(NodeIndex, Finding)]) -> Result<Option<Manifest>> {
         let roster = &self.context.roster;
-        let Some((first, _)) = findings.first() else { return Ok(None) };
-        let mut newest: Option<Manifest> = None;
-        let (mut size, mut homes) = (None, BTreeMap::<SegmentIndex, u32>::new());
+        let mut known = Vec::new();
         for (node, finding) in findings {
             let manifest = Manifest::decode(&finding.manifest, self.context.store.path(), &name.to_string())?;
-            if newest.as_ref().is_some_and(|newest| newest.id != manifest.id) {
-                let (one, other) = (roster.name(*first).clone(), roster.name(*node).clone());
-                return Err(Error::TwoFiles { name: name.to_string(), one, other });
-            }
-            if newest.as_ref().is_none_or(|newest| newest.epoch < manifest.epoch) {
-                newest = Some(manifest);
-            }
+            known.push((roster.name(*node), manifest, finding.survived.as_ref()));
         }
-        let Some(mut manifest) = newest else { return Ok(None) };
+        let Some(mut manifest) = finding::merge(&name.to_string(), &known)? else { return Ok(None) };
         for node in roster.names() {
             if manifest.position_of(node).is_none() {
                 manifest.nodes.push(node.clone());
             }
         }
-        homes.extend(manifest.homes());
-        for (survived_size, survived) in findings.iter().filter_map(|(_, f)| f.survived.as_ref()) {
-            size = size.max(Some(*survived_size));
-            for (index, node) in survived {
-                if let Some(position) = manifest.position_of(node) {
-                    homes.insert(*index, position);
-                }
-            }
-        }
-        manifest.size = size.unwrap_or(manifest.size);
-        manifest.segments = manifest::runs(homes.into_iter());
         Ok(Some(manifest))
     }
 
@@ -166,9 +180,9 @@ impl Agent {
         let name = name.as_path().as_os_str().as_bytes();
         for (node, finding) in findings {
             if *node == self.context.roster.own() {
-                self.discard(name, finding.file)?;
+                self.discard(name, finding.file, false)?;
             } else {
-                let request = Request::Discard { name: name.to_vec(), file: finding.file };
+                let request = Request::Discard { name: name.to_vec(), file: finding.file, is_open: false };
                 self.context.ask_with(*node, &request, &[], &mut |_, _| {})?;
             }
         }
@@ -181,14 +195,25 @@ impl Agent {
         attached.map_err(|error| error.into_error(manifest.id))
     }
 
-    /// Has those nodes know the file that hold parts of it and do not open it themselves.
-    fn install_elsewhere(&self, served: &Served, truth: &FileTruth, opening: &[NodeIndex]) -> Result<()> {
-        let homes = served.attachment.homes();
-        let mut holders: Vec<_> = homes.filter_map(|(_, home)| served.node_at(&self.context, home)).collect();
+    /// Has those nodes know the file that hold parts of it, or will by its placement, and do not open it themselves.
+    fn install_elsewhere(
+        &self,
+        served: &Served,
+        truth: &FileTruth,
+        options: &OpenOptions,
+        opening: &[NodeIndex],
+    ) -> Result<()> {
+        let roster = &self.context.roster;
+        let mut holders: Vec<_> = match options.placement {
+            Placement::FirstTouch => {
+                let homes = served.attachment.homes();
+                homes.filter_map(|(_, home)| served.node_at(&self.context, home)).collect()
+            }
+            Placement::RoundRobin | Placement::Block | Placement::Node(_) => roster.others().collect(),
+        };
         holders.sort_unstable();
         holders.dedup();
-        let own = self.context.roster.own();
-        let to_install = |node: &NodeIndex| *node != own && !opening.contains(node);
+        let to_install = |node: &NodeIndex| *node != roster.own() && !opening.contains(node);
         let nodes: Vec<_> = holders.into_iter().filter(to_install).collect();
         served.add_nodes(&nodes);
         self.context.ask_all(&nodes, &Request::Install { truth: truth.clone() }).map(|_| ())

@@ -1,0 +1,272 @@
+//! Locks at other nodes: asked for, kept by this node, and given back.
+//!
+//! A lock that a node asks for again and again, and no other in between, the home grants for keeping (`agent::lending`
+//! decides). It then stands in the node's shared state (`kept_locks`), and whatever process of the node next wants a
+//! range that it covers sends no message: it agrees with the other users of the kept lock, and that is all. When
+//! somebody else wants the range, the home asks the keeper's agent to give it back.
+//!
+//! **What is read under a kept lock is current.** When it was granted, cached pages of its range were brought up to
+//! date, and nobody of another node could write there since. The segment table has no news where each segment of the
+//! range has a home, for entries never change; the size has none that matters where the range ends before it does.
+//! Otherwise both are asked for as for any lock.
+//!
+//! **What is written under it is found.** Users of this node find it in the node's cache. A grown size is told to the
+//! master at each release. The bytes are brought home when the lock is given back, before the home hears of that.
+//! With the node, bytes go that were neither given back nor flushed.
+//!
+//! **Nobody waits for ever.** A range is locked at its homes in ascending order, and for each home either by a lock
+//! there or by the use of a kept one of that home; a process asks a home only while it uses no kept lock of *that* home
+//! for the same request. So a user of a kept lock of home *h* waits, if at all, for locks of higher homes. The agent
+//! that gives a lock of *h* back waits for such users, for those who are bringing bytes home, and for answers that
+//! agents give without waiting; never for a lock at a home. A process that has asked *h* and reserved a place holds
+//! only this empty place, for which nobody waits before *h* has granted; until it has all its locks and its cache is
+//! current the place stays its own, and then it is a user like others. So who waits at *h* waits for somebody who
+//! goes on, or who waits at a higher home, and at the highest one everybody goes on.
+//!
+//! **Nobody is overtaken for ever.** Requests queue at the home in the order of arrival, and users of a kept lock in
+//! the keeper's table, where the agent that gives it back has its place like any of them. While a request waits, the
+//! home grants nothing for keeping that is in its way.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::attachment::Home;
+use crate::error::{Error, Result};
+use crate::kept_locks::{Grant, KeptLocks, PlaceNumber};
+use crate::locks::{LockError, LockToken, Mode, Owner, ThreadId};
+use crate::presence::Presence;
+use crate::units::SegmentIndex;
+
+use super::shared_file::MANY_SEGMENTS;
+use super::wire::{LockNumber, Reply, Request};
+use super::{NodeIndex, Roster, SharedFile};
+
+/// A lock on a range as far as another node is the home of its segments.
+pub(crate) struct HomeLock {
+    shared: Arc<SharedFile>,
+    node: NodeIndex,
+    held: Held,
+}
+
+enum Held {
+    /// The home gets it back.
+    AtHome(LockNumber),
+    /// The home has granted it just now for keeping. Others of the node leave the place alone.
+    Granted { lock: LockNumber, place: PlaceNumber, token: LockToken },
+    /// A part of a lock that this node keeps. What the home has granted for this request is new.
+    Kept { token: LockToken, is_new: bool },
+}
+
+impl HomeLock {
+    /// Locks `range` as far as `node`, which is not this one, is the home of its segments.
+    pub(crate) fn acquire(
+        shared: &Arc<SharedFile>,
+        node: NodeIndex,
+        range: &Range<u64>,
+        mode: Mode,
+    ) -> Result<HomeLock> {
+        let user = User::new(shared)?;
+        let held = match user.enter_kept(node, range, mode)? {
+            Some(token) => Held::Kept { token, is_new: false },
+            None => user.ask(node, range, mode)?,
+        };
+        Ok(HomeLock { shared: Arc::clone(shared), node, held })
+    }
+
+    /// Whether the node keeps it when this is given back.
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self.held, Held::Kept { .. })
+    }
+
+    /// Whether this node had it already.
+    pub(crate) fn is_old(&self) -> bool {
+        matches!(self.held, Held::Kept { is_new: false, .. })
+    }
+
+    /// Lets the node keep what was granted for that, now that what it has of the range in its cache is current.
+    pub(crate) fn settle(self, range: &Range<u64>, mode: Mode) -> Result<HomeLock> {
+        let HomeLock { shared, node, held } = self;
+        let held = match held {
+            Held::Granted { lock, place, token } => {
+                let kept =
+                    User::new(&shared).and_then(|user| user.keep(node, (place, &token), lock, range, mode));
+                if let Err(error) = kept {
+                    let held = Held::Granted { lock, place, token };
+                    HomeLock { shared, node, held }.release()?;
+                    return Err(error);
+                }
+                Held::Kept { token, is_new: true }
+            }
+            other => other,
+        };
+        Ok(HomeLock { shared, node, held })
+    }
+
+    /// Gives it back.
+    pub(crate) fn release(self) -> Result<()> {
+        match self.held {
+            Held::AtHome(lock) => self.shared.unlock_at(self.node, lock),
+            Held::Granted { lock, token, .. } => {
+                let unlocked = self.shared.unlock_at(self.node, lock);
+                let user = User::new(&self.shared)?;
+                user.kept.release(token).map_err(|e| user.failed(e))?;
+                unlocked
+            }
+            Held::Kept { token, .. } => {
+                let user = User::new(&self.shared)?;
+                user.kept.release(token).map_err(|e| user.failed(e))
+            }
+        }
+    }
+}
+
+/// A thread that wants a lock.
+struct User<'f> {
+    shared: &'f SharedFile,
+    kept: KeptLocks<'f>,
+    presence: &'f Presence,
+    owner: Owner,
+}
+
+impl<'f> User<'f> {
+    fn new(shared: &'f SharedFile) -> Result<User<'f>> {
+        let attachment = shared.attachment();
+        let (state, presence) = attachment.writable()?;
+        let failed = |source| Error::Lock { name: attachment.name().into(), source };
+        let owner = Owner { slot: presence.slot(), thread: ThreadId::current() };
+        Ok(User { shared, kept: state.kept_locks().map_err(failed)?, presence, owner })
+    }
+
+    /// Uses a lock that this node keeps, if there is one that covers the range.
+    fn enter_kept(&self, node: NodeIndex, range: &Range<u64>, mode: Mode) -> Result<Option<LockToken>> {
+        let failed = |e| self.failed(e);
+        while let Some(place) = self.kept.find(node.0, range, mode) {
+            self.shared.cluster().check_home(node)?;
+            let alive = |slot| self.presence.alive(slot);
+            let token = self.kept.enter(self.owner, place, range, mode, &alive).map_err(failed)?;
+            if self.kept.covers(place, node.0, range, mode) {
+                self.kept.count_use(place);
+                return Ok(Some(token));
+            }
+            // It was given back meanwhile.
+            self.kept.release(token).map_err(failed)?;
+        }
+        Ok(None)
+    }
+
+    /// Asks the home.
+    fn ask(&self, node: NodeIndex, range: &Range<u64>, mode: Mode) -> Result<Held> {
+        let failed = |e| self.failed(e);
+        if let Some(held) = self.kept.in_own_way(self.owner, node.0, range, mode).map_err(failed)? {
+            return Err(self.failed(LockError::WouldDeadlock { requested: range.clone(), held }));
+        }
+        let alive = |slot| self.presence.alive(slot);
+        let reserved =
+            if range.is_empty() { None } else { self.kept.reserve(self.owner, &alive).map_err(failed)? };
+        let request = Request::Lock {
+            file: self.shared.file(),
+            range: range.clone(),
+            thread: self.owner.thread.0,
+            exclusive: mode == Mode::Exclusive,
+            place: reserved.as_ref().map(|(place, _)| place.0),
+        };
+        let granted = match self.shared.cluster().ask(node, &request) {
+            Ok(Reply::Locked { lock, is_kept }) => Ok((lock, is_kept)),
+            Ok(_) => Err(self.shared.cluster().context().out_of_place(node)),
+            Err(error) => Err(error),
+        };
+        let Some((place, token)) = reserved else { return granted.map(|(lock, _)| Held::AtHome(lock)) };
+        if let Ok((lock, true)) = granted {
+            return Ok(Held::Granted { lock, place, token });
+        }
+        self.kept.release(token).map_err(failed)?;
+        granted.map(|(lock, _)| Held::AtHome(lock))
+    }
+
+    fn keep(
+        &self,
+        node: NodeIndex,
+        place: (PlaceNumber, &LockToken),
+        lock: LockNumber,
+        range: &Range<u64>,
+        mode: Mode,
+    ) -> Result<()> {
+        // The agent has the file open from now on: what is kept, and what is written under it, outlives all handles.
+        let file = self.shared.file();
+        self.shared
+            .cluster()
+            .ask(self.shared.own_node(), &Request::Versions { file, segments: Vec::new() })?;
+        let grant = Grant { home: node.0, lock: lock.0 };
+        self.kept.keep(place, grant, range, mode).map_err(|e| self.failed(e))
+    }
+
+    fn failed(&self, source: LockError) -> Error {
+        Error::Lock { name: self.shared.attachment().name().into(), source }
+    }
+}
+
+impl SharedFile {
+    fn unlock_at(&self, node: NodeIndex, lock: LockNumber) -> Result<()> {
+        let request = Request::Unlock { file: self.file(), lock };
+        self.cluster().ask(node, &request).map(|_| ())
+    }
+
+    /// Has other nodes give back what they keep of this node's segments and what is in the way of `range`; while the
+    /// number that is returned is not taken back with [`SharedFile::end_wait`], they get nothing new to keep there.
+    pub(crate) fn begin_wait(&self, range: &Range<u64>, mode: Mode) -> Result<LockNumber> {
+        let (file, range, exclusive) = (self.file(), range.clone(), mode == Mode::Exclusive);
+        match self.cluster().ask(self.own_node(), &Request::AskBack { file, range, exclusive })? {
+            Reply::Locked { lock, .. } => Ok(lock),
+            _ => Err(self.cluster().context().out_of_place(self.own_node())),
+        }
+    }
+
+    /// The wait is over.
+    pub(crate) fn end_wait(&self, number: LockNumber) -> Result<()> {
+        let request = Request::Unlock { file: self.file(), lock: number };
+        self.cluster().ask(self.own_node(), &request).map(|_| ())
+    }
+
+    /// Whether this node knows of `range`, which it has locked since it last asked, all that there is to know: the homes
+    /// of its segments, and that the file does not end in it.
+    pub(crate) fn knows_all_of(&self, range: &Range<u64>) -> bool {
+        let (first, last) = self.segments_of(range);
+        range.end <= self.attachment().size() && last - first < MANY_SEGMENTS && !self.has_holes(range)
+    }
+
+    /// Whether segments in `range` have no home that this node knows; not in ranges that are locked on all nodes.
+    pub(crate) fn has_holes(&self, range: &Range<u64>) -> bool {
+        let (first, last) = self.segments_of(range);
+        let is_hole = |index| self.attachment().home(SegmentIndex(index as u32)) == Home::Hole;
+        last - first < MANY_SEGMENTS && (first..=last).any(is_hole)
+    }
+
+    /// The node at which holes are locked.
+    pub(crate) fn master_node(&self) -> NodeIndex {
+        Roster::MASTER
+    }
+
+    /// The first and the last segment that `range` has a part of.
+    fn segments_of(&self, range: &Range<u64>) -> (u64, u64) {
+        let segment = self.attachment().segment_size().bytes();
+        let first = range.start / segment;
+        (first, (range.end.saturating_sub(1) / segment).max(first))
+    }
+
+    /// What was written in `range` is where others look for it.
+    pub(crate) fn flush_range(&self, range: &Range<u64>) -> Result<()> {
+        self.attachment().tell_changes();
+        if self.is_cached() {
+            self.flush_cached_in(range)?;
+        }
+        self.tell_homes()?;
+        self.report_size()
+    }
+
+    /// The same, but for bytes in the cache.
+    pub(crate) fn flush_but_cached(&self) -> Result<()> {
+        self.attachment().tell_changes();
+        self.tell_homes()?;
+        self.report_size()
+    }
+}

@@ -1,0 +1,262 @@
+//! Fetching pages before they are asked for.
+//!
+//! Who reads one range after the other, or ranges at one distance, will probably go on: the pages that come next are
+//! fetched while he works with those that he has. The window doubles with each access that was foreseen, up to
+//! [`MOST`], and closes with the first that was not. Nothing is written home to make room for it.
+//!
+//! What was asked for ahead is taken by a thread of its own, so that the other processes of the node, who may wait for
+//! the same pages, do not depend on when the one that asked calls again.
+
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use svmio_transport::back_end::Service;
+
+use crate::attachment::Home;
+use crate::cache::{Fetch, FetchTicket, PageCache, PageNumber};
+use crate::error::{Error, Result};
+use crate::units::FileOffset;
+
+use super::client::Question;
+use super::wire::{LONGEST_DATA, Reply};
+use super::{Asked, Context, NodeIndex, SharedFile};
+
+/// The most bytes that are fetched ahead: what the fastest networks move in the time that a page takes to come.
+const MOST: u64 = 4 << 20;
+
+/// What one handle's reads tell of those to come.
+#[derive(Debug, Default)]
+pub(crate) struct Foresight(Mutex<Pattern>);
+
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Pattern {
+    last: Range<u64>,
+    /// From the beginning of one access to that of the next.
+    stride: u64,
+    /// How many accesses in a row were as foreseen.
+    hits: u32,
+    /// Up to where pages were fetched ahead.
+    fetched: u64,
+}
+
+/// The thread that takes pages that were asked for ahead, once there are any.
+#[derive(Default)]
+pub(super) struct Ahead(Mutex<Option<Thread>>);
+
+struct Thread {
+    sender: Sender<Coming>,
+    service: Box<dyn Service>,
+}
+
+struct Coming {
+    node: NodeIndex,
+    question: Question,
+    tickets: Vec<FetchTicket>,
+}
+
+impl Pattern {
+    /// Takes note of an access; returns the ranges to be fetched ahead.
+    fn next(&mut self, access: &Range<u64>, page: u64) -> Vec<Range<u64>> {
+        let stride = access.start.wrapping_sub(self.last.start);
+        let is_adjacent = access.start == self.last.end && !self.last.is_empty();
+        let is_foreseen = is_adjacent || (stride == self.stride && stride > 0 && stride < u64::MAX / 2);
+        self.hits = if is_foreseen { (self.hits + 1).min(16) } else { 0 };
+        if !is_foreseen {
+            self.fetched = access.end;
+        }
+        (self.stride, self.last) = (stride, access.clone());
+        if self.hits == 0 {
+            return Vec::new();
+        }
+        let (length, window) = (access.end - access.start, (page << self.hits).min(MOST));
+        let mut ranges = Vec::new();
+        if is_adjacent {
+            let (from, to) = (self.fetched.max(access.end), access.end.saturating_add(window));
+            // In portions worth a message.
+            if to.saturating_sub(from) >= window / 2 {
+                ranges.push(from..to);
+                self.fetched = to;
+            }
+        } else {
+            // As many accesses as fill the window, each at least a page.
+            let count = (window / length.max(page)).clamp(1, 64);
+            for number in 1..=count {
+                let Some(start) = stride.checked_mul(number).and_then(|far| access.start.checked_add(far))
+                else {
+                    break;
+                };
+                if start >= self.fetched {
+                    ranges.push(start..start.saturating_add(length));
+                    self.fetched = start + 1;
+                }
+            }
+        }
+        ranges
+    }
+}
+
+impl SharedFile {
+    /// After a read of `access`: fetches what probably comes next. What keeps it from doing so, whoever reads there
+    /// will hear.
+    pub(crate) fn look_ahead(&self, foresight: &Foresight, access: Range<u64>, size: u64) {
+        if !self.is_cached() || access.is_empty() {
+            return;
+        }
+        let page = u64::from(self.cache().page());
+        let ranges = foresight.0.lock().unwrap_or_else(PoisonError::into_inner).next(&access, page);
+        if let Err(e) = self.begin_ahead(ranges, size) {
+            tracing::debug!("nothing is read ahead: {e}");
+        }
+    }
+
+    fn begin_ahead(&self, ranges: Vec<Range<u64>>, size: u64) -> Result<()> {
+        let page = u64::from(self.cache().page());
+        let mut batch: Option<(NodeIndex, Vec<FetchTicket>)> = None;
+        let mut last = None;
+        for range in ranges {
+            for number in range.start / page..range.end.min(size).div_ceil(page) {
+                if last == Some(number) {
+                    continue;
+                }
+                last = Some(number);
+                let Some(node) = self.node_of_page(number * page)? else { continue };
+                // Where there is no room for it, or others are at it, there is nothing to do.
+                let Fetch::Begun(ticket) = self.cache().begin_fetch(&self.key(PageNumber(number)))? else {
+                    continue;
+                };
+                match &mut batch {
+                    Some((known, tickets))
+                        if *known == node && tickets.len() < LONGEST_DATA / page as usize =>
+                    {
+                        tickets.push(ticket);
+                    }
+                    _ => {
+                        if let Some((node, tickets)) = batch.replace((node, vec![ticket])) {
+                            self.fetch_ahead(node, tickets)?;
+                        }
+                    }
+                }
+            }
+        }
+        batch.map_or(Ok(()), |(node, tickets)| self.fetch_ahead(node, tickets))
+    }
+
+    /// The node that is home of the page at `offset`, if it is another one.
+    fn node_of_page(&self, offset: u64) -> Result<Option<NodeIndex>> {
+        let Some((index, _)) = self.attachment().segment_size().locate(FileOffset(offset)) else {
+            return Ok(None);
+        };
+        match self.attachment().home(index) {
+            Home::There(home) => self.node_at(home).map(Some),
+            Home::Here | Home::Hole => Ok(None),
+        }
+    }
+
+    fn fetch_ahead(&self, node: NodeIndex, tickets: Vec<FetchTicket>) -> Result<()> {
+        let asking = self.ask_for(node, tickets)?;
+        match asking.asked {
+            Asked::Elsewhere(node, question) => {
+                let coming = Coming { node, question, tickets: asking.tickets };
+                self.cluster().ahead.take(self.cluster().context(), self.cluster().shared_cache(), coming)
+            }
+            // Pages of this node's own segments are not cached.
+            Asked::Answered(..) => Err(self.cluster().context().out_of_place(node)),
+        }
+    }
+}
+
+impl Ahead {
+    fn take(&self, context: &Arc<Context>, cache: &Arc<PageCache>, coming: Coming) -> Result<()> {
+        let mut thread = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() {
+            let (sender, receiver) = channel();
+            let (for_thread, cache) = (Arc::clone(context), Arc::clone(cache));
+            let body = Box::new(move || take_all(&for_thread, &cache, &receiver));
+            let service = context.fabric.back_end().spawn("read-ahead", body).map_err(|source| {
+                Error::Fabric { subject: "starting the thread that reads ahead".into(), source }
+            })?;
+            *thread = Some(Thread { sender, service });
+        }
+        if let Some(Thread { sender, .. }) = &*thread {
+            // The thread ends only when the sender goes.
+            let _ = sender.send(coming);
+        }
+        Ok(())
+    }
+
+    /// Ends the thread, when it has taken what was asked for.
+    pub(super) fn end(&self) {
+        let thread = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Thread { sender, service }) = thread {
+            drop(sender);
+            service.join();
+        }
+    }
+}
+
+fn take_all(context: &Context, cache: &PageCache, receiver: &Receiver<Coming>) {
+    while let Ok(Coming { node, question, tickets }) = receiver.recv() {
+        let answer = context.client.wait(question, context.roster.name(node), &mut |_, _| {});
+        let versions = match &answer {
+            Ok(Reply::Fetched { versions }) if versions.len() == tickets.len() => Some(versions.clone()),
+            _ => None,
+        };
+        // A node that answers has ended writing. One that is cut off may go on when it is back.
+        let still_written = matches!(answer, Err(Error::Fabric { .. }));
+        for (number, ticket) in tickets.into_iter().enumerate() {
+            let ended = match &versions {
+                Some(versions) => cache.finish_fetch(ticket, versions[number]).map(|_| ()),
+                None => cache.abandon_fetch(ticket, still_written),
+            };
+            if let Err(e) = ended {
+                tracing::warn!("a page of the cache is lost: {e}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = 1 << 16;
+
+    #[test]
+    fn the_window_of_a_sequential_reader_grows_and_closes() {
+        let mut pattern = Pattern::default();
+        let mut fetched = 0;
+        for access in 0..200 {
+            let ranges = pattern.next(&(access * 4096..(access + 1) * 4096), PAGE);
+            for range in &ranges {
+                assert!(range.start >= (access + 1) * 4096 && range.end > range.start);
+                assert!(range.start >= fetched, "fetched twice");
+                fetched = range.end;
+            }
+        }
+        assert!((200 * 4096 + MOST / 2..=200 * 4096 + MOST).contains(&fetched));
+        // Somewhere else: nothing can be foreseen.
+        assert_eq!(pattern.next(&(1 << 40..(1 << 40) + 10), PAGE), []);
+        assert_eq!(pattern.next(&(1 << 30..(1 << 30) + 10), PAGE), []);
+    }
+
+    #[test]
+    fn strides_are_foreseen_and_each_range_once() {
+        let mut pattern = Pattern::default();
+        let mut all = Vec::new();
+        for access in 0..100u64 {
+            all.extend(pattern.next(&(access << 20..(access << 20) + 100), PAGE));
+        }
+        assert!(all.len() > 60);
+        assert!(all.windows(2).all(|pair| pair[0].start < pair[1].start));
+        assert!(all.iter().all(|range| range.start % (1 << 20) == 0 && range.end - range.start == 100));
+    }
+
+    #[test]
+    fn random_accesses_fetch_nothing() {
+        let mut pattern = Pattern::default();
+        for access in [5u64, 90, 12, 70, 33, 8, 61] {
+            assert_eq!(pattern.next(&(access * PAGE..access * PAGE + 10), PAGE), []);
+        }
+    }
+}

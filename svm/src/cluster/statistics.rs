@@ -1,0 +1,86 @@
+//! What files over several nodes cost: requests, bytes on the wire, pages.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use svmio_transport::Statistics as FabricStatistics;
+
+use crate::cache;
+
+use super::wire::{KINDS, Request};
+
+/// What one process asked of other nodes' agents, and what its fabric did for that, since it joined.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterStatistics {
+    /// How often each kind of request was sent; kinds that were not are left out.
+    pub requests: BTreeMap<&'static str, u64>,
+    /// What the fabric did, for requests, answers and pages of this process and, in a leader, of its agent.
+    pub fabric: FabricStatistics,
+    /// What the page cache did for all processes of the node.
+    pub cache: CacheStatistics,
+}
+
+/// What the page cache of a node did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheStatistics {
+    /// Reads that were answered from it.
+    pub hits: u64,
+    /// Pages that were fetched.
+    pub misses: u64,
+    /// Pages that were dropped to make room.
+    pub evictions: u64,
+    /// Pages whose dirty bytes were brought home.
+    pub write_backs: u64,
+}
+
+impl ClusterStatistics {
+    /// How many requests were sent.
+    pub fn requests(&self) -> u64 {
+        self.requests.values().sum()
+    }
+}
+
+impl From<cache::Statistics> for CacheStatistics {
+    fn from(from: cache::Statistics) -> CacheStatistics {
+        let cache::Statistics { hits, misses, evictions, write_backs } = from;
+        CacheStatistics { hits, misses, evictions, write_backs }
+    }
+}
+
+impl fmt::Display for ClusterStatistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<_> = self.requests.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let fabric = &self.fabric;
+        write!(
+            f,
+            "{} requests to other nodes ({}); {} writes of {} bytes, {} interrupts on the fabric; cache of the node: \
+             {} hits, {} pages fetched, {} evicted, {} brought home",
+            self.requests(),
+            if kinds.is_empty() { "none".into() } else { kinds.join(", ") },
+            fabric.writes,
+            fabric.written_bytes,
+            fabric.interrupts,
+            self.cache.hits,
+            self.cache.misses,
+            self.cache.evictions,
+            self.cache.write_backs
+        )
+    }
+}
+
+/// Counts requests by kind.
+#[derive(Default)]
+pub(super) struct Requests([AtomicU64; KINDS.len()]);
+
+impl Requests {
+    pub(super) fn add(&self, request: &Request) {
+        // Relaxed: nothing follows from a count.
+        self.0[request.kind()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn read(&self) -> BTreeMap<&'static str, u64> {
+        let counts = KINDS.iter().zip(&self.0).map(|(kind, count)| (*kind, count.load(Ordering::Relaxed)));
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+}

@@ -1,0 +1,161 @@
+//! Writing straight into other nodes' segments.
+//!
+//! The first long write to a part of a segment has the home give that part storage and export the segment; from then
+//! on bytes go there without anybody's help. A full file system answers when storage is asked for, and not by a signal
+//! when bytes arrive.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use svmio_transport::{RemoteSegment, SegmentId};
+
+use crate::error::{Error, Result};
+use crate::units::SegmentIndex;
+
+use super::wire::{Reply, Request, WINDOWS_SPACE};
+use super::{NodeIndex, SharedFile};
+
+/// The segments of one file into which this process writes straight.
+#[derive(Default)]
+pub(super) struct Windows(Mutex<Open>);
+
+#[derive(Default)]
+struct Open {
+    windows: HashMap<SegmentIndex, Option<Arc<Window>>>,
+    /// Written to since their homes were last told.
+    untold: BTreeMap<NodeIndex, BTreeSet<SegmentIndex>>,
+    /// The count of truncations at which what is known of storage held.
+    truncations: u64,
+}
+
+struct Window {
+    remote: RemoteSegment,
+    /// Adjacent ranges that have storage, by their beginnings.
+    stored: Mutex<BTreeMap<u64, u64>>,
+}
+
+impl SharedFile {
+    /// Writes bytes straight to position `within` of a segment of `node`; returns when they are there. False where that
+    /// cannot be done.
+    pub(super) fn write_through_window(
+        &self,
+        node: NodeIndex,
+        index: SegmentIndex,
+        within: u64,
+        data: &[u8],
+    ) -> Result<bool> {
+        let range = within..within + data.len() as u64;
+        let Some(window) = self.window(node, index, &range)? else { return Ok(false) };
+        let (fabric, peer) = (&self.cluster().context().fabric, window.remote.owner());
+        let longest = usize::try_from(fabric.capabilities().largest_transfer).unwrap_or(usize::MAX).max(1);
+        let write = || {
+            let mut portions = data.chunks(longest).zip((within..).step_by(longest));
+            portions.try_for_each(|(portion, at)| window.remote.write(at, portion))
+        };
+        let written = if fabric.capabilities().is_reliable {
+            write().and_then(|()| fabric.store_barrier(peer))
+        } else {
+            fabric.write_checked(peer, write)
+        };
+        written.map_err(|source| Error::Fabric {
+            subject: format!("writing segment {index} of {}", self.attachment().name()),
+            source,
+        })?;
+        self.windows().open().untold.entry(node).or_default().insert(index);
+        Ok(true)
+    }
+
+    /// Tells homes which of their segments this process has written to straight.
+    pub(super) fn tell_homes(&self) -> Result<()> {
+        let untold = std::mem::take(&mut self.windows().open().untold);
+        let file = self.file();
+        let ask = |(node, segments): (&NodeIndex, &BTreeSet<SegmentIndex>)| {
+            let segments = segments.iter().copied().collect();
+            self.cluster().begin(*node, &Request::Wrote { file, segments }, &[])
+        };
+        let asked: Vec<_> = untold.iter().map(ask).collect();
+        let mut failed = None;
+        for (asked, (node, segments)) in asked.into_iter().zip(&untold) {
+            let told = asked.and_then(|asked| self.cluster().wait(asked, &mut |_, _| {}));
+            if let Err(error) = told {
+                self.windows().open().untold.entry(*node).or_default().extend(segments);
+                failed.get_or_insert(error);
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The segment, with storage for `range`; `None` where its home does not let others write to it.
+    fn window(
+        &self,
+        node: NodeIndex,
+        index: SegmentIndex,
+        range: &Range<u64>,
+    ) -> Result<Option<Arc<Window>>> {
+        let truncations = self.attachment().writable()?.0.truncations();
+        let known = {
+            let mut open = self.windows().open();
+            if open.truncations != truncations {
+                open.truncations = truncations;
+                open.windows.clear();
+            }
+            open.windows.get(&index).cloned()
+        };
+        match known {
+            Some(None) => return Ok(None),
+            Some(Some(window)) if window.has_storage(range) => return Ok(Some(window)),
+            _ => {}
+        }
+        let request = Request::Reserve { file: self.file(), part: (index, range.clone()), export: true };
+        let Reply::Reserved { window: number } = self.cluster().ask(node, &request)? else {
+            return Err(self.cluster().context().out_of_place(node));
+        };
+        let window = match (number, known.flatten()) {
+            (None, _) => None,
+            (Some(_), Some(window)) => Some(window),
+            (Some(number), None) => Some(Arc::new(self.connect(node, index, number)?)),
+        };
+        if let Some(window) = &window {
+            window.add_storage(range);
+        }
+        self.windows().open().windows.insert(index, window.clone());
+        Ok(window)
+    }
+
+    fn connect(&self, node: NodeIndex, index: SegmentIndex, number: u32) -> Result<Window> {
+        let context = self.cluster().context();
+        let id = SegmentId::new(WINDOWS_SPACE, number);
+        let remote = context.fabric.connect(context.roster.leader(node), id).map_err(|source| {
+            let subject = format!("connecting to segment {index} of {}", self.attachment().name());
+            Error::Fabric { subject, source }
+        })?;
+        Ok(Window { remote, stored: Mutex::default() })
+    }
+}
+
+impl Windows {
+    fn open(&self) -> MutexGuard<'_, Open> {
+        // A panic elsewhere leaves the maps whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Window {
+    fn has_storage(&self, range: &Range<u64>) -> bool {
+        let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        stored.range(..=range.start).next_back().is_some_and(|(_, end)| *end >= range.end)
+    }
+
+    fn add_storage(&self, range: &Range<u64>) {
+        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut start, mut end) = (range.start, range.end);
+        let touching: Vec<_> =
+            stored.range(..=end).filter(|(_, e)| **e >= start).map(|(s, e)| (*s, *e)).collect();
+        for (s, e) in touching {
+            stored.remove(&s);
+            (start, end) = (start.min(s), end.max(e));
+        }
+        stored.insert(start, end);
+    }
+}

@@ -1,0 +1,389 @@
+//! Locks of other nodes that this one keeps, in memory that its processes share.
+//!
+//! A lock that another node has granted to this one as a whole stands in a *place*. Whoever of this node's processes
+//! wants a range that a kept lock covers only has to agree with the others of the node, in a [`LockTable`] of its own,
+//! in which each place has a stretch of the numbers: there the users of the kept lock stand, each with the part that it
+//! uses.
+//!
+//! The content of a place changes only under the exclusive lock of its whole stretch, so it is certain for everybody
+//! who holds any of it. Before that, it is a hint, to be looked at again.
+//!
+//! A process that asks for a lock takes a free place first. So the node is never asked to give back a lock of which it
+//! has not heard yet: who has to give it back waits for the stretch. If that process dies, its hold on the place goes,
+//! and with it, as the place is still empty, the lock.
+
+use std::ops::Range;
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use crate::locks::{Liveness, LockError, LockTable, LockToken, Mode, Owner};
+
+/// How many locks a node can keep of one file.
+const PLACES: usize = 64;
+
+/// How much of the numbers belongs to a place: more than any file has bytes but for segments of the largest sizes, whose
+/// last bytes count as one.
+const STRETCH: u64 = 1 << 57;
+
+/// Where a lock is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PlaceNumber(pub(crate) u32);
+
+/// Which lock of which node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Grant {
+    /// The number of the node that granted it.
+    pub(crate) home: u32,
+    /// The lock's number there, not 0.
+    pub(crate) lock: u64,
+}
+
+/// The locks that a node keeps of one file.
+pub(crate) struct KeptLocks<'m> {
+    places: &'m [Place; PLACES],
+    users: &'m LockTable,
+}
+
+/// Zeros are an empty place, and any content is a value.
+#[repr(C, align(64))]
+struct Place {
+    /// 0 where no lock is kept here.
+    lock: AtomicU64,
+    start: AtomicU64,
+    end: AtomicU64,
+    uses: AtomicU64,
+    home: AtomicU32,
+    is_exclusive: AtomicU32,
+}
+
+impl KeptLocks<'_> {
+    /// The memory that they take, in bytes.
+    pub(crate) const BYTES: usize = size_of::<[Place; PLACES]>() + LockTable::BYTES;
+
+    /// Makes empty places at `memory`.
+    ///
+    /// # Errors
+    /// As [`LockTable::init_at`].
+    ///
+    /// # Safety
+    /// `memory` points to [`KeptLocks::BYTES`] writable bytes that begin a page and that nobody uses meanwhile.
+    pub(crate) unsafe fn init_at(memory: *mut u8) -> Result<(), LockError> {
+        let places = size_of::<[Place; PLACES]>();
+        // SAFETY: the caller promises the memory; the table's part of it is aligned, as a place is to a cache line.
+        unsafe {
+            memory.write_bytes(0, places);
+            LockTable::init_at(memory.add(places), LockTable::BYTES)
+        }
+    }
+
+    /// What [`KeptLocks::init_at`] has made.
+    ///
+    /// # Errors
+    /// As [`LockTable::from_ptr`].
+    ///
+    /// # Safety
+    /// As for [`LockTable::from_ptr`], with [`KeptLocks::BYTES`] bytes that begin a page.
+    pub(crate) unsafe fn from_ptr<'m>(memory: *mut u8) -> Result<KeptLocks<'m>, LockError> {
+        // SAFETY: the caller promises the memory; places are made of atomics, for which any content is a value.
+        let places = unsafe { &*memory.cast::<[Place; PLACES]>() };
+        // SAFETY: likewise.
+        let users =
+            unsafe { LockTable::from_ptr(memory.add(size_of::<[Place; PLACES]>()), LockTable::BYTES) }?;
+        Ok(KeptLocks { places, users })
+    }
+
+    /// Where a lock of node `home` seems to be kept that covers `range` in `mode`.
+    pub(crate) fn find(&self, home: u32, range: &Range<u64>, mode: Mode) -> Option<PlaceNumber> {
+        let places = (0..PLACES as u32).map(PlaceNumber);
+        places.into_iter().find(|place| !range.is_empty() && self.covers(*place, home, range, mode))
+    }
+
+    /// Whether the lock that is kept there covers `range` in `mode`.
+    pub(crate) fn covers(&self, place: PlaceNumber, home: u32, range: &Range<u64>, mode: Mode) -> bool {
+        let Some(place) = self.place(place) else { return false };
+        place.lock.load(Acquire) != 0
+            && place.home.load(Relaxed) == home
+            && place.start.load(Relaxed) <= range.start
+            && place.end.load(Relaxed) >= range.end
+            && (mode == Mode::Shared || place.is_exclusive.load(Relaxed) != 0)
+    }
+
+    /// Waits until no user of the node is in the way of using `range` of the lock that is kept there.
+    ///
+    /// # Errors
+    /// As [`LockTable::acquire`].
+    pub(crate) fn enter(
+        &self,
+        owner: Owner,
+        place: PlaceNumber,
+        range: &Range<u64>,
+        mode: Mode,
+        alive: &Liveness<'_>,
+    ) -> Result<LockToken, LockError> {
+        self.users.acquire(owner, part(place, range), mode, alive)
+    }
+
+    /// Counts one more time that the lock there was of use. The caller holds a part of it.
+    pub(crate) fn count_use(&self, place: PlaceNumber) {
+        if let Some(place) = self.place(place) {
+            place.uses.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A place that is empty and that others leave alone until the token is released; `None` where there is none.
+    ///
+    /// # Errors
+    /// As [`LockTable::try_acquire`].
+    pub(crate) fn reserve(
+        &self,
+        owner: Owner,
+        alive: &Liveness<'_>,
+    ) -> Result<Option<(PlaceNumber, LockToken)>, LockError> {
+        for number in (0..PLACES as u32).map(PlaceNumber) {
+            if self.grant_in(number).is_some() {
+                continue;
+            }
+            if let Some(token) = self.users.try_acquire(owner, whole(number), Mode::Exclusive, alive)? {
+                if self.grant_in(number).is_none() {
+                    return Ok(Some((number, token)));
+                }
+                self.users.release(token)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts a lock there. The caller has reserved the place, and is from now on a user of `range` in `mode`.
+    ///
+    /// # Errors
+    /// As [`LockTable::narrow`].
+    pub(crate) fn keep(
+        &self,
+        (number, token): (PlaceNumber, &LockToken),
+        grant: Grant,
+        range: &Range<u64>,
+        mode: Mode,
+    ) -> Result<(), LockError> {
+        if let Some(place) = self.place(number) {
+            place.start.store(range.start, Relaxed);
+            place.end.store(range.end, Relaxed);
+            place.uses.store(1, Relaxed);
+            place.home.store(grant.home, Relaxed);
+            place.is_exclusive.store(u32::from(mode == Mode::Exclusive), Relaxed);
+            // Release: whoever sees the lock sees the rest.
+            place.lock.store(grant.lock, Release);
+        }
+        self.users.narrow(token, part(number, range), mode).inspect_err(|_| {
+            self.clear(number);
+        })
+    }
+
+    /// Waits until nobody uses what is kept there, and holds others off.
+    ///
+    /// # Errors
+    /// As [`LockTable::acquire`].
+    pub(crate) fn enter_whole(
+        &self,
+        owner: Owner,
+        place: PlaceNumber,
+        alive: &Liveness<'_>,
+    ) -> Result<LockToken, LockError> {
+        self.users.acquire(owner, whole(place), Mode::Exclusive, alive)
+    }
+
+    /// Which lock is kept there. Certain for who holds any of it.
+    pub(crate) fn grant_in(&self, place: PlaceNumber) -> Option<Grant> {
+        let place = self.place(place)?;
+        let lock = place.lock.load(Acquire);
+        (lock != 0).then(|| Grant { home: place.home.load(Relaxed), lock })
+    }
+
+    /// The range of the lock that is kept there. The caller holds it.
+    pub(crate) fn range_in(&self, place: PlaceNumber) -> Range<u64> {
+        self.place(place).map_or(0..0, |place| place.start.load(Relaxed)..place.end.load(Relaxed))
+    }
+
+    /// Empties the place, which the caller holds as a whole; returns how many times its lock was of use.
+    pub(crate) fn clear(&self, place: PlaceNumber) -> u64 {
+        self.place(place).map_or(0, |place| {
+            place.lock.store(0, Release);
+            place.uses.load(Relaxed)
+        })
+    }
+
+    /// Empties all places that nobody uses.
+    ///
+    /// # Errors
+    /// As [`LockTable::try_acquire`].
+    pub(crate) fn clear_all(&self, owner: Owner, alive: &Liveness<'_>) -> Result<(), LockError> {
+        for place in (0..PLACES as u32).map(PlaceNumber).filter(|place| self.grant_in(*place).is_some()) {
+            if let Some(token) = self.users.try_acquire(owner, whole(place), Mode::Exclusive, alive)? {
+                self.clear(place);
+                self.users.release(token)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a use.
+    ///
+    /// # Errors
+    /// As [`LockTable::release`].
+    pub(crate) fn release(&self, token: LockToken) -> Result<(), LockError> {
+        self.users.release(token)
+    }
+
+    /// The range of a kept lock of `home` that `owner` itself uses and that is in the way of `range`.
+    ///
+    /// # Errors
+    /// As [`LockTable::claims`].
+    pub(crate) fn in_own_way(
+        &self,
+        owner: Owner,
+        home: u32,
+        range: &Range<u64>,
+        mode: Mode,
+    ) -> Result<Option<Range<u64>>, LockError> {
+        let places = (0..PLACES as u32).map(PlaceNumber);
+        let in_the_way = |place: &PlaceNumber| {
+            let kept = self.range_in(*place);
+            let is_exclusive = self.place(*place).is_some_and(|p| p.is_exclusive.load(Relaxed) != 0);
+            self.grant_in(*place).is_some_and(|grant| grant.home == home)
+                && kept.start < range.end
+                && range.start < kept.end
+                && (is_exclusive || mode == Mode::Exclusive)
+        };
+        let mut places = places.filter(in_the_way).peekable();
+        if places.peek().is_none() {
+            return Ok(None);
+        }
+        let own: Vec<_> = self.users.claims()?.into_iter().filter(|claim| claim.owner == owner).collect();
+        let is_used = |place: &PlaceNumber| {
+            let stretch = whole(*place);
+            own.iter().any(|claim| stretch.contains(&claim.start))
+        };
+        Ok(places.find(is_used).map(|place| self.range_in(place)))
+    }
+
+    fn place(&self, number: PlaceNumber) -> Option<&Place> {
+        self.places.get(number.0 as usize)
+    }
+}
+
+fn whole(place: PlaceNumber) -> Range<u64> {
+    let start = u64::from(place.0) * STRETCH;
+    start..start + STRETCH
+}
+
+/// Where `range` is in the stretch of a place.
+fn part(place: PlaceNumber, range: &Range<u64>) -> Range<u64> {
+    let stretch = whole(place);
+    let start = range.start.min(STRETCH - 1);
+    let end = range.end.clamp(start + 1, STRETCH);
+    stretch.start + start..stretch.start + end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::locks::ThreadId;
+    use crate::presence::ProcessSlot;
+
+    const HOME: u32 = 3;
+
+    struct Memory(memmap2::MmapRaw);
+
+    impl Memory {
+        fn new() -> Memory {
+            let map = memmap2::MmapOptions::new().len(KeptLocks::BYTES).map_anon().unwrap();
+            let map = memmap2::MmapRaw::from(map);
+            // SAFETY: memory of the right size, of which nobody knows yet.
+            unsafe { KeptLocks::init_at(map.as_mut_ptr()) }.unwrap();
+            Memory(map)
+        }
+
+        fn kept(&self) -> KeptLocks<'_> {
+            // SAFETY: made by `init_at`, and mapped as long as `self` lives.
+            unsafe { KeptLocks::from_ptr(self.0.as_mut_ptr()) }.unwrap()
+        }
+    }
+
+    fn owner(thread: u32) -> Owner {
+        Owner { slot: ProcessSlot(0), thread: ThreadId(thread) }
+    }
+
+    fn alive(_: ProcessSlot) -> std::io::Result<bool> {
+        Ok(true)
+    }
+
+    fn keep(kept: &KeptLocks<'_>, lock: u64, range: Range<u64>, mode: Mode) -> (PlaceNumber, LockToken) {
+        let (place, token) = kept.reserve(owner(1), &alive).unwrap().unwrap();
+        kept.keep((place, &token), Grant { home: HOME, lock }, &range, mode).unwrap();
+        (place, token)
+    }
+
+    #[test]
+    fn what_is_kept_covers_what_lies_in_it_and_in_no_stricter_mode() {
+        let memory = Memory::new();
+        let kept = memory.kept();
+        let (place, token) = keep(&kept, 1, 10..20, Mode::Shared);
+        for (range, mode, home, covered) in [
+            (10..20, Mode::Shared, HOME, true),
+            (12..15, Mode::Shared, HOME, true),
+            (12..15, Mode::Exclusive, HOME, false),
+            (9..15, Mode::Shared, HOME, false),
+            (15..21, Mode::Shared, HOME, false),
+            (12..15, Mode::Shared, HOME + 1, false),
+            (12..12, Mode::Shared, HOME, false),
+        ] {
+            assert_eq!(kept.find(home, &range, mode), covered.then_some(place), "{range:?} {mode:?}");
+        }
+        kept.release(token).unwrap();
+        assert_eq!(kept.find(HOME, &(10..20), Mode::Shared), Some(place), "it stays when nobody uses it");
+        let all = kept.enter_whole(owner(2), place, &alive).unwrap();
+        kept.clear(place);
+        kept.release(all).unwrap();
+        assert_eq!(kept.find(HOME, &(10..20), Mode::Shared), None);
+    }
+
+    #[test]
+    fn readers_use_a_kept_lock_together_and_a_writer_of_another_part_beside_them() {
+        let memory = Memory::new();
+        let kept = memory.kept();
+        let (place, first) = keep(&kept, 1, 0..100, Mode::Exclusive);
+        kept.release(first).unwrap();
+        let readers =
+            [2, 3].map(|thread| kept.enter(owner(thread), place, &(0..10), Mode::Shared, &alive).unwrap());
+        let writer = kept.enter(owner(4), place, &(10..20), Mode::Exclusive, &alive).unwrap();
+        assert_eq!(kept.in_own_way(owner(4), HOME, &(90..110), Mode::Shared).unwrap(), Some(0..100));
+        assert_eq!(kept.in_own_way(owner(5), HOME, &(90..110), Mode::Shared).unwrap(), None);
+        readers.into_iter().chain([writer]).for_each(|token| kept.release(token).unwrap());
+    }
+
+    #[test]
+    fn places_are_given_out_once_and_run_out() {
+        let memory = Memory::new();
+        let kept = memory.kept();
+        let mut tokens = Vec::new();
+        for lock in 1..=PLACES as u64 {
+            tokens.push(keep(&kept, lock, lock..u64::MAX, Mode::Exclusive).1);
+        }
+        assert!(kept.reserve(owner(2), &alive).unwrap().is_none());
+        tokens.into_iter().for_each(|token| kept.release(token).unwrap());
+        assert!(kept.reserve(owner(2), &alive).unwrap().is_none(), "what is kept is not given up for others");
+        kept.clear_all(owner(2), &alive).unwrap();
+        assert!(kept.reserve(owner(2), &alive).unwrap().is_some());
+    }
+
+    #[test]
+    fn the_farthest_bytes_stay_in_their_stretch() {
+        for place in [PlaceNumber(0), PlaceNumber(PLACES as u32 - 1)] {
+            for range in [0..1, 0..u64::MAX, STRETCH * 3..STRETCH * 4, u64::MAX - 1..u64::MAX] {
+                let part = part(place, &range);
+                assert!(!part.is_empty() && part.start >= whole(place).start && part.end <= whole(place).end);
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Random programs of many ranks on many nodes, against a sequential model of MPI-IO's rules.
+//!
+//! A [program](program::Program) is a list of steps. In each, the ranks read and write at the same time, with
+//! or without locks, or all together sync, change the size, or close and open the file. The
+//! [execution](execution) notes what every rank observes, and the [oracle] says whether it may be so. Programs that fail
+//! are made shorter.
+//!
+//! Plain `cargo test` runs some hundred programs, the same each time; with `SVMIO_FULL=1` it is ten thousand. The
+//! environment may say how many (`SVMIO_MODEL_PROGRAMS`), and which others (`SVMIO_MODEL_SEED`, a number).
+
+#![allow(clippy::unwrap_used, reason = "all of this is a test")]
+
+mod execution;
+mod oracle;
+mod program;
+
+use std::cell::Cell;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use svmio_svm::CacheSettings;
+
+use execution::{World, with_job};
+use program::{Extent, Locked, LockedAccess, Policy, Program, Step};
+
+/// How many shapes of jobs each test goes through.
+const WORLDS: u64 = 5;
+/// How often a program that may fail is run once another has failed: what goes wrong depends on who is faster.
+const ATTEMPTS: u32 = 12;
+/// A program that takes longer will not end.
+const LONGEST: Duration = Duration::from_secs(60);
+
+const PAGE: u64 = 1 << 12;
+
+#[test]
+fn with_a_cache_of_one_page() {
+    check(0, CacheSettings { page: PAGE, capacity: PAGE });
+}
+
+#[test]
+fn with_a_cache_of_few_pages() {
+    check(1, CacheSettings { page: PAGE, capacity: 8 * PAGE });
+}
+
+#[test]
+fn with_a_cache_of_few_pages_as_long_as_segments() {
+    check(2, CacheSettings { page: 16 * PAGE, capacity: 3 * 16 * PAGE });
+}
+
+#[test]
+fn with_a_cache_of_plenty() {
+    check(3, CacheSettings::default());
+}
+
+/// Segments get their homes while others read where there was nothing. Random programs seldom come to that.
+#[test]
+fn new_segments_are_seen_all_or_not_at_all() {
+    let (extent, locked) =
+        (Extent { start: 2 * PAGE, length: 40 * PAGE }, |access| Locked { slack: 0, inner: vec![access] });
+    let read = |rank| (rank, locked(LockedAccess::Read(extent)));
+    let write = |rank| (rank, locked(LockedAccess::Write(extent)));
+    let accesses = [0, 1, 2, 3, 5, 6, 7, 1, 2, 3, 5].map(read).into_iter().chain([4, 5].map(write));
+    let steps = vec![Step::SetSize(program::LONGEST), Step::UnderLocks(accesses.collect())];
+    let program = Program { segment_size: 16 * PAGE, placement: Policy::FirstTouch, steps };
+    let world = World { nodes: 4, ranks: 8, is_blockwise: false, cache: CacheSettings::default() };
+    let times = (programs() / 10).clamp(20, 500);
+    let wrong = with_job(&world, |run| {
+        (0..times).find_map(|_| oracle::check(&program, &watched(&program, || run(&program))).err())
+    });
+    assert_eq!(wrong, None);
+}
+
+/// A number from the environment.
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}: not a number")))
+}
+
+/// How many programs all tests together run.
+fn programs() -> u64 {
+    let full = if std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1") { 10_000 } else { 300 };
+    number("SVMIO_MODEL_PROGRAMS").unwrap_or(full)
+}
+
+fn check(test: u64, cache: CacheSettings) {
+    let seed = number("SVMIO_MODEL_SEED").unwrap_or(1);
+    // Each job has its programs; the first has the shape that the others vary.
+    let worlds = WORLDS.max(programs() / 4 / 250);
+    for round in 0..worlds {
+        let varied = |by: u64, count: u64| ((round * 7 + test * 3 + seed) / by % count) as usize;
+        let world = match round {
+            0 | 1 => World { nodes: 4, ranks: 8, is_blockwise: round == 1, cache },
+            _ => {
+                let nodes = 1 + varied(1, 4);
+                let ranks = (nodes + varied(2, 7)).clamp(2, 8);
+                World { nodes, ranks, is_blockwise: varied(3, 2) == 0, cache }
+            }
+        };
+        let count = (programs() / 4).div_ceil(worlds) as u32;
+        let seed = seed << 32 | test << 16 | round;
+        if let Err(failure) = with_job(&world, |run| many(count, seed, run)) {
+            panic!("{world:?}, seed {seed:#x}: {failure}");
+        }
+    }
+}
+
+/// Runs so many programs, and tells of the shortest that failed.
+fn many(count: u32, seed: u64, run: &mut dyn FnMut(&Program) -> Vec<execution::Log>) -> Result<(), String> {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config {
+        cases: count,
+        failure_persistence: None,
+        max_shrink_time: 60_000,
+        max_shrink_iters: 4000,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let run = std::cell::RefCell::new(run);
+    let has_failed = Cell::new(false);
+    let result = runner.run(&program::programs(), |program| {
+        let attempts = if has_failed.get() { ATTEMPTS } else { 1 };
+        for _ in 0..attempts {
+            let logs = watched(&program, || (run.borrow_mut())(&program));
+            if let Err(wrong) = oracle::check(&program, &logs) {
+                has_failed.set(true);
+                return Err(TestCaseError::fail(wrong));
+            }
+        }
+        Ok(())
+    });
+    match result {
+        Ok(()) => Ok(()),
+        Err(TestError::Fail(reason, program)) => Err(format!("{reason}\nthe program: {program:?}")),
+        Err(other) => Err(other.to_string()),
+    }
+}
+
+/// Runs a program; where it does not end, tells which and ends the process: the ranks cannot be ended.
+fn watched<T>(program: &Program, run: impl FnOnce() -> T) -> T {
+    let (ended, watch) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if watch.recv_timeout(LONGEST) == Err(mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("it does not end: {program:?}");
+                std::process::exit(101);
+            }
+        });
+        let result = run();
+        drop(ended);
+        result
+    })
+}

@@ -1,0 +1,344 @@
+//! Random programs, and what each rank does in each of their phases.
+
+use std::fmt;
+
+use proptest::prelude::*;
+use svmio_svm::{NodeName, OpenOptions, Placement, SegmentSize};
+
+/// No program reads or writes behind this offset, bytes: six segments of the smallest size.
+pub(crate) const LONGEST: u64 = 6 << 16;
+const PAGE: u64 = 1 << 12;
+const SEGMENT: u64 = 1 << 16;
+
+/// What all ranks do with one new file.
+#[derive(Clone)]
+pub(crate) struct Program {
+    /// Bytes.
+    pub(crate) segment_size: u64,
+    pub(crate) placement: Policy,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// A [`Placement`], whatever the nodes are called.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Policy {
+    FirstTouch,
+    RoundRobin,
+    Block,
+    Node(u8),
+}
+
+/// Ranks are numbers modulo the number of ranks. Where accesses change from without locks to under locks or back, all
+/// ranks sync.
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    /// The ranks do this at the same time, each its own part in order, and meet behind it.
+    Accesses(Vec<(u8, Access)>),
+    /// The same, after homes were given to all segments that are written: from this node on, one after the other.
+    Placed(u8, Vec<(u8, Access)>),
+    /// All ranks write, block by block by turns.
+    Interleaved {
+        start: u64,
+        length: u64,
+        turns: u8,
+        first: u8,
+    },
+    /// As in atomic mode.
+    UnderLocks(Vec<(u8, Locked)>),
+    /// All ranks read all, and ask for the size.
+    ReadAll,
+    Sync,
+    SetSize(u64),
+    Preallocate(u64),
+    Reopen,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Access {
+    Write(Extent),
+    Read(Extent),
+    Size,
+}
+
+/// A range of the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) start: u64,
+    pub(crate) length: u64,
+}
+
+/// Accesses under one lock, on the range from the first byte of any to the last of any, and `slack` bytes more.
+#[derive(Debug, Clone)]
+pub(crate) struct Locked {
+    pub(crate) slack: u64,
+    pub(crate) inner: Vec<LockedAccess>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum LockedAccess {
+    Write(Extent),
+    Read(Extent),
+    /// Adds one to the number that the eight bytes there are.
+    Increment(u64),
+}
+
+impl Extent {
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.length
+    }
+
+    pub(crate) fn overlaps(&self, other: &Extent) -> bool {
+        self.start < other.end() && other.start < self.end()
+    }
+
+    fn new(start: u64, length: u64) -> Extent {
+        let start = start.min(LONGEST - 1);
+        Extent { start, length: length.clamp(1, LONGEST - start) }
+    }
+}
+
+impl fmt::Debug for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.start, self.end())
+    }
+}
+
+/// A line for each step.
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "segments of {} bytes, {:?}", self.segment_size, self.placement)?;
+        self.steps.iter().try_for_each(|step| write!(f, "\n  {step:?}"))
+    }
+}
+
+impl LockedAccess {
+    pub(crate) fn extent(&self) -> Extent {
+        match self {
+            LockedAccess::Write(extent) | LockedAccess::Read(extent) => *extent,
+            LockedAccess::Increment(at) => Extent { start: *at, length: 8 },
+        }
+    }
+
+    pub(crate) fn writes(&self) -> bool {
+        !matches!(self, LockedAccess::Read(_))
+    }
+}
+
+impl Locked {
+    pub(crate) fn range(&self) -> Extent {
+        let start = self.inner.iter().map(|access| access.extent().start).min().unwrap_or(0);
+        let end = self.inner.iter().map(|access| access.extent().end()).max().unwrap_or(1);
+        Extent { start, length: end - start + self.slack }
+    }
+
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.inner.iter().any(LockedAccess::writes)
+    }
+}
+
+/// The content of a write is told by its tag. Two with different tags differ in every byte.
+pub(crate) fn pattern(tag: u8, at: u64) -> u8 {
+    tag.wrapping_add((at as u8).wrapping_mul(7)).wrapping_add(((at >> 8) as u8).wrapping_mul(13))
+}
+
+/// What ranks do between two meetings, all written out; the outer vectors are by rank.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    Place { first: u8, extents: Vec<Extent> },
+    Accesses(Vec<Vec<Tagged<Access>>>),
+    UnderLocks(Vec<Vec<Tagged<Locked>>>),
+    Sync,
+    SetSize(u64),
+    Preallocate(u64),
+    Reopen,
+}
+
+/// With the tag that tells what it writes; accesses under one lock have following ones.
+#[derive(Debug, Clone)]
+pub(crate) struct Tagged<T> {
+    pub(crate) tag: u8,
+    pub(crate) what: T,
+}
+
+impl Program {
+    pub(crate) fn options(&self, nodes: &[NodeName]) -> OpenOptions {
+        let placement = match self.placement {
+            Policy::FirstTouch => Placement::FirstTouch,
+            Policy::RoundRobin => Placement::RoundRobin,
+            Policy::Block => Placement::Block,
+            Policy::Node(node) => Placement::Node(nodes[usize::from(node) % nodes.len()].clone()),
+        };
+        let size = SegmentSize::new(self.segment_size).unwrap();
+        OpenOptions::read_write().create(true).segment_size(Some(size)).placement(placement)
+    }
+
+    /// What the program is for so many ranks. It ends with a sync and a look at everything.
+    pub(crate) fn phases(&self, ranks: usize) -> Vec<Phase> {
+        let (mut phases, mut tag, mut is_locked) = (Vec::new(), 0_u8, false);
+        for step in self.steps.iter().chain(&[Step::Sync, Step::ReadAll]) {
+            let accesses = match step {
+                Step::Sync => {
+                    phases.push(Phase::Sync);
+                    continue;
+                }
+                Step::SetSize(size) => {
+                    phases.push(Phase::SetSize(*size));
+                    continue;
+                }
+                Step::Preallocate(size) => {
+                    phases.push(Phase::Preallocate(*size));
+                    continue;
+                }
+                Step::Reopen => {
+                    phases.push(Phase::Reopen);
+                    continue;
+                }
+                Step::UnderLocks(locked) => {
+                    if !is_locked {
+                        phases.push(Phase::Sync);
+                    }
+                    is_locked = true;
+                    let weight = |locked: &Locked| locked.inner.len() as u8;
+                    phases.push(Phase::UnderLocks(by_rank(locked, ranks, &mut tag, weight)));
+                    continue;
+                }
+                Step::Accesses(accesses) => accesses.clone(),
+                Step::Placed(first, accesses) => {
+                    let written = |(_, access): &(u8, Access)| match access {
+                        Access::Write(extent) => Some(*extent),
+                        _ => None,
+                    };
+                    let extents = accesses.iter().filter_map(written).collect();
+                    phases.push(Phase::Place { first: *first, extents });
+                    accesses.clone()
+                }
+                Step::Interleaved { start, length, turns, first } => {
+                    interleaved(*start, *length, *turns, usize::from(*first), ranks)
+                }
+                Step::ReadAll => {
+                    let all = Extent { start: 0, length: LONGEST + 10 };
+                    let rank = |rank| [(rank, Access::Size), (rank, Access::Read(all))];
+                    (0..ranks as u8).flat_map(rank).collect()
+                }
+            };
+            if is_locked {
+                phases.push(Phase::Sync);
+                is_locked = false;
+            }
+            phases.push(Phase::Accesses(by_rank(&accesses, ranks, &mut tag, |_| 1)));
+        }
+        phases
+    }
+}
+
+fn by_rank<T: Clone>(
+    all: &[(u8, T)],
+    ranks: usize,
+    tag: &mut u8,
+    weight: impl Fn(&T) -> u8,
+) -> Vec<Vec<Tagged<T>>> {
+    let mut by_rank = vec![Vec::new(); ranks];
+    for (rank, what) in all {
+        by_rank[usize::from(*rank) % ranks].push(Tagged { tag: *tag, what: what.clone() });
+        *tag = tag.wrapping_add(weight(what));
+    }
+    by_rank
+}
+
+fn interleaved(start: u64, length: u64, turns: u8, first: usize, ranks: usize) -> Vec<(u8, Access)> {
+    let block = |number: usize| {
+        let at = start + number as u64 * length;
+        (at + length <= LONGEST)
+            .then(|| (((number + first) % ranks) as u8, Access::Write(Extent { start: at, length })))
+    };
+    (0..usize::from(turns) * ranks).map_while(block).collect()
+}
+
+pub(crate) fn programs() -> impl Strategy<Value = Program> {
+    let segment_size = prop_oneof![4 => Just(SEGMENT), 1 => Just(2 * SEGMENT), 1 => Just(4 * SEGMENT)];
+    let placement = prop_oneof![
+        3 => Just(Policy::FirstTouch),
+        2 => Just(Policy::RoundRobin),
+        1 => Just(Policy::Block),
+        1 => (0_u8..4).prop_map(Policy::Node),
+    ];
+    let steps = prop::collection::vec(step(), 1..14);
+    (segment_size, placement, steps).prop_map(|(segment_size, placement, steps)| Program {
+        segment_size,
+        placement,
+        steps,
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let accesses = || prop::collection::vec((0_u8..8, access()), 1..14);
+    let locked = prop::collection::vec((0_u8..8, locked()), 1..14);
+    let length = prop_oneof![3 => 1_u64..20, 2 => 1_u64..700, 1 => 3000_u64..9000];
+    let interleaved = (offset(), length, 1_u8..4, 0_u8..8)
+        .prop_map(|(start, length, turns, first)| Step::Interleaved { start, length, turns, first });
+    prop_oneof![
+        8 => accesses().prop_map(Step::Accesses),
+        2 => (0_u8..4, accesses()).prop_map(|(first, accesses)| Step::Placed(first, accesses)),
+        2 => interleaved,
+        5 => locked.prop_map(Step::UnderLocks),
+        2 => Just(Step::ReadAll),
+        5 => Just(Step::Sync),
+        3 => size().prop_map(Step::SetSize),
+        1 => size().prop_map(Step::Preallocate),
+        2 => Just(Step::Reopen),
+    ]
+}
+
+fn access() -> impl Strategy<Value = Access> {
+    prop_oneof![
+        5 => extent().prop_map(Access::Write),
+        5 => extent().prop_map(Access::Read),
+        1 => Just(Access::Size),
+    ]
+}
+
+fn locked() -> impl Strategy<Value = Locked> {
+    let access = || {
+        prop_oneof![
+            4 => extent().prop_map(LockedAccess::Write),
+            4 => extent().prop_map(LockedAccess::Read),
+            2 => offset().prop_map(|at| LockedAccess::Increment(at.min(LONGEST - 8))),
+            4 => (0_u64..2).prop_map(|at| LockedAccess::Increment(SEGMENT - 4 + 4 * at)),
+        ]
+    };
+    let slack = prop_oneof![3 => Just(0), 1 => Just(1_u64), 1 => 0_u64..2 * SEGMENT];
+    let inner = prop_oneof![
+        4 => access().prop_map(|access| vec![access]),
+        1 => prop::collection::vec(access(), 1..4),
+    ];
+    (slack, inner).prop_map(|(slack, inner)| Locked { slack, inner })
+}
+
+fn extent() -> impl Strategy<Value = Extent> {
+    let length = prop_oneof![
+        4 => 1_u64..17,
+        3 => 1_u64..600,
+        2 => PAGE - 1..PAGE + 2,
+        2 => 1_u64..9000,
+        1 => 1..SEGMENT + 5000,
+        1 => 1..3 * SEGMENT,
+    ];
+    (offset(), length).prop_map(|(start, length)| Extent::new(start, length))
+}
+
+/// Often at or beside the border of a segment or page, and often the same.
+fn offset() -> impl Strategy<Value = u64> {
+    let places = vec![0, SEGMENT, SEGMENT + PAGE, 2 * SEGMENT, 3 * SEGMENT - PAGE];
+    let anchor = prop_oneof![
+        5 => prop::sample::select(places),
+        2 => (0..LONGEST / SEGMENT).prop_map(|segment| segment * SEGMENT),
+        2 => (0..LONGEST / PAGE).prop_map(|page| page * PAGE),
+        1 => 0..LONGEST,
+    ];
+    let beside = prop_oneof![3 => Just(0_i64), 2 => -9_i64..10, 1 => -5000_i64..5001];
+    (anchor, beside).prop_map(|(anchor, beside)| anchor.saturating_add_signed(beside).min(LONGEST - 1))
+}
+
+fn size() -> impl Strategy<Value = u64> {
+    prop_oneof![1 => Just(0), 6 => offset(), 1 => Just(LONGEST)]
+}

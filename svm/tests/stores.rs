@@ -1,0 +1,390 @@
+//! Several nodes' stores, looked at by somebody who is in no job.
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail the test like the test itself")]
+
+use std::fs;
+use std::sync::{Arc, Barrier};
+
+use proptest::prelude::*;
+use svmio_svm::{
+    CacheSettings, Cluster, DirectoryName, Entry, Error, FileName, FileOffset, NodeIndex, NodeName,
+    OpenOptions, Placement, SegmentSize, Store, StoreSet, StoredFile,
+};
+use svmio_transport::{Fabric, Membership, Rank, settings::Settings, shm};
+use tempfile::TempDir;
+
+const SEGMENT: u64 = 1 << 16;
+
+/// Stores of nodes `n0`, `n1` …
+fn stores(count: usize) -> (TempDir, Vec<Store>) {
+    let directory = tempfile::tempdir().unwrap();
+    let store = |number| {
+        let name = NodeName::new(format!("n{number}"));
+        Store::open_for(&directory.path().join(format!("n{number}")), &name).unwrap()
+    };
+    let stores = (0..count).map(store).collect();
+    (directory, stores)
+}
+
+fn set(stores: &[Store]) -> StoreSet {
+    StoreSet::new(stores[0].clone(), stores[1..].iter().cloned()).unwrap()
+}
+
+fn name(text: &str) -> FileName {
+    FileName::new(text).unwrap()
+}
+
+fn spread(placement: Placement) -> OpenOptions {
+    OpenOptions::read_write().segment_size(Some(SegmentSize::MIN)).placement(placement)
+}
+
+fn put(set: &StoreSet, text: &str, content: &[u8]) {
+    let size = content.len() as u64;
+    let mut file = set.create(&name(text), &spread(Placement::RoundRobin), Some(size), false).unwrap();
+    file.write_at(FileOffset(0), content).unwrap();
+    file.finish(size).unwrap();
+}
+
+fn content(file: &StoredFile) -> Vec<u8> {
+    let mut bytes = vec![0; file.size() as usize];
+    assert_eq!(file.read_at(FileOffset(0), &mut bytes).unwrap(), bytes.len());
+    bytes
+}
+
+fn pattern(length: u64) -> Vec<u8> {
+    (0..length).map(|at| (at / 1000) as u8).collect()
+}
+
+/// Runs `body` as each of two ranks of a job, each on a node of its own.
+fn pair(stores: &[Store], body: impl Fn(u32, &Arc<Cluster>, &dyn Fn()) + Sync) {
+    let nodes: Vec<_> = stores.iter().map(|store| store.node().to_string()).collect();
+    let secret = svmio_transport::JobSecret::random().unwrap();
+    let prepared: Vec<_> =
+        nodes.iter().map(|_| shm::prepare(&Settings::default().shm, &secret).unwrap()).collect();
+    let addresses: Vec<_> = prepared.iter().map(|prepared| prepared.address()).collect();
+    let barrier = Barrier::new(stores.len());
+    std::thread::scope(|scope| {
+        for ((prepared, store), rank) in prepared.into_iter().zip(stores).zip(0..) {
+            let membership = Arc::new(Membership::new(Rank(rank), nodes.clone()));
+            let (addresses, barrier, body) = (addresses.clone(), &barrier, &body);
+            scope.spawn(move || {
+                let fabric = Fabric::new(prepared.join(membership, addresses).unwrap());
+                let cluster = Cluster::join(fabric, store.clone(), &CacheSettings::default()).unwrap();
+                let meet = || {
+                    barrier.wait();
+                };
+                body(rank, &cluster, &meet);
+                meet();
+                cluster.leave();
+            });
+        }
+    });
+}
+
+#[test]
+fn a_running_job_is_read_and_not_disturbed() {
+    let (_directory, stores) = stores(2);
+    let set = set(&stores);
+    let expected = pattern(4 * SEGMENT);
+    let told = std::sync::Mutex::new(None);
+    pair(&stores, |rank, cluster, meet| {
+        let options = spread(Placement::FirstTouch).create(true);
+        if rank == 0 {
+            let nodes = [NodeIndex(0), NodeIndex(1)];
+            *told.lock().unwrap() = Some(cluster.open(&name("/f"), &options, &nodes).unwrap());
+        }
+        meet();
+        let introduction = told.lock().unwrap().clone().unwrap();
+        let file = cluster.attach(&introduction, &options).unwrap();
+        for segment in (u64::from(rank)..4).step_by(2) {
+            let at = segment * SEGMENT;
+            file.write_at(FileOffset(at), &expected[at as usize..(at + SEGMENT) as usize]).unwrap();
+        }
+        file.flush().unwrap();
+        meet();
+        if rank == 0 {
+            // Nothing has been committed yet.
+            let seen = set.open(&name("/f")).unwrap();
+            assert!(content(&seen) == expected);
+            let homes: Vec<_> = seen.segments().unwrap().into_iter().map(|s| s.home.to_string()).collect();
+            assert_eq!(homes, ["n0", "n1", "n0", "n1"]);
+            let report = set.verify(&DirectoryName::root()).unwrap();
+            assert!(
+                report.is_clean() && report.reclaimed.is_empty() && report.repaired.is_empty(),
+                "{report:?}"
+            );
+            file.commit(true).unwrap();
+            // It goes on as if nobody had looked.
+            file.write_at(FileOffset(5), b"more").unwrap();
+        }
+        meet();
+        let mut more = [0; 4];
+        file.refresh().unwrap();
+        file.read_at(FileOffset(5), &mut more).unwrap();
+        assert_eq!(&more, b"more");
+        meet();
+    });
+    let mut expected = expected;
+    expected[5..9].copy_from_slice(b"more");
+    assert!(content(&set.open(&name("/f")).unwrap()) == expected);
+    assert!(set.verify(&DirectoryName::root()).unwrap().is_clean());
+}
+
+#[test]
+fn a_job_opens_what_was_spread() {
+    let (_directory, stores) = stores(2);
+    let set = set(&stores);
+    let expected = pattern(5 * SEGMENT + 77);
+    put(&set, "/d/f", &expected);
+    let told = std::sync::Mutex::new(None);
+    pair(&stores, |rank, cluster, meet| {
+        if rank == 0 {
+            let nodes = [NodeIndex(0), NodeIndex(1)];
+            *told.lock().unwrap() =
+                Some(cluster.open(&name("/d/f"), &OpenOptions::reading(), &nodes).unwrap());
+        }
+        meet();
+        let introduction = told.lock().unwrap().clone().unwrap();
+        let file = cluster.attach(&introduction, &OpenOptions::reading()).unwrap();
+        let mut bytes = vec![0; file.size() as usize];
+        file.read_at(FileOffset(0), &mut bytes).unwrap();
+        assert!(bytes == expected);
+        meet();
+    });
+}
+
+#[test]
+fn a_part_out_of_reach_is_named_and_the_rest_is_read() {
+    let (_directory, stores) = stores(3);
+    put(&set(&stores), "/f", &pattern(6 * SEGMENT));
+    let two = set(&stores[..2]);
+    let file = two.open(&name("/f")).unwrap();
+    assert_eq!(file.size(), 6 * SEGMENT);
+    let error = file.check_whole().unwrap_err().to_string();
+    assert!(
+        error.contains("segment 2 lies on node n2, segment 5 lies on node n2, which is not among"),
+        "{error}"
+    );
+    assert_eq!(file.segments().unwrap().iter().filter(|segment| segment.stored.is_none()).count(), 2);
+    let mut within = vec![0; 2 * SEGMENT as usize];
+    file.read_at(FileOffset(0), &mut within).unwrap();
+    assert!(within == pattern(2 * SEGMENT));
+    let across = file.read_at(FileOffset(SEGMENT), &mut within).unwrap_err();
+    assert!(
+        matches!(across, Error::StoresMissing { .. }) && !across.to_string().contains("segment 5"),
+        "{across}"
+    );
+    let report = two.verify(&DirectoryName::root()).unwrap();
+    assert!(report.is_clean() && report.unseen.len() == 1, "{report:?}");
+}
+
+#[test]
+fn what_is_on_no_node_whole_is_removed_only_with_all_or_by_force() {
+    let (_directory, stores) = stores(3);
+    let (all, two) = (set(&stores), set(&stores[1..]));
+    for (file, set, force) in [("/a", &all, false), ("/b", &two, true)] {
+        put(&all, file, &pattern(6 * SEGMENT));
+        assert!(matches!(two.remove(&name(file), false), Err(Error::StoresMissing { .. })));
+        set.remove(&name(file), force).unwrap();
+        for store in set.stores() {
+            assert!(matches!(store.lookup(&name(file)), Err(Error::NoSuchFile { .. })));
+        }
+    }
+    assert!(matches!(all.open(&name("/a")), Err(Error::NoSuchFile { .. })));
+    assert!(stores[0].lookup(&name("/b")).is_ok());
+}
+
+#[test]
+fn files_of_one_name_are_not_mixed_up() {
+    let (_directory, stores) = stores(2);
+    for store in &stores {
+        put(&set(std::slice::from_ref(store)), "/f", store.node().as_str().as_bytes());
+    }
+    let both = set(&stores);
+    assert!(matches!(both.open(&name("/f")), Err(Error::TwoFiles { .. })));
+    assert!(matches!(both.remove(&name("/f"), true), Err(Error::TwoFiles { .. })));
+    assert_eq!(both.list(&DirectoryName::root()).unwrap(), [Entry::File(name("/f"), None)]);
+    let report = both.verify(&DirectoryName::root()).unwrap();
+    assert!(report.damaged.len() == 1 && report.reclaimed.is_empty(), "{report:?}");
+    assert_eq!(content(&set(&stores[1..]).open(&name("/f")).unwrap()), b"n1");
+}
+
+#[test]
+fn a_store_is_given_once_and_a_node_has_one() {
+    let (directory, stores) = stores(1);
+    assert_eq!(StoreSet::new(stores[0].clone(), [stores[0].clone()]).unwrap().stores().len(), 1);
+    let other = Store::open_for(&directory.path().join("other"), &NodeName::new("n0")).unwrap();
+    let error = StoreSet::new(stores[0].clone(), [other]).unwrap_err();
+    assert!(matches!(error, Error::TwoStores { .. }), "{error}");
+}
+
+fn manifest(store: &Store, file: &str) -> std::path::PathBuf {
+    store.path().join("objects").join(store.lookup(&name(file)).unwrap().to_string()).join("manifest")
+}
+
+#[test]
+fn a_damaged_manifest_is_replaced_by_the_newest() {
+    let (_directory, stores) = stores(3);
+    let all = set(&stores);
+    let expected = pattern(6 * SEGMENT);
+    put(&all, "/f", &expected);
+    let whole = fs::read(manifest(&stores[0], "/f")).unwrap();
+    fs::write(manifest(&stores[1], "/f"), "nonsense").unwrap();
+    let error = all.open(&name("/f")).unwrap_err();
+    assert!(matches!(error, Error::CorruptManifest { .. }) && error.to_string().contains("n1"), "{error}");
+    let report = all.verify(&DirectoryName::root()).unwrap();
+    assert!(report.is_clean() && report.repaired == [manifest(&stores[1], "/f")], "{report:?}");
+    assert!(fs::read(manifest(&stores[1], "/f")).unwrap() == whole);
+    assert!(content(&all.open(&name("/f")).unwrap()) == expected);
+    assert!(all.verify(&DirectoryName::root()).unwrap().repaired.is_empty());
+
+    // The newest is lost, and the others do not tell of what lies there.
+    let segment = manifest(&stores[1], "/f").with_file_name("segment-0000000099");
+    fs::write(&segment, vec![1; SEGMENT as usize]).unwrap();
+    fs::write(manifest(&stores[1], "/f"), "nonsense").unwrap();
+    assert!(!all.verify(&DirectoryName::root()).unwrap().is_clean());
+    assert!(segment.exists());
+}
+
+#[test]
+fn an_older_manifest_is_replaced_by_the_newest() {
+    let (_directory, stores) = stores(2);
+    let all = set(&stores);
+    put(&all, "/f", &pattern(2 * SEGMENT));
+    let older = fs::read(manifest(&stores[1], "/f")).unwrap();
+    let told = std::sync::Mutex::new(None);
+    pair(&stores, |rank, cluster, meet| {
+        let options = OpenOptions::read_write();
+        if rank == 0 {
+            let nodes = [NodeIndex(0), NodeIndex(1)];
+            *told.lock().unwrap() = Some(cluster.open(&name("/f"), &options, &nodes).unwrap());
+        }
+        meet();
+        let introduction = told.lock().unwrap().clone().unwrap();
+        let file = cluster.attach(&introduction, &options).unwrap();
+        meet();
+        if rank == 0 {
+            file.write_at(FileOffset(2 * SEGMENT), b"more").unwrap();
+            file.flush().unwrap();
+            file.commit(true).unwrap();
+        }
+        meet();
+    });
+    let newer = fs::read(manifest(&stores[1], "/f")).unwrap();
+    assert!(newer != older && newer == fs::read(manifest(&stores[0], "/f")).unwrap());
+    // As if node 1 had lost power before the commit reached it.
+    fs::write(manifest(&stores[1], "/f"), &older).unwrap();
+    let mut expected = pattern(2 * SEGMENT);
+    expected.extend(b"more");
+    assert!(content(&all.open(&name("/f")).unwrap()) == expected);
+    let report = all.verify(&DirectoryName::root()).unwrap();
+    assert!(report.is_clean() && report.repaired == [manifest(&stores[1], "/f")], "{report:?}");
+    assert!(fs::read(manifest(&stores[1], "/f")).unwrap() == newer);
+    assert!(content(&all.open(&name("/f")).unwrap()) == expected);
+}
+
+#[test]
+fn a_lost_part_and_a_lost_name_are_found() {
+    let (_directory, stores) = stores(3);
+    let all = set(&stores);
+    put(&all, "/f", &pattern(6 * SEGMENT));
+    fs::remove_file(stores[2].path().join("names/f")).unwrap();
+    let report = all.verify(&DirectoryName::root()).unwrap();
+    assert!(report.is_clean() && report.repaired.len() == 1 && report.reclaimed.is_empty(), "{report:?}");
+    stores[2].lookup(&name("/f")).unwrap();
+    fs::remove_file(manifest(&stores[2], "/f").with_file_name("segment-0000000005")).unwrap();
+    let report = all.verify(&DirectoryName::root()).unwrap();
+    assert!(matches!(report.damaged[..], [(_, Error::MissingSegment { .. })]), "{report:?}");
+    // Looking at the others' parts alone finds no fault with them.
+    assert!(set(&stores[..2]).verify(&DirectoryName::root()).unwrap().is_clean());
+}
+
+#[test]
+fn unfinished_objects_of_other_nodes_are_reclaimed_once_they_are_old() {
+    let (_directory, stores) = stores(1);
+    let [young, old] =
+        ["young", "old"].map(|age| stores[0].path().join("objects").join(format!(".installing-{age}")));
+    for directory in [&young, &old] {
+        fs::create_dir_all(directory.join("object")).unwrap();
+        fs::write(directory.join("object/manifest"), "x").unwrap();
+    }
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    fs::File::open(&old).unwrap().set_modified(long_ago).unwrap();
+    let report = set(&stores).verify(&DirectoryName::root()).unwrap();
+    assert_eq!(report.reclaimed, std::slice::from_ref(&old));
+    assert!(young.exists() && !old.exists());
+}
+
+#[derive(Debug, Clone)]
+struct Piece {
+    at: u64,
+    length: u64,
+    byte: u8,
+}
+
+fn pieces() -> impl Strategy<Value = Vec<Piece>> {
+    let piece =
+        (0..12 * SEGMENT, 1..3 * SEGMENT, 1u8..).prop_map(|(at, length, byte)| Piece { at, length, byte });
+    prop::collection::vec(piece, 0..6)
+}
+
+fn placements() -> impl Strategy<Value = Placement> {
+    prop_oneof![
+        Just(Placement::FirstTouch),
+        Just(Placement::RoundRobin),
+        Just(Placement::Block),
+        Just(Placement::Node(NodeName::new("n1"))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn what_is_spread_is_what_is_read(
+        count in 1usize..5, mut pieces in pieces(), tail in 0..SEGMENT * 2, placement in placements(),
+        reads in prop::collection::vec((0..16 * SEGMENT, 0..4 * SEGMENT), 1..6),
+    ) {
+        let (_directory, stores) = stores(count.max(2));
+        let all = set(&stores);
+        // As a copy writes: each piece behind the one before.
+        pieces.sort_by_key(|piece| piece.at);
+        let size = pieces.iter().map(|piece| piece.at + piece.length).max().unwrap_or(0) + tail;
+        let mut oracle = vec![0u8; size as usize];
+        let mut file = all.create(&name("/p"), &spread(placement), Some(size), false).unwrap();
+        for Piece { at, length, byte } in &pieces {
+            let data = vec![*byte; *length as usize];
+            oracle[*at as usize..(at + length) as usize].copy_from_slice(&data);
+            file.write_at(FileOffset(*at), &data).unwrap();
+        }
+        prop_assert!(all.list(&DirectoryName::root()).unwrap().is_empty());
+        file.finish(size).unwrap();
+        // In whatever order the stores are given.
+        let turned: Vec<_> = stores.iter().rev().cloned().collect();
+        for set in [&all, &set(&turned)] {
+            let file = set.open(&name("/p")).unwrap();
+            prop_assert!(content(&file) == oracle);
+            for (at, length) in &reads {
+                let mut bytes = vec![7; *length as usize];
+                let read = file.read_at(FileOffset(*at), &mut bytes).unwrap();
+                let from = oracle.len().min(*at as usize);
+                let to = oracle.len().min((at + length) as usize);
+                prop_assert!(bytes[..read] == oracle[from..to]);
+            }
+            let mut at = 0;
+            let mut covered = vec![false; oracle.len()];
+            while let Some(data) = file.next_data(FileOffset(at)).unwrap() {
+                covered[data.start.0 as usize..data.end.0 as usize].fill(true);
+                at = data.end.0;
+            }
+            prop_assert!(oracle.iter().zip(covered).all(|(byte, covered)| covered || *byte == 0));
+            let report = set.verify(&DirectoryName::root()).unwrap();
+            prop_assert!(report.is_clean() && report.reclaimed.is_empty() && report.unseen.is_empty(), "{:?}", report);
+        }
+        // Replacing leaves nothing of it, wherever its parts were.
+        let mut other = all.create(&name("/p"), &spread(Placement::FirstTouch), None, true).unwrap();
+        other.write_at(FileOffset(0), b"new").unwrap();
+        other.finish(3).unwrap();
+        prop_assert_eq!(content(&all.open(&name("/p")).unwrap()), b"new");
+        let objects = |store: &Store| fs::read_dir(store.path().join("objects")).unwrap().count();
+        prop_assert_eq!(stores.iter().map(objects).sum::<usize>(), 1);
+    }
+}
