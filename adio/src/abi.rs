@@ -97,6 +97,8 @@ pub struct Constants<A: Abi> {
     pub byte: Datatype<A>,
     /// `MPI_INT`.
     pub int: Datatype<A>,
+    /// `MPI_LONG_LONG_INT`.
+    pub long_long: Datatype<A>,
     /// `MPI_MAX`.
     pub max: Op<A>,
     /// `MPI_REQUEST_NULL`.

@@ -11,9 +11,33 @@ use crate::failure::{ErrorClass, Failure};
 pub(crate) fn all<A: Abi>(mpi: &Mpi<A>, comm: Comm<A>, mine: Result<(), Failure>) -> Result<(), Failure> {
     let rank = mpi.rank(comm);
     let failed = mpi.maximum(comm, if mine.is_err() { rank + 1 } else { 0 })?;
+    as_on(mpi, comm, failed, mine)
+}
+
+/// The same; where all succeed, returns the largest `number` of all ranks.
+pub(crate) fn all_and_largest<A: Abi>(
+    mpi: &Mpi<A>,
+    comm: Comm<A>,
+    mine: Result<(), Failure>,
+    number: u64,
+) -> Result<u64, Failure> {
+    let failed = if mine.is_err() { mpi.rank(comm) + 1 } else { 0 };
+    let number = i64::try_from(number).unwrap_or(i64::MAX);
+    let [failed, largest] = mpi.maxima(comm, [failed.into(), number])?;
+    as_on(mpi, comm, failed as c_int, mine).map(|()| largest.unsigned_abs())
+}
+
+/// The failure of rank `failed - 1` on all ranks; none where it is 0.
+fn as_on<A: Abi>(
+    mpi: &Mpi<A>,
+    comm: Comm<A>,
+    failed: c_int,
+    mine: Result<(), Failure>,
+) -> Result<(), Failure> {
     if failed == 0 {
         return Ok(());
     }
+    let rank = mpi.rank(comm);
     let mine = if rank == failed - 1 { mine.map_err(|failure| failure.on_rank(rank)) } else { Ok(()) };
     from(mpi, comm, failed - 1, mine)
 }
@@ -25,17 +49,49 @@ pub(crate) fn from<A: Abi>(
     root: c_int,
     mine: Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let message = mine.as_ref().err().map(|failure| failure.message.clone()).unwrap_or_default();
-    let class = mine.as_ref().err().map_or(0, |failure| failure.class.to_wire());
-    let mut header = [class.to_ne_bytes(), (message.len() as c_int).to_ne_bytes()].concat();
-    mpi.broadcast(comm, root, &mut header)?;
-    let number = |at: usize| c_int::from_ne_bytes(header[at..at + 4].try_into().expect("four bytes"));
-    let (class, length) = (number(0), number(4));
-    if class == 0 {
-        return Ok(());
+    told(mpi, comm, root, mine.map(|()| Vec::new())).map(|_| ())
+}
+
+/// What rank `root` has to tell, or its failure, on every rank of `comm`. What the others give is not looked at.
+/// Few bytes, and no failure, are told in one broadcast.
+pub(crate) fn told<A: Abi>(
+    mpi: &Mpi<A>,
+    comm: Comm<A>,
+    root: c_int,
+    mine: Result<Vec<u8>, Failure>,
+) -> Result<Vec<u8>, Failure> {
+    /// Bytes of the number of the failure's class, 0 for none, and of the text's length.
+    const NUMBERS: usize = 12;
+    /// Bytes of the text that come at once.
+    const AT_ONCE: usize = 52;
+    let (class, mut text) = match mine {
+        Ok(text) => (0, text),
+        Err(failure) => (failure.class.to_wire(), failure.message.into_bytes()),
+    };
+    let mut first = [0; NUMBERS + AT_ONCE];
+    first[..4].copy_from_slice(&class.to_ne_bytes());
+    first[4..NUMBERS].copy_from_slice(&(text.len() as u64).to_ne_bytes());
+    let at_once = text.len().min(AT_ONCE);
+    first[NUMBERS..NUMBERS + at_once].copy_from_slice(&text[..at_once]);
+    mpi.broadcast(comm, root, &mut first)?;
+    let class = c_int::from_ne_bytes(first[..4].try_into().expect("four bytes"));
+    let length = u64::from_ne_bytes(first[4..NUMBERS].try_into().expect("eight bytes")) as usize;
+    if length > AT_ONCE {
+        text.resize(length, 0);
+        mpi.broadcast(comm, root, &mut text)?;
+    } else {
+        text = first[NUMBERS..NUMBERS + length].to_vec();
     }
-    let mut bytes = message.into_bytes();
-    bytes.resize(usize::try_from(length).unwrap_or(0), b' ');
-    mpi.broadcast(comm, root, &mut bytes)?;
-    Err(Failure::new(ErrorClass::from_wire(class), String::from_utf8_lossy(&bytes)))
+    match class {
+        0 => Ok(text),
+        _ => Err(Failure::new(ErrorClass::from_wire(class), String::from_utf8_lossy(&text))),
+    }
+}
+
+/// A result's value, and its outcome without it.
+pub(crate) fn parted<T>(result: Result<T, Failure>) -> (Option<T>, Result<(), Failure>) {
+    match result {
+        Ok(value) => (Some(value), Ok(())),
+        Err(failure) => (None, Err(failure)),
+    }
 }

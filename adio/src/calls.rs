@@ -46,6 +46,10 @@ macro_rules! functions {
 
 functions! {
     allreduce = c"PMPI_Allreduce": fn(*const c_void, *mut c_void, c_int, Datatype<A>, Op<A>, Comm<A>);
+    allgather = c"PMPI_Allgather":
+        fn(*const c_void, c_int, Datatype<A>, *mut c_void, c_int, Datatype<A>, Comm<A>);
+    allgatherv = c"PMPI_Allgatherv":
+        fn(*const c_void, c_int, Datatype<A>, *mut c_void, *const c_int, *const c_int, Datatype<A>, Comm<A>);
     bcast = c"PMPI_Bcast": fn(*mut c_void, c_int, Datatype<A>, c_int, Comm<A>);
     comm_rank = c"PMPI_Comm_rank": fn(Comm<A>, *mut c_int);
     comm_size = c"PMPI_Comm_size": fn(Comm<A>, *mut c_int);
@@ -155,6 +159,20 @@ impl<A: Abi> Mpi<A> {
         check(code, "MPI_Allreduce").map(|()| maximum)
     }
 
+    /// The same of two numbers, each for itself.
+    ///
+    /// # Errors
+    /// As [`Mpi::maximum`].
+    pub fn maxima(&self, comm: Comm<A>, values: [i64; 2]) -> Result<[i64; 2], Failure> {
+        let mut maxima = values;
+        let (long_long, max) = (self.constants.long_long, self.constants.max);
+        // SAFETY: both buffers are two numbers of C's type long long.
+        let code = unsafe {
+            (self.allreduce)(values.as_ptr().cast(), maxima.as_mut_ptr().cast(), 2, long_long, max, comm)
+        };
+        check(code, "MPI_Allreduce").map(|()| maxima)
+    }
+
     /// Gives rank `root`'s `bytes` to all ranks of `comm`.
     ///
     /// # Errors
@@ -165,6 +183,56 @@ impl<A: Abi> Mpi<A> {
             (self.bcast)(bytes.as_mut_ptr().cast(), bytes.len() as c_int, self.constants.byte, root, comm)
         };
         check(code, "MPI_Bcast")
+    }
+
+    /// Gives `mine` to all ranks of `comm`; returns everybody's, in the order of ranks. All are of one length.
+    ///
+    /// # Errors
+    /// MPI's own, where its handler returns.
+    pub fn all_gather_equal(&self, comm: Comm<A>, mine: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+        if mine.is_empty() {
+            return Ok(vec![Vec::new(); self.size(comm).unsigned_abs() as usize]);
+        }
+        let mut all = vec![0u8; mine.len() * self.size(comm).unsigned_abs() as usize];
+        let (length, byte) = (mine.len() as c_int, self.constants.byte);
+        // SAFETY: the buffers are the slice and a vector with room for as much of each rank.
+        let code = unsafe {
+            (self.allgather)(mine.as_ptr().cast(), length, byte, all.as_mut_ptr().cast(), length, byte, comm)
+        };
+        check(code, "MPI_Allgather")?;
+        Ok(all.chunks_exact(mine.len()).map(<[u8]>::to_vec).collect())
+    }
+
+    /// The same where the lengths differ.
+    ///
+    /// # Errors
+    /// As [`Mpi::all_gather_equal`]; [`ErrorClass::Other`] where it is more than MPI can count.
+    pub fn all_gather(&self, comm: Comm<A>, mine: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+        let too_long = || Failure::new(ErrorClass::Other, "the ranks have more to tell than 2 GiB");
+        let length = c_int::try_from(mine.len()).map_err(|_| too_long())?;
+        let lengths: Vec<c_int> = self
+            .all_gather_equal(comm, &length.to_ne_bytes())?
+            .iter()
+            .map(|bytes| c_int::from_ne_bytes(bytes[..].try_into().expect("four bytes")))
+            .collect();
+        let mut end: c_int = 0;
+        let mut starts = Vec::with_capacity(lengths.len());
+        for length in &lengths {
+            starts.push(end);
+            end = end.checked_add(*length).ok_or_else(too_long)?;
+        }
+        let mut all = vec![0u8; end.unsigned_abs() as usize];
+        let byte = self.constants.byte;
+        // SAFETY: each rank's part lies behind those before it, and the vector has room for all.
+        let code = unsafe {
+            let to = all.as_mut_ptr().cast();
+            let (lengths, starts) = (lengths.as_ptr(), starts.as_ptr());
+            (self.allgatherv)(mine.as_ptr().cast(), length, byte, to, lengths, starts, byte, comm)
+        };
+        check(code, "MPI_Allgatherv")?;
+        let part =
+            |(start, length): (&c_int, &c_int)| all[*start as usize..(start + length) as usize].to_vec();
+        Ok(starts.iter().zip(&lengths).map(part).collect())
     }
 
     /// The stock function `symbol`, a name with its closing zero.

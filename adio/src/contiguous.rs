@@ -39,7 +39,7 @@ pub(crate) unsafe fn read<A: Abi>(
         // SAFETY: the caller vouches for `to`.
         Ok(unsafe { handle.file.read_into(offset, to.cast(), length as usize) }? as u64)
     });
-    let read = read.map_err(|failure| failure.on_rank(handle.rank))?;
+    let read = read.map_err(|failure| handle.located(failure))?;
     handle.add_moved(read);
     advance(fd, position, read);
     Ok(read)
@@ -68,7 +68,7 @@ pub(crate) unsafe fn write<A: Abi>(
             locked(fd, handle, offset.0..offset.0.saturating_add(length), LockMode::Exclusive, write)
         }
     };
-    let written = written.map_err(|failure| failure.on_rank(handle.rank))?;
+    let written = written.map_err(|failure| handle.located(failure))?;
     handle.add_moved(written);
     advance(fd, position, written);
     Ok(written)
@@ -87,8 +87,8 @@ fn locked<A: Abi>(
     }
     handle.lock(range.clone(), mode)?;
     let outcome = access();
-    handle.unlock(&range);
-    outcome
+    let unlocked = handle.unlock(&range);
+    outcome.and_then(|moved| unlocked.map(|()| moved))
 }
 
 fn offset<A: Abi>(fd: &RomioFile<A>, position: Position) -> Result<FileOffset, Failure> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_int};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use svmio_svm::Error;
+use svmio_svm::{Error, ErrorKind};
 
 use crate::abi::Abi;
 use crate::calls::Mpi;
@@ -100,6 +100,14 @@ impl Failure {
         self
     }
 
+    /// The same, with the rank and the node on which it happened.
+    pub(crate) fn on_node(mut self, rank: c_int, node: &str) -> Failure {
+        if !self.message.starts_with("rank ") {
+            self.message = format!("rank {rank} on node {node}: {}", self.message);
+        }
+        self
+    }
+
     /// An MPI error code whose string is the message.
     pub fn to_code<A: Abi>(&self, mpi: &Mpi<A>) -> c_int {
         if let Some(code) = self.code {
@@ -114,14 +122,14 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        let class = match &error {
-            Error::BadName { .. } | Error::NameTooLong { .. } | Error::NotAFile { .. } => ErrorClass::BadFile,
-            Error::NoSuchFile { .. } => ErrorClass::NoSuchFile,
-            Error::Exists { .. } => ErrorClass::FileExists,
-            Error::Access { .. } | Error::NotOpenedFor { .. } => ErrorClass::Access,
-            Error::ReadOnly { .. } => ErrorClass::ReadOnly,
-            Error::NoSpace { .. } | Error::TooLarge { .. } => ErrorClass::NoSpace,
-            Error::Quota { .. } => ErrorClass::Quota,
+        let class = match error.kind() {
+            ErrorKind::BadName => ErrorClass::BadFile,
+            ErrorKind::NoSuchFile => ErrorClass::NoSuchFile,
+            ErrorKind::Exists => ErrorClass::FileExists,
+            ErrorKind::Access => ErrorClass::Access,
+            ErrorKind::ReadOnly => ErrorClass::ReadOnly,
+            ErrorKind::NoSpace => ErrorClass::NoSpace,
+            ErrorKind::Quota => ErrorClass::Quota,
             _ => ErrorClass::Io,
         };
         Failure::new(class, error.to_string())

@@ -11,6 +11,8 @@ use svmio_svm::{File, FileOffset, LockMode, RangeLock};
 use crate::abi::Abi;
 use crate::failure::{ErrorClass, Failure};
 use crate::layout::RomioFile;
+use crate::placement::Rule;
+use crate::venue::{Company, Venue};
 
 /// What a file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +28,10 @@ pub(crate) struct Handle {
     pub(crate) file: File,
     pub(crate) role: Role,
     pub(crate) rank: c_int,
+    /// Where the file lives.
+    pub(crate) venue: Venue,
+    /// Where new segments go.
+    pub(crate) rule: Rule,
     /// Bytes that were read or written, ever.
     moved: AtomicU64,
     locks: Mutex<Vec<Held>>,
@@ -40,8 +46,21 @@ struct Held {
 }
 
 impl Handle {
-    pub(crate) fn new(file: File, role: Role, rank: c_int) -> Handle {
-        Handle { file, role, rank, moved: AtomicU64::new(0), locks: Mutex::new(Vec::new()) }
+    pub(crate) fn new(file: File, role: Role, rank: c_int, venue: Venue, rule: Rule) -> Handle {
+        Handle { file, role, rank, venue, rule, moved: AtomicU64::new(0), locks: Mutex::new(Vec::new()) }
+    }
+
+    /// The ranks of the file, where it is shared by several nodes.
+    pub(crate) fn company(&self) -> Option<&Company> {
+        self.venue.company().filter(|_| self.file.is_shared_by_nodes())
+    }
+
+    /// `failure` with the rank, and the node where there are several.
+    pub(crate) fn located(&self, failure: Failure) -> Failure {
+        match self.company() {
+            Some(company) => failure.on_node(self.rank, company.own_node()),
+            None => failure.on_rank(self.rank),
+        }
     }
 
     /// Counts bytes that were read or written.
@@ -69,19 +88,25 @@ impl Handle {
         Ok(())
     }
 
-    /// Undoes this thread's last [`Handle::lock`] of `range`.
-    pub(crate) fn unlock(&self, range: &Range<u64>) {
+    /// Undoes this thread's last [`Handle::lock`] of `range`. An error is that what was written under it is not where
+    /// other nodes look for it.
+    pub(crate) fn unlock(&self, range: &Range<u64>) -> Result<(), Failure> {
         let thread = thread::current().id();
         let mut locks = self.locks();
         let position = locks.iter().rposition(|held| held.thread == thread && held.range == *range);
         let held = position.map(|position| locks.remove(position));
         drop(locks);
-        drop(held);
+        held.map_or(Ok(()), |held| self.release(held))
+    }
+
+    fn release(&self, held: Held) -> Result<(), Failure> {
+        let Some(lock) = held.lock else { return Ok(()) };
+        lock.release().map_err(|error| self.located(error.into()))
     }
 
     /// Unlocks everything that this thread still holds beyond its first `depth` locks: ROMIO's functions
     /// keep theirs when they return with an error.
-    pub(crate) fn unlock_beyond(&self, depth: usize) {
+    pub(crate) fn unlock_beyond(&self, depth: usize) -> Result<(), Failure> {
         let thread = thread::current().id();
         let mut seen = 0;
         let mut gone = Vec::new();
@@ -98,7 +123,11 @@ impl Handle {
             position += 1;
         }
         drop(locks);
-        drop(gone);
+        // All of them, whatever becomes of the first.
+        gone.into_iter().fold(Ok(()), |outcome, held| {
+            let released = self.release(held);
+            outcome.and(released)
+        })
     }
 
     /// How many locks this thread holds.

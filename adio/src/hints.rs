@@ -3,13 +3,14 @@
 //! | key | meaning |
 //! |---|---|
 //! | `svm_segment_size` | bytes per segment of a file that is being made, also `4M`; a power of two, 64K to 1G |
+//! | `svm_placement` | which nodes new segments go to: `first_touch` (who writes most), `round_robin`, `block`, `node=NAME` |
 //! | `svm_store` | (told only) the directory of the store |
 //! | `svm_node` | (told only) the node that the store belongs to |
 //! | `svm_file_id` | (told only) the file's identity |
 //!
 //! A value that makes no sense is ignored, as MPI wants it, and logged.
 
-use svmio_svm::{File, SegmentSize, Store};
+use svmio_svm::{File, NodeName, Placement, SegmentSize, Store};
 
 use crate::abi::{Abi, Info, SUCCESS};
 use crate::calls::Mpi;
@@ -18,6 +19,7 @@ use crate::host::Host;
 use crate::layout::RomioFile;
 
 const SEGMENT_SIZE: &std::ffi::CStr = c"svm_segment_size";
+const PLACEMENT: &std::ffi::CStr = c"svm_placement";
 
 /// The segment size that `info` asks for.
 pub(crate) fn segment_size<A: Abi>(mpi: &Mpi<A>, info: Info<A>) -> Option<SegmentSize> {
@@ -31,10 +33,45 @@ pub(crate) fn segment_size<A: Abi>(mpi: &Mpi<A>, info: Info<A>) -> Option<Segmen
     }
 }
 
+/// The placement that `info` asks for.
+pub(crate) fn placement<A: Abi>(mpi: &Mpi<A>, info: Info<A>) -> Placement {
+    let Some(text) = mpi.info(info, PLACEMENT) else { return Placement::FirstTouch };
+    parsed_placement(&text).unwrap_or_else(|| {
+        tracing::warn!(
+            "the hint svm_placement={text} is ignored: it should be first_touch, round_robin, block or node=NAME"
+        );
+        Placement::FirstTouch
+    })
+}
+
+fn parsed_placement(text: &str) -> Option<Placement> {
+    match text {
+        "first_touch" => Some(Placement::FirstTouch),
+        "round_robin" => Some(Placement::RoundRobin),
+        "block" => Some(Placement::Block),
+        _ => text
+            .strip_prefix("node=")
+            .filter(|name| !name.is_empty())
+            .map(|name| Placement::Node(NodeName::new(name))),
+    }
+}
+
+fn placement_text(placement: &Placement) -> String {
+    match placement {
+        Placement::FirstTouch => "first_touch".into(),
+        Placement::RoundRobin => "round_robin".into(),
+        Placement::Block => "block".into(),
+        Placement::Node(name) => format!("node={}", name.as_str()),
+    }
+}
+
 /// Notes in `info`, which the file keeps, what `users` asks for.
 pub(crate) fn take<A: Abi>(mpi: &Mpi<A>, users: Info<A>, info: Info<A>) -> Result<(), Failure> {
-    match segment_size(mpi, users) {
-        Some(size) => mpi.set_info(info, SEGMENT_SIZE, &size.to_string()),
+    if let Some(size) = segment_size(mpi, users) {
+        mpi.set_info(info, SEGMENT_SIZE, &size.to_string())?;
+    }
+    match mpi.info(users, PLACEMENT) {
+        Some(text) => mpi.set_info(info, PLACEMENT, &text),
         None => Ok(()),
     }
 }
@@ -57,8 +94,18 @@ pub(crate) fn tell_sieving<A: Abi>(mpi: &Mpi<A>, users: Info<A>, info: Info<A>) 
 }
 
 /// Notes in `info` what is in force for an open file.
-pub(crate) fn tell<A: Abi>(mpi: &Mpi<A>, info: Info<A>, store: &Store, file: &File) -> Result<(), Failure> {
+pub(crate) fn tell<A: Abi>(
+    mpi: &Mpi<A>,
+    info: Info<A>,
+    store: &Store,
+    file: &File,
+    placement: &Placement,
+) -> Result<(), Failure> {
     mpi.set_info(info, SEGMENT_SIZE, &file.segment_size().to_string())?;
+    mpi.set_info(info, PLACEMENT, &placement_text(placement))?;
+    if file.is_shared_by_nodes() {
+        mpi.set_info(info, c"romio_visibility_immediate", "false")?;
+    }
     mpi.set_info(info, c"svm_store", &store.path().to_string_lossy())?;
     mpi.set_info(info, c"svm_node", store.node().as_str())?;
     mpi.set_info(info, c"svm_file_id", &file.id().to_string())
@@ -74,5 +121,20 @@ pub(crate) fn hand_to_romio<A: Abi>(
     match unsafe { host.set_info(fd, info) } {
         SUCCESS => Ok(()),
         code => Err(Failure::new(ErrorClass::Other, "ROMIO refuses a hint").with_code(code)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placements_are_told_as_they_are_asked_for() {
+        for text in ["first_touch", "round_robin", "block", "node=b", "node=a=b"] {
+            assert_eq!(parsed_placement(text).as_ref().map(placement_text).as_deref(), Some(text));
+        }
+        for text in ["", "node", "node=", "Block", "random"] {
+            assert!(parsed_placement(text).is_none(), "{text}");
+        }
     }
 }

@@ -19,6 +19,10 @@
 //! * `abi` holds what differs between the families of MPI; everything else is generic over [`abi::Abi`].
 //!   `calls` are the MPI functions that are used, found at run time by `library`.
 //! * `layout` are ROMIO's own structures. `handle` is what the device keeps of an open file.
+//! * `meeting` finds out where a communicator's ranks are. Those of one node share a store; those of several form a
+//!   cluster (`exchange`), which `clusters` keeps until `MPI_Finalize`. `venue` is where files live then.
+//! * `synchronisation` is what ranks do together for a sync, a resize or a close. `placing` gives the new segments of
+//!   a collective write their homes, as `placement` says.
 //! * `agreement` makes all ranks fail together, `failure` makes MPI error codes that explain themselves,
 //!   `hints` are the `svm_` keys of info objects.
 //!
@@ -37,21 +41,31 @@
 pub mod abi;
 mod agreement;
 mod calls;
+mod clusters;
 mod contiguous;
+mod exchange;
 mod failure;
 mod handle;
 mod hints;
 pub mod host;
 pub mod layout;
 pub mod library;
+mod meeting;
 mod opening;
+mod placement;
+mod placing;
 pub mod plug;
 mod shared_pointer;
 mod strided;
+mod synchronisation;
 pub mod table;
+mod venue;
 
 pub use calls::Mpi;
+pub use clusters::finish;
 pub use failure::{ErrorClass, Failure, behind};
 pub use host::HasHost;
-pub use opening::{agreed, delete};
+pub use opening::{
+    after_ordered_access, after_preallocation, agreed, before_preallocation, delete, exchange,
+};
 pub use shared_pointer::settle;

@@ -1,20 +1,26 @@
 //! Opening, closing and removing files.
 //!
-//! Rank 0 finds or makes the file and tells the others its identity; they attach it. So the name is looked
-//! up once, exclusive creation works, and all ranks see the same file even if its name changes hands.
+//! Rank 0 finds or makes the file and introduces it to the others, which attach it. So the name is looked up once,
+//! exclusive creation works, and all ranks see the same file even if its name changes hands.
 
-use std::ffi::c_int;
+use std::cell::RefCell;
+use std::ffi::{OsStr, c_int};
+use std::os::unix::ffi::OsStrExt;
 
-use svmio_svm::{File, FileId, FileName, OpenOptions, Store, StoreIdentity};
+use svmio_svm::{FileName, OpenOptions, Placement};
 
 use crate::abi::{Abi, Info, SUCCESS, amode};
-use crate::agreement;
+use crate::agreement::{self, parted};
 use crate::calls::Mpi;
 use crate::failure::{self, ErrorClass, Failure};
 use crate::handle::{self, Handle, Role};
 use crate::hints;
 use crate::host::Host;
 use crate::layout::RomioFile;
+use crate::meeting;
+use crate::placement::Rule;
+use crate::synchronisation;
+use crate::venue::{self, Venue};
 
 /// Opens the file `fd.filename` on all ranks of `fd.comm`, in the given access mode.
 pub(crate) fn open_collectively<A: Abi>(
@@ -23,29 +29,38 @@ pub(crate) fn open_collectively<A: Abi>(
     access_mode: c_int,
 ) -> Result<(), Failure> {
     let rank = mpi.rank(fd.comm);
-    let segment_size = hints::segment_size(mpi, fd.info);
-    let role = if is_shared_pointer(mpi, fd, access_mode) { Role::SharedPointer } else { Role::Data };
-    let options = options(access_mode).segment_size(segment_size);
-    let first = (rank == 0).then(|| open_first(fd, &options)).transpose();
-    let (first, outcome) = parted(first);
-    agreement::from(mpi, fd.comm, 0, outcome)?;
-    let first = first.flatten();
-    let mut introduction = first.as_ref().map_or([0; Introduction::BYTES], |(_, _, i)| i.to_bytes());
-    mpi.broadcast(fd.comm, 0, &mut introduction)?;
-    let opened = match first {
-        Some((store, file, _)) => Ok((store, file)),
-        None => open_introduced(fd, Introduction::from_bytes(introduction), &options),
+    let data_file = data_file_of_pointer(mpi, fd, access_mode);
+    let role = if data_file.is_some() { Role::SharedPointer } else { Role::Data };
+    let venue = match data_file.as_deref().and_then(venue::of_open) {
+        Some(venue) => venue.for_one(),
+        None => meeting::meet(mpi, fd.comm)?,
     };
-    let opened = opened.and_then(|(store, file)| match role {
+    let asked = Asked::of(mpi, fd, access_mode, &venue);
+    let located = |failure: Failure| match venue.company() {
+        Some(company) => failure.on_node(rank, company.own_node()),
+        None => failure,
+    };
+    let first = (rank == 0).then(|| venue.open(&name(fd)?, &asked.options));
+    let (file, introduction) = match first.transpose() {
+        Ok(first) => first.map_or((None, Ok(Vec::new())), |(file, text)| (Some(file), Ok(text))),
+        Err(failure) => (None, Err(located(failure))),
+    };
+    let introduction = agreement::told(mpi, fd.comm, 0, introduction)?;
+    let opened = match file {
+        Some(file) => Ok(file),
+        None => name(fd).and_then(|name| venue.open_introduced(&introduction, &name, &asked.options)),
+    };
+    let opened = opened.and_then(|file| match role {
         // Its eight bytes now: when they are needed, other ranks may be waiting behind this one.
-        Role::SharedPointer => file.preallocate(8).map(|()| (store, file)).map_err(Failure::from),
-        Role::Data => Ok((store, file)),
+        Role::SharedPointer => file.preallocate(8).map(|()| file).map_err(Failure::from),
+        Role::Data => Ok(file),
     });
-    let opened = opened.and_then(|(store, file)| hints::tell(mpi, fd.info, &store, &file).map(|()| file));
-    let (file, outcome) = parted(opened);
+    let opened = opened
+        .and_then(|file| hints::tell(mpi, fd.info, venue.store(), &file, &asked.placement).map(|()| file));
+    let (file, outcome) = parted(opened.map_err(located));
     agreement::all(mpi, fd.comm, outcome)?;
     if let Some(file) = file {
-        adopt(fd, file, role, rank, access_mode);
+        adopt(fd, Handle::new(file, role, rank, venue, asked.rule), access_mode);
     }
     Ok(())
 }
@@ -76,11 +91,17 @@ pub(crate) fn open_stub<A: Abi>(
 
 /// Opens the file for this rank alone.
 pub(crate) fn open_alone<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<(), Failure> {
-    let options = options(fd.access_mode).segment_size(hints::segment_size(mpi, fd.info));
-    let (_, file, _) = open_first(fd, &options)?;
     let (rank, access_mode) = (mpi.rank(fd.comm), fd.access_mode);
-    adopt(fd, file, Role::Data, rank, access_mode);
+    let venue = Venue::alone()?;
+    let asked = Asked::of(mpi, fd, access_mode, &venue);
+    let (file, _) = venue.open(&name(fd)?, &asked.options)?;
+    adopt(fd, Handle::new(file, Role::Data, rank, venue, asked.rule), access_mode);
     Ok(())
+}
+
+thread_local! {
+    /// The file that this thread closed last, if it goes when it is closed, and where it lives.
+    static GOING: RefCell<Option<(Box<OsStr>, Venue)>> = const { RefCell::new(None) };
 }
 
 /// Closes the file. The manifest is committed when it returns, on any rank.
@@ -88,22 +109,87 @@ pub(crate) fn close<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<(), F
     let Some(handle) = handle::detach(fd) else {
         return Ok(());
     };
-    // Everyone has written what he wanted to when this returns.
-    mpi.maximum(fd.comm, 0)?;
+    let name = OsStr::from_bytes(fd.name().to_bytes());
+    if handle.role == Role::Data {
+        venue::note_closed(name);
+    }
     let goes = fd.access_mode & amode::DELETE_ON_CLOSE != 0;
-    let committed = match handle.rank {
-        0 if !goes => handle.file.commit(true).map_err(Failure::from),
-        _ => Ok(()),
-    };
-    agreement::from(mpi, fd.comm, 0, committed)
+    GOING.set(goes.then(|| (name.into(), handle.venue.clone())));
+    synchronisation::close(mpi, fd.comm, &handle, goes)
+}
+
+/// Removes the file `name`, which ROMIO may just have closed.
+pub(crate) fn remove(name: &OsStr) -> Result<(), Failure> {
+    match GOING.take() {
+        Some((going, venue)) if *going == *name => venue.remove(name),
+        _ => delete(name),
+    }
 }
 
 /// Removes the file `name`.
 ///
 /// # Errors
 /// `MPI_ERR_NO_SUCH_FILE` and the like, with the message to show.
-pub fn delete(name: &std::ffi::OsStr) -> Result<(), Failure> {
-    Ok(Store::from_environment()?.remove(&FileName::new(name)?)?)
+pub fn delete(name: &OsStr) -> Result<(), Failure> {
+    Venue::alone()?.remove(name)
+}
+
+/// Where several nodes share the file `fd`: each sees what the others wrote.
+///
+/// # Errors
+/// What keeps a node from giving or seeing it, on all ranks.
+///
+/// # Safety
+/// As [`before_preallocation`].
+pub unsafe fn exchange<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Result<(), Failure> {
+    // SAFETY: the caller vouches for the file.
+    let fd = unsafe { &*fd };
+    let handle = handle::of(fd)?;
+    synchronisation::before_change(mpi, fd.comm, handle)?;
+    synchronisation::after_change(mpi, fd.comm, handle)
+}
+
+/// Ends an ordered access to the file `fd`: where several nodes share it, all know how long it is then.
+///
+/// # Errors
+/// MPI's own.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.
+pub unsafe fn after_ordered_access<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Result<(), Failure> {
+    // SAFETY: the caller vouches for the file.
+    let fd = unsafe { &*fd };
+    let handle = handle::of(fd)?;
+    match handle.company() {
+        Some(_) => synchronisation::end_of_write(mpi, fd.comm, handle, Ok(())),
+        None => Ok(()),
+    }
+}
+
+/// Before rank 0 preallocates for all ranks of the file `fd`.
+///
+/// # Errors
+/// What keeps a rank from giving away what it has written, on all ranks.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.
+pub unsafe fn before_preallocation<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Result<(), Failure> {
+    // SAFETY: the caller vouches for the file.
+    let fd = unsafe { &*fd };
+    synchronisation::before_change(mpi, fd.comm, handle::of(fd)?)
+}
+
+/// After rank 0 has preallocated for all ranks of the file `fd`.
+///
+/// # Errors
+/// What keeps a node from seeing it, on all ranks.
+///
+/// # Safety
+/// As [`before_preallocation`].
+pub unsafe fn after_preallocation<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Result<(), Failure> {
+    // SAFETY: the caller vouches for the file.
+    let fd = unsafe { &*fd };
+    synchronisation::after_change(mpi, fd.comm, handle::of(fd)?)
 }
 
 /// Makes an error code that ROMIO gave on some ranks one of all ranks. `mine` is this rank's for the open file
@@ -123,86 +209,56 @@ pub unsafe fn agreed<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>, mine: c_int)
     }
 }
 
-/// What rank 0 tells the others of the file that it opened.
-struct Introduction {
-    file: FileId,
-    store: StoreIdentity,
-}
-
-impl Introduction {
-    const BYTES: usize = 48;
-
-    fn to_bytes(&self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        bytes[..16].copy_from_slice(&self.file.to_bytes());
-        bytes[16..32].copy_from_slice(&self.store.boot.0);
-        bytes[32..40].copy_from_slice(&self.store.device.to_ne_bytes());
-        bytes[40..].copy_from_slice(&self.store.inode.to_ne_bytes());
-        bytes
-    }
-
-    fn from_bytes(bytes: [u8; Self::BYTES]) -> Introduction {
-        let sixteen = |at: usize| bytes[at..at + 16].try_into().expect("sixteen bytes");
-        let eight = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        Introduction {
-            file: FileId::from_bytes(sixteen(0)),
-            store: StoreIdentity {
-                boot: svmio_svm::BootId(sixteen(16)),
-                device: eight(32),
-                inode: eight(40),
-            },
-        }
-    }
-}
-
-fn open_first<A: Abi>(
-    fd: &RomioFile<A>,
-    options: &OpenOptions,
-) -> Result<(Store, File, Introduction), Failure> {
-    let store = Store::from_environment()?;
-    let file = store.open_file(&name(fd)?, options)?;
-    let introduction = Introduction { file: file.id(), store: store.identity() };
-    Ok((store, file, introduction))
-}
-
-fn open_introduced<A: Abi>(
-    fd: &RomioFile<A>,
-    introduction: Introduction,
-    options: &OpenOptions,
-) -> Result<(Store, File), Failure> {
-    let store = Store::from_environment()?;
-    if store.identity() != introduction.store {
-        let message = format!(
-            "svm:{} lies in another store than this rank's {} on node {}: all ranks of a file must run on one node \
-             and with one SVMIO_STORE",
-            fd.name().to_string_lossy(),
-            store.path().display(),
-            store.node()
-        );
-        return Err(Failure::new(ErrorClass::Unsupported, message));
-    }
-    let file = store.attach(introduction.file, &name(fd)?, options)?;
-    Ok((store, file))
-}
-
-/// A result's value, and its outcome without it.
-fn parted<T>(result: Result<T, Failure>) -> (Option<T>, Result<(), Failure>) {
-    match result {
-        Ok(value) => (Some(value), Ok(())),
-        Err(failure) => (None, Err(failure)),
-    }
-}
-
-fn adopt<A: Abi>(fd: &mut RomioFile<A>, file: File, role: Role, rank: c_int, access_mode: c_int) {
+fn adopt<A: Abi>(fd: &mut RomioFile<A>, handle: Handle, access_mode: c_int) {
     if access_mode & amode::APPEND != 0 {
-        fd.fp_ind = i64::try_from(file.size()).unwrap_or(i64::MAX);
+        fd.fp_ind = i64::try_from(handle.file.size()).unwrap_or(i64::MAX);
     }
     fd.fd_sys = -1;
     fd.fp_sys_posn = -1;
-    fd.blksize = i64::try_from(file.segment_size().bytes()).unwrap_or(i64::MAX);
+    fd.blksize = i64::try_from(handle.file.segment_size().bytes()).unwrap_or(i64::MAX);
     fd.is_open = 1;
     fd.access_mode = access_mode;
-    handle::attach(fd, Handle::new(file, role, rank));
+    if handle.role == Role::Data {
+        venue::note_open(OsStr::from_bytes(fd.name().to_bytes()), &handle.venue);
+    }
+    handle::attach(fd, handle);
+}
+
+/// What the access mode and the info object ask for, as far as it can be had.
+struct Asked {
+    options: OpenOptions,
+    placement: Placement,
+    rule: Rule,
+}
+
+impl Asked {
+    fn of<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>, access_mode: c_int, venue: &Venue) -> Asked {
+        let mut placement = hints::placement(mpi, fd.info);
+        let rule = rule(venue, &placement).unwrap_or_else(|| {
+            if mpi.rank(fd.comm) == 0 {
+                tracing::warn!("a hint svm_placement is ignored: no process runs on the node that it names");
+            }
+            placement = Placement::FirstTouch;
+            Rule::FirstTouch
+        });
+        let options =
+            options(access_mode).segment_size(hints::segment_size(mpi, fd.info)).placement(placement.clone());
+        Asked { options, placement, rule }
+    }
+}
+
+/// `placement` by the numbers of nodes; `None` where it names one that is not there. A single node has no choice.
+fn rule(venue: &Venue, placement: &Placement) -> Option<Rule> {
+    let Some(company) = venue.company() else { return Some(Rule::FirstTouch) };
+    let nodes = company.nodes_for(placement);
+    Some(match placement {
+        Placement::FirstTouch => Rule::FirstTouch,
+        Placement::RoundRobin => Rule::RoundRobin(nodes),
+        Placement::Block => Rule::Block(nodes),
+        Placement::Node(name) => {
+            Rule::Node(nodes.into_iter().find(|node| company.name(*node) == name.as_str())?)
+        }
+    })
 }
 
 fn options(access_mode: c_int) -> OpenOptions {
@@ -218,15 +274,39 @@ fn options(access_mode: c_int) -> OpenOptions {
 }
 
 fn name<A: Abi>(fd: &RomioFile<A>) -> Result<FileName, Failure> {
-    use std::os::unix::ffi::OsStrExt;
-    Ok(FileName::new(std::ffi::OsStr::from_bytes(fd.name().to_bytes()))?)
+    Ok(FileName::new(OsStr::from_bytes(fd.name().to_bytes()))?)
 }
 
-/// ROMIO keeps a shared file pointer in `.NAME.shfp.NUMBER` beside the file, which each rank opens for itself.
-fn is_shared_pointer<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>, access_mode: c_int) -> bool {
+/// ROMIO keeps a shared file pointer in `.NAME.shfp.NUMBER` beside the file, which each rank opens for itself. Where
+/// `fd` is such a one: the name of the file whose pointer it is.
+fn data_file_of_pointer<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>, access_mode: c_int) -> Option<Box<OsStr>> {
     const MODE: c_int = amode::CREATE | amode::RDWR | amode::DELETE_ON_CLOSE;
-    let name = fd.name().to_bytes();
-    let base = name.rsplit(|byte| *byte == b'/').next().unwrap_or(name);
-    let named = base.starts_with(b".") && base.windows(6).any(|part| part == b".shfp.");
-    named && access_mode == MODE && mpi.size(fd.comm) == 1
+    if access_mode != MODE || mpi.size(fd.comm) != 1 {
+        return None;
+    }
+    data_file_of(fd.name().to_bytes())
+}
+
+fn data_file_of(pointer: &[u8]) -> Option<Box<OsStr>> {
+    const MARK: &[u8] = b".shfp.";
+    let base = pointer.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    let (directory, name) = pointer.split_at(base);
+    let name = name.strip_prefix(b".")?;
+    let end = name.windows(MARK.len()).rposition(|part| part == MARK)?;
+    Some(OsStr::from_bytes(&[directory, &name[..end]].concat()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_a_shared_pointer_is_found() {
+        let of =
+            |pointer: &str| data_file_of(pointer.as_bytes()).map(|name| name.to_string_lossy().into_owned());
+        assert_eq!(of("/a/.b.shfp.123").as_deref(), Some("/a/b"));
+        assert_eq!(of(".b.shfp.c.shfp.9").as_deref(), Some("b.shfp.c"));
+        assert_eq!(of("/a/b.shfp.123"), None);
+        assert_eq!(of("/a/.b"), None);
+    }
 }

@@ -46,8 +46,8 @@ pub(crate) fn write(handle: &Handle, write: impl FnOnce() -> Result<u64, Failure
         _ => handle.file.lock(FileOffset(0)..FileOffset(8), LockMode::Exclusive)?,
     };
     let outcome = write();
-    drop(lock);
-    outcome
+    let released = lock.release().map_err(Failure::from);
+    outcome.and_then(|written| released.map(|()| written))
 }
 
 /// Gives back a lock that a read took and no write followed.

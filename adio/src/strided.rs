@@ -5,7 +5,8 @@
 //! * A collective access is carried out by every rank for itself. ROMIO's own exchange between ranks was made
 //!   for file systems that cannot do many small accesses; here it costs several copies, leaves ranks waiting
 //!   for ever when one fails, and rewrites the gaps between pieces, which may be somebody else's. At the end
-//!   the ranks agree on whether it worked.
+//!   the ranks agree on whether it worked. Before a write to a file of several nodes, [`placing`] gives new segments
+//!   their homes.
 //! * A nonblocking access, collective or not, depends on no other rank either, so that its request is complete
 //!   when it starts.
 //! * In atomic mode the whole file is locked for the access, since which bytes it touches only the generic
@@ -23,6 +24,8 @@ use crate::failure::Failure;
 use crate::handle;
 use crate::host::Host;
 use crate::layout::{INDIVIDUAL, RomioFile};
+use crate::placing;
+use crate::synchronisation;
 
 /// Which way the bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +65,8 @@ pub(crate) unsafe fn independently<A: Abi>(
     }
     // SAFETY: the caller vouches for the arguments.
     let outcome = unsafe { in_portions(mpi, host, fd, access) };
-    handle.unlock_beyond(depth);
-    outcome?;
+    let unlocked = handle.unlock_beyond(depth);
+    outcome.and(unlocked)?;
     // ROMIO tells of all that was asked for, also where the file ended before.
     let moved = handle.moved() - before;
     // SAFETY: the caller vouches for the status.
@@ -126,8 +129,17 @@ pub(crate) unsafe fn collectively<A: Abi>(
     access: &Access<A>,
 ) -> Result<(), Failure> {
     // SAFETY: ROMIO's file is valid, and the caller vouches for the arguments.
-    let (comm, mine) = unsafe { ((*fd).comm, whole(mpi, host, fd, access)) };
-    agreement::all(mpi, comm, mine.map(|_| ()))
+    unsafe {
+        let placed = match access.direction {
+            Direction::Read => Ok(()),
+            Direction::Write => placing::place_new(mpi, host, fd, access),
+        };
+        let mine = placed.and_then(|()| whole(mpi, host, fd, access)).map(|_| ());
+        match access.direction {
+            Direction::Read => agreement::all(mpi, (*fd).comm, mine),
+            Direction::Write => synchronisation::end_of_write(mpi, (*fd).comm, handle::of(&*fd)?, mine),
+        }
+    }
 }
 
 /// One rank's access to a view that may as well be contiguous; returns the bytes that were moved.

@@ -6,7 +6,6 @@ use std::os::unix::ffi::OsStrExt;
 use svmio_svm::LockMode;
 
 use crate::abi::{Datatype, Info, Request, SUCCESS};
-use crate::agreement;
 use crate::calls::Mpi;
 use crate::contiguous::{self, Position};
 use crate::failure::{ErrorClass, Failure};
@@ -18,6 +17,7 @@ use crate::opening;
 use crate::plug;
 use crate::shared_pointer;
 use crate::strided::{self, Access, Direction};
+use crate::synchronisation;
 
 /// What `MPI_File_get_info` tells as `romio_filesystem_type`.
 pub const NAME: &CStr = c"SVM: svmio, shared virtual memory of the job's nodes";
@@ -122,7 +122,7 @@ unsafe extern "C" fn close<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c
 unsafe extern "C" fn delete<A: HasHost>(name: *const c_char, error_code: *mut c_int) {
     // SAFETY: ROMIO's contract: the name is a string.
     unsafe {
-        entry::<A>(error_code, |_, _| opening::delete(OsStr::from_bytes(CStr::from_ptr(name).to_bytes())))
+        entry::<A>(error_code, |_, _| opening::remove(OsStr::from_bytes(CStr::from_ptr(name).to_bytes())))
     }
 }
 
@@ -296,19 +296,23 @@ unsafe extern "C" fn fcntl<A: HasHost>(
 ) {
     // SAFETY: ROMIO's contract.
     unsafe {
-        entry::<A>(error_code, |_, _| {
+        entry::<A>(error_code, |mpi, _| {
             let (fd, argument) = (&mut *fd, &mut *argument);
             let handle = handle::of(fd)?;
-            let rank = handle.rank;
             match command {
                 layout::fcntl::GET_SIZE => {
                     argument.fsize = i64::try_from(handle.file.size()).unwrap_or(i64::MAX);
                 }
                 layout::fcntl::SET_DISKSPACE => {
                     let bytes = argument.diskspace.unsigned_abs();
-                    handle.file.preallocate(bytes).map_err(|e| Failure::from(e).on_rank(rank))?;
+                    handle.file.preallocate(bytes).map_err(|e| handle.located(e.into()))?;
                 }
-                layout::fcntl::SET_ATOMICITY => fd.atomicity = c_int::from(argument.atomicity != 0),
+                layout::fcntl::SET_ATOMICITY => {
+                    // All ranks call this: accesses in the new mode find what was written in the old one.
+                    synchronisation::before_change(mpi, fd.comm, handle)?;
+                    synchronisation::after_change(mpi, fd.comm, handle)?;
+                    fd.atomicity = c_int::from(argument.atomicity != 0);
+                }
                 _ => {
                     let message = format!("svmio's device does not know the file control command {command}");
                     return Err(Failure::new(ErrorClass::Argument, message));
@@ -342,10 +346,7 @@ unsafe extern "C" fn flush<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c
     unsafe {
         entry::<A>(error_code, |mpi, _| {
             let fd = &*fd;
-            let handle = handle::of(fd)?;
-            agreement::all(mpi, fd.comm, handle.file.sync_data().map_err(Failure::from))?;
-            let committed = if handle.rank == 0 { handle.file.commit(true) } else { Ok(()) };
-            agreement::from(mpi, fd.comm, 0, committed.map_err(Failure::from))
+            synchronisation::sync(mpi, fd.comm, handle::of(fd)?)
         });
     }
 }
@@ -355,9 +356,7 @@ unsafe extern "C" fn resize<A: HasHost>(fd: *mut RomioFile<A>, size: i64, error_
     unsafe {
         entry::<A>(error_code, |mpi, _| {
             let fd = &*fd;
-            let handle = handle::of(fd)?;
-            let resized = if handle.rank == 0 { handle.file.set_size(size.unsigned_abs()) } else { Ok(()) };
-            agreement::from(mpi, fd.comm, 0, resized.map_err(Failure::from))
+            synchronisation::resize(mpi, fd.comm, handle::of(fd)?, size.unsigned_abs())
         });
     }
 }
@@ -394,8 +393,7 @@ unsafe extern "C" fn set_lock<A: HasHost>(
         const UNLOCK: c_short = libc::F_UNLCK as c_short;
         let mode = match kind as c_short {
             UNLOCK => {
-                handle.unlock(&range);
-                return Ok(());
+                return handle.unlock(&range).inspect_err(|failure| tracing::error!("{failure}"));
             }
             READ => LockMode::Shared,
             _ => LockMode::Exclusive,

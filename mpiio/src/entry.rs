@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use svmio_adio::abi::{Abi, Comm, Info, MpiFile, SUCCESS, amode};
 use svmio_adio::layout::RomioFile;
+use svmio_adio::library::Library;
 use svmio_adio::plug::Plug;
 use svmio_adio::{ErrorClass, Failure, Mpi};
 
@@ -62,8 +63,42 @@ pub unsafe fn file_delete<A: Plug>(name: *const c_char, info: Info<A>) -> c_int 
 /// # Safety
 /// The arguments are those of `MPI_File_preallocate`.
 pub unsafe fn file_preallocate<A: Plug>(file: MpiFile, size: i64) -> c_int {
-    // SAFETY: the caller vouches for the arguments.
-    with_stock::<A>(|mpi| unsafe { agree(mpi, file, mpi.file_preallocate(file, size)) })
+    with_stock::<A>(|mpi| {
+        // SAFETY: the caller vouches for the arguments, and for the other ranks.
+        unsafe {
+            let Some(fd) = A::opened(file) else { return mpi.file_preallocate(file, size) };
+            if let Err(failure) = svmio_adio::before_preallocation(mpi, fd) {
+                return mpi.report_on(file, failure.to_code(mpi));
+            }
+            let code = agree(mpi, file, mpi.file_preallocate(file, size));
+            if code != SUCCESS {
+                return code;
+            }
+            match svmio_adio::after_preallocation(mpi, fd) {
+                Err(failure) => mpi.report_on(file, failure.to_code(mpi)),
+                Ok(()) => code,
+            }
+        }
+    })
+}
+
+/// `MPI_Finalize`: this process leaves the clusters that it takes part in, and MPI then. Also where svmio cannot be
+/// used with this MPI.
+pub fn finalize() -> c_int {
+    logging::start();
+    svmio_adio::finish();
+    type Finalize = unsafe extern "C" fn() -> c_int;
+    // SAFETY: the type of the function in mpi.h.
+    let stock = Library::mpi().and_then(|library| unsafe { library.function::<Finalize>(c"PMPI_Finalize") });
+    match stock {
+        // SAFETY: the caller finalizes MPI.
+        Ok(stock) => unsafe { stock() },
+        Err(missing) => {
+            tracing::error!("MPI cannot be finalized: {missing}");
+            // No class of errors has this number in all MPIs, but success has: anything else will do.
+            SUCCESS + 1
+        }
+    }
 }
 
 /// An ordered access, which `access` carries out. ROMIO passes a token from rank to rank, and keeps it where a
@@ -88,6 +123,30 @@ pub unsafe fn file_ordered<A: Plug>(file: MpiFile, access: impl FnOnce(&Mpi<A>) 
             }
         }
         let code = access(mpi);
+        svmio_adio::settle();
+        // SAFETY: as above. A rank whose access failed takes part, too.
+        let ended = A::opened(file).map_or(Ok(()), |fd| unsafe { svmio_adio::after_ordered_access(mpi, fd) });
+        match ended {
+            Err(failure) if code == SUCCESS => mpi.report_on(file, failure.to_code(mpi)),
+            _ => code,
+        }
+    })
+}
+
+/// Moving the shared pointer, which `seek` carries out: what was written before is seen on all nodes after it. MPI asks
+/// for a sync in between; but programs that write by the shared pointer, go back and read are common, ROMIO's own test
+/// among them.
+///
+/// # Safety
+/// `file` is an open file, and every rank that opened it makes the same call.
+pub unsafe fn file_seek_shared<A: Plug>(file: MpiFile, seek: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
+    with_stock::<A>(|mpi| {
+        // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
+        let exchanged = A::opened(file).map_or(Ok(()), |fd| unsafe { svmio_adio::exchange(mpi, fd) });
+        if let Err(failure) = exchanged {
+            return mpi.report_on(file, failure.to_code(mpi));
+        }
+        let code = seek(mpi);
         svmio_adio::settle();
         code
     })

@@ -2,6 +2,7 @@
 //!
 //! `libsvmio_mpi.so` comes before MPI in a program and defines the few functions in which files are named.
 //! [`claim`] decides whose a name is; svmio's go to [`svmio_adio::plug`], all others to the stock function.
+//! `MPI_Finalize` is defined, too: processes of several nodes that shared files leave each other there.
 //! Everything else (`MPI_File_write_all`, …) is the stock MPI's own: its ROMIO calls our device.
 //!
 //! ```text
@@ -24,4 +25,6 @@ mod entry;
 mod logging;
 mod ordered;
 
-pub use entry::{file_delete, file_open, file_ordered, file_preallocate, with_stock};
+pub use entry::{
+    file_delete, file_open, file_ordered, file_preallocate, file_seek_shared, finalize, with_stock,
+};

@@ -1,4 +1,4 @@
-//! The exported functions of ordered access, the same in every family.
+//! The exported functions of ordered access and of the shared pointer, the same in every family.
 
 /// Defines the four functions of ordered access that move data, under both of their names, for the family `$abi`.
 #[macro_export]
@@ -40,6 +40,35 @@ macro_rules! export_ordered {
             };
             // SAFETY: the caller's file; ordered access is collective.
             unsafe { $crate::file_ordered::<$abi>(file, access) }
+        }
+    };
+}
+
+/// Defines `MPI_File_seek_shared`, under both of its names, for the family `$abi`.
+#[macro_export]
+macro_rules! export_seek_shared {
+    ($abi:ty) => {
+        $crate::export_seek_shared!(@one $abi; MPI_File_seek_shared);
+        $crate::export_seek_shared!(@one $abi; PMPI_File_seek_shared);
+    };
+    (@one $abi:ty; $name:ident) => {
+        #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(file: MpiFile, offset: i64, whence: c_int) -> c_int {
+            type Function = unsafe extern "C" fn(MpiFile, i64, c_int) -> c_int;
+            static STOCK: OnceLock<Option<Function>> = OnceLock::new();
+            let seek = |mpi: &Mpi<$abi>| {
+                // SAFETY: the type is that of the function in mpi.h.
+                let stock = STOCK.get_or_init(|| unsafe { mpi.stock("PMPI_File_seek_shared\0") });
+                let Some(stock) = stock else { return mpi.missing("PMPI_File_seek_shared") };
+                // SAFETY: the caller's arguments.
+                unsafe { stock(file, offset, whence) }
+            };
+            // SAFETY: the caller's file; seeking the shared pointer is collective.
+            unsafe { $crate::file_seek_shared::<$abi>(file, seek) }
         }
     };
 }

@@ -49,6 +49,7 @@ impl Abi for Mpich {
         Ok(Constants {
             byte: Datatype(0x4c00_010d),
             int: Datatype(0x4c00_0405),
+            long_long: Datatype(0x4c00_0809),
             max: Op(0x5800_0001),
             request_null: Request(0x2c00_0000),
             info_null: Info(0x1c00_0000),

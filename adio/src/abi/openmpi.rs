@@ -72,6 +72,7 @@ impl Abi for OpenMpi {
         Ok(Constants {
             byte: Datatype(address(c"ompi_mpi_byte")?),
             int: Datatype(address(c"ompi_mpi_int")?),
+            long_long: Datatype(address(c"ompi_mpi_long_long_int")?),
             max: Op(address(c"ompi_mpi_op_max")?),
             request_null: Request(address(c"ompi_request_null")?),
             info_null: Info(address(c"ompi_mpi_info_null")?),

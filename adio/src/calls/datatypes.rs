@@ -45,6 +45,14 @@ impl<A: Abi> Mpi<A> {
         extent
     }
 
+    /// Where the data of one `datatype` begins, and how many bytes further on it ends.
+    pub(crate) fn true_extent(&self, datatype: Datatype<A>) -> (i64, i64) {
+        let (mut lower, mut extent) = (0, 0);
+        // SAFETY: stores two MPI_Counts; ROMIO has checked the datatype.
+        unsafe { (self.type_get_true_extent_x)(datatype, &raw mut lower, &raw mut extent) };
+        (lower, extent)
+    }
+
     /// Whether the type that a contiguous `datatype` repeats is itself contiguous.
     fn is_made_of_contiguous(&self, datatype: Datatype<A>) -> bool {
         let (mut count, mut address, mut inner) = (0, 0isize, datatype);

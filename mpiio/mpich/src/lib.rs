@@ -10,12 +10,12 @@ use std::sync::OnceLock;
 use svmio_adio::Mpi;
 use svmio_adio::abi::mpich::Mpich;
 use svmio_adio::abi::{Abi, Comm, Datatype, Info, MpiFile, SUCCESS};
-use svmio_mpiio::{file_delete, file_open, file_preallocate, with_stock};
+use svmio_mpiio::{file_delete, file_open, file_preallocate, finalize, with_stock};
 
 type Status = <Mpich as Abi>::Status;
 
 macro_rules! exported {
-    ($($open:ident, $delete:ident, $error_class:ident, $preallocate:ident;)*) => {$(
+    ($($open:ident, $delete:ident, $error_class:ident, $preallocate:ident, $finalize:ident;)*) => {$(
         /// `MPI_File_open` of MPI-3.1.
         ///
         /// # Safety
@@ -69,12 +69,21 @@ macro_rules! exported {
             // SAFETY: the caller's arguments.
             unsafe { file_preallocate::<Mpich>(file, size) }
         }
+        /// `MPI_Finalize` of MPI-3.1.
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $finalize() -> c_int {
+            finalize()
+        }
     )*};
 }
 
 exported! {
-    MPI_File_open, MPI_File_delete, MPI_Error_class, MPI_File_preallocate;
-    PMPI_File_open, PMPI_File_delete, PMPI_Error_class, PMPI_File_preallocate;
+    MPI_File_open, MPI_File_delete, MPI_Error_class, MPI_File_preallocate, MPI_Finalize;
+    PMPI_File_open, PMPI_File_delete, PMPI_Error_class, PMPI_File_preallocate, PMPI_Finalize;
 }
 
 svmio_mpiio::export_ordered!(Mpich);
+svmio_mpiio::export_seek_shared!(Mpich);

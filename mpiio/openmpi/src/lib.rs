@@ -12,10 +12,10 @@ use svmio_adio::abi::openmpi::{OpenMpi, Status};
 use svmio_adio::abi::{Comm, Datatype, Info, MpiFile, Request, SUCCESS};
 use svmio_adio::plug::openmpi::{forget, info_of};
 use svmio_adio::plug::take_unclosed;
-use svmio_mpiio::{file_delete, file_open, file_preallocate, with_stock};
+use svmio_mpiio::{file_delete, file_open, file_preallocate, finalize, with_stock};
 
 macro_rules! named {
-    ($($open:ident, $delete:ident, $close:ident, $get_info:ident, $preallocate:ident;)*) => {$(
+    ($($open:ident, $delete:ident, $close:ident, $get_info:ident, $preallocate:ident, $finalize:ident;)*) => {$(
         /// `MPI_File_open` of MPI-3.1.
         ///
         /// # Safety
@@ -89,12 +89,20 @@ macro_rules! named {
             // SAFETY: the caller's arguments.
             unsafe { file_preallocate::<OpenMpi>(file, size) }
         }
+        /// `MPI_Finalize` of MPI-3.1.
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $finalize() -> c_int {
+            finalize()
+        }
     )*};
 }
 
 named! {
-    MPI_File_open, MPI_File_delete, MPI_File_close, MPI_File_get_info, MPI_File_preallocate;
-    PMPI_File_open, PMPI_File_delete, PMPI_File_close, PMPI_File_get_info, PMPI_File_preallocate;
+    MPI_File_open, MPI_File_delete, MPI_File_close, MPI_File_get_info, MPI_File_preallocate, MPI_Finalize;
+    PMPI_File_open, PMPI_File_delete, PMPI_File_close, PMPI_File_get_info, PMPI_File_preallocate, PMPI_Finalize;
 }
 
 /// Functions that go to the stock ones, and settle the shared file pointer's lock when those return.
@@ -137,8 +145,8 @@ settled! {
     MPI_File_iwrite_shared, PMPI_File_iwrite_shared:
         fn(file: MpiFile, buffer: *const c_void, count: c_int, datatype: Datatype<OpenMpi>,
            request: *mut Request<OpenMpi>);
-    MPI_File_seek_shared, PMPI_File_seek_shared: fn(file: MpiFile, offset: i64, whence: c_int);
     MPI_File_get_position_shared, PMPI_File_get_position_shared: fn(file: MpiFile, offset: *mut i64);
 }
 
 svmio_mpiio::export_ordered!(OpenMpi);
+svmio_mpiio::export_seek_shared!(OpenMpi);

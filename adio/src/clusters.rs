@@ -1,0 +1,51 @@
+//! The clusters that this process takes part in: formed when files are opened, kept until `MPI_Finalize`.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use svmio_svm::Cluster;
+use svmio_transport::job::Job;
+
+/// This process's part in a cluster.
+pub(crate) struct Part {
+    pub(crate) job: Job,
+    pub(crate) cluster: Arc<Cluster>,
+}
+
+/// In the order in which they were formed.
+static PARTS: Mutex<Vec<Part>> = Mutex::new(Vec::new());
+
+/// The cluster that this process joined last.
+pub(crate) fn latest() -> Option<Arc<Cluster>> {
+    parts().last().map(|part| Arc::clone(&part.cluster))
+}
+
+/// The cluster `id`, if this process takes part in it.
+pub(crate) fn of(id: u64) -> Option<Arc<Cluster>> {
+    parts().iter().map(|part| &part.cluster).find(|cluster| cluster.id() == id).map(Arc::clone)
+}
+
+/// Keeps `part` until [`finish`].
+pub(crate) fn keep(part: Part) -> Arc<Cluster> {
+    let cluster = Arc::clone(&part.cluster);
+    parts().push(part);
+    cluster
+}
+
+/// Leaves all clusters, in the order in which they were formed: every member does so. Each is served until all of
+/// its members have got here, or are lost. What goes wrong is logged: no caller of `MPI_Finalize` could do anything
+/// about it.
+pub fn finish() {
+    // Not under the mutex, which nobody shall find locked for as long as the others take.
+    let parts = std::mem::take(&mut *parts());
+    for Part { job, cluster } in parts {
+        // The agent serves those who are not done yet while the job waits for them, and finds its fabric closed then.
+        if let Err(error) = job.finish() {
+            tracing::error!("leaving a cluster of {}: {error}", cluster.size());
+        }
+        cluster.leave();
+    }
+}
+
+fn parts() -> MutexGuard<'static, Vec<Part>> {
+    PARTS.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,187 @@
+//! Where the files of a communicator live: in the one store that its ranks share, or in those of a cluster's nodes.
+
+use std::ffi::OsStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use svmio_svm::{Cluster, File, FileId, FileName, Introduction, NodeIndex, OpenOptions, Placement, Store};
+
+use crate::clusters;
+use crate::failure::{ErrorClass, Failure};
+
+/// Where files live.
+#[derive(Clone)]
+pub(crate) enum Venue {
+    /// In one store, which all ranks use for themselves.
+    OneNode(Store),
+    /// In the stores of a cluster.
+    Cluster(Arc<Company>),
+}
+
+/// A communicator's ranks as members of a cluster.
+pub(crate) struct Company {
+    cluster: Arc<Cluster>,
+    /// This rank's.
+    store: Store,
+    /// This rank in the communicator.
+    rank: usize,
+    /// Of each rank.
+    nodes: Vec<NodeIndex>,
+}
+
+impl Company {
+    /// `nodes` are those of all ranks of a communicator, of which this one is `rank`.
+    pub(crate) fn new(cluster: Arc<Cluster>, store: Store, rank: usize, nodes: Vec<NodeIndex>) -> Company {
+        Company { cluster, store, rank, nodes }
+    }
+
+    /// The node of each rank.
+    pub(crate) fn nodes_of_ranks(&self) -> &[NodeIndex] {
+        &self.nodes
+    }
+
+    /// The nodes on which the communicator has ranks, in order.
+    pub(crate) fn nodes(&self) -> Vec<NodeIndex> {
+        let mut nodes = self.nodes.clone();
+        nodes.sort_unstable_by_key(|node| node.0);
+        nodes.dedup_by_key(|node| node.0);
+        nodes
+    }
+
+    /// The nodes that may get homes by `placement`: for who writes first those of the communicator, else all.
+    pub(crate) fn nodes_for(&self, placement: &Placement) -> Vec<NodeIndex> {
+        match placement {
+            Placement::FirstTouch => self.nodes(),
+            _ => (0u32..).zip(self.cluster.nodes()).map(|(index, _)| NodeIndex(index)).collect(),
+        }
+    }
+
+    /// Whether this rank is the communicator's first one on its node.
+    pub(crate) fn is_first_of_node(&self) -> bool {
+        let own = self.nodes[self.rank].0;
+        self.nodes.iter().position(|node| node.0 == own) == Some(self.rank)
+    }
+
+    /// The name of this rank's node.
+    pub(crate) fn own_node(&self) -> &str {
+        self.name(self.nodes[self.rank])
+    }
+
+    /// The name of a node.
+    pub(crate) fn name(&self, node: NodeIndex) -> &str {
+        self.cluster.nodes().get(node.0 as usize).map_or("", |name| name.as_str())
+    }
+}
+
+impl Venue {
+    /// For one rank alone: the cluster that this process joined last, if it has joined any, or its store.
+    pub(crate) fn alone() -> Result<Venue, Failure> {
+        let store = Store::from_environment()?;
+        Ok(match clusters::latest() {
+            Some(cluster) => {
+                let nodes = vec![cluster.own_node()];
+                Venue::Cluster(Arc::new(Company::new(cluster, store, 0, nodes)))
+            }
+            None => Venue::OneNode(store),
+        })
+    }
+
+    /// The same place for one of its ranks alone.
+    pub(crate) fn for_one(&self) -> Venue {
+        match self {
+            Venue::OneNode(_) => self.clone(),
+            Venue::Cluster(company) => {
+                let (cluster, store) = (Arc::clone(&company.cluster), company.store.clone());
+                let nodes = vec![cluster.own_node()];
+                Venue::Cluster(Arc::new(Company::new(cluster, store, 0, nodes)))
+            }
+        }
+    }
+
+    /// This rank's store.
+    pub(crate) fn store(&self) -> &Store {
+        match self {
+            Venue::OneNode(store) => store,
+            Venue::Cluster(company) => &company.store,
+        }
+    }
+
+    /// The ranks, where they are members of a cluster.
+    pub(crate) fn company(&self) -> Option<&Company> {
+        match self {
+            Venue::OneNode(_) => None,
+            Venue::Cluster(company) => Some(company),
+        }
+    }
+
+    /// Finds or makes a file; returns it and what the other ranks have to know for [`Venue::open_introduced`].
+    pub(crate) fn open(&self, name: &FileName, options: &OpenOptions) -> Result<(File, Vec<u8>), Failure> {
+        match self {
+            Venue::OneNode(store) => {
+                let file = store.open_file(name, options)?;
+                let introduction = file.id().to_bytes().to_vec();
+                Ok((file, introduction))
+            }
+            Venue::Cluster(company) => {
+                let introduction = company.cluster.open(name, options, &company.nodes())?;
+                let file = company.cluster.attach(&introduction, options)?;
+                Ok((file, introduction.to_bytes()))
+            }
+        }
+    }
+
+    /// Opens a file that another rank has opened.
+    pub(crate) fn open_introduced(
+        &self,
+        introduction: &[u8],
+        name: &FileName,
+        options: &OpenOptions,
+    ) -> Result<File, Failure> {
+        match self {
+            Venue::OneNode(store) => {
+                let id = introduction.try_into().map_err(|_| {
+                    Failure::new(ErrorClass::Other, format!("rank 0 told no identity of svm:{name}"))
+                })?;
+                Ok(store.attach(FileId::from_bytes(id), name, options)?)
+            }
+            Venue::Cluster(company) => {
+                Ok(company.cluster.attach(&Introduction::from_bytes(introduction)?, options)?)
+            }
+        }
+    }
+
+    /// Removes a file.
+    pub(crate) fn remove(&self, name: &OsStr) -> Result<(), Failure> {
+        let name = FileName::new(name)?;
+        match self {
+            Venue::OneNode(store) => store.remove(&name)?,
+            Venue::Cluster(company) => company.cluster.remove(&name)?,
+        }
+        Ok(())
+    }
+}
+
+/// The files that this process has open, by name, and where they live: their shared file pointers live there, too,
+/// and are opened much later.
+static OPEN: Mutex<Vec<(Box<OsStr>, Venue)>> = Mutex::new(Vec::new());
+
+/// Notes that a file was opened.
+pub(crate) fn note_open(name: &OsStr, venue: &Venue) {
+    open().push((name.into(), venue.clone()));
+}
+
+/// Undoes [`note_open`].
+pub(crate) fn note_closed(name: &OsStr) {
+    let mut open = open();
+    if let Some(position) = open.iter().rposition(|(known, _)| **known == *name) {
+        open.remove(position);
+    }
+}
+
+/// Where the open file `name` lives.
+pub(crate) fn of_open(name: &OsStr) -> Option<Venue> {
+    open().iter().rev().find(|(known, _)| **known == *name).map(|(_, venue)| venue.clone())
+}
+
+fn open() -> MutexGuard<'static, Vec<(Box<OsStr>, Venue)>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
