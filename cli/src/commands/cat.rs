@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use svmio_svm::{FileOffset, OpenOptions, Store};
+use svmio_svm::{FileOffset, StoreSet};
 
 use super::byte_count::ByteCount;
 use super::error::CommandError;
@@ -43,31 +43,33 @@ pub(crate) struct CatArguments {
 
 /// Writes the files' bytes to standard output, one file after the other.
 pub(crate) fn cat(arguments: &CatArguments) -> Result<Outcome, CommandError> {
-    let store = arguments.store.open()?;
+    let stores = arguments.store.open()?;
     let mut output = output::raw()?;
     let mut buffer = vec![0; BUFFER_BYTES as usize];
     for_each(&arguments.paths, |path| {
         let start = arguments.offset.0;
         let end = arguments.length.map_or(u64::MAX, |length| start.saturating_add(length.0));
-        write_range(&store, path, start..end, &mut buffer, &mut output)
+        write_range(&stores, path, start..end, &mut buffer, &mut output)
     })
 }
 
 fn write_range(
-    store: &Store,
+    stores: &StoreSet,
     path: &StorePath,
     range: std::ops::Range<u64>,
     buffer: &mut [u8],
     output: &mut impl Write,
 ) -> Result<(), CommandError> {
-    let name = match path.find(store)? {
+    let name = match path.find(stores)? {
         Found::File(name) => name,
         Found::Directory(name) => {
             let way_out = "svmio ls lists it";
             return Err(CommandError::IsDirectory { name: name.to_string(), way_out });
         }
     };
-    let file = store.open_file(&name, &OpenOptions::reading())?;
+    let file = stores.open(&name)?;
+    // Before anything is written: what is not there should not be missed in the middle.
+    file.check_range(FileOffset(range.start)..FileOffset(range.end))?;
     let mut at = range.start;
     while at < range.end {
         let wanted = (range.end - at).min(BUFFER_BYTES) as usize;

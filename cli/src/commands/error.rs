@@ -10,6 +10,14 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Svm(#[from] svmio_svm::Error),
 
+    #[error("{0}; -f removes what is here and leaves the rest")]
+    PartsElsewhere(svmio_svm::Error),
+
+    #[error(
+        "how long what comes from {from} is going to be is not known, which block placement has to: use round_robin, or copy a file"
+    )]
+    UnknownLength { from: String },
+
     #[error(transparent)]
     Fabric(#[from] svmio_transport::Error),
 
@@ -79,6 +87,7 @@ impl CommandError {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             CommandError::NeitherInStore { .. }
+            | CommandError::UnknownLength { .. }
             | CommandError::NoName { .. }
             | CommandError::NoProcesses
             | CommandError::Svm(svmio_svm::Error::BadName { .. }) => ExitCode::from(2),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use svmio_svm::{DirectoryName, Entry, FileName, Store};
+use svmio_svm::{DirectoryName, Entry, FileName, StoreSet};
 
 use super::byte_count::human;
 use super::error::CommandError;
@@ -18,7 +18,10 @@ const EXAMPLES: &str = after_help!(
   svmio ls -l /results           with sizes
   svmio ls -R                    every file, with its whole path
   svmio ls --store /local/me     another store
-  svmio ls -R --json | jq -r '.[] | select(.size > 1e9) | .path'"
+  svmio ls -l --store /mnt/a --store /mnt/b   files that two nodes share
+  svmio ls -R --json | jq -r '.[] | select(.size > 1e9) | .path'
+
+>= before what is stored: parts of the file are on nodes whose stores were not given."
 );
 
 /// The arguments of `svmio ls`.
@@ -52,13 +55,13 @@ enum Line {
 
 /// Prints what is in the store.
 pub(crate) fn ls(arguments: &LsArguments) -> Result<Outcome, CommandError> {
-    let store = arguments.store.open()?;
+    let stores = arguments.store.open()?;
     let path = arguments.path.clone().unwrap_or_else(StorePath::root);
-    let lines = lines(&store, &path, arguments.recursive)?;
+    let lines = lines(&stores, &path, arguments.recursive)?;
     let mut output = Output::new()?;
     let mut outcome = Outcome::Fine;
     let mut look = |name: &FileName| {
-        FileRecord::read(&store, name).map(|(record, _)| record).map_err(|error| {
+        FileRecord::read(&stores, name).map(|(record, _)| record).map_err(|error| {
             eprintln!("svmio: {error}");
             outcome = Outcome::Troubled;
             error.to_string()
@@ -92,7 +95,7 @@ pub(crate) fn ls(arguments: &LsArguments) -> Result<Outcome, CommandError> {
                     Ok(record) => columns(
                         &record.size.to_string(),
                         &human(record.size),
-                        &human(record.stored),
+                        &at_least(&record),
                         &format!("{}/{}", record.segments, record.places()),
                         name,
                     ),
@@ -105,19 +108,19 @@ pub(crate) fn ls(arguments: &LsArguments) -> Result<Outcome, CommandError> {
     Ok(outcome)
 }
 
-fn lines(store: &Store, path: &StorePath, recursive: bool) -> Result<Vec<Line>, CommandError> {
-    let directory = match path.find(store)? {
+fn lines(stores: &StoreSet, path: &StorePath, recursive: bool) -> Result<Vec<Line>, CommandError> {
+    let directory = match path.find(stores)? {
         Found::File(name) => return Ok(vec![Line::File(name)]),
         Found::Directory(directory) => directory,
     };
     if recursive {
-        return Ok(store.files(&directory)?.into_iter().map(|(name, _)| Line::File(name)).collect());
+        return Ok(stores.files(&directory)?.into_iter().map(|(name, _)| Line::File(name)).collect());
     }
     let line = |entry| match entry {
         Entry::Directory(name) => Line::Directory(name),
         Entry::File(name, _) => Line::File(name),
     };
-    Ok(store.list(&directory)?.into_iter().map(line).collect())
+    Ok(stores.list(&directory)?.into_iter().map(line).collect())
 }
 
 /// The last part of the name; all of it where the list goes deeper, or was asked for a single file.
@@ -136,6 +139,11 @@ fn printed(line: &Line, asked: &StorePath, recursive: bool, output: &Output) -> 
         bytes.push(b'/');
     }
     bytes
+}
+
+/// What is stored; where parts are out of sight, there may be more.
+fn at_least(record: &FileRecord) -> String {
+    format!("{}{}", if record.is_incomplete() { ">=" } else { "" }, human(record.stored))
 }
 
 fn columns(bytes: &str, size: &str, stored: &str, segments: &str, name: Vec<u8>) -> Vec<u8> {

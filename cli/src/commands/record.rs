@@ -1,7 +1,7 @@
 //! What there is to tell of a file.
 
 use serde::Serialize;
-use svmio_svm::{Error, File, FileName, OpenOptions, SegmentInfo, Store};
+use svmio_svm::{Error, FileName, StoreSet, StoredSegment};
 
 /// What `--json` tells of a path. The fields are stable: new ones may come, none goes or changes.
 #[derive(Debug, Serialize)]
@@ -32,7 +32,7 @@ pub(crate) struct FileRecord {
     pub(crate) id: String,
     /// The logical size, bytes.
     pub(crate) size: u64,
-    /// How many bytes have storage; the others are holes.
+    /// How many bytes have storage, as far as that can be seen; the others are holes.
     pub(crate) stored: u64,
     /// The size of each segment, bytes.
     pub(crate) segment_size: u64,
@@ -49,9 +49,15 @@ pub(crate) struct Home {
     pub(crate) node: String,
     /// How many segments it holds.
     pub(crate) segments: u64,
-    /// How many bytes have storage there.
+    /// How many bytes have storage there, as far as that can be seen.
     pub(crate) stored: u64,
+    /// Whether its store was not given.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) missing: bool,
 }
+
+/// What is said in place of what is stored on a node whose store was not given.
+pub(crate) const NOT_GIVEN: &str = "store not given";
 
 /// What `--json` says of its fields.
 pub(crate) const FIELDS: &str = "  type          \"file\", \"directory\" or \"damaged\"
@@ -62,26 +68,35 @@ pub(crate) const FIELDS: &str = "  type          \"file\", \"directory\" or \"da
   stored        file: bytes that have storage; the others are holes
   segment_size  file: bytes
   segments      file: how many segments exist; the others are holes
-  homes         file: for each node its name (node), segments, stored";
+  homes         file: for each node its name (node), segments, stored; with \"missing\": true where that
+                node's store was not given, and what is stored there is not known";
 
 impl FileRecord {
     /// What there is to tell of the file `name`, and its segments.
     ///
     /// # Errors
-    /// As [`Store::open_file`] and [`File::segments`].
-    pub(crate) fn read(store: &Store, name: &FileName) -> Result<(FileRecord, Vec<SegmentInfo>), Error> {
-        let file: File = store.open_file(name, &OpenOptions::reading())?;
+    /// As [`StoreSet::open`] and [`StoredFile::segments`](svmio_svm::StoredFile::segments).
+    pub(crate) fn read(
+        stores: &StoreSet,
+        name: &FileName,
+    ) -> Result<(FileRecord, Vec<StoredSegment>), Error> {
+        let file = stores.open(name)?;
         let segments = file.segments()?;
         let record = FileRecord {
             path: name.to_string(),
             id: file.id().to_string(),
             size: file.size(),
-            stored: segments.iter().map(|segment| segment.stored).sum(),
+            stored: segments.iter().filter_map(|segment| segment.stored).sum(),
             segment_size: file.segment_size().bytes(),
             segments: segments.len() as u64,
             homes: homes(&segments),
         };
         Ok((record, segments))
+    }
+
+    /// Whether parts of it lie on nodes whose stores were not given.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.homes.iter().any(|home| home.missing)
     }
 
     /// How many segments a file of this size without holes has.
@@ -91,16 +106,21 @@ impl FileRecord {
 }
 
 /// The homes of `segments`, in the order in which they appear.
-pub(crate) fn homes(segments: &[SegmentInfo]) -> Vec<Home> {
+pub(crate) fn homes(segments: &[StoredSegment]) -> Vec<Home> {
     let mut homes: Vec<Home> = Vec::new();
     for segment in segments {
         let node = segment.home.as_str();
         let at = homes.iter().position(|home| home.node == node).unwrap_or_else(|| {
-            homes.push(Home { node: node.to_owned(), segments: 0, stored: 0 });
+            homes.push(Home {
+                node: node.to_owned(),
+                segments: 0,
+                stored: 0,
+                missing: segment.stored.is_none(),
+            });
             homes.len() - 1
         });
         homes[at].segments += 1;
-        homes[at].stored += segment.stored;
+        homes[at].stored += segment.stored.unwrap_or(0);
     }
     homes
 }

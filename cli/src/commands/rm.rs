@@ -1,7 +1,7 @@
 //! `svmio rm`: removing files.
 
 use clap::Args;
-use svmio_svm::{Error, FileName, Store};
+use svmio_svm::{Error, FileName, StoreSet};
 
 use super::error::CommandError;
 use super::store_option::StoreOption;
@@ -14,7 +14,8 @@ const EXAMPLES: &str = after_help!(
   svmio rm -r /                  all files of the store
   svmio rm -f /scratch/tmp       no failure where there is none
 
-A program that has a file open keeps it until it closes it. A directory goes with its last file."
+A program that has a file open keeps it until it closes it. A directory goes with its last file. A file
+that several nodes share is removed from all their stores: give them all, by a --store for each."
 );
 
 /// The arguments of `svmio rm`.
@@ -25,7 +26,7 @@ pub(crate) struct RmArguments {
     #[arg(short, long)]
     recursive: bool,
 
-    /// What is not there is no failure
+    /// What is not there is no failure; of a file with parts on other nodes, remove those that are here
     #[arg(short, long)]
     force: bool,
 
@@ -39,17 +40,18 @@ pub(crate) struct RmArguments {
 
 /// Removes the paths.
 pub(crate) fn rm(arguments: &RmArguments) -> Result<Outcome, CommandError> {
-    let store = arguments.store.open()?;
+    let stores = arguments.store.open()?;
     let mut outcome = Outcome::Fine;
-    let overall = for_each(&arguments.paths, |path| match path.find(&store) {
-        Ok(Found::File(name)) => remove(&store, &name, arguments.force),
+    let overall = for_each(&arguments.paths, |path| match path.find(&stores) {
+        Ok(Found::File(name)) => remove(&stores, &name, Missing::of(arguments.force)),
         Ok(Found::Directory(name)) if !arguments.recursive => {
             Err(CommandError::IsDirectory { name: name.to_string(), way_out: "-r removes all that is in it" })
         }
         Ok(Found::Directory(name)) => {
-            let files = store.files(&name)?;
+            let files = stores.files(&name)?;
             // What somebody else removed meanwhile is gone as wanted.
-            if for_each(files, |(name, _)| remove(&store, &name, true))? == Outcome::Troubled {
+            let missing = Missing { file: true, ..Missing::of(arguments.force) };
+            if for_each(files, |(name, _)| remove(&stores, &name, missing))? == Outcome::Troubled {
                 outcome = Outcome::Troubled;
             }
             Ok(())
@@ -60,9 +62,25 @@ pub(crate) fn rm(arguments: &RmArguments) -> Result<Outcome, CommandError> {
     Ok(if overall == Outcome::Fine { outcome } else { overall })
 }
 
-fn remove(store: &Store, name: &FileName, force: bool) -> Result<(), CommandError> {
-    match store.remove(name) {
-        Err(Error::NoSuchFile { .. }) if force => Ok(()),
+/// What is no failure.
+#[derive(Debug, Clone, Copy)]
+struct Missing {
+    /// That there is no such file.
+    file: bool,
+    /// That parts of it lie on nodes whose stores were not given.
+    stores: bool,
+}
+
+impl Missing {
+    fn of(force: bool) -> Missing {
+        Missing { file: force, stores: force }
+    }
+}
+
+fn remove(stores: &StoreSet, name: &FileName, missing: Missing) -> Result<(), CommandError> {
+    match stores.remove(name, missing.stores) {
+        Err(Error::NoSuchFile { .. }) if missing.file => Ok(()),
+        Err(error @ Error::StoresMissing { .. }) => Err(CommandError::PartsElsewhere(error)),
         removed => Ok(removed?),
     }
 }

@@ -5,7 +5,7 @@ use clap::Args;
 use super::byte_count::exact_and_human;
 use super::error::CommandError;
 use super::output::{Output, counted};
-use super::record::{FIELDS, FileRecord, Record};
+use super::record::{FIELDS, FileRecord, NOT_GIVEN, Record};
 use super::store_option::StoreOption;
 use super::store_path::{Found, StorePath};
 use super::{Outcome, after_help, for_each};
@@ -13,7 +13,8 @@ use super::{Outcome, after_help, for_each};
 const EXAMPLES: &str = after_help!(
     "  svmio stat /results/step1.h5
   svmio stat svm:/results/step1.h5 svm:/results/step2.h5
-  svmio stat --json /results/step1.h5 | jq '.[0].size'"
+  svmio stat --json /results/step1.h5 | jq '.[0].size'
+  svmio stat --store /mnt/a/store --store /mnt/b/store /results/step1.h5"
 );
 
 /// The arguments of `svmio stat`.
@@ -33,18 +34,18 @@ pub(crate) struct StatArguments {
 
 /// Prints what is known of each path.
 pub(crate) fn stat(arguments: &StatArguments) -> Result<Outcome, CommandError> {
-    let store = arguments.store.open()?;
+    let stores = arguments.store.open()?;
     let mut output = Output::new()?;
     let mut records = Vec::new();
     let outcome = for_each(&arguments.paths, |path| {
-        let name = match path.find(&store)? {
+        let name = match path.find(&stores)? {
             Found::File(name) => name,
             Found::Directory(name) => {
                 records.push(Record::Directory { path: name.to_string() });
                 return Ok(());
             }
         };
-        match FileRecord::read(&store, &name) {
+        match FileRecord::read(&stores, &name) {
             Ok((record, _)) => records.push(Record::File(record)),
             Err(error) => {
                 records.push(Record::Damaged { path: name.to_string(), error: error.to_string() });
@@ -85,12 +86,8 @@ fn print(record: &Record, output: &mut Output) -> Result<(), CommandError> {
             field("Segment size", &exact_and_human(file.segment_size))?;
             field("Segments", &format!("{} of {}", file.segments, file.places()))?;
             for home in &file.homes {
-                let part = format!(
-                    "{}: {}, {}",
-                    home.node,
-                    counted(home.segments, "segment"),
-                    exact_and_human(home.stored)
-                );
+                let stored = if home.missing { NOT_GIVEN.to_owned() } else { exact_and_human(home.stored) };
+                let part = format!("{}: {}, {stored}", home.node, counted(home.segments, "segment"));
                 field("Home", &part)?;
             }
             Ok(())

@@ -1,46 +1,67 @@
-//! Which store a command works on.
+//! Which stores a command works on.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use svmio_svm::Store;
+use svmio_svm::{Store, StoreSet};
 
 use super::error::CommandError;
 
-/// Which store a command works on.
+/// Which stores a command works on.
 #[derive(Debug, Args)]
 pub(crate) struct StoreOption {
-    /// The store [default: SVMIO_STORE, else /dev/shm/svmio-UID]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    store: Option<PathBuf>,
+    /// The store; once for each node's store, for files that several nodes share
+    /// [default: SVMIO_STORES (A:B:..), else SVMIO_STORE, else /dev/shm/svmio-UID]
+    #[arg(long = "store", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    stores: Vec<PathBuf>,
 }
 
 impl StoreOption {
-    /// The store, made where there is none: for commands that put something into it.
+    /// The stores, for commands that put something into them: a single one is made where there is none. Of several,
+    /// nobody could tell which node a new one were of.
     ///
     /// # Errors
-    /// As [`Store::open`].
-    pub(crate) fn open_or_make(&self) -> Result<Store, CommandError> {
-        Ok(match self.named() {
-            Some(path) => Store::open(&path)?,
-            None => Store::from_environment()?,
-        })
-    }
-
-    /// The store, where there is one. The default one may be made: it can hold nothing else.
-    ///
-    /// # Errors
-    /// [`CommandError::NoStore`]; otherwise as [`Store::open`].
-    pub(crate) fn open(&self) -> Result<Store, CommandError> {
-        match self.named() {
-            // A mistyped directory should not come into being.
-            Some(path) if matches!(path.try_exists(), Ok(false)) => Err(CommandError::NoStore { path }),
-            _ => self.open_or_make(),
+    /// As [`StoreOption::open`].
+    pub(crate) fn open_or_make(&self) -> Result<StoreSet, CommandError> {
+        match &self.named()[..] {
+            [] => Ok(Store::from_environment()?.into()),
+            [single] => Ok(Store::open(single)?.into()),
+            several => open_all(several),
         }
     }
 
-    fn named(&self) -> Option<PathBuf> {
-        let from_environment = || std::env::var_os("SVMIO_STORE").filter(|path| !path.is_empty());
-        self.store.clone().or_else(|| from_environment().map(PathBuf::from))
+    /// The stores, where they are. The default one may be made: it can hold nothing else.
+    ///
+    /// # Errors
+    /// [`CommandError::NoStore`]; otherwise as [`Store::open`] and [`StoreSet::new`].
+    pub(crate) fn open(&self) -> Result<StoreSet, CommandError> {
+        match &self.named()[..] {
+            [] => Ok(Store::from_environment()?.into()),
+            named => open_all(named),
+        }
+    }
+
+    fn named(&self) -> Vec<PathBuf> {
+        if !self.stores.is_empty() {
+            return self.stores.clone();
+        }
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let several = variable("SVMIO_STORES").map(|list| std::env::split_paths(&list).collect::<Vec<_>>());
+        let several =
+            several.map(|paths| paths.into_iter().filter(|path| !path.as_os_str().is_empty()).collect());
+        several.unwrap_or_else(|| variable("SVMIO_STORE").map(PathBuf::from).into_iter().collect())
+    }
+}
+
+fn open_all(paths: &[PathBuf]) -> Result<StoreSet, CommandError> {
+    let open = |path: &PathBuf| match path.try_exists() {
+        // A mistyped directory should not come into being.
+        Ok(false) => Err(CommandError::NoStore { path: path.clone() }),
+        _ => Ok(Store::open(path)?),
+    };
+    let mut stores = paths.iter().map(open).collect::<Result<Vec<_>, _>>()?.into_iter();
+    match stores.next() {
+        Some(first) => Ok(StoreSet::new(first, stores)?),
+        None => Ok(Store::from_environment()?.into()),
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use svmio_svm::{DirectoryName, Error, FileName, Store};
+use svmio_svm::{DirectoryName, Error, FileName, StoreSet};
 
 const PREFIX: &[u8] = b"svm:";
 
@@ -60,21 +60,23 @@ impl StorePath {
         &self.directory
     }
 
-    /// What is there in `store`. A damaged name is a file's: opening it tells what is wrong.
+    /// What is there in `stores`. A damaged name is a file's, and so is one of two files: opening it tells what is wrong.
     ///
     /// # Errors
-    /// As [`Store::lookup`] and [`Store::list`].
-    pub(crate) fn find(&self, store: &Store) -> Result<Found, Error> {
+    /// As [`StoreSet::lookup`] and [`StoreSet::list`].
+    pub(crate) fn find(&self, stores: &StoreSet) -> Result<Found, Error> {
         let not_a_file = match &self.file {
             None => None,
-            Some(name) => match store.lookup(name) {
-                Ok(_) | Err(Error::CorruptManifest { .. }) => return Ok(Found::File(name.clone())),
+            Some(name) => match stores.lookup(name) {
+                Ok(_) | Err(Error::CorruptManifest { .. } | Error::TwoFiles { .. }) => {
+                    return Ok(Found::File(name.clone()));
+                }
                 // A directory, or below a file.
                 Err(error @ Error::NotAFile { .. }) => Some(error),
                 Err(error) => return Err(error),
             },
         };
-        match store.list(&self.directory) {
+        match stores.list(&self.directory) {
             Ok(_) => Ok(Found::Directory(self.directory.clone())),
             Err(error) => Err(not_a_file.unwrap_or(error)),
         }

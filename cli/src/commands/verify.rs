@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use svmio_svm::{Report, Store};
+use svmio_svm::{Report, StoreSet};
 
 use super::error::CommandError;
 use super::output::{Output, counted};
@@ -14,10 +14,13 @@ const EXAMPLES: &str = after_help!(
     "  svmio verify                   the whole store; also reclaims what killed programs left behind
   svmio verify /results          one directory
   svmio verify /results/step1.h5
+  svmio verify --store /mnt/a/store --store /mnt/b/store   two nodes' stores, and that they agree
   svmio verify --json | jq -r '.damaged[].path'
 
 Looks at each file's manifest and segments: readable, complete, of the right sizes, nothing beyond the
-end. What a program wrote is not known here: this finds lost storage, not wrong results."
+end. What a program wrote is not known here: this finds lost storage, not wrong results. Of files that
+several nodes share, the stores that are given are compared: an older or damaged manifest is replaced by
+the newest one, if nobody has the file open there."
 );
 
 const FIELDS: &str = "\
@@ -25,7 +28,9 @@ A JSON object instead; it has
   clean      whether nothing is damaged
   checked    the paths of the files that were looked at
   damaged    for each damaged file its path and the error
-  reclaimed  what killed programs left behind and was removed";
+  reclaimed  what killed programs left behind and was removed
+  repaired   if any: what one node's store lacked, or had in an older form, and has now from another's
+  unseen     if any: for each file with parts on nodes whose stores were not given its path, and which (error)";
 
 /// The arguments of `svmio verify`.
 #[derive(Debug, Args)]
@@ -49,6 +54,10 @@ struct Findings {
     checked: Vec<String>,
     damaged: Vec<Damage>,
     reclaimed: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    repaired: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unseen: Vec<Damage>,
 }
 
 #[derive(Debug, Serialize)]
@@ -59,15 +68,21 @@ struct Damage {
 
 /// Looks the store, or a part of it, over.
 pub(crate) fn verify(arguments: &VerifyArguments) -> Result<Outcome, CommandError> {
-    let store = arguments.store.open()?;
+    let stores = arguments.store.open()?;
     let path = arguments.path.clone().unwrap_or_else(StorePath::root);
-    let findings = Findings::from(look(&store, &path)?);
+    let findings = Findings::from(look(&stores, &path)?);
     let mut output = Output::new()?;
     if arguments.json {
         output.json(&findings)?;
     } else {
         for damage in &findings.damaged {
             output.line(format!("damaged: {}: {}", damage.path, damage.error))?;
+        }
+        for unseen in &findings.unseen {
+            output.line(format!("not seen whole: {}", unseen.error))?;
+        }
+        for repaired in &findings.repaired {
+            output.line(format!("repaired: {repaired}"))?;
         }
         for leftover in &findings.reclaimed {
             output.line(format!("reclaimed: {leftover}"))?;
@@ -83,18 +98,11 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<Outcome, CommandErro
     Ok(if findings.clean { Outcome::Fine } else { Outcome::Troubled })
 }
 
-fn look(store: &Store, path: &StorePath) -> Result<Report, CommandError> {
-    match path.find(store)? {
-        Found::Directory(directory) => Ok(svmio_svm::verify(store, &directory)?),
-        Found::File(name) => {
-            let damage = svmio_svm::verify_file(store, &name).err();
-            Ok(Report {
-                damaged: damage.map(|error| (name.clone(), error)).into_iter().collect(),
-                files: vec![name],
-                reclaimed: Vec::new(),
-            })
-        }
-    }
+fn look(stores: &StoreSet, path: &StorePath) -> Result<Report, CommandError> {
+    Ok(match path.find(stores)? {
+        Found::Directory(directory) => stores.verify(&directory)?,
+        Found::File(name) => stores.verify_file(&name),
+    })
 }
 
 impl From<Report> for Findings {
@@ -108,6 +116,8 @@ impl From<Report> for Findings {
             checked: report.files.iter().map(ToString::to_string).collect(),
             damaged: report.damaged.iter().map(damage).collect(),
             reclaimed: report.reclaimed.iter().map(|path| path.display().to_string()).collect(),
+            repaired: report.repaired.iter().map(|path| path.display().to_string()).collect(),
+            unseen: report.unseen.iter().map(damage).collect(),
         }
     }
 }

@@ -47,7 +47,7 @@ impl Installation {
         preloadable(path)
     }
 
-    /// The library that lets MPICH's waiting ranks give their cores away.
+    /// The library that lets MPICH's waiting ranks give their cores away, and end.
     pub(crate) fn yield_library(&self) -> Result<PathBuf, RunError> {
         let path = self.library_directory.join("libsvmio_yield.so");
         if !path.is_file() {

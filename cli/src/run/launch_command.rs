@@ -1,7 +1,9 @@
 //! The command that starts the job: `mpiexec`, its words and its environment.
 //!
 //! svmio's library goes into the ranks only: `mpiexec` is told to set LD_PRELOAD for them (`-genv`, `-x`),
-//! its own stays as it is. Only the cure for MPICH's waiting goes into the launcher too.
+//! its own stays as it is. Only the cure for MPICH's waiting goes into the launcher too. All that the ranks
+//! need is told by options and not by the launcher's environment alone, which remote shells do not carry to
+//! other hosts.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -10,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::error::RunError;
+use super::hosts;
 use super::launcher::Launcher;
 use super::mpi_family::MpiFamily;
 use super::mpiexec_line::{MpiexecLine, MpiexecOption};
@@ -55,7 +58,7 @@ impl LaunchCommand {
         let mut options =
             vec![preload_option(launcher.family, &preload(&ours, inherited_preload.as_deref()))];
 
-        if let Some(library) = &cure.library {
+        if let Some(library) = &cure.launcher_library {
             environment.push((PRELOAD.into(), preload(&[library], inherited_preload.as_deref())));
         }
         let wished = cure.variables.into_iter().filter(|variable| std::env::var_os(&variable.name).is_none());
@@ -87,6 +90,12 @@ impl LaunchCommand {
             };
             words.extend(added.iter().flat_map(MpiexecOption::words).cloned());
             for option in &job_program.options {
+                if launcher.family == MpiFamily::OpenMpi
+                    && let Some(translated) = hosts::for_open_mpi(option, job_program, line)
+                {
+                    words.extend(translated);
+                    continue;
+                }
                 words.extend(with_our_preload(option, &ours, inherited_preload.as_deref()).words().cloned());
             }
             words.push(if index == 0 { program.word.clone() } else { job_program.program.clone() });

@@ -9,6 +9,7 @@
 //! that MPI's mpiexec     Launcher        launcher          in the library's own prefix first
 //! what ranks preload     Installation    installation      lib/<family>/libsvmio_mpi.so
 //! how ranks wait         WaitingCure     waiting           more ranks than cores: yield
+//! on which hosts                         hosts             `--hosts` for both families
 //! the command            LaunchCommand   launch_command    options and environment, put together
 //! ```
 //!
@@ -17,6 +18,7 @@
 //! in between that could deliver a terminal's Ctrl-C twice (which hydra and `mpirun` take for "kill").
 
 mod error;
+mod hosts;
 mod installation;
 mod launch_command;
 mod launcher;
@@ -54,6 +56,7 @@ Examples:
   svmio run -n 4 -- ./app in.dat             four ranks
   svmio run -n 4 ./app in.dat                the same
   svmio run -n 8 --oversubscribe -- ./app    options of mpiexec (here Open MPI's) pass through
+  svmio run -n 8 --hosts a,b,c,d ./app       two ranks on each of four hosts, also with Open MPI
   svmio run --store /local/me -n 4 -- ./app  keep the files on a local disk
   svmio run --claim /scratch/ckpt -n 4 -- ./app
                                              files under /scratch/ckpt are svmio's too
@@ -62,6 +65,12 @@ Examples:
   svmio run --dry-run -n 4 -- ./app          show the command, start nothing
   svmio run -n 1 -- ./master : -n 3 ./worker several programs in one job
 
+Several hosts:
+  --hosts LIST deals the ranks out to the hosts one by one, whichever MPI it is (Open MPI gets it as --host
+  with slots for all ranks and, unless you place them otherwise, --map-by node); any other option of
+  mpiexec does as well: -f, -ppn, --hostfile, a batch system's own. The program and svmio have to be at the
+  same paths on all hosts. LD_PRELOAD and SVMIO_* reach the ranks on all of them.
+
 Which MPI is a program's that has none itself (a script, python, a wrapper)?
 The first answer of:
   --mpi; an argument that is a file linked with MPI; MPI4PY_LIBMPI;
@@ -69,7 +78,7 @@ The first answer of:
 
 Environment:
   LD_PRELOAD    stays, after svmio's library
-  SVMIO_*       reach all ranks
+  SVMIO_*       reach all ranks, on all hosts
   SVMIO_LIBDIR  where <family>/libsvmio_mpi.so is (default: lib beside this program's bin)
   mpiexec's own variables apply, such as Open MPI's OMPI_ALLOW_RUN_AS_ROOT
 
@@ -96,7 +105,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::ExecutablePath)]
     mpiexec: Option<PathBuf>,
 
-    /// Leave the ranks' waiting alone, also with more ranks than cores
+    /// Leave the ranks' waiting alone, also with more ranks than cores and at the end of MPICH's jobs
     #[arg(long)]
     no_yield: bool,
 
@@ -137,10 +146,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), RunError> {
 
     let installation = Installation::locate()?;
     let crowding = Crowding::of(&line);
-    let cure = if arguments.no_yield || crowding == Crowding::Fits {
+    let cure = if arguments.no_yield {
         WaitingCure::none()
     } else {
-        WaitingCure::of(launcher.family, &installation)?
+        WaitingCure::of(launcher.family, crowding, &installation)?
     };
     let command = LaunchCommand::new(
         &launcher,

@@ -162,8 +162,13 @@ impl MpiexecOption {
         }
     }
 
+    /// The option's name, without dashes.
+    pub(crate) fn name(&self) -> &OsStr {
+        name_of(&self.word).0
+    }
+
     /// The first value, typed as a word of its own or after `=`.
-    fn value(&self) -> Option<&OsStr> {
+    pub(crate) fn value(&self) -> Option<&OsStr> {
         match self.values.first() {
             Some(value) => Some(value),
             None => {

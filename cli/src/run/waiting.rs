@@ -1,9 +1,11 @@
-//! What ranks that wait do where they outnumber the cores.
+//! What ranks that wait do: where they outnumber the cores, and at the end.
 //!
 //! - **MPICH 4.0** polls for ever and has no setting against it: `libsvmio_yield.so` yields for it.
 //! - **MPICH 4.1 and later** have one (progress throttling), which is switched on.
 //! - **hydra**, MPICH's launcher, gives each rank its own session, between which the kernel shares out the
 //!   cores, so that yielding does not reach the other ranks; `libsvmio_yield.so` in the launcher cures that.
+//! - **MPICH over UCX**, on several nodes, may wait for ever in `MPI_Finalize`; `libsvmio_yield.so` in the
+//!   ranks cures that, whether there are cores enough or not.
 //! - **Open MPI** yields by itself where it knows of more ranks than slots; it is told to in any case.
 //!
 //! What the user set stays.
@@ -59,11 +61,13 @@ impl fmt::Display for Crowding {
     }
 }
 
-/// What is preloaded and set so that waiting ranks yield.
+/// What is preloaded and set so that ranks wait well.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingCure {
-    /// Preloaded into the launcher and into the ranks.
+    /// Preloaded into the ranks.
     pub(crate) library: Option<PathBuf>,
+    /// Preloaded into the launcher.
+    pub(crate) launcher_library: Option<PathBuf>,
     /// For the ranks, unless the user set them.
     pub(crate) variables: Vec<RankVariable>,
 }
@@ -75,19 +79,35 @@ impl WaitingCure {
     }
 
     /// What the family needs.
-    pub(crate) fn of(family: MpiFamily, installation: &Installation) -> Result<WaitingCure, RunError> {
-        let variable = |name: &str| RankVariable { name: name.into(), value: "1".into() };
+    pub(crate) fn of(
+        family: MpiFamily,
+        crowding: Crowding,
+        installation: &Installation,
+    ) -> Result<WaitingCure, RunError> {
+        let variable = |name: &str, value: &str| RankVariable { name: name.into(), value: value.into() };
+        let yields = crowding != Crowding::Fits;
         Ok(match family {
+            MpiFamily::Mpich if yields => {
+                let library = installation.yield_library()?;
+                WaitingCure {
+                    library: Some(library.clone()),
+                    launcher_library: Some(library),
+                    variables: vec![
+                        variable("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"),
+                        variable("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "1"),
+                    ],
+                }
+            }
             MpiFamily::Mpich => WaitingCure {
                 library: Some(installation.yield_library()?),
-                variables: vec![
-                    variable("MPIR_CVAR_CH4_PROGRESS_THROTTLE"),
-                    variable("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT"),
-                ],
+                launcher_library: None,
+                variables: vec![variable("SVMIO_YIELD", "never")],
             },
-            MpiFamily::OpenMpi => {
-                WaitingCure { library: None, variables: vec![variable("OMPI_MCA_mpi_yield_when_idle")] }
-            }
+            MpiFamily::OpenMpi if yields => WaitingCure {
+                variables: vec![variable("OMPI_MCA_mpi_yield_when_idle", "1")],
+                ..WaitingCure::none()
+            },
+            MpiFamily::OpenMpi => WaitingCure::none(),
         })
     }
 }

@@ -13,3 +13,4 @@ mod mapping;
 mod property;
 mod removing;
 mod setting;
+mod several_stores;

@@ -133,7 +133,36 @@ fn completions_and_help_are_printed() {
         assert!(stdout_of(svmio().args(["completions", shell])).contains("svmio"));
     }
     let help = stdout_of(svmio().args(["run", "--help"]));
-    for part in ["Examples:", "Exit codes:", "Environment:", "--no-yield"] {
+    for part in ["Examples:", "Several hosts:", "Exit codes:", "Environment:", "--no-yield"] {
         assert!(help.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn hosts_are_given_in_the_same_way_to_both_launchers() {
+    let directory = tempfile::tempdir().unwrap();
+    for family in FAMILIES {
+        let program = family.compile("show_rank", directory.path());
+        let run = |words: &[&str]| {
+            let mut command = svmio_run();
+            command.args(words).arg(&program).args(["SVMIO_OTHER", "LD_PRELOAD"]);
+            stdout_of(command.env("SVMIO_OTHER", "a;b=c").env("SVMIO_LIBDIR", installation().join("lib")))
+        };
+        let line = run(&["--dry-run", "-n", "8", "--hosts", "a,b,c,d:5"]);
+        // By options: a remote shell carries nothing of the environment here.
+        let expected: &[&str] = match family {
+            Family::Mpich => &["--hosts a,b,c,d:5", "-genv SVMIO_OTHER 'a;b=c'", "-genv LD_PRELOAD /"],
+            Family::OpenMpi => &["--host a:2,b:2,c:2,d:5 --map-by node", "-x SVMIO_OTHER", "-x LD_PRELOAD=/"],
+        };
+        assert!(expected.iter().all(|part| line.contains(part)), "{line}");
+        assert!(!line.contains("SVMIO_LIBDIR"), "{line}");
+
+        let printed = run(&["-n", "3", "--hosts", "localhost"]);
+        let ranks: BTreeSet<&str> = printed.lines().map(|line| field(line, "rank")).collect();
+        assert_eq!(ranks, BTreeSet::from(["0", "1", "2"]), "{family:?}");
+        for line in printed.lines() {
+            assert_eq!((field(line, "size"), field(line, "SVMIO_OTHER")), ("3", "a;b=c"), "{family:?}");
+            assert!(field(line, "LD_PRELOAD").contains("libsvmio_mpi.so"), "{line}");
+        }
     }
 }

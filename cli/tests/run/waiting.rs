@@ -1,6 +1,7 @@
 //! Ranks that outnumber the cores.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -36,6 +37,31 @@ fn crowded_ranks_of_mpich_share_a_session_but_not_a_process_group() {
     }
 }
 
+/// Ranks that reach each other by UCX's TCP only, as those of several nodes do, and one that leaves before the others:
+/// without the cure it waits for the others without hearing them, and they wait for it. With a core for each rank, too.
+#[test]
+fn ranks_of_mpich_that_leave_at_different_times_all_end() {
+    confine_to_two_cores();
+    let directory = tempfile::tempdir().unwrap();
+    let program = Family::Mpich.compile("leave_early", directory.path());
+    for ranks in ["2", "4"] {
+        let mut command = Command::new("timeout");
+        let run = svmio_run();
+        command.args(["--kill-after=5", "60"]).arg(run.get_program()).args(run.get_args());
+        for (name, value) in run.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        for (name, value) in [("MPIR_CVAR_NOLOCAL", "1"), ("UCX_TLS", "tcp"), ("UCX_NET_DEVICES", "lo")] {
+            command.env(name, value);
+        }
+        let printed = stdout_of(command.args(["-n", ranks, "--"]).arg(&program));
+        assert_eq!(printed.lines().count().to_string(), ranks, "{printed}");
+    }
+}
+
 #[test]
 fn what_the_user_says_about_waiting_stays() {
     confine_to_two_cores();
@@ -55,6 +81,26 @@ fn what_the_user_says_about_waiting_stays() {
         if let Family::Mpich = family {
             assert_eq!(value(&["-genv", setting, "0"], &[]), "0");
             assert_eq!(value(&["--no-yield"], &[]), "(unset)");
+        }
+    }
+}
+
+#[test]
+fn ranks_of_mpich_with_a_core_each_do_not_yield() {
+    confine_to_two_cores();
+    let directory = tempfile::tempdir().unwrap();
+    let program = Family::Mpich.compile("show_rank", directory.path());
+    for (ranks, said) in [("2", "never"), ("3", "(unset)")] {
+        let mut command = svmio_run();
+        command
+            .env_remove("SVMIO_YIELD")
+            .args(["-n", ranks, "--"])
+            .arg(&program)
+            .args(["SVMIO_YIELD", "LD_PRELOAD"]);
+        let printed = stdout_of(&mut command);
+        for line in printed.lines() {
+            assert_eq!(field(line, "SVMIO_YIELD"), said);
+            assert!(field(line, "LD_PRELOAD").contains("libsvmio_yield.so"), "{line}");
         }
     }
 }

@@ -18,10 +18,11 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueHint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use svmio_svm::{NodeName, Placement};
 
 use self::interruption::Interruption;
 use self::place::{Destination, Place};
-use self::sink::Sink;
+use self::sink::{Manner, Sink};
 use self::source::Source;
 use super::error::CommandError;
 use super::store_option::StoreOption;
@@ -44,6 +45,7 @@ const EXAMPLES: &str = after_help!(
   svmio cp -f svm:/a svm:/backup/a          within it, over an older copy
   zcat data.gz | svmio cp - svm:/in/data    from standard input
   svmio cp svm:/in/data - | sha256sum       to standard output
+  svmio cp --store /mnt/a --store /mnt/b --placement round_robin mesh.h5 svm:/in/mesh.h5
   svmio cp ./svm:odd svm:/odd               a file outside whose name begins with svm:"
 );
 
@@ -54,6 +56,11 @@ pub(crate) struct CpArguments {
     /// Overwrite DST where it exists
     #[arg(short, long)]
     force: bool,
+
+    /// Which of the stores get the parts of a copy into several: first (all into the one that is given
+    /// first), round_robin (segment by segment), block (adjacent parts of about one size), node=NAME
+    #[arg(long, value_name = "POLICY", default_value = "first", value_parser = placement)]
+    placement: Placement,
 
     #[command(flatten)]
     store: StoreOption,
@@ -67,6 +74,18 @@ pub(crate) struct CpArguments {
     destination: OsString,
 }
 
+fn placement(text: &str) -> Result<Placement, &'static str> {
+    match text {
+        "first" => Ok(Placement::FirstTouch),
+        "round_robin" => Ok(Placement::RoundRobin),
+        "block" => Ok(Placement::Block),
+        _ => match text.strip_prefix("node=") {
+            Some(node) if !node.is_empty() => Ok(Placement::Node(NodeName::new(node))),
+            _ => Err("it is one of first, round_robin, block, node=NAME"),
+        },
+    }
+}
+
 /// Copies one file.
 pub(crate) fn cp(arguments: &CpArguments) -> Result<Outcome, CommandError> {
     let (from, to) = (Place::new(&arguments.source)?, Place::new(&arguments.destination)?);
@@ -74,11 +93,14 @@ pub(crate) fn cp(arguments: &CpArguments) -> Result<Outcome, CommandError> {
         return Err(CommandError::NeitherInStore { from: from.to_string(), to: to.to_string() });
     }
     // Only what is put into a store calls for one.
-    let store = if to.is_in_store() { arguments.store.open_or_make()? } else { arguments.store.open()? };
-    let mut source = Source::open(&from, &store)?;
-    let destination = Destination::choose(&to, &from, &store, arguments.force)?;
-    let copied =
-        Sink::open(&destination, &store, &source, arguments.force).and_then(|sink| copy(&mut source, sink));
+    let stores = if to.is_in_store() { arguments.store.open_or_make()? } else { arguments.store.open()? };
+    let mut source = Source::open(&from, &stores)?;
+    if arguments.placement == Placement::Block && to.is_in_store() && source.may_be_long() {
+        return Err(CommandError::UnknownLength { from: from.to_string() });
+    }
+    let destination = Destination::choose(&to, &from, &stores, arguments.force)?;
+    let manner = Manner { force: arguments.force, placement: arguments.placement.clone() };
+    let copied = Sink::open(&destination, &stores, &source, &manner).and_then(|sink| copy(&mut source, sink));
     copied.map_err(|source| CommandError::CopyFailed {
         from: from.to_string(),
         to: destination.to_string(),

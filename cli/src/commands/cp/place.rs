@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use svmio_svm::{Error, FileName, Store};
+use svmio_svm::{Error, FileName, StoreSet};
 
 use super::super::error::CommandError;
 use super::super::store_path::{Found, StorePath};
@@ -63,12 +63,12 @@ impl Destination {
     pub(super) fn choose(
         to: &Place,
         from: &Place,
-        store: &Store,
+        stores: &StoreSet,
         force: bool,
     ) -> Result<Destination, CommandError> {
         match to {
             Place::Stream => Ok(Destination::Stream),
-            Place::InStore(path) => in_store(path, from, store, force).map(Destination::InStore),
+            Place::InStore(path) => in_store(path, from, stores, force).map(Destination::InStore),
             Place::Outside(path) => outside(path, from, force).map(Destination::Outside),
         }
     }
@@ -83,8 +83,13 @@ impl Destination {
     }
 }
 
-fn in_store(path: &StorePath, from: &Place, store: &Store, force: bool) -> Result<FileName, CommandError> {
-    let is_directory = path.as_file().is_none() || matches!(path.find(store), Ok(Found::Directory(_)));
+fn in_store(
+    path: &StorePath,
+    from: &Place,
+    stores: &StoreSet,
+    force: bool,
+) -> Result<FileName, CommandError> {
+    let is_directory = path.as_file().is_none() || matches!(path.find(stores), Ok(Found::Directory(_)));
     let name = match path.as_file() {
         Some(name) if !is_directory => name.clone(),
         _ => {
@@ -95,21 +100,27 @@ fn in_store(path: &StorePath, from: &Place, store: &Store, force: bool) -> Resul
             FileName::new(directory.as_path().join(last))?
         }
     };
-    let id = match store.lookup(&name) {
+    let id = match stores.lookup(&name) {
         Ok(id) => id,
         Err(Error::NoSuchFile { .. }) => return Ok(name),
         Err(error) => return Err(error.into()),
     };
     if let Place::InStore(source) = from
         && let Some(source) = source.as_file()
-        && store.lookup(source)? == id
+        && stores.lookup(source)? == id
     {
         return Err(CommandError::SameFile { name: format!("svm:{name}") });
     }
     if force {
         return Ok(name);
     }
-    Err(CommandError::StoreExists { name: format!("svm:{name}"), store: store.path().to_path_buf() })
+    Err(CommandError::StoreExists { name: format!("svm:{name}"), store: holder(stores, &name) })
+}
+
+/// The store that has a file of this name.
+fn holder(stores: &StoreSet, name: &FileName) -> PathBuf {
+    let holder = stores.stores().iter().find(|store| store.lookup(name).is_ok());
+    holder.unwrap_or(stores.first()).path().to_path_buf()
 }
 
 fn outside(path: &Path, from: &Place, force: bool) -> Result<PathBuf, CommandError> {

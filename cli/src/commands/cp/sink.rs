@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use svmio_svm::{FileOffset, Store, UnnamedFile};
+use svmio_svm::{FileOffset, Placement, SpreadFile, StoreSet};
 use tempfile::NamedTempFile;
 
 use super::super::error::CommandError;
@@ -15,9 +15,18 @@ use super::source::Source;
 
 /// An open destination. Dropped without [`Sink::finish`], it leaves nothing.
 pub(super) enum Sink {
-    InStore { file: UnnamedFile, force: bool },
+    InStore(Box<SpreadFile>),
     Outside { file: NamedTempFile, path: PathBuf, force: bool },
     Stream { file: File, target: Target, position: u64 },
+}
+
+/// How a copy is made.
+#[derive(Debug)]
+pub(super) struct Manner {
+    /// What has the name of the copy is overwritten.
+    pub(super) force: bool,
+    /// Where the segments go that are put into stores.
+    pub(super) placement: Placement,
 }
 
 /// What a stream is written to.
@@ -35,19 +44,22 @@ impl Sink {
     /// What keeps it from being written.
     pub(super) fn open(
         destination: &Destination,
-        store: &Store,
+        stores: &StoreSet,
         source: &Source,
-        force: bool,
+        manner: &Manner,
     ) -> Result<Sink, CommandError> {
         match destination {
             Destination::Stream => {
                 Ok(Sink::Stream { file: output::raw()?, target: Target::StandardOutput, position: 0 })
             }
             Destination::InStore(name) => {
-                let options = svmio_svm::OpenOptions::read_write().segment_size(source.segment_size());
-                Ok(Sink::InStore { file: store.create_unnamed(name, &options)?, force })
+                let options = svmio_svm::OpenOptions::read_write()
+                    .segment_size(source.segment_size())
+                    .placement(manner.placement.clone());
+                let file = stores.create(name, &options, source.size(), manner.force)?;
+                Ok(Sink::InStore(Box::new(file)))
             }
-            Destination::Outside(path) => Sink::open_outside(path, force),
+            Destination::Outside(path) => Sink::open_outside(path, manner.force),
         }
     }
 
@@ -92,7 +104,7 @@ impl Sink {
     /// What the destination says.
     pub(super) fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), CommandError> {
         match self {
-            Sink::InStore { file, .. } => Ok(file.file().write_at(FileOffset(offset), data)?),
+            Sink::InStore(file) => Ok(file.write_at(FileOffset(offset), data)?),
             Sink::Outside { file, path, .. } => {
                 file.as_file().write_all_at(data, offset).map_err(|e| writing(path, e))
             }
@@ -112,17 +124,7 @@ impl Sink {
     /// What the destination says; nothing is left then.
     pub(super) fn finish(self, size: u64) -> Result<(), CommandError> {
         match self {
-            Sink::InStore { file, force } => {
-                file.file().set_size(size)?;
-                file.file().sync_data()?;
-                file.file().commit(true)?;
-                if force {
-                    file.replace()?
-                } else {
-                    file.persist()?
-                };
-                Ok(())
-            }
+            Sink::InStore(file) => Ok(file.finish(size)?),
             Sink::Outside { file, path, force } => finish_outside(file, &path, size, force),
             Sink::Stream { mut file, target, position } => {
                 write_zeros(&mut file, size.saturating_sub(position)).map_err(|e| target.failed(e))

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
-use svmio_svm::{FileOffset, OpenOptions, SegmentSize, Store};
+use svmio_svm::{FileOffset, SegmentSize, StoreSet, StoredFile};
 
 use super::super::error::CommandError;
 use super::super::store_path::Found;
@@ -18,7 +18,7 @@ use super::place::Place;
 
 /// An open source.
 pub(super) enum Source {
-    InStore(svmio_svm::File),
+    InStore(Box<StoredFile>),
     Outside {
         file: File,
         path: PathBuf,
@@ -34,10 +34,14 @@ pub(super) enum Source {
 impl Source {
     /// # Errors
     /// What keeps it from being read.
-    pub(super) fn open(place: &Place, store: &Store) -> Result<Source, CommandError> {
+    pub(super) fn open(place: &Place, stores: &StoreSet) -> Result<Source, CommandError> {
         match place {
-            Place::InStore(path) => match path.find(store)? {
-                Found::File(name) => Ok(Source::InStore(store.open_file(&name, &OpenOptions::reading())?)),
+            Place::InStore(path) => match path.find(stores)? {
+                Found::File(name) => {
+                    let file = stores.open(&name)?;
+                    file.check_whole()?;
+                    Ok(Source::InStore(Box::new(file)))
+                }
                 Found::Directory(name) => Err(is_directory(format!("svm:{name}"))),
             },
             Place::Outside(path) => Source::open_outside(path),
@@ -70,6 +74,15 @@ impl Source {
             Source::InStore(file) => Some(file.size()),
             Source::Outside { size, .. } => Some(*size),
             Source::Stream { .. } => None,
+        }
+    }
+
+    /// Whether only its end tells the size, which may be any.
+    pub(super) fn may_be_long(&self) -> bool {
+        match self {
+            // Empty, or one of the kernel's own files.
+            Source::Stream { file, .. } => !file.metadata().is_ok_and(|it| it.is_file() && it.len() == 0),
+            Source::InStore(_) | Source::Outside { .. } => false,
         }
     }
 

@@ -5,13 +5,13 @@ mod picture;
 use clap::Args;
 use console::{Term, style};
 use serde::Serialize;
-use svmio_svm::{FileName, SegmentInfo, Store};
+use svmio_svm::{FileName, StoreSet, StoredSegment};
 
 use self::picture::{Glyphs, Layout, Picture};
 use super::byte_count::human;
 use super::error::CommandError;
 use super::output::{Output, counted};
-use super::record::{FileRecord, Home};
+use super::record::{FileRecord, Home, NOT_GIVEN};
 use super::store_option::StoreOption;
 use super::store_path::{Found, StorePath};
 use super::{Outcome, after_help};
@@ -22,6 +22,7 @@ const DEFAULT_WIDTH: u16 = 80;
 const EXAMPLES: &str = after_help!(
     "  svmio map /results/step1.h5
   svmio map /results/step1.h5 | less
+  svmio map --store /mnt/a/store --store /mnt/b/store /results/step1.h5
   svmio map --json /results/step1.h5 | jq '.segments[] | select(.state == \"partial\") | .offset'
 
 Each cell of the picture is one segment, or several of a large file. Colours, or letters where there are
@@ -36,8 +37,8 @@ A JSON object instead; it has
     index   its number
     offset  where its bytes begin in the file
     home    its node
-    stored  bytes that have storage
-    state   \"full\", \"partial\" or \"empty\"";
+    stored  bytes that have storage; null where its node's store was not given
+    state   \"full\", \"partial\", \"empty\" or \"unknown\"";
 
 /// The arguments of `svmio map`.
 #[derive(Debug, Args)]
@@ -71,7 +72,7 @@ struct MappedSegment {
     index: u32,
     offset: u64,
     home: String,
-    stored: u64,
+    stored: Option<u64>,
     state: State,
 }
 
@@ -82,6 +83,8 @@ enum State {
     Full,
     Partial,
     Empty,
+    /// Its node's store was not given.
+    Unknown,
 }
 
 impl State {
@@ -97,8 +100,8 @@ impl State {
 
 /// Prints where the file's parts are.
 pub(crate) fn map(arguments: &MapArguments) -> Result<Outcome, CommandError> {
-    let store = arguments.store.open()?;
-    let name = match arguments.path.find(&store)? {
+    let stores = arguments.store.open()?;
+    let name = match arguments.path.find(&stores)? {
         Found::File(name) => name,
         Found::Directory(name) => {
             let way_out = "svmio ls lists it";
@@ -107,17 +110,17 @@ pub(crate) fn map(arguments: &MapArguments) -> Result<Outcome, CommandError> {
     };
     let mut output = Output::new()?;
     if arguments.json {
-        output.json(&read(&store, &name)?)?;
+        output.json(&read(&stores, &name)?)?;
     } else {
-        draw(&store, &name, &mut output)?;
+        draw(&stores, &name, &mut output)?;
     }
     output.finish()?;
     Ok(Outcome::Fine)
 }
 
-fn read(store: &Store, name: &FileName) -> Result<Map, CommandError> {
-    let (file, segments) = FileRecord::read(store, name)?;
-    let segment = |segment: SegmentInfo| {
+fn read(stores: &StoreSet, name: &FileName) -> Result<Map, CommandError> {
+    let (file, segments) = FileRecord::read(stores, name)?;
+    let segment = |segment: StoredSegment| {
         let offset = u64::from(segment.index.0) * file.segment_size;
         let extent = file.size.saturating_sub(offset).min(file.segment_size);
         MappedSegment {
@@ -125,7 +128,7 @@ fn read(store: &Store, name: &FileName) -> Result<Map, CommandError> {
             offset,
             home: segment.home.to_string(),
             stored: segment.stored,
-            state: State::new(segment.stored, extent),
+            state: segment.stored.map_or(State::Unknown, |stored| State::new(stored, extent)),
         }
     };
     Ok(Map {
@@ -139,8 +142,8 @@ fn read(store: &Store, name: &FileName) -> Result<Map, CommandError> {
     })
 }
 
-fn draw(store: &Store, name: &FileName, output: &mut Output) -> Result<(), CommandError> {
-    let (file, segments) = FileRecord::read(store, name)?;
+fn draw(stores: &StoreSet, name: &FileName, output: &mut Output) -> Result<(), CommandError> {
+    let (file, segments) = FileRecord::read(stores, name)?;
     let width = Term::stdout().size_checked().map_or(DEFAULT_WIDTH, |(_, columns)| columns);
     let layout = Layout {
         width: usize::from(width),
@@ -166,14 +169,14 @@ fn draw(store: &Store, name: &FileName, output: &mut Output) -> Result<(), Comma
     let width = file.homes.iter().map(|home| home.node.len()).max().unwrap_or(0).max("HOME".len());
     output.line(format!("      {:width$}  {:>10}  {:>15}  {:>11}", "HOME", "SEGMENTS", "BYTES", "STORED"))?;
     for (number, home) in file.homes.iter().enumerate() {
-        let mark = picture.mark(number, &layout);
+        let mark = if home.missing { "?".to_owned() } else { picture.mark(number, &layout) };
         let node = format!("{:width$}", home.node);
         output.line(format!(
             "   {mark}  {}  {:>10}  {:>15}  {:>11}",
             if layout.coloured { style(node).bold().to_string() } else { node },
             home.segments,
-            home.stored,
-            human(home.stored)
+            if home.missing { "?".to_owned() } else { home.stored.to_string() },
+            if home.missing { NOT_GIVEN.to_owned() } else { human(home.stored) }
         ))?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The picture of a file: a row of cells, each a segment or several, wrapped to the width there is.
 
 use console::{Color, style};
-use svmio_svm::SegmentInfo;
+use svmio_svm::StoredSegment;
 
 use super::super::byte_count::human;
 use super::super::record::FileRecord;
@@ -14,6 +14,9 @@ const MARGIN: usize = 13;
 /// The colours of the homes, in turn.
 const COLOURS: [Color; 6] =
     [Color::Green, Color::Blue, Color::Yellow, Color::Magenta, Color::Cyan, Color::Red];
+
+/// What stands for segments of a node whose store was not given.
+const UNKNOWN: char = '?';
 
 /// What the cells look like.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +54,7 @@ pub(super) struct Layout {
 #[derive(Debug)]
 pub(super) struct Picture<'a> {
     file: &'a FileRecord,
-    segments: &'a [SegmentInfo],
+    segments: &'a [StoredSegment],
 }
 
 /// What is to be seen in one cell.
@@ -63,7 +66,7 @@ struct Cell {
 }
 
 impl<'a> Picture<'a> {
-    pub(super) fn new(file: &'a FileRecord, segments: &'a [SegmentInfo]) -> Picture<'a> {
+    pub(super) fn new(file: &'a FileRecord, segments: &'a [StoredSegment]) -> Picture<'a> {
         Picture { file, segments }
     }
 
@@ -102,7 +105,9 @@ impl<'a> Picture<'a> {
             1 => "a cell is a segment".to_owned(),
             n => format!("a cell is {n} segments"),
         };
-        format!("   {full} full   {partial} partly stored   {empty} hole   ({scale})")
+        let unknown =
+            if self.file.is_incomplete() { format!("{UNKNOWN} store not given   ") } else { String::new() };
+        format!("   {full} full   {partial} partly stored   {empty} hole   {unknown}({scale})")
     }
 
     /// A power of two that lets the picture end after [`MOST_ROWS`].
@@ -115,16 +120,20 @@ impl<'a> Picture<'a> {
         let count = self.file.places().div_ceil(per_cell) as usize;
         // Bytes in the cell's part of the file; bytes stored there, in all and by home.
         let mut stored = vec![0u64; count];
+        let mut unseen: Vec<Option<usize>> = vec![None; count];
         let mut homes: Vec<Vec<u64>> = vec![vec![0; count]; self.file.homes.len()];
         for segment in self.segments {
             let at = (u64::from(segment.index.0) / per_cell) as usize;
             let home = self.file.homes.iter().position(|home| home.node == segment.home.as_str());
+            if at < count && segment.stored.is_none() {
+                unseen[at] = home.or(unseen[at]);
+            }
             let start = u64::from(segment.index.0) * segment_size;
             if let Some(home) = home
                 && at < count
             {
                 // A segment's storage beyond the end of the file fills no hole elsewhere.
-                let bytes = segment.stored.min(self.file.size.saturating_sub(start));
+                let bytes = segment.stored.unwrap_or(0).min(self.file.size.saturating_sub(start));
                 stored[at] += bytes;
                 homes[home][at] += bytes;
             }
@@ -133,6 +142,9 @@ impl<'a> Picture<'a> {
             .map(|at| {
                 let start = at as u64 * per_cell * segment_size;
                 let extent = (self.file.size - start).min(per_cell * segment_size);
+                if let (0, Some(home)) = (stored[at], unseen[at]) {
+                    return Cell { state: State::Unknown, home };
+                }
                 let home = (0..homes.len()).max_by_key(|home| homes[*home][at]).unwrap_or(0);
                 Cell { state: State::new(stored[at], extent), home }
             })
@@ -142,6 +154,7 @@ impl<'a> Picture<'a> {
     fn drawn(&self, cell: Cell, layout: &Layout) -> String {
         let glyph = match cell.state {
             State::Empty => return layout.glyphs.empty.to_string(),
+            State::Unknown => UNKNOWN,
             State::Full if self.is_lettered(layout) => letter(b'A', cell.home),
             State::Partial if self.is_lettered(layout) => letter(b'a', cell.home),
             State::Full => layout.glyphs.full,
@@ -173,12 +186,12 @@ mod tests {
     const PLAIN: Layout = Layout { width: 13 + 8, glyphs: Glyphs::ASCII, coloured: false };
 
     fn drawn(size: u64, segments: &[(u32, &str, u64)], layout: &Layout) -> Vec<String> {
-        let segments: Vec<SegmentInfo> = segments
+        let segments: Vec<StoredSegment> = segments
             .iter()
-            .map(|(index, home, stored)| SegmentInfo {
+            .map(|(index, home, stored)| StoredSegment {
                 index: SegmentIndex(*index),
                 home: serde_json::from_value(serde_json::json!(home)).unwrap(),
-                stored: *stored,
+                stored: Some(*stored),
             })
             .collect();
         let file = FileRecord {
@@ -215,6 +228,28 @@ mod tests {
         let coloured = drawn(3 * SEGMENT, &segments, &Layout { coloured: true, ..PLAIN });
         assert_eq!(console::strip_ansi_codes(&coloured[0]), "        0 B  ##+");
         assert!(coloured[0].contains("\u{1b}[32m#") && coloured[0].contains("\u{1b}[34m#"), "{coloured:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_marked() {
+        let segment = |index, home: &str, stored| StoredSegment {
+            index: SegmentIndex(index),
+            home: svmio_svm::NodeName::new(home),
+            stored,
+        };
+        let segments = [segment(0, "n1", Some(SEGMENT)), segment(1, "n2", None)];
+        let file = FileRecord {
+            path: "/a".into(),
+            id: "0".into(),
+            size: 3 * SEGMENT,
+            stored: SEGMENT,
+            segment_size: SEGMENT,
+            segments: 2,
+            homes: homes(&segments),
+        };
+        let lines = Picture::new(&file, &segments).lines(&PLAIN);
+        assert_eq!(lines[0], "        0 B  A?.");
+        assert!(lines[2].contains("? store not given"), "{lines:?}");
     }
 
     #[test]
