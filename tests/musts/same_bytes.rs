@@ -2,37 +2,7 @@
 
 use std::fs;
 
-use svmio_tests::{Files, Installation, Job, Mpi, Program, Scratch, is_full_run};
-
-const KINDS: [&str; 7] =
-    ["contiguous", "strided", "collective", "shared", "nonblocking", "external32", "nonblocking-collective"];
-
-/// A stock driver, and what can be compared with it.
-struct Stock {
-    prefix: &'static str,
-    /// Its MCA component, where it is one of Open MPI's.
-    component: Option<&'static str>,
-    lacks: &'static [&'static str],
-    /// Whether it can be trusted with random datatypes.
-    is_random: bool,
-}
-
-fn drivers(mpi: Mpi) -> &'static [Stock] {
-    match mpi {
-        Mpi::DebianMpich => &[Stock { prefix: "ufs:", component: None, lacks: &[], is_random: true }],
-        _ => &[
-            // Crashes in nonblocking collectives.
-            Stock {
-                prefix: "ufs:",
-                component: Some("romio321"),
-                lacks: &["nonblocking-collective"],
-                is_random: true,
-            },
-            // Loses bytes in collective accesses through some datatypes (seed 19 with 4 ranks).
-            Stock { prefix: "", component: Some("ompio"), lacks: &[], is_random: false },
-        ],
-    }
-}
+use svmio_tests::{Files, Installation, Job, Mpi, Program, Scratch, Stock, is_full_run, stock};
 
 fn same_bytes(mpi: Mpi) {
     let program = Program::c("same_bytes", mpi);
@@ -45,7 +15,7 @@ fn same_bytes(mpi: Mpi) {
             job.argument("0").argument(seeds.to_string())
         };
         job("svm:/same/bytes".into(), &[], random).succeed();
-        for (number, stock) in drivers(mpi).iter().enumerate() {
+        for (number, stock) in Stock::of(mpi).iter().enumerate() {
             let files = scratch.new_directory(&format!("stock-{number}"));
             let name = format!("{}{}", stock.prefix, files.join("bytes").display());
             let seeds = if stock.is_random { random } else { 0 };
@@ -54,22 +24,17 @@ fn same_bytes(mpi: Mpi) {
                 Some(component) => job.variable("OMPI_MCA_io", component).succeed(),
                 None => job.succeed(),
             };
-            let kinds = KINDS.iter().filter(|kind| !stock.lacks.contains(kind)).map(|kind| kind.to_string());
+            let kinds = stock.kinds().map(str::to_owned);
             for kind in kinds.chain((0..seeds).map(|seed| format!("random-{seed}"))) {
                 let theirs =
                     fs::read(files.join(format!("bytes.{kind}"))).expect("the stock file can be read");
                 let ours = Installation::get().cat(&scratch, &format!("/same/bytes.{kind}"));
                 assert!(!theirs.is_empty(), "{kind}: stock wrote nothing");
-                compare(&ours, &theirs, &format!("{kind} of {ranks} ranks, {mpi} {:?}", stock.component));
+                let what = format!("{kind} of {ranks} ranks, {mpi} {:?}", stock.component);
+                stock::compare(&ours, &theirs, &what);
             }
         }
     }
-}
-
-fn compare(ours: &[u8], theirs: &[u8], what: &str) {
-    let first = ours.iter().zip(theirs).position(|(a, b)| a != b);
-    let sizes = (ours.len(), theirs.len());
-    assert!(first.is_none() && sizes.0 == sizes.1, "{what}: sizes {sizes:?}, first difference at {first:?}");
 }
 
 #[test]

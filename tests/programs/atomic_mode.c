@@ -1,16 +1,20 @@
 /* Ranks write overlapping ranges of a file in atomic mode while they and others read all of it: no read may see a mix.
  *
  * The file is a row of regions. Writer r writes regions r and r + 1, as one range and with one stamp, again and again; a
- * reader reads all regions at once. What it sees must be the outcome of whole writes, one after the other. */
+ * reader reads all regions at once. What it sees must be the outcome of whole writes, one after the other.
+ *
+ * With `one-communicator` all open each file together and once; without, there are handles of single ranks, too, and of
+ * some ranks. */
 #include <stdint.h>
 
 #include "check.h"
 #include "random.h"
 
-enum { STAMPS = 10000, REGION = 4 * STAMPS, MOST_WRITERS = 4, MOST_REGIONS = MOST_WRITERS + 1 };
+enum { STAMPS = 10000, REGION = 4 * STAMPS, MOST_WRITERS = 8, MOST_REGIONS = MOST_WRITERS + 1 };
 static uint32_t out[2 * STAMPS], in[MOST_REGIONS * STAMPS];
 
 enum kind { CONTIGUOUS, STRIDED, NONBLOCKING, TWO_HANDLES, COLLECTIVE, KINDS };
+static int one_communicator;
 static const char *const names[KINDS] = {"contiguous", "strided", "nonblocking", "two-handles", "collective"};
 
 /* A stamp tells the writer and the number of its write; 0 is what a new file has. */
@@ -103,7 +107,7 @@ static void run(const char *name, enum kind kind, int rounds, int seed) {
     struct random random = {(uint64_t)seed * 100 + (uint64_t)rank * KINDS + kind};
     struct past past = {{0}};
     /* Where the writes are collective one rank stands aside and reads. */
-    int writers = kind == COLLECTIVE ? ranks - 1 : ranks;
+    int writers = kind == COLLECTIVE && !one_communicator ? ranks - 1 : ranks;
     snprintf(text, sizeof text, "%s.%s", name, names[kind]);
     doing = names[kind];
     MPI_Comm comm;
@@ -129,8 +133,13 @@ static void run(const char *name, enum kind kind, int rounds, int seed) {
 
 int main(int argc, char **argv) {
     begin(&argc, &argv);
-    CHECK(argc == 4 && ranks <= MOST_WRITERS, "usage: atomic_mode NAME ROUNDS SEED, on up to %d ranks", MOST_WRITERS);
-    for (int kind = 0; kind < KINDS; kind++) run(argv[1], kind, atoi(argv[2]), atoi(argv[3]));
+    one_communicator = argc == 5 && strcmp(argv[4], "one-communicator") == 0;
+    CHECK((argc == 4 || one_communicator) && ranks <= MOST_WRITERS,
+          "usage: atomic_mode NAME ROUNDS SEED [one-communicator], on up to %d ranks", MOST_WRITERS);
+    for (int kind = 0; kind < KINDS; kind++) {
+        if (kind == TWO_HANDLES && one_communicator) continue;
+        run(argv[1], kind, atoi(argv[2]), atoi(argv[3]));
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) printf("no read has seen a mix\n");
     MPI_Finalize();

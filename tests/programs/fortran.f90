@@ -44,6 +44,8 @@ program fortran
     call check(code == MPI_SUCCESS, 'write_ordered')
     call MPI_File_write_shared(file, written, n, MPI_INTEGER, status, code)
     call check(code == MPI_SUCCESS, 'write_shared')
+    ! How long the file has become on other nodes is known after a sync, like what they wrote.
+    call MPI_File_sync(file, code)
     call MPI_Barrier(MPI_COMM_WORLD, code)
     offset = rank * n
     found = 0

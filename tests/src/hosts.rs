@@ -29,6 +29,9 @@ use keeper::Keeper;
 /// The environment variable that marks what runs in the hosts.
 const MARK: &str = "SVMIO_TESTS_HOSTS";
 
+/// The environment variable that, set to anything, has remote shells carry no environment, as `ssh` does.
+pub const BARE_SHELL: &str = "SVMIO_TESTS_BARE_SHELL";
+
 /// How fast a link is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rate {
@@ -105,6 +108,8 @@ impl Hosts {
 
     /// `program`, to be run beside the hosts: on the machine itself, but with the switch's network. Launchers of
     /// MPI jobs are run so.
+    ///
+    /// The working directory is this process's.
     pub fn outside(&self, program: impl AsRef<OsStr>) -> Command {
         let mut words = self.switch.entry(&["--net"]).into_iter();
         let mut command = Command::new(words.next().expect("an entry has a first word"));
@@ -113,7 +118,8 @@ impl Hosts {
     }
 
     /// A program to be given to MPI launchers in the place of `rsh`: `PROGRAM [OPTIONS] HOST COMMAND...` runs the
-    /// command in the host of that address or name.
+    /// command in the host of that address or name, with the environment that it has itself, or with next to nothing
+    /// of it where that has [`BARE_SHELL`].
     ///
     /// # Panics
     /// Where it cannot be written.
@@ -129,7 +135,8 @@ impl Hosts {
         }
         text.push_str("*) echo \"hx: there is no host $host\" >&2; exit 1;;\nesac\n");
         text.push_str("exec nsenter --target $keeper --net --uts --ipc --mount --wd=\"$PWD\" -- ");
-        text.push_str(&format!("env {MARK}={} /bin/sh -c \"$*\"\n", self.mark));
+        text.push_str(&format!("env ${{{BARE_SHELL}:+-i PATH=\"$PATH\"}} "));
+        text.push_str(&format!("{MARK}={} /bin/sh -c \"$*\"\n", self.mark));
         write_program(&path, &text);
         path
     }
@@ -157,12 +164,22 @@ impl Hosts {
         self.switch.configure("ip", &[format!("link set v{host} up")]);
     }
 
+    /// Where a host's file is for those who are not in that host, such as this process; as long as the host is there.
+    ///
+    /// # Panics
+    /// Where the path is not absolute.
+    pub fn path_from_outside(&self, host: usize, path: &Path) -> PathBuf {
+        assert!(host < self.count(), "there is no host {host}");
+        let below = path.strip_prefix("/").expect("a path in a host is absolute");
+        PathBuf::from(format!("/proc/{}/root", self.hosts[host].id())).join(below)
+    }
+
     /// What a host's own `/dev/shm` holds.
     ///
     /// # Panics
     /// Where it cannot be read.
     pub fn shared_memory_files(&self, host: usize) -> Vec<PathBuf> {
-        let root = PathBuf::from(format!("/proc/{}/root/dev/shm", self.hosts[host].id()));
+        let root = self.path_from_outside(host, Path::new("/dev/shm"));
         let entries = fs::read_dir(&root).unwrap_or_else(|error| panic!("{}: {error}", root.display()));
         entries.map(|entry| entry.expect("the directory can be read").file_name().into()).collect()
     }
@@ -240,7 +257,7 @@ fn demand_tools() {
 mod tests {
     use std::process::Command;
 
-    use super::{Hosts, Rate};
+    use super::{BARE_SHELL, Hosts, Rate};
 
     fn output(command: &mut Command) -> String {
         let output = command.output().unwrap();
@@ -257,10 +274,23 @@ mod tests {
         output(hosts.command(0, "touch").arg("/dev/shm/of-host-0"));
         assert_eq!(hosts.shared_memory_files(0), ["of-host-0".as_ref() as &std::path::Path]);
         assert!(hosts.shared_memory_files(1).is_empty());
+        assert!(hosts.path_from_outside(0, std::path::Path::new("/dev/shm/of-host-0")).is_file());
         assert!(!std::path::Path::new("/dev/shm/of-host-0").exists());
         let shell = hosts.remote_shell();
         let remote = output(hosts.outside(shell).args(["-l", "root", "-x", "10.77.0.2", "hostname;", "pwd"]));
         assert_eq!(remote, format!("svm1\n{}", std::env::current_dir().unwrap().display()));
+    }
+
+    #[test]
+    fn a_remote_shell_carries_the_environment_unless_told_not_to() {
+        let hosts = Hosts::new(1);
+        let shell = hosts.remote_shell();
+        let remote = |variables: &[(&str, &str)]| {
+            let mut command = hosts.outside(&shell);
+            command.env("CARRIED", "yes").envs(variables.iter().copied());
+            output(command.args(["svm0", "echo ${CARRIED:-no}"]))
+        };
+        assert_eq!((remote(&[]), remote(&[(BARE_SHELL, "1")])), ("yes".to_owned(), "no".to_owned()));
     }
 
     #[test]

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::installation::Installation;
+use crate::launching;
 use crate::mpi::Mpi;
+use crate::nodes::{self, Nodes};
 use crate::processes;
 use crate::program::Program;
 use crate::scratch::Scratch;
@@ -37,6 +39,7 @@ pub struct Job<'s> {
     arguments: Vec<OsString>,
     ranks: u32,
     files: Files,
+    nodes: Nodes<'s>,
     options: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     limit: Duration,
@@ -51,6 +54,7 @@ impl<'s> Job<'s> {
             arguments: Vec::new(),
             ranks,
             files: Files::Svmio,
+            nodes: Nodes::One,
             options: Vec::new(),
             environment: Vec::new(),
             limit: LIMIT,
@@ -66,6 +70,13 @@ impl<'s> Job<'s> {
     /// Says who keeps the files.
     pub fn files(mut self, files: Files) -> Self {
         self.files = files;
+        self
+    }
+
+    /// Says where the ranks run: dealt out one by one to these nodes. The scratch directory has to be one that
+    /// [they see](Nodes::scratch).
+    pub fn over(mut self, nodes: Nodes<'s>) -> Self {
+        self.nodes = nodes;
         self
     }
 
@@ -133,30 +144,68 @@ impl<'s> Job<'s> {
     fn command(&self) -> Command {
         let mut command = match self.files {
             Files::Svmio => {
-                let mut command = Command::new(Installation::get().tool());
-                command.arg("run").env("SVMIO_STORE", self.scratch.store());
+                let mut command = self.launched(Installation::get().tool());
+                command.arg("run").env("SVMIO_STORE", self.store());
                 command
             }
             Files::Stock => {
-                let mut command = Command::new(self.program.mpi.mpiexec());
+                let mut command = self.launched(&self.program.mpi.mpiexec());
                 self.cure_waiting(&mut command);
                 command
             }
         };
-        command.arg("-n").arg(self.ranks.to_string()).args(&self.options);
+        command.arg("-n").arg(self.ranks.to_string());
+        if let Nodes::Hosts(hosts) = self.nodes {
+            command.args(launching::on_hosts(hosts, self.program.mpi, self.files, self.ranks));
+        }
+        command.args(&self.options);
         if self.files == Files::Svmio {
             command.arg("--");
+            if let Nodes::Emulated(count) = self.nodes {
+                command.args(nodes::emulation(self.scratch, count));
+            }
         }
-        command.arg(&self.program.path).args(&self.arguments).current_dir(self.scratch.path());
+        command.arg(&self.program.path).args(&self.arguments);
         command.envs(self.program.mpi.environment().iter().copied());
-        // What killed ranks leave behind goes with the scratch directory.
-        for variable in
-            ["TMPDIR", "OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"]
-        {
-            command.env(variable, self.scratch.path());
+        // What killed ranks leave behind goes with the scratch directory, and what they leave in hosts with these.
+        command.env("TMPDIR", self.scratch.path());
+        if !matches!(self.nodes, Nodes::Hosts(_)) {
+            for variable in ["OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"] {
+                command.env(variable, self.scratch.path());
+            }
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
+    }
+
+    /// A launcher, in the scratch directory.
+    fn launched(&self, launcher: &Path) -> Command {
+        let directory = self.scratch.path();
+        match self.nodes {
+            Nodes::One | Nodes::Emulated(_) => {
+                let mut command = Command::new(launcher);
+                command.current_dir(directory);
+                command
+            }
+            Nodes::Hosts(hosts) => {
+                assert!(
+                    !directory.starts_with("/dev/shm"),
+                    "hosts do not see {}: use Nodes::scratch",
+                    directory.display()
+                );
+                let mut command = hosts.outside("env");
+                command.arg("--chdir").arg(directory).arg(launcher);
+                command
+            }
+        }
+    }
+
+    /// What `SVMIO_STORE` is for `svmio run`; emulated nodes' ranks have other ones.
+    fn store(&self) -> PathBuf {
+        match self.nodes {
+            Nodes::One | Nodes::Emulated(_) => self.scratch.store().to_owned(),
+            Nodes::Hosts(_) => nodes::store_of_hosts(self.scratch),
+        }
     }
 
     /// Debian's MPICH never yields while it waits. With more ranks than cores it takes minutes for what
@@ -172,7 +221,12 @@ impl<'s> Job<'s> {
         let arguments: Vec<_> = self.arguments.iter().map(|a| a.to_string_lossy()).collect();
         let program = self.program.path.file_name().unwrap_or_default().to_string_lossy();
         let (mpi, ranks) = (self.program.mpi, self.ranks);
-        format!("{program} {} ({:?}, {mpi}, {ranks} ranks)", arguments.join(" "), self.files)
+        let nodes = match self.nodes {
+            Nodes::One => String::new(),
+            Nodes::Emulated(count) => format!(" on {count} emulated nodes"),
+            Nodes::Hosts(hosts) => format!(" on {} hosts", hosts.count()),
+        };
+        format!("{program} {} ({:?}, {mpi}, {ranks} ranks{nodes})", arguments.join(" "), self.files)
     }
 }
 
@@ -219,6 +273,17 @@ impl Running {
         finished
     }
 
+    /// What tells its processes, on whatever node, from all others.
+    pub fn mark(&self) -> Mark {
+        Mark(self.mark.clone())
+    }
+
+    /// Changes the time after which it is ended, counted from its start.
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
     /// What it has written so far.
     pub fn output(&self) -> String {
         read(&self.log)
@@ -251,6 +316,17 @@ impl Drop for Running {
             processes::kill_marked(MARK, &self.mark);
             let _ = child.wait();
         }
+    }
+}
+
+/// The mark of a job's processes.
+#[derive(Debug, Clone)]
+pub struct Mark(String);
+
+impl Mark {
+    /// Those that run: the launcher, what it started on other nodes, the ranks.
+    pub fn processes(&self) -> Vec<i32> {
+        processes::marked(MARK, &self.0)
     }
 }
 

@@ -10,6 +10,8 @@
 //!   Scratch      a store and files for one test, in memory, gone afterwards
 //!   Installation::cat, verify: what `svmio cat` and `svmio verify` say of the store
 //!
+//!   Nodes        where a job's ranks run: one node, emulated ones, Hosts; and where their stores are
+//!
 //!   FabricJob ── starts ──► bin/fabric_process: a rank of a job that has to do with the fabric alone
 //!   face         the suite of the fabric's face, for any fabric; ranks: the ranks of a job as threads
 //!   Hosts        several hosts out of this machine: network, name, /dev/shm and boot id of their own
@@ -24,15 +26,18 @@ pub mod face;
 pub mod hosts;
 pub mod installation;
 pub mod job;
+mod launching;
 mod leftovers;
 pub mod mounts;
 pub mod mpi;
+pub mod nodes;
 pub mod processes;
 pub mod program;
 pub mod random;
 pub mod ranks;
 pub mod report;
 pub mod scratch;
+pub mod stock;
 
 pub use asking::is_full_run;
 pub use fabric_job::{FabricJob, RunningFabricJob};
@@ -40,7 +45,9 @@ pub use hosts::{Hosts, Rate};
 pub use installation::Installation;
 pub use job::{Files, Finished, Job, Running};
 pub use mpi::Mpi;
+pub use nodes::Nodes;
 pub use program::Program;
 pub use random::Random;
 pub use report::Reports;
 pub use scratch::Scratch;
+pub use stock::Stock;

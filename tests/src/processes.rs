@@ -28,16 +28,31 @@ pub fn sleeps(id: i32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
 }
 
+/// The processes whose environment has `variable` set to `value`.
+///
+/// # Panics
+/// Where the processes cannot be listed.
+pub fn marked(variable: &str, value: &str) -> Vec<i32> {
+    let wanted = format!("{variable}={value}");
+    let entries = std::fs::read_dir("/proc").expect("/proc can be read").flatten();
+    let ids = entries.filter_map(|entry| {
+        let id = entry.file_name().to_str()?.parse().ok()?;
+        // What cannot be read belongs to others, or has ended.
+        let environment = std::fs::read(entry.path().join("environ")).ok()?;
+        environment.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes()).then_some(id)
+    });
+    ids.collect()
+}
+
 /// Kills every process whose environment has `variable` set to `value`, and waits for their ends.
 pub fn kill_marked(variable: &str, value: &str) {
-    let wanted = format!("{variable}={value}");
-    for entry in std::fs::read_dir("/proc").expect("/proc can be read").flatten() {
-        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // What cannot be read belongs to others, or has ended.
-        let Ok(environment) = std::fs::read(entry.path().join("environ")) else { continue };
-        if environment.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes()) {
-            kill_all(&[id]);
+    // Until none is found: one that was about to start another had a moment for it.
+    loop {
+        let ids = marked(variable, value);
+        if ids.is_empty() {
+            return;
         }
+        ids.into_iter().for_each(|id| kill_all(&[id]));
     }
 }
 

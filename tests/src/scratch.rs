@@ -1,7 +1,9 @@
-//! A place for what one test makes: in memory, and gone when the test is over.
+//! A place for what one test makes: gone when the test is over, and in memory where that can be.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use crate::leftovers;
 
 /// A directory with a store in it.
 #[derive(Debug)]
@@ -19,6 +21,16 @@ impl Scratch {
     pub fn new() -> Scratch {
         let directory = tempfile::Builder::new().prefix("svmio-tests-").tempdir_in("/dev/shm");
         let directory = directory.expect("the tests need a writable tmpfs on /dev/shm");
+        let store = directory.path().join("store");
+        Scratch { directory, store }
+    }
+
+    /// A new one that [hosts](crate::Hosts) see as well: outside of `/dev/shm`, of which each has its own.
+    ///
+    /// # Panics
+    /// Where temporary files cannot be written.
+    pub fn seen_by_hosts() -> Scratch {
+        let directory = leftovers::directory(&leftovers::own_mark());
         let store = directory.path().join("store");
         Scratch { directory, store }
     }

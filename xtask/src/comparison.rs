@@ -77,12 +77,12 @@ pub(crate) fn report(outcomes: &[Outcome], known: &[Known], columns: &[Launcher]
             mpis.push(outcome.mpi);
         }
     }
-    let on_svmio = outcomes.iter().any(|outcome| outcome.launcher == Launcher::Svm);
-    let counted = if on_svmio { Launcher::Svm } else { Launcher::Stock };
+    let on_svmio = outcomes.iter().any(|outcome| outcome.launcher.is_svmio());
 
     let mut head = vec!["program".to_owned()];
     for mpi in &mpis {
-        head.extend(columns.iter().map(|launcher| format!("{} {}", mpi.name(), launcher.name())));
+        let columns = Launcher::ALL.into_iter().filter(|launcher| columns.contains(launcher));
+        head.extend(columns.map(|launcher| format!("{} {}", mpi.name(), launcher.name())));
     }
     let mut rows = Vec::new();
     let mut notes = Vec::new();
@@ -93,10 +93,10 @@ pub(crate) fn report(outcomes: &[Outcome], known: &[Known], columns: &[Launcher]
             let runs: Vec<&Outcome> =
                 outcomes.iter().filter(|run| run.program == program && run.mpi == mpi).collect();
             let known = known.iter().find(|k| k.program == program && k.mpis.contains(&mpi));
-            for launcher in Launcher::BOTH {
+            for launcher in Launcher::ALL {
                 let cell = Cell::new(&runs, known, launcher);
                 cell.note(&mut notes);
-                if launcher == counted {
+                if launcher.is_svmio() == on_svmio {
                     tally += Tally { passed: cell.good.len(), failed: cell.bad.len() };
                 }
                 if columns.contains(&launcher) {
@@ -219,6 +219,19 @@ mod tests {
         assert_eq!(report.tally, Tally { passed: 1, failed: 1 });
         assert!(report.table.contains("ok 1; FAIL 2"), "{}", report.table);
         assert!(report.notes.iter().any(|note| note.contains("boom")));
+    }
+
+    #[test]
+    fn runs_over_nodes_count_as_those_on_one_node_do() {
+        let outcomes = [
+            outcome("a", Launcher::Svm, 2, None),
+            outcome("a", Launcher::SvmOverNodes, 2, None),
+            outcome("a", Launcher::SvmOverNodes, 4, Some("boom")),
+            outcome("a", Launcher::Stock, 4, None),
+        ];
+        let report = report(&outcomes, KNOWN, &Launcher::ALL);
+        assert_eq!(report.tally, Tally { passed: 2, failed: 1 });
+        assert!(report.table.contains("ok 2; FAIL 4"), "{}", report.table);
     }
 
     #[test]

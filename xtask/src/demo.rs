@@ -76,7 +76,7 @@ fn measure(paths: &Paths, mpi: Mpi, launcher: Launcher, ranks: u32, executable: 
     let scratch = paths::scratch("svmio-demo-").context("cannot make a folder for the run")?;
     let file = match launcher {
         Launcher::Stock => scratch.path().join("coll_perf.dat").display().to_string(),
-        Launcher::Svm => "svm:/demo/coll_perf.dat".to_owned(),
+        _ => "svm:/demo/coll_perf.dat".to_owned(),
     };
     let job = Job {
         mpi,
@@ -87,7 +87,7 @@ fn measure(paths: &Paths, mpi: Mpi, launcher: Launcher, ranks: u32, executable: 
         folder: scratch.path(),
     };
     let log = executable.with_extension(format!("{}.log", launcher.name()));
-    let finished = process::run_limited(&mut job.command(paths), LIMIT, &log)?;
+    let finished = process::run_limited(&mut job.command(paths)?, LIMIT, &log)?;
     match (finished.succeeded(), bandwidth(&finished.output)) {
         (true, Some(bandwidth)) => Ok(bandwidth),
         _ => {

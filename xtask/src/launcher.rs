@@ -1,4 +1,4 @@
-//! Starting an MPI job: with the stock MPI alone, or with svmio's files.
+//! Starting an MPI job: with the stock MPI alone, or with svmio's files, on one node or over several.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,9 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::build::{self, svmio};
+use crate::hosts::Hosts;
 use crate::mpi::Mpi;
-use crate::paths::Paths;
+use crate::paths::{self, Paths};
 
 /// How a job's files are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,27 +18,75 @@ pub(crate) enum Launcher {
     Stock,
     /// By svmio, the job started with `svmio run`.
     Svm,
+    /// The same, the machine passing for [`NODES`] nodes with a store each.
+    SvmOverNodes,
+    /// The same, the ranks on several hosts: beside these only.
+    SvmOverHosts,
 }
+
+/// How many nodes the machine passes for.
+const NODES: u32 = 4;
 
 impl Launcher {
     pub(crate) const BOTH: [Self; 2] = [Self::Stock, Self::Svm];
+    pub(crate) const ALL: [Self; 4] = [Self::Stock, Self::Svm, Self::SvmOverNodes, Self::SvmOverHosts];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Stock => "stock",
             Self::Svm => "svm",
+            Self::SvmOverNodes => "nodes",
+            Self::SvmOverHosts => "hosts",
+        }
+    }
+
+    /// Whether svmio keeps the files.
+    pub(crate) fn is_svmio(self) -> bool {
+        self != Self::Stock
+    }
+
+    /// The numbers of ranks to run with, of those that a program accepts: over several nodes 1 and 2 on each, or
+    /// what the program leaves of that.
+    pub(crate) fn ranks(self, accepted: &[u32]) -> Vec<u32> {
+        match self {
+            Self::Stock | Self::Svm => accepted.to_vec(),
+            Self::SvmOverNodes | Self::SvmOverHosts if accepted.len() > 1 => vec![NODES, 2 * NODES],
+            Self::SvmOverNodes | Self::SvmOverHosts => {
+                accepted.iter().copied().filter(|ranks| *ranks > 1).collect()
+            }
+        }
+    }
+
+    /// Whether it serves the MPI.
+    pub(crate) fn serves(self, mpi: Mpi) -> bool {
+        self != Self::SvmOverHosts || Mpi::DEBIAN.contains(&mpi)
+    }
+
+    /// A folder for a run's files, which all of its ranks see.
+    pub(crate) fn scratch(self, prefix: &str) -> std::io::Result<tempfile::TempDir> {
+        match self {
+            Self::SvmOverHosts => tempfile::Builder::new().prefix(prefix).tempdir(),
+            _ => paths::scratch(prefix),
         }
     }
 
     /// Fails where this launcher cannot be used yet.
     pub(crate) fn check(self, paths: &Paths) -> Result<()> {
         let tool = svmio(paths);
-        if self == Self::Svm && !tool.exists() {
+        if self.is_svmio() && !tool.exists() {
             bail!("{} does not exist; run `cargo xtask build` first", tool.display());
+        }
+        if self == Self::SvmOverHosts {
+            Hosts::from_environment()?;
         }
         Ok(())
     }
 }
+
+/// The store's name in a job's folder.
+const STORE: &str = "store";
+/// What the names of the stores of emulated nodes begin with.
+const STORE_OF_NODE: &str = "store-of-";
 
 /// One job.
 #[derive(Debug)]
@@ -52,22 +101,37 @@ pub(crate) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// The store that svmio uses for the job.
-    pub(crate) fn store(folder: &Path) -> PathBuf {
-        folder.join("store")
+    /// The stores on this machine that svmio uses for a job of that many ranks in `folder`, rank 0's first.
+    pub(crate) fn stores(folder: &Path, launcher: Launcher, ranks: u32) -> Vec<PathBuf> {
+        match launcher {
+            Launcher::Stock | Launcher::SvmOverHosts => Vec::new(),
+            Launcher::Svm => vec![folder.join(STORE)],
+            Launcher::SvmOverNodes => {
+                (0..ranks.min(NODES)).map(|node| folder.join(format!("{STORE_OF_NODE}n{node}"))).collect()
+            }
+        }
     }
 
     /// What is wrong with where the finished job kept its files, if anything.
     ///
     /// Names that svmio should have taken but did not would be stock files, and all would look well.
+    ///
+    /// What it kept in the memory of hosts is removed.
     pub(crate) fn misplacement(&self) -> Option<String> {
-        let store = Self::store(self.folder);
-        let strayed = self.launcher == Launcher::Svm && !store.is_dir();
-        strayed.then(|| format!("svmio kept nothing in its store, {}", store.display()))
+        if self.launcher == Launcher::SvmOverHosts {
+            let hosts = Hosts::from_environment().ok()?;
+            let store = self.store_of_hosts();
+            let empty = hosts.without(&store, self.ranks).map(str::to_owned);
+            hosts.remove(&store);
+            return empty.map(|host| format!("svmio kept nothing on the host {host}"));
+        }
+        let stores = Self::stores(self.folder, self.launcher, self.ranks);
+        let empty = stores.into_iter().find(|store| !store.is_dir())?;
+        Some(format!("svmio kept nothing in its store, {}", empty.display()))
     }
 
     /// The command that starts it.
-    pub(crate) fn command(&self, paths: &Paths) -> Command {
+    pub(crate) fn command(&self, paths: &Paths) -> Result<Command> {
         let mut command = match self.launcher {
             Launcher::Stock => {
                 let mut mpiexec = Command::new(self.mpi.mpiexec(paths));
@@ -78,18 +142,41 @@ impl Job<'_> {
                 let mut run = Command::new(svmio(paths));
                 // No hint at the MPI: the tool finds it, as it must for a user.
                 run.arg("run");
-                run.env("SVMIO_STORE", Self::store(self.folder));
+                run.env("SVMIO_STORE", self.folder.join(STORE));
+                run
+            }
+            Launcher::SvmOverNodes => {
+                let mut run = Command::new(svmio(paths));
+                // The shell that starts the ranks is in nobody's virtual environment.
+                run.args(["run", "--mpiexec"]).arg(self.mpi.mpiexec(paths));
+                run
+            }
+            Launcher::SvmOverHosts => {
+                let mut run = Command::new(svmio(paths));
+                run.arg("run").env("SVMIO_STORE", self.store_of_hosts());
                 run
             }
         };
         command.args(["-n", &self.ranks.to_string()]);
-        if self.launcher == Launcher::Svm {
+        if self.launcher == Launcher::SvmOverHosts {
+            command.args(Hosts::from_environment()?.options(self.mpi));
+        }
+        if self.launcher.is_svmio() {
             command.arg("--");
+        }
+        if self.launcher == Launcher::SvmOverNodes {
+            let script = paths.root().join("tests/programs/as_node.sh");
+            command.arg("/bin/sh").arg(script).arg(NODES.to_string()).arg(self.folder.join(STORE_OF_NODE));
         }
         command.arg(self.program).args(&self.arguments);
         command.envs(self.mpi.environment().iter().copied());
         command.env("TMPDIR", self.folder).current_dir(self.folder);
-        command
+        Ok(command)
+    }
+
+    /// The store in the memory of each host.
+    fn store_of_hosts(&self) -> PathBuf {
+        Path::new("/dev/shm").join(self.folder.file_name().unwrap_or_default())
     }
 
     /// Debian's MPICH never yields while it waits; with more ranks than cores its times say

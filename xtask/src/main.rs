@@ -7,7 +7,7 @@
 //!                   │
 //! mpi ── launcher ──┼── suite ── romio       ROMIO's own test programs  ┐ programs × ranks × MPIs,
 //!                   │         └─ mpi4py      mpi4py's own file tests    ┘ on svmio and on stock
-//!                   │            comparison  what passes on stock must pass on svmio; the table
+//!        hosts      │            comparison  what passes on stock must pass on svmio; the table
 //!                   ├── demo                 coll_perf on svmio and on stock, in one table
 //!                   ├── promises             the workspace's real MPI programs: soak, bench, aims
 //!                   └── test                 all of it and the workspace's own tests, counted
@@ -21,6 +21,7 @@
 mod build;
 mod comparison;
 mod demo;
+mod hosts;
 mod launcher;
 mod mpi;
 mod mpi4py;
@@ -85,7 +86,7 @@ enum Task {
     Demo,
     /// Set up, build, and run the tests that repeat themselves as often as is promised (minutes)
     Soak,
-    /// Set up, build, and measure svmio beside MPIs: messages, overlap, files
+    /// Set up, build, and measure svmio beside MPIs and other file systems: messages, overlap, files
     Bench,
     /// Set up, build and run every check
     Test {

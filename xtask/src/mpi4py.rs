@@ -8,15 +8,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::comparison::{Known, Tally};
-use crate::launcher::{Job, Launcher};
+use crate::launcher::Job;
 use crate::mpi::Mpi;
-use crate::paths::{self, Paths};
+use crate::paths::Paths;
 use crate::process::{self, Ending, Finished};
 use crate::suite::{self, Attempt, Selection, run_suite};
 use crate::wheels;
 
 /// How long one run may take.
-const LIMIT: Duration = Duration::from_secs(150);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// mpi4py's test modules that use files.
 const MODULES: &[&str] = &["test_io", "test_file"];
@@ -34,11 +34,8 @@ pub(crate) fn run(paths: &Paths, selection: &Selection) -> Result<Tally> {
     let mut cases = Vec::new();
     for module in MODULES {
         for mpi in selection.mpis() {
-            for ranks in selection.ranks(&[1, 2, 4]) {
-                for launcher in selection.launchers() {
-                    cases.push(Case { program: module, mpi, launcher, ranks });
-                }
-            }
+            let runs = selection.runs(mpi, &[1, 2, 4]).into_iter();
+            cases.extend(runs.map(|(launcher, ranks)| Case { program: module, mpi, launcher, ranks }));
         }
     }
     let cores_of = |case: &Case| case.ranks as usize;
@@ -80,7 +77,7 @@ fn tests_run(output: &str) -> Vec<u64> {
 
 /// Runs one case in a folder of its own.
 fn attempt(paths: &Paths, tests: &Path, case: &Case) -> Result<Attempt> {
-    let scratch = paths::scratch("svmio-mpi4py-").context("cannot make a folder for the run")?;
+    let scratch = case.launcher.scratch("svmio-mpi4py-").context("cannot make a folder for the run")?;
     let python = case.mpi.python(paths);
     let mut arguments: Vec<OsString> = vec![tests.join("main.py").into()];
     arguments.extend(["-i", case.program].map(OsString::from));
@@ -92,9 +89,9 @@ fn attempt(paths: &Paths, tests: &Path, case: &Case) -> Result<Attempt> {
         arguments,
         folder: scratch.path(),
     };
-    let mut command = job.command(paths);
+    let mut command = job.command(paths)?;
     case.mpi.select_for_mpi4py(paths, &mut command);
-    if case.launcher == Launcher::Svm {
+    if case.launcher.is_svmio() {
         command.env("SVMIO_CLAIM", "*");
     }
     let log = paths.mpi4py_tests().join("log").join(format!(

@@ -45,8 +45,9 @@ pub(crate) fn loom(paths: &Paths) -> Command {
 
 /// Runs the benchmarks, beside what users would take instead, and draws what they find and the papers' diagrams.
 pub(crate) fn bench(paths: &Paths) -> Result<()> {
+    setup::run_for_benchmarks()?;
     ready(paths)?;
-    for name in ["messages", "overlap", "contiguous"] {
+    for name in ["messages", "overlap", "contiguous", "nodes"] {
         process::run(benchmark(paths, name).env("SVMIO_FIGURES", paths.figures()))?;
     }
     let mut papers = Command::new(build::svmio(paths));

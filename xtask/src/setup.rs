@@ -24,12 +24,27 @@ const PACKAGES: [&str; 14] = [
     "iperf3",
 ];
 
+/// What the benchmarks compare with, and nothing else needs: the file systems that could be mounted instead.
+const COMPARED: [&str; 4] = ["glusterfs-server", "sshfs", "openssh-sftp-server", "socat"];
+
 /// Installs what is missing.
 ///
 /// # Errors
 /// Where there is no apt, or no way to become root: the message says what to install by hand.
 pub(crate) fn run() -> Result<()> {
-    let mut missing = missing_packages()?;
+    install(&PACKAGES)
+}
+
+/// Installs what is missing, and what only the benchmarks need.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_for_benchmarks() -> Result<()> {
+    install(&[&PACKAGES[..], &COMPARED].concat())
+}
+
+fn install(packages: &[&'static str]) -> Result<()> {
+    let mut missing = missing_of(packages)?;
     if !python_has_venv() {
         missing.push("python3-venv");
     }
@@ -46,16 +61,16 @@ pub(crate) fn run() -> Result<()> {
     process::run(as_root("apt-get")?.args(install).args(&missing)).with_context(|| {
         format!("cannot install what is missing; install it yourself: {}", missing.join(" "))
     })?;
-    let still = missing_packages()?;
+    let still = missing_of(packages)?;
     if !still.is_empty() {
         bail!("apt-get succeeded, yet these are still missing: {}", still.join(" "));
     }
     Ok(())
 }
 
-fn missing_packages() -> Result<Vec<&'static str>> {
+fn missing_of(packages: &[&'static str]) -> Result<Vec<&'static str>> {
     let mut missing = Vec::new();
-    for package in PACKAGES {
+    for package in packages.iter().copied() {
         let output = Command::new("dpkg-query")
             .args(["--show", "--showformat=${db:Status-Status}", package])
             .output()
@@ -64,7 +79,7 @@ fn missing_packages() -> Result<Vec<&'static str>> {
                     "cannot run dpkg-query: this set-up is for Debian and its relatives; elsewhere \
                      install MPICH, Open MPI and their development files yourself (Debian calls \
                      them {})",
-                    PACKAGES.join(" ")
+                    packages.join(" ")
                 )
             })?;
         if !output.status.success() || output.stdout != b"installed" {

@@ -20,7 +20,8 @@ pub(crate) struct Selection {
     /// Only with these MPIs: mpich, openmpi, mpich5, openmpi5 [default: all]
     #[arg(long = "mpi", value_name = "NAME", value_delimiter = ',', value_parser = parse_mpi)]
     pub(crate) mpis: Vec<Mpi>,
-    /// On these kinds of files: stock, svm [default: svm, and stock for the runs that fail there]
+    /// On these kinds of files: stock, svm, nodes (svmio over four emulated nodes), hosts (over several hosts,
+    /// beside these only) [default: svm; where stock is not named, what fails is run on it, too]
     #[arg(long = "on", value_name = "KIND", value_delimiter = ',', value_parser = parse_launcher)]
     pub(crate) launchers: Vec<Launcher>,
     /// Only with these numbers of ranks [default: all that a program accepts of 1, 2, 4]
@@ -29,6 +30,11 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
+    /// Everything over emulated nodes.
+    pub(crate) fn over_nodes() -> Self {
+        Self { launchers: vec![Launcher::SvmOverNodes], ..Self::default() }
+    }
+
     pub(crate) fn mpis(&self) -> Vec<Mpi> {
         if self.mpis.is_empty() { Mpi::ALL.to_vec() } else { self.mpis.clone() }
     }
@@ -39,13 +45,15 @@ impl Selection {
 
     /// Whether runs that fail on svmio are to be made on stock too, to see whether they fail there.
     fn confirms_failures(&self) -> bool {
-        self.launchers.is_empty()
+        !self.launchers.contains(&Launcher::Stock)
     }
 
-    /// Those of `wanted` that are selected.
-    pub(crate) fn ranks(&self, wanted: &[u32]) -> Vec<u32> {
-        let selected = |ranks: &u32| self.ranks.is_empty() || self.ranks.contains(ranks);
-        wanted.iter().copied().filter(selected).collect()
+    /// Every launcher with every number of ranks that is selected, for a program with an MPI.
+    pub(crate) fn runs(&self, mpi: Mpi, accepted: &[u32]) -> Vec<(Launcher, u32)> {
+        let launchers = self.launchers().into_iter().filter(|launcher| launcher.serves(mpi));
+        let runs = launchers
+            .flat_map(|launcher| launcher.ranks(accepted).into_iter().map(move |ranks| (launcher, ranks)));
+        runs.filter(|(_, ranks)| self.ranks.is_empty() || self.ranks.contains(ranks)).collect()
     }
 
     /// Fails where a selected launcher cannot be used.
@@ -136,8 +144,8 @@ fn parse_mpi(name: &str) -> Result<Mpi, String> {
 }
 
 fn parse_launcher(name: &str) -> Result<Launcher, String> {
-    Launcher::BOTH
+    Launcher::ALL
         .into_iter()
         .find(|launcher| launcher.name() == name)
-        .ok_or_else(|| "stock or svm is expected".to_owned())
+        .ok_or_else(|| format!("one of {} is expected", Launcher::ALL.map(Launcher::name).join(", ")))
 }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use crate::comparison::Tally;
 use crate::paths::Paths;
 use crate::suite::Selection;
-use crate::{build, mpi4py, process, promises, romio, setup, sources, table, wheels};
+use crate::{build, hosts, mpi4py, process, promises, romio, setup, sources, table, wheels};
 
 /// One stage of the check.
 struct Stage {
@@ -38,6 +38,18 @@ const STAGES: &[Stage] = &[
         run: |paths| romio::runs::run(paths, &Selection::default(), &[]),
     },
     Stage { name: "mpi4py", is_needed: false, run: |paths| mpi4py::run(paths, &Selection::default()) },
+    Stage {
+        name: "romio-nodes",
+        is_needed: false,
+        run: |paths| romio::runs::run(paths, &Selection::over_nodes(), &[]),
+    },
+    Stage {
+        name: "mpi4py-nodes",
+        is_needed: false,
+        run: |paths| mpi4py::run(paths, &Selection::over_nodes()),
+    },
+    Stage { name: "romio-hosts", is_needed: false, run: |paths| on_hosts(paths, "romio") },
+    Stage { name: "mpi4py-hosts", is_needed: false, run: |paths| on_hosts(paths, "mpi4py") },
 ];
 
 /// The names of all stages, in order.
@@ -119,18 +131,25 @@ fn loom(paths: &Paths) -> Result<Tally> {
     checked(tally, succeeded)
 }
 
+/// A suite over several hosts, with the MPIs that run there.
+fn on_hosts(paths: &Paths, suite: &str) -> Result<Tally> {
+    let words = [suite, "--on", "hosts", "--mpi", "mpich,openmpi"];
+    let (tally, succeeded) = counted(&mut hosts::beside_hosts(paths, &words)?)?;
+    checked(tally, succeeded)
+}
+
 /// The tally of a run of tests that really took place.
 fn checked(tally: Tally, succeeded: bool) -> Result<Tally> {
     if !succeeded && tally.failed == 0 {
-        bail!("cargo test failed before it could count; see above");
+        bail!("it failed before it could count; see above");
     }
     if tally.passed == 0 {
-        bail!("cargo test ran no tests");
+        bail!("no tests were run");
     }
     Ok(tally)
 }
 
-/// Runs `command`, shows its output and adds up the results that Rust's test programs print.
+/// Runs `command`, shows its output and adds up the results that Rust's test programs, or suites, print.
 fn counted(command: &mut Command) -> Result<(Tally, bool)> {
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
     let output = child.stdout.take().context("cargo has no output")?;
@@ -138,7 +157,7 @@ fn counted(command: &mut Command) -> Result<(Tally, bool)> {
     for line in BufReader::new(output).lines() {
         let line = line.context("cannot read cargo's output")?;
         println!("{line}");
-        if let Some(result) = test_result(&line) {
+        if let Some(result) = test_result(&line).or_else(|| suite_result(&line)) {
             tally += result;
         }
     }
@@ -153,6 +172,13 @@ fn test_result(line: &str) -> Option<Tally> {
     Some(Tally { passed: count("passed")?, failed: count("failed")? })
 }
 
+/// The numbers in `SUITE: 3 runs good, 0 bad, ...`.
+fn suite_result(line: &str) -> Option<Tally> {
+    let (before, after) = line.split_once(" runs good, ")?;
+    let passed = before.rsplit_once(' ')?.1.parse().ok()?;
+    Some(Tally { passed, failed: after.split_once(" bad")?.0.parse().ok()? })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,5 +189,8 @@ mod tests {
             0 filtered out; finished in 0.01s";
         assert_eq!(test_result(line), Some(Tally { passed: 12, failed: 3 }));
         assert_eq!(test_result("test a::b ... ok"), None);
+        let line = "ROMIO's tests: 14 runs good, 2 bad, 11 s of runs";
+        assert_eq!(suite_result(line), Some(Tally { passed: 14, failed: 2 }));
+        assert_eq!(suite_result("the runs good, and bad"), None);
     }
 }

@@ -14,14 +14,14 @@ pub(crate) const KNOWN: &[Known] = &[
     Known {
         program: "error",
         mpis: &[Mpi::DebianOpenMpi, Mpi::WheelMpich, Mpi::WheelOpenMpi],
-        ranks: &[1, 2, 4],
+        ranks: &[1, 2, 4, 8],
         sign: "Unexpected error message",
         reason: NOT_ITS_WORDS,
     },
     Known {
         program: "file_info",
         mpis: &[Mpi::WheelOpenMpi],
-        ranks: &[1, 2, 4],
+        ranks: &[1, 2, 4, 8],
         sign: "Found 4 errors",
         reason: "the hints given to MPI_File_open do not reach its ROMIO",
     },

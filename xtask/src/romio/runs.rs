@@ -14,7 +14,7 @@ use super::programs::{Arguments, FILE_VARIABLE, Load, PROGRAMS, Program, READ_VA
 use crate::build::svmio;
 use crate::comparison::Tally;
 use crate::launcher::{Job, Launcher};
-use crate::paths::{self, Paths};
+use crate::paths::Paths;
 use crate::process::{self, Ending, Finished};
 use crate::sources;
 use crate::suite::{self, Attempt, Selection, run_suite};
@@ -39,11 +39,8 @@ pub(crate) fn run(paths: &Paths, selection: &Selection, only: &[String]) -> Resu
             if program.is_fortran() && mpi.fortran_compiler(paths).is_none() {
                 continue;
             }
-            for ranks in selection.ranks(program.ranks) {
-                for launcher in selection.launchers() {
-                    cases.push(Case { program, mpi, launcher, ranks });
-                }
-            }
+            let runs = selection.runs(mpi, program.ranks).into_iter();
+            cases.extend(runs.map(|(launcher, ranks)| Case { program, mpi, launcher, ranks }));
         }
     }
     let cores_of = |case: &Case| match case.program.load {
@@ -71,12 +68,12 @@ fn attempt(paths: &Paths, case: &Case) -> Result<Attempt> {
     if let Load::Heavy { gibibytes } = case.program.load {
         check_memory(gibibytes)?;
     }
-    let scratch = paths::scratch("svmio-romio-").context("cannot make a folder for the run")?;
+    let scratch = case.launcher.scratch("svmio-romio-").context("cannot make a folder for the run")?;
     let folder = scratch.path();
     let program = compile::executable(paths, case.mpi, case.program);
     let file = match case.launcher {
         Launcher::Stock => folder.join("file").display().to_string(),
-        Launcher::Svm => "svm:/romio/file".to_owned(),
+        _ => "svm:/romio/file".to_owned(),
     };
     let mut environment: Vec<(&str, String)> = Vec::new();
     let mut arguments: Vec<OsString> = Vec::new();
@@ -86,8 +83,8 @@ fn attempt(paths: &Paths, case: &Case) -> Result<Attempt> {
         Arguments::Aggregation => arguments.extend(["-h", "-f", &file].map(OsString::from)),
         Arguments::HintFile => {
             let hints = hint_file(paths, folder)?;
-            if case.launcher == Launcher::Svm {
-                claim(paths, folder, &hints)?;
+            if let Some(store) = Job::stores(folder, case.launcher, case.ranks).first() {
+                claim(paths, store, &hints)?;
                 environment.push(("SVMIO_CLAIM", folder.display().to_string()));
             }
             arguments.push(hints.into());
@@ -95,8 +92,14 @@ fn attempt(paths: &Paths, case: &Case) -> Result<Attempt> {
         Arguments::Environment => {
             let reader = match case.launcher {
                 Launcher::Stock => format!("cat '{file}'"),
-                Launcher::Svm => format!("'{}' cat '{file}'", svmio(paths).display()),
+                _ => format!("'{}' cat '{file}'", svmio(paths).display()),
             };
+            // Rank 0's own store has but a part of the file where there are several nodes.
+            let stores = Job::stores(folder, case.launcher, case.ranks);
+            if stores.len() > 1 {
+                let list = std::env::join_paths(&stores).context("the folder's name has a colon")?;
+                environment.push(("SVMIO_STORES", list.to_string_lossy().into_owned()));
+            }
             environment.push((FILE_VARIABLE, file));
             environment.push((READ_VARIABLE, reader));
         }
@@ -115,7 +118,7 @@ fn attempt(paths: &Paths, case: &Case) -> Result<Attempt> {
         case.ranks,
         case.launcher.name()
     ));
-    let mut command = job.command(paths);
+    let mut command = job.command(paths)?;
     if case.launcher == Launcher::Stock {
         command.envs(case.mpi.stock_romio());
     }
@@ -145,9 +148,9 @@ fn hint_file(paths: &Paths, folder: &Path) -> Result<String> {
     Ok(copy.display().to_string())
 }
 
-/// Puts `file` into the run's store too, by its own path, so that a job that claims it finds it.
-fn claim(paths: &Paths, folder: &Path, file: &str) -> Result<()> {
+/// Puts `file` into a store of the run too, by its own path, so that a job that claims it finds it.
+fn claim(paths: &Paths, store: &Path, file: &str) -> Result<()> {
     let mut copy = Command::new(svmio(paths));
-    copy.arg("cp").arg(file).arg(format!("svm:{file}")).env("SVMIO_STORE", Job::store(folder));
+    copy.arg("cp").arg(file).arg(format!("svm:{file}")).env("SVMIO_STORE", store);
     process::capture(&mut copy).map(|_| ()).context("cannot copy the hints into the store")
 }
