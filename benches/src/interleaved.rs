@@ -39,7 +39,8 @@ fn summaries(
     runs.iter().map(of_side).collect()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The median of some values.
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

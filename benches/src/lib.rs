@@ -6,6 +6,9 @@
 //!   bin/messages     messages on svmio and on MPIs by size, in shared memory; on svmio and by iperf3 over a network
 //!   bin/overlap      computing while sending
 //!
+//!   bin/nodes        files over four hosts, beside other file systems, iperf3 and messages; programs/nodes: what runs
+//!   nodes            its parts
+//!
 //!   messages         running the one or the other; programs/messages.c is what MPIs run
 //!   wire             the same over a network of a given rate
 //!   aims             what is to be shown, and when it is missed by far
@@ -19,5 +22,6 @@
 pub mod aims;
 pub mod interleaved;
 pub mod messages;
+pub mod nodes;
 pub mod phase;
 pub mod wire;

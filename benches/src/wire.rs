@@ -59,11 +59,11 @@ impl Default for Wire {
 pub fn compare(extent: Extent) -> f64 {
     let wire = Wire::new();
     let sizes: &[u64] = if extent == Extent::Full { &SIZES } else { &SIZES[3..] };
-    let server = Server::start(&wire.hosts);
+    let server = Server::start(&wire.hosts, 1);
     let options = [&["--repeat".to_owned(), "1".to_owned()][..], &wire.options()].concat();
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let values = medians_of_lists(2, |side| match side {
-        0 => vec![iperf(&wire.hosts)],
+        0 => vec![iperf(&wire.hosts, 0, 1)],
         _ => {
             let seconds = svmio(Pattern::Bandwidth, sizes, &options);
             sizes.iter().zip(seconds).map(|(size, seconds)| *size as f64 / 1e6 / seconds).collect()
@@ -81,12 +81,13 @@ pub fn compare(extent: Extent) -> f64 {
     values[1].last().map_or(f64::NAN, |own| own / peer)
 }
 
-/// iperf3's server, on the second host.
-struct Server(Child);
+/// iperf3's server.
+pub(crate) struct Server(Child);
 
 impl Server {
-    fn start(hosts: &Hosts) -> Server {
-        let mut command = hosts.command(1, "iperf3");
+    /// Starts it on a host.
+    pub(crate) fn start(hosts: &Hosts, host: usize) -> Server {
+        let mut command = hosts.command(host, "iperf3");
         command.args(["--server", "--forceflush"]).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("starting {command:?}: {error}"));
         let output = child.stdout.take().expect("the output is piped");
@@ -105,10 +106,10 @@ impl Drop for Server {
     }
 }
 
-/// MB/s that arrive from the first host at the second.
-fn iperf(hosts: &Hosts) -> f64 {
-    let mut command: Command = hosts.command(0, "iperf3");
-    command.args(["--json", "--time", "2", "--omit", "1", "--client", &hosts.address(1).to_string()]);
+/// MB/s that arrive from a host at another one, which has a [`Server`].
+pub(crate) fn iperf(hosts: &Hosts, from: usize, to: usize) -> f64 {
+    let mut command: Command = hosts.command(from, "iperf3");
+    command.args(["--json", "--time", "2", "--omit", "1", "--client", &hosts.address(to).to_string()]);
     let output = command.output().unwrap_or_else(|error| panic!("starting {command:?}: {error}"));
     let result: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{command:?}: {error}\n{}", String::from_utf8_lossy(&output.stdout)));

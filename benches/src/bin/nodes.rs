@@ -1,0 +1,87 @@
+//! Files over four hosts with links of 1 Gbit/s: svmio beside GlusterFS and one server's directory in what
+//! applications do, beside iperf3 in reading, beside messages in writing small pieces; and what it costs the
+//! processors. Prints tables in Markdown. Needs root.
+//!
+//! What is aimed at goes as `nodes.json` into the directory that `SVMIO_FIGURES` names.
+//!
+//! With `--check` fewer and smaller runs, and a failure where an aim is missed by far; with `--only PART,...` some of
+//! `processor`, `remote`, `pieces`, `application`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::json;
+use svmio_benches::aims::{self, Aim, Extent};
+use svmio_benches::interleaved::REPETITIONS;
+use svmio_benches::nodes::bed::{self, Bed};
+use svmio_benches::nodes::{application, measured, pieces, processor, remote};
+use svmio_benches::phase::{self, Phase};
+use svmio_tests::{Installation, Mpi, Program};
+
+type Part = fn(&Bed, &Program, Extent) -> Vec<Aim>;
+
+const PARTS: [(&str, Part); 4] = [
+    ("processor", processor::compare),
+    ("remote", remote::compare),
+    ("pieces", pieces::compare),
+    (APPLICATION, application::compare),
+];
+
+/// The one that needs other file systems.
+const APPLICATION: &str = "application";
+
+fn main() -> ExitCode {
+    if bed::cleaned_up() {
+        return ExitCode::SUCCESS;
+    }
+    let (extent, parts) = command_line();
+    let was_calm = phase::is_calm();
+    // Rather now than after minutes.
+    Installation::get();
+    println!("cargo run --release -p svmio-benches --bin nodes\n");
+    println!("Medians of {REPETITIONS} runs of each side, in turn. At the beginning {}.", Phase::now());
+    let mut bed = Bed::new();
+    if parts.iter().any(|(name, _)| *name == APPLICATION) {
+        bed.mount();
+    }
+    let programs = Mpi::DEBIAN.map(measured::program);
+    let mut aims = Vec::new();
+    for (_, part) in parts {
+        for program in &programs {
+            aims.extend(part(&bed, program, extent));
+        }
+    }
+    drop(bed);
+    println!("\nAt the end {}.", Phase::now());
+    if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
+        keep(&aims, &Path::new(&directory).join("nodes.json"));
+    }
+    aims::end(extent, &aims, was_calm)
+}
+
+/// Writes what was measured, with what is aimed at, as JSON.
+fn keep(aims: &[Aim], file: &Path) {
+    let of = |aim: &Aim| json!({ "what": aim.what, "measured": aim.measured, "aim": aim.aim });
+    let text = json!({ "aims": aims.iter().map(of).collect::<Vec<_>>() }).to_string();
+    std::fs::write(file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+}
+
+/// How much is run, and which parts.
+fn command_line() -> (Extent, Vec<(&'static str, Part)>) {
+    let mut extent = Extent::Full;
+    let mut parts = PARTS.to_vec();
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--check" => extent = Extent::Check,
+            "--only" => {
+                let names = words.next().expect("--only needs names of parts");
+                let known = |name: &str| PARTS.iter().any(|(known, _)| *known == name);
+                names.split(',').for_each(|name| assert!(known(name), "there is no part '{name}'"));
+                parts.retain(|(name, _)| names.split(',').any(|wanted| wanted == *name));
+            }
+            _ => panic!("the options are --check and --only PART,...; not {word}"),
+        }
+    }
+    (extent, parts)
+}

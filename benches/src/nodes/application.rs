@@ -1,0 +1,158 @@
+//! What applications do with files, on svmio and on what is mounted: the table of ratios, as the papers have it.
+
+use svmio_tests::Program;
+
+use super::bed::{Bed, HOSTS, Keeper, MEGABITS};
+use super::measured;
+use crate::aims::{Aim, Extent};
+use crate::interleaved::medians_of_lists;
+
+/// What is run.
+struct Application {
+    what: &'static str,
+    arguments: Vec<String>,
+    /// The rows that come of it: their names, and the numbers of the program that they show.
+    rows: Vec<Row>,
+    /// How much is moved in each, MB.
+    megabytes: f64,
+}
+
+struct Row {
+    title: String,
+    number: &'static str,
+    unit: Unit,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Unit {
+    MegabytesPerSecond,
+    Seconds,
+}
+
+const BT_EDGE: u32 = 64;
+/// How often it writes in class A, and in a check.
+const BT_STEPS: (u32, u32) = (40, 10);
+
+fn coll_perf(edge: u32) -> Application {
+    let row = |number| Row {
+        title: format!("coll_perf {edge}³: {number}, MB/s"),
+        number,
+        unit: Unit::MegabytesPerSecond,
+    };
+    Application {
+        what: "blocks",
+        arguments: vec![edge.to_string()],
+        rows: vec![row("write"), row("read")],
+        megabytes: f64::from(edge).powi(3) * 4.0 / 1e6,
+    }
+}
+
+fn bt(steps: u32) -> Application {
+    let row = |number, what| Row {
+        title: format!("BTIO, class A, {steps} times: {what}, s"),
+        number,
+        unit: Unit::Seconds,
+    };
+    Application {
+        what: "bt",
+        arguments: vec![BT_EDGE.to_string(), steps.to_string()],
+        rows: vec![row("write", "write"), row("read", "read")],
+        megabytes: f64::NAN,
+    }
+}
+
+fn interleaved(count: u32) -> Application {
+    let row = Row {
+        title: format!("{count} times 8 B of each rank, interleaved: write, MB/s"),
+        number: "write",
+        unit: Unit::MegabytesPerSecond,
+    };
+    Application {
+        what: "pieces",
+        arguments: vec!["collective".to_owned(), count.to_string()],
+        rows: vec![row],
+        megabytes: f64::from(count) * 8.0 * f64::from(HOSTS) / 1e6,
+    }
+}
+
+fn remote(readers: u32, mebibytes: u32) -> Application {
+    let row = Row {
+        title: format!("{readers} of {HOSTS} ranks read what another wrote, MB/s"),
+        number: "first",
+        unit: Unit::MegabytesPerSecond,
+    };
+    Application {
+        what: "remote",
+        arguments: vec![readers.to_string(), (u64::from(mebibytes) << 20).to_string()],
+        rows: vec![row],
+        megabytes: f64::from(readers) * f64::from(mebibytes << 20) / 1e6,
+    }
+}
+
+/// Measures all keepers in turn, and prints the table. Returns what is aimed at.
+///
+/// # Panics
+/// Where a run fails.
+pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
+    let mut applications = vec![coll_perf(256)];
+    if extent == Extent::Full {
+        applications.push(coll_perf(512));
+    }
+    let steps = if extent == Extent::Full { BT_STEPS.0 } else { BT_STEPS.1 };
+    applications.extend([bt(steps), interleaved(1 << 17), remote(1, 32), remote(HOSTS, 32)]);
+    let mpi = program.mpi;
+    println!(
+        "\n{mpi}, {HOSTS} ranks on {HOSTS} hosts, {MEGABITS} Mbit/s each way. Beside the others: how many times as \
+         fast svmio is.\n"
+    );
+    print!("| |");
+    for keeper in Keeper::ALL {
+        print!(" {} |{}", keeper.name(), if keeper == Keeper::Svmio { "" } else { " ratio |" });
+    }
+    println!("\n|---|--:|--:|--:|--:|--:|");
+    let carried = f64::from(HOSTS * MEGABITS) / 8.0;
+    let mut aims = Vec::new();
+    let mut wrong = Vec::new();
+    for application in applications {
+        let arguments: Vec<&str> = application.arguments.iter().map(String::as_str).collect();
+        let seconds = medians_of_lists(Keeper::ALL.len(), |side| {
+            let keeper = Keeper::ALL[side];
+            let measured = measured::run(bed, program, keeper, application.what, &arguments);
+            let words: f64 = measured.all("wrong").sum();
+            if words > 0.0 {
+                wrong.push(format!("{} {}: {words} words", application.what, keeper.name()));
+            }
+            application.rows.iter().map(|row| measured.get(row.number)).collect()
+        });
+        for (at, row) in application.rows.iter().enumerate() {
+            let seconds: Vec<f64> = seconds.iter().map(|of_keeper| of_keeper[at]).collect();
+            print!("| {} |", row.title);
+            for (keeper, own) in Keeper::ALL.iter().zip(&seconds) {
+                match row.unit {
+                    Unit::MegabytesPerSecond => print!(" {:.0} |", application.megabytes / own),
+                    Unit::Seconds => print!(" {own:.2} |"),
+                }
+                if *keeper != Keeper::Svmio {
+                    print!(" {:.1} |", own / seconds[0]);
+                }
+            }
+            println!();
+            let best = seconds[1..].iter().copied().fold(f64::INFINITY, f64::min) / seconds[0];
+            aims.push(Aim::at_least(
+                format!("{mpi}, {}: times the better of the others", row.title),
+                best,
+                1.0,
+                0.7,
+            ));
+            if application.what == "blocks" && row.number == "write" {
+                let times = application.megabytes / seconds[0] / carried;
+                let what = format!("{mpi}, {}: times what the links carry in all", row.title);
+                aims.push(Aim::at_least(what, times, 5.0, 1.0));
+            }
+        }
+    }
+    if !wrong.is_empty() {
+        println!("\nRead back, but not what was written: {}.", wrong.join("; "));
+    }
+    aims
+}

@@ -1,0 +1,34 @@
+//! What an open file costs the processors while nobody uses it.
+
+use svmio_tests::Program;
+
+use super::bed::{Bed, Keeper};
+use super::measured;
+use crate::aims::{Aim, Extent};
+use crate::interleaved::{REPETITIONS, median};
+
+/// Measures, and prints what was found. Returns what is aimed at.
+///
+/// # Panics
+/// Where a run fails.
+pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
+    let mpi = program.mpi;
+    let seconds: u32 = if extent == Extent::Full { 10 } else { 3 };
+    let idle = measured::run(bed, program, Keeper::Svmio, "idle", &[&seconds.to_string()]);
+    let share = idle.get("processor") / f64::from(seconds);
+    let milliseconds = if extent == Extent::Full { "1000" } else { "300" };
+    let rounds = (2 * REPETITIONS + 1).to_string();
+    let computing = measured::run(bed, program, Keeper::Svmio, "compute", &[&rounds, milliseconds]);
+    let [with, without] = ["with", "without"].map(|name| median(computing.all(name).collect()));
+    let slower = with / without;
+    println!(
+        "\n{mpi}: a file that lies with all ranks is open, and nobody uses it. In {seconds} s the busiest rank uses \
+         {:.2} ms of a processor. A computation of {without:.3} s (median of {rounds}) takes {slower:.4} times as long \
+         with it.",
+        share * f64::from(seconds) * 1e3
+    );
+    vec![
+        Aim::at_most(format!("{mpi}, idle: share of a processor"), share, 0.001, 0.01),
+        Aim::at_most(format!("{mpi}, computing beside an idle file: times as long"), slower, 1.03, 1.15),
+    ]
+}
