@@ -117,6 +117,10 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "PREFIXES")]
     claim: Option<OsString>,
 
+    /// Have each rank tell at the end what its files on several nodes cost: messages, bytes, pages (sets SVMIO_STATS)
+    #[arg(long)]
+    stats: bool,
+
     /// Print the command and its environment, start nothing
     #[arg(long)]
     dry_run: bool,
@@ -179,9 +183,11 @@ fn own_variables(arguments: &RunArguments) -> Result<Vec<RankVariable>, RunError
     variables.sort_by(|a, b| a.name.cmp(&b.name));
     // Absolute, because ranks may run in another directory (mpiexec's -wdir).
     let store = arguments.store.as_deref().map(absolute).transpose()?;
-    for (name, value) in
-        [("SVMIO_STORE", store.map(OsString::from)), ("SVMIO_CLAIM", arguments.claim.clone())]
-    {
+    for (name, value) in [
+        ("SVMIO_STORE", store.map(OsString::from)),
+        ("SVMIO_CLAIM", arguments.claim.clone()),
+        ("SVMIO_STATS", arguments.stats.then(|| "1".into())),
+    ] {
         if let Some(value) = value {
             variables.retain(|variable| variable.name != name);
             variables.push(RankVariable { name: name.into(), value });
