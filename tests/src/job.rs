@@ -40,6 +40,7 @@ pub struct Job<'s> {
     ranks: u32,
     files: Files,
     nodes: Nodes<'s>,
+    first_host: usize,
     options: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     limit: Duration,
@@ -55,6 +56,7 @@ impl<'s> Job<'s> {
             ranks,
             files: Files::Svmio,
             nodes: Nodes::One,
+            first_host: 0,
             options: Vec::new(),
             environment: Vec::new(),
             limit: LIMIT,
@@ -77,6 +79,12 @@ impl<'s> Job<'s> {
     /// [they see](Nodes::scratch).
     pub fn over(mut self, nodes: Nodes<'s>) -> Self {
         self.nodes = nodes;
+        self
+    }
+
+    /// Has rank 0 run on this host, and the next ranks on those that follow it, around to the one before.
+    pub fn beginning_with(mut self, host: usize) -> Self {
+        self.first_host = host;
         self
     }
 
@@ -156,7 +164,8 @@ impl<'s> Job<'s> {
         };
         command.arg("-n").arg(self.ranks.to_string());
         if let Nodes::Hosts(hosts) = self.nodes {
-            command.args(launching::on_hosts(hosts, self.program.mpi, self.files, self.ranks));
+            let first = self.first_host;
+            command.args(launching::on_hosts(hosts, first, self.program.mpi, self.files, self.ranks));
         }
         command.args(&self.options);
         if self.files == Files::Svmio {
@@ -212,7 +221,9 @@ impl<'s> Job<'s> {
     /// `svmio run`, which cures that by itself, does in seconds.
     fn cure_waiting(&self, mpiexec: &mut Command) {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        if self.program.mpi == Mpi::DebianMpich && self.ranks as usize > cores {
+        // Over hosts its end is to be cured, too.
+        let is_needed = self.ranks as usize > cores || matches!(self.nodes, Nodes::Hosts(_));
+        if self.program.mpi == Mpi::DebianMpich && is_needed {
             mpiexec.env("LD_PRELOAD", Installation::get().yield_library());
         }
     }

@@ -49,11 +49,13 @@ fn is_orphaned(mark: &str) -> bool {
     u32::try_from(id).is_ok_and(|id| start_time(id) != Some(started))
 }
 
-/// When a process started, in the kernel's ticks.
+/// When a process that has not ended started, in the kernel's ticks.
 fn start_time(id: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // Behind the program's name, which is in parentheses; the 22nd field of all, and the state is the third.
-    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    // A zombie has ended, though nobody has asked how.
+    if fields.next()? == "Z" { None } else { fields.nth(18)?.parse().ok() }
 }
 
 #[cfg(test)]

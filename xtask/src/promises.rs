@@ -2,11 +2,11 @@
 
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::comparison::Tally;
 use crate::paths::Paths;
-use crate::{build, process, setup, wheels};
+use crate::{build, process, setup, test, wheels};
 
 /// Cargo, with the installation and the MPIs from virtual environments told to what it starts.
 pub(crate) fn cargo(paths: &Paths) -> Command {
@@ -25,12 +25,21 @@ pub(crate) fn soak(paths: &Paths) -> Result<()> {
     process::run(cargo.env("SVMIO_FULL", "1"))?;
     // Random programs with the longest messages, and the fuzz targets of everything that arrives from the wire.
     process::run(test_of_transport(paths, "sizes").env("SVMIO_FULL", "1"))?;
-    process::run(test_of_transport(paths, "decoders").env("BOLERO_RANDOM_ITERATIONS", "10000000"))
+    process::run(test_of_transport(paths, "decoders").env("BOLERO_RANDOM_ITERATIONS", "10000000"))?;
+    // Random programs of ranks on several nodes, compared with a model.
+    let mut model = cargo_of(paths, "svmio-svm", "model");
+    process::run(model.env("SVMIO_FULL", "1"))?;
+    if test::run(paths, &test::long_stage_names())? { Ok(()) } else { bail!("a suite has failed; see above") }
 }
 
 fn test_of_transport(paths: &Paths, name: &str) -> Command {
+    cargo_of(paths, "svmio-transport", name)
+}
+
+/// Cargo, about to run one test program of a package, optimised.
+fn cargo_of(paths: &Paths, package: &str, name: &str) -> Command {
     let mut cargo = cargo(paths);
-    cargo.args(["test", "--release", "--package", "svmio-transport", "--test", name, "--", "--nocapture"]);
+    cargo.args(["test", "--release", "--package", package, "--test", name, "--", "--nocapture"]);
     cargo
 }
 

@@ -30,9 +30,10 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Everything over emulated nodes.
-    pub(crate) fn over_nodes() -> Self {
-        Self { launchers: vec![Launcher::SvmOverNodes], ..Self::default() }
+    /// So many ranks over emulated nodes, with Debian's MPIs.
+    pub(crate) fn over_nodes(ranks: u32) -> Self {
+        let mpis = vec![Mpi::DebianMpich, Mpi::DebianOpenMpi];
+        Self { mpis, launchers: vec![Launcher::SvmOverNodes], ranks: vec![ranks] }
     }
 
     pub(crate) fn mpis(&self) -> Vec<Mpi> {

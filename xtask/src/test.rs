@@ -18,38 +18,65 @@ struct Stage {
     name: &'static str,
     /// Whether the stages after it make no sense when it fails.
     is_needed: bool,
+    /// Whether it runs only when it is named, or in a soak.
+    takes_long: bool,
     run: fn(&Paths) -> Result<Tally>,
 }
 
 /// In the order in which they run.
 const STAGES: &[Stage] = &[
-    Stage { name: "setup", is_needed: true, run: |paths| done(set_up(paths)) },
-    Stage { name: "wheels", is_needed: true, run: |paths| done(wheels::run(paths)) },
-    Stage { name: "build", is_needed: true, run: |paths| done(build::run(paths)) },
-    Stage { name: "fmt", is_needed: false, run: |paths| done(fmt(paths)) },
-    Stage { name: "clippy", is_needed: false, run: |paths| done(clippy(paths)) },
-    Stage { name: "doc", is_needed: false, run: |paths| done(doc(paths)) },
-    Stage { name: "cargo-test", is_needed: false, run: cargo_test },
-    Stage { name: "loom", is_needed: false, run: loom },
-    Stage { name: "aims", is_needed: false, run: promises::aims },
+    Stage { name: "setup", is_needed: true, takes_long: false, run: |paths| done(set_up(paths)) },
+    Stage { name: "wheels", is_needed: true, takes_long: false, run: |paths| done(wheels::run(paths)) },
+    Stage { name: "build", is_needed: true, takes_long: false, run: |paths| done(build::run(paths)) },
+    Stage { name: "fmt", is_needed: false, takes_long: false, run: |paths| done(fmt(paths)) },
+    Stage { name: "clippy", is_needed: false, takes_long: false, run: |paths| done(clippy(paths)) },
+    Stage { name: "doc", is_needed: false, takes_long: false, run: |paths| done(doc(paths)) },
+    Stage { name: "cargo-test", is_needed: false, takes_long: false, run: cargo_test },
+    Stage { name: "loom", is_needed: false, takes_long: false, run: loom },
+    Stage { name: "aims", is_needed: false, takes_long: false, run: promises::aims },
     Stage {
         name: "romio",
         is_needed: false,
+        takes_long: false,
         run: |paths| romio::runs::run(paths, &Selection::default(), &[]),
     },
-    Stage { name: "mpi4py", is_needed: false, run: |paths| mpi4py::run(paths, &Selection::default()) },
+    Stage {
+        name: "mpi4py",
+        is_needed: false,
+        takes_long: false,
+        run: |paths| mpi4py::run(paths, &Selection::default()),
+    },
     Stage {
         name: "romio-nodes",
         is_needed: false,
-        run: |paths| romio::runs::run(paths, &Selection::over_nodes(), &[]),
+        takes_long: false,
+        run: |paths| romio::runs::run(paths, &Selection::over_nodes(4), &[]),
     },
     Stage {
         name: "mpi4py-nodes",
         is_needed: false,
-        run: |paths| mpi4py::run(paths, &Selection::over_nodes()),
+        takes_long: false,
+        run: |paths| mpi4py::run(paths, &Selection::over_nodes(4)),
     },
-    Stage { name: "romio-hosts", is_needed: false, run: |paths| on_hosts(paths, "romio") },
-    Stage { name: "mpi4py-hosts", is_needed: false, run: |paths| on_hosts(paths, "mpi4py") },
+    Stage {
+        name: "romio-8-ranks",
+        is_needed: false,
+        takes_long: true,
+        run: |paths| romio::runs::run(paths, &Selection::over_nodes(8), &[]),
+    },
+    Stage {
+        name: "mpi4py-8-ranks",
+        is_needed: false,
+        takes_long: true,
+        run: |paths| mpi4py::run(paths, &Selection::over_nodes(8)),
+    },
+    Stage { name: "romio-hosts", is_needed: false, takes_long: true, run: |paths| on_hosts(paths, "romio") },
+    Stage {
+        name: "mpi4py-hosts",
+        is_needed: false,
+        takes_long: true,
+        run: |paths| on_hosts(paths, "mpi4py"),
+    },
 ];
 
 /// The names of all stages, in order.
@@ -57,7 +84,12 @@ pub(crate) fn stage_names() -> Vec<&'static str> {
     STAGES.iter().map(|stage| stage.name).collect()
 }
 
-/// Runs the stages named in `only`, all when it is empty; true when nothing failed.
+/// The names of the stages that take long.
+pub(crate) fn long_stage_names() -> Vec<String> {
+    STAGES.iter().filter(|stage| stage.takes_long).map(|stage| stage.name.to_owned()).collect()
+}
+
+/// Runs the stages named in `only`; when it is empty, all that do not take long. True when nothing failed.
 pub(crate) fn run(paths: &Paths, only: &[String]) -> Result<bool> {
     if let Some(unknown) = only.iter().find(|name| !stage_names().contains(&name.as_str())) {
         bail!("there is no stage {unknown}; there are {}", stage_names().join(", "));
@@ -65,7 +97,9 @@ pub(crate) fn run(paths: &Paths, only: &[String]) -> Result<bool> {
     let mut total = Tally::default();
     let mut rows = Vec::new();
     for stage in STAGES {
-        if !only.is_empty() && !only.iter().any(|name| name == stage.name) {
+        let is_wanted =
+            if only.is_empty() { !stage.takes_long } else { only.iter().any(|name| name == stage.name) };
+        if !is_wanted {
             continue;
         }
         println!("\n== {}", stage.name);
