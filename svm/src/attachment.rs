@@ -182,6 +182,7 @@ impl Attachment {
                     let recovery = recovery::Recovery { directory: &directory, path: &path, name, boot };
                     recovery.run(&manifest, node, &state, how.cluster == 0)?;
                     state.set_cluster(how.cluster);
+                    state.set_segment_size(manifest.segment_size);
                 } else if !state.is_valid(boot, id) {
                     // Their locks reach us, their memory does not.
                     return Err(Error::InUseElsewhere { name: name.into(), path }.into());
@@ -251,7 +252,8 @@ impl Attachment {
     }
 
     pub(crate) fn segment_size(&self) -> SegmentSize {
-        self.segment_size
+        // What the manifest said when it was read, unless another size was chosen since.
+        self.state().and_then(State::segment_size).unwrap_or(self.segment_size)
     }
 
     pub(crate) fn nodes(&self) -> &[NodeName] {
@@ -369,7 +371,7 @@ impl Attachment {
         let mode = Mode::RUSR | Mode::WUSR;
         rustix::fs::openat(&self.directory, object::segment_name(index), flags, mode)
             .map_err(io::Error::from)
-            .and_then(|file| File::from(file).set_len(self.segment_size.bytes()))
+            .and_then(|file| File::from(file).set_len(self.segment_size().bytes()))
             .map_err(|e| self.adding(index, e))
     }
 
@@ -404,9 +406,9 @@ impl Attachment {
     }
 
     fn punch_segments_beyond(&self, size: u64) -> Result<()> {
-        let bytes = self.segment_size.bytes();
+        let bytes = self.segment_size().bytes();
         for (index, _) in self.homes() {
-            let start = self.segment_size.start_of(index).0;
+            let start = self.segment_size().start_of(index).0;
             if start + bytes > size
                 && let Some(segment) = self.segment(index)?
             {
@@ -421,7 +423,7 @@ impl Attachment {
 
     /// The largest size that this file can have, bytes.
     pub(crate) fn limit(&self) -> u64 {
-        u64::from(MAX_SEGMENTS) * self.segment_size.bytes()
+        u64::from(MAX_SEGMENTS) * self.segment_size().bytes()
     }
 
     /// Remembers that this process changed a segment.
@@ -516,7 +518,7 @@ impl Attachment {
             id: self.id,
             name: self.name.clone(),
             size: state.size(),
-            segment_size: self.segment_size,
+            segment_size: self.segment_size(),
             epoch,
             nodes: self.nodes.clone(),
             segments: manifest::runs(state.homes()),
@@ -551,13 +553,13 @@ impl Attachment {
                 rustix::io::Errno::NOENT => Error::MissingSegment {
                     name: self.name.clone(),
                     segment: index,
-                    offset: self.segment_size.start_of(index),
+                    offset: self.segment_size().start_of(index),
                     path: path(),
                 },
                 e => Error::io(subject(), &path(), e),
             })?);
             let found = file.metadata().map_err(|e| Error::io(subject(), &path(), e))?.len();
-            let expected = self.segment_size.bytes();
+            let expected = self.segment_size().bytes();
             if found != expected {
                 let name = self.name.clone();
                 return Err(Error::DamagedSegment { name, segment: index, found, expected, path: path() });

@@ -328,6 +328,35 @@ impl File {
         self.shared.as_ref().is_some_and(|shared| shared.has_other_nodes())
     }
 
+    /// Whether the file has any segment, as far as this node knows.
+    pub fn has_segments(&self) -> bool {
+        self.attachment.homes().next().is_some()
+    }
+
+    /// Where other nodes share the file: has its segments be of `size`, if there is none yet and nobody else has opened it.
+    /// Returns the size in force, which all others that have the file open [note](File::note_segment_size) before anybody
+    /// reads or writes.
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`].
+    pub fn choose_segment_size(&self, size: SegmentSize) -> Result<SegmentSize> {
+        match &self.shared {
+            Some(shared) => {
+                let size = shared.choose_segment_size(size)?;
+                self.note_segment_size(size);
+                Ok(size)
+            }
+            None => Ok(self.segment_size()),
+        }
+    }
+
+    /// Takes note of the size that [`File::choose_segment_size`] told another process.
+    pub fn note_segment_size(&self, size: SegmentSize) {
+        if let (Some(_), Some(state)) = (&self.shared, self.attachment.state()) {
+            state.set_segment_size(size);
+        }
+    }
+
     /// Takes note that the file is at least `size` bytes long, as somebody on another node knows.
     pub fn note_size(&self, size: u64) {
         if let Ok((state, _)) = self.attachment.writable() {

@@ -20,13 +20,13 @@ use rustix::fs::FallocateFlags;
 use crate::kept_locks::KeptLocks;
 use crate::locks::{LockError, LockTable};
 use crate::node::BootId;
-use crate::units::{FileId, SegmentIndex};
+use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 /// The most segments that a file can have.
 pub(crate) const MAX_SEGMENTS: u32 = 1 << 24;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"svmstate");
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 const PAGE: u64 = 4096;
 const LOCKS_AT: u64 = PAGE;
 const KEPT_AT: u64 = (LOCKS_AT + LockTable::BYTES as u64).next_multiple_of(PAGE);
@@ -59,6 +59,8 @@ struct Header {
     truncations: AtomicU64,
     /// The size that the master node is known to know.
     reported_size: AtomicU64,
+    /// Bytes of each segment; may change as long as there is none.
+    segment_size: AtomicU64,
 }
 
 /// What is known of a segment.
@@ -290,6 +292,17 @@ impl State {
     /// Notes the size that the master node knows.
     pub(crate) fn set_reported_size(&self, size: u64) {
         self.header().reported_size.store(size, Ordering::Release);
+    }
+
+    /// The size of each segment; `None` where this is no state of a file.
+    pub(crate) fn segment_size(&self) -> Option<SegmentSize> {
+        // Relaxed: it changes only while nobody reads or writes, and those who do later have been told.
+        SegmentSize::new(self.header().segment_size.load(Ordering::Relaxed)).ok()
+    }
+
+    /// Notes the size of each segment.
+    pub(crate) fn set_segment_size(&self, size: SegmentSize) {
+        self.header().segment_size.store(size.bytes(), Ordering::Relaxed);
     }
 
     /// Notes that processes of this node have changed a segment whose home it is.

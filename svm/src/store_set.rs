@@ -2,8 +2,8 @@
 //!
 //! A file that several nodes share has its manifest in the store of each, and its segments where they are at home. Here
 //! the stores are all within reach of this process: mounted, or those of emulated nodes. What they know of a name is
-//! [put together](crate::finding); reading ([`StoredFile`]) changes nothing, so that a job that has the file open goes
-//! on undisturbed. Making files is [`SpreadFile`]'s business.
+//! [put together](crate::finding); reading (see [`StoredFile`](crate::StoredFile)) changes nothing, so that a job that has
+//! the file open goes on undisturbed. Making files is [`SpreadFile`](crate::SpreadFile)'s business.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -154,6 +154,7 @@ impl Agent {
             Request::Closed { file } => self.closed(*file),
             Request::Forget { file } => self.forget(*file),
             Request::Place { file, homes } => self.place(*file, homes),
+            Request::Choose { file, segment_size } => self.choose(*file, *segment_size),
             Request::Grow { file, size } => self.grow(*file, *size),
             Request::Refresh { file, segments } => self.news(*file, *segments),
             Request::Commit { file, durable } => self.commit(*file, *durable),
@@ -200,6 +201,7 @@ fn waits(request: &Request) -> bool {
         | Request::Install { .. }
         | Request::Discard { .. }
         | Request::Place { .. }
+        | Request::Choose { .. }
         | Request::Grow { .. }
         | Request::Refresh { .. }
         | Request::Read { .. }

@@ -9,7 +9,7 @@ use crate::attachment::{Attachment, Home};
 use crate::cache::PageCache;
 use crate::error::{Error, Result};
 use crate::node::NodeName;
-use crate::units::{FileId, SegmentIndex};
+use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 use super::windows::Windows;
 use super::wire::{LONGEST_DATA, Part, Reply, Request, SegmentHome};
@@ -182,6 +182,16 @@ impl SharedFile {
     pub(crate) fn commit(&self, durable: bool) -> Result<()> {
         let request = Request::Commit { file: self.attachment.id(), durable };
         self.cluster.ask(Roster::MASTER, &request).map(|_| ())
+    }
+
+    /// Has the master node choose the size of segments; returns the one in force.
+    pub(crate) fn choose_segment_size(&self, segment_size: SegmentSize) -> Result<SegmentSize> {
+        let request = Request::Choose { file: self.attachment.id(), segment_size };
+        let out_of_place = || self.cluster.context().out_of_place(Roster::MASTER);
+        match self.cluster.ask(Roster::MASTER, &request)? {
+            Reply::Size(bytes) => SegmentSize::new(bytes).map_err(|_| out_of_place()),
+            _ => Err(out_of_place()),
+        }
     }
 
     /// Says that all who opened the file together have closed it.

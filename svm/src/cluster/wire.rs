@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::OpenOptions;
 use crate::finding::Finding;
 use crate::node::NodeName;
-use crate::units::{FileId, SegmentIndex};
+use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 use super::NodeIndex;
 
@@ -62,6 +62,8 @@ pub(crate) enum Request {
     Install { truth: FileTruth },
     /// Of the master: homes for segments that have none yet.
     Place { file: FileId, homes: Vec<SegmentHome> },
+    /// Of the master: segments of so many bytes, if the file has none yet and is open only once.
+    Choose { file: FileId, segment_size: SegmentSize },
     /// Of the master: the file is at least that long.
     Grow { file: FileId, size: u64 },
     /// Of the master: what is new, to somebody who knows of so many segments.
@@ -108,33 +110,10 @@ pub(crate) enum Request {
 }
 
 /// The kinds of requests, in the order of [`Request::kind`].
-pub(super) const KINDS: [&str; 26] = [
-    "join",
-    "open",
-    "find",
-    "install",
-    "place",
-    "grow",
-    "refresh",
-    "read",
-    "write",
-    "fetch",
-    "versions",
-    "reserve",
-    "wrote",
-    "commit",
-    "adopt",
-    "resize",
-    "punch",
-    "sync",
-    "remove",
-    "discard",
-    "closed",
-    "forget",
-    "lock",
-    "unlock",
-    "give back",
-    "ask back",
+pub(super) const KINDS: [&str; 27] = [
+    "join", "open", "find", "install", "place", "choose", "grow", "refresh", "read", "write", "fetch",
+    "versions", "reserve", "wrote", "commit", "adopt", "resize", "punch", "sync", "remove", "discard",
+    "closed", "forget", "lock", "unlock", "giveback", "askback",
 ];
 
 impl Request {
@@ -146,27 +125,28 @@ impl Request {
             Request::Find { .. } => 2,
             Request::Install { .. } => 3,
             Request::Place { .. } => 4,
-            Request::Grow { .. } => 5,
-            Request::Refresh { .. } => 6,
-            Request::Read { .. } => 7,
-            Request::Write { .. } => 8,
-            Request::Fetch { .. } => 9,
-            Request::Versions { .. } => 10,
-            Request::Reserve { .. } => 11,
-            Request::Wrote { .. } => 12,
-            Request::Commit { .. } => 13,
-            Request::Adopt { .. } => 14,
-            Request::Resize { .. } => 15,
-            Request::Punch { .. } => 16,
-            Request::Sync { .. } => 17,
-            Request::Remove { .. } => 18,
-            Request::Discard { .. } => 19,
-            Request::Closed { .. } => 20,
-            Request::Forget { .. } => 21,
-            Request::Lock { .. } => 22,
-            Request::Unlock { .. } => 23,
-            Request::GiveBack { .. } => 24,
-            Request::AskBack { .. } => 25,
+            Request::Choose { .. } => 5,
+            Request::Grow { .. } => 6,
+            Request::Refresh { .. } => 7,
+            Request::Read { .. } => 8,
+            Request::Write { .. } => 9,
+            Request::Fetch { .. } => 10,
+            Request::Versions { .. } => 11,
+            Request::Reserve { .. } => 12,
+            Request::Wrote { .. } => 13,
+            Request::Commit { .. } => 14,
+            Request::Adopt { .. } => 15,
+            Request::Resize { .. } => 16,
+            Request::Punch { .. } => 17,
+            Request::Sync { .. } => 18,
+            Request::Remove { .. } => 19,
+            Request::Discard { .. } => 20,
+            Request::Closed { .. } => 21,
+            Request::Forget { .. } => 22,
+            Request::Lock { .. } => 23,
+            Request::Unlock { .. } => 24,
+            Request::GiveBack { .. } => 25,
+            Request::AskBack { .. } => 26,
         }
     }
 }

@@ -108,6 +108,10 @@ impl Known {
     fn serve(&mut self, attachment: Arc<Attachment>) -> Arc<Served> {
         let ledger = Arc::clone(self.ledgers.entry(attachment.id()).or_default());
         let served = self.served.entry(attachment.id()).or_insert_with(|| {
+            // What this node's processes changed while nobody served the file is not known: all counts as changed.
+            let mut versions = ledger.versions.lock().unwrap_or_else(PoisonError::into_inner);
+            versions.values_mut().for_each(|version| version.all += 1);
+            drop(versions);
             Arc::new(Served { attachment, ledger, lent: Lent::default(), windows: Windows::default() })
         });
         Arc::clone(served)

@@ -7,7 +7,7 @@ use crate::cluster::wire::{Reply, Request, SegmentHome};
 use crate::error::Result;
 use crate::manifest::Manifest;
 use crate::state::State;
-use crate::units::FileId;
+use crate::units::{FileId, SegmentSize};
 
 use super::Agent;
 use super::files::Served;
@@ -16,6 +16,16 @@ impl Agent {
     pub(super) fn place(&self, file: FileId, homes: &[SegmentHome]) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
         served.attachment.enter_homes(homes).map(Reply::Homes)
+    }
+
+    pub(super) fn choose(&self, file: FileId, segment_size: SegmentSize) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let (state, _) = served.attachment.writable()?;
+        // Open only once: all who could claim a segment meanwhile are waiting for the answer.
+        if state.segments() == 0 && served.opens() <= 1 {
+            state.set_segment_size(segment_size);
+        }
+        Ok(Reply::Size(served.attachment.segment_size().bytes()))
     }
 
     pub(super) fn grow(&self, file: FileId, size: u64) -> Result<Reply> {
