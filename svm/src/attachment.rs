@@ -1,9 +1,12 @@
 //! One open file in one process, however many handles it has there: shared state, presence, segments.
 
+mod committing;
+mod segments;
+
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -12,13 +15,12 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{self, Manifest};
-use crate::mapping_cache::{self, Key};
+use crate::mapping_cache;
 use crate::node::{BootId, NodeName};
 use crate::object;
 use crate::presence::{Gate, Presence};
 use crate::recovery;
-use crate::segment::Segment;
-use crate::state::{MAX_SEGMENTS, State};
+use crate::state::State;
 use crate::store::Store;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
@@ -346,226 +348,6 @@ impl Attachment {
             View::Full { state, .. } | View::Looking { state, .. } => Box::new(state.homes()),
             View::Frozen { manifest, .. } => Box::new(manifest.homes()),
         }
-    }
-
-    /// The segment `index`, mapped, or `None` where this node does not have it.
-    pub(crate) fn segment(&self, index: SegmentIndex) -> Result<Option<Arc<Segment>>> {
-        (self.home(index) == Home::Here).then(|| self.mapping(index)).transpose()
-    }
-
-    /// The segment `index`, mapped; made where it is a hole. Its home is not another node.
-    pub(crate) fn segment_or_new(&self, index: SegmentIndex) -> Result<Arc<Segment>> {
-        let (state, _) = self.writable()?;
-        if state.home(index).is_none() {
-            self.make_segment(index)?;
-            let own = self.own.unwrap_or_default();
-            state.add_segment(index, own).map_err(|e| self.adding(index, e))?;
-        }
-        self.mapping(index)
-    }
-
-    /// Makes the storage of a segment, which is not in the table yet or has this node for its home. Several processes
-    /// may make the same one.
-    pub(crate) fn make_segment(&self, index: SegmentIndex) -> Result<()> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-        let mode = Mode::RUSR | Mode::WUSR;
-        rustix::fs::openat(&self.directory, object::segment_name(index), flags, mode)
-            .map_err(io::Error::from)
-            .and_then(|file| File::from(file).set_len(self.segment_size().bytes()))
-            .map_err(|e| self.adding(index, e))
-    }
-
-    /// Enters the homes of segments, as far as they are not known; those that this node is the home of are made.
-    /// Returns the homes in force.
-    pub(crate) fn enter_homes(&self, homes: &[(SegmentIndex, u32)]) -> Result<Vec<(SegmentIndex, u32)>> {
-        let (state, _) = self.writable()?;
-        let enter = |&(index, home): &(SegmentIndex, u32)| {
-            if let Some(known) = state.home(index) {
-                return Ok((index, known));
-            }
-            if Some(home) == self.own {
-                self.make_segment(index)?;
-            }
-            state.add_segment(index, home).map_err(|e| self.adding(index, e))?;
-            Ok((index, state.home(index).unwrap_or(home)))
-        };
-        homes.iter().map(enter).collect()
-    }
-
-    fn adding(&self, index: SegmentIndex, error: io::Error) -> Error {
-        Error::io(format!("adding segment {index} to {}", self.name), &self.path(), error)
-    }
-
-    /// Takes the storage back of all of this node's segments that lies beyond `size`.
-    pub(crate) fn punch_beyond(&self, state: &State, size: u64) -> Result<()> {
-        // Before and after, and whatever becomes of it: nobody may trust pages that are gone.
-        state.add_punch();
-        let outcome = self.punch_segments_beyond(size);
-        state.add_punch();
-        outcome
-    }
-
-    fn punch_segments_beyond(&self, size: u64) -> Result<()> {
-        let bytes = self.segment_size().bytes();
-        for (index, _) in self.homes() {
-            let start = self.segment_size().start_of(index).0;
-            if start + bytes > size
-                && let Some(segment) = self.segment(index)?
-            {
-                let punched = segment.punch(size.saturating_sub(start)..bytes);
-                punched
-                    .map_err(|e| Error::io(format!("setting the size of {}", self.name), &self.path(), e))?;
-                self.mark_dirty(&segment);
-            }
-        }
-        Ok(())
-    }
-
-    /// The largest size that this file can have, bytes.
-    pub(crate) fn limit(&self) -> u64 {
-        u64::from(MAX_SEGMENTS) * self.segment_size().bytes()
-    }
-
-    /// Remembers that this process changed a segment.
-    pub(crate) fn mark_dirty(&self, segment: &Segment) {
-        // Acquire and Release: whoever writes in the new period finds the sets taken already.
-        if segment.mark_written(self.period.load(Ordering::Acquire)) {
-            let is_shared = self.state().is_some_and(|state| state.cluster() != 0);
-            let mut changes = self.changes();
-            changes.unsynced.insert(segment.index());
-            if is_shared {
-                changes.untold.insert(segment.index());
-            }
-        }
-    }
-
-    /// Marks what this process changed since the last time, for other nodes to see when they ask.
-    pub(crate) fn tell_changes(&self) {
-        let Some(state) = self.state() else { return };
-        let untold = {
-            let mut changes = self.changes();
-            if changes.untold.is_empty() {
-                return;
-            }
-            self.period.store(next_period(), Ordering::Release);
-            std::mem::take(&mut changes.untold)
-        };
-        untold.into_iter().for_each(|index| state.set_changed(index));
-    }
-
-    /// Brings what this process changed to the storage device.
-    pub(crate) fn sync_segments(&self) -> Result<()> {
-        let dirty = {
-            let mut changes = self.changes();
-            self.period.store(next_period(), Ordering::Release);
-            std::mem::take(&mut changes.unsynced)
-        };
-        let mut remaining = dirty.iter().copied();
-        for index in remaining.by_ref() {
-            let outcome = self.mapping(index).and_then(|segment| {
-                segment.sync().map_err(|e| {
-                    Error::io(format!("syncing segment {index} of {}", self.name), &self.path(), e)
-                })
-            });
-            if let Err(error) = outcome {
-                let mut changes = self.changes();
-                changes.unsynced.insert(index);
-                changes.unsynced.extend(remaining);
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    /// Replaces the manifest if it does not tell the size and the segments that there are, and returns the new one.
-    pub(crate) fn commit(&self, durable: bool) -> Result<Option<Manifest>> {
-        let View::Full { state, presence } = &self.view else {
-            return Ok(None);
-        };
-        if !state.needs_commit() && !durable {
-            return Ok(None);
-        }
-        let path = object::path(&self.store, self.id);
-        let _gate = presence.gate().map_err(|e| Error::io(format!("committing {}", self.name), &path, e))?;
-        if state.is_deleted() {
-            return Ok(None);
-        }
-        if !state.needs_commit() {
-            // Whoever committed last may not have waited for the storage device.
-            return Manifest::sync(&path, &self.name).map(|()| None);
-        }
-        let manifest = self.manifest(state, state.epoch() + 1);
-        self.replace_manifest(state, &manifest, durable)?;
-        Ok(Some(manifest))
-    }
-
-    /// Puts a manifest in place that the master node has made.
-    pub(crate) fn adopt(&self, manifest: &Manifest, durable: bool) -> Result<()> {
-        let (state, presence) = self.writable()?;
-        let path = object::path(&self.store, self.id);
-        let _gate = presence.gate().map_err(|e| Error::io(format!("committing {}", self.name), &path, e))?;
-        if state.is_deleted() {
-            return Ok(());
-        }
-        let homes: Vec<_> = manifest.homes().collect();
-        self.enter_homes(&homes)?;
-        self.replace_manifest(state, manifest, durable)
-    }
-
-    /// What there is to tell of the file now.
-    pub(crate) fn manifest(&self, state: &State, epoch: u64) -> Manifest {
-        Manifest {
-            id: self.id,
-            name: self.name.clone(),
-            size: state.size(),
-            segment_size: self.segment_size(),
-            epoch,
-            nodes: self.nodes.clone(),
-            segments: manifest::runs(state.homes()),
-            temporary: self.temporary,
-        }
-    }
-
-    fn replace_manifest(&self, state: &State, manifest: &Manifest, durable: bool) -> Result<()> {
-        let path = object::path(&self.store, self.id);
-        if durable {
-            // The segments' directory entries must not come after the manifest that names them.
-            rustix::fs::fsync(self.directory.as_fd())
-                .map_err(|e| Error::io(format!("syncing {}", self.name), &path, e))?;
-        }
-        manifest.commit(&path, durable)?;
-        // A segment that was added meanwhile is not counted, and makes the next commit necessary.
-        let segments = manifest.segments.iter().map(|run| u64::from(run.count)).sum();
-        state.set_committed(manifest.size, segments, manifest.epoch);
-        Ok(())
-    }
-
-    fn mapping(&self, index: SegmentIndex) -> Result<Arc<Segment>> {
-        let writable = matches!(self.view, View::Full { .. });
-        let key = Key { store: Arc::clone(&self.store), file: self.id, segment: index, writable };
-        mapping_cache::get(key, || {
-            let path = || self.path().join(object::segment_name(index));
-            let subject = || format!("mapping segment {index} of {}", self.name);
-            let flags = if writable { OFlags::RDWR } else { OFlags::RDONLY } | OFlags::CLOEXEC;
-            let opened =
-                rustix::fs::openat(&self.directory, object::segment_name(index), flags, Mode::empty());
-            let file = File::from(opened.map_err(|e| match e {
-                rustix::io::Errno::NOENT => Error::MissingSegment {
-                    name: self.name.clone(),
-                    segment: index,
-                    offset: self.segment_size().start_of(index),
-                    path: path(),
-                },
-                e => Error::io(subject(), &path(), e),
-            })?);
-            let found = file.metadata().map_err(|e| Error::io(subject(), &path(), e))?.len();
-            let expected = self.segment_size().bytes();
-            if found != expected {
-                let name = self.name.clone();
-                return Err(Error::DamagedSegment { name, segment: index, found, expected, path: path() });
-            }
-            Segment::map(index, file, expected, writable).map_err(|e| Error::io(subject(), &path(), e))
-        })
     }
 
     fn changes(&self) -> MutexGuard<'_, Changes> {

@@ -38,10 +38,11 @@ use svmio_transport::{Fabric, LocalSegment, Rank};
 use crate::attachment::{self, How};
 use crate::cache::{CacheSettings, PageCache};
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::{File, OpenOptions};
+use crate::file::File;
 use crate::manifest::Manifest;
 use crate::name::FileName;
 use crate::node::NodeName;
+use crate::open_options::OpenOptions;
 use crate::store::Store;
 
 use agent::Agent;

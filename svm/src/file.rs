@@ -1,82 +1,22 @@
 //! A handle on an open file: reading, writing, sizes, locks, durability.
 
+mod nodes;
+
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::{Deserialize, Serialize};
-
 use crate::attachment::{Attachment, Home};
-use crate::cluster::{Foresight, NodeIndex, SharedFile};
+use crate::cluster::{Foresight, SharedFile};
 use crate::error::{Error, Result};
 use crate::locks::Mode;
 use crate::node::NodeName;
+use crate::open_options::OpenOptions;
 use crate::placement::Placement;
 use crate::range_lock::RangeLock;
 use crate::segment::Segment;
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
-
-/// How to open a file. By default for reading an existing one.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct OpenOptions {
-    pub(crate) read: bool,
-    pub(crate) write: bool,
-    pub(crate) create: bool,
-    pub(crate) exclusive: bool,
-    pub(crate) temporary: bool,
-    pub(crate) segment_size: Option<SegmentSize>,
-    pub(crate) placement: Placement,
-}
-
-impl OpenOptions {
-    /// For reading only.
-    pub fn reading() -> OpenOptions {
-        OpenOptions { read: true, ..OpenOptions::default() }
-    }
-
-    /// For reading and writing.
-    pub fn read_write() -> OpenOptions {
-        OpenOptions { read: true, write: true, ..OpenOptions::default() }
-    }
-
-    /// For writing only.
-    pub fn writing() -> OpenOptions {
-        OpenOptions { write: true, ..OpenOptions::default() }
-    }
-
-    /// Makes the file where there is none.
-    pub fn create(mut self, yes: bool) -> OpenOptions {
-        self.create = yes;
-        self
-    }
-
-    /// With [`OpenOptions::create`]: fails where the file exists.
-    pub fn exclusive(mut self, yes: bool) -> OpenOptions {
-        self.exclusive = yes;
-        self
-    }
-
-    /// A file made by this call needs to survive neither a crash nor a reboot, and goes for good if its last
-    /// user dies without removing it.
-    pub fn temporary(mut self, yes: bool) -> OpenOptions {
-        self.temporary = yes;
-        self
-    }
-
-    /// The segment size of a file made by this call; [`SegmentSize::DEFAULT`] where none is given.
-    pub fn segment_size(mut self, size: Option<SegmentSize>) -> OpenOptions {
-        self.segment_size = size;
-        self
-    }
-
-    /// Which node becomes the home of a segment that this handle is the first to write to, where nobody places it
-    /// for a collective access.
-    pub fn placement(mut self, placement: Placement) -> OpenOptions {
-        self.placement = placement;
-        self
-    }
-}
 
 /// One segment of a file, as [`File::segments`] tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -305,140 +245,12 @@ impl File {
         self.flush()
     }
 
-    /// Where other nodes share the file: what processes of this one wrote is where others look for it. They see it once
-    /// they [refresh](File::refresh).
-    ///
-    /// # Errors
-    /// [`Error::OnNode`], [`Error::Fabric`]: what could not be brought to its home is kept, to be tried again.
-    pub fn flush(&self) -> Result<()> {
-        self.shared.as_ref().map_or(Ok(()), |shared| shared.flush())
-    }
-
-    /// Where other nodes share the file: processes of this one see from now on what others have
-    /// [flushed](File::flush). One process of each node has to call it.
-    ///
-    /// # Errors
-    /// [`Error::OnNode`], [`Error::Fabric`].
-    pub fn refresh(&self) -> Result<()> {
-        self.shared.as_ref().map_or(Ok(()), |shared| shared.refresh())
-    }
-
-    /// Whether nodes beside this one share the file.
-    pub fn is_shared_by_nodes(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| shared.has_other_nodes())
-    }
-
-    /// Whether the file has any segment, as far as this node knows.
-    pub fn has_segments(&self) -> bool {
-        self.attachment.homes().next().is_some()
-    }
-
-    /// Where other nodes share the file: has its segments be of `size`, if there is none yet and nobody else has opened it.
-    /// Returns the size in force, which all others that have the file open [note](File::note_segment_size) before anybody
-    /// reads or writes.
-    ///
-    /// # Errors
-    /// [`Error::OnNode`], [`Error::Fabric`].
-    pub fn choose_segment_size(&self, size: SegmentSize) -> Result<SegmentSize> {
-        match &self.shared {
-            Some(shared) => {
-                let size = shared.choose_segment_size(size)?;
-                self.note_segment_size(size);
-                Ok(size)
-            }
-            None => Ok(self.segment_size()),
-        }
-    }
-
-    /// Takes note of the size that [`File::choose_segment_size`] told another process.
-    pub fn note_segment_size(&self, size: SegmentSize) {
-        if let (Some(_), Some(state)) = (&self.shared, self.attachment.state()) {
-            state.set_segment_size(size);
-        }
-    }
-
-    /// Takes note that the file is at least `size` bytes long, as somebody on another node knows.
-    pub fn note_size(&self, size: u64) {
-        if let Ok((state, _)) = self.attachment.writable() {
-            state.grow(size);
-        }
-    }
-
-    /// The segments in `range` of which this node knows no home.
-    pub fn unplaced(&self, range: Range<FileOffset>) -> Vec<SegmentIndex> {
-        let size = self.segment_size().bytes();
-        if range.is_empty() {
-            return Vec::new();
-        }
-        let indices = range.start.0 / size..=(range.end.0 - 1) / size;
-        let indices = indices.map_while(|index| u32::try_from(index).ok()).map(SegmentIndex);
-        indices.filter(|index| self.attachment.home(*index) == Home::Hole).collect()
-    }
-
-    /// Gives segments homes, as far as they have none; returns the homes in force. The others that are about to write
-    /// to them [note](File::note_homes) these.
-    ///
-    /// # Errors
-    /// [`Error::OnNode`], [`Error::Fabric`]; [`Error::NodesMissing`] for a node that has no part in the file.
-    pub fn place(&self, homes: &[(SegmentIndex, NodeIndex)]) -> Result<Vec<(SegmentIndex, NodeIndex)>> {
-        let Some(shared) = &self.shared else { return Ok(homes.to_vec()) };
-        let wanted = self.by_position(shared, homes)?;
-        let placed = shared.place(&wanted)?;
-        placed.into_iter().map(|(index, home)| Ok((index, shared.node_at(home)?))).collect()
-    }
-
-    /// Takes note of homes that [`File::place`] told another process.
-    ///
-    /// # Errors
-    /// [`Error::NoSpace`] and the like.
-    pub fn note_homes(&self, homes: &[(SegmentIndex, NodeIndex)]) -> Result<()> {
-        let Some(shared) = &self.shared else { return Ok(()) };
-        self.attachment.enter_homes(&self.by_position(shared, homes)?).map(|_| ())
-    }
-
-    fn by_position(
-        &self,
-        shared: &SharedFile,
-        homes: &[(SegmentIndex, NodeIndex)],
-    ) -> Result<Vec<(SegmentIndex, u32)>> {
-        homes.iter().map(|(index, node)| Ok((*index, shared.position_of(*node)?))).collect()
-    }
-
     /// Brings everything that this process wrote to the storage device. The size follows with [`File::commit`].
     ///
     /// # Errors
     /// What the operating system says; the data is then still to be synced.
     pub fn sync_data(&self) -> Result<()> {
         self.attachment.sync_segments()
-    }
-
-    /// Writes the manifest if it does not tell the file's size and segments yet. With `durable` it has reached
-    /// the storage device on return.
-    ///
-    /// # Errors
-    /// [`Error::NoSpace`] and the like; the old manifest is then still in place.
-    pub fn commit(&self, durable: bool) -> Result<()> {
-        match &self.shared {
-            Some(shared) => shared.commit(durable),
-            None => self.attachment.commit(durable).map(|_| ()),
-        }
-    }
-
-    /// Brings to the storage device what other nodes wrote to this one's segments.
-    ///
-    /// # Errors
-    /// As [`File::sync_data`].
-    pub fn sync_node(&self) -> Result<()> {
-        self.shared.as_ref().map_or(Ok(()), |shared| shared.sync_node())
-    }
-
-    /// Says that all who opened the file together by way of a cluster have closed it, or are about to without using it
-    /// any more. One of them calls this; then nothing is held open for them on any node.
-    ///
-    /// # Errors
-    /// [`Error::OnNode`], [`Error::Fabric`].
-    pub fn closed_by_all(&self) -> Result<()> {
-        self.shared.as_ref().map_or(Ok(()), |shared| shared.closed())
     }
 
     /// Waits until `range` of the file can be had in `mode`, and holds it. Requests that conflict are served in

@@ -5,9 +5,9 @@ use std::io;
 
 use crate::cluster::NodeIndex;
 use crate::error::{Error, Result};
-use crate::file::OpenOptions;
 use crate::name::FileName;
 use crate::node::NodeName;
+use crate::open_options::OpenOptions;
 use crate::placement::Placement;
 use crate::store::Store;
 use crate::store_set::StoreSet;

@@ -21,10 +21,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::attachment::{self, AttachError, How};
 use crate::error::{Error, Result};
-use crate::file::{File, OpenOptions};
+use crate::file::File;
 use crate::name::{DirectoryName, FileName, RESERVED_PREFIX};
 use crate::node::NodeName;
 use crate::object;
+use crate::open_options::OpenOptions;
 use crate::presence::Gate;
 use crate::state::State;
 use crate::units::FileId;

@@ -12,11 +12,12 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::file::{File, OpenOptions};
+use crate::file::File;
 use crate::manifest::{self, Manifest};
 use crate::name::FileName;
 use crate::node::NodeName;
 use crate::object;
+use crate::open_options::OpenOptions;
 use crate::presence;
 use crate::segment;
 use crate::store::Store;

@@ -11,11 +11,12 @@ use std::os::unix::fs::DirBuilderExt;
 
 use crate::attachment::{self, AttachError, How};
 use crate::error::{Error, Result};
-use crate::file::{File, OpenOptions};
+use crate::file::File;
 use crate::manifest::Manifest;
 use crate::name::FileName;
 use crate::node::NodeName;
 use crate::object;
+use crate::open_options::OpenOptions;
 use crate::store::Store;
 use crate::units::{FileId, SegmentSize};
 

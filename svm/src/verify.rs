@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::file::{File, OpenOptions};
+use crate::file::File;
 use crate::name::{DirectoryName, FileName, RESERVED_PREFIX};
 use crate::object;
+use crate::open_options::OpenOptions;
 use crate::presence::Gate;
 use crate::store::Store;
 use crate::store_set::StoreSet;

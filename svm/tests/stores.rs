@@ -1,36 +1,24 @@
 //! Several nodes' stores, looked at by somebody who is in no job.
-#![allow(clippy::unwrap_used, reason = "a test's helpers fail the test like the test itself")]
+
+mod job;
 
 use std::fs;
-use std::sync::{Arc, Barrier};
 
+use job::{Process, stores};
 use proptest::prelude::*;
 use svmio_svm::{
-    CacheSettings, Cluster, DirectoryName, Entry, Error, FileName, FileOffset, NodeIndex, NodeName,
-    OpenOptions, Placement, SegmentSize, Store, StoreSet, StoredFile,
+    CacheSettings, DirectoryName, Entry, Error, FileName, FileOffset, NodeName, OpenOptions, Placement,
+    SegmentSize, Store, StoreSet, StoredFile,
 };
-use svmio_transport::{Fabric, Membership, Rank, settings::Settings, shm};
-use tempfile::TempDir;
 
 const SEGMENT: u64 = 1 << 16;
 
-/// Stores of nodes `n0`, `n1` …
-fn stores(count: usize) -> (TempDir, Vec<Store>) {
-    let directory = tempfile::tempdir().unwrap();
-    let store = |number| {
-        let name = NodeName::new(format!("n{number}"));
-        Store::open_for(&directory.path().join(format!("n{number}")), &name).unwrap()
-    };
-    let stores = (0..count).map(store).collect();
-    (directory, stores)
-}
-
 fn set(stores: &[Store]) -> StoreSet {
-    StoreSet::new(stores[0].clone(), stores[1..].iter().cloned()).unwrap()
+    StoreSet::new(stores[0].clone(), stores[1..].iter().cloned()).expect("they are of different nodes")
 }
 
 fn name(text: &str) -> FileName {
-    FileName::new(text).unwrap()
+    FileName::new(text).expect("it is a name")
 }
 
 fn spread(placement: Placement) -> OpenOptions {
@@ -39,14 +27,15 @@ fn spread(placement: Placement) -> OpenOptions {
 
 fn put(set: &StoreSet, text: &str, content: &[u8]) {
     let size = content.len() as u64;
-    let mut file = set.create(&name(text), &spread(Placement::RoundRobin), Some(size), false).unwrap();
-    file.write_at(FileOffset(0), content).unwrap();
-    file.finish(size).unwrap();
+    let mut file =
+        set.create(&name(text), &spread(Placement::RoundRobin), Some(size), false).expect("it can be made");
+    file.write_at(FileOffset(0), content).expect("it can be written");
+    file.finish(size).expect("it can be finished");
 }
 
 fn content(file: &StoredFile) -> Vec<u8> {
     let mut bytes = vec![0; file.size() as usize];
-    assert_eq!(file.read_at(FileOffset(0), &mut bytes).unwrap(), bytes.len());
+    assert_eq!(file.read_at(FileOffset(0), &mut bytes).expect("it can be read"), bytes.len());
     bytes
 }
 
@@ -54,30 +43,9 @@ fn pattern(length: u64) -> Vec<u8> {
     (0..length).map(|at| (at / 1000) as u8).collect()
 }
 
-/// Runs `body` as each of two ranks of a job, each on a node of its own.
-fn pair(stores: &[Store], body: impl Fn(u32, &Arc<Cluster>, &dyn Fn()) + Sync) {
-    let nodes: Vec<_> = stores.iter().map(|store| store.node().to_string()).collect();
-    let secret = svmio_transport::JobSecret::random().unwrap();
-    let prepared: Vec<_> =
-        nodes.iter().map(|_| shm::prepare(&Settings::default().shm, &secret).unwrap()).collect();
-    let addresses: Vec<_> = prepared.iter().map(|prepared| prepared.address()).collect();
-    let barrier = Barrier::new(stores.len());
-    std::thread::scope(|scope| {
-        for ((prepared, store), rank) in prepared.into_iter().zip(stores).zip(0..) {
-            let membership = Arc::new(Membership::new(Rank(rank), nodes.clone()));
-            let (addresses, barrier, body) = (addresses.clone(), &barrier, &body);
-            scope.spawn(move || {
-                let fabric = Fabric::new(prepared.join(membership, addresses).unwrap());
-                let cluster = Cluster::join(fabric, store.clone(), &CacheSettings::default()).unwrap();
-                let meet = || {
-                    barrier.wait();
-                };
-                body(rank, &cluster, &meet);
-                meet();
-                cluster.leave();
-            });
-        }
-    });
+/// Runs `body` as each rank of a job, each on a node of its own.
+fn job(stores: &[Store], body: impl Fn(&Process<'_>) + Sync) {
+    job::run(stores, &CacheSettings::default(), body);
 }
 
 #[test]
@@ -85,23 +53,15 @@ fn a_running_job_is_read_and_not_disturbed() {
     let (_directory, stores) = stores(2);
     let set = set(&stores);
     let expected = pattern(4 * SEGMENT);
-    let told = std::sync::Mutex::new(None);
-    pair(&stores, |rank, cluster, meet| {
-        let options = spread(Placement::FirstTouch).create(true);
-        if rank == 0 {
-            let nodes = [NodeIndex(0), NodeIndex(1)];
-            *told.lock().unwrap() = Some(cluster.open(&name("/f"), &options, &nodes).unwrap());
-        }
-        meet();
-        let introduction = told.lock().unwrap().clone().unwrap();
-        let file = cluster.attach(&introduction, &options).unwrap();
-        for segment in (u64::from(rank)..4).step_by(2) {
+    job(&stores, |process| {
+        let file = process.open(&name("/f"), &spread(Placement::FirstTouch).create(true)).unwrap();
+        for segment in (u64::from(process.rank())..4).step_by(2) {
             let at = segment * SEGMENT;
             file.write_at(FileOffset(at), &expected[at as usize..(at + SEGMENT) as usize]).unwrap();
         }
         file.flush().unwrap();
-        meet();
-        if rank == 0 {
+        process.meet();
+        if process.rank() == 0 {
             // Nothing has been committed yet.
             let seen = set.open(&name("/f")).unwrap();
             assert!(content(&seen) == expected);
@@ -116,12 +76,11 @@ fn a_running_job_is_read_and_not_disturbed() {
             // It goes on as if nobody had looked.
             file.write_at(FileOffset(5), b"more").unwrap();
         }
-        meet();
+        process.sync(&file).unwrap();
         let mut more = [0; 4];
-        file.refresh().unwrap();
         file.read_at(FileOffset(5), &mut more).unwrap();
         assert_eq!(&more, b"more");
-        meet();
+        process.close(file).unwrap();
     });
     let mut expected = expected;
     expected[5..9].copy_from_slice(b"more");
@@ -135,20 +94,12 @@ fn a_job_opens_what_was_spread() {
     let set = set(&stores);
     let expected = pattern(5 * SEGMENT + 77);
     put(&set, "/d/f", &expected);
-    let told = std::sync::Mutex::new(None);
-    pair(&stores, |rank, cluster, meet| {
-        if rank == 0 {
-            let nodes = [NodeIndex(0), NodeIndex(1)];
-            *told.lock().unwrap() =
-                Some(cluster.open(&name("/d/f"), &OpenOptions::reading(), &nodes).unwrap());
-        }
-        meet();
-        let introduction = told.lock().unwrap().clone().unwrap();
-        let file = cluster.attach(&introduction, &OpenOptions::reading()).unwrap();
+    job(&stores, |process| {
+        let file = process.open(&name("/d/f"), &OpenOptions::reading()).unwrap();
         let mut bytes = vec![0; file.size() as usize];
         file.read_at(FileOffset(0), &mut bytes).unwrap();
         assert!(bytes == expected);
-        meet();
+        process.close(file).unwrap();
     });
 }
 
@@ -218,7 +169,8 @@ fn a_store_is_given_once_and_a_node_has_one() {
 }
 
 fn manifest(store: &Store, file: &str) -> std::path::PathBuf {
-    store.path().join("objects").join(store.lookup(&name(file)).unwrap().to_string()).join("manifest")
+    let id = store.lookup(&name(file)).expect("the store has it").to_string();
+    store.path().join("objects").join(id).join("manifest")
 }
 
 #[test]
@@ -251,23 +203,12 @@ fn an_older_manifest_is_replaced_by_the_newest() {
     let all = set(&stores);
     put(&all, "/f", &pattern(2 * SEGMENT));
     let older = fs::read(manifest(&stores[1], "/f")).unwrap();
-    let told = std::sync::Mutex::new(None);
-    pair(&stores, |rank, cluster, meet| {
-        let options = OpenOptions::read_write();
-        if rank == 0 {
-            let nodes = [NodeIndex(0), NodeIndex(1)];
-            *told.lock().unwrap() = Some(cluster.open(&name("/f"), &options, &nodes).unwrap());
-        }
-        meet();
-        let introduction = told.lock().unwrap().clone().unwrap();
-        let file = cluster.attach(&introduction, &options).unwrap();
-        meet();
-        if rank == 0 {
+    job(&stores, |process| {
+        let file = process.open(&name("/f"), &OpenOptions::read_write()).unwrap();
+        if process.rank() == 0 {
             file.write_at(FileOffset(2 * SEGMENT), b"more").unwrap();
-            file.flush().unwrap();
-            file.commit(true).unwrap();
         }
-        meet();
+        process.close(file).unwrap();
     });
     let newer = fs::read(manifest(&stores[1], "/f")).unwrap();
     assert!(newer != older && newer == fs::read(manifest(&stores[0], "/f")).unwrap());

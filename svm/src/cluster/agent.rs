@@ -11,6 +11,7 @@ mod tables;
 mod windows;
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use svmio_transport::{Rank, RemoteSegment};
@@ -112,7 +113,17 @@ impl Agent {
 
     fn answer(&self, from: Rank, number: u64, request: &Request, data: &[u8]) {
         let mut out = Vec::new();
-        let reply = self.serve(from, request, data, &mut out).unwrap_or_else(|error| Reply::of_error(&error));
+        // Whoever asked must not wait for ever for the answer to what broke the agent. What it shares is kept whole by
+        // mutexes that are taken over from a thread that panicked.
+        let served = catch_unwind(AssertUnwindSafe(|| self.serve(from, request, data, &mut out)));
+        let reply = match served {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(error)) => Reply::of_error(&error),
+            Err(_) => {
+                let message = format!("its agent failed; its rank {} says why", self.context.roster.rank());
+                Reply::Failed { kind: ErrorKind::Other, message }
+            }
+        };
         let is_sent = self.send(from, number, &reply, &out);
         if let (false, Reply::Locked { lock, .. }, Request::Lock { file, .. }) = (is_sent, &reply, request) {
             // Nobody will give it back.

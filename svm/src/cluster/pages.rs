@@ -1,42 +1,24 @@
 //! Bytes of other nodes' segments by way of the node's page cache: fetched when they are read, kept when they are
 //! written, and brought home when it is time.
 
-use std::collections::{BTreeMap, VecDeque};
+mod fetching;
+mod flushing;
+
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::attachment::{self, Attachment, Home, How};
-use crate::cache::{
-    Fetch, FetchTicket, Fetched, Flush, FlushState, Overwrite, PageCache, PageKey, PageNumber, ReadOutcome,
-    SetVersion, WriteOutcome,
-};
-use crate::error::{Error, Result};
+use crate::cache::{Overwrite, PageCache, PageKey, PageNumber, SetVersion, WriteOutcome};
+use crate::error::Result;
 use crate::units::{FileId, FileOffset, SegmentIndex};
 
 use super::wire::{LONGEST_DATA, Part, Reply, Request};
-use super::{Asked, NodeIndex, SharedFile};
+use super::{NodeIndex, SharedFile};
 
 /// How many messages of one access are under way at a time: enough that the wire never waits for a round trip, which
 /// takes less than the data of one.
 const UNDER_WAY: usize = 4;
-
-/// The most parts in a message; each takes some ten bytes to describe.
-const MOST_PARTS: usize = 1 << 16;
-
-/// How many pages an access looks at before it turns to the next ones.
-const PAGES_AT_ONCE: u64 = 256;
-
-/// Pages that were asked for together.
-pub(super) struct Asking {
-    pub(super) asked: Asked,
-    pub(super) tickets: Vec<FetchTicket>,
-}
-
-/// Dirty bytes that are on their way home together.
-struct Sending {
-    asked: Asked,
-    flushes: Vec<Flush>,
-}
 
 /// What an access has to wait for, if anything.
 #[derive(Default)]
@@ -46,188 +28,6 @@ struct Obstacles {
 }
 
 impl SharedFile {
-    /// Reads `length` bytes from position `within` of segment `index`, whose home is `node`.
-    ///
-    /// # Safety
-    /// `to` is valid for writes of `length` bytes.
-    pub(super) unsafe fn read_cached(
-        &self,
-        node: NodeIndex,
-        index: SegmentIndex,
-        within: u64,
-        to: *mut u8,
-        length: usize,
-    ) -> Result<()> {
-        let start = self.attachment().segment_size().start_of(index).0 + within;
-        let (end, step) = (start + length as u64, PAGES_AT_ONCE * u64::from(self.cache().page()));
-        let mut at = start;
-        while at < end {
-            let until = (at / step + 1).saturating_mul(step).min(end);
-            // SAFETY: the caller vouches for `to`; the part lies within.
-            unsafe { self.read_pages(node, at..until, to.add((at - start) as usize)) }?;
-            at = until;
-        }
-        Ok(())
-    }
-
-    /// # Safety
-    /// `to` is valid for writes of as many bytes as `range` has.
-    unsafe fn read_pages(&self, node: NodeIndex, range: Range<u64>, to: *mut u8) -> Result<()> {
-        let cache = self.cache();
-        let mut open: Vec<PageNumber> = pages(&range, cache).collect();
-        let mut under_way: VecDeque<Asking> = VecDeque::new();
-        loop {
-            let mut obstacles = Obstacles::default();
-            let mut tickets = Vec::new();
-            let mut failed = None;
-            open.retain(|page| {
-                if failed.is_some() || under_way.len() >= UNDER_WAY {
-                    return true;
-                }
-                // SAFETY: the caller vouches for `to`.
-                let taken = unsafe { self.take_or_begin(*page, &range, to, &mut tickets, &mut obstacles) };
-                match taken {
-                    Ok(is_dealt_with) => {
-                        if tickets.len() >= self.pages_per_message() {
-                            let asking = self.ask_for(node, std::mem::take(&mut tickets));
-                            asking.map_or_else(|e| failed = Some(e), |asking| under_way.push_back(asking));
-                        }
-                        !is_dealt_with
-                    }
-                    Err(error) => {
-                        failed = Some(error);
-                        true
-                    }
-                }
-            });
-            if !tickets.is_empty() {
-                let asking = self.ask_for(node, tickets);
-                asking.map_or_else(|e| failed = Some(e), |asking| under_way.push_back(asking));
-            }
-            if let Some(error) = failed {
-                under_way.into_iter().for_each(|asking| self.give_up(asking));
-                return Err(error);
-            }
-            if let Some(asking) = under_way.pop_front() {
-                // SAFETY: the caller vouches for `to`.
-                let again = unsafe { self.take_answer(asking, &range, to) };
-                match again {
-                    Ok(again) => open.extend(again),
-                    Err(error) => {
-                        under_way.into_iter().for_each(|asking| self.give_up(asking));
-                        return Err(error);
-                    }
-                }
-            } else if open.is_empty() {
-                return Ok(());
-            } else {
-                self.overcome(&obstacles)?;
-            }
-        }
-    }
-
-    /// Copies a page's part of `range` if it is here, or begins to fetch the page. Says whether either was done.
-    ///
-    /// # Safety
-    /// `to` is valid for writes of as many bytes as `range` has.
-    unsafe fn take_or_begin(
-        &self,
-        page: PageNumber,
-        range: &Range<u64>,
-        to: *mut u8,
-        tickets: &mut Vec<FetchTicket>,
-        obstacles: &mut Obstacles,
-    ) -> Result<bool> {
-        let (cache, key) = (self.cache(), self.key(page));
-        let (within, at) = overlap(page, range, cache);
-        // SAFETY: the caller vouches for `to`; `at` and the part's length lie within the range.
-        match unsafe { cache.read(&key, within, to.add(at)) }? {
-            ReadOutcome::Copied => return Ok(true),
-            ReadOutcome::Coming(version) => obstacles.changing = Some(version),
-            ReadOutcome::Missing => match cache.begin_fetch(&key)? {
-                Fetch::Begun(ticket) => {
-                    tickets.push(ticket);
-                    return Ok(true);
-                }
-                Fetch::Present => {}
-                Fetch::Coming(version) | Fetch::Busy(version) => obstacles.changing = Some(version),
-                Fetch::Crowded(victim) => obstacles.crowded = Some(victim),
-            },
-        }
-        Ok(false)
-    }
-
-    /// Waits for pages that were asked for and copies what `range` has of them; returns those that have to be asked
-    /// for again.
-    ///
-    /// # Safety
-    /// `to` is valid for writes of as many bytes as `range` has.
-    unsafe fn take_answer(&self, asking: Asking, range: &Range<u64>, to: *mut u8) -> Result<Vec<PageNumber>> {
-        let Asking { asked, tickets } = asking;
-        let answer = match self.cluster().wait(asked, &mut |_, _| {}) {
-            Ok(Reply::Fetched { versions }) if versions.len() == tickets.len() => Ok(versions),
-            Ok(_) => Err(self.cluster().context().out_of_place(self.own_node())),
-            Err(error) => Err(error),
-        };
-        let versions = match answer {
-            Ok(versions) => versions,
-            Err(error) => {
-                self.abandon(tickets, &error);
-                return Err(error);
-            }
-        };
-        let cache = self.cache();
-        let mut again = Vec::new();
-        for (ticket, version) in tickets.into_iter().zip(versions) {
-            let page = ticket.key.page;
-            let (within, at) = overlap(page, range, cache);
-            // SAFETY: the caller vouches for `to`; `at` and the part's length lie within the range.
-            match unsafe { cache.finish_fetch_into(ticket, version, within, to.add(at)) }? {
-                Fetched::Kept => {}
-                Fetched::Discarded => again.push(page),
-            }
-        }
-        Ok(again)
-    }
-
-    /// Has `node` write pages into the cache.
-    pub(super) fn ask_for(&self, node: NodeIndex, tickets: Vec<FetchTicket>) -> Result<Asking> {
-        let page = self.cache().page();
-        let place = |ticket: &FetchTicket| {
-            let part = self.part(ticket.key.page, &(0..page));
-            (part, ticket.offset)
-        };
-        let request = Request::Fetch { file: self.file(), pages: tickets.iter().map(place).collect() };
-        match self.cluster().begin(node, &request, &[]) {
-            Ok(asked) => Ok(Asking { asked, tickets }),
-            Err(error) => {
-                self.abandon(tickets, &error);
-                Err(error)
-            }
-        }
-    }
-
-    /// After a failure: the other pages that were asked for are not wanted any more.
-    fn give_up(&self, asking: Asking) {
-        let answer = self.cluster().wait(asking.asked, &mut |_, _| {});
-        match answer {
-            Ok(_) => asking.tickets.into_iter().for_each(|ticket| self.abandon_one(ticket, false)),
-            Err(error) => self.abandon(asking.tickets, &error),
-        }
-    }
-
-    fn abandon(&self, tickets: Vec<FetchTicket>, error: &Error) {
-        // A node that answers has ended writing. One that is cut off may go on when it is back.
-        let still_written = matches!(error, Error::Fabric { .. });
-        tickets.into_iter().for_each(|ticket| self.abandon_one(ticket, still_written));
-    }
-
-    fn abandon_one(&self, ticket: FetchTicket, still_written: bool) {
-        if let Err(e) = self.cache().abandon_fetch(ticket, still_written) {
-            tracing::warn!("a page of the cache is lost: {e}");
-        }
-    }
-
     /// Writes bytes to position `within` of segment `index`, whose home is another node: they stay in the cache.
     pub(super) fn write_cached(&self, index: SegmentIndex, within: u64, data: &[u8]) -> Result<()> {
         let cache = self.cache();
@@ -282,134 +82,6 @@ impl SharedFile {
             }
         }
         Ok(())
-    }
-
-    /// Brings home all dirty bytes of the file, whichever process of the node wrote them.
-    pub(super) fn flush_cached(&self) -> Result<()> {
-        loop {
-            let dirty = self.cache().dirty_pages(self.file())?;
-            if dirty.is_empty() {
-                return Ok(());
-            }
-            let keys: Vec<_> = dirty.into_iter().map(|page| self.key(page)).collect();
-            if let Some(elsewhere) = self.bring_home(self.attachment(), &keys)? {
-                self.cache().wait_for_change(elsewhere)?;
-            }
-        }
-    }
-
-    /// Brings home the bytes in `range` that are dirty now, whichever process of the node wrote them.
-    pub(super) fn flush_cached_in(&self, range: &Range<u64>) -> Result<()> {
-        let page_size = u64::from(self.cache().page());
-        let is_in =
-            |page: &PageNumber| page.0 * page_size < range.end && (page.0 + 1) * page_size > range.start;
-        loop {
-            let dirty = self.cache().dirty_pages(self.file())?;
-            let keys: Vec<_> = dirty.into_iter().filter(is_in).map(|page| self.key(page)).collect();
-            match self.bring_home(self.attachment(), &keys)? {
-                // Bytes that were dirtied since are outside of the range, or not under the lock that is given back.
-                None => return Ok(()),
-                Some(elsewhere) => self.cache().wait_for_change(elsewhere)?,
-            }
-        }
-    }
-
-    /// Brings the dirty bytes of pages of one file home; says where another one is at it.
-    fn bring_home(&self, attachment: &Attachment, keys: &[PageKey]) -> Result<Option<SetVersion>> {
-        let cache = self.cache();
-        let mut by_node: BTreeMap<NodeIndex, Batch> = BTreeMap::new();
-        let mut under_way: VecDeque<Sending> = VecDeque::new();
-        let (mut elsewhere, mut failed) = (None, None);
-        for key in keys {
-            let flush = match cache.begin_flush(key) {
-                Ok(FlushState::Begun(flush)) => flush,
-                Ok(FlushState::Clean) => continue,
-                Ok(FlushState::Elsewhere(version)) => {
-                    elsewhere = Some(version);
-                    continue;
-                }
-                Err(error) => {
-                    failed.get_or_insert(error);
-                    break;
-                }
-            };
-            let node = match self.home_of(attachment, key) {
-                Ok(node) => node,
-                Err(error) => {
-                    self.put_back(vec![flush]);
-                    failed.get_or_insert(error);
-                    break;
-                }
-            };
-            let batch = by_node.entry(node).or_default();
-            if !batch.has_room_for(&flush) {
-                let full = std::mem::take(batch);
-                self.send(attachment, node, full, &mut under_way, &mut failed);
-            }
-            batch.flushes.push(flush);
-            while under_way.len() > UNDER_WAY {
-                self.finish_one(&mut under_way, &mut failed);
-            }
-        }
-        for (node, batch) in by_node {
-            self.send(attachment, node, batch, &mut under_way, &mut failed);
-        }
-        while !under_way.is_empty() {
-            self.finish_one(&mut under_way, &mut failed);
-        }
-        failed.map_or(Ok(elsewhere), Err)
-    }
-
-    fn send(
-        &self,
-        attachment: &Attachment,
-        node: NodeIndex,
-        batch: Batch,
-        under_way: &mut VecDeque<Sending>,
-        failed: &mut Option<Error>,
-    ) {
-        if batch.flushes.is_empty() {
-            return;
-        }
-        let (mut parts, mut data) = (Vec::new(), Vec::new());
-        for flush in &batch.flushes {
-            let runs = flush.runs.iter().map(|&(at, length)| at..at + length);
-            parts.extend(runs.map(|run| part_of(attachment, self.cache(), flush.key.page, &run)));
-            data.extend_from_slice(&flush.bytes);
-        }
-        let request = Request::Write { file: attachment.id(), parts };
-        match self.cluster().begin(node, &request, &data) {
-            Ok(asked) => under_way.push_back(Sending { asked, flushes: batch.flushes }),
-            Err(error) => {
-                self.put_back(batch.flushes);
-                failed.get_or_insert(error);
-            }
-        }
-    }
-
-    fn finish_one(&self, under_way: &mut VecDeque<Sending>, failed: &mut Option<Error>) {
-        let Some(Sending { asked, flushes }) = under_way.pop_front() else { return };
-        match self.cluster().wait(asked, &mut |_, _| {}) {
-            Ok(_) => {
-                for flush in flushes {
-                    if let Err(error) = self.cache().finish_flush(flush) {
-                        failed.get_or_insert(error);
-                    }
-                }
-            }
-            Err(error) => {
-                self.put_back(flushes);
-                failed.get_or_insert(error);
-            }
-        }
-    }
-
-    fn put_back(&self, flushes: Vec<Flush>) {
-        for flush in flushes {
-            if let Err(e) = self.cache().fail_flush(flush) {
-                tracing::error!("bytes that could not be brought home are lost: {e}");
-            }
-        }
     }
 
     /// Makes room, or waits for it.
@@ -491,21 +163,6 @@ impl SharedFile {
 
     fn pages_per_message(&self) -> usize {
         (LONGEST_DATA / self.cache().page() as usize).max(1)
-    }
-}
-
-/// Dirty bytes for one node.
-#[derive(Default)]
-struct Batch {
-    flushes: Vec<Flush>,
-}
-
-impl Batch {
-    fn has_room_for(&self, more: &Flush) -> bool {
-        let all = || self.flushes.iter().chain([more]);
-        self.flushes.is_empty()
-            || all().map(|flush| flush.bytes.len()).sum::<usize>() <= LONGEST_DATA
-                && all().map(|flush| flush.runs.len()).sum::<usize>() <= MOST_PARTS
     }
 }
 

@@ -8,9 +8,9 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::OpenOptions;
 use crate::finding::Finding;
 use crate::node::NodeName;
+use crate::open_options::OpenOptions;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 use super::NodeIndex;

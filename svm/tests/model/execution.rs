@@ -1,15 +1,11 @@
-//! Running programs: ranks as threads, each with a fabric of its own, on nodes with a store each.
+//! Running programs in a job, and noting what its ranks observe.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use svmio_svm::{
-    CacheSettings, Cluster, File, FileName, FileOffset, Introduction, LockMode, NodeIndex, NodeName, Result,
-    SegmentIndex, Store,
-};
-use svmio_transport::{Fabric, JobSecret, Membership, Rank, settings::Settings, shm};
+use svmio_svm::{CacheSettings, File, FileName, FileOffset, LockMode, NodeIndex, Result, SegmentIndex};
 
+use super::job::{self, Agreed, Process, guarded};
 use super::program::{Access, Extent, Locked, LockedAccess, Phase, Program, Tagged, pattern};
 
 /// What a rank observed, by phase and in order.
@@ -70,7 +66,6 @@ pub(crate) struct World {
 
 /// What the ranks of a job have in common, beside what is tested.
 struct Common {
-    barrier: Barrier,
     /// What one rank tells the others.
     told: Mutex<Told>,
     logs: Mutex<Vec<Option<Log>>>,
@@ -83,7 +78,6 @@ struct Common {
 struct Told {
     program: Option<Arc<Program>>,
     name: String,
-    introduction: Vec<u8>,
     homes: Vec<(SegmentIndex, NodeIndex)>,
 }
 
@@ -102,129 +96,82 @@ pub(crate) fn with_job<T>(
 where
     T: Send,
 {
-    // Memory: syncing to a disk would take nearly all of the time.
-    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let store = |node: usize| {
-        let name = NodeName::new(format!("n{node}"));
-        Store::open_for(&directory.path().join(name.as_str()), &name).unwrap()
-    };
-    let stores: Vec<_> = (0..world.nodes).map(store).collect();
+    let (_directory, stores) = job::stores(world.nodes);
     let node = |rank: usize| {
         if world.is_blockwise { rank * world.nodes / world.ranks } else { rank % world.nodes }
     };
-    let names: Vec<_> = (0..world.ranks).map(|rank| stores[node(rank)].node().to_string()).collect();
-    let secret = JobSecret::random().unwrap();
-    let prepared: Vec<_> =
-        names.iter().map(|_| shm::prepare(&Settings::default().shm, &secret).unwrap()).collect();
-    let addresses: Vec<_> = prepared.iter().map(|prepared| prepared.address()).collect();
-    let fabrics = prepared.into_iter().zip(0..).map(|(prepared, rank)| {
-        let membership = Arc::new(Membership::new(Rank(rank), names.clone()));
-        Fabric::new(prepared.join(membership, addresses.clone()).unwrap())
-    });
-    let fabrics: Vec<_> = fabrics.collect();
     let common = Common {
-        barrier: Barrier::new(world.ranks),
         told: Mutex::default(),
         logs: Mutex::new((0..world.ranks).map(|_| None).collect()),
         clock: AtomicU64::new(1),
         held: Mutex::default(),
     };
-    let (common, cache) = (&common, &world.cache);
-    std::thread::scope(|scope| {
-        let mut threads = Vec::new();
-        let mut body = Some(body);
-        for (rank, fabric) in fabrics.into_iter().enumerate() {
-            let store = stores[node(rank)].clone();
-            let body = body.take_if(|_| rank == 0);
-            threads.push(scope.spawn(move || {
-                let cluster = Cluster::join(fabric, store, cache).unwrap();
-                let process = Process { cluster, common };
-                let result = match body {
-                    Some(body) => Some(process.lead(body)),
-                    None => {
-                        while process.follow() {}
-                        None
-                    }
-                };
-                process.meet();
-                process.cluster.leave();
-                result
-            }));
+    let (body, result) = (Mutex::new(Some(body)), Mutex::new(None));
+    job::run((0..world.ranks).map(|rank| &stores[node(rank)]), &world.cache, |process| {
+        let rank = Participant { process, common: &common };
+        if process.rank() == 0 {
+            let body = body.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let ended = rank.lead(body.expect("only this rank takes it"));
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        } else {
+            while rank.follow() {}
         }
-        let results = threads.into_iter().filter_map(|thread| thread.join().unwrap());
-        results.last().unwrap()
-    })
+    });
+    let result = result.into_inner().unwrap_or_else(PoisonError::into_inner);
+    result.expect("rank 0 ended without a panic")
 }
 
-/// A rank.
-struct Process<'c> {
-    cluster: Arc<Cluster>,
-    common: &'c Common,
+/// A rank of the job, which takes part in one program after the other.
+#[derive(Clone, Copy)]
+struct Participant<'j> {
+    process: &'j Process<'j>,
+    common: &'j Common,
 }
 
-impl Process<'_> {
+impl Participant<'_> {
     /// What rank 0 does: what `body` wants.
     fn lead<T>(&self, body: impl FnOnce(&mut dyn FnMut(&Program) -> Vec<Log>) -> T) -> T {
         let mut number = 0;
         let result = body(&mut |program| {
             number += 1;
             {
-                let mut told = self.told();
+                let mut told = self.common.told();
                 told.program = Some(Arc::new(program.clone()));
                 told.name = format!("/model/{number}");
             }
             self.follow();
-            let mut logs = self.common.logs.lock().unwrap_or_else(PoisonError::into_inner);
-            logs.iter_mut().map(|log| log.take().unwrap()).collect()
+            let mut logs = self.common.logs();
+            logs.iter_mut().map(|log| log.take().expect("all ranks have been through it")).collect()
         });
-        self.told().program = None;
+        self.common.told().program = None;
         self.follow();
         result
     }
 
     /// Takes part in one program; `false` where there is none any more.
     fn follow(&self) -> bool {
-        self.meet();
-        let Some(program) = self.told().program.clone() else { return false };
-        let log = Run::new(self, &program).run();
-        self.common.logs.lock().unwrap_or_else(PoisonError::into_inner)[self.rank() as usize] = Some(log);
-        self.meet();
+        self.process.meet();
+        let Some(program) = self.common.told().program.clone() else { return false };
+        let log = Run::new(*self, &program).run();
+        self.common.logs()[self.process.rank() as usize] = Some(log);
+        self.process.meet();
         true
-    }
-
-    fn meet(&self) {
-        self.common.barrier.wait();
-    }
-
-    fn rank(&self) -> u32 {
-        self.cluster.rank().0
-    }
-
-    fn is_first_of_node(&self) -> bool {
-        let node = self.cluster.own_node();
-        (0..self.rank()).all(|rank| self.cluster.node_of(Rank(rank)) != node)
-    }
-
-    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
-        self.common.told.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn ticket(&self) -> u64 {
-        self.common.clock.fetch_add(1, Ordering::SeqCst)
     }
 }
 
 /// A rank in a program. Whatever fails, it goes to all meetings, so that the others come to their ends.
 struct Run<'p> {
     process: &'p Process<'p>,
+    common: &'p Common,
     program: &'p Program,
     file: Option<File>,
     observed: Vec<Observed>,
 }
 
 impl<'p> Run<'p> {
-    fn new(process: &'p Process<'p>, program: &'p Program) -> Run<'p> {
-        Run { process, program, file: None, observed: Vec::new() }
+    fn new(rank: Participant<'p>, program: &'p Program) -> Run<'p> {
+        let Participant { process, common } = rank;
+        Run { process, common, program, file: None, observed: Vec::new() }
     }
 
     fn run(mut self) -> Log {
@@ -236,101 +183,69 @@ impl<'p> Run<'p> {
                 Phase::Place { first, extents } => self.place(*first, extents),
                 Phase::Accesses(by_rank) => self.accesses(&by_rank[own]),
                 Phase::UnderLocks(by_rank) => by_rank[own].iter().for_each(|locked| self.under_lock(locked)),
-                Phase::Sync => self.sync(),
-                Phase::SetSize(size) => self.one_for_all(|file| file.set_size(*size)),
-                Phase::Preallocate(size) => self.one_for_all(|file| file.preallocate(*size)),
+                Phase::Sync => {
+                    self.together(|process, file| process.sync(file));
+                    self.observe_size();
+                }
+                Phase::SetSize(size) => self.resize(|file| file.set_size(*size)),
+                Phase::Preallocate(size) => self.resize(|file| file.preallocate(*size)),
                 Phase::Reopen => {
                     self.close();
                     self.open();
-                    self.observe(|file| Ok(Observed::Size(file.size())));
+                    self.observe_size();
                 }
             }
             self.process.meet();
             log.push(std::mem::take(&mut self.observed));
         }
         self.close();
-        self.process.meet();
-        if own == 0 {
-            let name = FileName::new(&self.process.told().name).unwrap();
-            if let Err(e) = guarded(|| self.process.cluster.remove(&name)) {
-                self.fail(format!("removing: {e}"));
-            }
+        let name = self.name();
+        if let Err(failure) = self.process.by_one(|| self.process.cluster.remove(&name)) {
+            self.fail(format!("removing: {failure}"));
         }
-        self.process.meet();
         if let Some(last) = log.last_mut() {
             last.append(&mut self.observed);
         }
         log
     }
 
+    fn name(&self) -> FileName {
+        FileName::new(&self.common.told().name).expect("the leading rank gives good names")
+    }
+
     fn open(&mut self) {
-        let process = self.process;
-        let options = self.program.options(process.cluster.nodes());
-        if process.rank() == 0 {
-            let name = FileName::new(&process.told().name).unwrap();
-            let nodes: Vec<_> = (0..process.cluster.nodes().len() as u32).map(NodeIndex).collect();
-            let introduction = guarded(|| process.cluster.open(&name, &options, &nodes));
-            process.told().introduction = match introduction {
-                Ok(introduction) => introduction.to_bytes(),
-                Err(e) => {
-                    self.fail(format!("opening: {e}"));
-                    Vec::new()
-                }
-            };
-        }
-        process.meet();
-        let introduction = process.told().introduction.clone();
-        let attached = guarded(|| {
-            Introduction::from_bytes(&introduction).and_then(|whose| process.cluster.attach(&whose, &options))
-        });
-        match attached {
+        let options = self.program.options(self.process.cluster.nodes());
+        match self.process.open(&self.name(), &options) {
             Ok(file) => self.file = Some(file),
-            Err(e) => self.fail(format!("attaching: {e}")),
+            Err(failure) => self.fail(format!("opening: {failure}")),
         }
-        process.meet();
     }
 
     fn close(&mut self) {
-        self.attempt(File::flush);
-        self.process.meet();
-        if self.process.rank() == 0 {
-            self.attempt(|file| file.commit(true));
+        let closed = self.file.take().map(|file| self.process.close(file));
+        if let Some(Err(failure)) = closed {
+            self.fail(format!("closing: {failure}"));
         }
-        self.process.meet();
-        self.file = None;
     }
 
-    fn sync(&mut self) {
-        self.attempt(File::flush);
-        self.process.meet();
-        self.attempt(File::sync_data);
-        if self.process.is_first_of_node() {
-            self.attempt(File::sync_node);
-        }
-        self.process.meet();
-        if self.process.rank() == 0 {
-            self.attempt(|file| file.commit(true));
-        }
-        self.process.meet();
-        self.refresh();
+    fn resize(&mut self, change: impl FnOnce(&File) -> Result<()>) {
+        self.together(|process, file| {
+            process.by_all(|| file.flush())?;
+            process.change(file, change)
+        });
+        self.observe_size();
     }
 
-    fn one_for_all(&mut self, change: impl FnOnce(&File) -> Result<()>) {
-        self.attempt(File::flush);
-        self.process.meet();
-        if self.process.rank() == 0 {
-            self.attempt(change);
-        }
-        self.process.meet();
-        self.refresh();
-    }
-
-    fn refresh(&mut self) {
-        if self.process.is_first_of_node() {
-            self.attempt(File::refresh);
-        }
-        self.process.meet();
+    fn observe_size(&mut self) {
         self.observe(|file| Ok(Observed::Size(file.size())));
+    }
+
+    /// Does something with the file that all do together: all have it, or none.
+    fn together(&mut self, what: impl FnOnce(&Process<'_>, &File) -> Agreed<()>) {
+        let Some(file) = &self.file else { return self.fail("the file is not open".into()) };
+        if let Err(failure) = what(self.process, file) {
+            self.fail(failure);
+        }
     }
 
     fn place(&mut self, first: u8, extents: &[Extent]) {
@@ -347,10 +262,10 @@ impl<'p> Run<'p> {
                 homes = file.place(&unplaced.into_iter().map(home).collect::<Vec<_>>())?;
                 Ok(())
             });
-            process.told().homes = homes;
+            self.common.told().homes = homes;
         }
         process.meet();
-        let homes = process.told().homes.clone();
+        let homes = self.common.told().homes.clone();
         self.attempt(|file| file.note_homes(&homes).map(|_| ()));
     }
 
@@ -365,17 +280,17 @@ impl<'p> Run<'p> {
     }
 
     fn under_lock(&mut self, task: &Tagged<Locked>) {
-        let process = self.process;
+        let (process, common) = (self.process, self.common);
         let locked = &task.what;
         self.observe(|file| {
-            let asked = process.ticket();
+            let asked = common.ticket();
             let (mode, extent) =
                 (if locked.is_exclusive() { LockMode::Exclusive } else { LockMode::Shared }, locked.range());
             let lock = file.lock(range(&extent), mode)?;
             let holding =
                 Holding { rank: process.rank(), range: extent, is_exclusive: locked.is_exclusive() };
-            let conflict = process.common.hold(holding);
-            let held = process.ticket();
+            let conflict = common.hold(holding);
+            let held = common.ticket();
             let inner: Result<Vec<_>> = (locked.inner.iter().zip(0..))
                 .map(|(access, more)| match access {
                     LockedAccess::Write(extent) => write(file, extent, task.tag.wrapping_add(more)),
@@ -383,12 +298,12 @@ impl<'p> Run<'p> {
                     LockedAccess::Increment(at) => increment(file, *at),
                 })
                 .collect();
-            process.common.let_go(process.rank());
+            common.let_go(process.rank());
             drop(lock);
             if let Some(conflict) = conflict {
                 return Ok(Observed::Failed(format!("{holding:?} beside {conflict:?}")));
             }
-            let tickets = Tickets { asked, held, released: process.ticket() };
+            let tickets = Tickets { asked, held, released: common.ticket() };
             Ok(Observed::Locked { tickets, inner: inner? })
         });
     }
@@ -416,6 +331,18 @@ impl<'p> Run<'p> {
 }
 
 impl Common {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn logs(&self) -> MutexGuard<'_, Vec<Option<Log>>> {
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ticket(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::SeqCst)
+    }
+
     /// Notes that a lock is held; returns one that should have kept it away.
     fn hold(&self, new: Holding) -> Option<Holding> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -429,18 +356,6 @@ impl Common {
     fn let_go(&self, rank: u32) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|holding| holding.rank != rank);
-    }
-}
-
-/// Errors and panics as text.
-fn guarded<T>(what: impl FnOnce() -> Result<T>) -> std::result::Result<T, String> {
-    match catch_unwind(AssertUnwindSafe(what)) {
-        Ok(result) => result.map_err(|e| e.to_string()),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
-            Err(format!("panicked: {}", text.unwrap_or_default()))
-        }
     }
 }
 

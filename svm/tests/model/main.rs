@@ -8,9 +8,9 @@
 //! Plain `cargo test` runs some hundred programs, the same each time; with `SVMIO_FULL=1` it is ten thousand. The
 //! environment may say how many (`SVMIO_MODEL_PROGRAMS`), and which others (`SVMIO_MODEL_SEED`, a number).
 
-#![allow(clippy::unwrap_used, reason = "all of this is a test")]
-
 mod execution;
+#[path = "../job/mod.rs"]
+mod job;
 mod oracle;
 mod program;
 

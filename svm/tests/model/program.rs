@@ -168,7 +168,7 @@ impl Program {
             Policy::Block => Placement::Block,
             Policy::Node(node) => Placement::Node(nodes[usize::from(node) % nodes.len()].clone()),
         };
-        let size = SegmentSize::new(self.segment_size).unwrap();
+        let size = SegmentSize::new(self.segment_size).expect("programs have sizes that there are");
         OpenOptions::read_write().create(true).segment_size(Some(size)).placement(placement)
     }
 

@@ -32,7 +32,7 @@ pub(super) struct Served {
     pub(super) windows: Windows,
 }
 
-/// What an agent knows of a file even while nobody has it open: caches outlive closing.
+/// What an agent knows of a file even while nobody has it open, for the next who open it.
 #[derive(Default)]
 struct Ledger {
     versions: Mutex<HashMap<SegmentIndex, Version>>,

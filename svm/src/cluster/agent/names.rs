@@ -8,10 +8,10 @@ use crate::attachment::{self, Attachment, How};
 use crate::cluster::wire::{FileTruth, Reply, Request};
 use crate::cluster::{NodeIndex, install};
 use crate::error::{Error, Result};
-use crate::file::OpenOptions;
 use crate::finding::{self, Finding};
 use crate::manifest::Manifest;
 use crate::name::FileName;
+use crate::open_options::OpenOptions;
 use crate::placement::Placement;
 use crate::units::FileId;
 

@@ -1,0 +1,128 @@
+//! What this process changed of a file: telling other nodes, bringing it to the device, and the manifest.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use crate::error::{Error, Result};
+use crate::manifest::{self, Manifest};
+use crate::object;
+use crate::segment::Segment;
+use crate::state::State;
+
+use super::{Attachment, View, next_period};
+
+impl Attachment {
+    /// Remembers that this process changed a segment.
+    pub(crate) fn mark_dirty(&self, segment: &Segment) {
+        // Acquire and Release: whoever writes in the new period finds the sets taken already.
+        if segment.mark_written(self.period.load(Ordering::Acquire)) {
+            let is_shared = self.state().is_some_and(|state| state.cluster() != 0);
+            let mut changes = self.changes();
+            changes.unsynced.insert(segment.index());
+            if is_shared {
+                changes.untold.insert(segment.index());
+            }
+        }
+    }
+
+    /// Marks what this process changed since the last time, for other nodes to see when they ask.
+    pub(crate) fn tell_changes(&self) {
+        let Some(state) = self.state() else { return };
+        let untold = {
+            let mut changes = self.changes();
+            if changes.untold.is_empty() {
+                return;
+            }
+            self.period.store(next_period(), Ordering::Release);
+            std::mem::take(&mut changes.untold)
+        };
+        untold.into_iter().for_each(|index| state.set_changed(index));
+    }
+
+    /// Brings what this process changed to the storage device.
+    pub(crate) fn sync_segments(&self) -> Result<()> {
+        let dirty = {
+            let mut changes = self.changes();
+            self.period.store(next_period(), Ordering::Release);
+            std::mem::take(&mut changes.unsynced)
+        };
+        let mut remaining = dirty.iter().copied();
+        for index in remaining.by_ref() {
+            let outcome = self.mapping(index).and_then(|segment| {
+                segment.sync().map_err(|e| {
+                    Error::io(format!("syncing segment {index} of {}", self.name), &self.path(), e)
+                })
+            });
+            if let Err(error) = outcome {
+                let mut changes = self.changes();
+                changes.unsynced.insert(index);
+                changes.unsynced.extend(remaining);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces the manifest if it does not tell the size and the segments that there are, and returns the new one.
+    pub(crate) fn commit(&self, durable: bool) -> Result<Option<Manifest>> {
+        let View::Full { state, presence } = &self.view else {
+            return Ok(None);
+        };
+        if !state.needs_commit() && !durable {
+            return Ok(None);
+        }
+        let path = object::path(&self.store, self.id);
+        let _gate = presence.gate().map_err(|e| Error::io(format!("committing {}", self.name), &path, e))?;
+        if state.is_deleted() {
+            return Ok(None);
+        }
+        if !state.needs_commit() {
+            // Whoever committed last may not have waited for the storage device.
+            return Manifest::sync(&path, &self.name).map(|()| None);
+        }
+        let manifest = self.manifest(state, state.epoch() + 1);
+        self.replace_manifest(state, &manifest, durable)?;
+        Ok(Some(manifest))
+    }
+
+    /// Puts a manifest in place that the master node has made.
+    pub(crate) fn adopt(&self, manifest: &Manifest, durable: bool) -> Result<()> {
+        let (state, presence) = self.writable()?;
+        let path = object::path(&self.store, self.id);
+        let _gate = presence.gate().map_err(|e| Error::io(format!("committing {}", self.name), &path, e))?;
+        if state.is_deleted() {
+            return Ok(());
+        }
+        let homes: Vec<_> = manifest.homes().collect();
+        self.enter_homes(&homes)?;
+        self.replace_manifest(state, manifest, durable)
+    }
+
+    /// What there is to tell of the file now.
+    pub(crate) fn manifest(&self, state: &State, epoch: u64) -> Manifest {
+        Manifest {
+            id: self.id,
+            name: self.name.clone(),
+            size: state.size(),
+            segment_size: self.segment_size(),
+            epoch,
+            nodes: self.nodes.clone(),
+            segments: manifest::runs(state.homes()),
+            temporary: self.temporary,
+        }
+    }
+
+    fn replace_manifest(&self, state: &State, manifest: &Manifest, durable: bool) -> Result<()> {
+        let path = object::path(&self.store, self.id);
+        if durable {
+            // The segments' directory entries must not come after the manifest that names them.
+            rustix::fs::fsync(self.directory.as_fd())
+                .map_err(|e| Error::io(format!("syncing {}", self.name), &path, e))?;
+        }
+        manifest.commit(&path, durable)?;
+        // A segment that was added meanwhile is not counted, and makes the next commit necessary.
+        let segments = manifest.segments.iter().map(|run| u64::from(run.count)).sum();
+        state.set_committed(manifest.size, segments, manifest.epoch);
+        Ok(())
+    }
+}

@@ -1,0 +1,210 @@
+//! Reading by way of the cache: pages that are not there are asked for, several messages at a time.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::cache::{Fetch, FetchTicket, Fetched, PageNumber, ReadOutcome};
+use crate::cluster::wire::{Reply, Request};
+use crate::cluster::{Asked, NodeIndex, SharedFile};
+use crate::error::{Error, Result};
+use crate::units::SegmentIndex;
+
+use super::{Obstacles, UNDER_WAY, overlap, pages};
+
+/// How many pages an access looks at before it turns to the next ones.
+const PAGES_AT_ONCE: u64 = 256;
+
+/// Pages that were asked for together.
+pub(in crate::cluster) struct Asking {
+    pub(in crate::cluster) asked: Asked,
+    pub(in crate::cluster) tickets: Vec<FetchTicket>,
+}
+
+impl SharedFile {
+    /// Reads `length` bytes from position `within` of segment `index`, whose home is `node`.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of `length` bytes.
+    pub(in crate::cluster) unsafe fn read_cached(
+        &self,
+        node: NodeIndex,
+        index: SegmentIndex,
+        within: u64,
+        to: *mut u8,
+        length: usize,
+    ) -> Result<()> {
+        let start = self.attachment().segment_size().start_of(index).0 + within;
+        let (end, step) = (start + length as u64, PAGES_AT_ONCE * u64::from(self.cache().page()));
+        let mut at = start;
+        while at < end {
+            let until = (at / step + 1).saturating_mul(step).min(end);
+            // SAFETY: the caller vouches for `to`; the part lies within.
+            unsafe { self.read_pages(node, at..until, to.add((at - start) as usize)) }?;
+            at = until;
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// `to` is valid for writes of as many bytes as `range` has.
+    unsafe fn read_pages(&self, node: NodeIndex, range: Range<u64>, to: *mut u8) -> Result<()> {
+        let cache = self.cache();
+        let mut open: Vec<PageNumber> = pages(&range, cache).collect();
+        let mut under_way: VecDeque<Asking> = VecDeque::new();
+        loop {
+            let mut obstacles = Obstacles::default();
+            let mut tickets = Vec::new();
+            let mut failed = None;
+            open.retain(|page| {
+                if failed.is_some() || under_way.len() >= UNDER_WAY {
+                    return true;
+                }
+                // SAFETY: the caller vouches for `to`.
+                let taken = unsafe { self.take_or_begin(*page, &range, to, &mut tickets, &mut obstacles) };
+                match taken {
+                    Ok(is_dealt_with) => {
+                        if tickets.len() >= self.pages_per_message() {
+                            let asking = self.ask_for(node, std::mem::take(&mut tickets));
+                            asking.map_or_else(|e| failed = Some(e), |asking| under_way.push_back(asking));
+                        }
+                        !is_dealt_with
+                    }
+                    Err(error) => {
+                        failed = Some(error);
+                        true
+                    }
+                }
+            });
+            if !tickets.is_empty() {
+                let asking = self.ask_for(node, tickets);
+                asking.map_or_else(|e| failed = Some(e), |asking| under_way.push_back(asking));
+            }
+            if let Some(error) = failed {
+                under_way.into_iter().for_each(|asking| self.give_up(asking));
+                return Err(error);
+            }
+            if let Some(asking) = under_way.pop_front() {
+                // SAFETY: the caller vouches for `to`.
+                let again = unsafe { self.take_answer(asking, &range, to) };
+                match again {
+                    Ok(again) => open.extend(again),
+                    Err(error) => {
+                        under_way.into_iter().for_each(|asking| self.give_up(asking));
+                        return Err(error);
+                    }
+                }
+            } else if open.is_empty() {
+                return Ok(());
+            } else {
+                self.overcome(&obstacles)?;
+            }
+        }
+    }
+
+    /// Copies a page's part of `range` if it is here, or begins to fetch the page. Says whether either was done.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of as many bytes as `range` has.
+    unsafe fn take_or_begin(
+        &self,
+        page: PageNumber,
+        range: &Range<u64>,
+        to: *mut u8,
+        tickets: &mut Vec<FetchTicket>,
+        obstacles: &mut Obstacles,
+    ) -> Result<bool> {
+        let (cache, key) = (self.cache(), self.key(page));
+        let (within, at) = overlap(page, range, cache);
+        // SAFETY: the caller vouches for `to`; `at` and the part's length lie within the range.
+        match unsafe { cache.read(&key, within, to.add(at)) }? {
+            ReadOutcome::Copied => return Ok(true),
+            ReadOutcome::Coming(version) => obstacles.changing = Some(version),
+            ReadOutcome::Missing => match cache.begin_fetch(&key)? {
+                Fetch::Begun(ticket) => {
+                    tickets.push(ticket);
+                    return Ok(true);
+                }
+                Fetch::Present => {}
+                Fetch::Coming(version) | Fetch::Busy(version) => obstacles.changing = Some(version),
+                Fetch::Crowded(victim) => obstacles.crowded = Some(victim),
+            },
+        }
+        Ok(false)
+    }
+
+    /// Waits for pages that were asked for and copies what `range` has of them; returns those that have to be asked
+    /// for again.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of as many bytes as `range` has.
+    unsafe fn take_answer(&self, asking: Asking, range: &Range<u64>, to: *mut u8) -> Result<Vec<PageNumber>> {
+        let Asking { asked, tickets } = asking;
+        let answer = match self.cluster().wait(asked, &mut |_, _| {}) {
+            Ok(Reply::Fetched { versions }) if versions.len() == tickets.len() => Ok(versions),
+            Ok(_) => Err(self.cluster().context().out_of_place(self.own_node())),
+            Err(error) => Err(error),
+        };
+        let versions = match answer {
+            Ok(versions) => versions,
+            Err(error) => {
+                self.abandon(tickets, &error);
+                return Err(error);
+            }
+        };
+        let cache = self.cache();
+        let mut again = Vec::new();
+        for (ticket, version) in tickets.into_iter().zip(versions) {
+            let page = ticket.key.page;
+            let (within, at) = overlap(page, range, cache);
+            // SAFETY: the caller vouches for `to`; `at` and the part's length lie within the range.
+            match unsafe { cache.finish_fetch_into(ticket, version, within, to.add(at)) }? {
+                Fetched::Kept => {}
+                Fetched::Discarded => again.push(page),
+            }
+        }
+        Ok(again)
+    }
+
+    /// Has `node` write pages into the cache.
+    pub(in crate::cluster) fn ask_for(&self, node: NodeIndex, tickets: Vec<FetchTicket>) -> Result<Asking> {
+        if let Err(error) = self.cluster().check_home(node) {
+            // It is asked for nothing, so it writes nothing: no frame is lost to it by those who try again and again.
+            tickets.into_iter().for_each(|ticket| self.abandon_one(ticket, false));
+            return Err(error);
+        }
+        let page = self.cache().page();
+        let place = |ticket: &FetchTicket| {
+            let part = self.part(ticket.key.page, &(0..page));
+            (part, ticket.offset)
+        };
+        let request = Request::Fetch { file: self.file(), pages: tickets.iter().map(place).collect() };
+        match self.cluster().begin(node, &request, &[]) {
+            Ok(asked) => Ok(Asking { asked, tickets }),
+            Err(error) => {
+                self.abandon(tickets, &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// After a failure: the other pages that were asked for are not wanted any more.
+    fn give_up(&self, asking: Asking) {
+        let answer = self.cluster().wait(asking.asked, &mut |_, _| {});
+        match answer {
+            Ok(_) => asking.tickets.into_iter().for_each(|ticket| self.abandon_one(ticket, false)),
+            Err(error) => self.abandon(asking.tickets, &error),
+        }
+    }
+
+    fn abandon(&self, tickets: Vec<FetchTicket>, error: &Error) {
+        // A node that answers has ended writing. One that is cut off may go on when it is back.
+        let still_written = matches!(error, Error::Fabric { .. });
+        tickets.into_iter().for_each(|ticket| self.abandon_one(ticket, still_written));
+    }
+
+    fn abandon_one(&self, ticket: FetchTicket, still_written: bool) {
+        if let Err(e) = self.cache().abandon_fetch(ticket, still_written) {
+            tracing::warn!("a page of the cache is lost: {e}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Bringing dirty bytes home, gathered by node into few long messages.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use crate::attachment::Attachment;
+use crate::cache::{Flush, FlushState, PageKey, PageNumber, SetVersion};
+use crate::cluster::wire::{LONGEST_DATA, Request};
+use crate::cluster::{Asked, NodeIndex, SharedFile};
+use crate::error::{Error, Result};
+
+use super::{UNDER_WAY, part_of};
+
+/// The most parts in a message; each takes some ten bytes to describe.
+const MOST_PARTS: usize = 1 << 16;
+
+/// Dirty bytes that are on their way home together.
+struct Sending {
+    asked: Asked,
+    flushes: Vec<Flush>,
+}
+
+/// Dirty bytes for one node.
+#[derive(Default)]
+struct Batch {
+    flushes: Vec<Flush>,
+}
+
+impl Batch {
+    fn has_room_for(&self, more: &Flush) -> bool {
+        let all = || self.flushes.iter().chain([more]);
+        self.flushes.is_empty()
+            || all().map(|flush| flush.bytes.len()).sum::<usize>() <= LONGEST_DATA
+                && all().map(|flush| flush.runs.len()).sum::<usize>() <= MOST_PARTS
+    }
+}
+
+impl SharedFile {
+    /// Brings home all dirty bytes of the file, whichever process of the node wrote them.
+    pub(in crate::cluster) fn flush_cached(&self) -> Result<()> {
+        loop {
+            let dirty = self.cache().dirty_pages(self.file())?;
+            if dirty.is_empty() {
+                return Ok(());
+            }
+            let keys: Vec<_> = dirty.into_iter().map(|page| self.key(page)).collect();
+            if let Some(elsewhere) = self.bring_home(self.attachment(), &keys)? {
+                self.cache().wait_for_change(elsewhere)?;
+            }
+        }
+    }
+
+    /// Brings home the bytes in `range` that are dirty now, whichever process of the node wrote them.
+    pub(in crate::cluster) fn flush_cached_in(&self, range: &Range<u64>) -> Result<()> {
+        let page_size = u64::from(self.cache().page());
+        let is_in =
+            |page: &PageNumber| page.0 * page_size < range.end && (page.0 + 1) * page_size > range.start;
+        loop {
+            let dirty = self.cache().dirty_pages(self.file())?;
+            let keys: Vec<_> = dirty.into_iter().filter(is_in).map(|page| self.key(page)).collect();
+            match self.bring_home(self.attachment(), &keys)? {
+                // Bytes that were dirtied since are outside of the range, or not under the lock that is given back.
+                None => return Ok(()),
+                Some(elsewhere) => self.cache().wait_for_change(elsewhere)?,
+            }
+        }
+    }
+
+    /// Brings the dirty bytes of pages of one file home; says where another one is at it.
+    pub(super) fn bring_home(&self, attachment: &Attachment, keys: &[PageKey]) -> Result<Option<SetVersion>> {
+        let cache = self.cache();
+        let mut by_node: BTreeMap<NodeIndex, Batch> = BTreeMap::new();
+        let mut under_way: VecDeque<Sending> = VecDeque::new();
+        let (mut elsewhere, mut failed) = (None, None);
+        for key in keys {
+            let flush = match cache.begin_flush(key) {
+                Ok(FlushState::Begun(flush)) => flush,
+                Ok(FlushState::Clean) => continue,
+                Ok(FlushState::Elsewhere(version)) => {
+                    elsewhere = Some(version);
+                    continue;
+                }
+                Err(error) => {
+                    failed.get_or_insert(error);
+                    break;
+                }
+            };
+            let node = match self.home_of(attachment, key) {
+                Ok(node) => node,
+                Err(error) => {
+                    self.put_back(vec![flush]);
+                    failed.get_or_insert(error);
+                    break;
+                }
+            };
+            let batch = by_node.entry(node).or_default();
+            if !batch.has_room_for(&flush) {
+                let full = std::mem::take(batch);
+                self.send(attachment, node, full, &mut under_way, &mut failed);
+            }
+            batch.flushes.push(flush);
+            while under_way.len() > UNDER_WAY {
+                self.finish_one(&mut under_way, &mut failed);
+            }
+        }
+        for (node, batch) in by_node {
+            self.send(attachment, node, batch, &mut under_way, &mut failed);
+        }
+        while !under_way.is_empty() {
+            self.finish_one(&mut under_way, &mut failed);
+        }
+        failed.map_or(Ok(elsewhere), Err)
+    }
+
+    fn send(
+        &self,
+        attachment: &Attachment,
+        node: NodeIndex,
+        batch: Batch,
+        under_way: &mut VecDeque<Sending>,
+        failed: &mut Option<Error>,
+    ) {
+        if batch.flushes.is_empty() {
+            return;
+        }
+        let (mut parts, mut data) = (Vec::new(), Vec::new());
+        for flush in &batch.flushes {
+            let runs = flush.runs.iter().map(|&(at, length)| at..at + length);
+            parts.extend(runs.map(|run| part_of(attachment, self.cache(), flush.key.page, &run)));
+            data.extend_from_slice(&flush.bytes);
+        }
+        let request = Request::Write { file: attachment.id(), parts };
+        match self.cluster().begin(node, &request, &data) {
+            Ok(asked) => under_way.push_back(Sending { asked, flushes: batch.flushes }),
+            Err(error) => {
+                self.put_back(batch.flushes);
+                failed.get_or_insert(error);
+            }
+        }
+    }
+
+    fn finish_one(&self, under_way: &mut VecDeque<Sending>, failed: &mut Option<Error>) {
+        let Some(Sending { asked, flushes }) = under_way.pop_front() else { return };
+        match self.cluster().wait(asked, &mut |_, _| {}) {
+            Ok(_) => {
+                for flush in flushes {
+                    if let Err(error) = self.cache().finish_flush(flush) {
+                        failed.get_or_insert(error);
+                    }
+                }
+            }
+            Err(error) => {
+                self.put_back(flushes);
+                failed.get_or_insert(error);
+            }
+        }
+    }
+
+    fn put_back(&self, flushes: Vec<Flush>) {
+        for flush in flushes {
+            if let Err(e) = self.cache().fail_flush(flush) {
+                tracing::error!("bytes that could not be brought home are lost: {e}");
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What a file's handle does about other nodes: showing them what was written, seeing what they wrote, and homes.
+
+use std::ops::Range;
+
+use crate::attachment::Home;
+use crate::cluster::{NodeIndex, SharedFile};
+use crate::error::Result;
+use crate::units::{FileOffset, SegmentIndex, SegmentSize};
+
+use super::File;
+
+impl File {
+    /// Where other nodes share the file: what processes of this one wrote is where others look for it. They see it once
+    /// they [refresh](File::refresh).
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`]: what could not be brought to its home is kept, to be tried again.
+    pub fn flush(&self) -> Result<()> {
+        self.shared.as_ref().map_or(Ok(()), |shared| shared.flush())
+    }
+
+    /// Where other nodes share the file: processes of this one see from now on what others have
+    /// [flushed](File::flush). One process of each node has to call it.
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`].
+    pub fn refresh(&self) -> Result<()> {
+        self.shared.as_ref().map_or(Ok(()), |shared| shared.refresh())
+    }
+
+    /// Whether nodes beside this one share the file.
+    pub fn is_shared_by_nodes(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.has_other_nodes())
+    }
+
+    /// Whether the file has any segment, as far as this node knows.
+    pub fn has_segments(&self) -> bool {
+        self.attachment.homes().next().is_some()
+    }
+
+    /// Where other nodes share the file: has its segments be of `size`, if there is none yet and nobody else has opened it.
+    /// Returns the size in force, which all others that have the file open [note](File::note_segment_size) before anybody
+    /// reads or writes.
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`].
+    pub fn choose_segment_size(&self, size: SegmentSize) -> Result<SegmentSize> {
+        match &self.shared {
+            Some(shared) => {
+                let size = shared.choose_segment_size(size)?;
+                self.note_segment_size(size);
+                Ok(size)
+            }
+            None => Ok(self.segment_size()),
+        }
+    }
+
+    /// Takes note of the size that [`File::choose_segment_size`] told another process.
+    pub fn note_segment_size(&self, size: SegmentSize) {
+        if let (Some(_), Some(state)) = (&self.shared, self.attachment.state()) {
+            state.set_segment_size(size);
+        }
+    }
+
+    /// Takes note that the file is at least `size` bytes long, as somebody on another node knows.
+    pub fn note_size(&self, size: u64) {
+        if let Ok((state, _)) = self.attachment.writable() {
+            state.grow(size);
+        }
+    }
+
+    /// The segments in `range` of which this node knows no home.
+    pub fn unplaced(&self, range: Range<FileOffset>) -> Vec<SegmentIndex> {
+        let size = self.segment_size().bytes();
+        if range.is_empty() {
+            return Vec::new();
+        }
+        let indices = range.start.0 / size..=(range.end.0 - 1) / size;
+        let indices = indices.map_while(|index| u32::try_from(index).ok()).map(SegmentIndex);
+        indices.filter(|index| self.attachment.home(*index) == Home::Hole).collect()
+    }
+
+    /// Gives segments homes, as far as they have none; returns the homes in force. The others that are about to write
+    /// to them [note](File::note_homes) these.
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`]; [`Error::NodesMissing`] for a node that has no part in the file.
+    pub fn place(&self, homes: &[(SegmentIndex, NodeIndex)]) -> Result<Vec<(SegmentIndex, NodeIndex)>> {
+        let Some(shared) = &self.shared else { return Ok(homes.to_vec()) };
+        let wanted = self.by_position(shared, homes)?;
+        let placed = shared.place(&wanted)?;
+        placed.into_iter().map(|(index, home)| Ok((index, shared.node_at(home)?))).collect()
+    }
+
+    /// Takes note of homes that [`File::place`] told another process.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] and the like.
+    pub fn note_homes(&self, homes: &[(SegmentIndex, NodeIndex)]) -> Result<()> {
+        let Some(shared) = &self.shared else { return Ok(()) };
+        self.attachment.enter_homes(&self.by_position(shared, homes)?).map(|_| ())
+    }
+
+    fn by_position(
+        &self,
+        shared: &SharedFile,
+        homes: &[(SegmentIndex, NodeIndex)],
+    ) -> Result<Vec<(SegmentIndex, u32)>> {
+        homes.iter().map(|(index, node)| Ok((*index, shared.position_of(*node)?))).collect()
+    }
+
+    /// Writes the manifest if it does not tell the file's size and segments yet. With `durable` it has reached
+    /// the storage device on return.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] and the like; the old manifest is then still in place.
+    pub fn commit(&self, durable: bool) -> Result<()> {
+        match &self.shared {
+            Some(shared) => shared.commit(durable),
+            None => self.attachment.commit(durable).map(|_| ()),
+        }
+    }
+
+    /// Brings to the storage device what other nodes wrote to this one's segments.
+    ///
+    /// # Errors
+    /// As [`File::sync_data`].
+    pub fn sync_node(&self) -> Result<()> {
+        self.shared.as_ref().map_or(Ok(()), |shared| shared.sync_node())
+    }
+
+    /// Says that all who opened the file together by way of a cluster have closed it, or are about to without using it
+    /// any more. One of them calls this; then nothing is held open for them on any node.
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`].
+    pub fn closed_by_all(&self) -> Result<()> {
+        self.shared.as_ref().map_or(Ok(()), |shared| shared.closed())
+    }
+}

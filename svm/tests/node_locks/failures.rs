@@ -1,0 +1,113 @@
+//! Holders and homes that are lost, and requests that cannot be granted.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use svmio_svm::{FileOffset, LockMode};
+use svmio_transport::Rank;
+
+use super::{add, exclusive, job, open, requests, set_word, with_file, word};
+
+#[test]
+fn a_lost_rank_s_lock_is_free_and_its_node_s_kept_ones_stay() {
+    let is_stopped = AtomicBool::new(false);
+    job(3, 6, |process| {
+        let file = open(process);
+        if process.rank() == 4 {
+            // One that is kept; and one that was asked for once, so not kept.
+            for _ in 0..3 {
+                let held = exclusive(&file, 1000, 8);
+                add(&file, 1000);
+                held.release().unwrap();
+            }
+            std::mem::forget(exclusive(&file, 0, 8));
+        }
+        process.meet();
+        if process.rank() == 0 {
+            process.job.declare_lost(Rank(4), "the test says so");
+            is_stopped.store(true, SeqCst);
+        }
+        process.meet();
+        if process.rank() == 2 {
+            exclusive(&file, 0, 8).release().unwrap();
+        }
+        process.meet();
+        if process.rank() == 1 {
+            let before = requests(process);
+            let held = exclusive(&file, 1000, 8);
+            assert_eq!(add(&file, 1000), 4);
+            held.release().unwrap();
+            assert_eq!(requests(process), before, "its node still keeps it");
+        }
+        process.meet();
+        if process.rank() == 2 {
+            let held = exclusive(&file, 1000, 8);
+            assert_eq!(word(&file, 1000), 4);
+            held.release().unwrap();
+        }
+    });
+    assert!(is_stopped.into_inner());
+}
+
+#[test]
+fn a_lost_node_keeps_nothing() {
+    job(3, 3, |process| {
+        let file = open(process);
+        if process.rank() == 1 {
+            for turn in 1..=3 {
+                let held = exclusive(&file, 0, 8);
+                set_word(&file, 0, turn);
+                held.release().unwrap();
+            }
+            file.flush().unwrap();
+        }
+        process.meet();
+        if process.rank() == 0 {
+            process.job.declare_lost(Rank(1), "the test says so");
+        }
+        process.meet();
+        for turn in [0, 2] {
+            if process.rank() == turn {
+                let held = exclusive(&file, 0, 8);
+                assert_eq!(word(&file, 0), 3);
+                held.release().unwrap();
+            }
+            process.meet();
+        }
+    });
+}
+
+#[test]
+fn who_would_wait_for_himself_is_told() {
+    with_file(2, 2, |process, file| {
+        if process.rank() == 1 {
+            for _ in 0..2 {
+                exclusive(file, 0, 100).release().unwrap();
+            }
+            // A kept one, and one that is not.
+            for at in [0, 5000] {
+                let held = exclusive(file, at, 100);
+                for (from, to) in [(at + 10, at + 20), (at + 50, at + 150)] {
+                    let error =
+                        file.lock(FileOffset(from)..FileOffset(to), LockMode::Exclusive).err().unwrap();
+                    assert!(error.to_string().contains("would never end"), "{error}");
+                }
+                held.release().unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn what_does_not_reach_its_home_is_an_error_of_the_release() {
+    job(2, 2, |process| {
+        let file = open(process);
+        if process.rank() == 1 {
+            let held = exclusive(&file, 0, 8);
+            set_word(&file, 0, 1);
+            process.job.memberships[1].declare_lost(Rank(0), "the test says so");
+            let error = held.release().unwrap_err();
+            assert!(error.to_string().contains("n0"), "{error}");
+        }
+        process.meet();
+    });
+}
