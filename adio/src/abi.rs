@@ -36,6 +36,13 @@ pub trait Abi: Sized + Copy + Debug + Send + Sync + 'static {
     /// `MPI_MAX_INFO_VAL`: bytes.
     const MAX_INFO_VALUE: usize;
 
+    /// `MPI_ORDER_C` and `MPI_ORDER_FORTRAN`.
+    const ORDERS: [c_int; 2];
+    /// `MPI_DISTRIBUTE_BLOCK`, `MPI_DISTRIBUTE_CYCLIC` and `MPI_DISTRIBUTE_NONE`.
+    const DISTRIBUTIONS: [c_int; 3];
+    /// `MPI_DISTRIBUTE_DFLT_DARG`.
+    const DEFAULT_CHUNK: c_int;
+
     /// Has the error handler that files without a handle have deal with `code`.
     fn call_handler_without_file(mpi: &Mpi<Self>, code: c_int) {
         mpi.call_handler(mpi.constants.file_null, code);

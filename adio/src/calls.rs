@@ -2,7 +2,7 @@
 //!
 //! Always the `PMPI_` names: tools that count a program's MPI calls should not count ours.
 
-mod datatypes;
+pub(crate) mod datatypes;
 mod errors;
 mod files;
 mod infos;
@@ -159,17 +159,16 @@ impl<A: Abi> Mpi<A> {
         check(code, "MPI_Allreduce").map(|()| maximum)
     }
 
-    /// The same of two numbers, each for itself.
+    /// The same of several numbers, each for itself.
     ///
     /// # Errors
     /// As [`Mpi::maximum`].
-    pub fn maxima(&self, comm: Comm<A>, values: [i64; 2]) -> Result<[i64; 2], Failure> {
+    pub fn maxima<const N: usize>(&self, comm: Comm<A>, values: [i64; N]) -> Result<[i64; N], Failure> {
         let mut maxima = values;
         let (long_long, max) = (self.constants.long_long, self.constants.max);
-        // SAFETY: both buffers are two numbers of C's type long long.
-        let code = unsafe {
-            (self.allreduce)(values.as_ptr().cast(), maxima.as_mut_ptr().cast(), 2, long_long, max, comm)
-        };
+        let (mine, all, count) = (values.as_ptr().cast(), maxima.as_mut_ptr().cast(), N as c_int);
+        // SAFETY: both buffers are so many numbers of C's type long long.
+        let code = unsafe { (self.allreduce)(mine, all, count, long_long, max, comm) };
         check(code, "MPI_Allreduce").map(|()| maxima)
     }
 

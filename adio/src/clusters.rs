@@ -37,7 +37,12 @@ pub(crate) fn keep(part: Part) -> Arc<Cluster> {
 pub fn finish() {
     // Not under the mutex, which nobody shall find locked for as long as the others take.
     let parts = std::mem::take(&mut *parts());
+    let tells = std::env::var_os("SVMIO_STATS").is_some_and(|value| !value.is_empty() && value != "0");
     for Part { job, cluster } in parts {
+        if tells {
+            let (rank, node) = (cluster.rank(), &cluster.nodes()[cluster.own_node().0 as usize]);
+            eprintln!("svmio: rank {rank} on node {node}: {}", cluster.statistics());
+        }
         // The agent serves those who are not done yet while the job waits for them, and finds its fabric closed then.
         if let Err(error) = job.finish() {
             tracing::error!("leaving a cluster of {}: {error}", cluster.size());

@@ -32,6 +32,8 @@ pub(crate) struct Handle {
     pub(crate) venue: Venue,
     /// Where new segments go.
     pub(crate) rule: Rule,
+    /// Whether a hint told how large segments should be.
+    pub(crate) has_given_segment_size: bool,
     /// Bytes that were read or written, ever.
     moved: AtomicU64,
     locks: Mutex<Vec<Held>>,
@@ -47,7 +49,8 @@ struct Held {
 
 impl Handle {
     pub(crate) fn new(file: File, role: Role, rank: c_int, venue: Venue, rule: Rule) -> Handle {
-        Handle { file, role, rank, venue, rule, moved: AtomicU64::new(0), locks: Mutex::new(Vec::new()) }
+        let (moved, locks) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+        Handle { file, role, rank, venue, rule, has_given_segment_size: false, moved, locks }
     }
 
     /// The ranks of the file, where it is shared by several nodes.
@@ -124,10 +127,12 @@ impl Handle {
         }
         drop(locks);
         // All of them, whatever becomes of the first.
-        gone.into_iter().fold(Ok(()), |outcome, held| {
+        let mut outcome = Ok(());
+        for held in gone {
             let released = self.release(held);
-            outcome.and(released)
-        })
+            outcome = outcome.and(released);
+        }
+        outcome
     }
 
     /// How many locks this thread holds.

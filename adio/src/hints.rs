@@ -8,7 +8,8 @@
 //! | `svm_node` | (told only) the node that the store belongs to |
 //! | `svm_file_id` | (told only) the file's identity |
 //!
-//! A value that makes no sense is ignored, as MPI wants it, and logged.
+//! A value that makes no sense is ignored, as MPI wants it, and logged. Where `svm_segment_size` is not given, the first
+//! collective write to a file of several nodes settles it, see [`choosing`](crate::choosing).
 
 use svmio_svm::{File, NodeName, Placement, SegmentSize, Store};
 
@@ -101,7 +102,7 @@ pub(crate) fn tell<A: Abi>(
     file: &File,
     placement: &Placement,
 ) -> Result<(), Failure> {
-    mpi.set_info(info, SEGMENT_SIZE, &file.segment_size().to_string())?;
+    tell_segment_size(mpi, info, file.segment_size())?;
     mpi.set_info(info, PLACEMENT, &placement_text(placement))?;
     if file.is_shared_by_nodes() {
         mpi.set_info(info, c"romio_visibility_immediate", "false")?;
@@ -109,6 +110,15 @@ pub(crate) fn tell<A: Abi>(
     mpi.set_info(info, c"svm_store", &store.path().to_string_lossy())?;
     mpi.set_info(info, c"svm_node", store.node().as_str())?;
     mpi.set_info(info, c"svm_file_id", &file.id().to_string())
+}
+
+/// Notes in `info` how large segments are.
+pub(crate) fn tell_segment_size<A: Abi>(
+    mpi: &Mpi<A>,
+    info: Info<A>,
+    size: SegmentSize,
+) -> Result<(), Failure> {
+    mpi.set_info(info, SEGMENT_SIZE, &size.to_string())
 }
 
 /// Has the generic SetInfo take what is in `info`.

@@ -22,7 +22,8 @@
 //! * `meeting` finds out where a communicator's ranks are. Those of one node share a store; those of several form a
 //!   cluster (`exchange`), which `clusters` keeps until `MPI_Finalize`. `venue` is where files live then.
 //! * `synchronisation` is what ranks do together for a sync, a resize or a close. `placing` gives the new segments of
-//!   a collective write their homes, as `placement` says.
+//!   a collective write their homes, as `placement` says; the first such write settles how large segments are
+//!   (`choosing`). For that, `view` and `flatten` tell what a rank writes where, and `amounts` adds it up by node.
 //! * `agreement` makes all ranks fail together, `failure` makes MPI error codes that explain themselves,
 //!   `hints` are the `svm_` keys of info objects.
 //!
@@ -40,11 +41,14 @@
 
 pub mod abi;
 mod agreement;
+mod amounts;
 mod calls;
+mod choosing;
 mod clusters;
 mod contiguous;
 mod exchange;
 mod failure;
+mod flatten;
 mod handle;
 mod hints;
 pub mod host;
@@ -60,6 +64,7 @@ mod strided;
 mod synchronisation;
 pub mod table;
 mod venue;
+mod view;
 
 pub use calls::Mpi;
 pub use clusters::finish;

@@ -60,7 +60,9 @@ pub(crate) fn open_collectively<A: Abi>(
     let (file, outcome) = parted(opened.map_err(located));
     agreement::all(mpi, fd.comm, outcome)?;
     if let Some(file) = file {
-        adopt(fd, Handle::new(file, role, rank, venue, asked.rule), access_mode);
+        let mut handle = Handle::new(file, role, rank, venue, asked.rule);
+        handle.has_given_segment_size = asked.has_segment_size;
+        adopt(fd, handle, access_mode);
     }
     Ok(())
 }
@@ -229,6 +231,8 @@ struct Asked {
     options: OpenOptions,
     placement: Placement,
     rule: Rule,
+    /// Whether a segment size is asked for.
+    has_segment_size: bool,
 }
 
 impl Asked {
@@ -241,9 +245,9 @@ impl Asked {
             placement = Placement::FirstTouch;
             Rule::FirstTouch
         });
-        let options =
-            options(access_mode).segment_size(hints::segment_size(mpi, fd.info)).placement(placement.clone());
-        Asked { options, placement, rule }
+        let size = hints::segment_size(mpi, fd.info);
+        let options = options(access_mode).segment_size(size).placement(placement.clone());
+        Asked { options, placement, rule, has_segment_size: size.is_some() }
     }
 }
 

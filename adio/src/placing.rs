@@ -1,19 +1,28 @@
 //! Collective writes to files of several nodes: all new segments get their homes before any byte moves, in one
 //! exchange between the ranks, and only where there are new ones.
+//!
+//! The first such write to a file also settles how large its segments are, from the same exchange ([`choosing`]),
+//! unless the program has said so.
 
 use std::ops::Range;
 
-use svmio_svm::{FileOffset, NodeIndex, SegmentIndex};
+use svmio_svm::{FileOffset, NodeIndex, SegmentIndex, SegmentSize};
 
 use crate::abi::{Abi, Datatype};
 use crate::agreement;
+use crate::amounts::{Amounts, Writers};
 use crate::calls::Mpi;
+use crate::choosing::{self, Choice};
 use crate::failure::Failure;
+use crate::flatten::{self, Piece};
 use crate::handle::{self, Handle};
+use crate::hints;
 use crate::host::Host;
-use crate::layout::{INDIVIDUAL, RomioFile};
-use crate::placement::{self, Share};
+use crate::layout::RomioFile;
+use crate::placement::{self, Rule};
 use crate::strided::Access;
+use crate::venue::Company;
+use crate::view::View;
 
 /// More new segments in one rank's bounds are not placed ahead; those that are written are placed one by one then.
 const MOST_SEGMENTS: u64 = 1 << 18;
@@ -31,139 +40,190 @@ pub(crate) unsafe fn place_new<A: Abi>(
     fd: *mut RomioFile<A>,
     access: &Access<A>,
 ) -> Result<(), Failure> {
-    // SAFETY: ROMIO's file is valid, and nobody changes it meanwhile.
-    let fd = unsafe { &*fd };
+    // SAFETY: ROMIO's file is valid, and nothing else refers to it meanwhile.
+    let fd = unsafe { &mut *fd };
     let handle = handle::of(fd)?;
     let Some(company) = handle.company() else {
         return Ok(());
     };
-    let bytes = mpi.type_size(access.datatype).saturating_mul(access.count.unsigned_abs());
-    let bounds = View::of(mpi, host, fd).bounds(access.position.pointer, access.position.offset, bytes);
-    let mine = unplaced(handle, bounds.clone(), bytes);
-    if mpi.maximum(fd.comm, i32::from(!mine.is_empty()))? == 0 {
+    let now = handle.file.segment_size();
+    let mut part = Part::of(mpi, host, fd, access);
+    let unplaced = unplaced(handle, now, &part);
+    let mut amounts = Amounts::by(now.bytes());
+    let may_choose = may_choose(handle);
+    // With segments that are there already, all of this rank's may be, though not all between its bounds.
+    if !may_choose && !unplaced.is_empty() {
+        amounts = part.amounts(mpi, now);
+        amounts.retain(|segment| unplaced.binary_search(&segment).is_ok());
+    }
+    let writes_new = if may_choose { !unplaced.is_empty() } else { !amounts.is_empty() };
+    let bounds = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let (start, end) = match part.bounds.is_empty() {
+        true => (i64::MAX, 0),
+        false => (bounds(part.bounds.start), bounds(part.bounds.end)),
+    };
+    let [any_new, any_fixed, end, before_start] =
+        mpi.maxima(fd.comm, [writes_new.into(), (!may_choose).into(), end, -start])?;
+    if any_new == 0 {
         return Ok(());
     }
-    let all = mpi.all_gather_equal(fd.comm, &to_bytes(&bounds, bytes, &mine))?;
-    let placed = (handle.rank == 0).then(|| {
-        let shares: Vec<Share> =
-            all.iter().zip(company.nodes_of_ranks()).map(|(bytes, node)| from_bytes(*node, bytes)).collect();
-        place(handle, &shares)
-    });
-    let homes = agreement::told(mpi, fd.comm, 0, placed.unwrap_or_else(|| Ok(Vec::new())))?;
+    let unit = match any_fixed {
+        0 => choosing::smallest((end + before_start).max(0).unsigned_abs(), now),
+        _ => now,
+    };
+    if may_choose && !unplaced.is_empty() {
+        amounts = part.amounts(mpi, unit);
+    }
+    let all = mpi.all_gather(fd.comm, &amounts.to_bytes())?;
+    let placed = (handle.rank == 0).then(|| place(handle, company, &all, unit, now));
+    let told = agreement::told(mpi, fd.comm, 0, placed.unwrap_or_else(|| Ok(Vec::new())))?;
+    let (chosen, homes) = decoded(&told);
+    if let Some(size) = chosen {
+        handle.file.note_segment_size(size);
+        let noted = hints::tell_segment_size(mpi, fd.info, size);
+        // A node whose ranks do not know the size yet would store others' data in segments of another one.
+        agreement::all(mpi, fd.comm, noted)?;
+    }
     if handle.rank != 0 {
-        handle.file.note_homes(&decoded(&homes))?;
+        handle.file.note_homes(&homes)?;
+    }
+    if let Some(size) = chosen {
+        fd.blksize = i64::try_from(size.bytes()).unwrap_or(i64::MAX);
     }
     Ok(())
 }
 
-/// Rank 0's part: enters homes at the master; returns those in force.
-fn place(handle: &Handle, shares: &[Share]) -> Result<Vec<u8>, Failure> {
-    let homes = placement::homes(&handle.rule, handle.file.segment_size(), shares);
-    let placed = handle.file.place(&homes).map_err(|e| handle.located(e.into()))?;
-    Ok(encoded(&placed))
+/// Whether, as far as this rank knows, nothing has settled how large the file's segments are.
+fn may_choose(handle: &Handle) -> bool {
+    !handle.has_given_segment_size && handle.rule == Rule::FirstTouch && !handle.file.has_segments()
 }
 
-/// Bounds of the segments within `range` that have no home as far as this node knows.
-fn unplaced(handle: &Handle, range: Range<u64>, bytes: u64) -> Range<u32> {
-    let segments = (range.end - range.start) / handle.file.segment_size().bytes();
+/// Rank 0's part: settles the segment size where `unit` is a smaller one, and enters homes at the master; returns the
+/// size, if it was to be another one, and the homes in force, encoded.
+fn place(
+    handle: &Handle,
+    company: &Company,
+    all: &[Vec<u8>],
+    unit: SegmentSize,
+    now: SegmentSize,
+) -> Result<Vec<u8>, Failure> {
+    let located = |error: svmio_svm::Error| handle.located(error.into());
+    let nodes = company.nodes_of_ranks().iter().copied();
+    let writers = Writers::of(nodes.zip(all.iter().map(|told| &told[..])));
+    let choice = if unit == now { None } else { choosing::choose(&writers, unit, now) };
+    let mut chosen = None;
+    if let Some(choice) = choice {
+        let size = handle.file.choose_segment_size(choice.size).map_err(located)?;
+        log(handle, &choice, size);
+        chosen = Some(size);
+    }
+    let size = chosen.unwrap_or(now);
+    // Where somebody else has settled a smaller size meanwhile, there are homes, too.
+    let times = u32::try_from(size.bytes() / unit.bytes()).unwrap_or(0);
+    let homes = match times {
+        0 => Vec::new(),
+        1 => placement::homes(&handle.rule, &writers),
+        _ => placement::homes(&handle.rule, &writers.coarser(times)),
+    };
+    match handle.file.place(&homes) {
+        Ok(placed) => Ok(encoded(chosen, &placed)),
+        // The new size is in force, so all have to know. Whoever writes meets what is wrong with the master himself.
+        Err(error) if chosen.is_some() => {
+            tracing::warn!("{}: new segments are not placed ahead: {error}", handle.file.name());
+            Ok(encoded(chosen, &[]))
+        }
+        Err(error) => Err(located(error)),
+    }
+}
+
+fn log(handle: &Handle, choice: &Choice, in_force: SegmentSize) {
+    let Choice { size, bytes, remote, remote_before } = *choice;
+    let name = handle.file.name();
+    if in_force == size {
+        tracing::info!(
+            "{name}: segments of {size} bytes: of the first {bytes} bytes {remote} are remote with them, and would be \
+             {remote_before} with larger ones"
+        );
+    } else {
+        tracing::info!(
+            "{name}: segments stay at {in_force} bytes, {size} would suit it: others have it open"
+        );
+    }
+}
+
+/// The segments within a rank's bounds that have no home as far as this node knows, in ascending order.
+fn unplaced(handle: &Handle, size: SegmentSize, part: &Part<impl Abi>) -> Vec<u32> {
+    let range = &part.bounds;
+    let segments = range.end.saturating_sub(range.start) / size.bytes();
     // Wide bounds of little data: most of the segments will not be written.
-    if range.is_empty() || segments > bytes || segments > MOST_SEGMENTS {
-        return 0..0;
+    if range.is_empty() || segments > part.bytes || segments > MOST_SEGMENTS {
+        return Vec::new();
     }
     let unplaced = handle.file.unplaced(FileOffset(range.start)..FileOffset(range.end));
-    let numbers = || unplaced.iter().map(|segment| segment.0);
-    match (numbers().min(), numbers().max()) {
-        (Some(first), Some(last)) => first..last.saturating_add(1),
-        _ => 0..0,
+    let mut unplaced: Vec<u32> = unplaced.into_iter().map(|segment| segment.0).collect();
+    unplaced.sort_unstable();
+    unplaced
+}
+
+/// A rank's part of a collective write.
+struct Part<A: Abi> {
+    view: View,
+    filetype: Datatype<A>,
+    pointer: i32,
+    offset: i64,
+    bytes: u64,
+    /// No byte lies outside.
+    bounds: Range<u64>,
+    /// Of the file type.
+    pieces: Option<Vec<Piece>>,
+}
+
+impl<A: Abi> Part<A> {
+    fn of(mpi: &Mpi<A>, host: &Host<A>, fd: &RomioFile<A>, access: &Access<A>) -> Part<A> {
+        let bytes = mpi.type_size(access.datatype).saturating_mul(access.count.unsigned_abs());
+        let (pointer, offset) = (access.position.pointer, access.position.offset);
+        let view = View::of(mpi, host, fd);
+        let bounds = view.bounds(pointer, offset, bytes);
+        Part { view, filetype: fd.filetype, pointer, offset, bytes, bounds, pieces: None }
+    }
+
+    /// How many bytes it writes in each unit: exactly, or as if they were spread evenly between its bounds where they
+    /// are too many pieces. Those are small, and so are the copies of a file type that is repeated as often.
+    fn amounts(&mut self, mpi: &Mpi<A>, unit: SegmentSize) -> Amounts {
+        let mut amounts = Amounts::by(unit.bytes());
+        if self.view.contiguous {
+            amounts.add(self.bounds.start, self.bounds.end - self.bounds.start);
+            return amounts;
+        }
+        if self.pieces.is_none() {
+            self.pieces = flatten::pieces(mpi, self.filetype);
+        }
+        let access = (self.pointer, self.offset, self.bytes);
+        let add = |start, length| amounts.add(start, length);
+        if !self.pieces.as_ref().is_some_and(|pieces| self.view.each_run(pieces, access, add)) {
+            amounts = Amounts::by(unit.bytes());
+            amounts.add_evenly(self.bounds.clone(), self.bytes);
+        }
+        amounts
     }
 }
 
+/// Bytes of the segment size, encoded, before the homes; 0 where it stays.
+const SIZE: usize = 8;
 /// Bytes of one home, encoded: segment and node.
 const HOME: usize = 8;
 
-fn encoded(homes: &[(SegmentIndex, NodeIndex)]) -> Vec<u8> {
-    homes
-        .iter()
-        .flat_map(|(segment, node)| [segment.0.to_ne_bytes(), node.0.to_ne_bytes()].concat())
-        .collect()
+fn encoded(chosen: Option<SegmentSize>, homes: &[(SegmentIndex, NodeIndex)]) -> Vec<u8> {
+    let homes = homes.iter().flat_map(|(segment, node)| [segment.0.to_ne_bytes(), node.0.to_ne_bytes()]);
+    chosen.map_or(0, SegmentSize::bytes).to_ne_bytes().into_iter().chain(homes.flatten()).collect()
 }
 
-fn decoded(bytes: &[u8]) -> Vec<(SegmentIndex, NodeIndex)> {
+fn decoded(bytes: &[u8]) -> (Option<SegmentSize>, Vec<(SegmentIndex, NodeIndex)>) {
+    let Some((size, homes)) = bytes.split_first_chunk::<SIZE>() else { return (None, Vec::new()) };
     let four = |bytes: &[u8]| u32::from_ne_bytes(bytes.try_into().expect("four bytes"));
     let home = |bytes: &[u8]| (SegmentIndex(four(&bytes[..4])), NodeIndex(four(&bytes[4..])));
-    bytes.chunks_exact(HOME).map(home).collect()
-}
-
-fn to_bytes(range: &Range<u64>, bytes: u64, unplaced: &Range<u32>) -> Vec<u8> {
-    let numbers = [range.start, range.end, bytes, unplaced.start.into(), unplaced.end.into()];
-    numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
-}
-
-fn from_bytes(node: NodeIndex, bytes: &[u8]) -> Share {
-    let number = |i: usize| u64::from_ne_bytes(bytes[8 * i..8 * i + 8].try_into().expect("eight bytes"));
-    let segment = |i: usize| u32::try_from(number(i)).unwrap_or(u32::MAX);
-    Share { node, range: number(0)..number(1), bytes: number(2), unplaced: segment(3)..segment(4) }
-}
-
-/// What a rank sees of a file, as far as bounds need it; in bytes.
-#[derive(Debug, Clone, Copy)]
-struct View {
-    displacement: i64,
-    etype: i64,
-    /// The data in one file type.
-    data: i64,
-    /// From one file type to the next.
-    extent: i64,
-    /// Where data begins in a file type, and where it ends.
-    data_at: (i64, i64),
-    contiguous: bool,
-    individual_pointer: i64,
-}
-
-impl View {
-    fn of<A: Abi>(mpi: &Mpi<A>, host: &Host<A>, fd: &RomioFile<A>) -> View {
-        let filetype: Datatype<A> = fd.filetype;
-        let (start, length) = mpi.true_extent(filetype);
-        View {
-            displacement: fd.byte_offset(0),
-            etype: i64::try_from(fd.etype_size()).unwrap_or(i64::MAX),
-            data: i64::try_from(mpi.type_size(filetype)).unwrap_or(i64::MAX),
-            extent: mpi.extent(filetype),
-            data_at: (start, start.saturating_add(length)),
-            contiguous: host.is_contiguous_in_file(mpi, filetype),
-            individual_pointer: fd.fp_ind,
-        }
-    }
-
-    /// Bounds of `bytes` bytes of data, `offset` etypes from the view's beginning or at the individual file pointer.
-    /// No byte lies outside of them; those of strided views may be wider than need be.
-    fn bounds(&self, pointer: i32, offset: i64, bytes: u64) -> Range<u64> {
-        let Ok(bytes) = i64::try_from(bytes) else { return 0..0 };
-        if bytes == 0 || self.data <= 0 {
-            return 0..0;
-        }
-        let at_offset = offset.saturating_mul(self.etype);
-        let tile = |number: i64| self.displacement.saturating_add(number.saturating_mul(self.extent));
-        let (start, end) = if self.contiguous {
-            let start = match pointer {
-                INDIVIDUAL => self.individual_pointer,
-                _ => self.displacement.saturating_add(at_offset),
-            };
-            (start, start.saturating_add(bytes))
-        } else if pointer == INDIVIDUAL {
-            // How much of its tile's data lies behind the pointer is not known: at least one byte.
-            let start = self.individual_pointer;
-            let first = (start - self.displacement - self.data_at.0).max(0) / self.extent.max(1);
-            let begun = if start > tile(first).saturating_add(self.data_at.0) { self.data - 1 } else { 0 };
-            let last = first + begun.saturating_add(bytes - 1) / self.data;
-            (start, tile(last).saturating_add(self.data_at.1))
-        } else {
-            let (first, last) = (at_offset / self.data, at_offset.saturating_add(bytes - 1) / self.data);
-            (tile(first).saturating_add(self.data_at.0), tile(last).saturating_add(self.data_at.1))
-        };
-        let (start, end) = (u64::try_from(start).unwrap_or(0), u64::try_from(end).unwrap_or(0));
-        if start < end { start..end } else { 0..0 }
-    }
+    let chosen = SegmentSize::new(u64::from_ne_bytes(*size)).ok();
+    (chosen, homes.chunks_exact(HOME).map(home).collect())
 }
 
 #[cfg(test)]
@@ -172,52 +232,15 @@ mod tests {
 
     use super::*;
 
-    const EXPLICIT: i32 = 100;
-
-    /// A view whose file type has data at some of its bytes.
-    fn views() -> impl Strategy<Value = (View, Vec<bool>)> {
-        let types = (proptest::collection::vec(any::<bool>(), 1..12), 0i64..4, 0i64..40);
-        types.prop_filter_map("no data", |(bytes, more, displacement)| {
-            let first = bytes.iter().position(|is_data| *is_data)? as i64;
-            let last = bytes.iter().rposition(|is_data| *is_data)? as i64;
-            let data = bytes.iter().filter(|is_data| **is_data).count() as i64;
-            let extent = bytes.len() as i64 + more;
-            let view = View {
-                displacement,
-                etype: 1,
-                data,
-                extent,
-                data_at: (first, last + 1),
-                contiguous: data == extent,
-                individual_pointer: 0,
-            };
-            Some((view, bytes))
-        })
-    }
-
-    /// The position in the file of the view's `number`-th byte of data.
-    fn position(view: &View, bytes: &[bool], number: i64) -> i64 {
-        let positions = || (0..).zip(bytes).filter(|(_, is_data)| **is_data).map(|(at, _)| at);
-        let within: i64 = positions().nth((number % view.data) as usize).expect("as many bytes of data");
-        view.displacement + number / view.data * view.extent + within
-    }
-
     proptest! {
         #[test]
-        fn bounds_hold_all_bytes((view, bytes) in views(), offset in 0i64..50, length in 1i64..50) {
-            let (first, last) = (position(&view, &bytes, offset), position(&view, &bytes, offset + length - 1));
-            let bounds = view.bounds(EXPLICIT, offset, length as u64);
-            prop_assert!(bounds.start as i64 <= first && last < bounds.end as i64, "{bounds:?} {first} {last}");
-            prop_assert!(last + view.extent >= bounds.end as i64 && bounds.start as i64 + view.extent >= first);
-            let view = View { individual_pointer: first, ..view };
-            let bounds = view.bounds(INDIVIDUAL, 0, length as u64);
-            prop_assert!(bounds.start as i64 == first && last < bounds.end as i64, "{bounds:?} {first} {last}");
-        }
-
-        #[test]
-        fn homes_survive_the_wire(homes in proptest::collection::vec((any::<u32>(), any::<u32>()), 0..20)) {
+        fn homes_survive_the_wire(
+            homes in proptest::collection::vec((any::<u32>(), any::<u32>()), 0..20),
+            shift in proptest::option::of(16u32..=30),
+        ) {
             let homes: Vec<_> = homes.iter().map(|(s, n)| (SegmentIndex(*s), NodeIndex(*n))).collect();
-            prop_assert_eq!(decoded(&encoded(&homes)), homes);
+            let chosen = shift.map(|shift| SegmentSize::new(1 << shift).expect("a power of two"));
+            prop_assert_eq!(decoded(&encoded(chosen, &homes)), (chosen, homes));
         }
     }
 }

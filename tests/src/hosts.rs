@@ -22,6 +22,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::{leftovers, processes};
 use keeper::Keeper;
@@ -159,9 +160,28 @@ impl Hosts {
         self.switch.configure("ip", &[format!("link set v{host} down")]);
     }
 
-    /// Plugs it in again.
+    /// Plugs it in again, and waits until it reaches all others.
+    ///
+    /// # Panics
+    /// Where it does not within ten seconds.
     pub fn restore(&self, host: usize) {
         self.switch.configure("ip", &[format!("link set v{host} up")]);
+        let others = (0..self.count()).filter(|other| *other != host).map(address);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        for other in others.chain([SWITCH]) {
+            while !self.reaches(host, other) {
+                assert!(Instant::now() < deadline, "{} does not reach {other}", name(host));
+            }
+        }
+    }
+
+    /// Whether a host gets an answer from an address: that nobody listens there. Who is asked knows the way back then.
+    fn reaches(&self, host: usize, other: Ipv4Addr) -> bool {
+        const UNUSED_PORT: u16 = 1;
+        let mut shell = self.command(host, "bash");
+        shell.env("LC_ALL", "C").args(["-c", &format!("exec 3<>/dev/tcp/{other}/{UNUSED_PORT}")]);
+        let output = shell.output().unwrap_or_else(|error| panic!("starting {shell:?}: {error}"));
+        String::from_utf8_lossy(&output.stderr).contains("Connection refused")
     }
 
     /// Where a host's file is for those who are not in that host, such as this process; as long as the host is there.

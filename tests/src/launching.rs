@@ -6,14 +6,16 @@ use crate::hosts::Hosts;
 use crate::job::Files;
 use crate::mpi::Mpi;
 
-/// What `svmio run`, or the MPI's own launcher, needs so that `ranks` ranks are dealt out to the hosts one by one.
-/// Launchers are run [outside](Hosts::outside) of them.
+/// What `svmio run`, or the MPI's own launcher, needs so that `ranks` ranks are dealt out to the hosts one by one,
+/// from host `first` on. Launchers are run [outside](Hosts::outside) of them.
 ///
 /// # Panics
 /// Where the MPI is none of the system's: the others are not tried on hosts.
-pub(crate) fn on_hosts(hosts: &Hosts, mpi: Mpi, files: Files, ranks: u32) -> Vec<OsString> {
+pub(crate) fn on_hosts(hosts: &Hosts, first: usize, mpi: Mpi, files: Files, ranks: u32) -> Vec<OsString> {
     let shell = hosts.remote_shell().into_os_string();
-    let addresses: Vec<String> = (0..hosts.count()).map(|host| hosts.address(host).to_string()).collect();
+    let count = hosts.count();
+    let addresses: Vec<String> =
+        (first..first + count).map(|host| hosts.address(host % count).to_string()).collect();
     let list = addresses.join(",");
     let outside = hosts.outside_address().to_string();
     let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();

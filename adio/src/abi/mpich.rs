@@ -20,6 +20,9 @@ impl Abi for Mpich {
     const STATUS_IGNORE: usize = 1;
     const MAX_ERROR_STRING: usize = 512;
     const MAX_INFO_VALUE: usize = 1024;
+    const ORDERS: [c_int; 2] = [56, 57];
+    const DISTRIBUTIONS: [c_int; 3] = [121, 122, 123];
+    const DEFAULT_CHUNK: c_int = -49_767;
 
     /// MPICH marks codes of the program's own by this bit (`ERROR_DYN_MASK` of mpir_errcodes.h), but 4.0 forgets
     /// to where the class is a predefined one, and then finds no string.

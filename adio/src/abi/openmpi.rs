@@ -29,6 +29,9 @@ impl Abi for OpenMpi {
     const STATUS_IGNORE: usize = 0;
     const MAX_ERROR_STRING: usize = 256;
     const MAX_INFO_VALUE: usize = 256;
+    const ORDERS: [c_int; 2] = [0, 1];
+    const DISTRIBUTIONS: [c_int; 3] = [0, 1, 2];
+    const DEFAULT_CHUNK: c_int = -1;
 
     /// Open MPI's `MPI_File_call_errhandler` takes MPI_FILE_NULL for a mistake and ends the job, although that
     /// has a handler by MPI's rules. Its inner function does not.

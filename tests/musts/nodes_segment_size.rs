@@ -1,0 +1,26 @@
+//! The first collective write settles the size of a file's segments, so that each rank's data lies on its node.
+
+use svmio_tests::{Job, Mpi, Nodes, Program};
+
+fn chosen_segments(mpi: Mpi) {
+    let program = Program::c("chosen_segments", mpi);
+    let scratch = Nodes::Emulated(4).scratch();
+    let job = |name: &str| Job::new(&scratch, &program, 4).over(Nodes::Emulated(4)).argument(name);
+    let output = job("svm:/blocks").variable("SVMIO_STATS", "1").succeed();
+    assert!(output.contains("segments of 262144 bytes"), "{output}");
+    // What was written stayed where it was.
+    assert!(!output.contains(" write,") && !output.contains(" reserve,"), "{output}");
+    // Who opens the file later finds it as it is.
+    let output = job("svm:/blocks").succeed();
+    assert!(output.contains("segments of 262144 bytes"), "{output}");
+}
+
+#[test]
+fn mpich() {
+    chosen_segments(Mpi::DebianMpich);
+}
+
+#[test]
+fn openmpi() {
+    chosen_segments(Mpi::DebianOpenMpi);
+}

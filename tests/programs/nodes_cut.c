@@ -1,0 +1,168 @@
+/* Goes on reading or writing the segments of all nodes until one of them is cut off, and reports what it was told then; or,
+ * in the next job, looks whether all is there that was synced.
+ *
+ * The file: of each rank of the first job some segments whose bytes never change once they are synced, and then some that
+ * all ranks write to, each byte one of two values. */
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "random.h"
+#include "report.h"
+
+enum {
+    SEGMENT = 65536,
+    SYNCED = 4 * SEGMENT,
+    BUSY = 4 * SEGMENT,
+    OWN = SYNCED + BUSY,
+    LONG_READ = 100000,
+    SHORT = 5000,
+};
+
+static unsigned char found[OWN], expected[OWN];
+static const char *directory;
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Tells the test, and the other ranks, that something has come about. */
+static void announce(const char *what) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s-%d", directory, what, rank);
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL && fclose(file) == 0, "%s cannot be written", path);
+}
+
+static void wait_for_all(const char *what) {
+    char path[4096];
+    for (int r = 0; r < ranks; r++) {
+        snprintf(path, sizeof path, "%s/%s-%d", directory, what, r);
+        while (access(path, F_OK) != 0) usleep(1000);
+    }
+}
+
+/* The bytes that rank `owner` of the first job writes. */
+static void fill(unsigned char *to, int owner) {
+    for (int i = 0; i < OWN; i++) to[i] = byte_at((uint64_t)owner + 1, (uint64_t)i);
+}
+
+static MPI_Offset place(int owner) { return (MPI_Offset)OWN * owner; }
+
+/* The synced bytes are as they were; each of the others has one of its two values. */
+static void check_part(int owner) {
+    fill(expected, owner);
+    CHECK(memcmp(found, expected, SYNCED) == 0, "what rank %d synced is not there", owner);
+    for (int i = SYNCED; i < OWN; i++) {
+        CHECK(found[i] == expected[i] || found[i] == (expected[i] ^ 255),
+              "byte %d of rank %d is %d, which nobody wrote", i, owner, found[i]);
+    }
+}
+
+/* One access to what is `owner`'s; which, `round` says. Its length in bytes: 0 on failure, whose code is put at `code`. */
+static int touch(MPI_File file, int is_write, int is_atomic, int owner, int round, int *code) {
+    /* Outside of atomic mode writes of less than a segment would stay in the cache. */
+    int bytes = is_atomic || (!is_write && round % 2) ? SHORT : is_write ? SEGMENT : LONG_READ;
+    int at = SYNCED + (bytes == SEGMENT ? round % (BUSY / SEGMENT) * SEGMENT : round * 7919 % (BUSY - bytes));
+    if (is_write) {
+        for (int i = 0; i < bytes; i++) found[i] = byte_at((uint64_t)owner + 1, (uint64_t)(at + i)) ^ (round % 2 ? 255 : 0);
+        *code = MPI_File_write_at(file, place(owner) + at, found, bytes, MPI_BYTE, MPI_STATUS_IGNORE);
+    } else {
+        *code = MPI_File_read_at(file, place(owner) + at, found, bytes, MPI_BYTE, MPI_STATUS_IGNORE);
+    }
+    return *code == MPI_SUCCESS ? bytes : 0;
+}
+
+/* Goes round the other ranks until a call fails. */
+static void touch_until_cut(MPI_File file, int is_write, int is_atomic) {
+    int code;
+    for (int round = 0;; round++) {
+        for (int step = 1; step < ranks; step++) {
+            int owner = (rank + step) % ranks;
+            double start = seconds();
+            if (touch(file, is_write, is_atomic, owner, round, &code) > 0) continue;
+            report("first error", code);
+            report_number("of rank", owner);
+            report_number("after ms", (long)((seconds() - start) * 1e3));
+            start = seconds();
+            touch(file, is_write, is_atomic, owner, round, &code);
+            report("the same again", code);
+            report_number("after ms", (long)((seconds() - start) * 1e3));
+            return;
+        }
+        if (round == 1) announce("busy");
+    }
+}
+
+/* What MPI knows of a job that is cut in two is nothing to rely on: from the cut on no call but for the file. */
+static void until_cut(const char *name, int is_write, int is_atomic, int lost) {
+    MPI_File file;
+    MPI_Info info;
+    int code;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "svm_segment_size", "65536");
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR, info, &file));
+    MPI_Info_free(&info);
+    fill(expected, rank);
+    MPI_OK(MPI_File_write_at_all(file, place(rank), expected, OWN, MPI_BYTE, MPI_STATUS_IGNORE));
+    MPI_OK(MPI_File_sync(file));
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (is_atomic) MPI_OK(MPI_File_set_atomicity(file, 1));
+    touch_until_cut(file, is_write, is_atomic);
+
+    for (int step = 1; step < ranks && rank != lost; step++) {
+        int owner = (lost + step) % ranks;
+        code = MPI_File_read_at(file, place(owner), found, SYNCED, MPI_BYTE, MPI_STATUS_IGNORE);
+        report("reading of another", code);
+        fill(expected, owner);
+        report_number("of rank", owner);
+        report_number("bytes are right", code == MPI_SUCCESS && memcmp(found, expected, SYNCED) == 0);
+    }
+    announce("through");
+    wait_for_all("through");
+    _exit(0);
+}
+
+static void look(const char *name, int writers) {
+    MPI_File file;
+    MPI_Offset size;
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    MPI_OK(MPI_File_get_size(file, &size));
+    EQUAL(size, (MPI_Offset)OWN * writers);
+    for (int step = 0; step < writers; step++) {
+        int owner = (rank + step) % writers;
+        MPI_OK(MPI_File_read_at(file, place(owner), found, OWN, MPI_BYTE, MPI_STATUS_IGNORE));
+        check_part(owner);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    /* And goes on. */
+    if (rank < writers) {
+        fill(expected, rank);
+        MPI_OK(MPI_File_write_at(file, place((rank + 1) % writers), expected, OWN, MPI_BYTE, MPI_STATUS_IGNORE));
+    }
+    MPI_OK(MPI_File_sync(file));
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_OK(MPI_File_sync(file));
+    MPI_OK(MPI_File_read_at_all(file, place(rank % writers), found, OWN, MPI_BYTE, MPI_STATUS_IGNORE));
+    fill(expected, (rank + writers - 1) % writers);
+    CHECK(memcmp(found, expected, OWN) == 0, "what was written in this job is not there");
+    MPI_OK(MPI_File_close(&file));
+    if (rank == 0) printf("all is there\n");
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    if (argc == 4 && strcmp(argv[1], "look") == 0) {
+        look(argv[2], atoi(argv[3]));
+    } else {
+        CHECK(argc == 6, "usage: nodes_cut read|write NAME atomic|nonatomic DIRECTORY RANK-TO-BE-CUT-OFF, "
+                         "or nodes_cut look NAME WRITERS");
+        directory = argv[4];
+        report_to(directory);
+        until_cut(argv[2], strcmp(argv[1], "write") == 0, strcmp(argv[3], "atomic") == 0, atoi(argv[5]));
+    }
+    MPI_Finalize();
+    return 0;
+}
