@@ -58,7 +58,12 @@ pub(crate) fn open_collectively<A: Abi>(
     let opened = opened
         .and_then(|file| hints::tell(mpi, fd.info, venue.store(), &file, &asked.placement).map(|()| file));
     let (file, outcome) = parted(opened.map_err(located));
-    agreement::all(mpi, fd.comm, outcome)?;
+    if let Err(failure) = agreement::all(mpi, fd.comm, outcome) {
+        if rank == 0 {
+            venue.give_up(&introduction);
+        }
+        return Err(failure);
+    }
     if let Some(file) = file {
         let mut handle = Handle::new(file, role, rank, venue, asked.rule);
         handle.has_given_segment_size = asked.has_segment_size;

@@ -22,7 +22,7 @@ pub(crate) fn sync<A: Abi>(mpi: &Mpi<A>, comm: Comm<A>, handle: &Handle) -> Resu
     let synced = handle.file.sync_data();
     let synced = if company.is_first_of_node() { synced.and(handle.file.sync_node()) } else { synced };
     agreement::all(mpi, comm, synced.map_err(located))?;
-    let committed = if handle.rank == 0 { handle.file.commit(true) } else { Ok(()) };
+    let committed = if handle.rank == 0 { handle.file.commit_synced() } else { Ok(()) };
     agreement::from(mpi, comm, 0, committed.map_err(located))?;
     refresh(mpi, comm, handle)
 }
@@ -45,24 +45,26 @@ pub(crate) fn end_of_write<A: Abi>(
 
 /// Before a file is closed: its manifest is committed, unless it `goes` with this close.
 pub(crate) fn close<A: Abi>(mpi: &Mpi<A>, comm: Comm<A>, handle: &Handle, goes: bool) -> Result<(), Failure> {
-    if handle.company().is_some() && !goes {
-        flush(mpi, comm, handle)?;
+    let flushed = if handle.company().is_some() && !goes {
+        flush(mpi, comm, handle)
     } else {
         // Everyone has written what he wanted to when this returns.
-        mpi.maximum(comm, 0)?;
-    }
+        mpi.maximum(comm, 0).map(|_| ())
+    };
     let committed = match handle.rank {
-        0 if !goes => handle.file.commit(true).map_err(|error| handle.located(error.into())),
+        0 if !goes && flushed.is_ok() => {
+            handle.file.commit(true).map_err(|error| handle.located(error.into()))
+        }
         _ => Ok(()),
     };
-    agreement::from(mpi, comm, 0, committed)?;
+    let outcome = agreement::from(mpi, comm, 0, committed);
     // Nobody uses it any more, though some may still hold it.
     if handle.rank == 0
         && let Err(error) = handle.file.closed_by_all()
     {
         tracing::warn!("{}: other nodes hold it open until the job ends: {error}", handle.file.name());
     }
-    Ok(())
+    flushed.and(outcome)
 }
 
 /// Sets the size.

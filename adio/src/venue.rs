@@ -123,9 +123,25 @@ impl Venue {
             }
             Venue::Cluster(company) => {
                 let introduction = company.cluster.open(name, options, &company.nodes())?;
-                let file = company.cluster.attach(&introduction, options)?;
-                Ok((file, introduction.to_bytes()))
+                match company.cluster.attach(&introduction, options) {
+                    Ok(file) => Ok((file, introduction.to_bytes())),
+                    Err(error) => {
+                        // The first error is the one to tell.
+                        let _ = company.cluster.give_up(&introduction);
+                        Err(error.into())
+                    }
+                }
             }
+        }
+    }
+
+    /// Gives up a file that was opened for all ranks, because not all could attach it.
+    pub(crate) fn give_up(&self, introduction: &[u8]) {
+        if let Venue::Cluster(company) = self
+            && let Err(error) =
+                Introduction::from_bytes(introduction).and_then(|file| company.cluster.give_up(&file))
+        {
+            tracing::warn!("a file that could not be opened is held until the job ends: {error}");
         }
     }
 

@@ -46,7 +46,7 @@ use crate::open_options::OpenOptions;
 use crate::store::Store;
 
 use agent::Agent;
-use client::{Client, Question};
+use client::{Client, Question, Unasked};
 pub(crate) use keeping::HomeLock;
 use read_ahead::Ahead;
 pub(crate) use read_ahead::Foresight;
@@ -246,6 +246,15 @@ impl Cluster {
         File::new_shared(attachment, options, shared)
     }
 
+    /// Gives up a file that was opened, for all processes that were to attach it.
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`].
+    pub fn give_up(&self, introduction: &Introduction) -> Result<()> {
+        let file = self.context.manifest_of(&introduction.0)?.id;
+        self.ask_master(&Request::Closed { file }).map(|_| ())
+    }
+
     /// Removes a file on all nodes. Whoever has it open keeps it until closing it.
     ///
     /// # Errors
@@ -366,9 +375,12 @@ impl Context {
     /// Asks, without waiting for the answer.
     fn begin(&self, node: NodeIndex, request: &Request, data: &[u8]) -> Result<Question> {
         let leader = self.roster.leader(node);
-        self.client.ask(&self.requests, leader, request, data).map_err(|source| {
-            let subject = format!("asking node {}", self.roster.name(node));
-            Error::Fabric { subject, source }
+        self.client.ask(&self.requests, leader, request, data).map_err(|unasked| match unasked {
+            Unasked::TooLong(bytes) => self.too_long(bytes),
+            Unasked::Fabric(source) => {
+                let subject = format!("asking node {}", self.roster.name(node));
+                Error::Fabric { subject, source }
+            }
         })
     }
 
@@ -406,6 +418,19 @@ impl Context {
 
     fn manifest_of(&self, truth: &FileTruth) -> Result<Manifest> {
         Manifest::decode(&truth.manifest, self.store.path(), "a file")
+    }
+
+    /// The error for a message of so many bytes.
+    fn too_long(&self, bytes: usize) -> Error {
+        Error::OnNode {
+            node: self.store.node().clone(),
+            kind: ErrorKind::Other,
+            message: format!(
+                "what there is to tell of the file takes {bytes} bytes, more than the {} of a message: it has too many \
+                 segments on ever other nodes; make it with a larger svm_segment_size",
+                wire::LONGEST
+            ),
+        }
     }
 
     /// An answer that does not belong to the question.

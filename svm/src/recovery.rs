@@ -61,8 +61,8 @@ impl Recovery<'_> {
                 return Err(Error::DamagedSegment { name, segment: *index, found, expected: bytes, path });
             }
             let start = manifest.segment_size.start_of(*index).0;
-            // Among several nodes, the master's size counts, which may be another one.
-            if alone && start + bytes > size {
+            // What a replica's state tells of the size may be old; a manifest that has just been put here is true.
+            if (alone || !survived) && start + bytes > size {
                 // A write that was cut short, or one that no commit tells of.
                 segment::punch(&file, size.saturating_sub(start)..bytes).map_err(failed)?;
             }

@@ -16,7 +16,7 @@ use crate::robust_mutex::{Died, Guard};
 /// Why there is no room and will not be any.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "processes died while the pages that could be kept here were on their way to them (raise SVMIO_CACHE_CAPACITY, or start the job again)"
+    "processes died, or nodes were lost, while the pages that could be kept here were on their way (raise SVMIO_CACHE_CAPACITY, or start the job again)"
 )]
 struct AllQuarantined;
 

@@ -132,7 +132,12 @@ impl Agent {
     }
 
     fn send(&self, to: Rank, number: u64, reply: &Reply, data: &[u8]) -> bool {
-        let sent = self.context.client.answers().send(to, &wire::encode(number, reply, data));
+        let mut bytes = wire::encode(number, reply, data);
+        if bytes.len() > wire::LONGEST {
+            let error = self.context.too_long(bytes.len());
+            bytes = wire::encode(number, &Reply::of_error(&error), &[]);
+        }
+        let sent = self.context.client.answers().send(to, &bytes);
         sent.inspect_err(|error| tracing::debug!("an answer to rank {to} was not sent: {error}")).is_ok()
     }
 
@@ -168,7 +173,7 @@ impl Agent {
             Request::Choose { file, segment_size } => self.choose(*file, *segment_size),
             Request::Grow { file, size } => self.grow(*file, *size),
             Request::Refresh { file, segments } => self.news(*file, *segments),
-            Request::Commit { file, durable } => self.commit(*file, *durable),
+            Request::Commit { file, durable, data } => self.commit(*file, *durable, *data),
             Request::Adopt { manifest, durable } => self.adopt(manifest, *durable),
             Request::Resize { file, size } => self.resize(*file, *size),
             Request::Punch { file, size } => self.punch(*file, *size),
@@ -195,6 +200,9 @@ impl Agent {
 fn waits(request: &Request) -> bool {
     match request {
         Request::Open { .. }
+        | Request::Find { .. }
+        | Request::Install { .. }
+        | Request::Discard { .. }
         | Request::Remove { .. }
         | Request::Closed { .. }
         | Request::Forget { .. }
@@ -208,9 +216,6 @@ fn waits(request: &Request) -> bool {
         | Request::AskBack { .. }
         | Request::Lock { .. } => true,
         Request::Join { .. }
-        | Request::Find { .. }
-        | Request::Install { .. }
-        | Request::Discard { .. }
         | Request::Place { .. }
         | Request::Choose { .. }
         | Request::Grow { .. }

@@ -48,6 +48,14 @@ pub(crate) struct Question {
     to: Rank,
 }
 
+/// Why a question was not asked.
+pub(super) enum Unasked {
+    /// It has so many bytes.
+    TooLong(usize),
+    /// The process cannot be reached.
+    Fabric(svmio_transport::Error),
+}
+
 impl Client {
     pub(super) fn open(fabric: &Fabric) -> svmio_transport::Result<Client> {
         let answers = Messenger::open(fabric, ANSWERS, &MessageSettings::default())?;
@@ -79,20 +87,23 @@ impl Client {
         to: Rank,
         request: &Request,
         data: &[u8],
-    ) -> svmio_transport::Result<Question> {
+    ) -> std::result::Result<Question, Unasked> {
         // Relaxed: only uniqueness counts.
         let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let bytes = wire::encode(number, request, data);
+        if bytes.len() > wire::LONGEST {
+            return Err(Unasked::TooLong(bytes.len()));
+        }
         self.state().open.insert(number, None);
         let question = Question { number, to };
-        let sent = requests.send(to, &wire::encode(number, request, data));
-        match sent {
+        match requests.send(to, &bytes) {
             Ok(()) => {
                 self.asked.add(request);
                 Ok(question)
             }
             Err(error) => {
                 self.state().open.remove(&number);
-                Err(error)
+                Err(Unasked::Fabric(error))
             }
         }
     }

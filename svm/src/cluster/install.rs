@@ -60,11 +60,14 @@ pub(super) fn refresh(attachment: &Attachment, manifest: &Manifest, truncations:
 
 /// Takes over the master node's size: also a smaller one, if the file was made shorter since.
 pub(super) fn take_size(state: &State, size: u64, truncations: u64) {
-    if state.truncations() == truncations {
-        state.grow(size);
-    } else {
-        state.set_truncations(truncations);
-        state.set_size(size);
+    match truncations.cmp(&state.truncations()) {
+        // Told before the file was made shorter.
+        std::cmp::Ordering::Less => return,
+        std::cmp::Ordering::Equal => state.grow(size),
+        std::cmp::Ordering::Greater => {
+            state.set_truncations(truncations);
+            state.set_size(size);
+        }
     }
     state.set_reported_size(size);
 }

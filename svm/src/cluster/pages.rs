@@ -92,7 +92,10 @@ impl SharedFile {
             } else {
                 self.bring_home(self.other(victim.file)?.as_ref(), &[*victim])?
             };
-            return elsewhere.map_or(Ok(()), |version| self.cache().wait_for_change(version));
+            return match elsewhere.first() {
+                Some((_, version)) => self.cache().wait_for_change(*version),
+                None => Ok(()),
+            };
         }
         obstacles.changing.map_or(Ok(()), |version| self.cache().wait_for_change(version))
     }

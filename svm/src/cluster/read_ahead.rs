@@ -8,7 +8,7 @@
 //! the same pages, do not depend on when the one that asked calls again.
 
 use std::ops::Range;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use svmio_transport::back_end::Service;
@@ -111,8 +111,27 @@ impl SharedFile {
     }
 
     fn begin_ahead(&self, ranges: Vec<Range<u64>>, size: u64) -> Result<()> {
+        let mut batch = None;
+        let begun = self.gather_ahead(ranges, size, &mut batch);
+        match (begun, batch) {
+            (Ok(()), Some((node, tickets))) => self.fetch_ahead(node, tickets),
+            (Err(error), Some((_, tickets))) => {
+                // Nobody was asked for these.
+                tickets.into_iter().for_each(|ticket| self.abandon_one(ticket, false));
+                Err(error)
+            }
+            (begun, None) => begun,
+        }
+    }
+
+    /// Fetches pages ahead, node by node; those that are not asked for yet are in `batch` then.
+    fn gather_ahead(
+        &self,
+        ranges: Vec<Range<u64>>,
+        size: u64,
+        batch: &mut Option<(NodeIndex, Vec<FetchTicket>)>,
+    ) -> Result<()> {
         let page = u64::from(self.cache().page());
-        let mut batch: Option<(NodeIndex, Vec<FetchTicket>)> = None;
         let mut last = None;
         for range in ranges {
             for number in range.start / page..range.end.min(size).div_ceil(page) {
@@ -125,7 +144,7 @@ impl SharedFile {
                 let Fetch::Begun(ticket) = self.cache().begin_fetch(&self.key(PageNumber(number)))? else {
                     continue;
                 };
-                match &mut batch {
+                match &mut *batch {
                     Some((known, tickets))
                         if *known == node && tickets.len() < LONGEST_DATA / page as usize =>
                     {
@@ -139,7 +158,7 @@ impl SharedFile {
                 }
             }
         }
-        batch.map_or(Ok(()), |(node, tickets)| self.fetch_ahead(node, tickets))
+        Ok(())
     }
 
     /// The node that is home of the page at `offset`, if it is another one.
@@ -167,20 +186,27 @@ impl SharedFile {
 }
 
 impl Ahead {
-    fn take(&self, context: &Arc<Context>, cache: &Arc<PageCache>, coming: Coming) -> Result<()> {
+    fn take(&self, context: &Arc<Context>, own_cache: &Arc<PageCache>, coming: Coming) -> Result<()> {
         let mut thread = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
             let (sender, receiver) = channel();
-            let (for_thread, cache) = (Arc::clone(context), Arc::clone(cache));
+            let (for_thread, cache) = (Arc::clone(context), Arc::clone(own_cache));
             let body = Box::new(move || take_all(&for_thread, &cache, &receiver));
-            let service = context.fabric.back_end().spawn("read-ahead", body).map_err(|source| {
-                Error::Fabric { subject: "starting the thread that reads ahead".into(), source }
-            })?;
-            *thread = Some(Thread { sender, service });
+            match context.fabric.back_end().spawn("read-ahead", body) {
+                Ok(service) => *thread = Some(Thread { sender, service }),
+                Err(source) => {
+                    drop(thread);
+                    take_one(context, own_cache, coming);
+                    let subject = "starting the thread that reads ahead".into();
+                    return Err(Error::Fabric { subject, source });
+                }
+            }
         }
-        if let Some(Thread { sender, .. }) = &*thread {
-            // The thread ends only when the sender goes.
-            let _ = sender.send(coming);
+        let unsent = thread.as_ref().and_then(|thread| thread.sender.send(coming).err());
+        drop(thread);
+        if let Some(SendError(coming)) = unsent {
+            // The thread ends only when the sender goes, or by a panic.
+            take_one(context, own_cache, coming);
         }
         Ok(())
     }
@@ -196,22 +222,28 @@ impl Ahead {
 }
 
 fn take_all(context: &Context, cache: &PageCache, receiver: &Receiver<Coming>) {
-    while let Ok(Coming { node, question, tickets }) = receiver.recv() {
-        let answer = context.client.wait(question, context.roster.name(node), &mut |_, _| {});
-        let versions = match &answer {
-            Ok(Reply::Fetched { versions }) if versions.len() == tickets.len() => Some(versions.clone()),
-            _ => None,
+    while let Ok(coming) = receiver.recv() {
+        take_one(context, cache, coming);
+    }
+}
+
+/// Waits for pages that were asked for, and has them be in the cache.
+fn take_one(context: &Context, cache: &PageCache, coming: Coming) {
+    let Coming { node, question, tickets } = coming;
+    let answer = context.client.wait(question, context.roster.name(node), &mut |_, _| {});
+    let versions = match &answer {
+        Ok(Reply::Fetched { versions }) if versions.len() == tickets.len() => Some(versions.clone()),
+        _ => None,
+    };
+    // A node that answers has ended writing. One that is cut off may go on when it is back.
+    let still_written = matches!(answer, Err(Error::Fabric { .. }));
+    for (number, ticket) in tickets.into_iter().enumerate() {
+        let ended = match &versions {
+            Some(versions) => cache.finish_fetch(ticket, versions[number]).map(|_| ()),
+            None => cache.abandon_fetch(ticket, still_written),
         };
-        // A node that answers has ended writing. One that is cut off may go on when it is back.
-        let still_written = matches!(answer, Err(Error::Fabric { .. }));
-        for (number, ticket) in tickets.into_iter().enumerate() {
-            let ended = match &versions {
-                Some(versions) => cache.finish_fetch(ticket, versions[number]).map(|_| ()),
-                None => cache.abandon_fetch(ticket, still_written),
-            };
-            if let Err(e) = ended {
-                tracing::warn!("a page of the cache is lost: {e}");
-            }
+        if let Err(e) = ended {
+            tracing::warn!("a page of the cache is lost: {e}");
         }
     }
 }

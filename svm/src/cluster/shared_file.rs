@@ -179,8 +179,8 @@ impl SharedFile {
     }
 
     /// Has the manifest written on all nodes.
-    pub(crate) fn commit(&self, durable: bool) -> Result<()> {
-        let request = Request::Commit { file: self.attachment.id(), durable };
+    pub(crate) fn commit(&self, durable: bool, data: bool) -> Result<()> {
+        let request = Request::Commit { file: self.attachment.id(), durable, data };
         self.cluster.ask(Roster::MASTER, &request).map(|_| ())
     }
 

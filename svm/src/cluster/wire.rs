@@ -15,12 +15,13 @@ use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 use super::NodeIndex;
 
-/// The longest message: a piece of data of [`LONGEST_DATA`] bytes and what describes it.
+/// The longest message: a piece of data of [`LONGEST_DATA`] bytes, or the description of a file of a million segments on
+/// ever other nodes. Buffers of that length are memory only as far as they were used.
 pub(super) const LONGEST: usize = LONGEST_DATA + LONGEST_HEADER;
 /// The most bytes of data in a message. A megabyte takes a network of a gigabit 8 ms, beside which a round trip is
 /// nothing, and it bounds what an agent keeps in memory per message.
 pub(super) const LONGEST_DATA: usize = 1 << 20;
-const LONGEST_HEADER: usize = 1 << 20;
+const LONGEST_HEADER: usize = 96 << 20;
 
 /// The space in which agents export segments for others to write into.
 pub(super) const WINDOWS_SPACE: u32 = 0x7376_6d77;
@@ -80,8 +81,9 @@ pub(crate) enum Request {
     Reserve { file: FileId, part: (SegmentIndex, Range<u64>), export: bool },
     /// Segments that the asker wrote to directly.
     Wrote { file: FileId, segments: Vec<SegmentIndex> },
-    /// Of the master: the manifest is written, on all nodes.
-    Commit { file: FileId, durable: bool },
+    /// Of the master: the manifest is written, on all nodes; before that, if so asked, what agents wrote for others is
+    /// brought to the devices.
+    Commit { file: FileId, durable: bool, data: bool },
     /// The manifest is put in place.
     Adopt { manifest: Vec<u8>, durable: bool },
     /// Of the master: the file's size is set.

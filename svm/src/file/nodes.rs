@@ -116,8 +116,20 @@ impl File {
     /// [`Error::NoSpace`] and the like; the old manifest is then still in place.
     pub fn commit(&self, durable: bool) -> Result<()> {
         match &self.shared {
-            Some(shared) => shared.commit(durable),
+            Some(shared) => shared.commit(durable, false),
             None => self.attachment.commit(durable).map(|_| ()),
+        }
+    }
+
+    /// As [`File::commit`], durably, after everything that was flushed to other nodes has reached their devices, also of
+    /// nodes on which nobody has the file open.
+    ///
+    /// # Errors
+    /// As [`File::commit`] and [`File::sync_data`].
+    pub fn commit_synced(&self) -> Result<()> {
+        match &self.shared {
+            Some(shared) => shared.commit(true, true),
+            None => self.commit(true),
         }
     }
 

@@ -170,7 +170,8 @@ impl Agent {
         self.told(format!("segment {index} of {} lies on another node", served.attachment.name()))
     }
 
-    fn cut_short(&self) -> Error {
+    /// The error for a request that makes no sense.
+    pub(super) fn cut_short(&self) -> Error {
         self.told("what was asked does not fit together".into())
     }
 

@@ -26,10 +26,11 @@ struct Known {
 
 /// A file that is served.
 pub(super) struct Served {
-    pub(super) attachment: Arc<Attachment>,
-    ledger: Arc<Ledger>,
+    // Dropped before the attachment: what was lent has places among those that have the file open.
     pub(super) lent: Lent,
     pub(super) windows: Windows,
+    pub(super) attachment: Arc<Attachment>,
+    ledger: Arc<Ledger>,
 }
 
 /// What an agent knows of a file even while nobody has it open, for the next who open it.

@@ -24,6 +24,9 @@ impl Agent {
     }
 
     pub(super) fn open(&self, name: &[u8], options: &OpenOptions, nodes: &[NodeIndex]) -> Result<Reply> {
+        if nodes.iter().any(|node| node.0 as usize >= self.context.roster.names().len()) {
+            return Err(self.cut_short());
+        }
         let _one_at_a_time = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &file_name(name)?;
         let served = match self.served(name)? {
@@ -36,9 +39,9 @@ impl Agent {
             None => return Err(self.context.store.no_such_file(name)),
         };
         served.add_nodes(nodes);
-        served.add_open();
         let truth = truth(&served)?;
         self.install_elsewhere(&served, &truth, options, nodes)?;
+        served.add_open();
         Ok(Reply::Opened { truth })
     }
 
@@ -64,6 +67,10 @@ impl Agent {
 
     pub(super) fn discard(&self, name: &[u8], file: FileId, is_open: bool) -> Result<Reply> {
         let name = file_name(name)?;
+        if is_open {
+            // Those who have it open may all be on other nodes: then the agent is the one that keeps it here.
+            self.files.get(&self.context, file)?;
+        }
         match self.context.store.lookup(&name) {
             Ok(known) if known == file => match self.context.store.remove(&name) {
                 Ok(()) | Err(Error::NoSuchFile { .. }) => {}

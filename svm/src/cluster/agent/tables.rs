@@ -15,6 +15,9 @@ use super::files::Served;
 impl Agent {
     pub(super) fn place(&self, file: FileId, homes: &[SegmentHome]) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
+        if homes.iter().any(|(_, home)| *home as usize >= served.attachment.nodes().len()) {
+            return Err(self.cut_short());
+        }
         served.attachment.enter_homes(homes).map(Reply::Homes)
     }
 
@@ -42,9 +45,16 @@ impl Agent {
         Ok(Reply::News { size: state.size(), truncations: state.truncations(), homes })
     }
 
-    pub(super) fn commit(&self, file: FileId, durable: bool) -> Result<Reply> {
+    pub(super) fn commit(&self, file: FileId, durable: bool, data: bool) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
         let (state, _) = served.attachment.writable()?;
+        if data {
+            // Also on nodes of which nobody takes part in the sync.
+            let nodes = self.nodes_of(&served, &served.attachment.manifest(state, state.epoch()));
+            let elsewhere = self.context.ask_all(&nodes, &Request::Sync { file });
+            served.attachment.sync_segments()?;
+            elsewhere?;
+        }
         // Relaxed: a durable epoch that is missed is committed once more.
         let is_durable = served.durable_epoch().load(Ordering::Relaxed) == state.epoch() && state.epoch() > 0;
         if !state.needs_commit() && (is_durable || !durable) {

@@ -153,13 +153,18 @@ impl SharedFile {
         };
         let cache = self.cache();
         let mut again = Vec::new();
-        for (ticket, version) in tickets.into_iter().zip(versions) {
+        let mut fetched = tickets.into_iter().zip(versions);
+        while let Some((ticket, version)) = fetched.next() {
             let page = ticket.key.page;
             let (within, at) = overlap(page, range, cache);
             // SAFETY: the caller vouches for `to`; `at` and the part's length lie within the range.
-            match unsafe { cache.finish_fetch_into(ticket, version, within, to.add(at)) }? {
-                Fetched::Kept => {}
-                Fetched::Discarded => again.push(page),
+            match unsafe { cache.finish_fetch_into(ticket, version, within, to.add(at)) } {
+                Ok(Fetched::Kept) => {}
+                Ok(Fetched::Discarded) => again.push(page),
+                Err(error) => {
+                    fetched.for_each(|(ticket, _)| self.abandon_one(ticket, false));
+                    return Err(error);
+                }
             }
         }
         Ok(again)
@@ -202,7 +207,7 @@ impl SharedFile {
         tickets.into_iter().for_each(|ticket| self.abandon_one(ticket, still_written));
     }
 
-    fn abandon_one(&self, ticket: FetchTicket, still_written: bool) {
+    pub(in crate::cluster) fn abandon_one(&self, ticket: FetchTicket, still_written: bool) {
         if let Err(e) = self.cache().abandon_fetch(ticket, still_written) {
             tracing::warn!("a page of the cache is lost: {e}");
         }

@@ -38,16 +38,7 @@ impl Batch {
 impl SharedFile {
     /// Brings home all dirty bytes of the file, whichever process of the node wrote them.
     pub(in crate::cluster) fn flush_cached(&self) -> Result<()> {
-        loop {
-            let dirty = self.cache().dirty_pages(self.file())?;
-            if dirty.is_empty() {
-                return Ok(());
-            }
-            let keys: Vec<_> = dirty.into_iter().map(|page| self.key(page)).collect();
-            if let Some(elsewhere) = self.bring_home(self.attachment(), &keys)? {
-                self.cache().wait_for_change(elsewhere)?;
-            }
-        }
+        self.flush_cached_in(&(0..u64::MAX))
     }
 
     /// Brings home the bytes in `range` that are dirty now, whichever process of the node wrote them.
@@ -55,29 +46,33 @@ impl SharedFile {
         let page_size = u64::from(self.cache().page());
         let is_in =
             |page: &PageNumber| page.0 * page_size < range.end && (page.0 + 1) * page_size > range.start;
+        let dirty = self.cache().dirty_pages(self.file())?;
+        let mut keys: Vec<_> = dirty.into_iter().filter(is_in).map(|page| self.key(page)).collect();
+        // Bytes that are dirtied meanwhile are not waited for: whoever writes on would keep this from ending.
         loop {
-            let dirty = self.cache().dirty_pages(self.file())?;
-            let keys: Vec<_> = dirty.into_iter().filter(is_in).map(|page| self.key(page)).collect();
-            match self.bring_home(self.attachment(), &keys)? {
-                // Bytes that were dirtied since are outside of the range, or not under the lock that is given back.
-                None => return Ok(()),
-                Some(elsewhere) => self.cache().wait_for_change(elsewhere)?,
-            }
+            let elsewhere = self.bring_home(self.attachment(), &keys)?;
+            let Some(&(_, version)) = elsewhere.first() else { return Ok(()) };
+            self.cache().wait_for_change(version)?;
+            keys = elsewhere.into_iter().map(|(key, _)| key).collect();
         }
     }
 
-    /// Brings the dirty bytes of pages of one file home; says where another one is at it.
-    pub(super) fn bring_home(&self, attachment: &Attachment, keys: &[PageKey]) -> Result<Option<SetVersion>> {
+    /// Brings the dirty bytes of pages of one file home; returns the pages where another one is at it.
+    pub(super) fn bring_home(
+        &self,
+        attachment: &Attachment,
+        keys: &[PageKey],
+    ) -> Result<Vec<(PageKey, SetVersion)>> {
         let cache = self.cache();
         let mut by_node: BTreeMap<NodeIndex, Batch> = BTreeMap::new();
         let mut under_way: VecDeque<Sending> = VecDeque::new();
-        let (mut elsewhere, mut failed) = (None, None);
+        let (mut elsewhere, mut failed) = (Vec::new(), None);
         for key in keys {
             let flush = match cache.begin_flush(key) {
                 Ok(FlushState::Begun(flush)) => flush,
                 Ok(FlushState::Clean) => continue,
                 Ok(FlushState::Elsewhere(version)) => {
-                    elsewhere = Some(version);
+                    elsewhere.push((*key, version));
                     continue;
                 }
                 Err(error) => {
