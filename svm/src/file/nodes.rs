@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use crate::attachment::Home;
 use crate::cluster::{NodeIndex, SharedFile};
+#[cfg(doc)]
+use crate::error::Error;
 use crate::error::Result;
 use crate::units::{FileOffset, SegmentIndex, SegmentSize};
 
