@@ -43,6 +43,8 @@ struct Ledger {
     durable_epoch: AtomicU64,
     /// At the master: how many times the file is open, each by any number of processes.
     opens: AtomicU64,
+    /// At the master: how many times it was opened while nobody had it open.
+    rounds: AtomicU64,
 }
 
 /// How often a segment was changed, and how often by whom: a node's own changes are no news to it.
@@ -120,6 +122,18 @@ impl Known {
 }
 
 impl Served {
+    /// At the master, before the file is opened while nobody has it open: has the count of truncations, which starts anew
+    /// with the shared state, be larger than any that another node may remember.
+    pub(super) fn begin_round(&self) {
+        if self.opens() == 0
+            && let Some(state) = self.attachment.state()
+        {
+            // Relaxed: this changes under the mutex of names.
+            let round = self.ledger.rounds.fetch_add(1, Ordering::Relaxed) + 1;
+            state.set_truncations(round << 32);
+        }
+    }
+
     /// At the master: one more time that the file is open.
     pub(super) fn add_open(&self) {
         // Relaxed, also below: these change under the mutex of names.

@@ -133,7 +133,9 @@ impl Agent {
         }
         let truth = FileTruth { manifest: manifest.encode(), truncations: 0 };
         install::install(&self.context, &truth)?;
-        Ok(Some(self.files.insert(self.attach(&manifest)?)))
+        let served = self.files.insert(self.attach(&manifest)?);
+        served.begin_round();
+        Ok(Some(served))
     }
 
     fn create(&self, name: &FileName, options: &OpenOptions) -> Result<Arc<Served>> {
@@ -144,7 +146,9 @@ impl Agent {
             name: name.to_string(),
             store: context.store.path().to_path_buf(),
         })?;
-        Ok(self.files.insert(Arc::clone(file.attachment())))
+        let served = self.files.insert(Arc::clone(file.attachment()));
+        served.begin_round();
+        Ok(served)
     }
 
     /// What each node has under `name`, in the order of nodes.
