@@ -1,5 +1,6 @@
 //! The clusters that this process takes part in: formed when files are opened, kept until `MPI_Finalize`.
 
+use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use svmio_svm::Cluster;
@@ -41,7 +42,10 @@ pub fn finish() {
     for Part { job, cluster } in parts {
         if tells {
             let (rank, node) = (cluster.rank(), &cluster.nodes()[cluster.own_node().0 as usize]);
-            eprintln!("svmio: rank {rank} on node {node}: {}", cluster.statistics());
+            // In one piece: all ranks write at the same time.
+            let line = format!("svmio: rank {rank} on node {node}: {}\n", cluster.statistics());
+            // There is nobody else to tell.
+            let _ = std::io::stderr().write_all(line.as_bytes());
         }
         // The agent serves those who are not done yet while the job waits for them, and finds its fabric closed then.
         if let Err(error) = job.finish() {
