@@ -139,5 +139,9 @@ pub mod amode {
 
 /// `MPI_SEEK_SET`, equal in all families.
 pub const SEEK_SET: c_int = 600;
+/// `MPI_SEEK_CUR`, equal in all families.
+pub const SEEK_CUR: c_int = 602;
+/// `MPI_SEEK_END`, equal in all families.
+pub const SEEK_END: c_int = 604;
 /// `MPI_SUCCESS`.
 pub const SUCCESS: c_int = 0;

@@ -21,10 +21,20 @@ pub(crate) fn all_and_largest<A: Abi>(
     mine: Result<(), Failure>,
     number: u64,
 ) -> Result<u64, Failure> {
-    let failed = if mine.is_err() { mpi.rank(comm) + 1 } else { 0 };
     let number = i64::try_from(number).unwrap_or(i64::MAX);
-    let [failed, largest] = mpi.maxima(comm, [failed.into(), number])?;
-    as_on(mpi, comm, failed as c_int, mine).map(|()| largest.unsigned_abs())
+    all_and_three_largest(mpi, comm, mine, [number, 0, 0]).map(|[largest, ..]| largest.unsigned_abs())
+}
+
+/// The same of three numbers, each for itself.
+pub(crate) fn all_and_three_largest<A: Abi>(
+    mpi: &Mpi<A>,
+    comm: Comm<A>,
+    mine: Result<(), Failure>,
+    [first, second, third]: [i64; 3],
+) -> Result<[i64; 3], Failure> {
+    let failed = if mine.is_err() { mpi.rank(comm) + 1 } else { 0 };
+    let [failed, first, second, third] = mpi.maxima(comm, [failed.into(), first, second, third])?;
+    as_on(mpi, comm, failed as c_int, mine).map(|()| [first, second, third])
 }
 
 /// The failure of rank `failed - 1` on all ranks; none where it is 0.

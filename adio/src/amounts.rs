@@ -3,9 +3,10 @@
 //! A file is divided into units, which are segments or parts of segments.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use svmio_svm::NodeIndex;
+
+use crate::flatten::Runs;
 
 /// How many bytes one rank writes in each unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,28 +24,39 @@ impl Amounts {
 
     /// Counts `length` bytes from `start` on.
     pub(crate) fn add(&mut self, start: u64, length: u64) {
-        self.each_unit(start..start.saturating_add(length), |within| within.end - within.start);
-    }
-
-    /// Counts `bytes` bytes as spread evenly over `range`: at least one in each unit.
-    pub(crate) fn add_evenly(&mut self, range: Range<u64>, bytes: u64) {
-        let length = u128::from(range.end.saturating_sub(range.start)).max(1);
-        self.each_unit(range, |within| {
-            let part = u128::from(bytes) * u128::from(within.end - within.start) / length;
-            u64::try_from(part).unwrap_or(u64::MAX).max(1)
-        });
-    }
-
-    fn each_unit(&mut self, range: Range<u64>, bytes: impl Fn(Range<u64>) -> u64) {
-        let mut start = range.start;
-        while start < range.end {
+        let end = start.saturating_add(length);
+        let mut start = start;
+        while start < end {
             let number = start / self.unit;
-            let end = (number + 1).saturating_mul(self.unit).min(range.end);
+            let until = (number + 1).saturating_mul(self.unit).min(end);
             // Further on there are no segments; the write itself fails.
             let Ok(unit) = u32::try_from(number) else { return };
             let of_unit = self.of_units.entry(unit).or_default();
-            *of_unit = of_unit.saturating_add(bytes(start..end));
-            start = end;
+            *of_unit = of_unit.saturating_add(until - start);
+            start = until;
+        }
+    }
+
+    /// Counts runs of bytes at equal distances, each within the file.
+    pub(crate) fn add_runs(&mut self, runs: &Runs) {
+        let (mut at, mut left) = (runs.at.unsigned_abs(), runs.count.unsigned_abs());
+        let (length, stride) = (runs.length.unsigned_abs(), runs.stride.unsigned_abs());
+        while left > 0 {
+            // So many end in the unit in which the next one begins.
+            let room = self.unit - at % self.unit;
+            let count = match stride {
+                _ if room < length => 0,
+                0 => left,
+                stride => ((room - length) / stride + 1).min(left),
+            };
+            if let (1.., Ok(unit)) = (count, u32::try_from(at / self.unit)) {
+                let of_unit = self.of_units.entry(unit).or_default();
+                *of_unit = of_unit.saturating_add(count * length);
+            } else {
+                self.add(at, length);
+            }
+            let done = count.max(1);
+            (at, left) = (at + stride * done, left - done);
         }
     }
 
@@ -187,15 +199,11 @@ mod tests {
         }
 
         #[test]
-        fn what_is_spread_evenly_is_everywhere_and_about_as_much(start in 0u64..500, length in 1u64..500, density in 1u64..9) {
-            let bytes = (length / density).max(1);
-            let mut amounts = Amounts::by(16);
-            amounts.add_evenly(start..start + length, bytes);
-            let units: Vec<u32> = amounts.of_units.keys().copied().collect();
-            let expected: Vec<u32> = ((start / 16) as u32..(start + length).div_ceil(16) as u32).collect();
-            prop_assert_eq!(&units, &expected);
-            let sum: u64 = amounts.of_units.values().sum();
-            prop_assert!(sum.abs_diff(bytes) <= units.len() as u64);
+        fn runs_are_counted_as_one_by_one(at in 0i64..100, length in 1i64..40, stride in 0i64..50, count in 1i64..30, unit in 1u64..60) {
+            let (mut together, mut each) = (Amounts::by(unit), Amounts::by(unit));
+            together.add_runs(&Runs { at, length, stride, count });
+            (0..count).for_each(|number| each.add((at + number * stride) as u64, length as u64));
+            prop_assert_eq!(together, each);
         }
     }
 }

@@ -8,6 +8,8 @@ mod files;
 mod infos;
 mod requests;
 
+pub use requests::complete_requests;
+
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
 
 use crate::abi::{Abi, Comm, Constants, Datatype, Errhandler, Info, MpiFile, Op, Request, SUCCESS};
@@ -18,6 +20,11 @@ use crate::library::{Library, SymbolError};
 type Query<A> = unsafe extern "C" fn(*mut c_void, *mut <A as Abi>::Status) -> c_int;
 type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
 type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+/// `MPI_Comm_copy_attr_function`.
+pub(crate) type CopyAttribute<A> =
+    unsafe extern "C" fn(Comm<A>, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+/// `MPI_Comm_delete_attr_function`.
+pub(crate) type DeleteAttribute<A> = unsafe extern "C" fn(Comm<A>, c_int, *mut c_void, *mut c_void) -> c_int;
 
 macro_rules! functions {
     ($($field:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
@@ -53,17 +60,28 @@ functions! {
     bcast = c"PMPI_Bcast": fn(*mut c_void, c_int, Datatype<A>, c_int, Comm<A>);
     comm_rank = c"PMPI_Comm_rank": fn(Comm<A>, *mut c_int);
     comm_size = c"PMPI_Comm_size": fn(Comm<A>, *mut c_int);
+    comm_create_keyval = c"PMPI_Comm_create_keyval": fn(CopyAttribute<A>, DeleteAttribute<A>, *mut c_int, *mut c_void);
+    comm_set_attr = c"PMPI_Comm_set_attr": fn(Comm<A>, c_int, *mut c_void);
     type_size_x = c"PMPI_Type_size_x": fn(Datatype<A>, *mut c_longlong);
     type_get_extent_x = c"PMPI_Type_get_extent_x": fn(Datatype<A>, *mut c_longlong, *mut c_longlong);
     type_get_true_extent_x = c"PMPI_Type_get_true_extent_x": fn(Datatype<A>, *mut c_longlong, *mut c_longlong);
     type_get_contents = c"PMPI_Type_get_contents":
         fn(Datatype<A>, c_int, c_int, c_int, *mut c_int, *mut isize, *mut Datatype<A>);
     type_free = c"PMPI_Type_free": fn(*mut Datatype<A>);
+    type_contiguous = c"PMPI_Type_contiguous": fn(c_int, Datatype<A>, *mut Datatype<A>);
+    type_create_resized = c"PMPI_Type_create_resized": fn(Datatype<A>, isize, isize, *mut Datatype<A>);
+    type_dup = c"PMPI_Type_dup": fn(Datatype<A>, *mut Datatype<A>);
+    type_commit = c"PMPI_Type_commit": fn(*mut Datatype<A>);
+    type_create_keyval = c"PMPI_Type_create_keyval":
+        fn(datatypes::CopyAttribute<A>, datatypes::DeleteAttribute<A>, *mut c_int, *mut c_void);
+    type_get_attr = c"PMPI_Type_get_attr": fn(Datatype<A>, c_int, *mut c_void, *mut c_int);
+    type_set_attr = c"PMPI_Type_set_attr": fn(Datatype<A>, c_int, *mut c_void);
     type_get_envelope = c"PMPI_Type_get_envelope": fn(Datatype<A>, *mut c_int, *mut c_int, *mut c_int, *mut c_int);
     status_set_elements_x = c"PMPI_Status_set_elements_x": fn(*mut A::Status, Datatype<A>, c_longlong);
     status_set_cancelled = c"PMPI_Status_set_cancelled": fn(*mut A::Status, c_int);
     grequest_start = c"PMPI_Grequest_start": fn(Query<A>, Free, Cancel, *mut c_void, *mut Request<A>);
     grequest_complete = c"PMPI_Grequest_complete": fn(Request<A>);
+    request_get_status = c"PMPI_Request_get_status": fn(Request<A>, *mut c_int, *mut A::Status);
     add_error_code = c"PMPI_Add_error_code": fn(c_int, *mut c_int);
     add_error_string = c"PMPI_Add_error_string": fn(c_int, *const c_char);
     error_class = c"PMPI_Error_class": fn(c_int, *mut c_int);
@@ -83,6 +101,9 @@ functions! {
     file_seek_shared = c"PMPI_File_seek_shared": fn(MpiFile, i64, c_int);
     file_call_errhandler = c"PMPI_File_call_errhandler": fn(MpiFile, c_int);
     file_get_errhandler = c"PMPI_File_get_errhandler": fn(MpiFile, *mut Errhandler<A>);
+    file_set_errhandler = c"PMPI_File_set_errhandler": fn(MpiFile, Errhandler<A>);
+    errhandler_free = c"PMPI_Errhandler_free": fn(*mut Errhandler<A>);
+    query_thread = c"PMPI_Query_thread": fn(*mut c_int);
     initialized = c"PMPI_Initialized": fn(*mut c_int);
     finalized = c"PMPI_Finalized": fn(*mut c_int);
 }
@@ -129,6 +150,16 @@ impl<A: Abi> Mpi<A> {
         initialized != 0 && finalized == 0
     }
 
+    /// Whether several threads may call MPI at the same time.
+    pub(crate) fn has_many_threads(&self) -> bool {
+        /// `MPI_THREAD_MULTIPLE`, equal in all families.
+        const MULTIPLE: c_int = 3;
+        let mut level = MULTIPLE;
+        // SAFETY: stores one integer.
+        unsafe { (self.query_thread)(&raw mut level) };
+        level >= MULTIPLE
+    }
+
     /// This process's rank in `comm`.
     pub fn rank(&self, comm: Comm<A>) -> c_int {
         let mut rank = 0;
@@ -143,6 +174,27 @@ impl<A: Abi> Mpi<A> {
         // SAFETY: stores one integer; an invalid communicator is MPI's to complain about.
         unsafe { (self.comm_size)(comm, &raw mut size) };
         size
+    }
+
+    /// A key for attributes of communicators, which never goes.
+    pub(crate) fn create_attribute(
+        &self,
+        copy: CopyAttribute<A>,
+        delete: DeleteAttribute<A>,
+    ) -> Option<c_int> {
+        let mut key = 0;
+        // SAFETY: stores one integer; the functions live as long as this library, which is never closed.
+        let code = unsafe { (self.comm_create_keyval)(copy, delete, &raw mut key, std::ptr::null_mut()) };
+        (code == SUCCESS).then_some(key)
+    }
+
+    /// Gives `comm` an attribute, and returns the error code.
+    ///
+    /// # Safety
+    /// `comm` is a communicator.
+    pub(crate) unsafe fn set_attribute(&self, comm: Comm<A>, key: c_int, value: *mut c_void) -> c_int {
+        // SAFETY: the caller vouches for the communicator; the key is one of `create_attribute`'s.
+        unsafe { (self.comm_set_attr)(comm, key, value) }
     }
 
     /// The largest `value` of all ranks of `comm`; returns on no rank before every rank has called it.

@@ -6,11 +6,14 @@
 //!
 //! * At most [`TOLERABLE`] of the bytes remote is good enough: halving them again would hardly be felt, since all
 //!   nodes write their own at the same time.
-//! * Else within [`CLOSE`] of the best size: where writers alternate by few bytes, no size helps, all are about as
-//!   good, and the size stays as it is.
+//! * Else within [`CLOSE`] of the best size: where writers alternate by few bytes, no size helps, and all are about as
+//!   good. Then what counts is that all nodes take part at the same time: each access of that length should meet
+//!   [`TURNS`] segments of each node, or most of its bytes go to one node at a time, by that node's link.
 //! * Less than [`LEAST`] bytes are a header, from which nothing follows for the data.
 //!
 //! Sizes are only made smaller: the default is large enough for its cost not to be felt.
+
+use std::collections::BTreeSet;
 
 use svmio_svm::SegmentSize;
 
@@ -22,6 +25,8 @@ const TOLERABLE: u128 = 10;
 const CLOSE: u128 = 5;
 /// Bytes.
 const LEAST: u64 = 1 << 20;
+/// Segments of each node.
+const TURNS: u64 = 4;
 /// More units than these within the bounds of an access are not counted: the smallest sizes are out of question then.
 const MOST_UNITS: u64 = 1 << 14;
 
@@ -60,8 +65,21 @@ pub(crate) fn choose(writers: &Writers, smallest: SegmentSize, now: SegmentSize)
     let best = sizes.iter().map(|(_, remote)| *remote).min()?;
     let (_, remote_before) = *sizes.last()?;
     let limit = share(bytes, TOLERABLE).max(best + share(bytes, CLOSE));
-    let (size, remote) = sizes.into_iter().rfind(|(_, remote)| *remote <= limit)?;
+    let is_good = |(size, remote): &(SegmentSize, u64)| {
+        *remote <= limit
+            && (*remote <= share(bytes, TOLERABLE) || size.bytes() <= spreading(writers, smallest))
+    };
+    // Where even the smallest ones are too few for all nodes, they are the best there is.
+    let smallest = sizes.first().copied()?;
+    let (size, remote) = sizes.into_iter().rfind(is_good).unwrap_or(smallest);
     (size != now).then_some(Choice { size, bytes, remote, remote_before })
+}
+
+/// The largest size with which what is written is spread over all nodes.
+fn spreading(writers: &Writers, unit: SegmentSize) -> u64 {
+    let nodes: BTreeSet<u32> =
+        writers.units().flat_map(|(_, of)| of.iter().map(|(node, _)| node.0)).collect();
+    writers.units().len() as u64 * unit.bytes() / (TURNS * nodes.len().max(1) as u64)
 }
 
 fn share(bytes: u64, per_cent: u128) -> u64 {
@@ -100,9 +118,15 @@ mod tests {
     }
 
     #[test]
-    fn what_no_size_helps_stays() {
+    fn what_no_size_helps_is_spread_over_the_nodes() {
+        assert_eq!(chosen(&interleaved(4, 1280, 1 << 14)), Some(1 << 20), "20 MiB");
+        assert_eq!(chosen(&interleaved(4, 8, 1 << 17)), Some(64 << 10), "1 MiB");
+        assert_eq!(chosen(&interleaved(2, 1280, 1 << 18)), None, "320 MiB");
+    }
+
+    #[test]
+    fn what_is_good_stays() {
         assert_eq!(chosen(&interleaved(4, 1 << 24, 16)), None, "as large as segments are");
-        assert_eq!(chosen(&interleaved(4, 1280, 1 << 14)), None, "far smaller than any segment");
         assert_eq!(chosen(&interleaved(1, 1 << 17, 256)), None, "one node");
         assert_eq!(chosen(&interleaved(2, 1 << 16, 8)), None, "little");
         assert_eq!(chosen(&Writers::default()), None, "nothing");
@@ -131,17 +155,21 @@ mod tests {
         fn a_choice_is_nearly_the_best(length in 1u64..3 << 20, pieces in 4u64..64, nodes in 1u32..6) {
             let writers = interleaved(nodes, length, pieces);
             let remote = |times| writers.coarser(times).remote_bytes();
+            let most = spreading(&writers, SegmentSize::MIN);
+            let limit = (writers.bytes() / 10).max(remote(1) + writers.bytes() / 20);
+            let is_good = |times: u32| {
+                let is_local = remote(times) <= writers.bytes() / 10;
+                remote(times) <= limit && (is_local || u64::from(times) << 16 <= most)
+            };
             let Some(choice) = choose(&writers, SegmentSize::MIN, SegmentSize::DEFAULT) else {
-                let gain = remote(256) - remote(1);
-                let is_fine = remote(256) * 10 <= writers.bytes();
-                prop_assert!(writers.bytes() < LEAST || is_fine || gain * 20 <= writers.bytes() + 20);
+                prop_assert!(writers.bytes() < LEAST || is_good(256));
                 return Ok(());
             };
             let times = u32::try_from(choice.size.bytes() / UNIT).expect("it is small");
             prop_assert_eq!(choice.remote, remote(times));
             prop_assert_eq!(choice.remote_before, remote(256));
-            let limit = (choice.bytes / 10).max(remote(1) + choice.bytes / 20);
-            prop_assert!(choice.remote <= limit && remote(times * 2) > limit.saturating_sub(1));
+            prop_assert!(is_good(times) || times == 1);
+            prop_assert!((1..=8).map(|shift| 1 << shift).all(|larger| larger <= times || !is_good(larger)));
         }
     }
 }

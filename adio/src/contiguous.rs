@@ -40,7 +40,6 @@ pub(crate) unsafe fn read<A: Abi>(
         Ok(unsafe { handle.file.read_into(offset, to.cast(), length as usize) }? as u64)
     });
     let read = read.map_err(|failure| handle.located(failure))?;
-    handle.add_moved(read);
     advance(fd, position, read);
     Ok(read)
 }
@@ -69,7 +68,6 @@ pub(crate) unsafe fn write<A: Abi>(
         }
     };
     let written = written.map_err(|failure| handle.located(failure))?;
-    handle.add_moved(written);
     advance(fd, position, written);
     Ok(written)
 }
@@ -85,10 +83,7 @@ fn locked<A: Abi>(
     if fd.atomicity == 0 || handle.role == Role::SharedPointer {
         return access();
     }
-    handle.lock(range.clone(), mode)?;
-    let outcome = access();
-    let unlocked = handle.unlock(&range);
-    outcome.and_then(|moved| unlocked.map(|()| moved))
+    handle.locked(range, mode, access)
 }
 
 fn offset<A: Abi>(fd: &RomioFile<A>, position: Position) -> Result<FileOffset, Failure> {

@@ -1,17 +1,20 @@
 //! What the device keeps of each open file: `fs_ptr` of ROMIO's structure.
 
+use std::any::Any;
 use std::ffi::c_int;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use svmio_svm::{File, FileOffset, LockMode, RangeLock};
 
 use crate::abi::Abi;
+use crate::background::UnderWay;
 use crate::failure::{ErrorClass, Failure};
 use crate::layout::RomioFile;
 use crate::placement::Rule;
+use crate::split::Split;
 use crate::venue::{Company, Venue};
 
 /// What a file is for.
@@ -34,9 +37,18 @@ pub(crate) struct Handle {
     pub(crate) rule: Rule,
     /// Whether a hint told how large segments should be.
     pub(crate) has_given_segment_size: bool,
-    /// Bytes that were read or written, ever.
-    moved: AtomicU64,
+    /// Whether ROMIO's structure may be kept when the file is closed, see [`crate::reopening`].
+    pub(crate) may_be_kept: bool,
+    /// Whether hints were given since the file was opened.
+    has_new_hints: AtomicBool,
     locks: Mutex<Vec<Held>>,
+    /// Accesses that go on in the background.
+    pub(crate) under_way: Arc<UnderWay>,
+    pub(crate) split: Split,
+    /// The individual file pointer as it was set last, and to which byte of the view's data.
+    pointer: Mutex<Option<(i64, i64)>>,
+    /// ROMIO's copy of the file type for which the program's own one stands in, see [`crate::viewing`].
+    pub(crate) replaced: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 /// A lock that a thread holds. `lock` is empty where another one of that thread covers it.
@@ -49,8 +61,46 @@ struct Held {
 
 impl Handle {
     pub(crate) fn new(file: File, role: Role, rank: c_int, venue: Venue, rule: Rule) -> Handle {
-        let (moved, locks) = (AtomicU64::new(0), Mutex::new(Vec::new()));
-        Handle { file, role, rank, venue, rule, has_given_segment_size: false, moved, locks }
+        let (has_given_segment_size, may_be_kept, has_new_hints) = (false, false, AtomicBool::new(false));
+        let locks = Mutex::new(Vec::new());
+        let under_way = Arc::default();
+        Handle {
+            file,
+            role,
+            rank,
+            venue,
+            rule,
+            has_given_segment_size,
+            may_be_kept,
+            has_new_hints,
+            locks,
+            under_way,
+            split: Split::default(),
+            pointer: Mutex::default(),
+            replaced: Mutex::default(),
+        }
+    }
+
+    /// Notes where the individual file pointer is; `None` where that is not known any more.
+    pub(crate) fn note_pointer(&self, pointer: Option<(i64, i64)>) {
+        *self.pointer.lock().unwrap_or_else(PoisonError::into_inner) = pointer;
+    }
+
+    /// To which byte of the view's data the individual file pointer `place` was set.
+    pub(crate) fn position_of(&self, place: i64) -> Option<i64> {
+        let pointer = *self.pointer.lock().unwrap_or_else(PoisonError::into_inner);
+        pointer.filter(|(known, _)| *known == place).map(|(_, position)| position)
+    }
+
+    /// Notes that hints were given for the open file.
+    pub(crate) fn note_hints(&self) {
+        // Relaxed: ROMIO lets one thread at a time into a file.
+        self.has_new_hints.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it may be kept, and nothing was asked of it since that speaks against it.
+    pub(crate) fn is_as_opened(&self) -> bool {
+        self.may_be_kept && !self.has_new_hints.load(Ordering::Relaxed) && self.locks().is_empty()
     }
 
     /// The ranks of the file, where it is shared by several nodes.
@@ -64,17 +114,6 @@ impl Handle {
             Some(company) => failure.on_node(self.rank, company.own_node()),
             None => failure.on_rank(self.rank),
         }
-    }
-
-    /// Counts bytes that were read or written.
-    pub(crate) fn add_moved(&self, bytes: u64) {
-        // Relaxed: ROMIO lets one thread at a time into a file.
-        self.moved.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// How many bytes were read or written, ever.
-    pub(crate) fn moved(&self) -> u64 {
-        self.moved.load(Ordering::Relaxed)
     }
 
     /// Locks `range` for this thread, until [`Handle::unlock`] with the same range. What the thread holds
@@ -91,6 +130,19 @@ impl Handle {
         Ok(())
     }
 
+    /// Runs `access` while this thread has `range` locked.
+    pub(crate) fn locked<T>(
+        &self,
+        range: Range<u64>,
+        mode: LockMode,
+        access: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.lock(range.clone(), mode)?;
+        let outcome = access();
+        let unlocked = self.unlock(&range);
+        outcome.and_then(|value| unlocked.map(|()| value))
+    }
+
     /// Undoes this thread's last [`Handle::lock`] of `range`. An error is that what was written under it is not where
     /// other nodes look for it.
     pub(crate) fn unlock(&self, range: &Range<u64>) -> Result<(), Failure> {
@@ -105,40 +157,6 @@ impl Handle {
     fn release(&self, held: Held) -> Result<(), Failure> {
         let Some(lock) = held.lock else { return Ok(()) };
         lock.release().map_err(|error| self.located(error.into()))
-    }
-
-    /// Unlocks everything that this thread still holds beyond its first `depth` locks: ROMIO's functions
-    /// keep theirs when they return with an error.
-    pub(crate) fn unlock_beyond(&self, depth: usize) -> Result<(), Failure> {
-        let thread = thread::current().id();
-        let mut seen = 0;
-        let mut gone = Vec::new();
-        let mut locks = self.locks();
-        let mut position = 0;
-        while position < locks.len() {
-            if locks[position].thread == thread {
-                seen += 1;
-                if seen > depth {
-                    gone.push(locks.remove(position));
-                    continue;
-                }
-            }
-            position += 1;
-        }
-        drop(locks);
-        // All of them, whatever becomes of the first.
-        let mut outcome = Ok(());
-        for held in gone {
-            let released = self.release(held);
-            outcome = outcome.and(released);
-        }
-        outcome
-    }
-
-    /// How many locks this thread holds.
-    pub(crate) fn lock_depth(&self) -> usize {
-        let thread = thread::current().id();
-        self.locks().iter().filter(|held| held.thread == thread).count()
     }
 
     fn locks(&self) -> MutexGuard<'_, Vec<Held>> {
@@ -162,18 +180,28 @@ pub(crate) fn of<A: Abi>(fd: &RomioFile<A>) -> Result<&Handle, Failure> {
         let message = format!("the file svm:{} is not open", fd.name().to_string_lossy());
         return Err(Failure::new(ErrorClass::BadFile, message));
     }
-    // SAFETY: only `attach` stores here, a box that `detach` releases; ROMIO calls nothing after Close.
+    // SAFETY: only `attach` stores here, an Arc's pointer that `detach` releases; ROMIO calls nothing after Close.
     Ok(unsafe { &*fd.fs_ptr.cast::<Handle>() })
+}
+
+/// The same for somebody who may still need it when the file is closed.
+pub(crate) fn shared<A: Abi>(fd: &RomioFile<A>) -> Result<Arc<Handle>, Failure> {
+    let handle: *const Handle = of(fd)?;
+    // SAFETY: as in `of`; the file has one of the Arc's counts.
+    Ok(unsafe {
+        Arc::increment_strong_count(handle);
+        Arc::from_raw(handle)
+    })
 }
 
 /// Gives a file its handle.
 pub(crate) fn attach<A: Abi>(fd: &mut RomioFile<A>, handle: Handle) {
-    fd.fs_ptr = Box::into_raw(Box::new(handle)).cast();
+    fd.fs_ptr = Arc::into_raw(Arc::new(handle)).cast_mut().cast();
 }
 
 /// Takes a file's handle away, if it has one.
-pub(crate) fn detach<A: Abi>(fd: &mut RomioFile<A>) -> Option<Box<Handle>> {
+pub(crate) fn detach<A: Abi>(fd: &mut RomioFile<A>) -> Option<Arc<Handle>> {
     let handle = std::mem::replace(&mut fd.fs_ptr, std::ptr::null_mut()).cast::<Handle>();
     // SAFETY: see `of`.
-    (!handle.is_null()).then(|| unsafe { Box::from_raw(handle) })
+    (!handle.is_null()).then(|| unsafe { Arc::from_raw(handle) })
 }

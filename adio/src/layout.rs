@@ -185,6 +185,20 @@ impl<A: Abi> RomioFile<A> {
         u64::try_from(self.etype_size).unwrap_or(1)
     }
 
+    /// Whether its data is converted to the portable representation.
+    pub(crate) fn is_external32(&self) -> bool {
+        self.is_external32 != 0
+    }
+
+    /// Whether all that a program can change of an open file, but for pointers and handlers, is as after the open. `byte`
+    /// is `MPI_BYTE`.
+    pub(crate) fn is_as_opened(&self, byte: Datatype<A>) -> bool {
+        let idle = self.split_coll_count == 0 && self.async_count == 0 && self.shared_fp_fd.is_null();
+        let viewed =
+            self.is_external32 == 0 && self.disp == 0 && self.etype.0 == byte.0 && self.filetype.0 == byte.0;
+        idle && viewed && self.atomicity == 0
+    }
+
     /// The name, without its prefix.
     pub fn name(&self) -> &CStr {
         if self.filename.is_null() {

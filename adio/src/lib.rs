@@ -11,8 +11,8 @@
 //!   MPI_File_write_all … ──► ROMIO ──►  table       C entry points, one set per `Generation` of ROMIO
 //!                              ▲           │
 //!          generic functions   │           ├─ opening         rank 0 finds or makes, the others attach
-//!          (strided, …)  ◄──  host  ◄──────┼─ strided         locks, errors and requests around them
-//!                                          ├─ contiguous      bytes from and to `svmio_svm::File`
+//!          (info)        ◄──  host  ◄──────┼─ strided         datatypes straight into place, alone or collectively
+//!                                          ├─ contiguous      bytes in a row
 //!                                          └─ shared_pointer  ROMIO's shared file pointers
 //! ```
 //!
@@ -21,9 +21,13 @@
 //! * `layout` are ROMIO's own structures. `handle` is what the device keeps of an open file.
 //! * `meeting` finds out where a communicator's ranks are. Those of one node share a store; those of several form a
 //!   cluster (`exchange`), which `clusters` keeps until `MPI_Finalize`. `venue` is where files live then.
+//! * `opening` finds or makes a file, `reopening` keeps what ROMIO made of files that are opened again and again.
 //! * `synchronisation` is what ranks do together for a sync, a resize or a close. `placing` gives the new segments of
 //!   a collective write their homes, as `placement` says; the first such write settles how large segments are
-//!   (`choosing`). For that, `view` and `flatten` tell what a rank writes where, and `amounts` adds it up by node.
+//!   (`choosing`). For that, `amounts` adds up by node who writes how much where.
+//! * `background` carries long accesses out while the program computes, nonblocking and [`split`] collective ones.
+//! * `flatten` tells where the bytes of a datatype are, `view` which bytes of the file a rank sees; `pairing` brings a
+//!   buffer and a view together.
 //! * `agreement` makes all ranks fail together, `failure` makes MPI error codes that explain themselves,
 //!   `hints` are the `svm_` keys of info objects.
 //!
@@ -42,6 +46,7 @@
 pub mod abi;
 mod agreement;
 mod amounts;
+mod background;
 mod calls;
 mod choosing;
 mod clusters;
@@ -56,17 +61,22 @@ pub mod layout;
 pub mod library;
 mod meeting;
 mod opening;
+mod pairing;
 mod placement;
 mod placing;
 pub mod plug;
+pub mod pointer;
+pub mod reopening;
 mod shared_pointer;
+pub mod split;
 mod strided;
 mod synchronisation;
 pub mod table;
 mod venue;
 mod view;
+pub mod viewing;
 
-pub use calls::Mpi;
+pub use calls::{Mpi, complete_requests};
 pub use clusters::finish;
 pub use failure::{ErrorClass, Failure, behind};
 pub use host::HasHost;

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::ffi::{OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use svmio_svm::{FileName, OpenOptions, Placement};
 
@@ -19,6 +20,7 @@ use crate::host::Host;
 use crate::layout::RomioFile;
 use crate::meeting;
 use crate::placement::Rule;
+use crate::reopening::{self, Standing};
 use crate::synchronisation;
 use crate::venue::{self, Venue};
 
@@ -58,38 +60,53 @@ pub(crate) fn open_collectively<A: Abi>(
     let opened = opened
         .and_then(|file| hints::tell(mpi, fd.info, venue.store(), &file, &asked.placement).map(|()| file));
     let (file, outcome) = parted(opened.map_err(located));
-    if let Err(failure) = agreement::all(mpi, fd.comm, outcome) {
-        if rank == 0 {
-            venue.give_up(&introduction);
+    let standing = match (&venue, role) {
+        (Venue::OneNode(_), Role::Data) => reopening::standing(mpi),
+        _ => Standing::Excluded,
+    };
+    let standing = match agreement::all_and_largest(mpi, fd.comm, outcome, standing.number()) {
+        Ok(standing) => Standing::from_number(standing),
+        Err(failure) => {
+            if rank == 0 {
+                venue.give_up(&introduction);
+            }
+            return Err(failure);
         }
-        return Err(failure);
+    };
+    if role == Role::Data {
+        reopening::note_agreed(standing);
     }
     if let Some(file) = file {
         let mut handle = Handle::new(file, role, rank, venue, asked.rule);
         handle.has_given_segment_size = asked.has_segment_size;
+        handle.may_be_kept = standing == Standing::Returning;
         adopt(fd, handle, access_mode);
     }
     Ok(())
 }
 
-/// Readies a stub that ROMIO opened on something harmless, see [`crate::plug::mpich`]: gives it this device's
-/// hints and opens the file behind it.
-pub(crate) fn open_stub<A: Abi>(
+/// Readies a stub that ROMIO opened on something harmless, see [`crate::plug::mpich`]: gives it this device's hints.
+pub(crate) fn give_hints<A: Abi>(
     mpi: &Mpi<A>,
     host: &Host<A>,
     fd: &mut RomioFile<A>,
     users: Info<A>,
-    access_mode: c_int,
 ) -> Result<(), Failure> {
-    let comm = fd.comm;
     // What ROMIO took when it opened the stub, once more, now that the device's features count.
     let info = fd.info;
-    let hinted = hints::without_sieving(mpi, info)
-        .and_then(|()| hints::hand_to_romio(host, fd, info))
-        .and_then(|()| hints::tell_sieving(mpi, users, info))
-        .and_then(|()| hints::take(mpi, users, info))
-        .and_then(|()| mpi.set_info(info, c"romio_filesystem_type", &crate::table::NAME.to_string_lossy()));
-    agreement::all(mpi, comm, hinted)?;
+    hints::without_sieving(mpi, info)?;
+    hints::hand_to_romio(host, fd, info)?;
+    hints::tell_sieving(mpi, users, info)?;
+    hints::take(mpi, users, info)?;
+    mpi.set_info(info, c"romio_filesystem_type", &crate::table::NAME.to_string_lossy())
+}
+
+/// Opens the file behind a stub that has its name and its hints.
+pub(crate) fn open_stub<A: Abi>(
+    mpi: &Mpi<A>,
+    fd: &mut RomioFile<A>,
+    access_mode: c_int,
+) -> Result<(), Failure> {
     open_collectively(mpi, fd, access_mode)?;
     fd.orig_access_mode = access_mode;
     fd.access_mode = access_mode & !amode::EXCL;
@@ -116,13 +133,33 @@ pub(crate) fn close<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<(), F
     let Some(handle) = handle::detach(fd) else {
         return Ok(());
     };
+    handle.under_way.settle();
     let name = OsStr::from_bytes(fd.name().to_bytes());
     if handle.role == Role::Data {
         venue::note_closed(name);
     }
     let goes = fd.access_mode & amode::DELETE_ON_CLOSE != 0;
     GOING.set(goes.then(|| (name.into(), handle.venue.clone())));
-    synchronisation::close(mpi, fd.comm, &handle, goes)
+    let closed = synchronisation::close(mpi, fd.comm, &handle, goes);
+    if handle.role == Role::Data && closed.is_ok() {
+        keep(handle);
+    }
+    closed
+}
+
+/// Closes the file for the device, while ROMIO keeps its structure. The manifest is committed.
+pub(crate) fn part_with<A: Abi>(fd: &mut RomioFile<A>) {
+    if let Some(handle) = handle::detach(fd) {
+        venue::note_closed(OsStr::from_bytes(fd.name().to_bytes()));
+        keep(handle);
+    }
+}
+
+/// Nobody else has it: nothing goes on in the background any more.
+fn keep(handle: Arc<Handle>) {
+    if let Some(handle) = Arc::into_inner(handle) {
+        handle.file.keep();
+    }
 }
 
 /// Removes the file `name`, which ROMIO may just have closed.
@@ -270,7 +307,8 @@ fn rule(venue: &Venue, placement: &Placement) -> Option<Rule> {
     })
 }
 
-fn options(access_mode: c_int) -> OpenOptions {
+/// What the access mode asks for.
+pub(crate) fn options(access_mode: c_int) -> OpenOptions {
     let has = |flag| access_mode & flag != 0;
     let options = if has(amode::RDWR) {
         OpenOptions::read_write()

@@ -64,7 +64,12 @@ mod tests {
             .iter()
             .map(|(node, range, bytes)| {
                 let mut amounts = Amounts::by(SIZE);
-                amounts.add_evenly(range.clone(), *bytes);
+                // A part of each segment that the range touches.
+                let segments = range.start / SIZE..range.end.div_ceil(SIZE);
+                for start in segments.map(|segment| range.start.max(segment * SIZE)) {
+                    let within = (range.end - start).min(SIZE - start % SIZE);
+                    amounts.add(start, (bytes * within / (range.end - range.start)).max(1));
+                }
                 (NodeIndex(*node), amounts.to_bytes())
             })
             .collect();

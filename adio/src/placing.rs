@@ -8,21 +8,20 @@ use std::ops::Range;
 
 use svmio_svm::{FileOffset, NodeIndex, SegmentIndex, SegmentSize};
 
-use crate::abi::{Abi, Datatype};
+use crate::abi::Abi;
 use crate::agreement;
 use crate::amounts::{Amounts, Writers};
 use crate::calls::Mpi;
 use crate::choosing::{self, Choice};
 use crate::failure::Failure;
-use crate::flatten::{self, Piece};
+use crate::flatten::{Cursor, Runs};
 use crate::handle::{self, Handle};
 use crate::hints;
-use crate::host::Host;
 use crate::layout::RomioFile;
 use crate::placement::{self, Rule};
 use crate::strided::Access;
 use crate::venue::Company;
-use crate::view::View;
+use crate::view::{Extent, View};
 
 /// More new segments in one rank's bounds are not placed ahead; those that are written are placed one by one then.
 const MOST_SEGMENTS: u64 = 1 << 18;
@@ -36,7 +35,6 @@ const MOST_SEGMENTS: u64 = 1 << 18;
 /// The parts of `access` are as ROMIO gave them, and every rank of the file makes the same call.
 pub(crate) unsafe fn place_new<A: Abi>(
     mpi: &Mpi<A>,
-    host: &Host<A>,
     fd: *mut RomioFile<A>,
     access: &Access<A>,
 ) -> Result<(), Failure> {
@@ -47,13 +45,13 @@ pub(crate) unsafe fn place_new<A: Abi>(
         return Ok(());
     };
     let now = handle.file.segment_size();
-    let mut part = Part::of(mpi, host, fd, access);
+    let part = Part::of(mpi, fd, access).unwrap_or_default();
     let unplaced = unplaced(handle, now, &part);
     let mut amounts = Amounts::by(now.bytes());
     let may_choose = may_choose(handle);
     // With segments that are there already, all of this rank's may be, though not all between its bounds.
     if !may_choose && !unplaced.is_empty() {
-        amounts = part.amounts(mpi, now);
+        amounts = part.amounts(now);
         amounts.retain(|segment| unplaced.binary_search(&segment).is_ok());
     }
     let writes_new = if may_choose { !unplaced.is_empty() } else { !amounts.is_empty() };
@@ -72,7 +70,7 @@ pub(crate) unsafe fn place_new<A: Abi>(
         _ => now,
     };
     if may_choose && !unplaced.is_empty() {
-        amounts = part.amounts(mpi, unit);
+        amounts = part.amounts(unit);
     }
     let all = mpi.all_gather(fd.comm, &amounts.to_bytes())?;
     let placed = (handle.rank == 0).then(|| place(handle, company, &all, unit, now));
@@ -152,7 +150,7 @@ fn log(handle: &Handle, choice: &Choice, in_force: SegmentSize) {
 }
 
 /// The segments within a rank's bounds that have no home as far as this node knows, in ascending order.
-fn unplaced(handle: &Handle, size: SegmentSize, part: &Part<impl Abi>) -> Vec<u32> {
+fn unplaced(handle: &Handle, size: SegmentSize, part: &Part) -> Vec<u32> {
     let range = &part.bounds;
     let segments = range.end.saturating_sub(range.start) / size.bytes();
     // Wide bounds of little data: most of the segments will not be written.
@@ -165,44 +163,43 @@ fn unplaced(handle: &Handle, size: SegmentSize, part: &Part<impl Abi>) -> Vec<u3
     unplaced
 }
 
-/// A rank's part of a collective write.
-struct Part<A: Abi> {
-    view: View,
-    filetype: Datatype<A>,
-    pointer: i32,
-    offset: i64,
+/// A rank's part of a collective write. It is none where the view or a datatype cannot be understood, or the access does
+/// not lie within the view: the write itself fails then.
+#[derive(Default)]
+struct Part {
+    view: Option<(View, Extent)>,
     bytes: u64,
     /// No byte lies outside.
     bounds: Range<u64>,
-    /// Of the file type.
-    pieces: Option<Vec<Piece>>,
 }
 
-impl<A: Abi> Part<A> {
-    fn of(mpi: &Mpi<A>, host: &Host<A>, fd: &RomioFile<A>, access: &Access<A>) -> Part<A> {
+impl Part {
+    fn of<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>, access: &Access<A>) -> Option<Part> {
         let bytes = mpi.type_size(access.datatype).saturating_mul(access.count.unsigned_abs());
-        let (pointer, offset) = (access.position.pointer, access.position.offset);
-        let view = View::of(mpi, host, fd);
-        let bounds = view.bounds(pointer, offset, bytes);
-        Part { view, filetype: fd.filetype, pointer, offset, bytes, bounds, pieces: None }
+        if bytes == 0 {
+            return None;
+        }
+        let view = View::of(mpi, fd).ok()?;
+        let extent = view.extent(access.position.pointer, access.position.offset, bytes)?;
+        let bounds = view.bounds(extent)?;
+        Some(Part { view: Some((view, extent)), bytes, bounds })
     }
 
-    /// How many bytes it writes in each unit: exactly, or as if they were spread evenly between its bounds where they
-    /// are too many pieces. Those are small, and so are the copies of a file type that is repeated as often.
-    fn amounts(&mut self, mpi: &Mpi<A>, unit: SegmentSize) -> Amounts {
+    /// How many bytes it writes in each unit.
+    fn amounts(&self, unit: SegmentSize) -> Amounts {
         let mut amounts = Amounts::by(unit.bytes());
-        if self.view.contiguous {
-            amounts.add(self.bounds.start, self.bounds.end - self.bounds.start);
-            return amounts;
-        }
-        if self.pieces.is_none() {
-            self.pieces = flatten::pieces(mpi, self.filetype);
-        }
-        let access = (self.pointer, self.offset, self.bytes);
-        let add = |start, length| amounts.add(start, length);
-        if !self.pieces.as_ref().is_some_and(|pieces| self.view.each_run(pieces, access, add)) {
-            amounts = Amounts::by(unit.bytes());
-            amounts.add_evenly(self.bounds.clone(), self.bytes);
+        let Some((view, extent)) = &self.view else { return amounts };
+        let mut cursor = Cursor::at(view.shape(), extent.position);
+        let mut left = extent.bytes;
+        while left > 0 {
+            let ahead = cursor.ahead();
+            let runs = match left / ahead.length {
+                0 => Runs::one(ahead.at, left),
+                count => Runs { count: count.min(ahead.count), ..ahead },
+            };
+            amounts.add_runs(&runs);
+            left -= runs.length * runs.count;
+            cursor.advance(runs.length * runs.count);
         }
         amounts
     }

@@ -8,12 +8,14 @@ pub mod openmpi;
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
+use std::sync::Mutex;
 
 use crate::abi::{Comm, Info, MpiFile};
 use crate::calls::Mpi;
 use crate::failure::Failure;
 use crate::host::HasHost;
 use crate::layout::RomioFile;
+use crate::reopening::Opener;
 
 /// A family into whose ROMIO the device can be plugged.
 pub trait Plug: HasHost {
@@ -32,6 +34,15 @@ pub trait Plug: HasHost {
 
     /// ROMIO's structure of an open file; `None` where it is not one of the device's.
     fn opened(file: MpiFile) -> Option<*mut RomioFile<Self>>;
+
+    /// Called when a file of the device's is closed that ROMIO keeps.
+    fn closed(_file: MpiFile) {}
+
+    /// Called when a file is opened again that ROMIO has kept.
+    fn reopened(_file: MpiFile, _fd: *mut RomioFile<Self>) {}
+
+    /// Where it is kept what communicators have opened.
+    fn openers() -> &'static Mutex<Vec<Opener<Self>>>;
 }
 
 thread_local! {

@@ -6,7 +6,7 @@
 //! back by the thread's next call into the device, or when its MPI call returns: [`settle`].
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use svmio_svm::{FileId, FileOffset, LockMode, RangeLock};
 
@@ -15,6 +15,9 @@ use crate::handle::Handle;
 
 /// Whether this process's ROMIO locks by itself.
 static ROMIO_LOCKS: AtomicBool = AtomicBool::new(true);
+
+/// How many threads have a lock that is to be settled: hardly ever any, and every access asks.
+static PENDING_LOCKS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static PENDING: RefCell<Option<(FileId, RangeLock)>> = const { RefCell::new(None) };
@@ -31,6 +34,8 @@ pub(crate) fn before_read(handle: &Handle) -> Result<(), Failure> {
     if !ROMIO_LOCKS.load(Ordering::Relaxed) {
         settle();
         let lock = handle.file.lock(FileOffset(0)..FileOffset(8), LockMode::Exclusive)?;
+        // Relaxed, here and below: a thread asks for its own lock only.
+        PENDING_LOCKS.fetch_add(1, Ordering::Relaxed);
         PENDING.set(Some((handle.file.id(), lock)));
     }
     Ok(())
@@ -41,7 +46,7 @@ pub(crate) fn write(handle: &Handle, write: impl FnOnce() -> Result<u64, Failure
     if ROMIO_LOCKS.load(Ordering::Relaxed) {
         return write();
     }
-    let lock = match PENDING.take() {
+    let lock = match take_pending() {
         Some((file, lock)) if file == handle.file.id() => lock,
         _ => handle.file.lock(FileOffset(0)..FileOffset(8), LockMode::Exclusive)?,
     };
@@ -52,6 +57,14 @@ pub(crate) fn write(handle: &Handle, write: impl FnOnce() -> Result<u64, Failure
 
 /// Gives back a lock that a read took and no write followed.
 pub fn settle() {
-    // Dropped here, and not while the cell is borrowed.
-    drop(PENDING.take());
+    if PENDING_LOCKS.load(Ordering::Relaxed) != 0 {
+        // Dropped here, and not while the cell is borrowed.
+        drop(take_pending());
+    }
+}
+
+fn take_pending() -> Option<(FileId, RangeLock)> {
+    PENDING.take().inspect(|_| {
+        PENDING_LOCKS.fetch_sub(1, Ordering::Relaxed);
+    })
 }

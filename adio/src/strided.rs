@@ -1,37 +1,50 @@
-//! Strided, collective and nonblocking accesses, by the host ROMIO's generic functions for now.
+//! Accesses to views, collective or not: straight between the user's buffer and the places of its bytes.
 //!
-//! Those call [`crate::contiguous`] for each piece. Around them is done what they leave undone for us:
-//!
-//! * A collective access is carried out by every rank for itself. ROMIO's own exchange between ranks was made
-//!   for file systems that cannot do many small accesses; here it costs several copies, leaves ranks waiting
-//!   for ever when one fails, and rewrites the gaps between pieces, which may be somebody else's. At the end
-//!   the ranks agree on whether it worked. Before a write to a file of several nodes, [`placing`] gives new segments
-//!   their homes.
-//! * A nonblocking access, collective or not, depends on no other rank either, so that its request is complete
-//!   when it starts.
-//! * In atomic mode the whole file is locked for the access, since which bytes it touches only the generic
-//!   functions know.
+//! * Memory and file are looked at as nested loops ([`flatten`]), side by side ([`pairing`]), and regular runs of pieces
+//!   are handed on together. Nothing is read to be written again, no bytes are gathered on the way, and nothing is
+//!   locked but in atomic mode, where it is what lies between the access's first byte and its last.
+//! * A collective access is carried out by every rank for itself. Before a write to a file of several nodes, [`placing`]
+//!   gives new segments their homes. At the end the ranks agree on whether it worked, so that none waits for one that
+//!   has failed.
+//! * A nonblocking access, collective or not, depends on no other rank either. Long ones go on in the [`background`];
+//!   the request of a short one is complete when it starts.
 
 use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::Arc;
 
-use svmio_svm::LockMode;
+use svmio_svm::{FileOffset, LockMode};
 
-use crate::abi::{Abi, Datatype};
+use crate::abi::{Abi, Datatype, Request};
 use crate::agreement;
+use crate::background::{self, Operation};
 use crate::calls::Mpi;
 use crate::contiguous::{self, Position};
-use crate::failure::Failure;
-use crate::handle;
-use crate::host::Host;
+use crate::failure::{ErrorClass, Failure};
+use crate::flatten::{self, Cursor, Shape};
+use crate::handle::{self, Handle, Role};
 use crate::layout::{INDIVIDUAL, RomioFile};
+use crate::pairing;
 use crate::placing;
+use crate::pointer;
+use crate::split::{self, Begun};
 use crate::synchronisation;
+use crate::view::{Extent, View};
 
 /// Which way the bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     Read,
     Write,
+}
+
+/// What offsets are counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// From the view's beginning.
+    Etypes,
+    /// From the file's; the view has no gaps, or is not looked at.
+    Bytes,
 }
 
 /// A user's buffer, the part of the file, and the status to fill, as ROMIO hands them over.
@@ -41,81 +54,10 @@ pub(crate) struct Access<A: Abi> {
     pub(crate) buffer: *mut c_void,
     pub(crate) count: i64,
     pub(crate) datatype: Datatype<A>,
-    /// The offset in etypes of the view.
     pub(crate) position: Position,
+    /// In what the offset is counted.
+    pub(crate) unit: Unit,
     pub(crate) status: *mut A::Status,
-}
-
-/// One rank's access to a view; returns the bytes that were moved, and tells them in the status.
-///
-/// # Safety
-/// The parts of `access` are as ROMIO gave them.
-pub(crate) unsafe fn independently<A: Abi>(
-    mpi: &Mpi<A>,
-    host: &Host<A>,
-    fd: *mut RomioFile<A>,
-    access: &Access<A>,
-) -> Result<u64, Failure> {
-    // SAFETY: ROMIO's file is valid, and nothing else refers to it while a field is read.
-    let (handle, atomic) = unsafe { (handle::of(&*fd)?, (*fd).atomicity != 0) };
-    let (depth, before) = (handle.lock_depth(), handle.moved());
-    if atomic {
-        // Exclusive for reads, too: ROMIO takes exclusive locks for them within.
-        handle.lock(0..u64::MAX, LockMode::Exclusive)?;
-    }
-    // SAFETY: the caller vouches for the arguments.
-    let outcome = unsafe { in_portions(mpi, host, fd, access) };
-    let unlocked = handle.unlock_beyond(depth);
-    outcome.and(unlocked)?;
-    // ROMIO tells of all that was asked for, also where the file ended before.
-    let moved = handle.moved() - before;
-    // SAFETY: the caller vouches for the status.
-    unsafe { mpi.set_status(access.status, moved) };
-    Ok(moved)
-}
-
-/// The generic function, with as much at a time as its 32-bit lengths bear.
-///
-/// # Safety
-/// As [`independently`].
-unsafe fn in_portions<A: Abi>(
-    mpi: &Mpi<A>,
-    host: &Host<A>,
-    fd: *mut RomioFile<A>,
-    access: &Access<A>,
-) -> Result<(), Failure> {
-    const PORTION: u64 = 1 << 30;
-    let mut access = *access;
-    if host.is_contiguous(mpi, access.datatype) {
-        // As bytes, so that a single large element can be divided, too.
-        access.count = access.count.saturating_mul(mpi.type_size(access.datatype) as i64);
-        access.datatype = mpi.constants.byte;
-    }
-    let size = mpi.type_size(access.datatype).max(1);
-    // SAFETY: ROMIO's file is valid.
-    let etype_size = unsafe { (*fd).etype_size().max(1) };
-    // As many elements as are whole etypes together, and at least one such group.
-    let group = etype_size / gcd(etype_size, size);
-    let elements = ((PORTION / (size * group)).max(1) * group) as i64;
-    let mut done = 0;
-    while done < access.count {
-        let count = elements.min(access.count - done);
-        let offset = access.position.offset + done * size as i64 / etype_size as i64;
-        let portion = Access {
-            buffer: access.buffer.wrapping_byte_offset((done * mpi.extent(access.datatype)) as isize),
-            count,
-            position: Position { pointer: access.position.pointer, offset },
-            ..access
-        };
-        // SAFETY: the caller vouches for the access, of which this is a part.
-        unsafe { host.strided(fd, &portion) }?;
-        done += count;
-    }
-    Ok(())
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// All ranks' access to a view.
@@ -124,7 +66,6 @@ fn gcd(a: u64, b: u64) -> u64 {
 /// The parts of `access` are as ROMIO gave them, and every rank of the file makes the same call.
 pub(crate) unsafe fn collectively<A: Abi>(
     mpi: &Mpi<A>,
-    host: &Host<A>,
     fd: *mut RomioFile<A>,
     access: &Access<A>,
 ) -> Result<(), Failure> {
@@ -132,9 +73,18 @@ pub(crate) unsafe fn collectively<A: Abi>(
     unsafe {
         let placed = match access.direction {
             Direction::Read => Ok(()),
-            Direction::Write => placing::place_new(mpi, host, fd, access),
+            Direction::Write => placing::place_new(mpi, fd, access),
         };
-        let mine = placed.and_then(|()| whole(mpi, host, fd, access)).map(|_| ());
+        if split::is_beginning() {
+            let operation = match placed.and_then(|()| started(mpi, fd, access)) {
+                Ok(operation) => operation,
+                Err(failure) => Operation::over(Err(failure)),
+            };
+            let (direction, status) = (access.direction, access.status as usize);
+            handle::of(&*fd)?.split.begin(Begun { operation, direction, status });
+            return Ok(());
+        }
+        let mine = placed.and_then(|()| independently(mpi, fd, access)).map(|_| ());
         match access.direction {
             Direction::Read => agreement::all(mpi, (*fd).comm, mine),
             Direction::Write => synchronisation::end_of_write(mpi, (*fd).comm, handle::of(&*fd)?, mine),
@@ -142,37 +92,228 @@ pub(crate) unsafe fn collectively<A: Abi>(
     }
 }
 
-/// One rank's access to a view that may as well be contiguous; returns the bytes that were moved.
+/// One rank's access to a view; returns the bytes that were moved, and tells them in the status.
 ///
 /// # Safety
 /// The parts of `access` are as ROMIO gave them.
-pub(crate) unsafe fn whole<A: Abi>(
+pub(crate) unsafe fn independently<A: Abi>(
     mpi: &Mpi<A>,
-    host: &Host<A>,
     fd: *mut RomioFile<A>,
     access: &Access<A>,
 ) -> Result<u64, Failure> {
-    let bytes = mpi.type_size(access.datatype) * access.count.unsigned_abs();
-    // SAFETY: ROMIO's file is valid.
-    let filetype = unsafe { (*fd).filetype };
-    if bytes > 0 && !(host.is_contiguous(mpi, access.datatype) && host.is_contiguous_in_file(mpi, filetype)) {
-        // SAFETY: the caller vouches for the arguments.
-        return unsafe { independently(mpi, host, fd, access) };
-    }
     // SAFETY: ROMIO's file is valid, and nothing else refers to it meanwhile.
     let fd = unsafe { &mut *fd };
-    let position = match access.position.pointer {
-        INDIVIDUAL => access.position,
-        pointer => Position { pointer, offset: fd.byte_offset(access.position.offset) },
-    };
-    // SAFETY: a contiguous datatype's `bytes` bytes begin at the buffer.
-    let moved = unsafe {
-        match access.direction {
-            Direction::Read => contiguous::read(fd, access.buffer, bytes, position),
-            Direction::Write => contiguous::write(fd, access.buffer, bytes, position),
+    let moved = match Ready::of(mpi, fd, access)? {
+        None => 0,
+        Some(ready) if ready.memory.is_run() && ready.view.is_contiguous() => {
+            let bytes = ready.extent.bytes.unsigned_abs();
+            let position = match (access.position.pointer, access.unit) {
+                (INDIVIDUAL, _) | (_, Unit::Bytes) => access.position,
+                (pointer, _) => Position { pointer, offset: fd.byte_offset(access.position.offset) },
+            };
+            let buffer = in_a_row(mpi, fd, access.buffer, access.datatype);
+            // SAFETY: the caller vouches for the buffer, in which the datatype's bytes lie in a row.
+            unsafe {
+                match access.direction {
+                    Direction::Read => contiguous::read(fd, buffer, bytes, position),
+                    Direction::Write => contiguous::write(fd, buffer, bytes, position),
+                }
+            }?
         }
-    }?;
+        Some(ready) => {
+            let handle = handle::of(fd)?;
+            // SAFETY: the caller vouches for the buffer.
+            let moved = unsafe { ready.run(handle) }?;
+            if access.position.pointer == INDIVIDUAL {
+                let end = ready.extent.position + moved;
+                pointer::note(fd, ready.view.pointer_at(end), end);
+            }
+            fd.fp_sys_posn = -1;
+            moved.unsigned_abs()
+        }
+    };
     // SAFETY: the caller vouches for the status.
     unsafe { mpi.set_status(access.status, moved) };
     Ok(moved)
+}
+
+/// Where the bytes of contiguous data begin: not at the buffer where the datatype has a displacement. What ROMIO converts is
+/// a buffer of its own, without one.
+pub(crate) fn in_a_row<A: Abi>(
+    mpi: &Mpi<A>,
+    fd: &RomioFile<A>,
+    buffer: *mut c_void,
+    datatype: Datatype<A>,
+) -> *mut c_void {
+    if datatype.0 == mpi.constants.byte.0 || fd.is_external32() {
+        return buffer;
+    }
+    buffer.wrapping_byte_offset(mpi.true_extent(datatype).0 as isize)
+}
+
+/// Begins one rank's access to a view. Where it is long, it goes on after this returns.
+///
+/// # Safety
+/// As [`independently`]; the buffer stays valid, and nobody else uses it, until the request is complete.
+pub(crate) unsafe fn begin<A: Abi>(
+    mpi: &Mpi<A>,
+    fd: *mut RomioFile<A>,
+    access: &Access<A>,
+) -> Result<Request<A>, Failure> {
+    if !mpi.has_background_requests() {
+        // SAFETY: the caller's promise.
+        let moved = unsafe { independently(mpi, fd, access) }?;
+        return mpi.completed_request(moved);
+    }
+    // SAFETY: the caller's promise.
+    let operation = unsafe { started(mpi, fd, access) }?;
+    match operation.outcome() {
+        Some(outcome) => mpi.completed_request(outcome?),
+        None => mpi.request_for(Arc::clone(&operation)).inspect_err(|_| {
+            // The program has nothing to wait by, and its buffer back.
+            operation.wait();
+        }),
+    }
+}
+
+/// One rank's access to a view. Where it is long, it goes on after this returns.
+///
+/// # Safety
+/// As [`begin`].
+unsafe fn started<A: Abi>(
+    mpi: &Mpi<A>,
+    fd: *mut RomioFile<A>,
+    access: &Access<A>,
+) -> Result<Arc<Operation>, Failure> {
+    /// Bytes: what takes less time to copy than a thread takes to begin with it.
+    const SHORT: u64 = 1 << 20;
+    /// The same where it may go over a wire.
+    const SHORT_ELSEWHERE: u64 = 64 << 10;
+    let bytes = mpi.type_size(access.datatype).saturating_mul(access.count.unsigned_abs());
+    // SAFETY: ROMIO's file is valid, and nothing else refers to it meanwhile.
+    let file = unsafe { &mut *fd };
+    let handle = handle::shared(file)?;
+    let short = if handle.company().is_some() { SHORT_ELSEWHERE } else { SHORT };
+    // ROMIO converts what was read right after such a call has returned.
+    if bytes < short || file.is_external32() || handle.role != Role::Data {
+        // SAFETY: the caller's promise.
+        return Ok(Operation::over(unsafe { independently(mpi, fd, access) }));
+    }
+    let Some(mut ready) = Ready::of(mpi, file, access)? else { return Ok(Operation::over(Ok(0))) };
+    if access.position.pointer == INDIVIDUAL && access.direction == Direction::Read {
+        // What comes later is not read: the pointer is where it ends already.
+        ready.extent = ready.view.clipped(ready.extent, handle.file.size());
+    }
+    let end = ready.extent.position + ready.extent.bytes;
+    let place = ready.view.pointer_at(end);
+    let operation = background::start(handle, move |handle| {
+        // SAFETY: the caller's promise.
+        unsafe { ready.run(handle) }.map(i64::unsigned_abs)
+    })?;
+    match (access.position.pointer, access.unit) {
+        (INDIVIDUAL, Unit::Etypes) => pointer::note(file, place, end),
+        // What was counted is the file's bytes, not those of the view's data.
+        (INDIVIDUAL, Unit::Bytes) => file.fp_ind = place,
+        _ => {}
+    }
+    file.fp_sys_posn = -1;
+    Ok(operation)
+}
+
+/// An access of which all is known that MPI has to tell.
+struct Ready {
+    direction: Direction,
+    buffer: *mut u8,
+    /// Where the data is in memory, from the buffer's beginning on.
+    memory: Shape,
+    view: View,
+    extent: Extent,
+    /// Which bytes of the file lie between the first and the last.
+    bounds: Range<u64>,
+    is_atomic: bool,
+}
+
+// SAFETY: the buffer is only touched by `run`, whose caller vouches for it.
+unsafe impl Send for Ready {}
+
+impl Ready {
+    /// `None` where there is nothing to be done.
+    fn of<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>, access: &Access<A>) -> Result<Option<Ready>, Failure> {
+        let bytes = mpi.type_size(access.datatype).saturating_mul(access.count.unsigned_abs());
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let one = flatten::of(mpi, access.datatype)?;
+        let memory = Shape::clone(&one)
+            .repeated(access.count, mpi.extent(access.datatype))
+            .ok_or_else(|| Failure::new(ErrorClass::Argument, "the buffer is larger than memory can be"))?;
+        let view = match access.unit {
+            Unit::Etypes => View::of(mpi, fd)?,
+            Unit::Bytes => View::of_bytes(fd),
+        };
+        let (pointer, offset) = (access.position.pointer, access.position.offset);
+        let outside = || {
+            let name = fd.name().to_string_lossy();
+            let place =
+                if pointer == INDIVIDUAL { "its file pointer".into() } else { format!("offset {offset}") };
+            let message = format!("svm:{name}: {bytes} bytes at {place} lie outside of what the view shows");
+            Failure::new(ErrorClass::Argument, message)
+        };
+        let extent = view.extent(pointer, offset, bytes).ok_or_else(outside)?;
+        let bounds = view.bounds(extent).ok_or_else(outside)?;
+        let (direction, buffer) = (access.direction, access.buffer.cast());
+        Ok(Some(Ready { direction, buffer, memory, view, extent, bounds, is_atomic: fd.atomicity != 0 }))
+    }
+
+    /// Carries it out; returns the bytes that were moved.
+    ///
+    /// # Safety
+    /// The buffer is valid wherever `memory` says: for reads where this writes, for writes where it reads.
+    unsafe fn run(&self, handle: &Handle) -> Result<i64, Failure> {
+        let run = || match self.direction {
+            // SAFETY: the caller's promise.
+            Direction::Read => unsafe { self.read(handle) },
+            // SAFETY: as above.
+            Direction::Write => unsafe { self.write(handle) },
+        };
+        let mode = match self.direction {
+            Direction::Read => LockMode::Shared,
+            Direction::Write => LockMode::Exclusive,
+        };
+        let moved = if self.is_atomic { handle.locked(self.bounds.clone(), mode, run) } else { run() };
+        moved.map_err(|failure| handle.located(failure))
+    }
+
+    /// # Safety
+    /// As [`Ready::run`].
+    unsafe fn read(&self, handle: &Handle) -> Result<i64, Failure> {
+        let extent = self.view.clipped(self.extent, handle.file.size());
+        let Some(bounds) = self.view.bounds(extent).filter(|_| extent.bytes > 0) else { return Ok(0) };
+        let bounds = FileOffset(bounds.start)..FileOffset(bounds.end);
+        let mut read = handle.file.read_strided(bounds, extent.bytes.unsigned_abs())?;
+        let (mut to, mut from) =
+            (Cursor::at(&self.memory, 0), Cursor::at(self.view.shape(), extent.position));
+        pairing::each_blocks(&mut to, &mut from, extent.bytes, |blocks, at, stride| {
+            // SAFETY: the caller vouches for what `memory` tells of the buffer.
+            unsafe { read.get(&blocks, self.buffer.wrapping_offset(at as isize), stride as isize) }
+        })?;
+        read.finish()?;
+        Ok(extent.bytes)
+    }
+
+    /// # Safety
+    /// As [`Ready::run`].
+    unsafe fn write(&self, handle: &Handle) -> Result<i64, Failure> {
+        let extent = self.extent;
+        let bounds = FileOffset(self.bounds.start)..FileOffset(self.bounds.end);
+        let mut write = handle.file.write_strided(bounds, extent.bytes.unsigned_abs())?;
+        let (mut from, mut to) =
+            (Cursor::at(&self.memory, 0), Cursor::at(self.view.shape(), extent.position));
+        pairing::each_blocks(&mut from, &mut to, extent.bytes, |blocks, at, stride| {
+            // SAFETY: the caller vouches for what `memory` tells of the buffer.
+            unsafe { write.put(&blocks, self.buffer.wrapping_offset(at as isize), stride as isize) }
+        })?;
+        write.finish()?;
+        Ok(extent.bytes)
+    }
 }

@@ -4,6 +4,8 @@
 //! all ranks' step before it: what a node keeps back is flushed, then made durable, then described at the master, and
 //! only then do nodes look at what the others did.
 
+use std::ffi::c_int;
+
 use crate::abi::{Abi, Comm};
 use crate::agreement;
 use crate::calls::Mpi;
@@ -48,8 +50,12 @@ pub(crate) fn close<A: Abi>(mpi: &Mpi<A>, comm: Comm<A>, handle: &Handle, goes: 
     let flushed = if handle.company().is_some() && !goes {
         flush(mpi, comm, handle)
     } else {
-        // Everyone has written what he wanted to when this returns.
-        mpi.maximum(comm, 0).map(|_| ())
+        // Everyone has written what he wanted to when this returns, and whoever changed what is to be committed has said so.
+        let uncommitted = mpi.maximum(comm, c_int::from(!handle.file.is_committed()));
+        if handle.venue.company().is_none() && uncommitted == Ok(0) {
+            return Ok(());
+        }
+        uncommitted.map(|_| ())
     };
     let committed = match handle.rank {
         0 if !goes && flushed.is_ok() => {

@@ -15,9 +15,11 @@ use crate::host::{Count, CountType, HasHost, Host};
 use crate::layout::{self, Fcntl, FunctionTable, RomioFile, SLOTS, feature, slot};
 use crate::opening;
 use crate::plug;
+use crate::pointer;
 use crate::shared_pointer;
-use crate::strided::{self, Access, Direction};
+use crate::strided::{self, Access, Direction, Unit};
 use crate::synchronisation;
+use crate::viewing;
 
 /// What `MPI_File_get_info` tells as `romio_filesystem_type`.
 pub const NAME: &CStr = c"SVM: svmio, shared virtual memory of the job's nodes";
@@ -25,12 +27,12 @@ pub const NAME: &CStr = c"SVM: svmio, shared virtual memory of the job's nodes";
 /// The device's table for a host of ROMIO's.
 pub fn build<A: HasHost>(host: &Host<A>) -> FunctionTable {
     match host.generation().count {
-        CountType::Int => build_for::<A, c_int>(host),
-        CountType::Aint => build_for::<A, isize>(host),
+        CountType::Int => build_for::<A, c_int>(),
+        CountType::Aint => build_for::<A, isize>(),
     }
 }
 
-fn build_for<A: HasHost, C: Count>(host: &Host<A>) -> FunctionTable {
+fn build_for<A: HasHost, C: Count>() -> FunctionTable {
     let mut table = [std::ptr::null(); SLOTS];
     table[slot::OPEN] = open::<A> as *const c_void;
     table[slot::OPEN_COLL] = open_coll::<A> as *const c_void;
@@ -38,7 +40,7 @@ fn build_for<A: HasHost, C: Count>(host: &Host<A>) -> FunctionTable {
     table[slot::WRITE_CONTIG] = write_contig::<A, C> as *const c_void;
     table[slot::READ_STRIDED_COLL] = read_strided_coll::<A, C> as *const c_void;
     table[slot::WRITE_STRIDED_COLL] = write_strided_coll::<A, C> as *const c_void;
-    table[slot::SEEK_INDIVIDUAL] = host.generic(slot::SEEK_INDIVIDUAL);
+    table[slot::SEEK_INDIVIDUAL] = seek_individual::<A> as *const c_void;
     table[slot::FCNTL] = fcntl::<A> as *const c_void;
     table[slot::SET_INFO] = set_info::<A> as *const c_void;
     table[slot::READ_STRIDED] = read_strided::<A, C> as *const c_void;
@@ -114,6 +116,7 @@ unsafe extern "C" fn close<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c
     // SAFETY: ROMIO's contract; every rank of the file closes.
     unsafe {
         entry::<A>(error_code, |mpi, _| {
+            viewing::put_back(mpi, fd);
             opening::close(mpi, &mut *fd).inspect_err(|failure| plug::note_unclosed(failure.clone()))
         });
     }
@@ -140,7 +143,8 @@ unsafe extern "C" fn read_contig<A: HasHost, C: Count>(
     // SAFETY: ROMIO's contract: the buffer has room for `count` contiguous `datatype`s.
     unsafe {
         entry::<A>(error_code, |mpi, _| {
-            let length = mpi.type_size(datatype) * count.get().unsigned_abs();
+            let length = mpi.type_size(datatype).saturating_mul(count.get().unsigned_abs());
+            let buffer = strided::in_a_row(mpi, &*fd, buffer, datatype);
             let read = contiguous::read(&mut *fd, buffer, length, position)?;
             mpi.set_status(status, read);
             Ok(())
@@ -166,7 +170,8 @@ unsafe extern "C" fn write_contig<A: HasHost, C: Count>(
             if handle::of(&*fd)?.role == handle::Role::Data {
                 shared_pointer::settle();
             }
-            let length = mpi.type_size(datatype) * count.get().unsigned_abs();
+            let length = mpi.type_size(datatype).saturating_mul(count.get().unsigned_abs());
+            let buffer = strided::in_a_row(mpi, &*fd, buffer.cast_mut(), datatype);
             let written = contiguous::write(&mut *fd, buffer, length, position)?;
             mpi.set_status(status, written);
             Ok(())
@@ -189,23 +194,24 @@ macro_rules! strided_entries {
             error_code: *mut c_int,
         ) {
             let position = Position { pointer, offset };
-            let access = Access { direction: $direction, buffer, count: count.get(), datatype, position, status };
+            let (direction, count, unit) = ($direction, count.get(), Unit::Etypes);
+            let access = Access { direction, buffer, count, datatype, position, unit, status };
             // SAFETY: ROMIO's contract.
-            unsafe { entry::<A>(error_code, |mpi, host| $run(mpi, host, fd, &access)) }
+            unsafe { entry::<A>(error_code, |mpi, _| $run(mpi, fd, &access)) }
         }
     )*};
 }
 
 strided_entries! {
-    read_strided: Direction::Read, |mpi, host, fd, access| strided::independently(mpi, host, fd, access).map(|_| ());
-    write_strided: Direction::Write, |mpi, host, fd, access| strided::independently(mpi, host, fd, access).map(|_| ());
+    read_strided: Direction::Read, |mpi, fd, access| strided::independently(mpi, fd, access).map(|_| ());
+    write_strided: Direction::Write, |mpi, fd, access| strided::independently(mpi, fd, access).map(|_| ());
     read_strided_coll: Direction::Read, strided::collectively;
     write_strided_coll: Direction::Write, strided::collectively;
 }
 
-/// The nonblocking entries: the access is carried out at once, and the request is complete.
+/// The nonblocking entries.
 macro_rules! nonblocking_entries {
-    ($($name:ident: $direction:expr;)*) => {$(
+    ($($name:ident: $direction:expr, $unit:expr;)*) => {$(
         unsafe extern "C" fn $name<A: HasHost, C: Count>(
             fd: *mut RomioFile<A>,
             buffer: *mut c_void,
@@ -217,14 +223,14 @@ macro_rules! nonblocking_entries {
             error_code: *mut c_int,
         ) {
             let mut status = std::mem::MaybeUninit::<A::Status>::zeroed();
-            let (position, status) = (Position { pointer, offset }, status.as_mut_ptr());
-            let access = Access { direction: $direction, buffer, count: count.get(), datatype, position, status };
+            let (position, unit, status) = (Position { pointer, offset }, $unit, status.as_mut_ptr());
+            let (direction, count) = ($direction, count.get());
+            let access = Access { direction, buffer, count, datatype, position, unit, status };
             // SAFETY: ROMIO's contract; the status is a local one that nobody reads.
             unsafe {
-                entry::<A>(error_code, |mpi, host| {
+                entry::<A>(error_code, |mpi, _| {
                     request.write(mpi.constants.request_null);
-                    let moved = strided::whole(mpi, host, fd, &access)?;
-                    request.write(mpi.completed_request(moved)?);
+                    request.write(strided::begin(mpi, fd, &access)?);
                     Ok(())
                 });
             }
@@ -233,40 +239,27 @@ macro_rules! nonblocking_entries {
 }
 
 nonblocking_entries! {
-    iread_strided: Direction::Read;
-    iwrite_strided: Direction::Write;
+    iread_contig: Direction::Read, Unit::Bytes;
+    iwrite_contig: Direction::Write, Unit::Bytes;
+    iread_strided: Direction::Read, Unit::Etypes;
+    iwrite_strided: Direction::Write, Unit::Etypes;
 }
 
-/// The same for contiguous accesses, whose offsets are bytes.
-macro_rules! nonblocking_contiguous_entries {
-    ($($name:ident: $access:expr;)*) => {$(
-        unsafe extern "C" fn $name<A: HasHost, C: Count>(
-            fd: *mut RomioFile<A>,
-            buffer: *mut c_void,
-            count: C,
-            datatype: Datatype<A>,
-            pointer: c_int,
-            offset: i64,
-            request: *mut Request<A>,
-            error_code: *mut c_int,
-        ) {
-            // SAFETY: ROMIO's contract: the buffer has room for `count` contiguous `datatype`s.
-            unsafe {
-                entry::<A>(error_code, |mpi, _| {
-                    request.write(mpi.constants.request_null);
-                    let length = mpi.type_size(datatype) * count.get().unsigned_abs();
-                    let moved = $access(&mut *fd, buffer, length, Position { pointer, offset })?;
-                    request.write(mpi.completed_request(moved)?);
-                    Ok(())
-                });
-            }
-        }
-    )*};
-}
-
-nonblocking_contiguous_entries! {
-    iread_contig: contiguous::read;
-    iwrite_contig: |fd, buffer: *mut c_void, length, position| contiguous::write(fd, buffer, length, position);
+unsafe extern "C" fn seek_individual<A: HasHost>(
+    fd: *mut RomioFile<A>,
+    offset: i64,
+    _whence: c_int,
+    error_code: *mut c_int,
+) -> i64 {
+    let mut place = 0;
+    // SAFETY: ROMIO's contract; it counts from the beginning of the view always.
+    unsafe {
+        entry::<A>(error_code, |mpi, _| {
+            place = pointer::seek(mpi, &mut *fd, offset)?;
+            Ok(())
+        });
+    }
+    place
 }
 
 unsafe extern "C" fn done<A: HasHost>(
@@ -336,7 +329,11 @@ unsafe extern "C" fn set_info<A: HasHost>(fd: *mut RomioFile<A>, users: Info<A>,
             })?;
             hints::tell_sieving(mpi, users, (*fd).info)?;
             // Of an open file only what is in force is told.
-            if (*fd).fs_ptr.is_null() { hints::take(mpi, users, (*fd).info) } else { Ok(()) }
+            match handle::of(&*fd) {
+                Ok(handle) => handle.note_hints(),
+                Err(_) => hints::take(mpi, users, (*fd).info)?,
+            }
+            Ok(())
         });
     }
 }

@@ -117,7 +117,10 @@ impl Venue {
     pub(crate) fn open(&self, name: &FileName, options: &OpenOptions) -> Result<(File, Vec<u8>), Failure> {
         match self {
             Venue::OneNode(store) => {
-                let file = store.open_file(name, options)?;
+                let file = match store.reopen(name, options)? {
+                    Some(file) => file,
+                    None => store.open_file(name, options)?,
+                };
                 let introduction = file.id().to_bytes().to_vec();
                 Ok((file, introduction))
             }

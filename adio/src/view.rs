@@ -1,130 +1,217 @@
-//! What a rank sees of a file, and which bytes of the file an access to it touches.
+//! What a rank sees of a file: which bytes of the file its data are.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use crate::abi::{Abi, Datatype};
+use crate::abi::Abi;
 use crate::calls::Mpi;
-use crate::flatten::Piece;
-use crate::host::Host;
+use crate::failure::{ErrorClass, Failure};
+use crate::flatten::{self, Cursor, Runs, Shape};
+use crate::handle;
 use crate::layout::{INDIVIDUAL, RomioFile};
 
-/// What a rank sees of a file, as far as bounds need it; in bytes.
-#[derive(Debug, Clone, Copy)]
+/// A view: the file type, repeated from the displacement on.
+#[derive(Debug)]
 pub(crate) struct View {
-    displacement: i64,
-    etype: i64,
-    /// The data in one file type.
-    data: i64,
-    /// From one file type to the next.
+    /// All of it, as far as offsets go.
+    shape: Shape,
+    /// One file type, and what there is from one to the next.
+    filetype: Arc<Shape>,
     extent: i64,
-    /// Where data begins in a file type, and where it ends.
-    data_at: (i64, i64),
-    /// Whether all bytes are data, from the displacement on.
-    pub(crate) contiguous: bool,
+    /// Bytes.
+    displacement: i64,
+    /// Bytes of an etype.
+    etype: i64,
+    /// Bytes.
     individual_pointer: i64,
+    /// Which byte of the data that is, if it is known.
+    position: Option<i64>,
+}
+
+/// A part of a view: so many bytes of its data, from a position on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) position: i64,
+    pub(crate) bytes: i64,
 }
 
 impl View {
-    pub(crate) fn of<A: Abi>(mpi: &Mpi<A>, host: &Host<A>, fd: &RomioFile<A>) -> View {
-        let filetype: Datatype<A> = fd.filetype;
-        let (start, length) = mpi.true_extent(filetype);
-        View {
-            displacement: fd.byte_offset(0),
-            etype: i64::try_from(fd.etype_size()).unwrap_or(i64::MAX),
-            data: i64::try_from(mpi.type_size(filetype)).unwrap_or(i64::MAX),
-            extent: mpi.extent(filetype),
-            data_at: (start, start.saturating_add(length)),
-            contiguous: host.is_contiguous_in_file(mpi, filetype),
-            individual_pointer: fd.fp_ind,
-        }
+    pub(crate) fn of<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>) -> Result<View, Failure> {
+        let (filetype, extent) = (flatten::of(mpi, fd.filetype)?, mpi.extent(fd.filetype));
+        let displacement = fd.byte_offset(0);
+        let shape = repeated(&filetype, extent, displacement).ok_or_else(|| {
+            let name = fd.name().to_string_lossy();
+            let message = format!("svm:{name}: a view whose displacement and extent are out of range");
+            Failure::new(ErrorClass::Argument, message)
+        })?;
+        let etype = i64::try_from(fd.etype_size()).unwrap_or(i64::MAX);
+        let position = handle::of(fd)?.position_of(fd.fp_ind);
+        Ok(View { shape, filetype, extent, displacement, etype, individual_pointer: fd.fp_ind, position })
     }
 
-    /// Bounds of `bytes` bytes of data, `offset` etypes from the view's beginning or at the individual file pointer.
-    /// No byte lies outside of them; those of strided views may be wider than need be.
-    pub(crate) fn bounds(&self, pointer: i32, offset: i64, bytes: u64) -> Range<u64> {
-        let Ok(bytes) = i64::try_from(bytes) else { return 0..0 };
-        if bytes == 0 || self.data <= 0 {
-            return 0..0;
-        }
-        let at_offset = offset.saturating_mul(self.etype);
-        let tile = |number: i64| self.displacement.saturating_add(number.saturating_mul(self.extent));
-        let (start, end) = if self.contiguous {
-            let start = match pointer {
-                INDIVIDUAL => self.individual_pointer,
-                _ => self.displacement.saturating_add(at_offset),
-            };
-            (start, start.saturating_add(bytes))
-        } else if pointer == INDIVIDUAL {
-            // How much of its tile's data lies behind the pointer is not known: at least one byte.
-            let start = self.individual_pointer;
-            let first = (start - self.displacement - self.data_at.0).max(0) / self.extent.max(1);
-            let begun = if start > tile(first).saturating_add(self.data_at.0) { self.data - 1 } else { 0 };
-            let last = first + begun.saturating_add(bytes - 1) / self.data;
-            (start, tile(last).saturating_add(self.data_at.1))
-        } else {
-            let (first, last) = (at_offset / self.data, at_offset.saturating_add(bytes - 1) / self.data);
-            (tile(first).saturating_add(self.data_at.0), tile(last).saturating_add(self.data_at.1))
+    /// All bytes of the file, one by one.
+    pub(crate) fn of_bytes<A: Abi>(fd: &RomioFile<A>) -> View {
+        let (shape, filetype) = (Shape::run(i64::MAX), Arc::new(Shape::run(1)));
+        let individual_pointer = fd.fp_ind;
+        View { shape, filetype, extent: 1, displacement: 0, etype: 1, individual_pointer, position: None }
+    }
+
+    /// Where its data is in the file.
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Whether all bytes from the displacement on are data.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        self.shape.is_run() && self.shape.bounds().0 == self.displacement
+    }
+
+    /// The part that an access of `bytes` bytes touches: at the individual file pointer, or `offset` etypes from the
+    /// beginning. `None` where it leaves the view.
+    pub(crate) fn extent(&self, pointer: i32, offset: i64, bytes: u64) -> Option<Extent> {
+        let position = match pointer {
+            INDIVIDUAL => self.position_of_pointer(),
+            _ => offset.checked_mul(self.etype)?,
         };
-        let (start, end) = (u64::try_from(start).unwrap_or(0), u64::try_from(end).unwrap_or(0));
-        if start < end { start..end } else { 0..0 }
+        let bytes = i64::try_from(bytes).ok()?;
+        let is_within = position >= 0 && position.checked_add(bytes)? <= self.shape.bytes();
+        is_within.then_some(Extent { position, bytes })
     }
 
-    /// Calls `each` with the first byte and the length of everything that an access touches, in the order of its data;
-    /// `filetype` are the pieces of the file type. The access is as with [`View::bounds`]. Returns whether that is
-    /// all: `false` where it is too much to go through one by one, or where the pointer is not within the data.
-    pub(crate) fn each_run(
-        &self,
-        filetype: &[Piece],
-        (pointer, offset, bytes): (i32, i64, u64),
-        mut each: impl FnMut(u64, u64),
-    ) -> bool {
-        /// As many pieces in an access take some ten milliseconds.
-        const MOST: i64 = 1 << 22;
-        let Ok(mut left) = i64::try_from(bytes) else { return false };
-        let tiles = left / self.data.max(1);
-        if tiles.saturating_add(2).saturating_mul(filetype.len() as i64) > MOST {
-            return false;
+    /// Bytes of the file between which all lie that `extent` touches; `None` for those before the file.
+    pub(crate) fn bounds(&self, extent: Extent) -> Option<Range<u64>> {
+        if extent.bytes == 0 {
+            return Some(0..0);
         }
-        let Some((mut tile, mut skipped)) = self.start(filetype, pointer, offset) else { return false };
-        while left > 0 && !filetype.is_empty() {
-            let base = self.displacement.saturating_add(tile.saturating_mul(self.extent));
-            for piece in filetype {
-                let before = skipped.min(piece.length);
-                skipped -= before;
-                let length = (piece.length - before).min(left);
-                let at = u64::try_from(base.saturating_add(piece.at + before));
-                if let (Ok(at), true) = (at, length > 0) {
-                    each(at, length.unsigned_abs());
-                }
-                left -= length;
-            }
-            tile += 1;
-        }
-        true
+        let (first, last) = (extent.position, extent.position + extent.bytes - 1);
+        let (low, high) = if self.is_ascending() {
+            (self.shape.address(first), self.shape.address(last) + 1)
+        } else {
+            let (low, high) = self.filetype.bounds();
+            (self.tile(first / self.filetype.bytes()) + low, self.tile(last / self.filetype.bytes()) + high)
+        };
+        Some(u64::try_from(low).ok()?..u64::try_from(high).ok()?)
     }
 
-    /// In which copy of the file type an access begins, and how many bytes of its data lie before that.
-    fn start(&self, filetype: &[Piece], pointer: i32, offset: i64) -> Option<(i64, i64)> {
-        if pointer != INDIVIDUAL {
-            let at = offset.saturating_mul(self.etype);
-            return Some((at.checked_div(self.data)?, at % self.data));
+    /// As much of `extent` as comes before the first byte beyond the end of a file of `size` bytes.
+    pub(crate) fn clipped(&self, extent: Extent, size: u64) -> Extent {
+        let size = i64::try_from(size).unwrap_or(i64::MAX);
+        let end = extent.position + extent.bytes;
+        if extent.bytes == 0 || self.bounds(extent).is_some_and(|bounds| bounds.end <= size.unsigned_abs()) {
+            return extent;
         }
-        let first = filetype.first()?.at;
-        let from_first = self.individual_pointer - self.displacement - first;
-        let tile = from_first.max(0).checked_div(self.extent)?;
-        let within = self.individual_pointer - self.displacement - tile * self.extent;
-        let mut before = 0;
-        for piece in filetype {
-            if (piece.at..piece.at + piece.length).contains(&within) {
-                return Some((tile, before + within - piece.at));
-            }
-            before += piece.length;
-        }
-        // Behind a piece's last byte rather than on the next one's first: wherever that is, no byte lies between.
-        let ends = |piece: &Piece| piece.at + piece.length == within;
-        let last = filetype.iter().position(ends)?;
-        Some((tile, filetype[..=last].iter().map(|piece| piece.length).sum()))
+        let position = if self.is_ascending() {
+            self.shape.position_within(extent.position..end, size)
+        } else {
+            self.first_beyond(extent, size)
+        };
+        Extent { bytes: position - extent.position, ..extent }
     }
+
+    /// The position of the first byte of `extent` at or behind `size`; where it ends if there is none.
+    fn first_beyond(&self, extent: Extent, size: i64) -> i64 {
+        let (mut position, end) = (extent.position, extent.position + extent.bytes);
+        let mut cursor = Cursor::at(&self.shape, position);
+        while position < end {
+            let Runs { at, length, stride, count } = cursor.ahead();
+            let room = size - at;
+            let whole = match stride {
+                _ if room < length => 0,
+                ..=0 => count,
+                stride => ((room - length) / stride + 1).min(count),
+            };
+            position += whole * length;
+            if whole < count {
+                let into_next = (size - (at + whole * stride)).clamp(0, length);
+                return (position + into_next).min(end);
+            }
+            cursor.advance(count * length);
+        }
+        end
+    }
+
+    /// Whether addresses never fall from one byte to the next. By MPI's rules they do not within a file type, but not every
+    /// ROMIO looks.
+    fn is_ascending(&self) -> bool {
+        let (low, high) = self.filetype.bounds();
+        self.filetype.is_ascending() && high.saturating_sub(low) <= self.extent
+    }
+
+    fn tile(&self, number: i64) -> i64 {
+        self.displacement.saturating_add(number.saturating_mul(self.extent))
+    }
+
+    /// Where the individual file pointer is behind `position` bytes of data: at the byte that follows.
+    pub(crate) fn pointer_at(&self, position: i64) -> i64 {
+        if position < self.shape.bytes() { self.shape.address(position) } else { self.shape.bounds().1 }
+    }
+
+    /// Where `offset` etypes from the beginning is in the file, bytes, and which byte of the data that is; `None` outside of
+    /// the view.
+    pub(crate) fn place(&self, offset: i64) -> Option<(i64, i64)> {
+        let position = offset.checked_mul(self.etype)?;
+        (0..=self.shape.bytes()).contains(&position).then(|| (self.pointer_at(position), position))
+    }
+
+    /// How many etypes are before the individual file pointer.
+    pub(crate) fn etypes_before_pointer(&self) -> i64 {
+        self.position_of_pointer() / self.etype.max(1)
+    }
+
+    /// How many etypes begin before the end of a file of `size` bytes, those between included.
+    pub(crate) fn etypes_before(&self, size: u64) -> i64 {
+        let size = i64::try_from(size).unwrap_or(i64::MAX);
+        let (low, _) = self.filetype.bounds();
+        let bytes = self.filetype.bytes();
+        let position = if self.is_ascending() || self.extent <= 0 || self.shape.is_run() {
+            self.shape.position(size)
+        } else {
+            // The last tile that begins before has more before it than any other one has.
+            let last = (size - self.displacement - low - 1).div_euclid(self.extent);
+            if last < 0 { 0 } else { last * bytes + self.filetype.position(size - self.tile(last)) }
+        };
+        let etype = self.etype.max(1);
+        position / etype + i64::from(position % etype != 0)
+    }
+
+    fn position_of_pointer(&self) -> i64 {
+        let pointer = self.individual_pointer;
+        if let Some(position) = self.position {
+            return position;
+        }
+        if self.shape.is_run() {
+            return pointer - self.shape.bounds().0;
+        }
+        if self.extent <= 0 {
+            return self.shape.position(pointer);
+        }
+        // All tiles before the first end before the pointer, all behind the last begin behind it.
+        let (low, high) = self.filetype.bounds();
+        let from_start = pointer - self.displacement;
+        let (first, last) =
+            ((from_start - high).div_euclid(self.extent), (from_start - low).div_euclid(self.extent));
+        if self.is_ascending() {
+            // Behind a piece's last byte rather than on the next one's first: wherever that is, no byte lies between.
+            let position =
+                |tile: i64| tile.max(0).saturating_mul(self.filetype.bytes()).min(self.shape.bytes());
+            return self.shape.position_within(position(first)..position(last + 1), pointer);
+        }
+        let in_tile = |tile: i64| {
+            let address = pointer - self.tile(tile);
+            let position = self.filetype.position(address);
+            let is_there = position < self.filetype.bytes() && self.filetype.address(position) == address;
+            is_there.then(|| tile * self.filetype.bytes() + position)
+        };
+        (first.max(0)..=last).find_map(in_tile).unwrap_or_else(|| last.max(0) * self.filetype.bytes())
+    }
+}
+
+/// A file type, repeated every `extent` bytes from `displacement` on as often as offsets of files allow.
+fn repeated(filetype: &Shape, extent: i64, displacement: i64) -> Option<Shape> {
+    let reach = extent.max(filetype.bytes()).max(filetype.bounds().1).max(1);
+    let times = (i64::MAX - displacement.max(0)) / reach;
+    // The last one's end, and what is one further on, are still numbers.
+    filetype.clone().repeated((times - 2).max(1), extent)?.moved(displacement)
 }
 
 #[cfg(test)]
@@ -135,77 +222,72 @@ mod tests {
 
     const EXPLICIT: i32 = 100;
 
-    /// A view whose file type has data at some of its bytes.
-    fn views() -> impl Strategy<Value = (View, Vec<bool>)> {
-        let types = (proptest::collection::vec(any::<bool>(), 1..12), 0i64..4, 0i64..40);
-        types.prop_filter_map("no data", |(bytes, more, displacement)| {
-            let first = bytes.iter().position(|is_data| *is_data)? as i64;
-            let last = bytes.iter().rposition(|is_data| *is_data)? as i64;
-            let data = bytes.iter().filter(|is_data| **is_data).count() as i64;
-            let extent = bytes.len() as i64 + more;
-            let view = View {
-                displacement,
-                etype: 1,
-                data,
-                extent,
-                data_at: (first, last + 1),
-                contiguous: data == extent,
-                individual_pointer: 0,
-            };
-            Some((view, bytes))
+    /// A view whose file type has data at some of its bytes, and those. Tiles may begin before the ones before them end.
+    fn views() -> impl Strategy<Value = (View, Vec<i64>)> {
+        let types = (proptest::collection::vec(any::<bool>(), 1..12), 0usize..16, 0i64..40);
+        types.prop_filter_map("no data, or the same twice", |(bytes, extent, displacement)| {
+            let is_data = (0i64..).zip(&bytes).filter(|(_, is_data)| **is_data);
+            let data: Vec<i64> = is_data.map(|(at, _)| at).collect();
+            let pieces = data.iter().map(|at| Shape::run(1).moved(*at).expect("it is small"));
+            let filetype = pieces.fold(Shape::run(0), |all, piece| all.followed_by(piece));
+            let extent = extent.max(1) as i64;
+            let shape = repeated(&filetype, extent, displacement)?;
+            let tiles = (0..200i64).map(|tile| displacement + tile * extent);
+            let addresses = tiles.flat_map(|base| data.iter().map(move |at| base + at)).collect::<Vec<_>>();
+            let different: std::collections::BTreeSet<i64> = addresses.iter().copied().collect();
+            let is_good = !data.is_empty() && different.len() == addresses.len();
+            let filetype = Arc::new(filetype);
+            is_good.then_some((
+                View {
+                    shape,
+                    filetype,
+                    extent,
+                    displacement,
+                    etype: 1,
+                    individual_pointer: 0,
+                    position: None,
+                },
+                addresses,
+            ))
         })
-    }
-
-    /// The position in the file of the view's `number`-th byte of data.
-    fn position(view: &View, bytes: &[bool], number: i64) -> i64 {
-        let positions = || (0..).zip(bytes).filter(|(_, is_data)| **is_data).map(|(at, _)| at);
-        let within: i64 = positions().nth((number % view.data) as usize).expect("as many bytes of data");
-        view.displacement + number / view.data * view.extent + within
     }
 
     proptest! {
         #[test]
-        fn bounds_hold_all_bytes((view, bytes) in views(), offset in 0i64..50, length in 1i64..50) {
-            let (first, last) = (position(&view, &bytes, offset), position(&view, &bytes, offset + length - 1));
-            let bounds = view.bounds(EXPLICIT, offset, length as u64);
-            prop_assert!(bounds.start as i64 <= first && last < bounds.end as i64, "{bounds:?} {first} {last}");
-            prop_assert!(last + view.extent >= bounds.end as i64 && bounds.start as i64 + view.extent >= first);
-            let view = View { individual_pointer: first, ..view };
-            let bounds = view.bounds(INDIVIDUAL, 0, length as u64);
-            prop_assert!(bounds.start as i64 == first && last < bounds.end as i64, "{bounds:?} {first} {last}");
+        fn an_extent_is_where_its_bytes_are((view, addresses) in views(), offset in 0i64..50, bytes in 1i64..50, size in 0u64..200) {
+            let first = offset as usize;
+            let touched = &addresses[first..first + bytes as usize];
+            let expected = Extent { position: offset, bytes };
+            prop_assert_eq!(view.extent(EXPLICIT, offset, bytes as u64), Some(expected));
+            let bounds = view.bounds(expected).expect("it lies within the file");
+            prop_assert!(touched.iter().all(|at| bounds.contains(&(*at as u64))));
+            if touched.is_sorted() && view.is_ascending() {
+                prop_assert_eq!(bounds, touched[0] as u64..touched[touched.len() - 1] as u64 + 1);
+            }
+            let before = touched.iter().take_while(|at| **at < size as i64).count();
+            prop_assert_eq!(view.clipped(expected, size).bytes, before as i64);
+            prop_assert_eq!(view.pointer_at(offset), touched[0]);
+            let last = addresses.iter().rposition(|at| *at < size as i64);
+            prop_assert_eq!(view.etypes_before(size), last.map_or(0, |last| last as i64 + 1));
+            // The same at the pointer, also where that is behind the byte before.
+            let behind = first.checked_sub(1).map_or(touched[0], |before| addresses[before] + 1);
+            let behind = if view.is_ascending() { behind } else { touched[0] };
+            for individual_pointer in [touched[0], behind] {
+                let (shape, filetype) = (view.shape.clone(), Arc::clone(&view.filetype));
+                let view = View { shape, filetype, individual_pointer, ..view };
+                prop_assert_eq!(view.extent(INDIVIDUAL, 0, bytes as u64), Some(expected));
+            }
         }
+    }
 
-        #[test]
-        fn runs_are_the_bytes((view, bytes) in views(), offset in 0i64..50, length in 1i64..50) {
-            let expected: Vec<i64> =
-                (offset..offset + length).map(|number| position(&view, &bytes, number)).collect();
-            let pieces: Vec<Piece> = (0..)
-                .zip(&bytes)
-                .filter(|(_, is_data)| **is_data)
-                .map(|(at, _)| Piece { at, length: 1 })
-                .collect();
-            let told = |view: View, pieces: &[Piece], pointer, offset| {
-                let mut told = Vec::new();
-                let each = |at: u64, length: u64| told.extend(at as i64..(at + length) as i64);
-                assert!(view.each_run(pieces, (pointer, offset, length as u64), each));
-                told
-            };
-            prop_assert_eq!(&told(view, &pieces, EXPLICIT, offset), &expected);
-            let view = View { individual_pointer: expected[0], ..view };
-            prop_assert_eq!(&told(view, &pieces, INDIVIDUAL, 0), &expected);
-            // The same where neighbours are joined, and the pointer is where the access before ended.
-            let mut joined: Vec<Piece> = Vec::new();
-            for piece in pieces {
-                match joined.last_mut() {
-                    Some(last) if last.at + last.length == piece.at => last.length += 1,
-                    _ => joined.push(piece),
-                }
-            }
-            prop_assert_eq!(&told(view, &joined, INDIVIDUAL, 0), &expected);
-            if offset > 0 {
-                let view = View { individual_pointer: position(&view, &bytes, offset - 1) + 1, ..view };
-                prop_assert_eq!(&told(view, &joined, INDIVIDUAL, 0), &expected);
-            }
+    #[test]
+    fn views_reach_as_far_as_offsets() {
+        for displacement in [0, 1 << 40, i64::MAX / 2] {
+            let whole = repeated(&Shape::run(8), 8, displacement).unwrap();
+            assert!(whole.is_run() && whole.bounds().1 > i64::MAX - 64);
+            let gaps = repeated(&Shape::run(8), 64, displacement).unwrap();
+            assert_eq!(gaps.address(8 * 1000 + 3), displacement + 64 * 1000 + 3);
         }
+        assert_eq!(repeated(&Shape::run(0), 0, 5).map(|shape| shape.bytes()), Some(0));
     }
 }

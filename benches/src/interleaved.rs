@@ -25,18 +25,24 @@ pub fn least_of_lists(sides: usize, run: impl FnMut(usize) -> Vec<f64>) -> Vec<V
 fn summaries(
     sides: usize,
     summary: fn(Vec<f64>) -> f64,
-    mut run: impl FnMut(usize) -> Vec<f64>,
+    run: impl FnMut(usize) -> Vec<f64>,
 ) -> Vec<Vec<f64>> {
-    let mut runs = vec![Vec::new(); sides];
-    for _ in 0..REPETITIONS {
-        for (side, runs) in runs.iter_mut().enumerate() {
-            runs.push(run(side));
-        }
-    }
+    let runs = in_turn(REPETITIONS, sides, run);
     let of_side = |runs: &Vec<Vec<f64>>| {
         (0..runs[0].len()).map(|value| summary(runs.iter().map(|run| run[value]).collect())).collect()
     };
     runs.iter().map(of_side).collect()
+}
+
+/// Runs the sides in turn, each so many times, and gives what came of each side's runs.
+pub fn in_turn<T>(repetitions: usize, sides: usize, mut run: impl FnMut(usize) -> T) -> Vec<Vec<T>> {
+    let mut runs: Vec<Vec<T>> = (0..sides).map(|_| Vec::new()).collect();
+    for _ in 0..repetitions {
+        for (side, runs) in runs.iter_mut().enumerate() {
+            runs.push(run(side));
+        }
+    }
+    runs
 }
 
 /// The median of some values.

@@ -1,13 +1,16 @@
 //! svmio side by side with what it takes the place of.
 //!
 //! ```text
-//!   bin/contiguous   independent contiguous access, by block size, on svmio and on the same MPI's stock drivers
+//!   bin/files        MPI-IO on one node, by every stock driver and svmio; programs/files: what runs
+//!   files            its parts
 //!
 //!   bin/messages     messages on svmio and on MPIs by size, in shared memory; on svmio and by iperf3 over a network
 //!   bin/overlap      computing while sending
 //!
-//!   bin/nodes        files over four hosts, beside other file systems, iperf3 and messages; programs/nodes: what runs
+//!   bin/nodes        files over four hosts, beside other file systems, iperf3 and messages
 //!   nodes            its parts
+//!
+//!   told             programs/files, which both run, and what it tells
 //!
 //!   messages         running the one or the other; programs/messages.c is what MPIs run
 //!   wire             the same over a network of a given rate
@@ -20,8 +23,10 @@
 //! users have it, named by `SVMIO_INSTALLATION`.
 
 pub mod aims;
+pub mod files;
 pub mod interleaved;
 pub mod messages;
 pub mod nodes;
 pub mod phase;
+pub mod told;
 pub mod wire;

@@ -5,7 +5,7 @@
 //!                   gluster       a volume of four bricks, one on each host
 //!                   one_server    one host's directory, mounted on all
 //!                   clean_up      removes it all, however the benchmark ends
-//!   measured      one run of programs/nodes on a file of svmio's or on a mount: its times
+//!   measured      one run of programs/files on a file of svmio's or on a mount: its times
 //!   link          what iperf3 gets over the same links
 //!
 //!   application   coll_perf, BT's I/O, interleaved pieces: svmio beside the mounts, as in the papers' table

@@ -1,5 +1,6 @@
 //! What the machine itself does at the moment: virtual cores drift.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ pub struct Phase {
 impl Phase {
     /// Measures it, in a fraction of a second.
     pub fn now() -> Phase {
-        Phase { round_trip_ns: round_trip_ns(), copy_gb_per_s: copy_gb_per_s() }
+        Phase { round_trip_ns: round_trip_ns(), copy_gb_per_s: copy_gb_per_s(1) }
     }
 }
 
@@ -48,6 +49,12 @@ pub fn is_calm() -> bool {
 /// they come near. Returns a cache line's way to another core and back, nanoseconds.
 pub fn settle() -> f64 {
     round_trip_ns()
+}
+
+/// Touches so many bytes of memory, and gives them back: a virtual machine's host has taken what was not used for a while,
+/// and who uses it first waits for it.
+pub fn warm_memory(bytes: usize) {
+    std::hint::black_box(vec![1u8; bytes]);
 }
 
 impl std::fmt::Display for Phase {
@@ -82,15 +89,26 @@ fn round_trip_ns() -> f64 {
     })
 }
 
-fn copy_gb_per_s() -> f64 {
+/// What so many threads copy together in memory, each from one large block into another, GB/s: the limit of everything that
+/// moves as much data.
+pub fn copy_gb_per_s(threads: usize) -> f64 {
     const BYTES: usize = 128 << 20;
     const PASSES: usize = 4;
-    let source = vec![1u8; BYTES];
-    let mut target = vec![2u8; BYTES];
-    let started = Instant::now();
-    for _ in 0..PASSES {
-        target.copy_from_slice(std::hint::black_box(&source));
-        std::hint::black_box(&mut target);
-    }
-    (BYTES * PASSES) as f64 / 1e9 / started.elapsed().as_secs_f64()
+    let together = Barrier::new(threads);
+    let copy = || {
+        let source = vec![1u8; BYTES];
+        let mut target = vec![2u8; BYTES];
+        together.wait();
+        let started = Instant::now();
+        for _ in 0..PASSES {
+            target.copy_from_slice(std::hint::black_box(&source));
+            std::hint::black_box(&mut target);
+        }
+        started.elapsed().as_secs_f64()
+    };
+    let slowest = std::thread::scope(|scope| {
+        let copying: Vec<_> = (0..threads).map(|_| scope.spawn(copy)).collect();
+        copying.into_iter().map(|thread| thread.join().unwrap_or(f64::NAN)).fold(0.0, f64::max)
+    });
+    (threads * BYTES * PASSES) as f64 / 1e9 / slowest
 }

@@ -9,8 +9,10 @@ use crate::commands::cp::CpArguments;
 use crate::commands::fabric::FabricArguments;
 use crate::commands::ls::LsArguments;
 use crate::commands::map::MapArguments;
+use crate::commands::remote::ServeStoreArguments;
 use crate::commands::rm::RmArguments;
 use crate::commands::stat::StatArguments;
+use crate::commands::store::StoreArguments;
 use crate::commands::verify::VerifyArguments;
 use crate::completions::CompletionsArguments;
 use crate::run::RunArguments;
@@ -43,12 +45,17 @@ pub(crate) enum Command {
     Rm(RmArguments),
     /// Look files over for lost storage, and reclaim what killed programs left
     Verify(VerifyArguments),
+    /// Set a store up, tell what it lies on, take it away
+    Store(StoreArguments),
     /// Tell what the fabrics of this machine can do
     Fabric(FabricArguments),
     /// Measure the fabric: messages, bandwidth, overlap, interrupts
     Bench(BenchArguments),
     /// Tell the fabric's settings, where they come from and what they amount to
     Config(ConfigArguments),
+    /// Answer for this host's store what svmio on another host asks (see --hosts)
+    #[command(hide = true)]
+    ServeStore(ServeStoreArguments),
     /// Print a shell's completion script
     Completions(CompletionsArguments),
 }

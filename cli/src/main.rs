@@ -39,9 +39,11 @@ fn main() -> ExitCode {
         Command::Cat(arguments) => finish(commands::cat::cat(&arguments)),
         Command::Rm(arguments) => finish(commands::rm::rm(&arguments)),
         Command::Verify(arguments) => finish(commands::verify::verify(&arguments)),
+        Command::Store(arguments) => finish(commands::store::store(&arguments)),
         Command::Fabric(arguments) => finish(commands::fabric::fabric(&arguments)),
         Command::Bench(arguments) => finish(commands::bench::bench(&arguments)),
         Command::Config(arguments) => finish(commands::config::config(&arguments)),
+        Command::ServeStore(arguments) => finish(commands::remote::serve_store(&arguments)),
         Command::Completions(arguments) => {
             completions::print(&arguments);
             ExitCode::SUCCESS

@@ -4,14 +4,16 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
 
-use svmio_adio::abi::{Abi, Comm, Info, MpiFile, SUCCESS, amode};
+use svmio_adio::abi::{Abi, Comm, Info, MpiFile, SEEK_END, SUCCESS, amode};
 use svmio_adio::layout::RomioFile;
 use svmio_adio::library::Library;
 use svmio_adio::plug::Plug;
+use svmio_adio::reopening;
 use svmio_adio::{ErrorClass, Failure, Mpi};
 
 use crate::claim::Claims;
 use crate::logging;
+use crate::pointer::from_beginning;
 
 /// `MPI_File_open`.
 ///
@@ -28,9 +30,31 @@ pub unsafe fn file_open<A: Plug>(
         // SAFETY: the caller vouches for the arguments.
         unsafe {
             match claimed(name) {
-                Some(name) => A::open(mpi, comm, &name, amode, info, file),
+                Some(name) => reopening::open(mpi, comm, &name, amode, info, file),
                 None => mpi.file_open(comm, name, amode, info, file),
             }
+        }
+    })
+}
+
+/// `MPI_File_close`, which `close` carries out where ROMIO does not keep the file.
+///
+/// # Safety
+/// The argument is that of `MPI_File_close`.
+pub unsafe fn file_close<A: Plug>(
+    file: *mut MpiFile,
+    close: impl FnOnce(&Mpi<A>, &mut MpiFile) -> c_int,
+) -> c_int {
+    with_stock::<A>(|mpi| {
+        // SAFETY: the caller vouches for the argument.
+        let file = unsafe { &mut *file };
+        // SAFETY: as above, on every rank.
+        match unsafe { reopening::close(mpi, *file) } {
+            Some(code) => {
+                *file = mpi.constants.file_null;
+                code
+            }
+            None => close(mpi, file),
         }
     })
 }
@@ -86,6 +110,7 @@ pub unsafe fn file_preallocate<A: Plug>(file: MpiFile, size: i64) -> c_int {
 /// used with this MPI.
 pub fn finalize() -> c_int {
     logging::start();
+    reopening::finish();
     svmio_adio::finish();
     type Finalize = unsafe extern "C" fn() -> c_int;
     // SAFETY: the type of the function in mpi.h.
@@ -133,20 +158,47 @@ pub unsafe fn file_ordered<A: Plug>(file: MpiFile, access: impl FnOnce(&Mpi<A>) 
     })
 }
 
+/// The end of a split collective access, which `stock` carries out.
+///
+/// # Safety
+/// `file` is an open file, and every rank that opened it makes the same call.
+pub unsafe fn file_split_end<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
+    with_stock::<A>(|mpi| {
+        // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
+        let ended = A::opened(file).map_or(Ok(()), |fd| unsafe { svmio_adio::split::end(mpi, fd) });
+        let code = stock(mpi);
+        match ended {
+            Err(failure) => mpi.report_on(file, failure.to_code(mpi)),
+            Ok(()) => code,
+        }
+    })
+}
+
 /// Moving the shared pointer, which `seek` carries out: what was written before is seen on all nodes after it. MPI asks
 /// for a sync in between; but programs that write by the shared pointer, go back and read are common, ROMIO's own test
 /// among them.
 ///
 /// # Safety
 /// `file` is an open file, and every rank that opened it makes the same call.
-pub unsafe fn file_seek_shared<A: Plug>(file: MpiFile, seek: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
+pub unsafe fn file_seek_shared<A: Plug>(
+    file: MpiFile,
+    offset: i64,
+    whence: c_int,
+    seek: impl FnOnce(&Mpi<A>, i64, c_int) -> c_int,
+) -> c_int {
     with_stock::<A>(|mpi| {
         // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
         let exchanged = A::opened(file).map_or(Ok(()), |fd| unsafe { svmio_adio::exchange(mpi, fd) });
         if let Err(failure) = exchanged {
             return mpi.report_on(file, failure.to_code(mpi));
         }
-        let code = seek(mpi);
+        // Only the end is asked for: what is before a shared pointer is not known here.
+        let (offset, whence) = match whence {
+            // SAFETY: the caller vouches for the file.
+            SEEK_END => unsafe { from_beginning(mpi, file, offset, whence) },
+            _ => (offset, whence),
+        };
+        let code = seek(mpi, offset, whence);
         svmio_adio::settle();
         code
     })

@@ -2,7 +2,10 @@
 //!
 //! `libsvmio_mpi.so` comes before MPI in a program and defines the few functions in which files are named.
 //! [`claim`] decides whose a name is; svmio's go to [`svmio_adio::plug`], all others to the stock function.
-//! `MPI_Finalize` is defined, too: processes of several nodes that shared files leave each other there.
+//! `MPI_File_close` is defined, too, because files that are opened again and again are [kept](svmio_adio::reopening);
+//! and `MPI_Finalize`: processes of several nodes that shared files leave each other there. Split collective accesses are
+//! taken at both ends: they go on in between. Views with gaps are
+//! set, and pointers in them told, without ROMIO's own lists of their pieces.
 //! Everything else (`MPI_File_write_all`, …) is the stock MPI's own: its ROMIO calls our device.
 //!
 //! ```text
@@ -24,7 +27,13 @@ pub mod claim;
 mod entry;
 mod logging;
 mod ordered;
+mod pointer;
+mod split;
+mod view;
 
 pub use entry::{
-    file_delete, file_open, file_ordered, file_preallocate, file_seek_shared, finalize, with_stock,
+    file_close, file_delete, file_open, file_ordered, file_preallocate, file_seek_shared, file_split_end,
+    finalize, with_stock,
 };
+pub use pointer::{file_get_byte_offset, file_get_position, file_seek};
+pub use view::file_set_view;

@@ -60,15 +60,15 @@ macro_rules! export_seek_shared {
         pub unsafe extern "C" fn $name(file: MpiFile, offset: i64, whence: c_int) -> c_int {
             type Function = unsafe extern "C" fn(MpiFile, i64, c_int) -> c_int;
             static STOCK: OnceLock<Option<Function>> = OnceLock::new();
-            let seek = |mpi: &Mpi<$abi>| {
+            let seek = |mpi: &Mpi<$abi>, offset: i64, whence: c_int| {
                 // SAFETY: the type is that of the function in mpi.h.
                 let stock = STOCK.get_or_init(|| unsafe { mpi.stock("PMPI_File_seek_shared\0") });
                 let Some(stock) = stock else { return mpi.missing("PMPI_File_seek_shared") };
-                // SAFETY: the caller's arguments.
+                // SAFETY: the caller's arguments, or the same place counted from elsewhere.
                 unsafe { stock(file, offset, whence) }
             };
             // SAFETY: the caller's file; seeking the shared pointer is collective.
-            unsafe { $crate::file_seek_shared::<$abi>(file, seek) }
+            unsafe { $crate::file_seek_shared::<$abi>(file, offset, whence, seek) }
         }
     };
 }

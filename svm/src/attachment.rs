@@ -1,15 +1,16 @@
 //! One open file in one process, however many handles it has there: shared state, presence, segments.
 
 mod committing;
+mod keeping;
 mod segments;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -23,6 +24,8 @@ use crate::recovery;
 use crate::state::State;
 use crate::store::Store;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
+
+pub(crate) use keeping::{forget, keep, reopen};
 
 /// The most processes of one node that can have one file open.
 pub(crate) const PROCESSES: u16 = 4096;
@@ -89,6 +92,8 @@ pub(crate) struct Attachment {
     own: Option<u32>,
     temporary: bool,
     view: View,
+    /// How often the state had been revived when this process came to know it.
+    revivals: u64,
     changes: Mutex<Changes>,
     /// The time between two syncs or flushes, by a number that no other file and no other time has in this process: a
     /// segment that is marked with it is in `changes`. Mappings outlive attachments, so that a mere flag would lie.
@@ -129,24 +134,14 @@ pub(crate) fn attach(
     name: &str,
     how: How,
 ) -> std::result::Result<Arc<Attachment>, AttachError> {
-    let mut open = registry();
-    let key = (Arc::clone(store.shared_path()), id);
-    if let Some(attachment) = open.get(&key).and_then(Weak::upgrade) {
+    let mut registry = keeping::registry();
+    if let Some(attachment) = registry.known(store.shared_path(), id, how.cluster) {
         attachment.check_cluster(how.cluster)?;
         return Ok(attachment);
     }
     let attachment = Arc::new(Attachment::new(store, id, name, how)?);
-    open.retain(|_, other| other.strong_count() > 0);
-    open.insert(key, Arc::downgrade(&attachment));
+    registry.enter(&attachment);
     Ok(attachment)
-}
-
-type Registry = HashMap<(Arc<Path>, FileId), Weak<Attachment>>;
-
-fn registry() -> MutexGuard<'static, Registry> {
-    static OPEN: OnceLock<Mutex<Registry>> = OnceLock::new();
-    // A panic elsewhere leaves the map whole.
-    OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Attachment {
@@ -194,6 +189,7 @@ impl Attachment {
                 // Whatever a dead predecessor in this place left.
                 let reaped = state.locks().and_then(|locks| locks.reap(presence.slot()));
                 reaped.map_err(|source| Error::Lock { name: name.into(), source })?;
+                state.add_user();
                 drop(gate);
                 (manifest, View::Full { state, presence })
             }
@@ -217,6 +213,10 @@ impl Attachment {
             }
             Err(e) => return Err(failed(e.into()).into()),
         };
+        let revivals = match &view {
+            View::Full { state, .. } => state.revivals(),
+            View::Looking { .. } | View::Frozen { .. } => 0,
+        };
         let attachment = Attachment {
             store: Arc::clone(store),
             id,
@@ -227,6 +227,7 @@ impl Attachment {
             nodes: manifest.nodes,
             temporary: manifest.temporary,
             view,
+            revivals,
             changes: Mutex::default(),
             period: AtomicU64::new(next_period()),
         };
@@ -372,6 +373,14 @@ impl Drop for Attachment {
         let View::Full { state, presence } = &self.view else {
             return;
         };
+        if presence.has_left() {
+            // Removed by somebody who saw this process there still, perhaps.
+            if !state.is_deleted() {
+                return;
+            }
+        } else {
+            state.remove_user();
+        }
         let last = || -> io::Result<bool> {
             let _gate = presence.gate()?;
             let last = state.is_deleted() && !presence.others_alive()?;

@@ -84,6 +84,7 @@ use memory::Memory;
 pub(crate) use access::{Overwrite, ReadOutcome, WriteOutcome};
 pub(crate) use fetch::{Fetch, FetchTicket, Fetched};
 pub(crate) use flush::{Flush, FlushState};
+pub(crate) use invalidate::Discarded;
 pub use settings::{CacheSettings, InvalidCacheSettings};
 
 /// How long a waiter sleeps at most: so long can it take until a death is noticed.

@@ -21,6 +21,7 @@ mod client;
 mod install;
 mod keeping;
 mod pages;
+mod pieces;
 mod read_ahead;
 mod roster;
 mod shared_file;
@@ -48,10 +49,11 @@ use crate::store::Store;
 use agent::Agent;
 use client::{Client, Question, Unasked};
 pub(crate) use keeping::HomeLock;
+pub(crate) use pieces::{Gather, Scatter};
 use read_ahead::Ahead;
 pub(crate) use read_ahead::Foresight;
 use roster::Roster;
-pub(crate) use shared_file::SharedFile;
+pub(crate) use shared_file::{LONG_WRITE, SharedFile};
 pub use statistics::{CacheStatistics, ClusterStatistics};
 use wire::{FileTruth, Reply, Request};
 
@@ -218,7 +220,8 @@ impl Cluster {
     /// they need to [`Cluster::attach`] it.
     ///
     /// # Errors
-    /// As [`Store::open_file`]; [`Error::NodesMissing`], [`Error::TwoFiles`], [`Error::OpenInAnotherJob`].
+    /// As [`Store::open_file`]; [`Error::NodesMissing`], [`Error::TwoFiles`], [`Error::TwoHomes`],
+    /// [`Error::OpenInAnotherJob`].
     pub fn open(&self, name: &FileName, options: &OpenOptions, nodes: &[NodeIndex]) -> Result<Introduction> {
         let (name, options, nodes) = (wire_name(name), options.clone(), nodes.to_vec());
         match self.ask_master(&Request::Open { name, options, nodes })? {

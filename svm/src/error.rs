@@ -188,7 +188,7 @@ pub enum Error {
     },
     /// Parts of a file lie on nodes whose stores were not given.
     #[error(
-        "{name}: {parts} not among the nodes whose stores were given: give the stores of all (--store DIR, once for each)"
+        "{name}: {parts} not among the nodes whose stores were given: give the stores of all (--store DIR, once for each, or --hosts)"
     )]
     StoresMissing {
         /// The file.
@@ -207,6 +207,26 @@ pub enum Error {
         one: PathBuf,
         /// The other one.
         other: PathBuf,
+    },
+    /// Files are put into stores on this machine only.
+    #[error(
+        "{name} cannot be put into the stores of other hosts ({hosts}): run svmio there, or give stores that are mounted here (--store DIR)"
+    )]
+    NotHere {
+        /// The file.
+        name: String,
+        /// The hosts.
+        hosts: String,
+    },
+    /// Something went wrong on another host, or on the way there.
+    #[error("on host {host}: {message}")]
+    OnHost {
+        /// The host.
+        host: String,
+        /// What kind of error it is.
+        kind: ErrorKind,
+        /// The error there.
+        message: String,
     },
     /// A node was named whose store was not given.
     #[error("none of the given stores is that of node {node}: give it, too (--store DIR)")]
@@ -243,6 +263,44 @@ pub enum Error {
         kind: ErrorKind,
         /// The error there.
         message: String,
+    },
+    /// What this node wrote under a lock did not reach its home before the lock went on, and was given up: it would
+    /// have come home over what the next holder wrote.
+    #[error(
+        "{name}: bytes that this node wrote under a lock did not reach their home before others got the lock, and are lost ({}): write them again",
+        kind.reason()
+    )]
+    WritesLost {
+        /// The file.
+        name: String,
+        /// What kind of error kept them from their home.
+        kind: ErrorKind,
+    },
+    /// Two nodes have filled one file independently of each other.
+    #[error(
+        "segment {segment} of {name} lies on node {one} and another one on node {other}: each was written by a job in which the other node took no part; keep one: copy the file from the store of one node alone (svmio cp), then remove it from that store alone (svmio rm)"
+    )]
+    TwoHomes {
+        /// The file.
+        name: String,
+        /// The first segment that lies on both.
+        segment: SegmentIndex,
+        /// A node that holds it.
+        one: NodeName,
+        /// Another one that holds it.
+        other: NodeName,
+    },
+    /// A process asks for too much at a time.
+    #[error(
+        "rank {rank} waits for {most} locks already, which is as many as node {node} lets one process wait for: have fewer threads access locked files at a time"
+    )]
+    TooManyWaiting {
+        /// The process.
+        rank: u32,
+        /// The most that it may wait for.
+        most: usize,
+        /// The node whose agent says so.
+        node: NodeName,
     },
     /// A process of the job cannot be reached, or what it says makes no sense.
     #[error("{subject}: {source}")]
@@ -294,6 +352,40 @@ pub enum ErrorKind {
     Other,
 }
 
+impl ErrorKind {
+    const ALL: [ErrorKind; 8] = [
+        ErrorKind::BadName,
+        ErrorKind::NoSuchFile,
+        ErrorKind::Exists,
+        ErrorKind::Access,
+        ErrorKind::ReadOnly,
+        ErrorKind::NoSpace,
+        ErrorKind::Quota,
+        ErrorKind::Other,
+    ];
+
+    /// A number that stands for it in shared memory.
+    pub(crate) fn code(self) -> u8 {
+        Self::ALL.iter().position(|kind| *kind == self).unwrap_or(Self::ALL.len() - 1) as u8
+    }
+
+    /// What [`ErrorKind::code`] stands for.
+    pub(crate) fn from_code(code: u8) -> ErrorKind {
+        Self::ALL.get(usize::from(code)).copied().unwrap_or(ErrorKind::Other)
+    }
+
+    fn reason(self) -> &'static str {
+        match self {
+            ErrorKind::NoSpace => "no space was left there",
+            ErrorKind::Quota => "the disk quota was exceeded there",
+            ErrorKind::Access => "access was refused there",
+            ErrorKind::ReadOnly => "the store there can only be read",
+            ErrorKind::NoSuchFile => "the file was not there any more",
+            _ => "the home could not be reached, or refused them",
+        }
+    }
+}
+
 impl Error {
     /// What kind of error it is; of one on another node, what kind it is there.
     pub fn kind(&self) -> ErrorKind {
@@ -305,7 +397,7 @@ impl Error {
             Error::ReadOnly { .. } => ErrorKind::ReadOnly,
             Error::NoSpace { .. } | Error::TooLarge { .. } => ErrorKind::NoSpace,
             Error::Quota { .. } => ErrorKind::Quota,
-            Error::OnNode { kind, .. } => *kind,
+            Error::OnNode { kind, .. } | Error::OnHost { kind, .. } | Error::WritesLost { kind, .. } => *kind,
             _ => ErrorKind::Other,
         }
     }

@@ -1,13 +1,16 @@
 //! A handle on an open file: reading, writing, sizes, locks, durability.
 
 mod nodes;
+mod strided;
+
+pub use strided::{StridedRead, StridedWrite};
 
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::attachment::{Attachment, Home};
+use crate::attachment::{self, Attachment, Home};
 use crate::cluster::{Foresight, SharedFile};
 use crate::error::{Error, Result};
 use crate::locks::Mode;
@@ -16,6 +19,7 @@ use crate::open_options::OpenOptions;
 use crate::placement::Placement;
 use crate::range_lock::RangeLock;
 use crate::segment::Segment;
+use crate::state::State;
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
 
 /// One segment of a file, as [`File::segments`] tells it.
@@ -29,6 +33,9 @@ pub struct SegmentInfo {
     pub stored: u64,
 }
 
+/// How many segments a handle holds on to.
+const LASTING: usize = 8;
+
 /// An open file. Handles are independent of each other; all see each other's writes at once.
 pub struct File {
     attachment: Arc<Attachment>,
@@ -39,6 +46,8 @@ pub struct File {
     write: bool,
     /// The segment that was used last: most accesses follow one another.
     recent: Mutex<Option<Arc<Segment>>>,
+    /// Some that were used first, by number: found without a lock, and there as long as the handle.
+    lasting: [OnceLock<Arc<Segment>>; LASTING],
     /// What the reads so far tell of the next ones, where other nodes share the file.
     foresight: Foresight,
 }
@@ -49,8 +58,8 @@ impl File {
             attachment.writable()?;
         }
         let (read, write, placement) = (options.read, options.write, options.placement.clone());
-        let (recent, foresight) = (Mutex::new(None), Foresight::default());
-        Ok(File { attachment, shared: None, placement, read, write, recent, foresight })
+        let (recent, lasting, foresight) = (Mutex::new(None), Default::default(), Foresight::default());
+        Ok(File { attachment, shared: None, placement, read, write, recent, lasting, foresight })
     }
 
     pub(crate) fn new_shared(
@@ -59,6 +68,19 @@ impl File {
         shared: SharedFile,
     ) -> Result<File> {
         Ok(File { shared: Some(Arc::new(shared)), ..File::new(attachment, options)? })
+    }
+
+    /// Closes the file, and keeps what it takes to [open it again](crate::Store::reopen) soon: for the files that were
+    /// closed last. To others it is as closed as if this were just dropped.
+    pub fn keep(self) {
+        if self.shared.is_none() {
+            attachment::keep(self.attachment);
+        }
+    }
+
+    /// Whether the manifest tells all that is to be told of the file, and is known to have reached the storage device.
+    pub fn is_committed(&self) -> bool {
+        self.shared.is_none() && self.attachment.state().is_none_or(State::is_durable)
     }
 
     pub(crate) fn attachment(&self) -> &Arc<Attachment> {
@@ -102,9 +124,7 @@ impl File {
     /// # Safety
     /// `to` is valid for writes of `length` bytes.
     pub unsafe fn read_into(&self, offset: FileOffset, to: *mut u8, length: usize) -> Result<usize> {
-        if !self.read {
-            return Err(Error::NotOpenedFor { name: self.name().into(), what: "reading" });
-        }
+        self.check_read()?;
         let end = self.size().min(offset.0.saturating_add(length as u64));
         let mut at = offset.0;
         while at < end {
@@ -124,7 +144,15 @@ impl File {
     /// # Safety
     /// `to` is valid for writes of `bytes` bytes; the piece ends within its segment.
     unsafe fn read_piece(&self, index: SegmentIndex, within: u64, to: *mut u8, bytes: usize) -> Result<()> {
-        if let Some(segment) = self.segment(index)? {
+        let found;
+        let segment = match self.lasting(index) {
+            Some(segment) => Some(segment),
+            None => {
+                found = self.segment(index)?;
+                found.as_deref()
+            }
+        };
+        if let Some(segment) = segment {
             // SAFETY: the caller vouches for both.
             let read = unsafe { segment.read(within, to, bytes, self.punches()) };
             return read.map_err(|e| self.io(format!("reading segment {index} of {}", self.name()), e));
@@ -158,23 +186,29 @@ impl File {
     /// # Safety
     /// `source` is valid for reads of `length` bytes.
     pub unsafe fn write_from(&self, offset: FileOffset, source: *const u8, length: usize) -> Result<()> {
-        if !self.write {
-            return Err(Error::NotOpenedFor { name: self.name().into(), what: "writing" });
-        }
-        let (state, _) = self.attachment.writable()?;
-        let too_large = || self.too_large(offset.0.saturating_add(length as u64));
-        let end = offset.checked_add(length as u64).filter(|end| end.0 <= self.attachment.limit());
-        let end = end.ok_or_else(too_large)?.0;
+        let end = offset.0.saturating_add(length as u64);
+        let state = self.check_write(end)?;
         let mut at = offset.0;
         while at < end {
             let (index, within, bytes) = self.piece(at, end)?;
             // SAFETY: the caller vouches for `length` bytes at `source`, and `end - offset` is as many.
             let source = unsafe { source.add((at - offset.0) as usize) };
-            match self.segment_to_write(index, end)? {
-                Target::Here(segment) => {
+            let found;
+            let segment = match self.lasting(index) {
+                Some(segment) => Ok(segment),
+                None => match self.segment_to_write(index, end)? {
+                    Target::Here(segment) => {
+                        found = segment;
+                        Ok(&*found)
+                    }
+                    Target::There(shared, home) => Err((shared, home)),
+                },
+            };
+            match segment {
+                Ok(segment) => {
                     // SAFETY: as above; the piece ends within its segment; `writable` has said that it is mapped so.
                     let written = unsafe { segment.write(within, source, bytes, self.punches()) };
-                    self.attachment.mark_dirty(&segment);
+                    self.attachment.mark_dirty(segment);
                     if let Err((done, e)) = written {
                         if done > 0 {
                             state.grow(at + done as u64);
@@ -182,7 +216,7 @@ impl File {
                         return Err(self.io(format!("writing segment {index} of {}", self.name()), e));
                     }
                 }
-                Target::There(shared, home) => {
+                Err((shared, home)) => {
                     // SAFETY: as above.
                     let data = unsafe { std::slice::from_raw_parts(source, bytes) };
                     shared.write(home, index, within, data)?;
@@ -371,25 +405,46 @@ impl File {
         Ok(Target::Here(self.remember(self.attachment.segment_or_new(index)?)))
     }
 
+    fn lasting(&self, index: SegmentIndex) -> Option<&Segment> {
+        let segment = self.lasting[index.0 as usize % LASTING].get()?;
+        (segment.index() == index).then_some(segment)
+    }
+
     fn recent(&self, index: SegmentIndex) -> Option<Arc<Segment>> {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         recent.as_ref().filter(|segment| segment.index() == index).cloned()
     }
 
     fn remember(&self, segment: Arc<Segment>) -> Arc<Segment> {
+        // Where another segment has the place, this one stays the recent one.
+        let _ = self.lasting[segment.index().0 as usize % LASTING].set(Arc::clone(&segment));
         *self.recent.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&segment));
         segment
     }
 
-    fn changing(&self) -> Result<(&crate::state::State, &crate::presence::Presence)> {
+    fn changing(&self) -> Result<(&State, &crate::presence::Presence)> {
         if !self.write {
             return Err(Error::NotOpenedFor { name: self.name().into(), what: "writing" });
         }
         self.attachment.writable()
     }
 
+    fn check_read(&self) -> Result<()> {
+        if self.read {
+            return Ok(());
+        }
+        Err(Error::NotOpenedFor { name: self.name().into(), what: "reading" })
+    }
+
+    /// That bytes up to `end` can be written.
+    fn check_write(&self, end: u64) -> Result<&State> {
+        let (state, _) = self.changing()?;
+        // A file's limit is less than the largest offset.
+        if end > self.attachment.limit() { Err(self.too_large(end)) } else { Ok(state) }
+    }
+
     fn punches(&self) -> u64 {
-        self.attachment.state().map_or(0, crate::state::State::punches)
+        self.attachment.state().map_or(0, State::punches)
     }
 
     fn too_large(&self, end: u64) -> Error {

@@ -134,7 +134,7 @@ fn told_by(state: &State, store: &Store, manifest: &Manifest) -> Survived {
 /// store tells it.
 ///
 /// # Errors
-/// [`Error::TwoFiles`].
+/// [`Error::TwoFiles`], [`Error::TwoHomes`].
 pub(crate) fn merge(
     name: &str,
     known: &[(&NodeName, Manifest, Option<&Survived>)],
@@ -144,6 +144,7 @@ pub(crate) fn merge(
         let (one, other) = ((*first).clone(), (*other).clone());
         return Err(Error::TwoFiles { name: name.into(), one, other });
     }
+    check_homes(name, known)?;
     let mut oldest_first: Vec<_> = known.iter().collect();
     oldest_first.sort_by_key(|(_, manifest, _)| manifest.epoch);
     let Some((_, newest, _)) = oldest_first.last() else { return Ok(None) };
@@ -171,6 +172,29 @@ pub(crate) fn merge(
     merged.size = by_state.copied().or(by_manifest).unwrap_or(newest.size);
     merged.segments = manifest::runs(homes.into_iter());
     Ok(Some(merged))
+}
+
+/// That no two nodes hold the same segment, each by what its own store tells. Jobs without a node in common can come to
+/// that which open the same empty file: none of them misses a part of it. What was committed on the one and not on the
+/// other is not in doubt: the other's job was killed.
+fn check_homes(name: &str, known: &[(&NodeName, Manifest, Option<&Survived>)]) -> Result<()> {
+    let (mut committed, mut uncommitted) = (BTreeMap::new(), BTreeMap::new());
+    for (node, manifest, survived) in known {
+        let node = *node;
+        let is_own = |(_, home): &(SegmentIndex, u32)| manifest.nodes.get(*home as usize) == Some(node);
+        let by_manifest = manifest.homes().filter(is_own).map(|(index, _)| index);
+        let by_state = survived.iter().flat_map(|(_, own)| own.iter().map(|(index, _)| *index));
+        let by_state = by_state.filter(|index| !manifest.promises(*index, node));
+        let claims = by_manifest.map(|index| (index, true)).chain(by_state.map(|index| (index, false)));
+        for (segment, is_committed) in claims {
+            let homes = if is_committed { &mut committed } else { &mut uncommitted };
+            if let Some(one) = homes.insert(segment, node) {
+                let (name, one, other) = (name.into(), NodeName::clone(one), node.clone());
+                return Err(Error::TwoHomes { name, segment, one, other });
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -233,5 +257,26 @@ mod tests {
         let error = merge("/f", &[(&a, manifest(1, 0, &["a"], &[]), None), (&b, other, None)]).unwrap_err();
         assert!(error.to_string().contains("one file on node a and another one on node b"), "{error}");
         assert!(merge("/f", &[]).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_segment_that_two_nodes_hold_is_told_with_both() {
+        let (a, b) = (node("a"), node("b"));
+        let of_a = manifest(6, 100, &["a", "b"], &[(0, 0), (1, 0)]);
+        let of_b = manifest(7, 100, &["a", "b"], &[(1, 1), (2, 1)]);
+        let error = merge("/f", &[(&a, of_a.clone(), None), (&b, of_b, None)]).unwrap_err();
+        assert!(
+            error.to_string().contains("segment 1 of /f lies on node a and another one on node b"),
+            "{error}"
+        );
+        // By what a node tells of others, there is no second one.
+        let of_b = manifest(7, 100, &["a", "b"], &[(1, 0), (2, 1)]);
+        let merged = merge("/f", &[(&a, of_a, None), (&b, of_b, None)]).unwrap().unwrap();
+        assert_eq!(by_name(&merged), [(0, "a"), (1, "a"), (2, "b")]);
+        // Two jobs that were killed.
+        let survived = [&a, &b].map(|node| (10, vec![(SegmentIndex(3), node.clone())]));
+        let known = [(&a, manifest(1, 0, &["a", "b"], &[]), Some(&survived[0]))];
+        let known = [known[0].clone(), (&b, manifest(1, 0, &["a", "b"], &[]), Some(&survived[1]))];
+        assert!(matches!(merge("/f", &known), Err(Error::TwoHomes { .. })));
     }
 }

@@ -205,6 +205,12 @@ impl KeptLocks<'_> {
         self.place(place).map_or(0..0, |place| place.start.load(Relaxed)..place.end.load(Relaxed))
     }
 
+    /// The mode of the lock that is kept there. The caller holds it.
+    pub(crate) fn mode_in(&self, place: PlaceNumber) -> Mode {
+        let is_exclusive = self.place(place).is_some_and(|place| place.is_exclusive.load(Relaxed) != 0);
+        if is_exclusive { Mode::Exclusive } else { Mode::Shared }
+    }
+
     /// Empties the place, which the caller holds as a whole; returns how many times its lock was of use.
     pub(crate) fn clear(&self, place: PlaceNumber) -> u64 {
         self.place(place).map_or(0, |place| {
@@ -249,11 +255,10 @@ impl KeptLocks<'_> {
         let places = (0..PLACES as u32).map(PlaceNumber);
         let in_the_way = |place: &PlaceNumber| {
             let kept = self.range_in(*place);
-            let is_exclusive = self.place(*place).is_some_and(|p| p.is_exclusive.load(Relaxed) != 0);
             self.grant_in(*place).is_some_and(|grant| grant.home == home)
                 && kept.start < range.end
                 && range.start < kept.end
-                && (is_exclusive || mode == Mode::Exclusive)
+                && (self.mode_in(*place) == Mode::Exclusive || mode == Mode::Exclusive)
         };
         let mut places = places.filter(in_the_way).peekable();
         if places.peek().is_none() {

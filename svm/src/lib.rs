@@ -18,14 +18,16 @@
 //! * `unnamed` makes files: the name comes last, and a copy can be whole before anybody sees it.
 //! * `attachment` is a file that this process has open. The first process to attach it brings the shared
 //!   state up (`recovery`); `presence` tells which others are alive, and the kernel keeps that list.
+//!   The last files that were closed are kept mapped, to be opened again at little cost.
 //! * `manifest` is replaced atomically; `state` is mapped by all and changed by atomic operations.
 //! * `segment` copies bytes: through the mapping where pages have storage, by system call where not, so
-//!   that a full file system gives an error and not a signal. `mapping_cache` keeps mappings over close and
-//!   open.
+//!   that a full file system gives an error and not a signal; it makes large pages where it can. `copying` moves large
+//!   blocks past the caches. `mapping_cache` keeps mappings over close and open.
 //! * `locks` gives byte ranges to processes in the order in which they ask; it survives their deaths.
 //! * `finding` puts together what several nodes' stores know of a file. [`StoreSet`] does it for somebody who takes part
 //!   in no job and has the stores within reach: a [`StoredFile`] is read without disturbing anybody, a [`SpreadFile`]
-//!   is made in several stores.
+//!   is made in several stores. A store of another host is looked at through a [`RemoteStore`], which somebody [serves](serve)
+//!   there.
 //! * [`verify()`] looks a store over, [`StoreSet::verify`] several, and that they agree.
 //!
 //! A write is visible to every process of the node when it returns. It survives the death of all of them. It
@@ -50,13 +52,16 @@
 //! ```
 
 mod attachment;
-
+mod blocks;
 mod cache;
 mod cluster;
+mod copying;
 mod error;
 mod file;
 mod finding;
 mod kept_locks;
+#[cfg(test)]
+mod killing;
 pub mod locks;
 mod manifest;
 mod mapping_cache;
@@ -68,6 +73,7 @@ mod placement;
 pub mod presence;
 mod range_lock;
 mod recovery;
+mod remote_store;
 pub mod robust_mutex;
 mod segment;
 mod spread_file;
@@ -79,10 +85,11 @@ mod units;
 mod unnamed;
 mod verify;
 
+pub use blocks::Blocks;
 pub use cache::{CacheSettings, InvalidCacheSettings};
 pub use cluster::{CacheStatistics, Cluster, ClusterStatistics, Introduction, NodeIndex};
 pub use error::{Error, ErrorKind, Result};
-pub use file::{File, SegmentInfo};
+pub use file::{File, SegmentInfo, StridedRead, StridedWrite};
 pub use locks::{LockError, Mode as LockMode};
 pub use manifest::{MANIFEST_VERSION, Manifest, SegmentRun};
 pub use name::{DirectoryName, FileName};
@@ -90,8 +97,9 @@ pub use node::{BootId, NodeName};
 pub use open_options::OpenOptions;
 pub use placement::Placement;
 pub use range_lock::RangeLock;
+pub use remote_store::{RemoteStore, serve};
 pub use spread_file::SpreadFile;
-pub use store::{Entry, Store, StoreIdentity};
+pub use store::{Entry, Medium, Mount, Store, StoreIdentity};
 pub use store_set::StoreSet;
 pub use stored_file::{StoredFile, StoredSegment};
 pub use units::{FileId, FileOffset, InvalidFileId, InvalidSegmentSize, SegmentIndex, SegmentSize};

@@ -79,6 +79,11 @@ impl Manifest {
         (index.0 - run.first.0 < run.count).then_some(run.home)
     }
 
+    /// Whether it says that a segment lies on `node`.
+    pub(crate) fn promises(&self, index: SegmentIndex, node: &NodeName) -> bool {
+        self.home_of(index).is_some_and(|home| self.nodes.get(home as usize) == Some(node))
+    }
+
     /// The position of `node` among the nodes.
     pub fn position_of(&self, node: &NodeName) -> Option<u32> {
         self.nodes.iter().position(|known| known == node).map(|position| position as u32)

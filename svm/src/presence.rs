@@ -21,6 +21,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The number of an attached process among those of its node that have the same file attached.
@@ -31,7 +32,9 @@ pub struct ProcessSlot(pub u16);
 #[derive(Debug)]
 pub struct Presence {
     file: File,
-    slot: ProcessSlot,
+    slot: AtomicU16,
+    /// Whether the process has left, and may enter again.
+    has_left: AtomicBool,
     /// Keeps the threads of this process apart, to whom the kernel would give the gate together,
     /// since they share one open file description.
     gate_within_process: Mutex<()>,
@@ -49,18 +52,55 @@ impl Presence {
     pub fn enter(file: File, slots: u16) -> io::Result<Presence> {
         for slot in (0..slots).map(ProcessSlot) {
             if try_lock(&file, slot_byte(slot))? {
-                return Ok(Presence { file, slot, gate_within_process: Mutex::new(()) });
+                let (slot, has_left) = (AtomicU16::new(slot.0), AtomicBool::new(false));
+                return Ok(Presence { file, slot, has_left, gate_within_process: Mutex::new(()) });
             }
         }
-        Err(io::Error::new(
-            io::ErrorKind::ResourceBusy,
-            format!("all {slots} places for processes of this node are taken"),
-        ))
+        Err(full(slots))
+    }
+
+    /// Leaves for a while: the slot is free for others.
+    ///
+    /// # Errors
+    /// What `fcntl` reports.
+    pub fn leave(&self) -> io::Result<()> {
+        // Relaxed, here and below: the caller sees to it that nobody uses a presence that is changing.
+        if !self.has_left.swap(true, Ordering::Relaxed) {
+            unlock(&self.file, slot_byte(self.slot()))?;
+        }
+        Ok(())
+    }
+
+    /// After [`Presence::leave`]: takes the same slot again, or the first free one of `slots` slots. The caller holds the
+    /// gate.
+    ///
+    /// # Errors
+    /// As [`Presence::enter`].
+    pub fn enter_again(&self, slots: u16) -> io::Result<()> {
+        for slot in std::iter::once(self.slot()).chain((0..slots).map(ProcessSlot)) {
+            if try_lock(&self.file, slot_byte(slot))? {
+                self.slot.store(slot.0, Ordering::Relaxed);
+                self.has_left.store(false, Ordering::Relaxed);
+                return Ok(());
+            }
+        }
+        Err(full(slots))
+    }
+
+    /// Whether the process has left, and may enter again.
+    pub fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Relaxed)
+    }
+
+    /// The state file.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
     }
 
     /// The slot of this process.
     pub fn slot(&self) -> ProcessSlot {
-        self.slot
+        // Relaxed: it changes only while nobody uses the file.
+        ProcessSlot(self.slot.load(Ordering::Relaxed))
     }
 
     /// Whether the process that took `slot` still lives. One's own slot is alive.
@@ -68,7 +108,7 @@ impl Presence {
     /// # Errors
     /// What `fcntl` reports.
     pub fn alive(&self, slot: ProcessSlot) -> io::Result<bool> {
-        Ok(slot == self.slot || locked_by_another(&self.file, slot_byte(slot))?)
+        Ok(slot == self.slot() || locked_by_another(&self.file, slot_byte(slot))?)
     }
 
     /// Whether any other process has the file attached, or this one a second time.
@@ -105,7 +145,7 @@ impl Drop for Presence {
     fn drop(&mut self) {
         // Closing would do, but for descriptors that a fork or a clone has multiplied. There is
         // nothing to be done about an error; closing follows.
-        let _ = unlock(&self.file, slot_byte(self.slot));
+        let _ = self.leave();
     }
 }
 
@@ -122,6 +162,14 @@ impl Gate {
     /// # Errors
     /// What `fcntl` reports.
     pub fn lock(file: &File) -> io::Result<GateGuard<'_>> {
+        // Mostly it is held for a microsecond, in which sleeping would take longer.
+        for _ in 0..TRIES_BEFORE_SLEEP {
+            if try_lock(file, GATE)? {
+                return Ok(GateGuard { file, _within_process: None });
+            }
+            // Not offering the core: whoever else wants it would keep it for a thousand times as long.
+            std::hint::spin_loop();
+        }
         lock_waiting(file, GATE)?;
         Ok(GateGuard { file, _within_process: None })
     }
@@ -154,6 +202,14 @@ impl Drop for GateGuard<'_> {
         let outcome = unlock(self.file, GATE);
         debug_assert!(outcome.is_ok(), "leaving the gate: {outcome:?}");
     }
+}
+
+/// How often one who wants to pass the gate looks whether it is free before he goes to sleep.
+const TRIES_BEFORE_SLEEP: u32 = 32;
+
+fn full(slots: u16) -> io::Error {
+    let message = format!("all {slots} places for processes of this node are taken");
+    io::Error::new(io::ErrorKind::ResourceBusy, message)
 }
 
 /// Bytes of the state file that stand for something, by their offset and number.
@@ -255,6 +311,29 @@ mod tests {
         assert!(!second.others_alive().unwrap());
         let third = Presence::enter(state.open(), 3).unwrap();
         assert_eq!(third.slot(), ProcessSlot(0));
+    }
+
+    #[test]
+    fn who_has_left_enters_again_where_there_is_room() {
+        let state = State::new();
+        let first = Presence::enter(state.open(), 3).unwrap();
+        let second = Presence::enter(state.open(), 3).unwrap();
+        first.leave().unwrap();
+        assert!(first.has_left() && !second.others_alive().unwrap());
+        first.enter_again(3).unwrap();
+        assert_eq!((first.has_left(), first.slot()), (false, ProcessSlot(0)));
+        first.leave().unwrap();
+        let third = Presence::enter(state.open(), 3).unwrap();
+        assert_eq!(third.slot(), ProcessSlot(0));
+        first.enter_again(3).unwrap();
+        assert_eq!(first.slot(), ProcessSlot(2));
+        assert!(second.alive(ProcessSlot(0)).unwrap() && second.alive(ProcessSlot(2)).unwrap());
+        first.leave().unwrap();
+        let _fourth = Presence::enter(state.open(), 3).unwrap();
+        assert_eq!(first.enter_again(3).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        drop(third);
+        drop(first);
+        assert!(second.alive(ProcessSlot(2)).unwrap(), "who has left takes nobody's slot along");
     }
 
     #[test]

@@ -6,6 +6,9 @@
 //! is none can rely on it. Once somebody holds all locks, he looks again, and takes them anew if there are more homes.
 //!
 //! What another node grants may be kept by this one after its release, so that the next lock costs no message.
+//!
+//! What was written under an exclusive lock and does not get home before the lock goes on is given up, with an error: of
+//! the release, or, of a kept lock, of the next flush of each handle of the node.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,6 +25,8 @@ pub struct RangeLock {
     shared: Option<Arc<SharedFile>>,
     range: Range<u64>,
     held: Vec<Held>,
+    /// All of it is locked against everybody else: something may have been written under it.
+    is_exclusive: bool,
 }
 
 /// A lock in one node's table.
@@ -40,14 +45,15 @@ impl RangeLock {
         let Some(shared) = shared.filter(|shared| shared.has_other_nodes()) else {
             if mode == Mode::Shared && attachment.state().is_none() {
                 // Nobody has the file open who could write.
-                return Ok(RangeLock { shared: None, range, held: Vec::new() });
+                return Ok(RangeLock { shared: None, range, held: Vec::new(), is_exclusive: false });
             }
             let held = vec![lock_here(attachment, None, &range, mode)?];
-            return Ok(RangeLock { shared: None, range, held });
+            return Ok(RangeLock { shared: None, range, held, is_exclusive: mode == Mode::Exclusive });
         };
         loop {
+            let (all, shared_file) = (range.clone(), Some(Arc::clone(shared)));
             let mut lock =
-                RangeLock { shared: Some(Arc::clone(shared)), range: range.clone(), held: Vec::new() };
+                RangeLock { shared: shared_file, range: all, held: Vec::new(), is_exclusive: false };
             let mut master = None;
             if mode == Mode::Exclusive && shared.has_holes(&range) {
                 // The first of all nodes, where readers of holes have their locks.
@@ -59,11 +65,14 @@ impl RangeLock {
             for node in nodes.iter().filter(|node| Some(**node) != master) {
                 lock.take(attachment, shared, *node, mode)?;
             }
-            if !(lock.held.iter().all(Held::brings_no_news) && shared.knows_all_of(&range)) {
+            if !shared.knows_all_of(&range) {
                 shared.refresh_range(&range)?;
+            } else if !lock.held.iter().all(Held::brings_no_news) {
+                shared.refresh_cached(&range)?;
             }
             if shared.nodes_of(&range)? == nodes {
                 lock.settle(mode)?;
+                lock.is_exclusive = mode == Mode::Exclusive;
                 return Ok(lock);
             }
         }
@@ -72,10 +81,10 @@ impl RangeLock {
     /// Unlocks the range, after what was written to it is where others look for it.
     ///
     /// # Errors
-    /// [`Error::OnNode`], [`Error::Fabric`]: the range is unlocked, but what was written did not get home, and is kept
-    /// for the next [`File::flush`](crate::File::flush). [`Error::Lock`] where the lock had been taken away.
+    /// [`Error::OnNode`], [`Error::Fabric`]: the range is unlocked, but what was written did not get home and is lost: it
+    /// must not come home over what the next holder writes. [`Error::Lock`] where the lock had been taken away.
     pub fn release(mut self) -> Result<()> {
-        self.end()
+        self.end(true)
     }
 
     /// Takes the lock of one node.
@@ -110,7 +119,8 @@ impl RangeLock {
         outcome
     }
 
-    fn end(&mut self) -> Result<()> {
+    /// Unlocks; `is_told` says that somebody hears of the outcome.
+    fn end(&mut self, is_told: bool) -> Result<()> {
         if self.held.is_empty() {
             return Ok(());
         }
@@ -119,6 +129,12 @@ impl RangeLock {
             Some(shared) => shared.flush_range(&self.range),
             None => Ok(()),
         };
+        if let (Err(error), Some(shared), true) = (&outcome, &self.shared, self.is_exclusive) {
+            let given_up = shared.give_up_range(&self.range, error, is_told);
+            if let Err(error) = given_up {
+                tracing::error!("what did not reach its home may come there too late: {error}");
+            }
+        }
         // In the reverse order.
         while let Some(held) = self.held.pop() {
             outcome = outcome.and(held.release());
@@ -129,7 +145,7 @@ impl RangeLock {
 
 impl Drop for RangeLock {
     fn drop(&mut self) {
-        if let Err(e) = self.end() {
+        if let Err(e) = self.end(false) {
             tracing::error!("unlocking: {e}");
         }
     }

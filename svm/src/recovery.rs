@@ -7,6 +7,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -79,6 +80,34 @@ impl Recovery<'_> {
         state.publish();
         Ok(())
     }
+}
+
+/// Makes the segments that `manifest` promises of `node`, whose store has the file at `path`, as far as the manifest there
+/// does not promise them and nothing of them is there. A job claimed them and told others, and it or the node went down
+/// before the home heard of it: nothing was synced there, for that is not done before the home has such a manifest.
+///
+/// # Errors
+/// What the operating system says.
+pub(crate) fn make_claimed(
+    path: &Path,
+    own: &Manifest,
+    manifest: &Manifest,
+    node: &NodeName,
+) -> io::Result<()> {
+    let position = manifest.position_of(node);
+    for (index, _) in manifest.homes().filter(|(_, home)| Some(*home) == position) {
+        if !own.promises(index, node) {
+            let segment = path.join(object::segment_name(index));
+            let made =
+                fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(segment)?;
+            if made.metadata()?.len() == 0 {
+                made.set_len(manifest.segment_size.bytes())?;
+                // Before a manifest promises it.
+                made.sync_all()?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn open_segment(

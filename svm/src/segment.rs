@@ -2,7 +2,22 @@
 //!
 //! Bytes whose pages are known to have storage are copied through the mapping: no system call. All others
 //! go by `pread` and `pwrite`: a hole costs no storage when it is read, a full file system answers with an
-//! error instead of a SIGBUS, and a fresh page is several times cheaper that way than by a page fault.
+//! error instead of a SIGBUS, and a fresh page is several times cheaper that way than by a page fault. Cheapest are
+//! large pages, which are made before anything is written where the file system lets them be made.
+//!
+//! ```text
+//! page_set      which pages are known to have storage, which to be mapped
+//! overwriting   what the file system does about stores into a mapping
+//! large_pages   large pages made on demand
+//! mapping       the mapping itself, where large pages fit
+//! strided       many small pieces at a time
+//! ```
+
+mod large_pages;
+mod mapping;
+mod overwriting;
+mod page_set;
+mod strided;
 
 use std::fs::File;
 use std::io;
@@ -10,21 +25,26 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::{FallocateFlags, SeekFrom};
 
+use self::large_pages::LargePages;
+use self::mapping::Mapping;
+use self::overwriting::Overwriting;
+use self::page_set::PageSet;
+use crate::copying;
 use crate::units::SegmentIndex;
 
 /// A mapped segment.
 pub(crate) struct Segment {
     index: SegmentIndex,
     file: File,
-    map: MmapRaw,
+    map: Mapping,
     /// Pages that have storage.
     stored: PageSet,
     /// Pages that this process can write without a fault each.
     populated: PageSet,
     overwriting: Overwriting,
+    large: Option<LargePages>,
     /// The sync period (see [`crate::attachment`]) in which the segment was last written.
     written_in: AtomicU64,
 }
@@ -32,12 +52,12 @@ pub(crate) struct Segment {
 impl Segment {
     /// Maps the segment whose storage is `file`.
     pub(crate) fn map(index: SegmentIndex, file: File, bytes: u64, writable: bool) -> io::Result<Segment> {
-        let mut options = MmapOptions::new();
-        let options = options.len(bytes as usize);
-        let map = if writable { options.map_raw(&file)? } else { options.map_raw_read_only(&file)? };
         let overwriting = Overwriting::of(&file)?;
+        let large = if overwriting == Overwriting::AfterReading { LargePages::of(bytes) } else { None };
+        let alignment = large.map_or(1, |large| large.bytes() as usize);
+        let map = Mapping::new(&file, bytes as usize, writable, alignment)?;
         let (stored, populated) = (PageSet::new(bytes), PageSet::new(bytes));
-        Ok(Segment { index, file, map, stored, populated, overwriting, written_in: AtomicU64::new(0) })
+        Ok(Segment { index, file, map, stored, populated, overwriting, large, written_in: AtomicU64::new(0) })
     }
 
     /// Which segment of its file this is.
@@ -48,6 +68,11 @@ impl Segment {
     /// Whether bytes may be stored into a mapping of it where it has storage: the file system does not write copies.
     pub(crate) fn may_be_stored_into(&self) -> bool {
         self.overwriting != Overwriting::ByCopying
+    }
+
+    /// Whether any of it is mapped by a large page at this moment.
+    pub(crate) fn has_large_page(&self) -> io::Result<bool> {
+        self.map.has_large_page()
     }
 
     /// A descriptor of the segment's file for somebody else.
@@ -74,7 +99,7 @@ impl Segment {
             if stored {
                 // SAFETY: as above; the pages have storage, so that the copy cannot fault. Other processes
                 // may write the same bytes meanwhile: MPI leaves such a read's result undefined.
-                unsafe { std::ptr::copy_nonoverlapping(self.map.as_ptr().add(from as usize), to, bytes) };
+                unsafe { copying::out_of_file(to, self.map.as_ptr().add(from as usize), bytes) };
             } else {
                 // SAFETY: the caller vouches for `bytes` writable bytes at `to`.
                 let to = unsafe { std::slice::from_raw_parts_mut(to, bytes) };
@@ -103,20 +128,27 @@ impl Segment {
         let end = at + length as u64;
         let mut from = at;
         while from < end {
-            let (until, stored) = self.stored.run(from..end);
+            let (mut until, mut stored) = self.stored.run(from..end);
+            if !stored {
+                self.populated.revalidate(punches);
+                self.enlarge(from..until);
+                (until, stored) = self.stored.run(from..until);
+            }
             let (done, bytes) = ((from - at) as usize, (until - from) as usize);
             // SAFETY: the caller vouches for `source` and for the range.
             let source = unsafe { source.add(done) };
             if stored && self.overwriting != Overwriting::ByCopying {
                 self.populate(from..until, punches);
                 // SAFETY: as above; the mapping is writable and its pages have storage.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(source, self.map.as_mut_ptr().add(from as usize), bytes)
-                };
+                unsafe { copying::into_file(self.map.as_mut_ptr().add(from as usize), source, bytes) };
             } else {
                 // SAFETY: the caller vouches for `bytes` readable bytes at `source`.
                 let source = unsafe { std::slice::from_raw_parts(source, bytes) };
                 self.write_through(from, source).map_err(|(n, e)| (done + n, e))?;
+                // Elsewhere the question costs more, and the first write of each page through the mapping, too.
+                if self.overwriting == Overwriting::AfterReading {
+                    self.learn(from..until);
+                }
             }
             from = until;
         }
@@ -139,6 +171,7 @@ impl Segment {
 
     /// Gives `range` storage; bytes that had none are zero.
     pub(crate) fn allocate(&self, range: Range<u64>) -> io::Result<()> {
+        self.enlarge(range.clone());
         rustix::fs::fallocate(&self.file, FallocateFlags::empty(), range.start, range.end - range.start)?;
         self.stored.insert(range);
         Ok(())
@@ -172,6 +205,31 @@ impl Segment {
         outcome
     }
 
+    /// Before `range`, which has no storage as far as is known, gets some: makes large pages where enough is to be
+    /// written.
+    fn enlarge(&self, range: Range<u64>) {
+        let Some(large) = self.large else { return };
+        let deserves = |page: Range<u64>, part: Range<u64>| {
+            /// Of a large page, this part (one in so many) has to be known to be in use: making the page costs what as
+            /// many small ones do, and files that stay small, or have holes, do not take many times their size.
+            const SHARE: u64 = 8;
+            let used = self.stored.bytes_within(page) + (part.end - part.start);
+            used >= large.bytes() / SHARE && self.has_room(large)
+        };
+        let pages = large.around(&range, deserves);
+        if !pages.is_empty() && large.make(&self.file, &self.map, pages.clone(), &range) {
+            self.stored.insert(pages.clone());
+            self.populated.insert(pages);
+        }
+    }
+
+    /// Whether the file system has so much room that nobody will miss what large pages take too much.
+    fn has_room(&self, large: LargePages) -> bool {
+        /// Large pages.
+        const ROOM: u64 = 64;
+        rustix::fs::fstatvfs(&self.file).is_ok_and(|fs| fs.f_bavail * fs.f_frsize >= ROOM * large.bytes())
+    }
+
     /// Before `range`, whose pages have storage, is written through the mapping: has the kernel map those pages
     /// in one go that it has not mapped yet, and some behind them.
     fn populate(&self, range: Range<u64>, punches: u64) {
@@ -189,7 +247,7 @@ impl Segment {
                 let block = (from + 1).next_multiple_of(BLOCK).max(until).min(self.map.len() as u64);
                 let end = self.stored.run(from..block).0;
                 // A kernel that cannot do this (before 5.14) maps each page when it is written.
-                let _ = self.map.advise_range(Advice::PopulateRead, from as usize, (end - from) as usize);
+                let _ = self.map.populate(from..end);
                 self.populated.insert(from..end);
                 until = end;
             }
@@ -197,40 +255,21 @@ impl Segment {
         }
     }
 
-    /// After a read of `range`: remembers which of its first bytes have storage, so that the next read of
-    /// them needs no system call.
+    /// After an access to `range` by system call: remembers which pages from its first stored one on have storage, so
+    /// that the next access to them needs none.
     fn learn(&self, range: Range<u64>) {
         // Not knowing is always right, only slower: errors are of no interest here.
-        if let Ok(Some(data)) = self.next_data(range.clone()) {
-            self.stored.insert(data.start..data.end.min(range.end));
+        if let Ok(Some(data)) = self.next_data(range.start..self.map.len() as u64)
+            && data.start < range.end
+        {
+            self.stored.insert(data);
         }
     }
 }
 
-/// What a file system does when bytes that have storage are stored into a mapping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Overwriting {
-    /// It lets them be, and a page that was mapped for reading can be written: tmpfs. The kernel maps sixteen such
-    /// pages at a fault, so that populating for reading costs a quarter of a fault for writing per page.
-    AfterReading,
-    /// It lets them be, but wants to hear of the first write to each page: ext4.
-    Directly,
-    /// It may write a copy, need space for that, and answer with SIGBUS when it is full: btrfs, and all that are
-    /// not known.
-    ByCopying,
-}
-
-impl Overwriting {
-    fn of(file: &File) -> io::Result<Overwriting> {
-        /// From `linux/magic.h`.
-        const TMPFS: u64 = 0x0102_1994;
-        const EXT4: u64 = 0xef53;
-        Ok(match rustix::fs::fstatfs(file)?.f_type as u64 {
-            TMPFS => Overwriting::AfterReading,
-            EXT4 => Overwriting::Directly,
-            _ => Overwriting::ByCopying,
-        })
-    }
+/// Bytes of the large pages that segments may have; `None` where there are none.
+pub(crate) fn large_page() -> Option<u64> {
+    large_pages::size()
 }
 
 /// Takes the storage of `range` of `file` back.
@@ -253,132 +292,101 @@ pub(crate) fn next_data(file: &File, within: Range<u64>) -> io::Result<Option<Ra
     Ok(Some(start..end.min(within.end)))
 }
 
-/// Pages of a segment of which this process knows something. The same may be true of a page that is not in the
-/// set, so that forgetting is always safe.
-struct PageSet {
-    words: Box<[AtomicU64]>,
-    /// The count of punches at which the set was last known to hold.
-    punches: AtomicU64,
-    page_shift: u32,
-}
-
-impl PageSet {
-    fn new(bytes: u64) -> PageSet {
-        let page_shift = rustix::param::page_size().trailing_zeros();
-        let words = (bytes >> page_shift).div_ceil(64).max(1);
-        PageSet {
-            words: (0..words).map(|_| AtomicU64::new(0)).collect(),
-            punches: AtomicU64::new(0),
-            page_shift,
-        }
-    }
-
-    /// Forgets everything if storage was given back since.
-    fn revalidate(&self, punches: u64) {
-        // Acquire: whoever sees the new count sees the cleared words.
-        if self.punches.load(Ordering::Acquire) != punches {
-            self.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
-            self.punches.store(punches, Ordering::Release);
-        }
-    }
-
-    /// The longest run from the start of `range` whose pages are all in the set, or all not: its end, and which.
-    fn run(&self, range: Range<u64>) -> (u64, bool) {
-        let first = range.start >> self.page_shift;
-        let last = (range.end - 1) >> self.page_shift;
-        let stored = self.contains(first);
-        let mut page = first + 1;
-        while page <= last {
-            // Bits that differ from the run's, from `page` on within its word.
-            let word = self.words[(page / 64) as usize].load(Ordering::Acquire);
-            let differing = (if stored { !word } else { word }) >> (page % 64);
-            if differing != 0 {
-                page += u64::from(differing.trailing_zeros());
-                break;
-            }
-            page = (page / 64 + 1) * 64;
-        }
-        ((page.min(last + 1) << self.page_shift).min(range.end), stored)
-    }
-
-    fn contains(&self, page: u64) -> bool {
-        // Acquire: pairs with `insert`: the system call that gave the page storage has returned.
-        self.words[(page / 64) as usize].load(Ordering::Acquire) >> (page % 64) & 1 != 0
-    }
-
-    /// Adds every page that `range` touches.
-    fn insert(&self, range: Range<u64>) {
-        if range.is_empty() {
-            return;
-        }
-        let (first, last) = (range.start >> self.page_shift, (range.end - 1) >> self.page_shift);
-        for word in first / 64..=last / 64 {
-            let low = first.max(word * 64) % 64;
-            let high = last.min(word * 64 + 63) % 64;
-            let mask = (u64::MAX >> (63 - high)) & (u64::MAX << low);
-            self.words[word as usize].fetch_or(mask, Ordering::Release);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const BYTES: u64 = 64 << 12;
+    /// A file without content, on the disk or in memory.
+    fn file(directory: &str, bytes: u64) -> File {
+        let file = tempfile::tempfile_in(directory).unwrap();
+        file.set_len(bytes).unwrap();
+        file
+    }
 
     proptest! {
-        #[test]
-        fn runs_agree_with_a_plain_set(
-            inserted in prop::collection::vec((0..BYTES, 1..BYTES), 0..6),
-            start in 0..BYTES, length in 1..BYTES,
-        ) {
-            let pages = PageSet::new(BYTES);
-            let page = 1u64 << pages.page_shift;
-            let mut oracle = vec![false; (BYTES / page) as usize];
-            for (from, length) in inserted {
-                let to = (from + length).min(BYTES);
-                pages.insert(from..to);
-                (from / page..=(to - 1) / page).for_each(|p| oracle[p as usize] = true);
-            }
-            let end = (start + length).min(BYTES);
-            let (until, stored) = pages.run(start..end);
-            prop_assert!(start < until && until <= end);
-            for byte in (start..until).step_by(7) {
-                prop_assert_eq!(oracle[(byte / page) as usize], stored);
-            }
-            if until < end {
-                prop_assert_eq!(oracle[(until / page) as usize], !stored);
-            }
-        }
+        #![proptest_config(ProptestConfig::with_cases(20))]
 
         #[test]
         fn a_segment_reads_what_was_written(
-            writes in prop::collection::vec((0..BYTES, 1..BYTES / 3, any::<u8>()), 1..12),
-            punched in 0..BYTES,
+            in_memory: bool,
+            // Parts of the segment: positions and lengths.
+            writes in prop::collection::vec((0.0..1.0, 0.0..0.4, any::<u8>()), 1..12),
+            punched in 0.0..1.0,
         ) {
-            let file = tempfile::tempfile().unwrap();
-            file.set_len(BYTES).unwrap();
-            let segment = Segment::map(SegmentIndex(0), file, BYTES, true).unwrap();
-            let mut oracle = vec![0u8; BYTES as usize];
+            let (directory, bytes) = if in_memory { ("/dev/shm", 8 << 20) } else { ("/tmp", 64 << 12) };
+            let segment = Segment::map(SegmentIndex(0), file(directory, bytes), bytes, true).unwrap();
+            let part = |share: f64| (bytes as f64 * share) as u64;
+            let punched = part(punched);
+            let mut oracle = vec![0u8; bytes as usize];
             let half = writes.len() / 2;
             for (n, (at, length, value)) in writes.into_iter().enumerate() {
                 let punches = u64::from(n >= half);
                 if n == half {
-                    segment.punch(punched..BYTES).unwrap();
+                    segment.punch(punched..bytes).unwrap();
                     oracle[punched as usize..].fill(0);
                 }
-                let length = length.min(BYTES - at) as usize;
+                let at = part(at);
+                let length = (part(length) + 1).min(bytes - at) as usize;
                 let data = vec![value; length];
                 // SAFETY: the buffer has `length` bytes and the range ends within the segment.
                 unsafe { segment.write(at, data.as_ptr(), length, punches) }.unwrap();
                 oracle[at as usize..][..length].fill(value);
-                let mut read = vec![0xAAu8; BYTES as usize];
+                let mut read = vec![0xAAu8; bytes as usize];
                 // SAFETY: the buffer has as many bytes as the segment.
-                unsafe { segment.read(0, read.as_mut_ptr(), BYTES as usize, punches) }.unwrap();
+                unsafe { segment.read(0, read.as_mut_ptr(), bytes as usize, punches) }.unwrap();
                 prop_assert!(read == oracle);
             }
+        }
+    }
+
+    /// Needs Linux 6.1, with transparent huge pages that `/sys/kernel/mm/transparent_hugepage/shmem_enabled` does not deny.
+    #[test]
+    fn large_writes_get_large_pages_and_small_ones_do_not() {
+        let large = large_page().expect("a kernel with transparent huge pages");
+        let bytes = 4 * large;
+        let stored = |segment: &Segment| segment.next_data(0..bytes).unwrap();
+        for (length, is_large) in [(large / 16, false), (large / 4, true), (large, true), (3 * large, true)] {
+            let segment = Segment::map(SegmentIndex(0), file("/dev/shm", bytes), bytes, true).unwrap();
+            let data = vec![7u8; length as usize];
+            // SAFETY: as above.
+            unsafe { segment.write(large, data.as_ptr(), data.len(), 0) }.unwrap();
+            assert_eq!(segment.has_large_page().unwrap(), is_large, "{length} bytes");
+            let end = if is_large { length.next_multiple_of(large) } else { length };
+            assert_eq!(stored(&segment), Some(large..large + end), "{length} bytes");
+        }
+        // Small ones do together.
+        let segment = Segment::map(SegmentIndex(0), file("/dev/shm", bytes), bytes, true).unwrap();
+        for at in (0..large / 4).step_by(4096) {
+            // SAFETY: as above.
+            unsafe { segment.write(at, [1u8; 4096].as_ptr(), 4096, 0) }.unwrap();
+        }
+        assert!(segment.has_large_page().unwrap());
+        assert_eq!(stored(&segment), Some(0..large));
+    }
+
+    #[test]
+    fn nothing_is_lost_while_several_make_the_same_large_pages() {
+        const BYTES: u64 = 16 << 20;
+        const WRITERS: u64 = 4;
+        const BLOCK: u64 = 47_008;
+        let file = file("/dev/shm", BYTES);
+        let value = |block: u64| (block * 31 % 251) as u8 + 1;
+        let blocks = BYTES / BLOCK;
+        let writer = |first: u64| {
+            // Each has a mapping of its own, as if it were another process.
+            let segment = Segment::map(SegmentIndex(0), file.try_clone().unwrap(), BYTES, true).unwrap();
+            for block in (first..blocks).step_by(WRITERS as usize) {
+                let data = [value(block); BLOCK as usize];
+                // SAFETY: the array has so many bytes, and the block ends within the segment.
+                unsafe { segment.write(block * BLOCK, data.as_ptr(), data.len(), 0) }.unwrap();
+            }
+        };
+        std::thread::scope(|scope| (0..WRITERS).for_each(|first| drop(scope.spawn(move || writer(first)))));
+        let mut content = vec![0; (blocks * BLOCK) as usize];
+        file.read_exact_at(&mut content, 0).unwrap();
+        for (block, bytes) in content.chunks(BLOCK as usize).enumerate() {
+            assert!(bytes.iter().all(|byte| *byte == value(block as u64)), "block {block}");
         }
     }
 }

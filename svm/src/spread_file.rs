@@ -38,7 +38,7 @@ impl StoreSet {
     /// `size` is how long it is going to be, bytes, as far as that is known; [`Placement::Block`] goes by it.
     ///
     /// # Errors
-    /// [`Error::NodeNotGiven`]; with `replacing`, as [`StoreSet::remove`]; otherwise as [`Store::create_unnamed`].
+    /// [`Error::NodeNotGiven`]; [`Error::NotHere`]; with `replacing`, as [`StoreSet::remove`]; otherwise as [`Store::create_unnamed`].
     pub fn create(
         &self,
         name: &FileName,
@@ -46,6 +46,7 @@ impl StoreSet {
         size: Option<u64>,
         replacing: bool,
     ) -> Result<SpreadFile> {
+        let first = self.first(name)?;
         if replacing {
             match self.check_removable(name, false) {
                 Ok(()) | Err(Error::NoSuchFile { .. }) => {}
@@ -54,14 +55,14 @@ impl StoreSet {
         }
         let all = || self.stores().iter().map(|store| store.node().clone()).collect();
         let nodes = match &options.placement {
-            Placement::FirstTouch => vec![self.first().node().clone()],
+            Placement::FirstTouch => vec![first.node().clone()],
             Placement::Node(node) if self.store_of(node).is_some() => vec![node.clone()],
             Placement::Node(node) => return Err(Error::NodeNotGiven { node: node.clone() }),
             Placement::RoundRobin | Placement::Block => all(),
         };
         let segment_size = options.segment_size.unwrap_or(SegmentSize::DEFAULT);
         let last = size.and_then(|size| segment_size.locate(FileOffset(size.saturating_sub(1))));
-        let failed = |e: io::Error| Error::io(format!("creating {name}"), self.first().path(), e);
+        let failed = |e: io::Error| Error::io(format!("creating {name}"), first.path(), e);
         Ok(SpreadFile {
             set: self.clone(),
             name: name.clone(),

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::FallocateFlags;
 
+use crate::error::ErrorKind;
 use crate::kept_locks::KeptLocks;
 use crate::locks::{LockError, LockTable};
 use crate::node::BootId;
@@ -26,7 +27,7 @@ use crate::units::{FileId, SegmentIndex, SegmentSize};
 pub(crate) const MAX_SEGMENTS: u32 = 1 << 24;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"svmstate");
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 const PAGE: u64 = 4096;
 const LOCKS_AT: u64 = PAGE;
 const KEPT_AT: u64 = (LOCKS_AT + LockTable::BYTES as u64).next_multiple_of(PAGE);
@@ -61,6 +62,15 @@ struct Header {
     reported_size: AtomicU64,
     /// Bytes of each segment; may change as long as there is none.
     segment_size: AtomicU64,
+    /// How often bytes of this node that were written under a lock were given up, times 256, plus the kind of the last
+    /// error that led to it.
+    losses: AtomicU64,
+    /// How many processes have entered and not left: more than are alive where one died.
+    users: AtomicU64,
+    /// How often the state was made anew or fit for new users: what a process knows from before is then void.
+    revivals: AtomicU64,
+    /// The epoch whose manifest is known to have reached the storage device, plus one.
+    durable_epoch: AtomicU64,
 }
 
 /// What is known of a segment.
@@ -134,7 +144,7 @@ impl State {
         header.epoch.store(epoch, Ordering::Relaxed);
         let counts = [&header.segments, &header.committed_size, &header.committed_segments];
         let zeroed = counts.into_iter().chain([&header.deleted, &header.cluster, &header.truncations]);
-        let zeroed = zeroed.chain([&header.reported_size]);
+        let zeroed = zeroed.chain([&header.reported_size, &header.losses, &header.durable_epoch]);
         zeroed.for_each(|field| field.store(0, Ordering::Relaxed));
         self.revive()
     }
@@ -143,6 +153,8 @@ impl State {
     /// which pages have storage holds any more. The caller alone has the file open.
     pub(crate) fn revive(&self) -> io::Result<()> {
         self.add_punch();
+        self.header().users.store(0, Ordering::Relaxed);
+        self.header().revivals.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the lock table's place in the mapping has storage (`map`), is aligned to a page, and the
         // caller guarantees that no other process uses it.
         unsafe { LockTable::init_at(self.locks_ptr(), LockTable::BYTES) }.map_err(io::Error::other)?;
@@ -254,6 +266,57 @@ impl State {
         header.epoch.store(epoch, Ordering::Release);
     }
 
+    /// Notes that bytes of this node were given up. Returns the number that this loss has.
+    pub(crate) fn add_loss(&self, kind: ErrorKind) -> u64 {
+        let next = |losses: u64| ((losses >> 8) + 1) << 8 | u64::from(kind.code());
+        let losses = &self.header().losses;
+        // Relaxed: whoever has to hear of it has flushed or unlocked after it, both of which order more than this.
+        let (Ok(before) | Err(before)) =
+            losses.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |losses| Some(next(losses)));
+        next(before) >> 8
+    }
+
+    /// How often bytes of this node were given up, and the kind of the last error that led to it.
+    pub(crate) fn losses(&self) -> (u64, ErrorKind) {
+        let losses = self.header().losses.load(Ordering::Relaxed);
+        (losses >> 8, ErrorKind::from_code(losses as u8))
+    }
+
+    /// Whether the manifest on the storage device tells all that is here, as far as that is known.
+    pub(crate) fn is_durable(&self) -> bool {
+        let header = self.header();
+        !self.needs_commit()
+            && header.durable_epoch.load(Ordering::Acquire)
+                == header.epoch.load(Ordering::Acquire).wrapping_add(1)
+    }
+
+    /// Notes that the manifest of `epoch` has reached the storage device.
+    pub(crate) fn set_durable(&self, epoch: u64) {
+        self.header().durable_epoch.store(epoch.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Counts a process that enters, in the gate; returns how many there were before.
+    pub(crate) fn add_user(&self) -> u64 {
+        self.header().users.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Counts a process that has entered and is leaving.
+    pub(crate) fn remove_user(&self) {
+        // Not below zero, whatever was stored here: a wrong count only makes for an unnecessary recovery.
+        let fewer = |users: u64| users.checked_sub(1);
+        let _ = self.header().users.fetch_update(Ordering::AcqRel, Ordering::Relaxed, fewer);
+    }
+
+    /// How many processes have entered and not left.
+    pub(crate) fn users(&self) -> u64 {
+        self.header().users.load(Ordering::Acquire)
+    }
+
+    /// How often the state was made anew or fit for new users.
+    pub(crate) fn revivals(&self) -> u64 {
+        self.header().revivals.load(Ordering::Acquire)
+    }
+
     /// Whether the file has lost its name; it goes with its last user.
     pub(crate) fn is_deleted(&self) -> bool {
         self.header().deleted.load(Ordering::Acquire) != 0
@@ -261,7 +324,8 @@ impl State {
 
     /// Notes that the file has lost its name.
     pub(crate) fn set_deleted(&self) {
-        self.header().deleted.store(1, Ordering::Release);
+        // Seen by whoever leaves without the gate after this process saw him there: see `Attachment::leave`.
+        self.header().deleted.store(1, Ordering::SeqCst);
     }
 
     /// Through which cluster the file is open; 0 where it is open on this node alone.

@@ -11,6 +11,7 @@
 //! `MODE_DELETE_ON_CLOSE` and the shared file pointers need it.
 
 mod description;
+mod medium;
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -31,6 +32,7 @@ use crate::state::State;
 use crate::units::FileId;
 
 pub use description::StoreIdentity;
+pub use medium::{Medium, Mount};
 
 const NAMES: &str = "names";
 
@@ -113,6 +115,14 @@ impl Store {
         Ok(Store { root, node, identity })
     }
 
+    /// Where the store of the user `user` is, by number, unless `SVMIO_STORE` names another place.
+    pub fn default_path(user: u32) -> PathBuf {
+        // Emulated nodes have a store each.
+        let node = std::env::var("SVMIO_NODE").ok().filter(|name| !name.is_empty());
+        let node = node.map(|name| format!("-{}", as_part_of_file_name(&name))).unwrap_or_default();
+        PathBuf::from(format!("/dev/shm/svmio-{user}{node}"))
+    }
+
     /// The store's directory.
     pub fn path(&self) -> &Path {
         &self.root
@@ -182,6 +192,21 @@ impl Store {
         }
     }
 
+    /// Opens the file `name` if this process has it open or [kept](File::keep) what it takes to open it again, and if
+    /// nothing has happened to it since that this process would have to look at. It costs few system calls, and does
+    /// not look at what was not changed by svmio.
+    ///
+    /// # Errors
+    /// [`Error::Access`] or [`Error::ReadOnly`] where the store is not writable.
+    pub fn reopen(&self, name: &FileName, options: &OpenOptions) -> Result<Option<File>> {
+        if options.exclusive || options.temporary {
+            return Ok(None);
+        }
+        attachment::reopen(&self.root, &name.to_string())
+            .map(|attachment| File::new(attachment, options))
+            .transpose()
+    }
+
     /// Removes the file `name`. Whoever has it open keeps it until closing it.
     ///
     /// # Errors
@@ -224,11 +249,14 @@ impl Store {
             self.prune(name);
             let deleted = object::deleted_path(&self.root, id);
             fs::rename(&directory, &deleted).map_err(failed)?;
-            let in_use = gate.anybody_present().map_err(failed)?;
-            if in_use {
+            // First the mark and then the look: who leaves looks after he has left, without the gate.
+            let in_use = gate.anybody_present().map_err(failed)? && {
                 State::map(file.try_clone().map_err(failed)?).map_err(failed)?.set_deleted();
-            } else {
+                gate.anybody_present().map_err(failed)?
+            };
+            if !in_use {
                 object::destroy(&deleted).map_err(failed)?;
+                attachment::forget(&self.root, id);
                 crate::mapping_cache::forget(&self.root, id);
             }
             return Ok(());
@@ -407,10 +435,7 @@ impl Store {
 
     fn open_default() -> Result<Store> {
         let user = rustix::process::geteuid().as_raw();
-        // Emulated nodes have a store each.
-        let node = std::env::var("SVMIO_NODE").ok().filter(|name| !name.is_empty());
-        let node = node.map(|name| format!("-{}", as_part_of_file_name(&name))).unwrap_or_default();
-        let path = PathBuf::from(format!("/dev/shm/svmio-{user}{node}"));
+        let path = Store::default_path(user);
         let store = Store::open(&path)?;
         // Anybody may make directories in /dev/shm: never trust one that another user put there.
         let owner = fs::symlink_metadata(&path).map_err(|e| Error::io("opening the store", &path, e))?;

@@ -5,35 +5,42 @@
 //! [put together](crate::finding); reading (see [`StoredFile`](crate::StoredFile)) changes nothing, so that a job that has
 //! the file open goes on undisturbed. Making files is [`SpreadFile`](crate::SpreadFile)'s business.
 
+mod member;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::finding::{self, Survived};
 use crate::manifest::Manifest;
 use crate::name::{DirectoryName, FileName};
 use crate::node::NodeName;
+use crate::remote_store::RemoteStore;
 use crate::store::{Entry, Store};
 use crate::units::FileId;
+
+pub(crate) use member::Member;
 
 /// One or several stores, each of another node.
 #[derive(Debug, Clone)]
 pub struct StoreSet {
     stores: Vec<Store>,
+    remote: Vec<Arc<RemoteStore>>,
 }
 
 /// What one of the stores knows of a file.
 #[derive(Debug)]
 pub(crate) struct Known<'s> {
-    pub(crate) store: &'s Store,
+    pub(crate) member: Member<'s>,
     pub(crate) manifest: Manifest,
     pub(crate) survived: Option<Survived>,
 }
 
 impl From<Store> for StoreSet {
     fn from(store: Store) -> StoreSet {
-        StoreSet { stores: vec![store] }
+        StoreSet { stores: vec![store], remote: Vec::new() }
     }
 }
 
@@ -57,19 +64,52 @@ impl StoreSet {
         Ok(set)
     }
 
-    /// The stores, in the order in which they were given; at least one.
+    /// Stores on other hosts: at least one.
+    ///
+    /// # Errors
+    /// [`Error::TwoStores`] where two are of one node.
+    pub fn of_hosts(stores: Vec<RemoteStore>) -> Result<StoreSet> {
+        let mut set = StoreSet { stores: Vec::new(), remote: Vec::new() };
+        for store in stores.into_iter().map(Arc::new) {
+            if let Some(known) = set.member_of(store.node()) {
+                let (node, one, other) = (store.node().clone(), known.label(), store.label().into());
+                return Err(Error::TwoStores { node, one, other });
+            }
+            set.remote.push(store);
+        }
+        Ok(set)
+    }
+
+    /// The stores on this machine, in the order in which they were given.
     pub fn stores(&self) -> &[Store] {
         &self.stores
     }
 
-    /// The store that was given first.
-    pub fn first(&self) -> &Store {
-        &self.stores[0]
+    /// The store of a node, if it is on this machine.
+    pub fn store_of(&self, node: &NodeName) -> Option<&Store> {
+        self.stores.iter().find(|store| store.node() == node)
+    }
+
+    /// The store into which things are put that are not spread.
+    ///
+    /// # Errors
+    /// [`Error::NotHere`] where there are stores on other hosts: nothing can be put there from here.
+    pub(crate) fn first(&self, name: &FileName) -> Result<&Store> {
+        let not_here = || {
+            let hosts: Vec<_> = self.remote.iter().map(|store| store.host()).collect();
+            Error::NotHere { name: name.to_string(), hosts: hosts.join(", ") }
+        };
+        self.stores.first().filter(|_| self.remote.is_empty()).ok_or_else(not_here)
+    }
+
+    /// All stores.
+    pub(crate) fn members(&self) -> impl Iterator<Item = Member<'_>> {
+        self.stores.iter().map(Member::Here).chain(self.remote.iter().map(Member::There))
     }
 
     /// The store of a node.
-    pub fn store_of(&self, node: &NodeName) -> Option<&Store> {
-        self.stores.iter().find(|store| store.node() == node)
+    pub(crate) fn member_of(&self, node: &NodeName) -> Option<Member<'_>> {
+        self.members().find(|member| member.node() == node)
     }
 
     /// What the directory `name` holds in any of the stores, by name. A file whose name leads to different identities
@@ -79,8 +119,9 @@ impl StoreSet {
     /// As [`Store::list`].
     pub fn list(&self, name: &DirectoryName) -> Result<Vec<Entry>> {
         let mut entries = BTreeMap::<OsString, Entry>::new();
-        let lists =
-            self.of_each(|store| store.list(name))?.ok_or_else(|| self.nothing_called(&name.to_string()))?;
+        let lists = self
+            .of_each(|member| member.list(name))?
+            .ok_or_else(|| self.nothing_called(&name.to_string()))?;
         for (_, list) in lists {
             for entry in list {
                 let last = |path: &std::path::Path| path.file_name().map(OsStr::to_owned).unwrap_or_default();
@@ -120,16 +161,20 @@ impl StoreSet {
     /// # Errors
     /// As [`Store::lookup`]; [`Error::TwoFiles`].
     pub fn lookup(&self, name: &FileName) -> Result<FileId> {
-        let found = self
-            .of_each(|store| store.lookup(name))?
-            .ok_or_else(|| self.nothing_called(&name.to_string()))?;
+        let found = self.find(name)?.ok_or_else(|| self.nothing_called(&name.to_string()))?;
+        Ok(found.1)
+    }
+
+    /// The same, with the first store that has it; `None` where there is none.
+    pub(crate) fn find(&self, name: &FileName) -> Result<Option<(Member<'_>, FileId)>> {
+        let Some(found) = self.of_each(|member| member.lookup(name))? else { return Ok(None) };
         let (first, id) = found[0];
         match found.iter().find(|(_, other)| *other != id) {
             Some((other, _)) => {
                 let (one, other) = (first.node().clone(), other.node().clone());
                 Err(Error::TwoFiles { name: name.to_string(), one, other })
             }
-            None => Ok(id),
+            None => Ok(Some((first, id))),
         }
     }
 
@@ -140,7 +185,7 @@ impl StoreSet {
     /// As [`Store::remove`]; [`Error::StoresMissing`], [`Error::TwoFiles`].
     pub fn remove(&self, name: &FileName, incomplete: bool) -> Result<()> {
         self.check_removable(name, incomplete)?;
-        match self.of_each(|store| store.remove(name))? {
+        match self.of_each(|member| member.remove(name))? {
             Some(_) => Ok(()),
             None => Err(self.nothing_called(&name.to_string())),
         }
@@ -166,24 +211,28 @@ impl StoreSet {
 
     /// What the stores know of the file `id`, where they know it.
     pub(crate) fn known(&self, id: FileId, name: &FileName) -> Result<Vec<Known<'_>>> {
-        let look = |store| {
-            let known = finding::look(store, id, name).transpose()?;
-            Some(known.map(|(manifest, survived)| Known { store, manifest, survived }))
-        };
-        self.stores.iter().filter_map(look).collect()
+        let mut all = Vec::new();
+        for member in self.members() {
+            let known = member.look(id, name)?;
+            all.extend(known.map(|(manifest, survived)| Known { member, manifest, survived }));
+        }
+        Ok(all)
     }
 
     /// Which segments lie on nodes whose stores are not here.
     pub(crate) fn missing_parts(&self, manifest: &Manifest) -> Option<String> {
-        manifest.parts_on(|node| self.store_of(node).is_none())
+        manifest.parts_on(|node| self.member_of(node).is_none())
     }
 
     /// What `ask` answers for each store that has what it asks for; `None` where none has.
-    fn of_each<'s, T>(&'s self, ask: impl Fn(&'s Store) -> Result<T>) -> Result<Option<Vec<(&'s Store, T)>>> {
+    fn of_each<'s, T>(
+        &'s self,
+        ask: impl Fn(Member<'s>) -> Result<T>,
+    ) -> Result<Option<Vec<(Member<'s>, T)>>> {
         let (mut answers, mut in_the_way) = (Vec::new(), None);
-        for store in &self.stores {
-            match ask(store) {
-                Ok(answer) => answers.push((store, answer)),
+        for member in self.members() {
+            match ask(member) {
+                Ok(answer) => answers.push((member, answer)),
                 Err(Error::NoSuchFile { .. }) => {}
                 Err(error @ Error::NotAFile { .. }) => in_the_way = in_the_way.or(Some(error)),
                 Err(error) => return Err(error),
@@ -197,7 +246,7 @@ impl StoreSet {
     }
 
     pub(crate) fn nothing_called(&self, name: &str) -> Error {
-        let paths: Vec<_> = self.stores.iter().map(|store| store.path().as_os_str()).collect();
+        let paths: Vec<_> = self.members().map(|member| member.label().into_os_string()).collect();
         Error::NoSuchFile { name: name.into(), store: PathBuf::from(paths.join(OsStr::new(", "))) }
     }
 }
@@ -205,6 +254,6 @@ impl StoreSet {
 /// What stores know together.
 pub(crate) fn merged(name: &FileName, known: &[Known<'_>]) -> Result<Option<Manifest>> {
     let known: Vec<_> =
-        known.iter().map(|k| (k.store.node(), k.manifest.clone(), k.survived.as_ref())).collect();
+        known.iter().map(|k| (k.member.node(), k.manifest.clone(), k.survived.as_ref())).collect();
     finding::merge(&name.to_string(), &known)
 }

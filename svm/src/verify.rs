@@ -1,6 +1,6 @@
 //! Looking stores over: is every file whole, and does anything lie there that belongs to none?
 
-mod agreement;
+pub(crate) mod agreement;
 
 use std::collections::HashSet;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::open_options::OpenOptions;
 use crate::presence::Gate;
 use crate::store::Store;
 use crate::store_set::StoreSet;
-use crate::stored_file::sole_store;
+use crate::stored_file::sole_member;
 use crate::units::{FileId, FileOffset};
 
 /// What [`verify`] found.
@@ -74,8 +74,8 @@ impl StoreSet {
         }
         // What a damaged name led to looks like a leftover, and is all that is left of a file.
         if directory.as_path().as_os_str().is_empty() && files.iter().all(|(_, id)| id.is_some()) {
-            for store in self.stores() {
-                report.reclaimed.extend(reclaim(store)?);
+            for member in self.members() {
+                report.reclaimed.extend(member.reclaim()?);
             }
         }
         Ok(report)
@@ -101,16 +101,18 @@ impl StoreSet {
         let id = self.lookup(name)?;
         let known = self.known(id, name);
         if let Ok(known) = &known
-            && let Some(store) = sole_store(known)
+            && let Some(member) = sole_member(known)
         {
-            match look_over_alone(store, name) {
+            match member.look_over_alone(name) {
                 // By a job that it is to be shared by: it is looked at like its other files.
                 Err(Error::OpenInAnotherJob { .. }) => {}
                 outcome => return outcome,
             }
-        } else if self.stores().len() == 1 && known.map_or(true, |known| known.is_empty()) {
+        } else if known.map_or(true, |known| known.is_empty())
+            && let (Some(member), None) = (self.members().next(), self.members().nth(1))
+        {
             // It is damaged, and nobody else is here who would know better.
-            return look_over_alone(self.first(), name);
+            return member.look_over_alone(name);
         }
         self.check_agreement(name, id, report)?;
         self.look_over_parts(name, report)
@@ -118,7 +120,7 @@ impl StoreSet {
 }
 
 /// Looks at a file that is on one node alone.
-fn look_over_alone(store: &Store, name: &FileName) -> Result<()> {
+pub(crate) fn look_over_alone(store: &Store, name: &FileName) -> Result<()> {
     check_object(store, name)?;
     let file = store.open_file(name, &OpenOptions::reading())?;
     let segments = file.segments()?;
@@ -166,7 +168,7 @@ fn check_zero(file: &File, range: std::ops::Range<u64>) -> Result<()> {
 }
 
 /// Removes objects that no name leads to and no process has open.
-fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
+pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
     let mut reclaimed = Vec::new();
     for directory in [object::DELETED, object::OBJECTS] {
         let path = store.path().join(directory);

@@ -61,6 +61,7 @@ pub use exchange::Exchange;
 pub use launcher::{Launcher, Running, Streams};
 pub use place::{Master, Place, current_node};
 pub use settings::{StartSettings, WatchdogSettings};
+pub use thread::spawn as spawn_service_thread;
 
 use start::{Offer, Started};
 use watchdog::{Desk, Order, State};

@@ -56,11 +56,19 @@ pub(crate) fn loom(paths: &Paths) -> Command {
 pub(crate) fn bench(paths: &Paths) -> Result<()> {
     setup::run_for_benchmarks()?;
     ready(paths)?;
-    for name in ["messages", "overlap", "contiguous", "nodes"] {
-        process::run(benchmark(paths, name).env("SVMIO_FIGURES", paths.figures()))?;
+    for (name, words) in
+        [("files", &["--", "--on", "shm,huge,disk"][..]), ("messages", &[]), ("overlap", &[]), ("nodes", &[])]
+    {
+        process::run(benchmark(paths, name).args(words).env("SVMIO_FIGURES", paths.figures()))?;
     }
     let mut papers = Command::new(build::svmio(paths));
     process::run(papers.args(["bench", "figures", "--plot"]).arg(paths.figures()))
+}
+
+/// Whether the benchmarks of files work: each with small files, once, for svmio and every stock driver. How fast they are is
+/// not judged.
+pub(crate) fn benches(paths: &Paths) -> Result<()> {
+    process::run(benchmark(paths, "files").args(["--", "--check"]))
 }
 
 /// What a benchmark exits with where others use the machine and nothing can be said.

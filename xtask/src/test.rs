@@ -35,6 +35,12 @@ const STAGES: &[Stage] = &[
     Stage { name: "loom", is_needed: false, takes_long: false, run: loom },
     Stage { name: "aims", is_needed: false, takes_long: false, run: promises::aims },
     Stage {
+        name: "benches",
+        is_needed: false,
+        takes_long: false,
+        run: |paths| done(promises::benches(paths)),
+    },
+    Stage {
         name: "romio",
         is_needed: false,
         takes_long: false,

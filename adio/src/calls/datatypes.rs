@@ -1,11 +1,12 @@
 //! What is asked of datatypes.
 
-use std::ffi::{c_int, c_longlong};
+use std::ffi::{c_int, c_longlong, c_void};
 
-use super::Mpi;
+use super::{Mpi, check};
 use crate::abi::{Abi, Datatype, SUCCESS};
+use crate::failure::{ErrorClass, Failure};
 
-/// The function that made a datatype. MPI-2's forms for Fortran's short addresses are not among them.
+/// The function that made a datatype.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Combiner {
     /// None: it is there from the beginning, and cannot be freed.
@@ -34,11 +35,12 @@ impl Combiner {
             1 => Combiner::Dup,
             2 => Combiner::Contiguous,
             3 => Combiner::Vector,
-            5 => Combiner::Hvector,
+            // 4, 7 and 10 are MPI-2's forms for Fortran's short addresses.
+            4 | 5 => Combiner::Hvector,
             6 => Combiner::Indexed,
-            8 => Combiner::Hindexed,
+            7 | 8 => Combiner::Hindexed,
             9 => Combiner::IndexedBlock,
-            11 => Combiner::Struct,
+            10 | 11 => Combiner::Struct,
             12 => Combiner::Subarray,
             13 => Combiner::Darray,
             17 => Combiner::Resized,
@@ -49,25 +51,36 @@ impl Combiner {
 }
 
 /// What `MPI_Type_get_contents` tells. The datatypes are freed when it is dropped.
+///
+/// Of a datatype with large counts, these are among the integers, where small ones would be.
 pub(crate) struct Contents<'a, A: Abi> {
     mpi: &'a Mpi<A>,
     pub(crate) combiner: Combiner,
-    pub(crate) integers: Vec<c_int>,
-    pub(crate) addresses: Vec<isize>,
+    pub(crate) integers: Vec<i64>,
+    pub(crate) addresses: Vec<i64>,
     pub(crate) datatypes: Vec<Datatype<A>>,
 }
 
 impl<A: Abi> Drop for Contents<'_, A> {
     fn drop(&mut self) {
         for datatype in &mut self.datatypes {
-            let mpi = self.mpi;
-            let combiner = || Combiner::of(mpi.combiner(*datatype) - mpi.combiner(mpi.constants.byte));
-            if mpi.has_large_counts(*datatype) || combiner() != Some(Combiner::Predefined) {
+            let envelope = self.mpi.envelope(*datatype);
+            if envelope.is_none_or(|envelope| envelope.combiner != Some(Combiner::Predefined)) {
                 // SAFETY: MPI_Type_get_contents gives new handles of types that are not predefined.
-                unsafe { (mpi.type_free)(datatype) };
+                unsafe { (self.mpi.type_free)(datatype) };
             }
         }
     }
+}
+
+/// What `MPI_Type_get_envelope` tells.
+struct Envelope {
+    integers: c_longlong,
+    addresses: c_longlong,
+    large_counts: c_longlong,
+    datatypes: c_longlong,
+    /// `None` where it is not known here.
+    combiner: Option<Combiner>,
 }
 
 impl<A: Abi> Mpi<A> {
@@ -77,29 +90,6 @@ impl<A: Abi> Mpi<A> {
         // SAFETY: stores one MPI_Count; ROMIO has checked the datatype.
         unsafe { (self.type_size_x)(datatype, &raw mut size) };
         u64::try_from(size).unwrap_or(0)
-    }
-
-    /// Whether `datatype`, repeated, is bytes in a row and in order. Also false where that takes more to find out.
-    pub fn is_contiguous(&self, datatype: Datatype<A>) -> bool {
-        // What number a named type's combiner has differs between the families; MPI_BYTE has it in each. That of
-        // MPI_Type_contiguous is two further on in each.
-        let combiner = self.combiner(datatype) - self.combiner(self.constants.byte);
-        const NAMED: c_int = 0;
-        const CONTIGUOUS: c_int = 2;
-        self.is_contiguous_in_file(datatype)
-            && (combiner == NAMED || combiner == CONTIGUOUS && self.is_made_of_contiguous(datatype))
-    }
-
-    /// Whether `datatype`, seen in a file, is bytes in a row: file types are in order by MPI's rules.
-    pub fn is_contiguous_in_file(&self, datatype: Datatype<A>) -> bool {
-        let (mut lower, mut extent, mut true_lower, mut true_extent) = (0, 0, 0, 0);
-        // SAFETY: each stores two MPI_Counts; ROMIO has checked the datatype.
-        unsafe {
-            (self.type_get_extent_x)(datatype, &raw mut lower, &raw mut extent);
-            (self.type_get_true_extent_x)(datatype, &raw mut true_lower, &raw mut true_extent);
-        }
-        let size = self.type_size(datatype);
-        lower == 0 && true_lower == 0 && extent == true_extent && u64::try_from(extent) == Ok(size)
     }
 
     /// The bytes from one `datatype` to the next in memory.
@@ -118,89 +108,187 @@ impl<A: Abi> Mpi<A> {
         (lower, extent)
     }
 
-    /// Whether the type that a contiguous `datatype` repeats is itself contiguous.
-    fn is_made_of_contiguous(&self, datatype: Datatype<A>) -> bool {
-        let (mut count, mut address, mut inner) = (0, 0isize, datatype);
-        // SAFETY: the contents of MPI_Type_contiguous are one integer, no address and one datatype.
-        let code = unsafe {
-            (self.type_get_contents)(datatype, 1, 0, 1, &raw mut count, &raw mut address, &raw mut inner)
-        };
-        if code != SUCCESS {
-            return false;
-        }
-        let contiguous = self.is_contiguous(inner);
-        if self.combiner(inner) != self.combiner(self.constants.byte) {
-            // SAFETY: MPI_Type_get_contents gives new handles of types that are not predefined.
-            unsafe { (self.type_free)(&raw mut inner) };
-        }
-        contiguous
-    }
-
     /// How `datatype` was made; `None` where that is not known here.
     pub(crate) fn contents(&self, datatype: Datatype<A>) -> Option<Contents<'_, A>> {
-        if self.has_large_counts(datatype) {
-            return None;
-        }
-        let (mut integers, mut addresses, mut datatypes, mut combiner) = (0, 0, 0, 0);
-        let counts = (&raw mut integers, &raw mut addresses, &raw mut datatypes);
-        // SAFETY: stores four integers; ROMIO has checked the datatype.
-        let code =
-            unsafe { (self.type_get_envelope)(datatype, counts.0, counts.1, counts.2, &raw mut combiner) };
-        if code != SUCCESS {
-            return None;
-        }
-        let combiner = Combiner::of(combiner - self.combiner(self.constants.byte))?;
+        let envelope = self.envelope(datatype)?;
+        let combiner = envelope.combiner?;
         let (none, nowhere, nothing) = (Vec::new(), Vec::new(), Vec::new());
         let mut contents =
             Contents { mpi: self, combiner, integers: none, addresses: nowhere, datatypes: nothing };
         if combiner == Combiner::Predefined {
             return Some(contents);
         }
-        let length = |count: c_int| usize::try_from(count).unwrap_or(0);
-        contents.integers = vec![0; length(integers)];
-        contents.addresses = vec![0; length(addresses)];
+        let length = |count: c_longlong| usize::try_from(count).unwrap_or(0);
+        let mut integers: Vec<c_int> = vec![0; length(envelope.integers)];
+        let mut addresses = vec![0isize; length(envelope.addresses)];
+        let mut large: Vec<c_longlong> = vec![0; length(envelope.large_counts)];
         // Any handle will do; MPI overwrites it.
-        let mut types = vec![self.constants.byte; length(datatypes)];
-        let (to, places) = (contents.integers.as_mut_ptr(), contents.addresses.as_mut_ptr());
-        // SAFETY: the vectors have the lengths that the envelope told.
-        let code = unsafe {
-            (self.type_get_contents)(datatype, integers, addresses, datatypes, to, places, types.as_mut_ptr())
+        let mut types = vec![self.constants.byte; length(envelope.datatypes)];
+        let (to, places, handles) = (integers.as_mut_ptr(), addresses.as_mut_ptr(), types.as_mut_ptr());
+        let code = if large.is_empty() {
+            let small = |count| c_int::try_from(count).ok();
+            let counts = (small(envelope.integers)?, small(envelope.addresses)?, small(envelope.datatypes)?);
+            // SAFETY: the vectors have the lengths that the envelope told.
+            unsafe { (self.type_get_contents)(datatype, counts.0, counts.1, counts.2, to, places, handles) }
+        } else {
+            // SAFETY: the type of the function in MPI 4.0, where alone there are large counts.
+            let contents = unsafe { self.stock::<LargeContents<A>>("PMPI_Type_get_contents_c\0") }?;
+            let Envelope { integers, addresses, large_counts, datatypes, .. } = envelope;
+            let counts = large.as_mut_ptr();
+            // SAFETY: as above.
+            unsafe {
+                contents(datatype, integers, addresses, large_counts, datatypes, to, places, counts, handles)
+            }
         };
         if code != SUCCESS {
             return None;
         }
+        let integers: Vec<i64> = integers.into_iter().map(i64::from).collect();
+        contents.integers = match combiner {
+            _ if large.is_empty() => integers,
+            // The number of dimensions, and the order, are small.
+            Combiner::Subarray => [integers.get(..1)?, &large, integers.get(1..)?].concat(),
+            // Only the wholes are large.
+            Combiner::Darray => [integers.get(..3)?, &large, integers.get(3..)?].concat(),
+            _ => large,
+        };
+        contents.addresses = addresses.into_iter().map(|at| at as i64).collect();
         contents.datatypes = types;
         Some(contents)
     }
 
-    /// Whether `datatype` has counts that only MPI 4's functions for large counts can tell. Those for small ones call
-    /// its program's error handler then, which may end it.
-    fn has_large_counts(&self, datatype: Datatype<A>) -> bool {
-        type Envelope<A> = unsafe extern "C" fn(
-            Datatype<A>,
-            *mut c_longlong,
-            *mut c_longlong,
-            *mut c_longlong,
-            *mut c_longlong,
-            *mut c_int,
-        ) -> c_int;
-        // SAFETY: the type of the function in MPI 4.0, where alone it is.
-        let Some(envelope) = (unsafe { self.stock::<Envelope<A>>("PMPI_Type_get_envelope_c\0") }) else {
-            return false;
-        };
-        let (mut integers, mut addresses, mut large, mut datatypes, mut combiner) = (0, 0, 0, 0, 0);
-        let numbers = (&raw mut integers, &raw mut addresses, &raw mut large, &raw mut datatypes);
-        // SAFETY: stores four MPI_Counts and an integer; ROMIO has checked the datatype.
-        let code =
-            unsafe { envelope(datatype, numbers.0, numbers.1, numbers.2, numbers.3, &raw mut combiner) };
-        code != SUCCESS || large != 0
+    fn envelope(&self, datatype: Datatype<A>) -> Option<Envelope> {
+        let mut of = self.raw_envelope(datatype)?;
+        let named = self.raw_envelope(self.constants.byte)?.1;
+        of.0.combiner = Combiner::of(of.1 - named);
+        Some(of.0)
     }
 
-    fn combiner(&self, datatype: Datatype<A>) -> c_int {
-        let (mut integers, mut addresses, mut datatypes, mut combiner) = (0, 0, 0, 0);
-        let (integers, addresses, datatypes) = (&raw mut integers, &raw mut addresses, &raw mut datatypes);
+    /// The envelope, and the combiner's number. MPI's functions for small counts call its program's error handler where a
+    /// count is large, which may end it.
+    fn raw_envelope(&self, datatype: Datatype<A>) -> Option<(Envelope, c_int)> {
+        let mut envelope =
+            Envelope { integers: 0, addresses: 0, large_counts: 0, datatypes: 0, combiner: None };
+        let mut combiner = 0;
+        // SAFETY: the type of the function in MPI 4.0, where alone it is.
+        if let Some(function) = unsafe { self.stock::<LargeEnvelope<A>>("PMPI_Type_get_envelope_c\0") } {
+            let (integers, addresses) = (&raw mut envelope.integers, &raw mut envelope.addresses);
+            let (large, datatypes) = (&raw mut envelope.large_counts, &raw mut envelope.datatypes);
+            // SAFETY: stores four MPI_Counts and an integer; ROMIO has checked the datatype.
+            let code =
+                unsafe { function(datatype, integers, addresses, large, datatypes, &raw mut combiner) };
+            return (code == SUCCESS).then_some((envelope, combiner));
+        }
+        let (mut integers, mut addresses, mut datatypes) = (0, 0, 0);
+        let counts = (&raw mut integers, &raw mut addresses, &raw mut datatypes);
         // SAFETY: stores four integers; ROMIO has checked the datatype.
-        unsafe { (self.type_get_envelope)(datatype, integers, addresses, datatypes, &raw mut combiner) };
-        combiner
+        let code =
+            unsafe { (self.type_get_envelope)(datatype, counts.0, counts.1, counts.2, &raw mut combiner) };
+        envelope = Envelope {
+            integers: integers.into(),
+            addresses: addresses.into(),
+            datatypes: datatypes.into(),
+            ..envelope
+        };
+        (code == SUCCESS).then_some((envelope, combiner))
+    }
+}
+
+type LargeEnvelope<A> = unsafe extern "C" fn(
+    Datatype<A>,
+    *mut c_longlong,
+    *mut c_longlong,
+    *mut c_longlong,
+    *mut c_longlong,
+    *mut c_int,
+) -> c_int;
+type LargeContents<A> = unsafe extern "C" fn(
+    Datatype<A>,
+    c_longlong,
+    c_longlong,
+    c_longlong,
+    c_longlong,
+    *mut c_int,
+    *mut isize,
+    *mut c_longlong,
+    *mut Datatype<A>,
+) -> c_int;
+
+/// `MPI_Type_copy_attr_function`.
+pub(crate) type CopyAttribute<A> =
+    unsafe extern "C" fn(Datatype<A>, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+/// `MPI_Type_delete_attr_function`.
+pub(crate) type DeleteAttribute<A> =
+    unsafe extern "C" fn(Datatype<A>, c_int, *mut c_void, *mut c_void) -> c_int;
+
+impl<A: Abi> Mpi<A> {
+    /// A key for attributes of datatypes.
+    pub(crate) fn datatype_key(
+        &self,
+        copy: CopyAttribute<A>,
+        delete: DeleteAttribute<A>,
+    ) -> Result<c_int, Failure> {
+        let mut key = 0;
+        // SAFETY: stores one integer; the functions are there as long as the process.
+        let code = unsafe { (self.type_create_keyval)(copy, delete, &raw mut key, std::ptr::null_mut()) };
+        check(code, "MPI_Type_create_keyval").map(|()| key)
+    }
+
+    /// The attribute of `datatype` under `key`.
+    pub(crate) fn datatype_attribute(&self, datatype: Datatype<A>, key: c_int) -> Option<*mut c_void> {
+        let (mut attribute, mut is_there) = (std::ptr::null_mut::<c_void>(), 0);
+        let to = (&raw mut attribute).cast();
+        // SAFETY: stores a pointer and an integer; ROMIO has checked the datatype.
+        let code = unsafe { (self.type_get_attr)(datatype, key, to, &raw mut is_there) };
+        (code == SUCCESS && is_there != 0).then_some(attribute)
+    }
+
+    /// Gives `datatype` an attribute; false where it does not take it.
+    pub(crate) fn set_datatype_attribute(
+        &self,
+        datatype: Datatype<A>,
+        key: c_int,
+        attribute: *mut c_void,
+    ) -> bool {
+        // SAFETY: ROMIO has checked the datatype; the pointer is for the key's own functions.
+        unsafe { (self.type_set_attr)(datatype, key, attribute) == SUCCESS }
+    }
+}
+
+impl<A: Abi> Mpi<A> {
+    /// Whether `datatype` was there from the beginning.
+    pub(crate) fn is_predefined(&self, datatype: Datatype<A>) -> bool {
+        self.envelope(datatype).is_some_and(|envelope| envelope.combiner == Some(Combiner::Predefined))
+    }
+
+    /// A datatype of `bytes` bytes in a row, with a gap of so many before the next one.
+    pub(crate) fn datatype_with_gap(&self, bytes: u64, gap: isize) -> Result<Datatype<A>, Failure> {
+        let count = c_int::try_from(bytes).map_err(|_| {
+            Failure::new(ErrorClass::Argument, format!("an elementary datatype of {bytes} bytes"))
+        })?;
+        let (mut run, mut with_gap) = (self.constants.byte, self.constants.byte);
+        // SAFETY: each stores a handle.
+        check(unsafe { (self.type_contiguous)(count, run, &raw mut run) }, "MPI_Type_contiguous")?;
+        // SAFETY: likewise.
+        let code = unsafe { (self.type_create_resized)(run, 0, count as isize + gap, &raw mut with_gap) };
+        self.free_datatype(run);
+        check(code, "MPI_Type_create_resized")?;
+        // SAFETY: the datatype was made just now.
+        check(unsafe { (self.type_commit)(&raw mut with_gap) }, "MPI_Type_commit").map(|()| with_gap)
+    }
+
+    /// Another handle of `datatype`.
+    pub(crate) fn duplicate(&self, datatype: Datatype<A>) -> Result<Datatype<A>, Failure> {
+        let mut copy = datatype;
+        // SAFETY: stores a handle; ROMIO has checked the datatype.
+        let code = unsafe { (self.type_dup)(datatype, &raw mut copy) };
+        check(code, "MPI_Type_dup").map(|()| copy)
+    }
+
+    /// Frees a datatype that is not predefined.
+    pub(crate) fn free_datatype(&self, datatype: Datatype<A>) {
+        let mut datatype = datatype;
+        // SAFETY: the handle is one of ours, or ROMIO's own copy of one.
+        unsafe { (self.type_free)(&raw mut datatype) };
     }
 }

@@ -58,6 +58,17 @@ impl<A: Abi> Mpi<A> {
         unsafe { (self.file_call_errhandler)(file, code) };
     }
 
+    /// Gives the open file `file` the error handler that files without a handle have, as a new file gets it.
+    pub(crate) fn reset_error_handler(&self, file: MpiFile) {
+        if let Some(mut handler) = self.error_handler(self.constants.file_null) {
+            // SAFETY: the file is open; the handler came with a reference of its own.
+            unsafe {
+                (self.file_set_errhandler)(file, handler);
+                (self.errhandler_free)(&raw mut handler);
+            }
+        }
+    }
+
     /// The error handler of `file`.
     pub(crate) fn error_handler(&self, file: MpiFile) -> Option<Errhandler<A>> {
         let mut handler = std::mem::MaybeUninit::uninit();

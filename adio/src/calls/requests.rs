@@ -1,9 +1,18 @@
-//! Statuses, and requests that are complete when they start.
+//! Statuses, and requests: for what is over when they start, and for what goes on in the background.
+//!
+//! A generalized request is complete when MPI is told so, which only a thread of the program's may do. MPICH asks an
+//! operation's own function whenever the program tests or waits (its extension `MPIX_Grequest_start`), but for
+//! `MPI_Request_get_status`, which is preloaded for that ([`complete_requests`]); Open MPI lets functions be called whenever
+//! it makes progress (`opal_progress_register`).
 
-use std::ffi::{c_int, c_longlong, c_void};
+use std::ffi::{c_double, c_int, c_longlong, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::{Mpi, check};
 use crate::abi::{Abi, Request, SUCCESS};
+use crate::background::Operation;
 use crate::failure::{ErrorClass, Failure};
 
 impl<A: Abi> Mpi<A> {
@@ -43,6 +52,222 @@ impl<A: Abi> Mpi<A> {
         check(unsafe { (self.grequest_complete)(request) }, "MPI_Grequest_complete")?;
         Ok(request)
     }
+
+    /// Whether this MPI can tell of what goes on in the background.
+    pub(crate) fn has_background_requests(&self) -> bool {
+        self.extended_start().is_some() || self.progress_register().is_some()
+    }
+
+    /// A request that is complete when `operation` is over, and has its bytes in the status.
+    ///
+    /// # Errors
+    /// MPI's own, where its handler returns.
+    pub(crate) fn request_for(&self, operation: Arc<Operation>) -> Result<Request<A>, Failure> {
+        let (null, is_complete) = (self.constants.request_null, AtomicBool::new(false));
+        let pending = Arc::new(Pending::<A> {
+            operation,
+            request: Mutex::new(null),
+            is_complete,
+            polls: AtomicU32::new(0),
+        });
+        let mut request = null;
+        // Of the two, one for MPI, released by `free_pending`.
+        let state = Arc::into_raw(Arc::clone(&pending)).cast_mut().cast();
+        let (query, free) = (query_pending::<A>, free_pending::<A>);
+        let code = match self.extended_start() {
+            // SAFETY: all functions take the state that is given here.
+            Some(start) => unsafe {
+                start(
+                    query,
+                    free,
+                    cancel_request,
+                    poll_pending::<A>,
+                    wait_for_pending::<A>,
+                    state,
+                    &raw mut request,
+                )
+            },
+            // SAFETY: likewise.
+            None => unsafe { (self.grequest_start)(query, free, cancel_request, state, &raw mut request) },
+        };
+        check(code, "MPI_Grequest_start").inspect_err(|_| {
+            // SAFETY: MPI did not take the state; it came from an Arc just now.
+            drop(unsafe { Arc::from_raw(state.cast::<Pending<A>>().cast_const()) });
+        })?;
+        *pending.request.lock().unwrap_or_else(PoisonError::into_inner) = request;
+        self.watch(pending);
+        Ok(request)
+    }
+
+    /// `MPI_Request_get_status`.
+    ///
+    /// # Safety
+    /// The arguments are those of `MPI_Request_get_status`.
+    pub unsafe fn request_get_status(
+        &self,
+        request: Request<A>,
+        flag: *mut c_int,
+        status: *mut A::Status,
+    ) -> c_int {
+        // SAFETY: the caller vouches for the arguments.
+        unsafe { (self.request_get_status)(request, flag, status) }
+    }
+
+    fn extended_start(&self) -> Option<ExtendedStart<A>> {
+        // SAFETY: the type of the function in mpi.h of MPICH 4.0.2. It has the second name only under the MPI ABI.
+        unsafe { self.stock("PMPIX_Grequest_start\0").or_else(|| self.stock("MPIX_Grequest_start\0")) }
+    }
+
+    fn progress_register(&self) -> Option<unsafe extern "C" fn(unsafe extern "C" fn() -> c_int) -> c_int> {
+        // SAFETY: the type of the function in opal/runtime/opal_progress.h of Open MPI 4.1.4.
+        unsafe { self.stock("opal_progress_register\0") }
+    }
+
+    /// Keeps `pending` where [`complete_requests`] finds it, which Open MPI calls whenever it makes progress.
+    fn watch(&self, pending: Arc<Pending<A>>) {
+        static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+        complete_requests();
+        WATCHED.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(pending));
+        // Relaxed: only a hint; whoever goes on takes the lock.
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        if let (Some(register), false) =
+            (self.progress_register(), IS_REGISTERED.swap(true, Ordering::Relaxed))
+        {
+            // SAFETY: the function is there as long as the process.
+            unsafe { register(on_progress) };
+        }
+    }
+}
+
+type Query<A> = unsafe extern "C" fn(*mut c_void, *mut <A as Abi>::Status) -> c_int;
+type ExtendedStart<A> = unsafe extern "C" fn(
+    Query<A>,
+    unsafe extern "C" fn(*mut c_void) -> c_int,
+    unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
+    Query<A>,
+    unsafe extern "C" fn(c_int, *mut *mut c_void, c_double, *mut <A as Abi>::Status) -> c_int,
+    *mut c_void,
+    *mut Request<A>,
+) -> c_int;
+
+/// What a request in the background is for.
+struct Pending<A: Abi> {
+    operation: Arc<Operation>,
+    request: Mutex<Request<A>>,
+    /// Whether MPI was told.
+    is_complete: AtomicBool,
+    /// How often it was asked for in vain.
+    polls: AtomicU32,
+}
+
+impl<A: Abi> Pending<A> {
+    /// Tells MPI if it is over; whether it is.
+    fn complete_if_over(&self) -> bool {
+        if self.operation.outcome().is_none() {
+            return false;
+        }
+        let request = *self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        // Relaxed: it decides who tells, and orders nothing.
+        if let (Ok(mpi), false) = (Mpi::<A>::get(), self.is_complete.swap(true, Ordering::Relaxed)) {
+            // SAFETY: the request was started, and this is the first time that it is completed.
+            unsafe { (mpi.grequest_complete)(request) };
+        }
+        true
+    }
+}
+
+/// Something that MPI is told of when it is over, whatever family it is of.
+trait Watched: Send {
+    fn is_over(&self) -> bool;
+    fn complete(&self);
+}
+
+impl<A: Abi> Watched for Arc<Pending<A>> {
+    fn is_over(&self) -> bool {
+        self.operation.outcome().is_some()
+    }
+
+    fn complete(&self) {
+        self.complete_if_over();
+    }
+}
+
+/// What goes on in the background. MPI is not called while this is locked: it has locks of its own.
+static WATCHED: Mutex<Vec<Box<dyn Watched>>> = Mutex::new(Vec::new());
+/// How many these are.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Tells MPI of all operations in the background that are over; returns how many these are.
+pub fn complete_requests() -> usize {
+    // Relaxed: see `watch`. Somebody else who looks, maybe this thread further up, is enough.
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return 0;
+    }
+    let over: Vec<_> = match WATCHED.try_lock() {
+        Ok(mut watched) => watched.extract_if(.., |watched| watched.is_over()).collect(),
+        Err(_) => return 0,
+    };
+    COUNT.fetch_sub(over.len(), Ordering::Relaxed);
+    over.iter().for_each(|watched| watched.complete());
+    over.len()
+}
+
+unsafe extern "C" fn on_progress() -> c_int {
+    complete_requests() as c_int
+}
+
+unsafe extern "C" fn query_pending<A: Abi>(state: *mut c_void, status: *mut A::Status) -> c_int {
+    // SAFETY: the state is that of `request_for`, alive until `free_pending`.
+    let pending = unsafe { &*state.cast::<Pending<A>>() };
+    let Ok(mpi) = Mpi::<A>::get() else { return A::error_class(ErrorClass::Other) };
+    let (moved, code) = match pending.operation.outcome() {
+        Some(Ok(moved)) => (moved, SUCCESS),
+        Some(Err(failure)) => (0, failure.to_code(mpi)),
+        // MPI asks only once it was told.
+        None => (0, A::error_class(ErrorClass::Other)),
+    };
+    // SAFETY: MPI passes a status of its own.
+    unsafe {
+        mpi.set_status(status, moved);
+        (mpi.status_set_cancelled)(status, 0);
+    }
+    code
+}
+
+unsafe extern "C" fn free_pending<A: Abi>(state: *mut c_void) -> c_int {
+    // SAFETY: the state is that of `request_for`, and MPI frees a request once.
+    drop(unsafe { Arc::from_raw(state.cast::<Pending<A>>().cast_const()) });
+    SUCCESS
+}
+
+/// MPICH asks again and again, at once, when the program waits: the processor is somebody else's now and then.
+unsafe extern "C" fn poll_pending<A: Abi>(state: *mut c_void, _status: *mut A::Status) -> c_int {
+    const EVERY: u32 = 64;
+    const A_WHILE: Duration = Duration::from_micros(100);
+    // SAFETY: as in `query_pending`.
+    let pending = unsafe { &*state.cast::<Pending<A>>() };
+    // Relaxed: only a count.
+    let is_long = pending.polls.fetch_add(1, Ordering::Relaxed) % EVERY == EVERY - 1;
+    if is_long {
+        pending.operation.is_over_within(A_WHILE);
+    }
+    pending.complete_if_over();
+    SUCCESS
+}
+
+unsafe extern "C" fn wait_for_pending<A: Abi>(
+    count: c_int,
+    states: *mut *mut c_void,
+    _seconds: c_double,
+    _status: *mut A::Status,
+) -> c_int {
+    for number in 0..usize::try_from(count).unwrap_or(0) {
+        // SAFETY: MPI passes so many states of `request_for`.
+        let pending = unsafe { &*(*states.add(number)).cast::<Pending<A>>() };
+        pending.operation.wait();
+        pending.complete_if_over();
+    }
+    SUCCESS
 }
 
 unsafe extern "C" fn query_request<A: Abi>(state: *mut c_void, status: *mut A::Status) -> c_int {
@@ -63,6 +288,6 @@ unsafe extern "C" fn free_request(state: *mut c_void) -> c_int {
 }
 
 unsafe extern "C" fn cancel_request(_: *mut c_void, _: c_int) -> c_int {
-    // It is complete: too late for cancelling, which MPI permits.
+    // It is too late for cancelling, which MPI permits.
     SUCCESS
 }

@@ -1,6 +1,6 @@
 //! Parts of arrays: blocks of them, and what is dealt out to a process.
 
-use super::{Block, MOST_PIECES, Tree};
+use super::shape::Shape;
 
 /// How `MPI_Type_create_darray` deals out a dimension. A chunk is as many elements as its argument says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,17 +17,27 @@ pub(super) enum Distribution {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Dimension {
     length: i64,
-    /// First elements, and how many from each on.
-    parts: Vec<(i64, i64)>,
+    chunks: Chunks,
+    /// What is left for a chunk of less than the others' length: first element, and how many.
+    last: Option<(i64, i64)>,
+}
+
+/// `count` chunks of `length` elements, one every `step` elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Chunks {
+    first: i64,
+    length: i64,
+    step: i64,
+    count: i64,
 }
 
 impl Dimension {
     /// `count` elements from `first` on.
     pub(super) fn part(length: i64, first: i64, count: i64) -> Dimension {
-        Dimension { length, parts: vec![(first, count)] }
+        Dimension { length, chunks: Chunks { first, length: count, step: 0, count: 1 }, last: None }
     }
 
-    /// What the process at `position` of `processes` gets; `None` where that makes no sense, or is too much to list.
+    /// What the process at `position` of `processes` gets; `None` where that makes no sense.
     pub(super) fn dealt(
         length: i64,
         distribution: Distribution,
@@ -37,43 +47,54 @@ impl Dimension {
         if processes < 1 {
             return None;
         }
-        let within = |first: i64, chunk: i64| (first, chunk.min(length - first));
-        let parts = match distribution {
-            Distribution::None => vec![(0, length)],
+        match distribution {
+            Distribution::None => Some(Dimension::part(length, 0, length)),
             Distribution::Block(chunk) => {
                 let chunk = chunk.unwrap_or((length + processes - 1) / processes);
-                vec![within(position.checked_mul(chunk)?, chunk)]
+                let first = position.checked_mul(chunk)?;
+                Some(Dimension::part(length, first, chunk.min(length - first).max(0)))
             }
             Distribution::Cyclic(chunk) => {
                 let chunk = chunk.unwrap_or(1);
-                let round = usize::try_from(chunk.checked_mul(processes)?).ok().filter(|round| *round > 0)?;
-                if usize::try_from(length).ok()? / round > MOST_PIECES {
-                    return None;
-                }
-                (position * chunk..length).step_by(round).map(|first| within(first, chunk)).collect()
+                let step = chunk.checked_mul(processes).filter(|step| *step > 0)?;
+                let first = position.checked_mul(chunk)?;
+                // Chunks that end within the array.
+                let count = (length - first - chunk).div_euclid(step) + 1;
+                let next = first + count.max(0) * step;
+                let last = (next < length).then_some((next, length - next));
+                let chunks = Chunks { first, length: chunk, step, count: count.max(0) };
+                Some(Dimension { length, chunks, last })
             }
-        };
-        Some(Dimension { length, parts: parts.into_iter().filter(|(_, count)| *count > 0).collect() })
+        }
+    }
+
+    /// The elements of this dimension, each of which is `of`, an `extent` from the one before.
+    fn of(&self, of: Shape, extent: i64) -> Option<Shape> {
+        let Chunks { first, length, step, count } = self.chunks;
+        let elements =
+            |first: i64, count: i64| of.clone().repeated(count, extent)?.moved(extent.checked_mul(first)?);
+        let chunks = elements(first, length)?.repeated(count, extent.checked_mul(step)?)?;
+        match self.last {
+            Some((first, count)) => Shape::row([chunks, elements(first, count)?]),
+            None => Some(chunks),
+        }
     }
 }
 
 /// The part of an array of `of` whose dimensions are given, that with the smallest stride first.
-pub(super) fn array(dimensions: impl Iterator<Item = Dimension>, of: Tree, extent: i64) -> Option<Tree> {
-    let (mut tree, mut extent) = (of, extent);
+pub(super) fn array(dimensions: impl Iterator<Item = Dimension>, of: Shape, extent: i64) -> Option<Shape> {
+    let (mut shape, mut extent) = (of, extent);
     for dimension in dimensions {
-        let block = |&(first, count): &(i64, i64)| Some(Block { at: extent.checked_mul(first)?, count });
-        let blocks = dimension.parts.iter().map(block).collect::<Option<Vec<Block>>>()?;
-        tree = Tree::Blocks { blocks, of: Box::new(tree), extent };
+        shape = dimension.of(shape, extent)?;
         extent = extent.checked_mul(dimension.length)?;
     }
-    Some(tree)
+    Some(shape)
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::flattened;
     use super::*;
 
     /// Who has element `index`, by the rules for a single element.
@@ -103,9 +124,8 @@ mod tests {
             for (at, position) in (0..slow.2).flat_map(|a| (0..fast.2).map(move |b| (a, b))) {
                 let dimension = |of: (i64, Distribution, i64), at| Dimension::dealt(of.0, of.1, of.2, at);
                 let dimensions = [dimension(fast, position), dimension(slow, at)].map(|d| d.expect("it makes sense"));
-                let tree = array(dimensions.into_iter(), Tree::Bytes(bytes), bytes).expect("it is small");
-                let pieces = flattened(&tree, MOST_PIECES).expect("it is small");
-                let told: Vec<i64> = pieces.iter().flat_map(|piece| piece.at..piece.at + piece.length).collect();
+                let shape = array(dimensions.into_iter(), Shape::run(bytes), bytes).expect("it is small");
+                let told: Vec<i64> = (0..shape.bytes()).map(|position| shape.address(position)).collect();
                 let expected: Vec<i64> = (0..slow.0)
                     .filter(|index| owner(slow.0, slow.1, slow.2, *index) == at)
                     .flat_map(|row| (0..fast.0).map(move |column| (row, column)))

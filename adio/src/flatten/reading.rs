@@ -1,10 +1,10 @@
-//! From MPI's datatypes to trees, by `MPI_Type_get_envelope` and `MPI_Type_get_contents`. What the integers and
+//! From MPI's datatypes to shapes, by `MPI_Type_get_envelope` and `MPI_Type_get_contents`. What the integers and
 //! addresses of each combiner are: MPI 3.1, section 4.1.13.
 
 use std::ffi::c_int;
 
 use super::dimensions::{Dimension, Distribution, array};
-use super::{Block, Tree};
+use super::shape::{Block, Shape};
 use crate::abi::{Abi, Datatype};
 use crate::calls::Mpi;
 use crate::calls::datatypes::{Combiner, Contents};
@@ -12,22 +12,20 @@ use crate::calls::datatypes::{Combiner, Contents};
 /// Types within types, at most: more would be a strain on the stack.
 const DEEPEST: u32 = 100;
 
-/// How `datatype` is made; `None` where that is not known here.
-pub(super) fn tree<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> Option<Tree> {
-    tree_within(mpi, datatype, DEEPEST)
+/// Where the bytes of `datatype` are; `None` where that cannot be told.
+pub(super) fn shape<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> Option<Shape> {
+    shape_within(mpi, datatype, DEEPEST)
 }
 
-fn tree_within<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>, deepest: u32) -> Option<Tree> {
+fn shape_within<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>, deepest: u32) -> Option<Shape> {
     let deepest = deepest.checked_sub(1)?;
     let contents = mpi.contents(datatype)?;
-    let bytes = i64::try_from(mpi.type_size(datatype)).ok()?;
     if contents.combiner == Combiner::Predefined {
-        // Pairs have gaps, whose place is the compiler's.
-        return (mpi.true_extent(datatype) == (0, bytes) || bytes == 0).then_some(Tree::Bytes(bytes));
+        return predefined(i64::try_from(mpi.type_size(datatype)).ok()?, mpi.true_extent(datatype));
     }
-    let of = |number: usize| -> Option<(Tree, i64)> {
+    let of = |number: usize| -> Option<(Shape, i64)> {
         let inner = *contents.datatypes.get(number)?;
-        Some((tree_within(mpi, inner, deepest)?, mpi.extent(inner)))
+        Some((shape_within(mpi, inner, deepest)?, mpi.extent(inner)))
     };
     match contents.combiner {
         Combiner::Struct => structure(&contents, of),
@@ -35,91 +33,116 @@ fn tree_within<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>, deepest: u32) -> Opt
     }
 }
 
+/// A type of the language's, or one of the pairs of such a type and an int. Of the latter only that of a short has a gap.
+fn predefined(bytes: i64, true_extent: (i64, i64)) -> Option<Shape> {
+    const SHORT_AND_INT: (i64, (i64, i64)) = (6, (0, 8));
+    if (bytes, true_extent) == SHORT_AND_INT {
+        return Shape::row([Shape::run(2), Shape::run(4).moved(4)?]);
+    }
+    (bytes == 0 || true_extent == (0, bytes)).then(|| Shape::run(bytes))
+}
+
 /// `MPI_Type_create_struct`: the number of blocks and their lengths; where they are.
-fn structure<A: Abi>(contents: &Contents<'_, A>, of: impl Fn(usize) -> Option<(Tree, i64)>) -> Option<Tree> {
-    let lengths = contents.integers.get(1..)?;
-    let parts = lengths.iter().zip(&contents.addresses).enumerate().map(|(number, (length, at))| {
+fn structure<A: Abi>(
+    contents: &Contents<'_, A>,
+    of: impl Fn(usize) -> Option<(Shape, i64)>,
+) -> Option<Shape> {
+    let blocks = lengths_and_places(contents, 1)?;
+    let parts = blocks.into_iter().enumerate().map(|(number, Block { at, count })| {
         let (inner, extent) = of(number)?;
-        let block = Block { at: *at as i64, count: i64::from(*length) };
-        Some(Tree::Blocks { blocks: vec![block], of: Box::new(inner), extent })
+        inner.repeated(count, extent)?.moved(at)
     });
-    parts.collect::<Option<Vec<Tree>>>().map(Tree::Row)
+    Shape::row(parts.collect::<Option<Vec<Shape>>>()?)
 }
 
 /// All combiners that take one datatype.
-fn made_of_one<A: Abi>(contents: &Contents<'_, A>, of: Tree, extent: i64) -> Option<Tree> {
-    let number = |i: usize| contents.integers.get(i).copied().map(i64::from);
-    let addresses = || contents.addresses.iter().map(|at| Some(*at as i64));
-    let count = usize::try_from(number(0).unwrap_or(0)).ok()?;
-    let numbers =
-        |from: usize| (0..count).map(move |i| contents.integers.get(from + i).copied().map(i64::from));
-    let elements = |at: Option<i64>| at?.checked_mul(extent);
-    let blocks: Vec<Block> = match contents.combiner {
-        Combiner::Dup | Combiner::Resized => return Some(of),
-        Combiner::Contiguous => vec![Block { at: 0, count: number(0)? }],
-        Combiner::Vector => regular(count, number(1)?, number(2)?.checked_mul(extent)?)?,
-        Combiner::Hvector => regular(count, number(1)?, addresses().next()??)?,
-        Combiner::Indexed => listed(numbers(count + 1).map(elements), numbers(1))?,
-        Combiner::Hindexed => listed(addresses(), numbers(1))?,
-        Combiner::IndexedBlock => listed(numbers(2).map(elements), std::iter::repeat(number(1)))?,
-        Combiner::HindexedBlock => listed(addresses(), std::iter::repeat(number(1)))?,
-        Combiner::Subarray => return subarray::<A>(&contents.integers, of, extent),
-        Combiner::Darray => return darray::<A>(&contents.integers, of, extent),
-        Combiner::Predefined | Combiner::Struct => return None,
-    };
-    Some(Tree::Blocks { blocks, of: Box::new(of), extent })
+fn made_of_one<A: Abi>(contents: &Contents<'_, A>, of: Shape, extent: i64) -> Option<Shape> {
+    let number = |i: usize| contents.integers.get(i).copied();
+    let elements = |count: i64| count.checked_mul(extent);
+    match contents.combiner {
+        Combiner::Dup | Combiner::Resized => Some(of),
+        Combiner::Contiguous => of.repeated(number(0)?, extent),
+        Combiner::Vector => of.repeated(number(1)?, extent)?.repeated(number(0)?, elements(number(2)?)?),
+        Combiner::Hvector => {
+            // Fortran's old form has the stride among the integers.
+            let stride = contents.addresses.first().copied().or_else(|| number(2))?;
+            of.repeated(number(1)?, extent)?.repeated(number(0)?, stride)
+        }
+        Combiner::Indexed => {
+            let blocks = lengths_and_places(contents, extent)?;
+            of.in_blocks(blocks, extent)
+        }
+        Combiner::Hindexed => {
+            let blocks = lengths_and_places(contents, 1)?;
+            of.in_blocks(blocks, extent)
+        }
+        Combiner::IndexedBlock => {
+            let (count, places) = (number(1)?, contents.integers.get(2..)?);
+            let block = |place: &i64| Some(Block { at: elements(*place)?, count });
+            of.in_blocks(places.iter().map(block).collect::<Option<Vec<_>>>()?, extent)
+        }
+        Combiner::HindexedBlock => {
+            let count = number(1)?;
+            // Large counts come with the integers.
+            let places =
+                if contents.addresses.is_empty() { contents.integers.get(2..)? } else { &contents.addresses };
+            of.in_blocks(places.iter().map(|at| Block { at: *at, count }), extent)
+        }
+        Combiner::Subarray => subarray::<A>(&contents.integers, of, extent),
+        Combiner::Darray => darray::<A>(&contents.integers, of, extent),
+        Combiner::Predefined | Combiner::Struct => None,
+    }
 }
 
-/// `count` blocks of `length` elements, one every `stride` bytes.
-fn regular(count: usize, length: i64, stride: i64) -> Option<Vec<Block>> {
-    if count > super::MOST_PIECES {
+/// The number of blocks, and their lengths; and where they are, in `unit`s of bytes: among the addresses, or behind the
+/// lengths.
+fn lengths_and_places<A: Abi>(contents: &Contents<'_, A>, unit: i64) -> Option<Vec<Block>> {
+    let (count, rest) = contents.integers.split_first()?;
+    let (lengths, behind) = rest.split_at_checked(usize::try_from(*count).ok()?)?;
+    let places = if contents.addresses.is_empty() { behind } else { &contents.addresses };
+    if places.len() < lengths.len() {
         return None;
     }
-    (0..).take(count).map(|i| Some(Block { at: stride.checked_mul(i)?, count: length })).collect()
-}
-
-fn listed(
-    places: impl Iterator<Item = Option<i64>>,
-    lengths: impl Iterator<Item = Option<i64>>,
-) -> Option<Vec<Block>> {
-    places.zip(lengths).map(|(at, count)| Some(Block { at: at?, count: count? })).collect()
+    let block = |(count, place): (&i64, &i64)| Some(Block { at: place.checked_mul(unit)?, count: *count });
+    lengths.iter().zip(places).map(block).collect()
 }
 
 /// The number of dimensions; then of each the whole, the part, where it begins; the order.
-fn subarray<A: Abi>(integers: &[c_int], of: Tree, extent: i64) -> Option<Tree> {
+fn subarray<A: Abi>(integers: &[i64], of: Shape, extent: i64) -> Option<Shape> {
     let (count, rest) = integers.split_first()?;
     let [wholes, parts, firsts] = columns(rest, *count)?;
-    let dimension = |i: usize| Dimension::part(wholes[i].into(), firsts[i].into(), parts[i].into());
+    let dimension = |i: usize| Dimension::part(wholes[i], firsts[i], parts[i]);
     let dimensions = (0..wholes.len()).map(dimension).collect();
     in_order::<A>(dimensions, *integers.last()?, of, extent)
 }
 
 /// The number of processes, the rank, the number of dimensions; then of each the whole, the distribution, its argument,
 /// the processes; the order.
-fn darray<A: Abi>(integers: &[c_int], of: Tree, extent: i64) -> Option<Tree> {
+fn darray<A: Abi>(integers: &[i64], of: Shape, extent: i64) -> Option<Shape> {
     let (&[_, rank, count], rest) = integers.split_first_chunk()?;
     let [wholes, distributions, arguments, grid] = columns(rest, count)?;
     // Processes are counted in C's order, whatever the array's.
-    let mut rank = i64::from(rank);
+    let mut rank = rank;
     let mut dimensions = Vec::with_capacity(wholes.len());
     for i in (0..wholes.len()).rev() {
-        let processes = i64::from(grid[i]);
-        let chunk = (arguments[i] != A::DEFAULT_CHUNK).then_some(i64::from(arguments[i]));
-        let distribution = match A::DISTRIBUTIONS.iter().position(|known| *known == distributions[i])? {
+        let processes = grid[i];
+        let chunk = (arguments[i] != i64::from(A::DEFAULT_CHUNK)).then_some(arguments[i]);
+        let known = |known: &c_int| i64::from(*known) == distributions[i];
+        let distribution = match A::DISTRIBUTIONS.iter().position(known)? {
             0 => Distribution::Block(chunk),
             1 => Distribution::Cyclic(chunk),
             _ => Distribution::None,
         };
         let position = rank.checked_rem(processes)?;
-        dimensions.push(Dimension::dealt(wholes[i].into(), distribution, processes, position)?);
+        dimensions.push(Dimension::dealt(wholes[i], distribution, processes, position)?);
         rank /= processes;
     }
     dimensions.reverse();
     in_order::<A>(dimensions, *integers.last()?, of, extent)
 }
 
-fn in_order<A: Abi>(dimensions: Vec<Dimension>, order: c_int, of: Tree, extent: i64) -> Option<Tree> {
-    let [c, fortran] = A::ORDERS;
+fn in_order<A: Abi>(dimensions: Vec<Dimension>, order: i64, of: Shape, extent: i64) -> Option<Shape> {
+    let [c, fortran] = A::ORDERS.map(i64::from);
     if order == c {
         array(dimensions.into_iter().rev(), of, extent)
     } else if order == fortran {
@@ -130,8 +153,8 @@ fn in_order<A: Abi>(dimensions: Vec<Dimension>, order: c_int, of: Tree, extent: 
 }
 
 /// `N` lists of `count` numbers that follow each other.
-fn columns<const N: usize>(numbers: &[c_int], count: c_int) -> Option<[&[c_int]; N]> {
+fn columns<const N: usize>(numbers: &[i64], count: i64) -> Option<[&[i64]; N]> {
     let count = usize::try_from(count).ok().filter(|count| *count > 0)?;
-    let lists: Vec<&[c_int]> = numbers.chunks_exact(count).take(N).collect();
+    let lists: Vec<&[i64]> = numbers.chunks_exact(count).take(N).collect();
     lists.try_into().ok()
 }

@@ -7,7 +7,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use super::{Plug, version_after};
 use crate::abi::mpich::Mpich;
@@ -18,6 +18,7 @@ use crate::failure::{ErrorClass, Failure};
 use crate::host::{CountType, Generation, HasHost, Host};
 use crate::layout::{COOKIE, FunctionTable, RomioFile, SLOTS, slot};
 use crate::library::read_memory;
+use crate::reopening::Opener;
 use crate::{opening, table};
 
 /// ROMIO's number of Unix file systems.
@@ -49,14 +50,18 @@ impl Plug for Mpich {
         // SAFETY: the open has succeeded and stored the file.
         let stub = unsafe { &mut *file };
         let outcome = (|| {
-            let generation = generation(mpi);
-            agreement::all(mpi, comm, generation.clone().and_then(|_| check(mpi, *stub, &stub_name)))?;
+            let plugged = generation(mpi).and_then(|generation| {
+                check(mpi, *stub, &stub_name)?;
+                // SAFETY: `check` has found ROMIO's structure here.
+                let fd = unsafe { &mut *stub.0.cast::<RomioFile<Mpich>>() };
+                let host = plug_in(fd, generation);
+                opening::give_hints(mpi, host, fd, info)
+            });
+            let number = agree_on_mode(mpi, comm, plugged, access_mode)?;
             // SAFETY: `check` has found ROMIO's structure here, on every rank.
             let fd = unsafe { &mut *stub.0.cast::<RomioFile<Mpich>>() };
-            let host = plug_in(fd, generation?);
-            same_mode(mpi, comm, access_mode)?;
-            rename(mpi, fd, name)?;
-            opening::open_stub(mpi, host, fd, info, access_mode)
+            rename(fd, name, number);
+            opening::open_stub(mpi, fd, access_mode)
         })();
         if let Err(failure) = outcome {
             // SAFETY: the stub is open; every rank closes it, because they have agreed.
@@ -84,6 +89,11 @@ impl Plug for Mpich {
         // SAFETY: there is a table, so that this MPI's files are pointers to ROMIO's structure; a program that
         // passes something else here is told so by ROMIO, if at all, after following it likewise.
         (!fd.is_null() && unsafe { (*fd).cookie == COOKIE && std::ptr::eq((*fd).fns, table) }).then_some(fd)
+    }
+
+    fn openers() -> &'static Mutex<Vec<Opener<Mpich>>> {
+        static OPENERS: Mutex<Vec<Opener<Mpich>>> = Mutex::new(Vec::new());
+        &OPENERS
     }
 }
 
@@ -154,7 +164,7 @@ fn check(mpi: &Mpi<Mpich>, stub: MpiFile, stub_name: &CStr) -> Result<(), Failur
 fn plug_in(fd: &mut RomioFile<Mpich>, generation: Generation) -> &'static Host<Mpich> {
     let host = Mpich::host().get_or_init(|| {
         // SAFETY: `check` has found a table at `fns`.
-        Host::new(generation, unsafe { *fd.fns }, None)
+        Host::new(generation, unsafe { *fd.fns })
     });
     if fd.is_open != 0 && fd.fd_sys >= 0 {
         // SAFETY: the stub's descriptor of /dev/null, which nobody uses once the table is ours.
@@ -165,22 +175,30 @@ fn plug_in(fd: &mut RomioFile<Mpich>, generation: Generation) -> &'static Host<M
     host
 }
 
-/// Checks what ROMIO could not: the stub's mode lacks flags.
-fn same_mode(mpi: &Mpi<Mpich>, comm: Comm<Mpich>, access_mode: c_int) -> Result<(), Failure> {
-    let mut first = access_mode.to_ne_bytes();
-    mpi.broadcast(comm, 0, &mut first)?;
-    let same = c_int::from_ne_bytes(first) == access_mode;
-    let different = || Failure::new(ErrorClass::NotSame, "the ranks open a file in different access modes");
-    agreement::all(mpi, comm, if same { Ok(()) } else { Err(different()) })
+/// Succeeds on all ranks or on none. Checks what ROMIO could not, since the stub's mode lacks flags, and draws a number
+/// that is the same on all ranks.
+fn agree_on_mode(
+    mpi: &Mpi<Mpich>,
+    comm: Comm<Mpich>,
+    mine: Result<(), Failure>,
+    access_mode: c_int,
+) -> Result<u64, Failure> {
+    let mode = i64::from(access_mode);
+    let number = (RandomState::new().build_hasher().finish() >> 1) as i64;
+    let [largest, inverse, number] =
+        agreement::all_and_three_largest(mpi, comm, mine, [mode, !mode, number])?;
+    // The largest is the smallest, too, where all are the same.
+    if largest != !inverse {
+        return Err(Failure::new(ErrorClass::NotSame, "the ranks open a file in different access modes"));
+    }
+    Ok(number.unsigned_abs())
 }
 
-/// Gives the stub its real name, and its shared file pointer one of its own beside it.
-fn rename(mpi: &Mpi<Mpich>, fd: &mut RomioFile<Mpich>, name: &CStr) -> Result<(), Failure> {
-    let mut nonce = RandomState::new().build_hasher().finish().to_ne_bytes();
-    mpi.broadcast(fd.comm, 0, &mut nonce)?;
+/// Gives the stub its real name, and its shared file pointer one of its own, with `number` in it, beside it.
+fn rename(fd: &mut RomioFile<Mpich>, name: &CStr, number: u64) {
     let bytes = name.to_bytes();
     let base = bytes.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-    let number = format!(".shfp.{:016x}", u64::from_ne_bytes(nonce));
+    let number = format!(".shfp.{number:016x}");
     let pointer = [&bytes[..base], b".", &bytes[base..], number.as_bytes(), b"\0"].concat();
     // SAFETY: both of ROMIO's buffers hold the stub's padded name or one that begins with its directory,
     // which is longer than either of these by `stub_name`.
@@ -188,7 +206,6 @@ fn rename(mpi: &Mpi<Mpich>, fd: &mut RomioFile<Mpich>, name: &CStr) -> Result<()
         copy(fd.filename, name.to_bytes_with_nul());
         copy(fd.shared_fp_fname, &pointer);
     }
-    Ok(())
 }
 
 /// # Safety

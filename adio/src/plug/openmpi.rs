@@ -18,6 +18,7 @@ use crate::failure::{ErrorClass, Failure};
 use crate::host::{CountType, Generation, HasHost, Host};
 use crate::layout::{FunctionTable, RomioFile, SLOTS, slot};
 use crate::library::{Library, read_memory, symbol_size, write_memory};
+use crate::reopening::Opener;
 use crate::{shared_pointer, table};
 
 /// ROMIO's components, newest first.
@@ -68,6 +69,19 @@ impl Plug for OpenMpi {
 
     fn opened(file: MpiFile) -> Option<*mut RomioFile<OpenMpi>> {
         files().get(&file).map(|fd| *fd as *mut RomioFile<OpenMpi>)
+    }
+
+    fn closed(file: MpiFile) {
+        forget(file);
+    }
+
+    fn reopened(file: MpiFile, fd: *mut RomioFile<OpenMpi>) {
+        files().insert(file, fd as usize);
+    }
+
+    fn openers() -> &'static Mutex<Vec<Opener<OpenMpi>>> {
+        static OPENERS: Mutex<Vec<Opener<OpenMpi>>> = Mutex::new(Vec::new());
+        &OPENERS
     }
 }
 
@@ -140,11 +154,7 @@ fn plug_in(mpi: &'static Mpi<OpenMpi>) -> Result<Plugged, Failure> {
     let mut generic = [std::ptr::null(); SLOTS];
     // SAFETY: `driver_table` has found that many entries there.
     generic[..slots].copy_from_slice(unsafe { std::slice::from_raw_parts(ufs.cast(), slots) });
-    // SAFETY: the type of ROMIO's function in adioi.h.
-    let is_contiguous = unsafe { romio.function(c"ADIOI_Datatype_iscontig") }
-        .map_err(|e| unknown(mpi, &format!("{e}: its strided functions cannot be used without")))?;
-    let host =
-        OpenMpi::host().get_or_init(|| Host::new(generation, FunctionTable(generic), Some(is_contiguous)));
+    let host = OpenMpi::host().get_or_init(|| Host::new(generation, FunctionTable(generic)));
     let entries: Vec<u8> =
         table::build(host).0[..slots].iter().flat_map(|entry| (*entry as usize).to_ne_bytes()).collect();
     // SAFETY: the driver for tests is used by nobody but us: its functions do nothing but print.

@@ -14,8 +14,9 @@ use serde_json::json;
 use svmio_benches::aims::{self, Aim, Extent};
 use svmio_benches::interleaved::REPETITIONS;
 use svmio_benches::nodes::bed::{self, Bed};
-use svmio_benches::nodes::{application, measured, pieces, processor, remote};
+use svmio_benches::nodes::{application, pieces, processor, remote};
 use svmio_benches::phase::{self, Phase};
+use svmio_benches::told;
 use svmio_tests::{Installation, Mpi, Program};
 
 type Part = fn(&Bed, &Program, Extent) -> Vec<Aim>;
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
     if parts.iter().any(|(name, _)| *name == APPLICATION) {
         bed.mount();
     }
-    let programs = Mpi::DEBIAN.map(measured::program);
+    let programs = Mpi::DEBIAN.map(told::program);
     let mut aims = Vec::new();
     for (_, part) in parts {
         for program in &programs {

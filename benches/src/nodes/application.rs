@@ -29,6 +29,7 @@ enum Unit {
     Seconds,
 }
 
+const COLL_PERF: &str = "coll_perf";
 const BT_EDGE: u32 = 64;
 /// How often it writes in class A, and in a check.
 const BT_STEPS: (u32, u32) = (40, 10);
@@ -40,8 +41,8 @@ fn coll_perf(edge: u32) -> Application {
         unit: Unit::MegabytesPerSecond,
     };
     Application {
-        what: "blocks",
-        arguments: vec![edge.to_string()],
+        what: COLL_PERF,
+        arguments: vec![edge.to_string(), "slowest".to_owned(), "1".to_owned()],
         rows: vec![row("write"), row("read")],
         megabytes: f64::from(edge).powi(3) * 4.0 / 1e6,
     }
@@ -54,8 +55,8 @@ fn bt(steps: u32) -> Application {
         unit: Unit::Seconds,
     };
     Application {
-        what: "bt",
-        arguments: vec![BT_EDGE.to_string(), steps.to_string()],
+        what: "btio",
+        arguments: vec![BT_EDGE.to_string(), "full".to_owned(), steps.to_string()],
         rows: vec![row("write", "write"), row("read", "read")],
         megabytes: f64::NAN,
     }
@@ -118,7 +119,7 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
         let seconds = medians_of_lists(Keeper::ALL.len(), |side| {
             let keeper = Keeper::ALL[side];
             let measured = measured::run(bed, program, keeper, application.what, &arguments);
-            let words: f64 = measured.all("wrong").sum();
+            let words = measured.wrong();
             if words > 0.0 {
                 wrong.push(format!("{} {}: {words} words", application.what, keeper.name()));
             }
@@ -144,7 +145,7 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
                 1.0,
                 0.7,
             ));
-            if application.what == "blocks" && row.number == "write" {
+            if application.what == COLL_PERF && row.number == "write" {
                 let times = application.megabytes / seconds[0] / carried;
                 let what = format!("{mpi}, {}: times what the links carry in all", row.title);
                 aims.push(Aim::at_least(what, times, 5.0, 1.0));

@@ -1,48 +1,21 @@
-//! One run of `programs/nodes`, on one host each, and what it tells.
+//! One run of `programs/files`, on one host each, and what it tells.
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use svmio_tests::{Files, Job, Mpi, Nodes, Program, Stock};
 
 use super::bed::{Bed, HOSTS, Keeper};
+use crate::told::Told;
 
 /// So long a run may take: the slowest way through the narrowest link.
 const LIMIT: Duration = Duration::from_secs(300);
-
-/// What a run told: names and numbers.
-#[derive(Debug)]
-pub struct Measured {
-    numbers: Vec<(String, f64)>,
-    title: String,
-}
-
-impl Measured {
-    /// The number of that name.
-    ///
-    /// # Panics
-    /// Where there is none.
-    pub fn get(&self, name: &str) -> f64 {
-        self.all(name).next().unwrap_or_else(|| panic!("{}: no {name} in {:?}", self.title, self.numbers))
-    }
-
-    /// All numbers of that name.
-    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = f64> + 'a {
-        self.numbers.iter().filter(move |(found, _)| found == name).map(|(_, number)| *number)
-    }
-}
-
-/// The benchmarks' program.
-pub fn program(mpi: Mpi) -> Program {
-    Program::c_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/nodes"), mpi)
-}
 
 /// Runs one of the program's benchmarks on a file of that keeper's, which is gone afterwards.
 ///
 /// # Panics
 /// Where it fails, or where svmio gives back something else than was written.
-pub fn run(bed: &Bed, program: &Program, keeper: Keeper, what: &str, arguments: &[&str]) -> Measured {
+pub fn run(bed: &Bed, program: &Program, keeper: Keeper, what: &str, arguments: &[&str]) -> Told {
     let nodes = Nodes::Hosts(bed.hosts());
     let scratch = nodes.scratch();
     let directory = bed.directory(keeper);
@@ -71,10 +44,10 @@ pub fn run(bed: &Bed, program: &Program, keeper: Keeper, what: &str, arguments: 
         super::bed::on_host(bed.hosts(), 0, "rm -f \"$1\"", &[&directory.join("nodes").to_string_lossy()]);
     }
     let title = format!("{what} {} ({}, {})", arguments.join(" "), program.mpi, keeper.name());
-    let measured = Measured { numbers: output.lines().filter_map(parsed).collect(), title };
+    let measured = Told::parse(title, &output);
     if keeper == Keeper::Svmio {
-        let wrong: f64 = measured.all("wrong").sum();
-        assert!(wrong == 0.0, "{}: {wrong} words are not what was written", measured.title);
+        let wrong = measured.wrong();
+        assert!(wrong == 0.0, "{}: {wrong} words are not what was written", measured.title());
     }
     measured
 }
@@ -83,13 +56,12 @@ pub fn run(bed: &Bed, program: &Program, keeper: Keeper, what: &str, arguments: 
 ///
 /// # Panics
 /// Where it fails.
-pub fn run_messages(bed: &Bed, program: &Program, count: u64) -> Measured {
+pub fn run_messages(bed: &Bed, program: &Program, count: u64) -> Told {
     let nodes = Nodes::Hosts(bed.hosts());
     let scratch = nodes.scratch();
     let job = Job::new(&scratch, program, HOSTS).files(Files::Stock).over(nodes).limit(LIMIT);
     let output = finished(program, job.argument("messages").argument("-").argument(count.to_string()));
-    let title = format!("messages ({})", program.mpi);
-    Measured { numbers: output.lines().filter_map(parsed).collect(), title }
+    Told::parse(format!("messages ({})", program.mpi), &output)
 }
 
 /// Runs a job to its end and returns what it wrote. Debian's MPICH, over several hosts, may fail when all is done.
@@ -100,24 +72,4 @@ fn finished(program: &Program, job: Job<'_>) -> String {
     let is_good = finished.status.success() || program.mpi == Mpi::DebianMpich;
     assert!(is_done && is_good, "{}", finished.account());
     finished.output
-}
-
-fn parsed(line: &str) -> Option<(String, f64)> {
-    let (name, number) = line.trim().split_once(' ')?;
-    Some((name.to_owned(), number.parse().ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Measured, parsed};
-
-    #[test]
-    fn what_is_no_number_of_a_name_is_not_taken_for_one() {
-        assert_eq!(parsed("write 0.5"), Some(("write".to_owned(), 0.5)));
-        assert_eq!(parsed("a warning of the MPI"), None);
-        let numbers = vec![("with".to_owned(), 1.0), ("without".to_owned(), 2.0), ("with".to_owned(), 3.0)];
-        let measured = Measured { numbers, title: String::new() };
-        assert_eq!(measured.all("with").collect::<Vec<_>>(), [1.0, 3.0]);
-        assert_eq!(measured.get("without"), 2.0);
-    }
 }

@@ -27,6 +27,20 @@ pub(crate) enum CommandError {
     #[error("there is no store at {} (svmio cp and svmio run make one)", path.display())]
     NoStore { path: PathBuf },
 
+    #[error("{}: {reason}", path.display())]
+    NotMounted { path: PathBuf, reason: &'static str },
+
+    #[error("--store is given several times: with --hosts it is one directory, the same on all of them")]
+    SeveralDirectories,
+
+    #[error("'{host}' cannot be the name of a host")]
+    BadHost { host: String },
+
+    #[error(
+        "starting {program} for host {host}: {source} (install it, or name another one with --launcher or SVMIO_RSH)"
+    )]
+    Launcher { program: String, host: String, source: io::Error },
+
     #[error("{action} {}: {source}", path.display())]
     Outside { action: &'static str, path: PathBuf, source: io::Error },
 
@@ -89,6 +103,9 @@ impl CommandError {
             CommandError::NeitherInStore { .. }
             | CommandError::UnknownLength { .. }
             | CommandError::NoName { .. }
+            | CommandError::SeveralDirectories
+            | CommandError::BadHost { .. }
+            | CommandError::Svm(svmio_svm::Error::NotHere { .. })
             | CommandError::NoProcesses
             | CommandError::Svm(svmio_svm::Error::BadName { .. }) => ExitCode::from(2),
             CommandError::CopyFailed { source, .. } => source.exit_code(),

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! what was typed     StorePath      store_path    `svm:/a/b`, `/a/b` and `a/b` are one name
-//!                    StoreOption    store_option  --store, SVMIO_STORE, the default
+//!                    StoreOption    store_option  --store, SVMIO_STORE, the default; --hosts
 //!                    ByteCount      byte_count    `4K`, and sizes as people read them
 //! what is done       ls stat map cat rm verify, and cp
+//!                    store              store        setting a store up, and what it lies on
 //!                    fabric bench config           the fabric: what it can do, how fast it is, its settings
+//! stores elsewhere   RemoteStore    remote        --hosts: svmio serve-store there, through ssh
 //! what is printed    Output         output        standard output, its end and its terminal
 //!                    Table          table         columns for people
 //!                    Record         record        what there is to tell of a file, for people and as JSON
@@ -25,8 +27,10 @@ pub(crate) mod ls;
 pub(crate) mod map;
 mod output;
 mod record;
+pub(crate) mod remote;
 pub(crate) mod rm;
 pub(crate) mod stat;
+pub(crate) mod store;
 mod store_option;
 mod store_path;
 mod table;

@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 use svmio_svm::{Store, StoreSet};
 
 use super::error::CommandError;
+use super::remote;
 
 /// Which stores a command works on.
 #[derive(Debug, Args)]
@@ -14,6 +15,16 @@ pub(crate) struct StoreOption {
     /// [default: SVMIO_STORES (A:B:..), else SVMIO_STORE, else /dev/shm/svmio-UID]
     #[arg(long = "store", value_name = "DIR", value_hint = ValueHint::DirPath)]
     stores: Vec<PathBuf>,
+
+    /// The hosts whose stores these are, with `,` between them: svmio is started there, from the same path as here;
+    /// --store, if given, is the store's directory on each
+    #[arg(long, value_name = "HOST,..", value_delimiter = ',', value_hint = ValueHint::Hostname)]
+    hosts: Vec<String>,
+
+    /// The program that starts commands on --hosts: PROGRAM HOST COMMAND
+    /// [default: SVMIO_RSH, else ssh]
+    #[arg(long, value_name = "PROGRAM", requires = "hosts", value_hint = ValueHint::CommandName)]
+    launcher: Option<String>,
 }
 
 impl StoreOption {
@@ -23,6 +34,9 @@ impl StoreOption {
     /// # Errors
     /// As [`StoreOption::open`].
     pub(crate) fn open_or_make(&self) -> Result<StoreSet, CommandError> {
+        if !self.hosts.is_empty() {
+            return self.open_hosts();
+        }
         match &self.named()[..] {
             [] => Ok(Store::from_environment()?.into()),
             [single] => Ok(Store::open(single)?.into()),
@@ -33,12 +47,26 @@ impl StoreOption {
     /// The stores, where they are. The default one may be made: it can hold nothing else.
     ///
     /// # Errors
-    /// [`CommandError::NoStore`]; otherwise as [`Store::open`] and [`StoreSet::new`].
+    /// [`CommandError::NoStore`]; otherwise as [`Store::open`] and [`StoreSet::new`]; of hosts, as [`remote::open`].
     pub(crate) fn open(&self) -> Result<StoreSet, CommandError> {
+        if !self.hosts.is_empty() {
+            return self.open_hosts();
+        }
         match &self.named()[..] {
             [] => Ok(Store::from_environment()?.into()),
             named => open_all(named),
         }
+    }
+
+    fn open_hosts(&self) -> Result<StoreSet, CommandError> {
+        let directory = match &self.stores[..] {
+            [] => None,
+            [single] => Some(single.clone()),
+            _ => return Err(CommandError::SeveralDirectories),
+        };
+        let inherited =
+            || std::env::var_os("SVMIO_STORE").filter(|value| !value.is_empty()).map(PathBuf::from);
+        remote::open(&self.hosts, self.launcher.as_deref(), directory.or_else(inherited).as_deref())
     }
 
     fn named(&self) -> Vec<PathBuf> {

@@ -13,12 +13,12 @@ use crate::setting::{PROGRAM, Setting, need_root, noise, text};
 const SEGMENT: u64 = 64 << 10;
 
 /// Stores of the nodes a, b and c, beside the store of [`Setting`].
-struct Nodes {
-    setting: Setting,
+pub(crate) struct Nodes {
+    pub(crate) setting: Setting,
 }
 
 impl Nodes {
-    fn new() -> Nodes {
+    pub(crate) fn new() -> Nodes {
         let nodes = Nodes { setting: Setting::new() };
         for node in ["a", "b", "c"] {
             nodes.store(node);
@@ -26,7 +26,7 @@ impl Nodes {
         nodes
     }
 
-    fn path(&self, node: &str) -> PathBuf {
+    pub(crate) fn path(&self, node: &str) -> PathBuf {
         self.setting.outside(&format!("store-{node}"))
     }
 
@@ -35,13 +35,13 @@ impl Nodes {
     }
 
     /// Where the file lies on a node.
-    fn object(&self, node: &str, name: &str) -> PathBuf {
+    pub(crate) fn object(&self, node: &str, name: &str) -> PathBuf {
         let id = self.store(node).lookup(&FileName::new(name).unwrap()).unwrap();
         self.path(node).join("objects").join(id.to_string())
     }
 
     /// Makes a file whose segments lie on a, b, c, a and so on.
-    fn put(&self, name: &str, content: &[u8]) {
+    pub(crate) fn put(&self, name: &str, content: &[u8]) {
         let set = StoreSet::new(self.store("a"), [self.store("b"), self.store("c")]).unwrap();
         let options =
             OpenOptions::read_write().segment_size(Some(SegmentSize::MIN)).placement(Placement::RoundRobin);
@@ -65,7 +65,7 @@ impl Nodes {
     }
 
     /// What the program prints with the stores of `nodes`, a letter each; it has to be content.
-    fn printed(&self, nodes: &str, arguments: &[&str]) -> String {
+    pub(crate) fn printed(&self, nodes: &str, arguments: &[&str]) -> String {
         let output = self.run(nodes, arguments);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         assert_eq!(text(&output.stderr), "", "{arguments:?}");
@@ -85,7 +85,7 @@ impl Nodes {
     }
 
     /// How many files, named or not, each of the stores holds.
-    fn objects(&self) -> [usize; 3] {
+    pub(crate) fn objects(&self) -> [usize; 3] {
         ["a", "b", "c"].map(|node| fs::read_dir(self.path(node).join("objects")).unwrap().count())
     }
 }

@@ -2,20 +2,22 @@
 //!
 //! MPICH's Fortran functions call the C ones, so that those are enough. Both names of each are taken: tools
 //! that stand between program and MPI call the second. Beyond the functions that name files it takes
-//! `MPI_Error_class`: that of MPICH 4.0 does not tell the class of a code that was added to a predefined class.
+//! `MPI_Error_class`: that of MPICH 4.0 does not tell the class of a code that was added to a predefined class; and
+//! `MPI_Request_get_status`, which is the only function that does not ask what goes on in the background whether it is over.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use svmio_adio::Mpi;
 use svmio_adio::abi::mpich::Mpich;
-use svmio_adio::abi::{Abi, Comm, Datatype, Info, MpiFile, SUCCESS};
-use svmio_mpiio::{file_delete, file_open, file_preallocate, finalize, with_stock};
+use svmio_adio::abi::{Abi, Comm, Datatype, Info, MpiFile, Request, SUCCESS};
+use svmio_mpiio::{file_close, file_delete, file_open, file_preallocate, finalize, with_stock};
 
 type Status = <Mpich as Abi>::Status;
 
 macro_rules! exported {
-    ($($open:ident, $delete:ident, $error_class:ident, $preallocate:ident, $finalize:ident;)*) => {$(
+    ($($open:ident, $delete:ident, $close:ident, $error_class:ident, $preallocate:ident, $finalize:ident,
+       $request_get_status:ident;)*) => {$(
         /// `MPI_File_open` of MPI-3.1.
         ///
         /// # Safety
@@ -42,6 +44,16 @@ macro_rules! exported {
             unsafe { file_delete(name, info) }
         }
 
+        /// `MPI_File_close` of MPI-3.1.
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $close(file: *mut MpiFile) -> c_int {
+            // SAFETY: the caller's argument.
+            unsafe { file_close::<Mpich>(file, |mpi, file| mpi.file_close(file)) }
+        }
+
         /// `MPI_Error_class` of MPI-3.1.
         ///
         /// # Safety
@@ -58,6 +70,21 @@ macro_rules! exported {
                     None => mpi.error_class(code, class),
                 }
             })
+        }
+
+        /// `MPI_Request_get_status` of MPI-3.1.
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $request_get_status(
+            request: Request<Mpich>,
+            flag: *mut c_int,
+            status: *mut Status,
+        ) -> c_int {
+            svmio_adio::complete_requests();
+            // SAFETY: the caller's arguments.
+            with_stock::<Mpich>(|mpi| unsafe { mpi.request_get_status(request, flag, status) })
         }
 
         /// `MPI_File_preallocate` of MPI-3.1.
@@ -81,9 +108,14 @@ macro_rules! exported {
 }
 
 exported! {
-    MPI_File_open, MPI_File_delete, MPI_Error_class, MPI_File_preallocate, MPI_Finalize;
-    PMPI_File_open, PMPI_File_delete, PMPI_Error_class, PMPI_File_preallocate, PMPI_Finalize;
+    MPI_File_open, MPI_File_delete, MPI_File_close, MPI_Error_class, MPI_File_preallocate, MPI_Finalize,
+        MPI_Request_get_status;
+    PMPI_File_open, PMPI_File_delete, PMPI_File_close, PMPI_Error_class, PMPI_File_preallocate, PMPI_Finalize,
+        PMPI_Request_get_status;
 }
 
 svmio_mpiio::export_ordered!(Mpich);
 svmio_mpiio::export_seek_shared!(Mpich);
+svmio_mpiio::export_pointer!(Mpich);
+svmio_mpiio::export_set_view!(Mpich);
+svmio_mpiio::export_split!(Mpich);

@@ -12,7 +12,7 @@ use svmio_adio::abi::openmpi::{OpenMpi, Status};
 use svmio_adio::abi::{Comm, Datatype, Info, MpiFile, Request, SUCCESS};
 use svmio_adio::plug::openmpi::{forget, info_of};
 use svmio_adio::plug::take_unclosed;
-use svmio_mpiio::{file_delete, file_open, file_preallocate, finalize, with_stock};
+use svmio_mpiio::{file_close, file_delete, file_open, file_preallocate, finalize, with_stock};
 
 macro_rules! named {
     ($($open:ident, $delete:ident, $close:ident, $get_info:ident, $preallocate:ident, $finalize:ident;)*) => {$(
@@ -48,19 +48,19 @@ macro_rules! named {
         /// As MPI wants it.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $close(file: *mut MpiFile) -> c_int {
-            with_stock::<OpenMpi>(|mpi| {
+            let close = |mpi: &Mpi<OpenMpi>, file: &mut MpiFile| {
+                forget(*file);
+                take_unclosed();
                 // SAFETY: the caller's argument.
-                let code = unsafe {
-                    forget(*file);
-                    take_unclosed();
-                    mpi.file_close(&mut *file)
-                };
+                let code = unsafe { mpi.file_close(file) };
                 // Open MPI closes a file with success whatever its io component says.
                 match take_unclosed() {
                     Some(failure) if code == SUCCESS => mpi.report(failure.to_code(mpi)),
                     _ => code,
                 }
-            })
+            };
+            // SAFETY: the caller's argument.
+            unsafe { file_close::<OpenMpi>(file, close) }
         }
 
         /// `MPI_File_get_info` of MPI-3.1.
@@ -150,3 +150,6 @@ settled! {
 
 svmio_mpiio::export_ordered!(OpenMpi);
 svmio_mpiio::export_seek_shared!(OpenMpi);
+svmio_mpiio::export_pointer!(OpenMpi);
+svmio_mpiio::export_set_view!(OpenMpi);
+svmio_mpiio::export_split!(OpenMpi);

@@ -68,7 +68,7 @@ impl Attachment {
         let View::Full { state, presence } = &self.view else {
             return Ok(None);
         };
-        if !state.needs_commit() && !durable {
+        if if durable { state.is_durable() } else { !state.needs_commit() } {
             return Ok(None);
         }
         let path = object::path(&self.store, self.id);
@@ -78,7 +78,11 @@ impl Attachment {
         }
         if !state.needs_commit() {
             // Whoever committed last may not have waited for the storage device.
-            return Manifest::sync(&path, &self.name).map(|()| None);
+            let epoch = state.epoch();
+            return Manifest::sync(&path, &self.name).map(|()| {
+                state.set_durable(epoch);
+                None
+            });
         }
         let manifest = self.manifest(state, state.epoch() + 1);
         self.replace_manifest(state, &manifest, durable)?;
@@ -123,6 +127,9 @@ impl Attachment {
         // A segment that was added meanwhile is not counted, and makes the next commit necessary.
         let segments = manifest.segments.iter().map(|run| u64::from(run.count)).sum();
         state.set_committed(manifest.size, segments, manifest.epoch);
+        if durable {
+            state.set_durable(manifest.epoch);
+        }
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::Range;
 
+use super::byte_map::runs;
 use super::layout::FrameState;
 use super::locked::{Frame, LockedSet, Room};
 use super::{PageCache, PageKey, SetVersion};
@@ -30,6 +31,8 @@ pub(crate) enum WriteOutcome {
     Crowded(PageKey),
     /// Nothing was done: there may be room once a fetch or flush of another has ended.
     Busy(SetVersion),
+    /// Nothing was done, and there will not be room: all frames of the set are lost to fetches whose processes died.
+    NoRoom,
 }
 
 /// What became of an overwrite.
@@ -66,11 +69,27 @@ impl PageCache {
         read().map_err(|source| self.error("reading a cached page", source))
     }
 
+    /// The bytes of `within` that are here, each run with its place in the page.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) where the set cannot be locked.
+    pub(crate) fn valid_bytes(&self, key: &PageKey, within: &Range<u32>) -> Result<Vec<(u32, Vec<u8>)>> {
+        self.check(within);
+        let set = self.lock(key).map_err(|source| self.error("reading a cached page", source))?;
+        let Some(frame) = set.page(key) else { return Ok(Vec::new()) };
+        let valid = frame.valid();
+        let copy = |run: Range<u32>| {
+            let mut bytes = Vec::new();
+            self.memory.append_to(&mut bytes, frame.number, &run);
+            (run.start, bytes)
+        };
+        Ok(runs(within.clone(), |word| valid.bits(word)).map(copy).collect())
+    }
+
     /// Copies bytes from `from` to the bytes `within` of a page, where they stay, dirty, until they are flushed.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) where the set cannot be locked, there is no memory, or all frames of the
-    /// set are lost to fetches whose processes died.
+    /// [`Error::Io`](crate::Error::Io) where the set cannot be locked, or there is no memory.
     ///
     /// # Safety
     /// `from` is valid for reads of as many bytes as `within` has, none of which lie in the cache.
@@ -107,6 +126,7 @@ impl PageCache {
                 }
                 Room::Crowded(victim) => WriteOutcome::Crowded(victim),
                 Room::Busy(version) => WriteOutcome::Busy(version),
+                Room::None => WriteOutcome::NoRoom,
             })
         };
         write().map_err(|source| self.error("writing to a cached page", source))

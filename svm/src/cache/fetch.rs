@@ -24,6 +24,8 @@ pub(crate) enum Fetch {
     Crowded(PageKey),
     /// There may be room once a fetch or flush of another has ended.
     Busy(SetVersion),
+    /// There will not be room: all frames of the set are lost to fetches whose processes died.
+    NoRoom,
 }
 
 /// A fetch under way: to be given to [`PageCache::finish_fetch`] or [`PageCache::abandon_fetch`]. Who drops it
@@ -53,8 +55,7 @@ impl PageCache {
     /// Begins to fetch a page, unless it is here or on its way.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) where the set cannot be locked, there is no memory, or all frames of the
-    /// set are lost to fetches whose processes died.
+    /// [`Error::Io`](crate::Error::Io) where the set cannot be locked, or there is no memory.
     pub(crate) fn begin_fetch(&self, key: &PageKey) -> Result<Fetch> {
         let begin = || -> io::Result<_> {
             let set = self.lock(key)?;
@@ -79,6 +80,7 @@ impl PageCache {
                 }
                 Room::Crowded(victim) => Fetch::Crowded(victim),
                 Room::Busy(version) => Fetch::Busy(version),
+                Room::None => Fetch::NoRoom,
             })
         };
         begin().map_err(|source| self.error("beginning to fetch a page", source))

@@ -99,6 +99,8 @@ impl PageCache {
             let set = self.lock(&flush.key)?;
             if let Some(frame) = flushed(&set, &flush) {
                 set.note_change();
+                // Whoever needs room tries its luck with another page first.
+                set.touch(&frame);
                 // Nobody's: should memory run out on the way, whoever needs the page goes on with it.
                 frame.record.flusher.store(Owner::NOBODY.pack(), Relaxed);
                 frame.put_back()?;

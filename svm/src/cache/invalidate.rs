@@ -1,13 +1,26 @@
 //! Dropping what is too old, gone, or cut off.
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::layout::FrameState;
 use super::locked::{Frame, LockedSet};
-use super::{PageCache, PageNumber};
+use super::{PageCache, PageKey, PageNumber, SetVersion};
 use crate::error::Result;
 use crate::units::FileId;
+
+/// What became of bytes that were given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Discarded {
+    /// Some of them were dirty, and are lost.
+    Dirty,
+    /// None of them was dirty.
+    Nothing,
+    /// Nothing was done: some of them are being written back.
+    Busy(SetVersion),
+}
 
 impl PageCache {
     /// Drops the pages of a file for which `keep` says no, but for their dirty bytes and those that are being
@@ -54,6 +67,31 @@ impl PageCache {
             Ok(())
         })
         .map_err(|source| self.error("forgetting a file's pages", source))
+    }
+
+    /// Drops the bytes `within` of a page, dirty ones too: they are not to come home any more, and are fetched anew by
+    /// whoever reads them.
+    ///
+    /// # Errors
+    /// As [`PageCache::retain`].
+    pub(crate) fn discard(&self, key: &PageKey, within: &Range<u32>) -> Result<Discarded> {
+        self.check(within);
+        let discard = || -> io::Result<_> {
+            let set = self.lock(key)?;
+            let Some(frame) = set.page(key) else { return Ok(Discarded::Nothing) };
+            if frame.flushing().intersects(within) && set.is_flushing(&frame)? {
+                return Ok(Discarded::Busy(set.version()));
+            }
+            let were_dirty = frame.dirty().intersects(within);
+            set.copying(&frame, within, || {
+                frame.dirty().remove(within)?;
+                frame.valid().remove(within)
+            })?;
+            set.note_cleaned();
+            set.note_change();
+            Ok(if were_dirty { Discarded::Dirty } else { Discarded::Nothing })
+        };
+        discard().map_err(|source| self.error("giving up bytes of a page", source))
     }
 
     /// Drops all bytes of a file from `size` on, dirty ones too. Fetches under way of pages that these are in are

@@ -44,7 +44,7 @@ pub(super) fn step64(word: &AtomicU64, value: u64) {
 #[inline(always)]
 pub(super) fn kill_point() {
     #[cfg(test)]
-    super::tests::kill::point();
+    crate::killing::point();
 }
 
 /// The beginning of the memory.

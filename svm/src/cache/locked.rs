@@ -13,13 +13,6 @@ use super::memory::Memory;
 use super::{Owner, PageCache, PageKey, SetVersion};
 use crate::robust_mutex::{Died, Guard};
 
-/// Why there is no room and will not be any.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "processes died, or nodes were lost, while the pages that could be kept here were on their way (raise SVMIO_CACHE_CAPACITY, or start the job again)"
-)]
-struct AllQuarantined;
-
 /// A set whose mutex this thread has; dropping it unlocks, and wakes who waits for what was changed.
 pub(super) struct LockedSet<'c> {
     pub(super) cache: &'c PageCache,
@@ -50,6 +43,9 @@ pub(super) enum Room<'c> {
     Crowded(PageKey),
     /// Fetches or flushes must end first.
     Busy(SetVersion),
+    /// There will not be any: processes died, or nodes were lost, while the pages that could be kept here were on their
+    /// way.
+    None,
 }
 
 impl<'c> LockedSet<'c> {
@@ -122,10 +118,8 @@ impl<'c> LockedSet<'c> {
             if self.bury()? {
                 continue;
             }
-            return match frames().next() {
-                Some(_) => Ok(Room::Busy(self.version())),
-                None => Err(io::Error::other(AllQuarantined)),
-            };
+            let is_lost = frames().next().is_none();
+            return Ok(if is_lost { Room::None } else { Room::Busy(self.version()) });
         }
     }
 

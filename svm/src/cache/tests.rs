@@ -1,8 +1,6 @@
 //! The page cache used by several handles, threads and processes.
 
-mod children;
 mod deaths;
-pub(super) mod kill;
 mod model;
 mod opening;
 mod threads;

@@ -8,6 +8,7 @@ mod files;
 mod lending;
 mod names;
 mod tables;
+mod waiting;
 mod windows;
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use super::wire::{self, Reply, Request};
 use super::{Cluster, Context};
 use files::Files;
 use lending::Wanted;
+use waiting::Waiting;
 
 /// What a node does for others.
 pub(super) struct Agent {
@@ -33,6 +35,7 @@ pub(super) struct Agent {
     naming: Mutex<()>,
     /// Where other processes' cached pages go.
     caches: Mutex<HashMap<Rank, Arc<RemoteSegment>>>,
+    waiting: Waiting,
     /// This node's own.
     cache: Arc<PageCache>,
     /// What the agent is part of.
@@ -43,7 +46,8 @@ impl Agent {
     pub(super) fn new(context: &Arc<Context>, cache: &Arc<PageCache>) -> Agent {
         let (files, naming, caches) = (Files::default(), Mutex::default(), Mutex::default());
         let (context, cache) = (Arc::clone(context), Arc::clone(cache));
-        Agent { context, files, naming, caches, cache, cluster: OnceLock::new() }
+        let (waiting, cluster) = (Waiting::default(), OnceLock::new());
+        Agent { context, files, naming, caches, waiting, cache, cluster }
     }
 
     /// Tells the agent what it is part of.
@@ -102,8 +106,18 @@ impl Agent {
         if !waits(&request) {
             return self.answer(from, number, &request, data);
         }
+        let wait = match self.waiting.begin(from, &request, self.context.store.node()) {
+            Ok(wait) => wait,
+            Err(error) => {
+                self.send(from, number, &Reply::of_error(&error), &[]);
+                return;
+            }
+        };
         let (agent, data) = (Arc::clone(self), data.to_vec());
-        let body = Box::new(move || agent.answer(from, number, &request, &data));
+        let body = Box::new(move || {
+            agent.answer(from, number, &request, &data);
+            drop(wait);
+        });
         // The thread goes when it has answered.
         if let Err(error) = self.context.fabric.back_end().spawn("agent-task", body) {
             let subject = "starting a thread of the agent".into();

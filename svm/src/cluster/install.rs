@@ -10,6 +10,7 @@ use crate::manifest::Manifest;
 use crate::name::FileName;
 use crate::object;
 use crate::presence::Gate;
+use crate::recovery::make_claimed;
 use crate::state::State;
 
 use super::Context;
@@ -40,6 +41,9 @@ pub(super) fn install(context: &Context, truth: &FileTruth) -> Result<()> {
             continue;
         }
         if !gate.anybody_present().map_err(failed)? {
+            if let Ok(own) = Manifest::read(&path, &manifest.name) {
+                make_claimed(&path, &own, &manifest, store.node()).map_err(failed)?;
+            }
             manifest.commit(&path, false)?;
             // What it says is true no more. The manifest tells what all nodes together know.
             State::map(state.try_clone().map_err(failed)?).map_err(failed)?.void();

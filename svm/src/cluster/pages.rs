@@ -3,6 +3,8 @@
 
 mod fetching;
 mod flushing;
+mod giving_up;
+mod past;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,7 +12,7 @@ use std::sync::Arc;
 
 use crate::attachment::{self, Attachment, Home, How};
 use crate::cache::{Overwrite, PageCache, PageKey, PageNumber, SetVersion, WriteOutcome};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::units::{FileId, FileOffset, SegmentIndex};
 
 use super::wire::{LONGEST_DATA, Part, Reply, Request};
@@ -23,8 +25,23 @@ const UNDER_WAY: usize = 4;
 /// What an access has to wait for, if anything.
 #[derive(Default)]
 struct Obstacles {
-    crowded: Option<PageKey>,
+    /// For which page there is no room, and which one could make room by being brought home.
+    no_room: Option<(PageNumber, Option<PageKey>)>,
     changing: Option<SetVersion>,
+}
+
+impl Obstacles {
+    fn no_room(&mut self, page: PageNumber, victim: Option<PageKey>) {
+        self.no_room = Some((page, victim));
+    }
+}
+
+/// Whether it is worth to try again.
+#[must_use]
+enum Overcome {
+    TryAgain,
+    /// There will not be room for this page: it is to be accessed past the cache.
+    NoRoomFor(PageNumber),
 }
 
 impl SharedFile {
@@ -42,10 +59,14 @@ impl SharedFile {
                 let mut obstacles = Obstacles::default();
                 match written {
                     WriteOutcome::Cached => break,
-                    WriteOutcome::Crowded(victim) => obstacles.crowded = Some(victim),
+                    WriteOutcome::Crowded(victim) => obstacles.no_room(page, Some(victim)),
                     WriteOutcome::Busy(version) => obstacles.changing = Some(version),
+                    WriteOutcome::NoRoom => obstacles.no_room(page, None),
                 }
-                self.overcome(&obstacles)?;
+                if let Overcome::NoRoomFor(page) = self.overcome(&obstacles)? {
+                    self.write_past(page, &within, bytes)?;
+                    break;
+                }
             }
         }
         Ok(())
@@ -84,20 +105,35 @@ impl SharedFile {
         Ok(())
     }
 
-    /// Makes room, or waits for it.
-    fn overcome(&self, obstacles: &Obstacles) -> Result<()> {
-        if let Some(victim) = &obstacles.crowded {
-            let elsewhere = if victim.file == self.file() {
-                self.bring_home(self.attachment(), &[*victim])?
-            } else {
-                self.bring_home(self.other(victim.file)?.as_ref(), &[*victim])?
-            };
-            return match elsewhere.first() {
-                Some((_, version)) => self.cache().wait_for_change(*version),
-                None => Ok(()),
-            };
+    /// Makes room, or waits for it. Where what is in the way cannot be brought home, there is none.
+    fn overcome(&self, obstacles: &Obstacles) -> Result<Overcome> {
+        let waited_for = match obstacles.no_room {
+            Some((page, None)) => return Ok(Overcome::NoRoomFor(page)),
+            Some((page, Some(victim))) => match self.bring_victim_home(&victim) {
+                Ok(elsewhere) => elsewhere.first().map(|(_, version)| *version),
+                Err(error) => {
+                    tracing::debug!("a page of file {} stays in the way: {error}", victim.file);
+                    return Ok(Overcome::NoRoomFor(page));
+                }
+            },
+            None => obstacles.changing,
+        };
+        waited_for.map_or(Ok(()), |version| self.cache().wait_for_change(version))?;
+        Ok(Overcome::TryAgain)
+    }
+
+    fn bring_victim_home(&self, victim: &PageKey) -> Result<Vec<(PageKey, SetVersion)>> {
+        if victim.file == self.file() {
+            return self.bring_home(self.attachment(), &[*victim]);
         }
-        obstacles.changing.map_or(Ok(()), |version| self.cache().wait_for_change(version))
+        match self.other(victim.file) {
+            Ok(other) => self.bring_home(&other, &[*victim]),
+            // Nobody can read there any more.
+            Err(error) if error.kind() == ErrorKind::NoSuchFile => {
+                self.cache().forget(victim.file).map(|()| Vec::new())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Another file, which some process of this node has open or had: its bytes are in the way.
@@ -107,18 +143,24 @@ impl SharedFile {
         attached.map_err(|error| error.into_error(file))
     }
 
+    /// Drops cached pages in `range`, but for bytes that are not home yet.
+    pub(super) fn drop_cached_in(&self, range: &Range<u64>) -> Result<()> {
+        let size = u64::from(self.cache().page());
+        let is_in = |page: PageNumber| page.0 * size < range.end && (page.0 + 1) * size > range.start;
+        self.cache().retain(self.file(), |page, _| !is_in(page))
+    }
+
     /// Drops cached pages in `range` whose segments others have changed since they were fetched.
     pub(super) fn drop_stale(&self, range: &Range<u64>) -> Result<()> {
         let (cache, segment_size) = (self.cache(), self.attachment().segment_size());
         let page_size = u64::from(cache.page());
         let segment_of =
             |page: PageNumber| segment_size.locate(FileOffset(page.0 * page_size)).map(|(i, _)| i);
-        let is_in =
-            |page: PageNumber| page.0 * page_size < range.end && (page.0 + 1) * page_size > range.start;
+        let is_in = pages_in(range, cache);
         let mut segments: BTreeMap<NodeIndex, Vec<SegmentIndex>> = BTreeMap::new();
         let mut cached = Vec::new();
         cache.retain(self.file(), |page, _| {
-            cached.extend(segment_of(page).filter(|_| is_in(page)));
+            cached.extend(segment_of(page).filter(|_| is_in(&page)));
             true
         })?;
         cached.sort_unstable();
@@ -143,7 +185,7 @@ impl SharedFile {
         cache.retain(self.file(), |page, version| {
             let current = segment_of(page).and_then(|index| current.get(&index));
             // Fetched since they were asked: with a version that is as new.
-            !is_in(page) || version.is_some_and(|version| current.is_some_and(|current| version >= *current))
+            !is_in(&page) || version.is_some_and(|version| current.is_some_and(|current| version >= *current))
         })
     }
 
@@ -175,6 +217,12 @@ fn pages(range: &Range<u64>, cache: &PageCache) -> impl Iterator<Item = PageNumb
     (range.start / size..range.end.div_ceil(size)).map(PageNumber)
 }
 
+/// Whether `range` has bytes of a page.
+fn pages_in(range: &Range<u64>, cache: &PageCache) -> impl Fn(&PageNumber) -> bool + use<> {
+    let (size, range) = (u64::from(cache.page()), range.clone());
+    move |page| page.0 * size < range.end && (page.0 + 1) * size > range.start
+}
+
 /// Which bytes of a page `range` has, and where they are in the range.
 fn overlap(page: PageNumber, range: &Range<u64>, cache: &PageCache) -> (Range<u32>, usize) {
     let size = u64::from(cache.page());
@@ -187,5 +235,5 @@ fn part_of(attachment: &Attachment, cache: &PageCache, page: PageNumber, within:
     let size = attachment.segment_size().bytes();
     let offset = page.0 * u64::from(cache.page()) + u64::from(within.start);
     let segment = SegmentIndex((offset / size) as u32);
-    Part { segment, within: offset % size, length: within.end - within.start }
+    Part::one(segment, offset % size, within.end - within.start)
 }

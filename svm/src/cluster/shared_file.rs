@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use svmio_transport::SegmentId;
 
@@ -23,11 +24,14 @@ pub(crate) struct SharedFile {
     cluster: Arc<Cluster>,
     attachment: Arc<Attachment>,
     windows: Windows,
+    /// How many of the node's losses (`State::losses`) this handle has been told of.
+    told_losses: AtomicU64,
 }
 
 impl SharedFile {
     pub(super) fn new(cluster: Arc<Cluster>, attachment: Arc<Attachment>) -> SharedFile {
-        SharedFile { cluster, attachment, windows: Windows::default() }
+        let losses = attachment.state().map_or(0, |state| state.losses().0);
+        SharedFile { cluster, attachment, windows: Windows::default(), told_losses: AtomicU64::new(losses) }
     }
 
     /// Whether there is more than one node.
@@ -97,7 +101,7 @@ impl SharedFile {
             return unsafe { self.read_cached(node, index, within, to, length) };
         }
         for (at, bytes) in portions(length) {
-            let part = Part { segment: index, within: within + at as u64, length: bytes as u32 };
+            let part = Part::one(index, within + at as u64, bytes as u32);
             let request = Request::Read { file: self.attachment.id(), parts: vec![part] };
             let mut came = 0;
             self.cluster.ask_with(node, &request, &[], &mut |_, data| {
@@ -128,12 +132,18 @@ impl SharedFile {
         Ok(())
     }
 
-    fn write_directly(&self, node: NodeIndex, index: SegmentIndex, within: u64, data: &[u8]) -> Result<()> {
+    pub(super) fn write_directly(
+        &self,
+        node: NodeIndex,
+        index: SegmentIndex,
+        within: u64,
+        data: &[u8],
+    ) -> Result<()> {
         if data.len() >= LONG_WRITE && self.write_through_window(node, index, within, data)? {
             return Ok(());
         }
         for (at, bytes) in portions(data.len()) {
-            let part = Part { segment: index, within: within + at as u64, length: bytes as u32 };
+            let part = Part::one(index, within + at as u64, bytes as u32);
             let request = Request::Write { file: self.attachment.id(), parts: vec![part] };
             self.cluster.ask_with(node, &request, &data[at..at + bytes], &mut |_, _| {})?;
         }
@@ -153,7 +163,8 @@ impl SharedFile {
             self.flush_cached()?;
         }
         self.tell_homes()?;
-        self.report_size()
+        self.report_size()?;
+        self.report_losses()
     }
 
     pub(super) fn report_size(&self) -> Result<()> {
@@ -278,6 +289,11 @@ impl SharedFile {
     /// Sees what other nodes have shown of `range`, which is locked.
     pub(crate) fn refresh_range(&self, range: &Range<u64>) -> Result<()> {
         self.refresh_table()?;
+        self.refresh_cached(range)
+    }
+
+    /// The same where its segments have homes, and the file is known not to end in it.
+    pub(crate) fn refresh_cached(&self, range: &Range<u64>) -> Result<()> {
         if self.is_cached() { self.drop_stale(range) } else { Ok(()) }
     }
 
@@ -292,6 +308,10 @@ impl SharedFile {
 
     pub(super) fn attachment(&self) -> &Attachment {
         &self.attachment
+    }
+
+    pub(super) fn told_losses(&self) -> &AtomicU64 {
+        &self.told_losses
     }
 
     pub(super) fn windows(&self) -> &Windows {
@@ -319,7 +339,7 @@ impl SharedFile {
 
 /// From how many bytes on a write goes straight to its home. Shorter ones are gathered in the cache: a message costs as
 /// much as copying some ten thousand bytes.
-const LONG_WRITE: usize = 64 << 10;
+pub(crate) const LONG_WRITE: usize = 64 << 10;
 
 /// From how many segments on a lock is taken on all nodes.
 pub(super) const MANY_SEGMENTS: u64 = 1024;

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::blocks::Blocks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::Finding;
 use crate::node::NodeName;
@@ -26,14 +27,39 @@ const LONGEST_HEADER: usize = 96 << 20;
 /// The space in which agents export segments for others to write into.
 pub(super) const WINDOWS_SPACE: u32 = 0x7376_6d77;
 
-/// Where bytes lie within a file: a part of one segment.
+/// Where bytes lie within a file: blocks at equal distances in one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
     pub(crate) segment: SegmentIndex,
     /// From the segment's beginning, bytes.
     pub(crate) within: u64,
-    /// Bytes.
+    /// Bytes of a block.
     pub(crate) length: u32,
+    /// From one block to the next, bytes; of no meaning where there is only one.
+    pub(crate) stride: u32,
+    /// How many blocks there are.
+    pub(crate) count: u32,
+}
+
+impl Part {
+    /// A single block.
+    pub(crate) fn one(segment: SegmentIndex, within: u64, length: u32) -> Part {
+        Part { segment, within, length, stride: 0, count: 1 }
+    }
+
+    /// How many bytes it has.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.length) * u64::from(self.count)
+    }
+
+    /// The blocks, counted from the segment's beginning; `None` where they do not lie within its `size` bytes.
+    pub(crate) fn blocks(&self, size: u64) -> Option<Blocks> {
+        let (length, stride, count) = (self.length.into(), self.stride.into(), self.count.into());
+        let blocks = Blocks { start: self.within, length, stride, count };
+        // Products of two numbers of 32 bits, and less than twice as much: no overflow but in `start`.
+        let all = u64::from(self.stride) * u64::from(self.count.checked_sub(1)?) + length;
+        (length > 0 && self.within.checked_add(all)? <= size).then_some(blocks)
+    }
 }
 
 /// A segment and its home, as a position in the file's list of nodes.
@@ -244,10 +270,16 @@ mod tests {
         #[test]
         fn what_is_encoded_is_decoded(
             number in any::<u64>(),
-            parts in prop::collection::vec((any::<u32>(), any::<u64>(), any::<u32>()), 0..20),
+            parts in prop::collection::vec((any::<u32>(), any::<u64>(), any::<[u32; 3]>()), 0..20),
             data in prop::collection::vec(any::<u8>(), 0..100),
         ) {
-            let part = |(segment, within, length)| Part { segment: SegmentIndex(segment), within, length };
+            let part = |(segment, within, numbers): (u32, u64, [u32; 3])| {
+                let [length, stride, count] = numbers;
+                let part = Part { segment: SegmentIndex(segment), within, length, stride, count };
+                // Whatever comes, the blocks lie within the segment.
+                assert!(part.blocks(1 << 30).is_none_or(|blocks| blocks.end() <= 1 << 30));
+                part
+            };
             let file = FileId::from_bytes([7; 16]);
             let request = Request::Write { file, parts: parts.into_iter().map(part).collect() };
             let bytes = encode(number, &request, &data);

@@ -17,6 +17,7 @@ impl File {
     ///
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`]: what could not be brought to its home is kept, to be tried again.
+    /// [`Error::WritesLost`], once: what this node wrote under a lock did not get home before the lock went on.
     pub fn flush(&self) -> Result<()> {
         self.shared.as_ref().map_or(Ok(()), |shared| shared.flush())
     }

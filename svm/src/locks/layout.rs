@@ -277,7 +277,7 @@ impl Iterator for EntrySet {
 #[inline(always)]
 pub(super) fn kill_point() {
     #[cfg(test)]
-    super::tests::kill::point();
+    crate::killing::point();
 }
 
 #[cfg(test)]

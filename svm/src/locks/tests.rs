@@ -1,9 +1,7 @@
 //! The lock table in one process and its forked children. What takes whole programs is in the
 //! crate's `tests/locks.rs`.
 
-mod children;
 mod deaths;
-pub(super) mod kill;
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use children::{Child, End};
+use crate::killing::{Child, End};
 
 /// A table, and a word to talk about it, in memory that forked children share.
 struct Shared {

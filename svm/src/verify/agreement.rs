@@ -1,18 +1,18 @@
 //! Whether the stores of several nodes agree about a file that these share, and whether its parts are whole.
 
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::finding;
 use crate::manifest::{self, Manifest};
 use crate::name::FileName;
 use crate::object;
 use crate::presence::Gate;
-use crate::segment;
+use crate::recovery::make_claimed;
 use crate::state::State;
 use crate::store::Store;
 use crate::store_set::{Known, StoreSet, merged};
+use crate::stored_file::Piece;
 use crate::units::FileId;
 
 use super::Report;
@@ -21,14 +21,14 @@ impl StoreSet {
     /// Sees to it that each store that knows the file knows what the newest manifest tells, under the file's name.
     pub(super) fn check_agreement(&self, name: &FileName, id: FileId, report: &mut Report) -> Result<()> {
         let (mut known, mut damaged) = (Vec::new(), Vec::new());
-        for store in self.stores() {
-            match finding::look(store, id, name) {
-                Ok(Some((manifest, survived))) => known.push(Known { store, manifest, survived }),
-                Ok(None) if store.lookup(name).is_ok_and(|found| found == id) => {
-                    return Err(store.lost_object(name));
+        for member in self.members() {
+            match member.look(id, name) {
+                Ok(Some((manifest, survived))) => known.push(Known { member, manifest, survived }),
+                Ok(None) if member.lookup(name).is_ok_and(|found| found == id) => {
+                    return Err(member.lost_object(name));
                 }
                 Ok(None) => {}
-                Err(error @ Error::CorruptManifest { .. }) => damaged.push((store, error)),
+                Err(error @ Error::CorruptManifest { .. }) => damaged.push((member, error)),
                 Err(error) => return Err(error),
             }
         }
@@ -36,20 +36,16 @@ impl StoreSet {
         let Some(newest) = newest else {
             return damaged.into_iter().next().map_or(Ok(()), |(_, error)| Err(error));
         };
-        for (store, error) in damaged {
-            if !repair(store, &newest, report)? {
-                return Err(error);
-            }
+        for (member, error) in damaged {
+            report.repaired.push(member.repair(None, &newest)?.ok_or(error)?);
         }
-        for Known { store, manifest, .. } in &known {
+        for Known { member, manifest, .. } in &known {
             // Whoever has it open, or brings it up next, knows more than the newest manifest.
             if manifest.epoch < newest.epoch {
-                repair(store, &newest, report)?;
+                report.repaired.extend(member.repair(Some(manifest), &newest)?);
             }
-            if matches!(store.lookup(name), Err(Error::NoSuchFile { .. }))
-                && store.enter_name(name, id, true)?
-            {
-                report.repaired.push(store.names().join(name.as_path()));
+            if matches!(member.lookup(name), Err(Error::NoSuchFile { .. })) {
+                report.repaired.extend(member.enter_name(name, id)?);
             }
         }
         Ok(())
@@ -63,34 +59,33 @@ impl StoreSet {
         }
         let known = self.known(file.id(), name)?;
         let Some(manifest) = merged(name, &known)? else { return Ok(()) };
+        for (home, segments) in file.by_home() {
+            file.part_of(home).map_or(Ok(()), |part| part.check(&segments))?;
+        }
         for (index, home) in manifest.homes() {
-            let Some(store) = self.store_of(&manifest.nodes[home as usize]) else { continue };
-            let Some(segment) = file.open_segment(index, home)? else { continue };
+            let Some(part) = file.part_of(home) else { continue };
             let start = manifest.segment_size.start_of(index).0;
             let end = start + manifest.segment_size.bytes();
             // A writer puts its bytes first and grows the file then; and what was not committed may end anywhere.
-            let is_settled = known.iter().all(|k| k.survived.is_none()) && !file.is_in_use(home);
-            if end > manifest.size && is_settled {
-                let beyond = manifest.size.max(start) - start..end - start;
-                if !is_zero(&segment, beyond).map_err(|e| {
-                    let path = object::path(store.path(), manifest.id).join(object::segment_name(index));
-                    Error::io(format!("reading segment {index} of {name}"), &path, e)
-                })? {
-                    return Err(Error::CorruptManifest {
-                        name: name.to_string(),
-                        path: object::path(store.path(), manifest.id),
-                        reason: format!("bytes beyond its size of {} are not zero", manifest.size),
-                    });
-                }
+            let is_settled = known.iter().all(|k| k.survived.is_none());
+            let beyond = Piece { segment: index, within: manifest.size.max(start) - start..end - start };
+            if end > manifest.size && is_settled && !part.is_zero(&beyond)? {
+                let node = &manifest.nodes[home as usize];
+                let path = self.member_of(node).map(|member| object::path(&member.label(), manifest.id));
+                return Err(Error::CorruptManifest {
+                    name: name.to_string(),
+                    path: path.unwrap_or_default(),
+                    reason: format!("bytes beyond its size of {} are not zero", manifest.size),
+                });
             }
         }
         Ok(())
     }
 }
 
-/// Puts `newest` in place of a store's manifest. False where that might lose something: somebody has the file open
-/// there, or the store has segments of it that `newest` does not tell of.
-fn repair(store: &Store, newest: &Manifest, report: &mut Report) -> Result<bool> {
+/// Puts `newest` in place of a store's manifest, `own` if it can be read; says where. `None` where that might lose
+/// something: somebody has the file open there, or the store has segments of it that `newest` does not tell of.
+pub(crate) fn repair(store: &Store, own: Option<&Manifest>, newest: &Manifest) -> Result<Option<PathBuf>> {
     let path = object::path(store.path(), newest.id);
     let failed = |e: std::io::Error| Error::io(format!("repairing {}", newest.name), &path, e);
     let mut options = fs::OpenOptions::new();
@@ -98,46 +93,27 @@ fn repair(store: &Store, newest: &Manifest, report: &mut Report) -> Result<bool>
     let state = match options.open(path.join(object::STATE)) {
         Ok(state) => state,
         // Removed meanwhile, or not ours to change.
-        Err(_) => return Ok(false),
+        Err(_) => return Ok(None),
     };
     let gate = Gate::lock(&state).map_err(failed)?;
     if object::is_unlinked(&state).map_err(failed)? || gate.anybody_present().map_err(failed)? {
-        return Ok(false);
+        return Ok(None);
     }
-    let own = newest.position_of(store.node());
+    let position = newest.position_of(store.node());
     for entry in fs::read_dir(&path).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
         let segment = name.to_str().and_then(object::segment_of);
-        if segment.is_some_and(|index| own.is_none() || newest.home_of(index) != own) {
-            return Ok(false);
+        if segment.is_some_and(|index| position.is_none() || newest.home_of(index) != position) {
+            return Ok(None);
         }
+    }
+    if let Some(own) = own {
+        make_claimed(&path, own, newest, store.node()).map_err(failed)?;
     }
     newest.commit(&path, true)?;
     // What it says is older than that.
     if state.metadata().map_err(failed)?.len() > 0 {
         State::map(state.try_clone().map_err(failed)?).map_err(failed)?.void();
     }
-    report.repaired.push(path.join(manifest::FILE_NAME));
-    Ok(true)
-}
-
-fn is_zero(file: &fs::File, range: std::ops::Range<u64>) -> std::io::Result<bool> {
-    let mut rest = range;
-    let mut buffer = vec![0u8; 1 << 16];
-    while let Some(data) = segment::next_data(file, rest.clone())? {
-        let mut at = data.start;
-        while at < data.end {
-            let length = buffer.len().min((data.end - at) as usize);
-            file.read_exact_at(&mut buffer[..length], at)?;
-            if buffer[..length].iter().any(|byte| *byte != 0) {
-                return Ok(false);
-            }
-            at += length as u64;
-        }
-        rest.start = data.end;
-        if rest.is_empty() {
-            break;
-        }
-    }
-    Ok(true)
+    Ok(Some(path.join(manifest::FILE_NAME)))
 }

@@ -3,10 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use svmio_svm::{CacheSettings, File, FileName, FileOffset, LockMode, NodeIndex, Result, SegmentIndex};
+use svmio_svm::{
+    Blocks, CacheSettings, File, FileName, FileOffset, LockMode, NodeIndex, Result, SegmentIndex,
+};
 
 use super::job::{self, Agreed, Process, guarded};
-use super::program::{Access, Extent, Locked, LockedAccess, Phase, Program, Tagged, pattern};
+use super::program::{Access, Extent, Locked, LockedAccess, Phase, Pieces, Program, Tagged, pattern};
 
 /// What a rank observed, by phase and in order.
 pub(crate) type Log = Vec<Vec<Observed>>;
@@ -274,6 +276,8 @@ impl<'p> Run<'p> {
             self.observe(|file| match what {
                 Access::Write(extent) => write(file, extent, *tag),
                 Access::Read(extent) => read(file, extent),
+                Access::WritePieces(pieces) => write_pieces(file, pieces, *tag),
+                Access::ReadPieces(pieces) => read_pieces(file, pieces),
                 Access::Size => Ok(Observed::Size(file.size())),
             });
         }
@@ -370,6 +374,50 @@ fn read(file: &File, extent: &Extent) -> Result<Observed> {
     let count = file.read_at(FileOffset(extent.start), &mut bytes)?;
     bytes.truncate(count);
     Ok(Observed::Bytes(bytes))
+}
+
+fn write_pieces(file: &File, pieces: &Pieces, tag: u8) -> Result<Observed> {
+    let data: Vec<u8> =
+        pieces.each().flat_map(|piece| (piece.start..piece.end()).map(|at| pattern(tag, at))).collect();
+    let mut access = file.write_strided(range(&pieces.range()), data.len() as u64)?;
+    // SAFETY: the vector has the bytes of all blocks, one after the other.
+    unsafe { access.put(&blocks(pieces), data.as_ptr(), pieces.first.length as isize) }?;
+    access.finish().map(|()| Observed::Done)
+}
+
+fn read_pieces(file: &File, pieces: &Pieces) -> Result<Observed> {
+    let size = file.size();
+    let lengths = pieces.each().map(|piece| piece.length.min(size.saturating_sub(piece.start)));
+    let mut bytes = vec![0xee; lengths.sum::<u64>() as usize];
+    if bytes.is_empty() {
+        return Ok(Observed::Bytes(bytes));
+    }
+    let all = pieces.range();
+    let bounds = FileOffset(all.start)..FileOffset(all.end().min(size));
+    let mut access = file.read_strided(bounds, bytes.len() as u64)?;
+    let (length, count) = (pieces.first.length, bytes.len() as u64 / pieces.first.length);
+    let rest = bytes.len() as u64 % length;
+    if count > 0 {
+        let whole = Blocks { count, ..blocks(pieces) };
+        // SAFETY: the vector has the bytes of so many blocks.
+        unsafe { access.get(&whole, bytes.as_mut_ptr(), length as isize) }?;
+    }
+    if rest > 0 {
+        let last = Blocks::one(all.start + pieces.stride * count, rest);
+        // SAFETY: the vector has so many bytes more.
+        unsafe { access.get(&last, bytes.as_mut_ptr().add((length * count) as usize), 0) }?;
+    }
+    access.finish()?;
+    Ok(Observed::Bytes(bytes))
+}
+
+fn blocks(pieces: &Pieces) -> Blocks {
+    Blocks {
+        start: pieces.first.start,
+        length: pieces.first.length,
+        stride: pieces.stride,
+        count: pieces.count,
+    }
 }
 
 fn increment(file: &File, at: u64) -> Result<Observed> {

@@ -33,13 +33,13 @@ struct Oracle {
     /// What is known of each byte.
     known: Vec<u8>,
     /// Where a byte is open: one more than which of `open` has the tags of those writes whose it may be. Otherwise 0.
-    open_as: Vec<u16>,
+    open_as: Vec<u32>,
     open: Vec<Vec<u8>>,
     size: u64,
     /// Writes of this epoch, by rank and in order.
     epoch: Vec<Vec<Write>>,
     /// For use when nothing is allowed beside what is known.
-    zeros: Vec<u16>,
+    zeros: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -104,8 +104,12 @@ impl Oracle {
         let before: Vec<_> = self.epoch.iter().map(Vec::len).collect();
         for (rank, accesses) in by_rank.iter().enumerate() {
             for Tagged { tag, what } in accesses {
-                if let Access::Write(extent) = what {
-                    self.epoch[rank].push(Write { extent: *extent, tag: *tag });
+                match what {
+                    Access::Write(extent) => self.epoch[rank].push(Write { extent: *extent, tag: *tag }),
+                    Access::WritePieces(pieces) => {
+                        self.epoch[rank].extend(pieces.each().map(|extent| Write { extent, tag: *tag }));
+                    }
+                    _ => {}
                 }
             }
         }
@@ -125,7 +129,23 @@ impl Oracle {
                             Err(format!("the size is {size}, not {least} to {most}"))
                         }
                     }
+                    (Access::WritePieces(pieces), _) => {
+                        own += pieces.count as usize;
+                        Ok(())
+                    }
                     (Access::Read(extent), Observed::Bytes(bytes)) => self.read(rank, own, extent, bytes),
+                    (Access::ReadPieces(pieces), Observed::Bytes(bytes)) => {
+                        let mut rest = &bytes[..];
+                        let mut all = pieces.each().try_for_each(|extent| {
+                            let bytes;
+                            (bytes, rest) = rest.split_at(rest.len().min(extent.length as usize));
+                            self.read(rank, own, &extent, bytes)
+                        });
+                        if !rest.is_empty() {
+                            all = Err(format!("{} bytes too many", rest.len()));
+                        }
+                        all
+                    }
                     _ => Err("nothing was observed".into()),
                 };
                 result.map_err(|e| format!("rank {rank}, {what:?}: {e}"))?;
@@ -213,7 +233,7 @@ impl Oracle {
                 }
                 _ => {
                     self.open.push(tags);
-                    self.open_as[range].fill(self.open.len() as u16);
+                    self.open_as[range].fill(self.open.len() as u32);
                 }
             }
         }
@@ -316,7 +336,7 @@ impl Oracle {
 
     fn tags(&self, place: u64) -> Option<&[u8]> {
         let open = self.open_as[place as usize].checked_sub(1)?;
-        Some(&self.open[usize::from(open)])
+        Some(&self.open[open as usize])
     }
 
     fn set(&mut self, place: u64, byte: u8) {

@@ -57,7 +57,30 @@ pub(crate) enum Step {
 pub(crate) enum Access {
     Write(Extent),
     Read(Extent),
+    /// In one access.
+    WritePieces(Pieces),
+    ReadPieces(Pieces),
     Size,
+}
+
+/// Pieces at equal distances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pieces {
+    pub(crate) first: Extent,
+    pub(crate) stride: u64,
+    pub(crate) count: u64,
+}
+
+impl Pieces {
+    pub(crate) fn each(&self) -> impl Iterator<Item = Extent> + use<> {
+        let Pieces { first, stride, count } = *self;
+        (0..count).map(move |number| Extent { start: first.start + number * stride, length: first.length })
+    }
+
+    /// From the first byte to the last.
+    pub(crate) fn range(&self) -> Extent {
+        Extent { start: self.first.start, length: self.stride * (self.count - 1) + self.first.length }
+    }
 }
 
 /// A range of the file.
@@ -206,6 +229,7 @@ impl Program {
                 Step::Placed(first, accesses) => {
                     let written = |(_, access): &(u8, Access)| match access {
                         Access::Write(extent) => Some(*extent),
+                        Access::WritePieces(pieces) => Some(pieces.range()),
                         _ => None,
                     };
                     let extents = accesses.iter().filter_map(written).collect();
@@ -293,8 +317,21 @@ fn access() -> impl Strategy<Value = Access> {
     prop_oneof![
         5 => extent().prop_map(Access::Write),
         5 => extent().prop_map(Access::Read),
+        2 => pieces().prop_map(Access::WritePieces),
+        2 => pieces().prop_map(Access::ReadPieces),
         1 => Just(Access::Size),
     ]
+}
+
+fn pieces() -> impl Strategy<Value = Pieces> {
+    let length = prop_oneof![4 => 1_u64..17, 2 => 1_u64..600, 1 => 3000_u64..9000];
+    let gap = prop_oneof![3 => 0_u64..30, 2 => 0_u64..3000, 1 => 3000_u64..SEGMENT];
+    let count = prop_oneof![2 => 1_u64..20, 1 => 1_u64..300];
+    (offset(), length, gap, count).prop_map(|(start, length, gap, count)| {
+        let first = Extent::new(start, length);
+        let stride = first.length + gap;
+        Pieces { first, stride, count: count.min((LONGEST - first.end()) / stride + 1) }
+    })
 }
 
 fn locked() -> impl Strategy<Value = Locked> {

@@ -1,6 +1,7 @@
 //! Holders and homes that are lost, and requests that cannot be granted.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use svmio_svm::{FileOffset, LockMode};
 use svmio_transport::Rank;
@@ -109,5 +110,44 @@ fn what_does_not_reach_its_home_is_an_error_of_the_release() {
             assert!(error.to_string().contains("n0"), "{error}");
         }
         process.meet();
+    });
+}
+
+#[test]
+fn a_process_that_waits_for_more_locks_than_makes_sense_is_told_and_the_others_get_theirs() {
+    const WAITERS: usize = 520;
+    with_file(3, 3, |process, file| {
+        let held = (process.rank() == 0).then(|| exclusive(file, 0, 8));
+        process.meet();
+        if process.rank() == 1 {
+            let (refused, all) = (AtomicUsize::new(0), Barrier::new(2));
+            std::thread::scope(|scope| {
+                for _ in 0..WAITERS {
+                    scope.spawn(|| match file.lock(FileOffset(0)..FileOffset(8), LockMode::Exclusive) {
+                        Ok(lock) => lock.release().unwrap(),
+                        Err(error) => {
+                            assert!(
+                                error.to_string().contains("rank 1 waits for 512 locks already"),
+                                "{error}"
+                            );
+                            // The last one that has to be refused: the others all wait.
+                            if refused.fetch_add(1, SeqCst) + 1 == WAITERS - 512 {
+                                all.wait();
+                            }
+                        }
+                    });
+                }
+                all.wait();
+                process.meet();
+            });
+            assert_eq!(refused.into_inner(), WAITERS - 512);
+        } else {
+            process.meet();
+            if let Some(held) = held {
+                held.release().unwrap();
+            } else {
+                exclusive(file, 0, 8).release().unwrap();
+            }
+        }
     });
 }

@@ -150,3 +150,21 @@ fn sizes_grown_by_others_are_seen_under_a_kept_lock() {
         }
     });
 }
+
+#[test]
+fn a_lock_that_only_other_nodes_than_the_master_have_to_do_with_costs_it_nothing() {
+    with_file(3, 3, |process, file| {
+        if process.rank() == 1 {
+            for turn in 0..3 {
+                // Another range each time, of node 2, which this node therefore does not keep.
+                let at = 2 * SEGMENT + turn * 100;
+                let before = process.cluster.statistics().requests;
+                let held = exclusive(file, at, 8);
+                add(file, at);
+                held.release().unwrap();
+                let after = process.cluster.statistics().requests;
+                assert_eq!(after.get("refresh"), before.get("refresh"), "{after:?}");
+            }
+        }
+    });
+}

@@ -2,6 +2,7 @@
 
 mod contention;
 mod failures;
+mod full_home;
 #[path = "../job/mod.rs"]
 mod job;
 mod keeping;

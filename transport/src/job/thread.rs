@@ -6,7 +6,10 @@ use std::thread::JoinHandle;
 use crate::error::{Error, Result};
 
 /// Runs `body` on a thread of its own, which has all signals blocked.
-pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+///
+/// # Errors
+/// [`Error::System`] where no thread can be had.
+pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     // The new thread inherits the mask, so no signal can come to it even in its first moment.
     let before = block_all();
     let thread = std::thread::Builder::new().name(name.into()).spawn(body);

@@ -45,6 +45,7 @@ const EXAMPLES: &str = after_help!(
   svmio cp -f svm:/a svm:/backup/a          within it, over an older copy
   zcat data.gz | svmio cp - svm:/in/data    from standard input
   svmio cp svm:/in/data - | sha256sum       to standard output
+  svmio cp --hosts n1,n2,n3 svm:/results/step1.h5 .
   svmio cp --store /mnt/a --store /mnt/b --placement round_robin mesh.h5 svm:/in/mesh.h5
   svmio cp ./svm:odd svm:/odd               a file outside whose name begins with svm:"
 );

@@ -120,7 +120,7 @@ fn in_store(
 /// The store that has a file of this name.
 fn holder(stores: &StoreSet, name: &FileName) -> PathBuf {
     let holder = stores.stores().iter().find(|store| store.lookup(name).is_ok());
-    holder.unwrap_or(stores.first()).path().to_path_buf()
+    holder.or(stores.stores().first()).map(|store| store.path().to_path_buf()).unwrap_or_default()
 }
 
 fn outside(path: &Path, from: &Place, force: bool) -> Result<PathBuf, CommandError> {

@@ -22,6 +22,7 @@ const DEFAULT_WIDTH: u16 = 80;
 const EXAMPLES: &str = after_help!(
     "  svmio map /results/step1.h5
   svmio map /results/step1.h5 | less
+  svmio map --hosts n1,n2,n3 /results/step1.h5
   svmio map --store /mnt/a/store --store /mnt/b/store /results/step1.h5
   svmio map --json /results/step1.h5 | jq '.segments[] | select(.state == \"partial\") | .offset'
 

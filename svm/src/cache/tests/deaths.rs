@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicU32;
 use std::thread;
 use std::time::Instant;
 
-use super::children::{Child, End};
 use super::*;
+use crate::killing::{self, Child, End};
 
 /// The longest that anybody may be held up by a death.
 const SOON: Duration = Duration::from_secs(1);
@@ -156,7 +156,7 @@ struct Script {
 }
 
 impl Script {
-    const STEPS: u32 = 20;
+    const STEPS: u32 = 21;
     const PAGES: [u64; 2] = [0, 1];
 
     fn step(&mut self, cache: &PageCache, step: u32) {
@@ -180,17 +180,18 @@ impl Script {
             10 => self.flush = Some(cache.flush_begun(&one)),
             11 => cache.finish_flush(self.flush.take().unwrap()).unwrap(),
             12 => cached(cache.write_from(&one, 2000, &[8; 64])),
-            13 => cache.retain(one.file, |_, _| false).unwrap(),
-            14 => self.ticket = Some(cache.fetch_begun(&two)),
-            15 => {
+            13 => assert_eq!(cache.discard(&one, &(1990..2030)).unwrap(), Discarded::Dirty),
+            14 => cache.retain(one.file, |_, _| false).unwrap(),
+            15 => self.ticket = Some(cache.fetch_begun(&two)),
+            16 => {
                 let ticket = self.ticket.take().unwrap();
                 cache.deliver(&ticket, &[9; WHOLE]);
                 assert_eq!(cache.finish_fetch(ticket, 2).unwrap(), Fetched::Kept);
             }
-            16 => cached(cache.write_from(&two, 0, &[10; WHOLE])),
-            17 => cache.truncate(one.file, u64::from(PAGE) + 77).unwrap(),
-            18 => self.flush = Some(cache.flush_begun(&two)),
-            19 => cache.forget(one.file).unwrap(),
+            17 => cached(cache.write_from(&two, 0, &[10; WHOLE])),
+            18 => cache.truncate(one.file, u64::from(PAGE) + 77).unwrap(),
+            19 => self.flush = Some(cache.flush_begun(&two)),
+            20 => cache.forget(one.file).unwrap(),
             _ => unreachable!(),
         }
     }
@@ -220,7 +221,7 @@ fn a_death_anywhere_leaves_each_byte_as_it_was_or_as_it_should_be() {
         let child = Child::run(|| {
             let own = PageCache::open(pid, fd).unwrap();
             let mut script = Script::default();
-            kill::arm(point);
+            killing::arm(point);
             for step in 0..Script::STEPS {
                 script.step(&own, step);
                 word.get().store(step + 1, Release);

@@ -234,6 +234,7 @@ impl Run {
                             return;
                         }
                         WriteOutcome::Crowded(victim) => self.make_way(by, victim),
+                        WriteOutcome::NoRoom => panic!("nothing is quarantined"),
                         WriteOutcome::Busy(_) => {
                             assert!(!self.fetches.is_empty() || !self.flushes.is_empty());
                             return;
@@ -250,6 +251,7 @@ impl Run {
                     assert_eq!(outcome, ReadOutcome::Copied);
                 }
                 Fetch::Crowded(victim) => self.make_way(by, victim),
+                Fetch::NoRoom => panic!("nothing is quarantined"),
                 Fetch::Busy(_) => assert!(!self.fetches.is_empty() || !self.flushes.is_empty()),
             },
             Step::Serve(which) => {

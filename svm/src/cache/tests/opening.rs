@@ -136,8 +136,8 @@ fn an_abandoned_frame_is_used_again_unless_it_may_still_be_written() {
     cache.abandon_fetch(ticket, false).unwrap();
     let ticket = cache.fetch_begun(&key(1, 0));
     cache.abandon_fetch(ticket, true).unwrap();
-    let error = cache.begin_fetch(&key(1, 0)).unwrap_err().to_string();
-    assert!(error.contains("SVMIO_CACHE_CAPACITY"), "{error}");
+    assert_eq!(cache.begin_fetch(&key(1, 0)).unwrap(), Fetch::NoRoom);
+    assert_eq!(cache.write_from(&key(1, 1), 0, &[1]), WriteOutcome::NoRoom);
 }
 
 /// What the home read before it got newer bytes, or before others changed theirs, must not become the page.
@@ -199,4 +199,21 @@ fn what_is_dirty_outlives_a_refresh_and_what_is_cut_off_reads_as_zero() {
     assert_eq!(cache.read_into(&page, 148, &mut bytes), ReadOutcome::Missing);
     assert_eq!(cache.read_into(&page, 100, &mut [0; 50]), ReadOutcome::Copied);
     assert_eq!(cache.flush_begun(&page).runs, [(100, 50)]);
+}
+
+#[test]
+fn what_is_given_up_does_not_go_home_and_is_fetched_anew() {
+    let (cache, page) = (cache_of(2), key(1, 0));
+    assert_eq!(cache.write_from(&page, 100, &[1; 100]), WriteOutcome::Cached);
+    let flush = cache.flush_begun(&page);
+    assert_eq!(cache.write_from(&page, 300, &[2; 10]), WriteOutcome::Cached);
+    assert!(matches!(cache.discard(&page, &(150..310)).unwrap(), Discarded::Busy(_)));
+    assert_eq!(cache.discard(&page, &(200..305)).unwrap(), Discarded::Dirty);
+    cache.fail_flush(flush).unwrap();
+    assert_eq!(cache.discard(&page, &(0..150)).unwrap(), Discarded::Dirty);
+    assert_eq!(cache.discard(&page, &(0..150)).unwrap(), Discarded::Nothing);
+    assert_eq!(cache.discard(&key(1, 1), &(0..150)).unwrap(), Discarded::Nothing);
+    assert_eq!(cache.valid_bytes(&page, &(140..400)).unwrap(), [(150, vec![1; 50]), (305, vec![2; 5])]);
+    assert_eq!(cache.read_into(&page, 100, &mut [0]), ReadOutcome::Missing);
+    assert_eq!(cache.flush_begun(&page).runs, [(150, 50), (305, 5)]);
 }

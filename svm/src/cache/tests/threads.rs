@@ -40,6 +40,7 @@ fn write(cache: &PageCache, homes: &Homes, key: &PageKey, at: u32, bytes: &[u8])
             WriteOutcome::Cached => return,
             WriteOutcome::Crowded(victim) => flush(cache, homes, &victim),
             WriteOutcome::Busy(seen) => cache.wait_for_change(seen).unwrap(),
+            WriteOutcome::NoRoom => panic!("nothing is quarantined"),
         }
     }
 }
@@ -65,6 +66,7 @@ fn read(cache: &PageCache, homes: &Homes, key: &PageKey, at: u32, to: &mut [u8])
                 Fetch::Present => {}
                 Fetch::Coming(seen) | Fetch::Busy(seen) => cache.wait_for_change(seen).unwrap(),
                 Fetch::Crowded(victim) => flush(cache, homes, &victim),
+                Fetch::NoRoom => panic!("nothing is quarantined"),
                 Fetch::Begun(ticket) => {
                     let page = homes.lock().unwrap()[key].clone();
                     cache.deliver(&ticket, &page);

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError};
 use svmio_transport::{Rank, RemoteSegment, WriteOrder};
 
 use crate::attachment::Home;
+use crate::blocks::Blocks;
 use crate::cache::CacheSettings;
 use crate::cluster::shared_file::CACHE_SEGMENT;
 use crate::cluster::wire::{LONGEST_DATA, Part, Reply};
@@ -19,7 +20,7 @@ use super::files::Served;
 impl Agent {
     pub(super) fn read(&self, file: FileId, parts: &[Part], out: &mut Vec<u8>) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
-        if parts.iter().map(|part| u64::from(part.length)).sum::<u64>() > LONGEST_DATA as u64 {
+        if parts.iter().map(Part::bytes).fold(0, u64::saturating_add) > LONGEST_DATA as u64 {
             return Err(self.cut_short());
         }
         parts.iter().try_for_each(|part| self.append(&served, part, out))?;
@@ -32,17 +33,19 @@ impl Agent {
         let mut last: Option<Arc<Segment>> = None;
         for part in parts {
             let (bytes, rest) =
-                data.split_at_checked(part.length as usize).ok_or_else(|| self.cut_short())?;
+                data.split_at_checked(part.bytes() as usize).ok_or_else(|| self.cut_short())?;
             data = rest;
-            self.check_within(&served, part)?;
+            let blocks = self.blocks(&served, part)?;
             let segment = match last.take() {
                 Some(segment) if segment.index() == part.segment => segment,
                 _ => self.own_segment(&served, part.segment)?,
             };
             let punches = served.attachment.writable()?.0.punches();
-            // SAFETY: the slice is valid for reads and lies in no mapping; the part ends within the segment, which is
-            // mapped for writing, as `writable` has said.
-            let written = unsafe { segment.write(part.within, bytes.as_ptr(), bytes.len(), punches) };
+            // SAFETY: the slice has as many bytes as the blocks and lies in no mapping; these lie within the segment,
+            // which is mapped for writing, as `writable` has said.
+            let written = unsafe {
+                segment.write_blocks(&blocks, (bytes.as_ptr(), part.length as isize), &(0..0), punches)
+            };
             served.attachment.mark_dirty(&segment);
             served.add_change(part.segment, node);
             written.map_err(|(_, e)| {
@@ -62,7 +65,7 @@ impl Agent {
         let mut bytes = Vec::new();
         let mut versions = Vec::with_capacity(pages.len());
         for (part, place) in pages {
-            if u64::from(part.length) > CacheSettings::LARGEST_PAGE {
+            if part.bytes() > CacheSettings::LARGEST_PAGE {
                 return Err(self.cut_short());
             }
             // Before the bytes are read: what changes later is news.
@@ -121,9 +124,9 @@ impl Agent {
     }
 
     fn append(&self, served: &Served, part: &Part, out: &mut Vec<u8>) -> Result<()> {
-        self.check_within(served, part)?;
-        let (start, length) = (out.len(), part.length as usize);
-        out.resize(start + length, 0);
+        let blocks = self.blocks(served, part)?;
+        let start = out.len();
+        out.resize(start + part.bytes() as usize, 0);
         let index = part.segment;
         let segment = match served.attachment.home(index) {
             Home::Here => self.own_segment(served, index)?,
@@ -131,8 +134,11 @@ impl Agent {
             Home::There(_) => return Err(self.not_the_home(served, index)),
         };
         let punches = served.attachment.state().map_or(0, crate::state::State::punches);
-        // SAFETY: `length` bytes from `start` on were just made; the part ends within the segment.
-        unsafe { segment.read(part.within, out.as_mut_ptr().add(start), length, punches) }.map_err(|e| {
+        // SAFETY: as many bytes from `start` on as the blocks have were just made; these lie within the segment.
+        let read = unsafe {
+            segment.read_blocks(&blocks, out.as_mut_ptr().add(start), part.length as isize, punches)
+        };
+        read.map_err(|e| {
             let subject = format!("reading segment {index} of {}", served.attachment.name());
             Error::io(subject, &served.attachment.path(), e)
         })
@@ -146,10 +152,8 @@ impl Agent {
         }
     }
 
-    fn check_within(&self, served: &Served, part: &Part) -> Result<()> {
-        let end = part.within.checked_add(u64::from(part.length));
-        let is_within = end.is_some_and(|end| end <= served.attachment.segment_size().bytes());
-        is_within.then_some(()).ok_or_else(|| self.cut_short())
+    fn blocks(&self, served: &Served, part: &Part) -> Result<Blocks> {
+        part.blocks(served.attachment.segment_size().bytes()).ok_or_else(|| self.cut_short())
     }
 
     fn cache_of(&self, rank: Rank) -> Result<Arc<RemoteSegment>> {

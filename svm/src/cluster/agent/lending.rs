@@ -286,12 +286,9 @@ impl Agent {
         // If it is something else, he who asked has died before he had it.
         if kept.grant_in(place) == Some(grant) {
             let cluster = self.cluster();
-            let flushed = cluster.map_or(Ok(()), |cluster| {
-                SharedFile::new(cluster, Arc::clone(attachment)).flush_range(&kept.range_in(place))
-            });
-            if let Err(error) = flushed {
-                // As when a lock that is not kept is dropped: what could not be brought home is still to be.
-                tracing::error!("what was written under a lock did not reach its home: {error}");
+            if let Some(cluster) = cluster {
+                let shared = SharedFile::new(cluster, Arc::clone(attachment));
+                bring_home(&shared, &kept.range_in(place), kept.mode_in(place));
             }
             uses = kept.clear(place);
         }
@@ -354,6 +351,18 @@ impl Agent {
         let (range, alive) = (wanted.range.clone(), |slot| presence.alive(slot));
         let acquired = state.locks().and_then(|locks| locks.acquire(owner, range, wanted.mode, &alive));
         acquired.map_err(|source| Error::Lock { name: attachment.name().into(), source })
+    }
+}
+
+/// Brings home what was written under a kept lock that goes back. What cannot be brought there is given up: the lock goes
+/// on in any case, and the next holder's bytes are the newer ones.
+fn bring_home(shared: &SharedFile, range: &Range<u64>, mode: Mode) {
+    let Err(error) = shared.flush_range(range) else { return };
+    tracing::error!("what was written under a lock did not reach its home: {error}");
+    if mode == Mode::Exclusive
+        && let Err(error) = shared.give_up_range(range, &error, false)
+    {
+        tracing::error!("what did not reach its home may come there too late: {error}");
     }
 }
 

@@ -9,7 +9,7 @@ use crate::cluster::{Asked, NodeIndex, SharedFile};
 use crate::error::{Error, Result};
 use crate::units::SegmentIndex;
 
-use super::{Obstacles, UNDER_WAY, overlap, pages};
+use super::{Obstacles, Overcome, UNDER_WAY, overlap, pages};
 
 /// How many pages an access looks at before it turns to the next ones.
 const PAGES_AT_ONCE: u64 = 256;
@@ -95,8 +95,10 @@ impl SharedFile {
                 }
             } else if open.is_empty() {
                 return Ok(());
-            } else {
-                self.overcome(&obstacles)?;
+            } else if let Overcome::NoRoomFor(page) = self.overcome(&obstacles)? {
+                // SAFETY: the caller vouches for `to`.
+                unsafe { self.read_past(node, page, &range, to) }?;
+                open.retain(|other| *other != page);
             }
         }
     }
@@ -126,7 +128,8 @@ impl SharedFile {
                 }
                 Fetch::Present => {}
                 Fetch::Coming(version) | Fetch::Busy(version) => obstacles.changing = Some(version),
-                Fetch::Crowded(victim) => obstacles.crowded = Some(victim),
+                Fetch::Crowded(victim) => obstacles.no_room(page, Some(victim)),
+                Fetch::NoRoom => obstacles.no_room(page, None),
             },
         }
         Ok(false)

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use crate::attachment::Attachment;
-use crate::cache::{Flush, FlushState, PageKey, PageNumber, SetVersion};
+use crate::cache::{Flush, FlushState, PageKey, SetVersion};
 use crate::cluster::wire::{LONGEST_DATA, Request};
 use crate::cluster::{Asked, NodeIndex, SharedFile};
 use crate::error::{Error, Result};
 
-use super::{UNDER_WAY, part_of};
+use super::{UNDER_WAY, pages_in, part_of};
 
 /// The most parts in a message; each takes some ten bytes to describe.
 const MOST_PARTS: usize = 1 << 16;
@@ -43,9 +43,7 @@ impl SharedFile {
 
     /// Brings home the bytes in `range` that are dirty now, whichever process of the node wrote them.
     pub(in crate::cluster) fn flush_cached_in(&self, range: &Range<u64>) -> Result<()> {
-        let page_size = u64::from(self.cache().page());
-        let is_in =
-            |page: &PageNumber| page.0 * page_size < range.end && (page.0 + 1) * page_size > range.start;
+        let is_in = pages_in(range, self.cache());
         let dirty = self.cache().dirty_pages(self.file())?;
         let mut keys: Vec<_> = dirty.into_iter().filter(is_in).map(|page| self.key(page)).collect();
         // Bytes that are dirtied meanwhile are not waited for: whoever writes on would keep this from ending.

@@ -1,6 +1,7 @@
 //! Processes die between any two stores to the lock table, and at other bad moments.
 
 use super::*;
+use crate::killing;
 
 #[test]
 fn a_circle_that_closes_only_through_a_dead_process_is_no_deadlock() {
@@ -96,7 +97,7 @@ fn a_death_anywhere_in_acquiring_and_releasing_is_repaired() {
         let table = shared.table();
         let standing_by = table.acquire(owner(PARENT, 1), 50..60, Mode::Exclusive, &all_alive).unwrap();
         let child = Child::run(|| {
-            kill::arm(point);
+            killing::arm(point);
             let token = table.acquire(owner(CHILD, 1), 0..10, Mode::Exclusive, &all_alive);
             table.release(token.unwrap()).unwrap();
         });
@@ -113,13 +114,13 @@ fn a_death_anywhere_in_a_repair_is_repaired() {
             let table = shared.table();
             let standing_by = table.acquire(owner(PARENT, 1), 50..60, Mode::Exclusive, &all_alive).unwrap();
             let first = Child::run(|| {
-                kill::arm(first_point);
+                killing::arm(first_point);
                 let token = table.acquire(owner(CHILD, 1), 0..10, Mode::Exclusive, &all_alive);
                 table.release(token.unwrap()).unwrap();
             });
             assert_eq!(first.wait(), End::KilledItself);
             let second = Child::run(|| {
-                kill::arm(point);
+                killing::arm(point);
                 let alive = |slot| Ok(slot != CHILD);
                 let token = table.acquire(owner(ProcessSlot(2), 1), 10..20, Mode::Exclusive, &alive);
                 table.release(token.unwrap()).unwrap();
@@ -139,7 +140,7 @@ fn a_death_anywhere_in_handing_over_does_not_hold_up_those_who_wait() {
             let token = table.acquire(owner(CHILD, 1), 0..10, Mode::Exclusive, &all_alive).unwrap();
             shared.word().store(1, Ordering::Release);
             shared.await_word(2);
-            kill::arm(point);
+            killing::arm(point);
             table.release(token).unwrap();
         });
         shared.await_word(1);
@@ -175,7 +176,7 @@ fn a_death_anywhere_in_beginning_to_wait_does_not_hold_up_those_behind() {
         let table = shared.table();
         let held = table.acquire(owner(PARENT, 1), 0..10, Mode::Exclusive, &all_alive).unwrap();
         let child = Child::run(|| {
-            kill::arm(point);
+            killing::arm(point);
             let token = table.acquire(owner(CHILD, 1), 0..20, Mode::Exclusive, &all_alive);
             table.release(token.unwrap()).unwrap();
         });

@@ -100,12 +100,14 @@ fn the_other_process() {
     let registration = unsafe { fabric.register(UserMemory::of_mut(&mut memory)) }.unwrap();
     let [start, length, stamp] = registration.key().0;
     println!("{MARK}{start} {length} {stamp}");
-    let back = fabric.connect(Rank(0), SEGMENT).unwrap();
     let word = segment.memory().word64(0).unwrap();
+    // Whoever writes a word has made the segment that it comes back to.
+    let mut back = None;
     let mut last = 0;
     while last != u64::MAX {
         wait_for(&fabric, || word.load(Ordering::Acquire) != last);
         last = word.load(Ordering::Acquire);
+        let back = back.get_or_insert_with(|| fabric.connect(Rank(0), SEGMENT).unwrap());
         back.write(0, &last.to_ne_bytes()).unwrap();
         fabric.ring(Rank(0)).unwrap();
         fabric.trigger(Rank(0), Interrupt(3)).unwrap();

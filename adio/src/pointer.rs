@@ -1,0 +1,75 @@
+//! Where a program is in a view, and where that is in the file.
+//!
+//! ROMIO computes this by its own flattened lists, which are wrong for some datatypes (of its 4.0 and before: types with
+//! parts of no bytes, dealt-out arrays, tiles that begin before the ones before them end). Views without gaps are left to
+//! it.
+
+use crate::abi::{Abi, amode};
+use crate::calls::Mpi;
+use crate::failure::{ErrorClass, Failure};
+use crate::handle;
+use crate::layout::RomioFile;
+use crate::view::View;
+
+/// Sets the individual file pointer to `offset` etypes from the view's beginning; returns where that is in the file, bytes.
+pub(crate) fn seek<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>, offset: i64) -> Result<i64, Failure> {
+    let Some(view) = strided(mpi, fd) else {
+        fd.fp_ind = fd.byte_offset(offset);
+        fd.fp_sys_posn = -1;
+        return Ok(fd.fp_ind);
+    };
+    let (place, position) = view.place(offset).ok_or_else(|| {
+        let name = fd.name().to_string_lossy();
+        Failure::new(ErrorClass::Argument, format!("svm:{name}: etype {offset} lies outside of the view"))
+    })?;
+    note(fd, place, position);
+    Ok(place)
+}
+
+/// Sets the individual file pointer to where byte `position` of the view's data is: where tiles of the view begin before the
+/// ones before them end, that would be laborious to find out again.
+pub(crate) fn note<A: Abi>(fd: &mut RomioFile<A>, place: i64, position: i64) {
+    if let Ok(handle) = handle::of(fd) {
+        handle.note_pointer(Some((place, position)));
+    }
+    fd.fp_ind = place;
+    fd.fp_sys_posn = -1;
+}
+
+/// How many etypes are before the individual file pointer. `None` where ROMIO knows it as well, or has to say that it
+/// cannot be asked for.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of a file of the device's.
+pub unsafe fn position<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Option<i64> {
+    // SAFETY: the caller vouches for the file.
+    strided(mpi, unsafe { &*fd }).map(|view| view.etypes_before_pointer())
+}
+
+/// How many etypes are before the end of the file. `None` as with [`position`].
+///
+/// # Safety
+/// As [`position`].
+pub unsafe fn end<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Option<i64> {
+    // SAFETY: the caller vouches for the file.
+    let fd = unsafe { &*fd };
+    let size = handle::of(fd).ok()?.file.size();
+    strided(mpi, fd).map(|view| view.etypes_before(size))
+}
+
+/// Where `offset` etypes from the view's beginning is in the file, bytes. `None` as with [`position`].
+///
+/// # Safety
+/// As [`position`].
+pub unsafe fn byte_offset<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>, offset: i64) -> Option<i64> {
+    // SAFETY: the caller vouches for the file.
+    strided(mpi, unsafe { &*fd })?.place(offset).map(|(place, _)| place)
+}
+
+/// The view, if it has gaps, and pointers may be asked for.
+fn strided<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>) -> Option<View> {
+    if fd.filetype.0 == mpi.constants.byte.0 || fd.orig_access_mode & amode::SEQUENTIAL != 0 {
+        return None;
+    }
+    View::of(mpi, fd).ok().filter(|view| !view.is_contiguous())
+}

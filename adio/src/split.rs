@@ -1,0 +1,83 @@
+//! Split collective accesses: what one function begins goes on in the background until another one ends it, in which the
+//! ranks agree on the outcome.
+//!
+//! ROMIO carries such an access out as it begins, by the same entry as any collective access. The preload library tells us
+//! that it is one ([`beginning`]), and comes by when it ends ([`end`]).
+
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::abi::Abi;
+use crate::agreement;
+use crate::background::Operation;
+use crate::calls::Mpi;
+use crate::failure::Failure;
+use crate::handle;
+use crate::layout::RomioFile;
+use crate::strided::Direction;
+use crate::synchronisation;
+
+thread_local! {
+    static IS_BEGINNING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs the stock function that begins a split collective access.
+pub fn beginning(stock: impl FnOnce() -> c_int) -> c_int {
+    IS_BEGINNING.set(true);
+    let code = stock();
+    IS_BEGINNING.set(false);
+    code
+}
+
+/// Whether this thread begins a split collective access; only once for each.
+pub(crate) fn is_beginning() -> bool {
+    IS_BEGINNING.replace(false)
+}
+
+/// A file's split collective access, if one has begun.
+#[derive(Debug, Default)]
+pub(crate) struct Split(Mutex<Option<Begun>>);
+
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) operation: Arc<Operation>,
+    pub(crate) direction: Direction,
+    /// The address of ROMIO's status for it.
+    pub(crate) status: usize,
+}
+
+impl Split {
+    pub(crate) fn begin(&self, begun: Begun) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+    }
+
+    fn take(&self) -> Option<Begun> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Before a split collective access of the file `fd` ends: it is over when this returns, on all ranks.
+///
+/// # Errors
+/// What went wrong on any rank, on all.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.
+pub unsafe fn end<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>) -> Result<(), Failure> {
+    // SAFETY: the caller vouches for the file.
+    let (handle, comm) = unsafe { (handle::of(&*fd)?, (*fd).comm) };
+    // None where none has begun, or an ordered one, which is over already: on all ranks.
+    let Some(Begun { operation, direction, status }) = handle.split.take() else { return Ok(()) };
+    operation.wait();
+    let outcome = operation.outcome().unwrap_or(Ok(0));
+    if let Ok(moved) = &outcome {
+        // SAFETY: the address is that of the status in ROMIO's structure, which is still there.
+        unsafe { mpi.set_status(status as *mut A::Status, *moved) };
+    }
+    let mine = outcome.map(|_| ());
+    match direction {
+        Direction::Read => agreement::all(mpi, comm, mine),
+        Direction::Write => synchronisation::end_of_write(mpi, comm, handle, mine),
+    }
+}

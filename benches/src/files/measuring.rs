@@ -1,0 +1,76 @@
+//! Running a workload for all keepers in turn.
+
+use std::time::Duration;
+
+use svmio_tests::{Files, Job, Program};
+
+use super::keeper::Keeper;
+use super::outcome::{Outcome, Run};
+use super::place::Place;
+use super::workload::Workload;
+use crate::interleaved::in_turn;
+use crate::phase;
+use crate::told::Told;
+
+/// So long a run may take.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Bytes of memory that are touched before a run: what files and buffers take.
+const WARM: usize = 2 << 30;
+
+/// Measures a workload so many times for each keeper; `programs` are [`program`](crate::told::program) for each MPI.
+///
+/// # Panics
+/// Where a job cannot be started, or does not end.
+pub fn measure(place: &Place, programs: &[Program], workload: &Workload, repetitions: usize) -> Outcome {
+    let mut keepers = Keeper::all();
+    keepers.retain(|keeper| workload.is_compared || keeper.is_svmio());
+    let mut copying = Vec::new();
+    let runs = in_turn(repetitions, keepers.len(), |side| {
+        if side == 0 {
+            copying.push(copied_by(workload.ranks));
+        }
+        let keeper = &keepers[side];
+        let program = programs.iter().find(|program| program.mpi == keeper.mpi);
+        run(place, program.expect("a program for each MPI"), workload, keeper)
+    });
+    Outcome::new(place.kind(), workload.clone(), keepers.into_iter().zip(runs).collect(), copying)
+}
+
+/// MB/s that so many ranks copy, on the cores there are.
+fn copied_by(ranks: u32) -> f64 {
+    phase::copy_gb_per_s(cores().min(ranks as usize)) * 1e3
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn run(place: &Place, program: &Program, workload: &Workload, keeper: &Keeper) -> Run {
+    phase::warm_memory(WARM);
+    let ground = place.ground();
+    let (name, files) = match keeper.stock {
+        None => ("svm:/file".to_owned(), Files::Svmio),
+        Some(stock) => (format!("{}{}", stock.prefix, ground.file("file").display()), Files::Stock),
+    };
+    let mut job = Job::new(ground.scratch(), program, workload.ranks).files(files).limit(LIMIT);
+    job = job.argument(workload.program).argument(name);
+    for argument in &workload.arguments {
+        job = job.argument(argument);
+    }
+    if let Some(component) = keeper.stock.and_then(|stock| stock.component) {
+        job = job.variable("OMPI_MCA_io", component);
+        if workload.ranks as usize > cores() {
+            // As `svmio run` has it.
+            job = job.variable("OMPI_MCA_mpi_yield_when_idle", "1");
+        }
+    }
+    let finished = job.run();
+    let told = Told::parse(workload.title.clone(), &finished.output);
+    if !finished.status.success() {
+        return Run { numbers: vec![f64::NAN; workload.rows.len()], fault: Some(finished.account()) };
+    }
+    let wrong = told.wrong();
+    let fault = (wrong != 0.0).then(|| format!("{wrong} words were read that had not been written"));
+    Run { numbers: workload.rows.iter().map(|row| row.quantity.shown(told.get(row.name))).collect(), fault }
+}

@@ -1,0 +1,151 @@
+//! `svmio store`: setting stores up, looking at what they lie on, and taking them away, where nobody else sees it.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+use svmio_svm::{Mount, Store};
+use svmio_tests::mounts::{in_own_mounts, tmpfs};
+
+use crate::setting::{Setting, need_root, text};
+
+/// Runs `test` with a file system in memory of the test's own, and a setting that has its store in it.
+fn in_memory(test: impl FnOnce(&Setting, &Path) + Send) {
+    need_root("mounts file systems");
+    in_own_mounts(|| {
+        let setting = Setting::new();
+        let memory = setting.outside("memory");
+        fs::create_dir(&memory).unwrap();
+        tmpfs(&memory, 256 << 20);
+        test(&setting, &memory.join("store"));
+        // Mounts within it go with it.
+        rustix::mount::unmount(&memory, rustix::mount::UnmountFlags::DETACH).unwrap();
+    });
+}
+
+fn kind_at(path: &Path) -> (PathBuf, String) {
+    let mount = Mount::of(path).unwrap();
+    (mount.point, mount.source.into_string().unwrap())
+}
+
+fn path_of(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn root_gets_a_file_system_of_its_own_and_may_take_it_away() {
+    in_memory(|setting, store| {
+        let dir = path_of(store);
+        let said = setting.printed(&["store", "init", "--size", "64M", dir]);
+        assert!(said.contains("mounted a file system") && said.contains("made the store"), "{said}");
+        assert_eq!(kind_at(store), (store.to_path_buf(), "svmio".into()));
+        assert_eq!(fs::metadata(store).unwrap().mode() & 0o777, 0o700);
+        let facts = setting.json(&["store", "info", "--json", dir]);
+        assert_eq!((&facts["huge"], &facts["total"]), (&"within_size".into(), &(64 << 20).into()));
+        assert_eq!(facts["page"], facts["large_page"]);
+        assert!(facts["faster"].is_null(), "{facts}");
+        // Again: nothing changes, and no file goes.
+        setting.printed(&["cp", "--store", dir, "/proc/version", "svm:/kept"]);
+        let said = setting.printed(&["store", "init", dir]);
+        assert!(said.contains("already"), "{said}");
+        assert_eq!(setting.printed(&["ls", "--store", dir]).trim(), "kept");
+        // Away: only without files, or by force; and only once.
+        assert!(setting.complaint(1, &["store", "unmount", dir]).contains("there are files"));
+        setting.printed(&["rm", "--store", dir, "/kept"]);
+        let busy = fs::File::open(store.join("store.json")).unwrap();
+        assert!(setting.complaint(1, &["store", "unmount", dir]).contains("uses it"));
+        drop(busy);
+        setting.printed(&["store", "unmount", dir]);
+        assert!(!store.exists());
+        setting.printed(&["store", "init", dir]);
+        setting.printed(&["cp", "--store", dir, "/proc/version", "svm:/lost"]);
+        setting.printed(&["store", "unmount", "-f", dir]);
+        assert!(!store.exists());
+    });
+}
+
+#[test]
+fn files_are_never_hidden() {
+    in_memory(|setting, store| {
+        let dir = path_of(store);
+        setting.printed(&["store", "init", "--mount", "never", dir]);
+        setting.printed(&["cp", "--store", dir, "/proc/version", "svm:/kept"]);
+        let said = setting.printed(&["store", "init", dir]);
+        assert!(said.contains("it would hide"), "{said}");
+        assert!(setting.complaint(1, &["store", "init", "--mount", "always", dir]).contains("it would hide"));
+        assert_ne!(kind_at(store).0, store);
+        assert_eq!(setting.printed(&["ls", "--store", dir]).trim(), "kept");
+        // Neither are other programs' files.
+        let other = store.with_file_name("other");
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("thesis"), "x").unwrap();
+        assert!(
+            setting.complaint(1, &["store", "init", path_of(&other)]).contains("it holds something else")
+        );
+        assert_ne!(kind_at(&other).0, other);
+        // What was not mounted is not taken away.
+        assert!(setting.complaint(1, &["store", "unmount", "-f", dir]).contains("has not mounted it"));
+        assert!(store.join("store.json").exists());
+    });
+}
+
+#[test]
+fn a_link_leads_root_nowhere() {
+    in_memory(|setting, store| {
+        let target = store.with_file_name("target");
+        fs::create_dir(&target).unwrap();
+        symlink(&target, store).unwrap();
+        setting.complaint(1, &["store", "init", path_of(store)]);
+        assert_ne!(kind_at(&target).0, target);
+        // Nor does another user's directory.
+        let foreign = store.with_file_name("foreign");
+        fs::create_dir(&foreign).unwrap();
+        std::os::unix::fs::chown(&foreign, Some(65534), None).unwrap();
+        let complaint = setting.complaint(1, &["store", "init", "--mount", "always", path_of(&foreign)]);
+        assert!(complaint.contains("another user"), "{complaint}");
+    });
+}
+
+#[test]
+fn root_sets_a_store_up_for_another_user() {
+    in_memory(|setting, store| {
+        let said = setting.printed(&["store", "init", "--uid", "65534", path_of(store)]);
+        assert!(said.contains("first program of user 65534"), "{said}");
+        assert_eq!(fs::metadata(store).unwrap().uid(), 65534);
+        assert_eq!(fs::read_dir(store).unwrap().count(), 0);
+    });
+}
+
+#[test]
+fn a_store_on_a_disk_stays_there() {
+    let setting = Setting::new();
+    let (dir, kind) = (setting.outside("disk"), Mount::of(&setting.outside("")).unwrap().kind);
+    let said = setting.printed(&["store", "init", path_of(&dir)]);
+    assert!(said.contains("mounted nothing") && said.contains(&kind), "{said}");
+    assert!(said.contains(&format!("export SVMIO_STORE={}", dir.display())), "{said}");
+    assert_ne!(kind_at(&dir).0, dir);
+    Store::open(&dir).unwrap();
+    let said = setting.printed(&["store", "info", path_of(&dir)]);
+    assert!(said.contains("a store in memory"), "{said}");
+}
+
+#[test]
+fn on_a_file_system_of_small_pages_large_ones_are_made_on_demand() {
+    in_memory(|setting, store| {
+        let dir = path_of(store);
+        setting.printed(&["store", "init", "--mount", "never", dir]);
+        let facts = setting.json(&["store", "info", "--json", dir]);
+        assert_eq!(facts["page"], facts["large_page"]);
+        assert!(facts["faster"].as_str().unwrap().contains("store init --uid 0 "), "{facts}");
+        // Where they are not wanted it tells how to get them.
+        let small =
+            setting.svmio().env("SVMIO_LARGE_PAGES", "never").args(["store", "info", dir]).output().unwrap();
+        let said = text(&small.stdout);
+        assert!(said.contains("4096 bytes") && said.contains("unset SVMIO_LARGE_PAGES"), "{said}");
+        assert!(
+            setting
+                .complaint(1, &["store", "info", &format!("{dir}-not-there")])
+                .contains("there is no store")
+        );
+    });
+}

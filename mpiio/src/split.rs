@@ -1,0 +1,58 @@
+//! The exported functions of split collective access, the same in every family.
+
+/// Defines the eight functions that begin or end a split collective access, under both of their names, for the family `$abi`.
+#[macro_export]
+macro_rules! export_split {
+    ($abi:ty) => {
+        $crate::export_split! { @begin $abi;
+            MPI_File_read_all_begin, PMPI_File_read_all_begin:
+                (buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>);
+            MPI_File_write_all_begin, PMPI_File_write_all_begin:
+                (buffer: *const c_void, count: c_int, datatype: Datatype<$abi>);
+            MPI_File_read_at_all_begin, PMPI_File_read_at_all_begin:
+                (offset: i64, buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>);
+            MPI_File_write_at_all_begin, PMPI_File_write_at_all_begin:
+                (offset: i64, buffer: *const c_void, count: c_int, datatype: Datatype<$abi>);
+        }
+        $crate::export_split! { @end $abi;
+            MPI_File_read_all_end, PMPI_File_read_all_end: (buffer: *mut c_void, status: *mut Status);
+            MPI_File_write_all_end, PMPI_File_write_all_end: (buffer: *const c_void, status: *mut Status);
+            MPI_File_read_at_all_end, PMPI_File_read_at_all_end: (buffer: *mut c_void, status: *mut Status);
+            MPI_File_write_at_all_end, PMPI_File_write_at_all_end: (buffer: *const c_void, status: *mut Status);
+        }
+    };
+    (@begin $abi:ty; $($name:ident, $profiled:ident: $arguments:tt;)*) => {$(
+        $crate::export_split!(@one $abi; $name, $profiled, begin, $arguments);
+        $crate::export_split!(@one $abi; $profiled, $profiled, begin, $arguments);
+    )*};
+    (@end $abi:ty; $($name:ident, $profiled:ident: $arguments:tt;)*) => {$(
+        $crate::export_split!(@one $abi; $name, $profiled, end, $arguments);
+        $crate::export_split!(@one $abi; $profiled, $profiled, end, $arguments);
+    )*};
+    (@one $abi:ty; $name:ident, $profiled:ident, $how:ident, ($($argument:ident: $kind:ty),*)) => {
+        #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(file: MpiFile, $($argument: $kind),*) -> c_int {
+            type Function = unsafe extern "C" fn(MpiFile, $($kind),*) -> c_int;
+            static STOCK: OnceLock<Option<Function>> = OnceLock::new();
+            let stock = |mpi: &Mpi<$abi>| {
+                // SAFETY: the type is that of the function in mpi.h.
+                let stock = STOCK.get_or_init(|| unsafe { mpi.stock(concat!(stringify!($profiled), "\0")) });
+                let Some(stock) = stock else { return mpi.missing(stringify!($profiled)) };
+                // SAFETY: the caller's arguments.
+                unsafe { stock(file, $($argument),*) }
+            };
+            $crate::export_split!(@$how $abi, file, stock)
+        }
+    };
+    (@begin $abi:ty, $file:ident, $stock:ident) => {
+        $crate::with_stock::<$abi>(|mpi| svmio_adio::split::beginning(|| $stock(mpi)))
+    };
+    (@end $abi:ty, $file:ident, $stock:ident) => {
+        // SAFETY: the caller's file; split access is collective.
+        unsafe { $crate::file_split_end::<$abi>($file, $stock) }
+    };
+}

@@ -1,0 +1,83 @@
+//! Setting views.
+
+use std::ffi::{CStr, c_char, c_int};
+
+use svmio_adio::abi::{Datatype, MpiFile};
+use svmio_adio::plug::Plug;
+use svmio_adio::{Mpi, viewing};
+
+use crate::entry::with_stock;
+
+/// `MPI_File_set_view` by `stock`, which is given the file type to use.
+///
+/// # Safety
+/// `file` is an open file, the datatypes are the program's, and `representation` is null or a string.
+pub unsafe fn file_set_view<A: Plug>(
+    file: MpiFile,
+    (displacement, etype, filetype): (i64, Datatype<A>, Datatype<A>),
+    representation: *const c_char,
+    stock: impl FnOnce(&Mpi<A>, Datatype<A>) -> c_int,
+) -> c_int {
+    with_stock::<A>(|mpi| {
+        let is_native = || {
+            // SAFETY: the caller vouches for the string.
+            let name = (!representation.is_null()).then(|| unsafe { CStr::from_ptr(representation) });
+            name.is_some_and(|name| name.to_bytes().eq_ignore_ascii_case(b"native"))
+        };
+        let Some(fd) = A::opened(file) else { return stock(mpi, filetype) };
+        // SAFETY: an open file of the device's is ROMIO's structure; the datatypes are the program's.
+        unsafe {
+            viewing::put_back(mpi, fd);
+            if !is_native() {
+                return stock(mpi, filetype);
+            }
+            let types = (displacement, etype, filetype);
+            viewing::set_view(mpi, fd, types, |filetype| stock(mpi, filetype))
+        }
+    })
+}
+
+/// Defines `MPI_File_set_view`, under both of its names, for the family `$abi`.
+#[macro_export]
+macro_rules! export_set_view {
+    ($abi:ty) => {
+        $crate::export_set_view!(@one $abi; MPI_File_set_view);
+        $crate::export_set_view!(@one $abi; PMPI_File_set_view);
+    };
+    (@one $abi:ty; $name:ident) => {
+        #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            file: MpiFile,
+            displacement: i64,
+            etype: Datatype<$abi>,
+            filetype: Datatype<$abi>,
+            representation: *const c_char,
+            info: Info<$abi>,
+        ) -> c_int {
+            type Function = unsafe extern "C" fn(
+                MpiFile,
+                i64,
+                Datatype<$abi>,
+                Datatype<$abi>,
+                *const c_char,
+                Info<$abi>,
+            ) -> c_int;
+            static STOCK: OnceLock<Option<Function>> = OnceLock::new();
+            let stock = |mpi: &Mpi<$abi>, filetype| {
+                // SAFETY: the type is that of the function in mpi.h.
+                let stock = STOCK.get_or_init(|| unsafe { mpi.stock("PMPI_File_set_view\0") });
+                let Some(stock) = stock else { return mpi.missing("PMPI_File_set_view") };
+                // SAFETY: the caller's arguments, but for the file type, which is as good.
+                unsafe { stock(file, displacement, etype, filetype, representation, info) }
+            };
+            // SAFETY: the caller's arguments.
+            unsafe {
+                $crate::file_set_view::<$abi>(file, (displacement, etype, filetype), representation, stock)
+            }
+        }
+    };
+}

@@ -1,0 +1,249 @@
+//! The files that this process has open, and the last ones that it has closed.
+//!
+//! Who opens a file looks at its manifest and its segments, and maps its state. A file that was closed and is opened
+//! again is mostly the same still. So some closed files stay mapped, without their place among those who have them
+//! open: to all others they are closed. When one is opened again, its state tells whether it may be used as it is:
+//!
+//! * it is in place still, valid and not marked as deleted, and so its name leads to it still;
+//! * nobody has revived it meanwhile: all that was read before is true still;
+//! * nobody died while he had it open, unless others have it open.
+//!
+//! All that is looked at in the gate, as by everyone who opens a file.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use crate::error::{Error, Result};
+use crate::mapping_cache;
+use crate::node::BootId;
+use crate::object;
+use crate::units::FileId;
+
+use super::{Attachment, PROCESSES, View};
+
+/// How many closed files are kept; each holds two file descriptors.
+const KEPT: usize = 16;
+
+/// What this process has open and keeps.
+#[derive(Default)]
+pub(super) struct Registry {
+    open: HashMap<(Arc<Path>, FileId), Weak<Attachment>>,
+    /// Closed files; the one that was closed last is the last.
+    kept: Vec<Arc<Attachment>>,
+}
+
+pub(super) fn registry() -> MutexGuard<'static, Registry> {
+    static REGISTRY: OnceLock<Mutex<Registry>> = OnceLock::new();
+    // A panic elsewhere leaves the collections whole.
+    REGISTRY.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps a file that is being closed, unless this process has it open otherwise, or it is going.
+pub(crate) fn keep(attachment: Arc<Attachment>) {
+    let mut registry = registry();
+    // Weak references turn into strong ones under the registry's lock only.
+    let mut gone = None;
+    if Arc::strong_count(&attachment) == 1 && attachment.leave() {
+        registry.kept.push(attachment);
+        gone = (registry.kept.len() > KEPT).then(|| registry.kept.remove(0));
+    } else {
+        gone.replace(attachment);
+    }
+    drop(registry);
+    // Unmapped only here, after the registry is free.
+    drop(gone);
+}
+
+/// Opens a file again that was kept under this name, or that this process has open, if it may be used as it is.
+pub(crate) fn reopen(store: &Path, name: &str) -> Option<Arc<Attachment>> {
+    let is_meant = |attachment: &Attachment| *attachment.store == *store && attachment.name == name;
+    let mut registry = registry();
+    registry.take(is_meant).or_else(|| {
+        let mut open = registry.open.values().filter_map(Weak::upgrade);
+        open.find(|open| is_meant(open) && open.has_its_name())
+    })
+}
+
+/// Keeps a file no longer that is gone.
+pub(crate) fn forget(store: &Path, id: FileId) {
+    let mut registry = registry();
+    let position = registry.kept.iter().position(|kept| kept.id == id && *kept.store == *store);
+    let gone = position.map(|position| registry.kept.remove(position));
+    drop(registry);
+    drop(gone);
+}
+
+impl Registry {
+    /// The file `id`, if this process has it open or may open it as it was kept.
+    pub(super) fn known(&mut self, store: &Arc<Path>, id: FileId, cluster: u64) -> Option<Arc<Attachment>> {
+        let kept = self.take(|kept| kept.id == id && kept.store == *store);
+        match kept {
+            // It is given up when it is dropped.
+            Some(_) if cluster != 0 => None,
+            Some(kept) => Some(kept),
+            None => self
+                .open
+                .get(&(Arc::clone(store), id))
+                .and_then(Weak::upgrade)
+                .filter(|open| !open.has_left()),
+        }
+    }
+
+    /// Enters a file that was opened.
+    pub(super) fn enter(&mut self, attachment: &Arc<Attachment>) {
+        self.open.retain(|_, other| other.strong_count() > 0);
+        let key = (Arc::clone(&attachment.store), attachment.id);
+        self.open.insert(key, Arc::downgrade(attachment));
+    }
+
+    /// Opens the kept file that `is_meant`; one that may not be used as it is is kept no longer.
+    fn take(&mut self, is_meant: impl Fn(&Attachment) -> bool) -> Option<Arc<Attachment>> {
+        let position = self.kept.iter().rposition(|kept| is_meant(kept))?;
+        let kept = self.kept.remove(position);
+        let entered = kept.enter_again().unwrap_or_else(|error| {
+            tracing::debug!("{} is opened as if for the first time: {error}", kept.name);
+            false
+        });
+        entered.then_some(kept)
+    }
+}
+
+impl Attachment {
+    /// Gives up this process's place among those who have the file open. False where the file is not to be kept.
+    fn leave(&self) -> bool {
+        let View::Full { state, presence } = &self.view else { return false };
+        if self.temporary || state.is_deleted() || state.cluster() != 0 {
+            return false;
+        }
+        state.remove_user();
+        // Without the gate: who removes a file marks it first and looks then who is there, this looks at the mark after
+        // having gone, and dropping it sees to the rest.
+        presence.leave().is_ok() && !state.is_deleted()
+    }
+
+    /// Whether its name leads to this open file still, which is no other node's business.
+    fn has_its_name(&self) -> bool {
+        let View::Full { state, presence } = &self.view else { return false };
+        let is_unlinked = object::is_unlinked(presence.file()).unwrap_or(true);
+        let is_there = !is_unlinked && !state.is_deleted() && !presence.has_left();
+        is_there && state.cluster() == 0 && !self.temporary
+    }
+
+    /// Whether this process has closed the file, and keeps it.
+    fn has_left(&self) -> bool {
+        matches!(&self.view, View::Full { presence, .. } if presence.has_left())
+    }
+
+    /// Takes a place again. False where the file may not be used as it is.
+    fn enter_again(&self) -> Result<bool> {
+        let View::Full { state, presence } = &self.view else { return Ok(false) };
+        let failed = |e| Error::io(format!("opening {}", self.name), &self.path(), e);
+        let gate = presence.gate().map_err(failed)?;
+        if object::is_unlinked(presence.file()).map_err(failed)? {
+            mapping_cache::forget(&self.store, self.id);
+            return Ok(false);
+        }
+        let is_as_it_was = state.is_valid(BootId::current()?, self.id)
+            && !state.is_deleted()
+            && state.cluster() == 0
+            && state.revivals() == self.revivals;
+        // Whoever is counted and not there died.
+        if !is_as_it_was || state.users() != 0 && !gate.anybody_present().map_err(failed)? {
+            return Ok(false);
+        }
+        presence.enter_again(PROCESSES).map_err(failed)?;
+        if state.add_user() != 0 {
+            // One of those who are counted may have died in this place.
+            let reaped = state.locks().and_then(|locks| locks.reap(presence.slot()));
+            reaped.map_err(|source| Error::Lock { name: self.name.clone(), source })?;
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{FileName, FileOffset, OpenOptions, Store};
+
+    fn setting() -> (tempfile::TempDir, Store, FileName) {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let name = FileName::new("/a/b").unwrap();
+        let file = store.open_file(&name, &OpenOptions::read_write().create(true)).unwrap();
+        file.write_at(FileOffset(0), b"first").unwrap();
+        file.commit(true).unwrap();
+        file.keep();
+        (directory, store, name)
+    }
+
+    fn content(file: &crate::File) -> Vec<u8> {
+        let mut bytes = vec![0; file.size() as usize];
+        file.read_at(FileOffset(0), &mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_kept_file_is_closed_and_opens_again() {
+        let (_directory, store, name) = setting();
+        let options = OpenOptions::read_write();
+        for turn in 0..3 {
+            let file = store.reopen(&name, &options).unwrap().expect("it was kept");
+            assert!(file.is_committed() && !file.has_others().unwrap(), "turn {turn}");
+            assert_eq!(content(&file), b"first");
+            let same = store.reopen(&name, &options).unwrap().expect("it is open");
+            let another = store.open_file(&name, &options).unwrap();
+            // One of these is the last, and kept.
+            same.keep();
+            drop(another);
+            assert!(!file.has_others().unwrap());
+            file.keep();
+        }
+        assert!(store.reopen(&name, &options.clone().create(true).exclusive(true)).unwrap().is_none());
+        assert!(store.reopen(&FileName::new("/a").unwrap(), &options).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_name_that_changed_hands_leads_to_the_new_file() {
+        let (_directory, store, name) = setting();
+        let options = OpenOptions::read_write();
+        let id = store.lookup(&name).unwrap();
+        // What another process does that removes the file: nothing in this one hears of it.
+        std::fs::remove_file(store.names().join("a/b")).unwrap();
+        crate::object::destroy(&crate::object::path(store.path(), id)).unwrap();
+        assert!(store.reopen(&name, &options).unwrap().is_none());
+        let file = store.open_file(&name, &options.clone().create(true)).unwrap();
+        file.write_at(FileOffset(0), b"second").unwrap();
+        assert_eq!(content(&store.reopen(&name, &options).unwrap().expect("it is open")), b"second");
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_removed_file_that_was_kept() {
+        let (_directory, store, name) = setting();
+        let file = store.reopen(&name, &OpenOptions::read_write()).unwrap().expect("it was kept");
+        store.remove(&name).unwrap();
+        assert!(store.reopen(&name, &OpenOptions::read_write()).unwrap().is_none());
+        file.keep();
+        assert_eq!(std::fs::read_dir(store.path().join(crate::object::DELETED)).unwrap().count(), 0);
+        assert!(store.reopen(&name, &OpenOptions::read_write()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_state_that_was_revived_is_looked_at_anew() {
+        let (_directory, store, name) = setting();
+        let options = OpenOptions::read_write();
+        let file = store.reopen(&name, &options).unwrap().expect("it was kept");
+        let state = file.attachment().state().unwrap();
+        // As if another process had come first, and found what this one left to be repaired.
+        state.revive().unwrap();
+        state.add_user();
+        file.keep();
+        assert!(store.reopen(&name, &options).unwrap().is_none());
+        // That process died: its count stays.
+        let file = store.open_file(&name, &options).unwrap();
+        file.attachment().state().unwrap().add_user();
+        file.keep();
+        assert!(store.reopen(&name, &options).unwrap().is_none());
+        assert_eq!(content(&store.open_file(&name, &options).unwrap()), b"first");
+    }
+}

@@ -1,0 +1,59 @@
+//! Accesses past the cache, to pages for which it has no room and will not have any: what fills their set is dirty and
+//! cannot be brought home, because a node was lost or has no space, or is lost itself to fetches that never ended.
+
+use std::ops::Range;
+
+use crate::cache::PageNumber;
+use crate::cluster::wire::{LONGEST_DATA, Part, Reply, Request};
+use crate::cluster::{NodeIndex, SharedFile};
+use crate::error::Result;
+
+use super::overlap;
+
+impl SharedFile {
+    /// Reads a page's part of `range` from `node`, its home.
+    ///
+    /// # Safety
+    /// `to` is valid for writes of as many bytes as `range` has.
+    pub(super) unsafe fn read_past(
+        &self,
+        node: NodeIndex,
+        page: PageNumber,
+        range: &Range<u64>,
+        to: *mut u8,
+    ) -> Result<()> {
+        let (within, at) = overlap(page, range, self.cache());
+        // Before the home is asked: what this node wrote is in the cache still, or at home by then.
+        let ours = self.cache().valid_bytes(&self.key(page), &within)?;
+        let mut bytes = Vec::new();
+        for start in within.clone().step_by(LONGEST_DATA) {
+            let portion = start..within.end.min(start.saturating_add(LONGEST_DATA as u32));
+            let request = Request::Read { file: self.file(), parts: vec![self.part(page, &portion)] };
+            self.cluster().ask_with(node, &request, &[], &mut |reply, data| {
+                if *reply == Reply::Data {
+                    bytes.extend_from_slice(data);
+                }
+            })?;
+        }
+        if bytes.len() != within.len() {
+            return Err(self.cluster().context().out_of_place(node));
+        }
+        for (start, run) in ours {
+            let start = (start - within.start) as usize;
+            bytes[start..start + run.len()].copy_from_slice(&run);
+        }
+        // SAFETY: the caller vouches for `to`; the part lies within the range.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(at), bytes.len()) };
+        Ok(())
+    }
+
+    /// Writes bytes `within` of a page to its home.
+    pub(super) fn write_past(&self, page: PageNumber, within: &Range<u32>, bytes: &[u8]) -> Result<()> {
+        let node = self.home_of(self.attachment(), &self.key(page))?;
+        let Part { segment, within, .. } = self.part(page, within);
+        // As a long write: others may have put the page into the cache since.
+        self.overwrite_cached(segment, within, bytes, false)?;
+        self.write_directly(node, segment, within, bytes)?;
+        self.overwrite_cached(segment, within, bytes, true)
+    }
+}

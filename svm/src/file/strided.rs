@@ -1,0 +1,364 @@
+//! Reading and writing many pieces of a file as one access.
+//!
+//! Pieces in segments of this node go straight between the caller's memory and the mapping. Those on other nodes go past
+//! the page cache where they are so many, or so far between, that whole pages would carry more than they are worth.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::attachment::Home;
+use crate::blocks::{self, Blocks};
+use crate::cluster::{Gather, LONG_WRITE, Scatter, SharedFile};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::segment::Segment;
+use crate::units::{FileOffset, SegmentIndex};
+
+use super::{File, Target};
+
+/// Bytes between the first piece and the last, from which on they would be in many pages of the cache.
+const WIDE: u64 = 4 << 20;
+/// Bytes of other nodes' pages that are looked at together.
+const NEIGHBOURHOOD: u64 = 256 << 10;
+
+impl File {
+    /// Begins to write `bytes` bytes, all of which lie within `bounds`.
+    ///
+    /// # Errors
+    /// [`Error::NotOpenedFor`] writing, [`Error::TooLarge`], [`Error::ReadOnly`], [`Error::Access`].
+    pub fn write_strided(&self, bounds: Range<FileOffset>, bytes: u64) -> Result<StridedWrite<'_>> {
+        self.check_write(bounds.end.0)?;
+        let bounds = bounds.start.0..bounds.end.0;
+        Ok(StridedWrite { file: self, bounds, bytes, here: None, scatter: None, grown: 0, grown_there: 0 })
+    }
+
+    /// Begins to read `bytes` bytes, all of which lie within `bounds` and before the end of the file.
+    ///
+    /// # Errors
+    /// [`Error::NotOpenedFor`] reading.
+    pub fn read_strided(&self, bounds: Range<FileOffset>, bytes: u64) -> Result<StridedRead<'_>> {
+        self.check_read()?;
+        let bounds = bounds.start.0..bounds.end.0;
+        let is_dense = bytes >= (bounds.end - bounds.start) / 2;
+        let around = Around { range: 0..0, bytes: Vec::new() };
+        Ok(StridedRead { file: self, bounds, is_dense, here: None, gather: None, around })
+    }
+}
+
+/// A write of many pieces. They are written after [`StridedWrite::finish`]; before, some of them are.
+pub struct StridedWrite<'f> {
+    file: &'f File,
+    bounds: Range<u64>,
+    bytes: u64,
+    /// The segment that was written last.
+    here: Option<Arc<Segment>>,
+    scatter: Option<Scatter<'f>>,
+    /// Where the file ends at least.
+    grown: u64,
+    /// The same, once the pieces that are on their way are home.
+    grown_there: u64,
+}
+
+impl<'f> StridedWrite<'f> {
+    /// Writes `blocks` from memory in which they are `stride` bytes from each other.
+    ///
+    /// # Errors
+    /// As [`File::write_at`]; pieces of before may be what could not be written.
+    ///
+    /// # Safety
+    /// Each block of memory is valid for reads. None lies in a mapping of the file's.
+    pub unsafe fn put(&mut self, blocks: &Blocks, source: *const u8, stride: isize) -> Result<()> {
+        let size = self.file.segment_size().bytes();
+        let (mut rest, mut source) = (*blocks, source);
+        while rest.count > 0 {
+            let (index, within, _) = self.file.piece(rest.start, rest.end())?;
+            let start = rest.start - within;
+            let count = rest.whole_before(start + size);
+            if count == 0 {
+                // A block in two segments.
+                let (head, tail) = halves(&rest, start + size);
+                // SAFETY: the caller's promise; both are parts of a block.
+                unsafe {
+                    self.put_within(index, &head.within(start), head.end(), source, stride)?;
+                    self.put(&tail, source.add(head.length as usize), stride)?;
+                }
+                (rest, source) = (rest.behind(1), source.wrapping_offset(stride));
+                continue;
+            }
+            let part = rest.first(count);
+            // SAFETY: the caller's promise.
+            unsafe { self.put_within(index, &part.within(start), part.end(), source, stride) }?;
+            (rest, source) = (rest.behind(count), source.wrapping_offset(stride * count as isize));
+        }
+        Ok(())
+    }
+
+    /// Returns when all pieces are written: where their homes are, or in the cache.
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`], what a home says of a piece.
+    pub fn finish(mut self) -> Result<()> {
+        if let Some(scatter) = self.scatter.take() {
+            scatter.finish()?;
+            self.grown = self.grown.max(self.grown_there);
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As [`StridedWrite::put`]; `blocks`, which end at `end` of the file, lie within the segment.
+    unsafe fn put_within(
+        &mut self,
+        index: SegmentIndex,
+        blocks: &Blocks,
+        end: u64,
+        source: *const u8,
+        stride: isize,
+    ) -> Result<()> {
+        if self.here.as_ref().is_none_or(|segment| segment.index() != index) {
+            self.leave_segment();
+            match self.file.segment_to_write(index, self.bounds.end)? {
+                Target::Here(segment) => self.here = Some(segment),
+                Target::There(shared, home) => {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.put_there(shared, home, index, blocks, source, stride) }?;
+                    let grown = if self.scatter.is_some() { &mut self.grown_there } else { &mut self.grown };
+                    *grown = end.max(*grown);
+                    return Ok(());
+                }
+            }
+        }
+        let Some(segment) = &self.here else { return Ok(()) };
+        let (from, likely) = ((source, stride), self.likely_within(end - blocks.end()));
+        // SAFETY: the caller's promise; `check_write` has said that the segment is mapped for writing.
+        let written = unsafe { segment.write_blocks(blocks, from, &likely, self.file.punches()) };
+        match written {
+            Ok(()) => {
+                self.grown = self.grown.max(end);
+                Ok(())
+            }
+            Err((done, e)) => {
+                if done > 0 {
+                    self.grown = self.grown.max(end - blocks.end() + blocks.first(done).end());
+                }
+                Err(self.file.io(format!("writing segment {index} of {}", self.file.name()), e))
+            }
+        }
+    }
+
+    /// What of the segment that begins at `start` is likely to be written: where an eighth of all is, others will often
+    /// write what is between.
+    fn likely_within(&self, start: u64) -> Range<u64> {
+        if self.bytes < (self.bounds.end - self.bounds.start) / 8 {
+            return 0..0;
+        }
+        let within = |at: u64| at.saturating_sub(start).min(self.file.segment_size().bytes());
+        within(self.bounds.start)..within(self.bounds.end)
+    }
+
+    /// # Safety
+    /// As [`StridedWrite::put`].
+    unsafe fn put_there(
+        &mut self,
+        shared: &'f SharedFile,
+        home: u32,
+        index: SegmentIndex,
+        blocks: &Blocks,
+        source: *const u8,
+        stride: isize,
+    ) -> Result<()> {
+        let is_much = self.bytes >= LONG_WRITE as u64 || self.bounds.end - self.bounds.start >= WIDE;
+        if is_much && blocks.length < LONG_WRITE as u64 {
+            if self.scatter.is_none() {
+                self.scatter = Some(Scatter::begin(shared, &self.bounds)?);
+            }
+            // SAFETY: the caller's promise.
+            let put = |scatter: &mut Scatter<'f>| unsafe { scatter.put(home, index, blocks, source, stride) };
+            return self.scatter.as_mut().map_or(Ok(()), put);
+        }
+        for number in 0..blocks.count {
+            let source = source.wrapping_offset(stride * number as isize);
+            // SAFETY: the caller's promise.
+            let data = unsafe { std::slice::from_raw_parts(source, blocks.length as usize) };
+            shared.write(home, index, blocks.start + blocks.stride * number, data)?;
+        }
+        Ok(())
+    }
+
+    fn leave_segment(&mut self) {
+        if let Some(segment) = self.here.take() {
+            self.file.attachment.mark_dirty(&segment);
+        }
+    }
+}
+
+impl Drop for StridedWrite<'_> {
+    fn drop(&mut self) {
+        self.leave_segment();
+        drop(self.scatter.take());
+        // After the bytes: whoever sees the size finds them.
+        if let (true, Some(state)) = (self.grown > 0, self.file.attachment.state()) {
+            state.grow(self.grown);
+        }
+    }
+}
+
+/// A read of many pieces. They are there after [`StridedRead::finish`].
+pub struct StridedRead<'f> {
+    file: &'f File,
+    bounds: Range<u64>,
+    is_dense: bool,
+    /// The segment that was read last.
+    here: Option<Arc<Segment>>,
+    gather: Option<Gather<'f>>,
+    around: Around,
+}
+
+/// Bytes of other nodes' segments around the pieces that are read.
+struct Around {
+    range: Range<u64>,
+    bytes: Vec<u8>,
+}
+
+impl<'f> StridedRead<'f> {
+    /// Reads `blocks` to memory in which they are to be `stride` bytes from each other.
+    ///
+    /// # Errors
+    /// What is wrong with a segment.
+    ///
+    /// # Safety
+    /// Each place is valid for writes of a block until this is finished or dropped. None lies in a mapping of the file's.
+    pub unsafe fn get(&mut self, blocks: &Blocks, to: *mut u8, stride: isize) -> Result<()> {
+        let size = self.file.segment_size().bytes();
+        let (mut rest, mut to) = (*blocks, to);
+        while rest.count > 0 {
+            let (index, within, _) = self.file.piece(rest.start, rest.end())?;
+            let start = rest.start - within;
+            let count = rest.whole_before(start + size);
+            if count == 0 {
+                // A block in two segments.
+                let (head, tail) = halves(&rest, start + size);
+                // SAFETY: the caller's promise; both are parts of a block.
+                unsafe {
+                    self.get_within(index, &head, start, to, stride)?;
+                    self.get(&tail, to.add(head.length as usize), stride)?;
+                }
+                (rest, to) = (rest.behind(1), to.wrapping_offset(stride));
+                continue;
+            }
+            // SAFETY: the caller's promise.
+            unsafe { self.get_within(index, &rest.first(count), start, to, stride) }?;
+            (rest, to) = (rest.behind(count), to.wrapping_offset(stride * count as isize));
+        }
+        Ok(())
+    }
+
+    /// Returns when all pieces are there.
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`], what a home says of a piece.
+    pub fn finish(mut self) -> Result<()> {
+        self.gather.take().map_or(Ok(()), Gather::finish)
+    }
+
+    /// # Safety
+    /// As [`StridedRead::get`]; `blocks` lie within the segment, which begins at `start`.
+    unsafe fn get_within(
+        &mut self,
+        index: SegmentIndex,
+        blocks: &Blocks,
+        start: u64,
+        to: *mut u8,
+        stride: isize,
+    ) -> Result<()> {
+        if self.here.as_ref().is_none_or(|segment| segment.index() != index) {
+            self.here = self.file.segment(index)?;
+        }
+        if let Some(segment) = &self.here {
+            // SAFETY: the caller's promise.
+            let read = unsafe { segment.read_blocks(&blocks.within(start), to, stride, self.file.punches()) };
+            return read
+                .map_err(|e| self.file.io(format!("reading segment {index} of {}", self.file.name()), e));
+        }
+        match (&self.file.shared, self.file.attachment.home(index)) {
+            // SAFETY: as above.
+            (Some(shared), Home::There(home)) => unsafe {
+                self.get_there(shared, home, index, blocks, start, to, stride)
+            },
+            _ => {
+                for number in 0..blocks.count as isize {
+                    // SAFETY: as above.
+                    unsafe { to.wrapping_offset(stride * number).write_bytes(0, blocks.length as usize) };
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`StridedRead::get_within`].
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn get_there(
+        &mut self,
+        shared: &'f SharedFile,
+        home: u32,
+        index: SegmentIndex,
+        blocks: &Blocks,
+        start: u64,
+        to: *mut u8,
+        stride: isize,
+    ) -> Result<()> {
+        if blocks.length >= NEIGHBOURHOOD / 4 {
+            for number in 0..blocks.count {
+                let (at, length) = (blocks.start + blocks.stride * number - start, blocks.length as usize);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    shared.read(home, index, at, to.wrapping_offset(stride * number as isize), length)
+                }?;
+            }
+            return Ok(());
+        }
+        if !self.is_dense {
+            if self.gather.is_none() {
+                self.gather = Some(Gather::begin(shared, &self.bounds)?);
+            }
+            let blocks = blocks.within(start);
+            // SAFETY: the caller's promise.
+            let get = |gather: &mut Gather<'f>| unsafe { gather.get(home, index, &blocks, to, stride) };
+            return self.gather.as_mut().map_or(Ok(()), get);
+        }
+        let segment = start..start + self.file.segment_size().bytes();
+        let (mut rest, mut to) = (*blocks, to);
+        while rest.count > 0 {
+            if rest.start < self.around.range.start || rest.first(1).end() > self.around.range.end {
+                let end = (rest.start + NEIGHBOURHOOD).min(segment.end).min(self.bounds.end);
+                self.around.range = 0..0;
+                self.around.bytes.resize((end - rest.start) as usize, 0);
+                let (at, bytes) = (rest.start - start, &mut self.around.bytes);
+                // SAFETY: the vector has as many bytes.
+                unsafe { shared.read(home, index, at, bytes.as_mut_ptr(), bytes.len()) }?;
+                self.around.range = rest.start..end;
+            }
+            let count = rest.whole_before(self.around.range.end);
+            // SAFETY: the caller's promise; so many blocks, from the first on, lie within the vector.
+            unsafe {
+                let from = self.around.bytes.as_ptr().add((rest.start - self.around.range.start) as usize);
+                blocks::copy(
+                    (to, stride),
+                    (from, rest.stride as isize),
+                    rest.length as usize,
+                    count as usize,
+                );
+            }
+            (rest, to) = (rest.behind(count), to.wrapping_offset(stride * count as isize));
+        }
+        Ok(())
+    }
+}
+
+/// The first of `blocks`, cut at `at`.
+fn halves(blocks: &Blocks, at: u64) -> (Blocks, Blocks) {
+    let end = blocks.start + blocks.length;
+    (Blocks::one(blocks.start, at - blocks.start), Blocks::one(at, end - at))
+}

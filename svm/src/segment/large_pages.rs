@@ -1,0 +1,164 @@
+//! Large pages for a segment on tmpfs.
+//!
+//! A tmpfs gives pages of the smallest size unless it was mounted with `huge=`, and `/dev/shm` is not. But the kernel
+//! puts any aligned part of a mapped file into one large page where it is asked to (`MADV_COLLAPSE`, Linux 6.1): what
+//! has storage is copied, the rest is zero. That costs an eighth of what the small pages cost, the first write of a
+//! file becomes three times faster, and whoever maps the file later finds one page where there were 512.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::FallocateFlags;
+
+use super::mapping::Mapping;
+
+/// Large pages, where a segment can have them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LargePages {
+    bytes: u64,
+}
+
+impl LargePages {
+    /// Those of a segment of `segment` bytes; `None` where it has no room for any, where the system has none, or where
+    /// `SVMIO_LARGE_PAGES` is `never`.
+    pub(super) fn of(segment: u64) -> Option<LargePages> {
+        static BYTES: OnceLock<Option<u64>> = OnceLock::new();
+        let bytes = *BYTES.get_or_init(|| if allowed() { size() } else { None });
+        bytes.filter(|bytes| segment.is_multiple_of(*bytes)).map(|bytes| LargePages { bytes })
+    }
+
+    /// Bytes of each.
+    pub(super) fn bytes(self) -> u64 {
+        self.bytes
+    }
+
+    /// The large pages to make before `range`, which has no storage as far as is known, is written: all that lie in it,
+    /// and the first and the last where `deserves` says so of the whole page and the part of it to be written.
+    pub(super) fn around(
+        self,
+        range: &Range<u64>,
+        deserves: impl Fn(Range<u64>, Range<u64>) -> bool,
+    ) -> Range<u64> {
+        let bytes = self.bytes;
+        let is_worth = |start: u64| {
+            let part = start.max(range.start)..(start + bytes).min(range.end);
+            part.end - part.start == bytes || deserves(start..start + bytes, part)
+        };
+        let mut start = range.start / bytes * bytes;
+        let mut end = range.end.next_multiple_of(bytes);
+        if !is_worth(start) {
+            start += bytes;
+        }
+        if start < end && !is_worth(end - bytes) {
+            end -= bytes;
+        }
+        start..end.max(start)
+    }
+
+    /// Puts `pages` of the mapped `file`, whole large pages, into large pages, with storage for all their bytes. Each
+    /// has bytes in `range`, which is about to be written. False where the system does not; then nothing has changed but
+    /// where bytes lie.
+    pub(super) fn make(self, file: &File, map: &Mapping, pages: Range<u64>, range: &Range<u64>) -> bool {
+        if !PATIENCE.may_try() {
+            return false;
+        }
+        let made =
+            self.give_storage(file, pages.clone(), range).and_then(|()| match map.collapse(pages.clone()) {
+                // Another process has hold of one of the pages at this moment: the others can be had.
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => pages
+                    .step_by(self.bytes as usize)
+                    .try_for_each(|page| map.collapse(page..page + self.bytes)),
+                made => made,
+            });
+        match &made {
+            Ok(()) => PATIENCE.granted(),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => PATIENCE.refused(),
+        }
+        made.is_ok()
+    }
+
+    /// What has no storage at all stays as it is: each large page gets some, where it will be written.
+    fn give_storage(self, file: &File, pages: Range<u64>, range: &Range<u64>) -> io::Result<()> {
+        for page in pages.step_by(self.bytes as usize) {
+            rustix::fs::fallocate(file, FallocateFlags::empty(), page.max(range.start), 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// How often to ask a system that refuses: it may have to move a lot of memory about before it does.
+struct Patience {
+    /// In a row.
+    refusals: AtomicU32,
+    /// How many more times not to ask.
+    waiting: AtomicU32,
+}
+
+static PATIENCE: Patience = Patience { refusals: AtomicU32::new(0), waiting: AtomicU32::new(0) };
+
+// Relaxed everywhere: no other memory depends on it, and a lost update means one question more or less.
+impl Patience {
+    fn may_try(&self) -> bool {
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        self.waiting.store(waiting.saturating_sub(1), Ordering::Relaxed);
+        waiting == 0
+    }
+
+    fn granted(&self) {
+        self.refusals.store(0, Ordering::Relaxed);
+    }
+
+    fn refused(&self) {
+        /// Of two: after so many refusals it is one question in a thousand writes.
+        const MOST: u32 = 10;
+        let refusals = self.refusals.load(Ordering::Relaxed) + 1;
+        self.refusals.store(refusals.min(MOST), Ordering::Relaxed);
+        self.waiting.store(1 << refusals.min(MOST), Ordering::Relaxed);
+    }
+}
+
+/// Bytes of the system's large pages.
+pub(super) fn size() -> Option<u64> {
+    let text = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").ok()?;
+    text.trim().parse().ok().filter(|bytes: &u64| bytes.is_power_of_two())
+}
+
+fn allowed() -> bool {
+    match std::env::var_os("SVMIO_LARGE_PAGES") {
+        None => true,
+        Some(word) if word == "never" => false,
+        Some(word) if word == "auto" || word.is_empty() => true,
+        Some(word) => {
+            tracing::warn!("SVMIO_LARGE_PAGES={} is neither auto nor never: auto it is", word.display());
+            true
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn whole_pages_are_made_and_parts_where_they_deserve_it(
+            start in 0u64..500, length in 1u64..500, deserving in 0u64..120,
+        ) {
+            let large = LargePages { bytes: 100 };
+            let range = start..start + length;
+            let made = large.around(&range, |_, part| part.end - part.start >= deserving);
+            prop_assert!(made.start.is_multiple_of(100) && made.end.is_multiple_of(100));
+            for page in (0..1200).step_by(100) {
+                let part = page.max(range.start)..(page + 100).min(range.end);
+                let bytes = part.end.saturating_sub(part.start);
+                let is_worth = bytes > 0 && (bytes == 100 || bytes >= deserving);
+                prop_assert_eq!(made.contains(&page), is_worth, "{}", page);
+            }
+        }
+    }
+}

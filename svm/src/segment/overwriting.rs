@@ -1,0 +1,30 @@
+//! What file systems do when bytes that have storage are stored into a mapping.
+
+use std::fs::File;
+use std::io;
+
+/// What a file system does when bytes that have storage are stored into a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Overwriting {
+    /// It lets them be, and a page that was mapped for reading can be written: tmpfs. The kernel maps sixteen such
+    /// pages at a fault, so that populating for reading costs a quarter of a fault for writing per page.
+    AfterReading,
+    /// It lets them be, but wants to hear of the first write to each page: ext4.
+    Directly,
+    /// It may write a copy, need space for that, and answer with SIGBUS when it is full: btrfs, and all that are
+    /// not known.
+    ByCopying,
+}
+
+impl Overwriting {
+    pub(super) fn of(file: &File) -> io::Result<Overwriting> {
+        /// From `linux/magic.h`.
+        const TMPFS: u64 = 0x0102_1994;
+        const EXT4: u64 = 0xef53;
+        Ok(match rustix::fs::fstatfs(file)?.f_type as u64 {
+            TMPFS => Overwriting::AfterReading,
+            EXT4 => Overwriting::Directly,
+            _ => Overwriting::ByCopying,
+        })
+    }
+}

@@ -1,0 +1,196 @@
+//! Many small pieces of a segment at a time: one look at the pages for all of them, one short loop for the bytes.
+
+use std::io;
+use std::ops::Range;
+
+use crate::blocks::{self, Blocks};
+
+use super::{Overwriting, Segment};
+
+/// Bytes between blocks up to which the pages of a range are all touched, or nearly: given storage together.
+const NEAR: u64 = 4096;
+/// Bytes that get storage at a time: few enough that they are still in the processor's cache when they are written.
+const AT_ONCE: u64 = 1 << 20;
+
+impl Segment {
+    /// Copies `blocks`, counted from the segment's beginning, to places that are `stride` bytes from each other.
+    ///
+    /// `punches` as with [`Segment::read`].
+    ///
+    /// # Safety
+    /// Each place is valid for writes of a block's length, none lies in this mapping, and the blocks do not pass the
+    /// segment's end.
+    pub(crate) unsafe fn read_blocks(
+        &self,
+        blocks: &Blocks,
+        to: *mut u8,
+        stride: isize,
+        punches: u64,
+    ) -> io::Result<()> {
+        self.stored.revalidate(punches);
+        let (mut rest, mut to) = (*blocks, to);
+        while rest.count > 0 {
+            let (until, stored) = self.stored.run(rest.start..rest.end());
+            let mut done;
+            if stored {
+                done = rest.whole_before(until);
+                // SAFETY: the caller vouches for the places and for the range; pages with storage cannot fault.
+                unsafe {
+                    let from = (self.map.as_ptr().add(rest.start as usize), rest.stride as isize);
+                    blocks::copy((to, stride), from, rest.length as usize, done as usize);
+                }
+            } else {
+                match self.next_data(rest.start..until)? {
+                    Some(data) if data.start == rest.start => {
+                        self.stored.insert(data);
+                        continue;
+                    }
+                    data => {
+                        done = rest.whole_before(data.map_or(until, |data| data.start));
+                        for number in 0..done as isize {
+                            // SAFETY: the caller vouches for the places.
+                            unsafe {
+                                to.wrapping_offset(stride * number).write_bytes(0, rest.length as usize)
+                            };
+                        }
+                    }
+                }
+            }
+            if done == 0 {
+                // A block of which pages have storage and pages have none.
+                // SAFETY: as above.
+                unsafe { self.read(rest.start, to, rest.length as usize, punches) }?;
+                done = 1;
+            }
+            (rest, to) = (rest.behind(done), to.wrapping_offset(stride * done as isize));
+        }
+        Ok(())
+    }
+
+    /// Copies blocks of memory that are `stride` bytes from each other to `blocks`, counted from the segment's beginning.
+    /// On an error the first part of it is how many blocks have been written. `likely` is where much is about to be
+    /// written, by this process or by others.
+    ///
+    /// # Safety
+    /// Each block of memory is valid for reads, none lies in this mapping; `blocks` do not pass the segment's end; the
+    /// segment was mapped for writing.
+    pub(crate) unsafe fn write_blocks(
+        &self,
+        blocks: &Blocks,
+        (source, stride): (*const u8, isize),
+        likely: &Range<u64>,
+        punches: u64,
+    ) -> Result<(), (u64, io::Error)> {
+        self.stored.revalidate(punches);
+        let (mut rest, mut source) = (*blocks, source);
+        while rest.count > 0 {
+            let failed = |e| (blocks.count - rest.count, e);
+            let (until, stored) = self.stored.run(rest.start..rest.end());
+            let mut done = 0;
+            if self.overwriting != Overwriting::ByCopying {
+                if stored {
+                    done = rest.whole_before(until);
+                    if done > 0 {
+                        self.populate(rest.start..rest.first(done).end(), punches);
+                        // SAFETY: the caller vouches for the blocks; the mapping is writable and its pages have storage.
+                        unsafe {
+                            let to = (self.map.as_mut_ptr().add(rest.start as usize), rest.stride as isize);
+                            blocks::copy(to, (source, stride), rest.length as usize, done as usize);
+                        }
+                    }
+                } else if self.prepare(rest.start, likely, punches) {
+                    continue;
+                } else if rest.count > 1 && rest.length < NEAR && rest.stride <= NEAR {
+                    let until = until.min(rest.start + AT_ONCE);
+                    self.allocate(rest.start..until).map_err(failed)?;
+                    continue;
+                }
+            }
+            if done == 0 {
+                // SAFETY: as above.
+                unsafe { self.write(rest.start, source, rest.length as usize, punches) }
+                    .map_err(|(_, e)| failed(e))?;
+                done = 1;
+            }
+            (rest, source) = (rest.behind(done), source.wrapping_offset(stride * done as isize));
+        }
+        Ok(())
+    }
+
+    /// Looks whether somebody else has given the page at `at` storage; if not, gives it some with all around it in a large
+    /// page, if enough of that is `likely` to be written. Whether it has storage now.
+    fn prepare(&self, at: u64, likely: &Range<u64>, punches: u64) -> bool {
+        let Some(large) = self.large else { return false };
+        let is_stored = || self.stored.run(at..at + 1).1;
+        self.learn(at..at + 1);
+        if !is_stored() {
+            self.populated.revalidate(punches);
+            let start = at / large.bytes() * large.bytes();
+            let part = start.max(likely.start)..(start + large.bytes()).min(likely.end);
+            if part.contains(&at) {
+                self.enlarge(part);
+            }
+        }
+        is_stored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::units::SegmentIndex;
+
+    const BYTES: u64 = 64 << 12;
+
+    fn blocks() -> impl Strategy<Value = Blocks> {
+        let lengths = prop_oneof![1u64..20, 1000u64..9000];
+        let gaps = prop_oneof![Just(0u64), 0u64..40, 3000u64..12000];
+        (0..BYTES / 2, lengths, gaps, 1u64..200).prop_map(|(start, length, gap, count)| {
+            let stride = length + gap;
+            let blocks = Blocks { start, length, stride, count };
+            blocks.first(blocks.whole_before(BYTES).max(1))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(
+            writes in prop::collection::vec((blocks(), any::<u8>(), 0u64..30), 1..8),
+            in_memory: bool,
+        ) {
+            // In memory, there may be large pages.
+            let (directory, size) = if in_memory { ("/dev/shm", 4 << 20) } else { ("/tmp", BYTES) };
+            let file = tempfile::tempfile_in(directory).unwrap();
+            file.set_len(size).unwrap();
+            let segment = Segment::map(SegmentIndex(0), file, size, true).unwrap();
+            let mut oracle = vec![0u8; BYTES as usize];
+            for (blocks, value, gap) in writes {
+                let step = (blocks.length + gap) as usize;
+                let likely = if value % 2 == 0 { 0..0 } else { 0..size };
+                let memory: Vec<u8> =
+                    (0..step * blocks.count as usize).map(|at| value.wrapping_add((at % 239) as u8)).collect();
+                for number in 0..blocks.count as usize {
+                    let at = (blocks.start + blocks.stride * number as u64) as usize;
+                    let bytes = &memory[number * step..][..blocks.length as usize];
+                    oracle[at..at + bytes.len()].copy_from_slice(bytes);
+                }
+                // SAFETY: the vector has as many blocks, which end within the segment.
+                unsafe { segment.write_blocks(&blocks, (memory.as_ptr(), step as isize), &likely, 0) }.unwrap();
+                let everything = Blocks { start: 0, length: 512, stride: 512, count: BYTES / 512 };
+                for asked in [blocks, everything] {
+                    let step = (asked.length + gap) as usize;
+                    let mut read = vec![0xAAu8; step * asked.count as usize];
+                    // SAFETY: likewise.
+                    unsafe { segment.read_blocks(&asked, read.as_mut_ptr(), step as isize, 0) }.unwrap();
+                    for (number, block) in read.chunks(step).enumerate() {
+                        let at = (asked.start + asked.stride * number as u64) as usize;
+                        prop_assert_eq!(&block[..asked.length as usize], &oracle[at..at + asked.length as usize]);
+                        prop_assert!(block[asked.length as usize..].iter().all(|byte| *byte == 0xAA));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! One of the stores of a set: on this machine, or on a host that answers for it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::finding::{self, Survived};
+use crate::manifest::Manifest;
+use crate::name::{DirectoryName, FileName};
+use crate::node::NodeName;
+use crate::remote_store::RemoteStore;
+use crate::store::{Entry, Store};
+use crate::stored_file::{Part, Whereabouts};
+use crate::units::FileId;
+use crate::verify::agreement;
+use crate::verify::{self, reclaim};
+
+/// A store of a set.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Member<'s> {
+    Here(&'s Store),
+    There(&'s Arc<RemoteStore>),
+}
+
+impl<'s> Member<'s> {
+    /// The node that the store belongs to.
+    pub(crate) fn node(self) -> &'s NodeName {
+        match self {
+            Member::Here(store) => store.node(),
+            Member::There(store) => store.node(),
+        }
+    }
+
+    /// Where it is, for people.
+    pub(crate) fn label(self) -> PathBuf {
+        match self {
+            Member::Here(store) => store.path().into(),
+            Member::There(store) => store.label().into(),
+        }
+    }
+
+    pub(crate) fn list(self, name: &DirectoryName) -> Result<Vec<Entry>> {
+        match self {
+            Member::Here(store) => store.list(name),
+            Member::There(store) => store.list(name),
+        }
+    }
+
+    pub(crate) fn lookup(self, name: &FileName) -> Result<FileId> {
+        match self {
+            Member::Here(store) => store.lookup(name),
+            Member::There(store) => store.lookup(name),
+        }
+    }
+
+    pub(crate) fn remove(self, name: &FileName) -> Result<()> {
+        match self {
+            Member::Here(store) => store.remove(name),
+            Member::There(store) => store.remove(name),
+        }
+    }
+
+    /// What the store knows of a file, as [`finding::look`] has it.
+    pub(crate) fn look(self, file: FileId, name: &FileName) -> Result<Option<(Manifest, Option<Survived>)>> {
+        match self {
+            Member::Here(store) => finding::look(store, file, name),
+            Member::There(store) => store.look(file, name),
+        }
+    }
+
+    /// The error for a name that leads to an object that is not there.
+    pub(crate) fn lost_object(self, name: &FileName) -> crate::Error {
+        match self {
+            Member::Here(store) => store.lost_object(name),
+            Member::There(store) => store.lost_object(name),
+        }
+    }
+
+    /// The part of a file that is here.
+    pub(crate) fn part(self, of: &Whereabouts, own: Option<&Manifest>) -> Part {
+        match self {
+            Member::Here(store) => Part::here(store, of, own),
+            Member::There(store) => Part::there(store, of),
+        }
+    }
+
+    /// Looks at a file that is on this node alone.
+    pub(crate) fn look_over_alone(self, name: &FileName) -> Result<()> {
+        match self {
+            Member::Here(store) => verify::look_over_alone(store, name),
+            Member::There(store) => store.look_over_alone(name),
+        }
+    }
+
+    /// Puts `newest` in place of the store's manifest, as [`agreement::repair`] has it.
+    pub(crate) fn repair(self, own: Option<&Manifest>, newest: &Manifest) -> Result<Option<PathBuf>> {
+        match self {
+            Member::Here(store) => agreement::repair(store, own, newest),
+            Member::There(store) => store.repair(own, newest),
+        }
+    }
+
+    /// Gives the file `id` its name; says where, unless the name is taken.
+    pub(crate) fn enter_name(self, name: &FileName, id: FileId) -> Result<Option<PathBuf>> {
+        match self {
+            Member::Here(store) => {
+                let is_entered = store.enter_name(name, id, true)?;
+                Ok(is_entered.then(|| store.names().join(name.as_path())))
+            }
+            Member::There(store) => store.enter_name(name, id),
+        }
+    }
+
+    /// Removes what belongs to no file.
+    pub(crate) fn reclaim(self) -> Result<Vec<PathBuf>> {
+        match self {
+            Member::Here(store) => reclaim(store),
+            Member::There(store) => store.reclaim(),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Stores on file systems in memory, where files get large pages: full ones, small ones, holes.
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail the test like the test itself")]
+
+use std::ffi::CString;
+use std::path::Path;
+
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::thread::UnshareFlags;
+use svmio_svm::{ErrorKind, FileName, FileOffset, OpenOptions, SegmentSize, Store};
+
+const MIB: usize = 1 << 20;
+
+/// Runs `test` with a store on a file system of `options`, whose mounts are nobody else's.
+fn with_store_on(options: &str, test: impl FnOnce(&Store) + Send) {
+    let inside = || {
+        // SAFETY: a mount namespace, and the working directory that goes with it, become this thread's own; descriptors
+        // and memory stay shared.
+        unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::FS) }
+            .expect("tests with mounts of their own must run as root");
+        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let options = CString::new(options).unwrap();
+        mount("tmpfs", directory.path(), "tmpfs", MountFlags::empty(), options.as_c_str()).unwrap();
+        test(&Store::open(directory.path()).unwrap());
+        rustix::mount::unmount(directory.path(), rustix::mount::UnmountFlags::DETACH).unwrap();
+    };
+    let outcome = std::thread::scope(|scope| scope.spawn(inside).join());
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+fn new_file(store: &Store, name: &str) -> svmio_svm::File {
+    let options = OpenOptions::read_write().create(true).segment_size(Some(SegmentSize::DEFAULT));
+    store.open_file(&FileName::new(name).unwrap(), &options).unwrap()
+}
+
+/// Bytes that `path` takes.
+fn used(path: &Path) -> u64 {
+    let fs = rustix::fs::statvfs(path).unwrap();
+    (fs.f_blocks - fs.f_bfree) * fs.f_frsize
+}
+
+#[test]
+fn a_full_file_system_is_an_error_and_what_was_written_stays() {
+    for huge in ["never", "always", "within_size", "advise"] {
+        // Not a whole number of large pages.
+        with_store_on(&format!("size=19m,huge={huge}"), |store| {
+            for step in [3 * MIB, 300_000, 5000] {
+                let file = new_file(store, "/full");
+                let data: Vec<u8> = (0..step).map(|n| (n % 249) as u8).collect();
+                let mut written = 0;
+                let error = loop {
+                    match file.write_at(FileOffset(written), &data) {
+                        Ok(_) => written += step as u64,
+                        Err(error) => break error,
+                    }
+                };
+                assert_eq!(error.kind(), ErrorKind::NoSpace, "huge={huge}, {step} bytes");
+                // All but what a step and the store's own files take: a large page each where there are no others.
+                assert!(written >= 12 * MIB as u64, "huge={huge}: {written} bytes of {step} each");
+                let mut read = vec![0; step];
+                for at in (0..written).step_by(step) {
+                    assert_eq!(file.read_at(FileOffset(at), &mut read).unwrap(), step);
+                    assert!(read == data, "huge={huge}, {step} bytes at {at}");
+                }
+                drop(file);
+                store.remove(&FileName::new("/full").unwrap()).unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn small_files_and_holes_take_no_large_pages_on_demand() {
+    with_store_on("size=256m", |store| {
+        let before = used(store.path());
+        for number in 0..8 {
+            let file = new_file(store, &format!("/{number}"));
+            file.write_at(FileOffset(number * 5000), &[1; 20_000]).unwrap();
+            file.write_at(FileOffset(1 << 30), &[2; 20_000]).unwrap();
+        }
+        let taken = used(store.path()) - before;
+        assert!(taken < 8 * 200_000, "{taken} bytes");
+    });
+}
+
+#[test]
+fn what_is_cut_off_reads_as_zero_when_the_file_grows_again() {
+    with_store_on("size=256m", |store| {
+        let file = new_file(store, "/cut");
+        file.write_at(FileOffset(0), &vec![9; 7 * MIB]).unwrap();
+        for size in [5 * MIB + 3, 4 * MIB, 100] {
+            file.set_size(size as u64).unwrap();
+            file.write_at(FileOffset(6 * MIB as u64), &[8; 10]).unwrap();
+            let mut read = vec![1; 6 * MIB + 10];
+            file.read_at(FileOffset(0), &mut read).unwrap();
+            let expected = |at: usize| {
+                if at < size {
+                    9
+                } else if at < 6 * MIB {
+                    0
+                } else {
+                    8
+                }
+            };
+            assert!(read.iter().enumerate().all(|(at, byte)| *byte == expected(at)), "cut to {size}");
+        }
+    });
+}
