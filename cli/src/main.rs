@@ -5,6 +5,7 @@
 //! ├─ command_line what can be typed: the subcommands and what they share
 //! ├─ run          `svmio run`: starts an MPI program with svmio's library in each rank
 //! ├─ commands     `svmio ls`, `cp`, `cat`, ...: a store and its files; `fabric`, `bench`, `config`: the fabric
+//! ├─ logging      warnings, and what else SVMIO_LOG asks for
 //! └─ completions  `svmio completions`: the shells' completion scripts
 //! ```
 //!
@@ -14,6 +15,7 @@
 mod command_line;
 mod commands;
 mod completions;
+mod logging;
 mod run;
 
 use std::process::ExitCode;
@@ -24,7 +26,9 @@ use command_line::{Cli, Command};
 use commands::finish;
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let command = Cli::parse().command;
+    logging::start();
+    match command {
         Command::Run(arguments) => match run::run(&arguments) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

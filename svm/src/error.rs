@@ -208,16 +208,6 @@ pub enum Error {
         /// The other one.
         other: PathBuf,
     },
-    /// Files are put into stores on this machine only.
-    #[error(
-        "{name} cannot be put into the stores of other hosts ({hosts}): run svmio there, or give stores that are mounted here (--store DIR)"
-    )]
-    NotHere {
-        /// The file.
-        name: String,
-        /// The hosts.
-        hosts: String,
-    },
     /// Something went wrong on another host, or on the way there.
     #[error("on host {host}: {message}")]
     OnHost {
@@ -228,11 +218,37 @@ pub enum Error {
         /// The error there.
         message: String,
     },
+    /// What answers for a store on another host does so no more.
+    #[error(
+        "on host {host}: {reason} (see that the host is up, and that svmio starts there: svmio ls --hosts {host})"
+    )]
+    HostLost {
+        /// The host.
+        host: String,
+        /// How that was noticed, and what was said there last.
+        reason: String,
+    },
+    /// A new file could not be given its name everywhere, and could not be taken back everywhere either.
+    #[error(
+        "{source}; what had got the name {name} may have kept it in {places}: remove it there (svmio rm -f {name})"
+    )]
+    LeftBehind {
+        /// The file.
+        name: String,
+        /// The stores, with `,` between them.
+        places: String,
+        /// Why it could not be named.
+        source: Box<Error>,
+    },
     /// A node was named whose store was not given.
-    #[error("none of the given stores is that of node {node}: give it, too (--store DIR)")]
+    #[error(
+        "none of the given stores is that of node {node}, they are those of {given}: give it, too (--store DIR, or its host with --hosts)"
+    )]
     NodeNotGiven {
         /// The node.
         node: NodeName,
+        /// The nodes whose stores were given, with `,` between them.
+        given: String,
     },
     /// Two nodes have different files of one name.
     #[error(
@@ -397,6 +413,7 @@ impl Error {
             Error::ReadOnly { .. } => ErrorKind::ReadOnly,
             Error::NoSpace { .. } | Error::TooLarge { .. } => ErrorKind::NoSpace,
             Error::Quota { .. } => ErrorKind::Quota,
+            Error::LeftBehind { source, .. } => source.kind(),
             Error::OnNode { kind, .. } | Error::OnHost { kind, .. } | Error::WritesLost { kind, .. } => *kind,
             _ => ErrorKind::Other,
         }

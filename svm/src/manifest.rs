@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::node::NodeName;
+use crate::state::MAX_SEGMENTS;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 /// The newest manifest format that this release reads, and the one that it writes.
@@ -225,7 +226,8 @@ impl Manifest {
             if run.first.0 < free_from || run.count == 0 {
                 return Err("its segments are out of order");
             }
-            free_from = run.first.0.checked_add(run.count).ok_or("its segments are too many")?;
+            let end = run.first.0.checked_add(run.count).filter(|end| *end <= MAX_SEGMENTS);
+            free_from = end.ok_or("its segments are too many")?;
             if run.home as usize >= self.nodes.len() {
                 return Err("a segment's home is not among its nodes");
             }
@@ -301,6 +303,24 @@ mod tests {
             let read = Manifest::decode(&bytes[..at.index(bytes.len())], Path::new("m"), "x");
             let noticed = matches!(read, Err(Error::CorruptManifest { .. }));
             prop_assert!(noticed);
+        }
+    }
+
+    #[test]
+    fn more_segments_than_a_table_has_room_for_are_damage() {
+        let read = |count| {
+            let body = format!(
+                r#"{{"id":"{}","name":"x","size":0,"segment_size":65536,"epoch":0,"nodes":["n"],
+                "segments":[{{"first":1,"count":{count},"home":0}}]}}"#,
+                "0".repeat(32)
+            );
+            let (checksum, length) = (crc32fast::hash(body.as_bytes()), body.len());
+            let text = format!("svmio-manifest 1 crc32={checksum:08x} bytes={length}\n{body}");
+            Manifest::decode(text.as_bytes(), Path::new("m"), "x")
+        };
+        assert!(read(MAX_SEGMENTS - 1).is_ok());
+        for count in [MAX_SEGMENTS, u32::MAX - 1, u32::MAX] {
+            assert!(matches!(read(count), Err(Error::CorruptManifest { .. })), "{count}");
         }
     }
 

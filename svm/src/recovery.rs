@@ -2,7 +2,8 @@
 //!
 //! After a kill the state is still there, with everything that was written; after a reboot it is stale and
 //! the manifest tells what was committed. Either way the result is the same kind of file: every segment in
-//! the table exists, and no byte beyond the logical size is anything but zero.
+//! the table exists, and no byte beyond the logical size is anything but zero. What was written and never committed does
+//! not come through a reboot: that is told.
 
 use std::fs::{self, File};
 use std::io;
@@ -54,6 +55,7 @@ impl Recovery<'_> {
         let own = manifest.position_of(node);
         let here: Vec<_> = promised.iter().filter(|(_, home)| Some(*home) == own).map(|(i, _)| *i).collect();
         let bytes = manifest.segment_size.bytes();
+        let mut lost = Vec::new();
         for index in &here {
             let file = open_segment(directory, path, name, manifest, *index)?;
             let found = file.metadata().map_err(failed)?.len();
@@ -65,12 +67,26 @@ impl Recovery<'_> {
             // What a replica's state tells of the size may be old; a manifest that has just been put here is true.
             if (alone || !survived) && start + bytes > size {
                 // A write that was cut short, or one that no commit tells of.
-                segment::punch(&file, size.saturating_sub(start)..bytes).map_err(failed)?;
+                let beyond = size.saturating_sub(start)..bytes;
+                if !survived && segment::next_data(&file, beyond.clone()).map_err(failed)?.is_some() {
+                    lost.push(*index);
+                }
+                segment::punch(&file, beyond).map_err(failed)?;
             }
         }
-        remove_unfinished(path, &here).map_err(failed)?;
+        let removed = remove_unfinished(path, &here).map_err(failed)?;
         if survived {
             return state.revive().map_err(failed);
+        }
+        lost.extend(removed);
+        if !lost.is_empty() {
+            lost.sort_unstable();
+            tracing::warn!(
+                "{name}: what was written to {} after the last sync or close is gone, as this node went down before \
+                 it was committed; {} is as it was then (write it again)",
+                listed(&lost),
+                path.display()
+            );
         }
         state.reset(boot, manifest.id, size, manifest.epoch).map_err(failed)?;
         for (index, home) in &promised {
@@ -95,19 +111,42 @@ pub(crate) fn make_claimed(
     node: &NodeName,
 ) -> io::Result<()> {
     let position = manifest.position_of(node);
+    let mut made = Vec::new();
     for (index, _) in manifest.homes().filter(|(_, home)| Some(*home) == position) {
         if !own.promises(index, node) {
             let segment = path.join(object::segment_name(index));
-            let made =
+            let segment =
                 fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(segment)?;
-            if made.metadata()?.len() == 0 {
-                made.set_len(manifest.segment_size.bytes())?;
+            if segment.metadata()?.len() == 0 {
+                segment.set_len(manifest.segment_size.bytes())?;
                 // Before a manifest promises it.
-                made.sync_all()?;
+                segment.sync_all()?;
+                made.push(index);
             }
         }
     }
+    if !made.is_empty() {
+        tracing::warn!(
+            "{}: {} in {} are empty: the job that was to write them ended before it synced any of it (write them \
+             again)",
+            manifest.name,
+            listed(&made),
+            path.display()
+        );
+    }
     Ok(())
+}
+
+/// Segments, in ascending order, for people.
+fn listed(segments: &[SegmentIndex]) -> String {
+    let runs = manifest::runs(segments.iter().map(|index| (*index, 0)));
+    let run = |run: &manifest::SegmentRun| match run.count {
+        1 => format!("segment {}", run.first),
+        n => format!("segments {} to {}", run.first, run.first.0 + n - 1),
+    };
+    let more = runs.len().saturating_sub(8);
+    let listed = runs.iter().take(8).map(run).collect::<Vec<_>>().join(", ");
+    if more == 0 { listed } else { format!("{listed} and {more} more such runs") }
 }
 
 fn open_segment(
@@ -132,17 +171,22 @@ fn open_segment(
 }
 
 /// Removes what a killed process left half-made: manifests that were not put in place, and segments that
-/// were not entered in the table (nobody can have mapped those).
-fn remove_unfinished(path: &Path, promised: &[SegmentIndex]) -> io::Result<()> {
+/// were not entered in the table (nobody can have mapped those). Returns those of the segments that have bytes.
+fn remove_unfinished(path: &Path, promised: &[SegmentIndex]) -> io::Result<Vec<SegmentIndex>> {
+    let mut removed = Vec::new();
     for entry in fs::read_dir(path)? {
         let entry = entry?;
         let file_name = entry.file_name();
         let Some(file_name) = file_name.to_str() else { continue };
-        let unentered =
-            object::segment_of(file_name).is_some_and(|index| promised.binary_search(&index).is_err());
-        if unentered || file_name.starts_with(TEMPORARY_PREFIX) {
+        let unentered = object::segment_of(file_name).filter(|index| promised.binary_search(index).is_err());
+        if let Some(index) = unentered {
+            let file = File::open(entry.path())?;
+            let length = file.metadata()?.len();
+            removed.extend(segment::next_data(&file, 0..length)?.map(|_| index));
+        }
+        if unentered.is_some() || file_name.starts_with(TEMPORARY_PREFIX) {
             fs::remove_file(entry.path())?;
         }
     }
-    Ok(())
+    Ok(removed)
 }

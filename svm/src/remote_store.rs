@@ -6,13 +6,19 @@
 //! ```
 //!
 //! How the process there is started, and what carries the bytes, is the caller's business: two streams are all that this
-//! takes. What the stores know together is put together on this side, as for stores that are all on this machine.
+//! takes, and the last words of whatever was started, to tell why they ended. What the stores know together is put
+//! together on this side, as for stores that are all on this machine.
+//!
+//! A file that is being made there ([`RemotePart`]) is the serving process's until it is whole, and goes with it. Its bytes
+//! are sent without an answer to each piece, so that a long way costs no time; from time to time they are asked for.
 
+mod greeting;
+mod new_part;
 mod protocol;
 mod serving;
 
 use std::fmt;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -25,8 +31,12 @@ use crate::node::NodeName;
 use crate::store::Entry;
 use crate::stored_file::{Piece, Whereabouts};
 use crate::units::{FileId, SegmentIndex};
+use crate::verify::agreement::Repair;
 
-use protocol::{Answer, Failure, GREETING, Hello, LONGEST_READ, PartOf, Question};
+pub(crate) use new_part::RemotePart;
+use protocol::{
+    Answer, AtMost, Failure, Hello, LONGEST_DATA, MOST_SEGMENTS, Message, PartOf, PathBytes, Question,
+};
 pub use serving::serve;
 
 /// A store on another host.
@@ -38,39 +48,42 @@ pub struct RemoteStore {
     channel: Mutex<Channel>,
 }
 
+/// What leads to a process that [serves](serve) a store.
+pub struct Connection {
+    /// Where its answers come.
+    pub answers: Box<dyn Read + Send>,
+    /// Where it reads questions.
+    pub questions: Box<dyn Write + Send>,
+    /// What was said last beside the answers, by it or by what was to start it; asked when the streams have ended.
+    pub last_words: Box<dyn Fn() -> Option<String> + Send>,
+}
+
 struct Channel {
-    answers: Box<dyn Read + Send>,
-    questions: Box<dyn Write + Send>,
+    connection: Connection,
     /// An answer was not read to its end: what comes next makes no sense.
     is_broken: bool,
 }
 
 impl RemoteStore {
-    /// The store that a process on `host` [serves](serve), which reads `questions` and writes `answers`.
+    /// The store that a process on `host` [serves](serve).
     ///
     /// # Errors
-    /// [`Error::OnHost`]: nobody serves there, or somebody else; what the store there says.
-    pub fn connect(
-        host: &str,
-        answers: Box<dyn Read + Send>,
-        questions: Box<dyn Write + Send>,
-    ) -> Result<RemoteStore> {
-        let mut channel = Channel { answers, questions, is_broken: false };
-        let failed = |message| Error::OnHost { host: host.into(), kind: ErrorKind::Other, message };
-        let mut greeting = [0; GREETING.len()];
-        channel.answers.read_exact(&mut greeting).map_err(|e| failed(ended(&e)))?;
-        if greeting != *GREETING {
-            let said = String::from_utf8_lossy(&greeting).into_owned();
-            return Err(failed(format!(
-                "what answered is not this svmio, it began with {said:?}: install the same svmio there, and see that \
-                 shells print nothing when they start a program"
-            )));
-        }
-        let hello = protocol::receive::<std::result::Result<Hello, Failure>>(&mut channel.answers);
-        let (hello, _) = hello.map_err(|e| failed(ended(&e)))?;
+    /// [`Error::HostLost`]: nobody serves there. [`Error::OnHost`]: somebody else does; what the store there says.
+    pub fn connect(host: &str, mut connection: Connection) -> Result<RemoteStore> {
+        let lost =
+            |connection: &Connection, e| Error::HostLost { host: host.into(), reason: ended(connection, &e) };
+        let line = greeting::receive(&mut connection.answers).map_err(|e| lost(&connection, e))?;
+        greeting::check(&line).map_err(|message| Error::OnHost {
+            host: host.into(),
+            kind: ErrorKind::Other,
+            message,
+        })?;
+        let hello = protocol::receive::<std::result::Result<Hello, Failure>>(&mut connection.answers, 0);
+        let (hello, _) = hello.map_err(|e| lost(&connection, e))?;
         let Hello { node, path } = hello.map_err(|failure| failure.into_error(host))?;
         let label = protocol::path_on(host, &protocol::path_of(path));
-        Ok(RemoteStore { host: host.into(), node, label, channel: Mutex::new(channel) })
+        let channel = Mutex::new(Channel { connection, is_broken: false });
+        Ok(RemoteStore { host: host.into(), node, label, channel })
     }
 
     /// The host, as it was called when it was connected.
@@ -89,29 +102,29 @@ impl RemoteStore {
     }
 
     pub(crate) fn list(&self, name: &DirectoryName) -> Result<Vec<Entry>> {
-        match self.ask(&Question::List { name: protocol::bytes_of(name.as_path()) })? {
-            Answer::Entries(entries) => entries.into_iter().map(protocol::entry).collect(),
+        match self.ask(Question::List { name: protocol::bytes_of(name.as_path()) })? {
+            Answer::Entries(entries) => entries.0.into_iter().map(protocol::entry).collect(),
             _ => Err(self.out_of_place()),
         }
     }
 
     pub(crate) fn lookup(&self, name: &FileName) -> Result<FileId> {
-        match self.ask(&Question::Lookup { name: protocol::bytes_of(name.as_path()) })? {
+        match self.ask(Question::Lookup { name: protocol::bytes_of(name.as_path()) })? {
             Answer::Id(id) => Ok(id),
             _ => Err(self.out_of_place()),
         }
     }
 
     pub(crate) fn remove(&self, name: &FileName) -> Result<()> {
-        self.ask(&Question::Remove { name: protocol::bytes_of(name.as_path()) }).map(drop)
+        self.demand(Question::Remove { name: protocol::bytes_of(name.as_path()) })
     }
 
     pub(crate) fn look(&self, file: FileId, name: &FileName) -> Result<Option<(Manifest, Option<Survived>)>> {
-        match self.ask(&Question::Look { file, name: protocol::bytes_of(name.as_path()) })? {
+        match self.ask(Question::Look { file, name: protocol::bytes_of(name.as_path()) })? {
             Answer::Known(None) => Ok(None),
             Answer::Known(Some((manifest, survived))) => {
-                let manifest = Manifest::decode(&manifest, &self.label, &name.to_string())?;
-                Ok(Some((manifest, survived)))
+                let manifest = Manifest::decode(&manifest.0, &self.label, &name.to_string())?;
+                Ok(Some((manifest, survived.map(|told| told.by(&self.node)))))
             }
             _ => Err(self.out_of_place()),
         }
@@ -129,107 +142,156 @@ impl RemoteStore {
         within: u64,
         to: &mut [u8],
     ) -> Result<()> {
-        for (number, portion) in to.chunks_mut(LONGEST_READ).enumerate() {
-            let start = within + (number * LONGEST_READ) as u64;
+        for (number, portion) in to.chunks_mut(LONGEST_DATA).enumerate() {
+            let start = within + (number * LONGEST_DATA) as u64;
             let piece = Piece { segment, within: start..start + portion.len() as u64 };
             let question = Question::Read { of: PartOf::new(of), piece };
-            let (answer, bytes) = self.ask_for_bytes(&question)?;
-            if answer != Answer::Bytes || bytes.len() != portion.len() {
+            let answer = self.ask_for_bytes(question, portion)?;
+            if answer != (Answer::Bytes, portion.len()) {
                 return Err(self.out_of_place());
             }
-            portion.copy_from_slice(&bytes);
         }
         Ok(())
     }
 
     pub(crate) fn next_data(&self, of: &Whereabouts, piece: &Piece) -> Result<Option<Range<u64>>> {
-        match self.ask(&Question::NextData { of: PartOf::new(of), piece: piece.clone() })? {
-            Answer::Range(range) => Ok(range),
+        match self.ask(Question::NextData { of: PartOf::new(of), piece: piece.clone() })? {
+            Answer::Range(None) => Ok(None),
+            Answer::Range(Some(range))
+                if piece.within.start <= range.start
+                    && range.start < range.end
+                    && range.end <= piece.within.end =>
+            {
+                Ok(Some(range))
+            }
             _ => Err(self.out_of_place()),
         }
     }
 
     pub(crate) fn stored(&self, of: &Whereabouts, segments: &[SegmentIndex]) -> Result<Vec<u64>> {
-        match self.ask(&Question::Stored { of: PartOf::new(of), segments: segments.to_vec() })? {
-            Answer::Counts(bytes) if bytes.len() == segments.len() => Ok(bytes),
-            _ => Err(self.out_of_place()),
+        let mut counts = Vec::with_capacity(segments.len());
+        for some in segments.chunks(MOST_SEGMENTS) {
+            match self.ask(Question::Stored { of: PartOf::new(of), segments: AtMost(some.to_vec()) })? {
+                Answer::Counts(bytes) if bytes.0.len() == some.len() => counts.extend(bytes.0),
+                _ => return Err(self.out_of_place()),
+            }
         }
+        Ok(counts)
     }
 
     pub(crate) fn check(&self, of: &Whereabouts, segments: &[SegmentIndex]) -> Result<()> {
-        self.ask(&Question::Check { of: PartOf::new(of), segments: segments.to_vec() }).map(drop)
+        segments.chunks(MOST_SEGMENTS).try_for_each(|some| {
+            self.demand(Question::Check { of: PartOf::new(of), segments: AtMost(some.to_vec()) })
+        })
     }
 
     pub(crate) fn is_zero(&self, of: &Whereabouts, piece: &Piece) -> Result<bool> {
-        match self.ask(&Question::IsZero { of: PartOf::new(of), piece: piece.clone() })? {
+        match self.ask(Question::IsZero { of: PartOf::new(of), piece: piece.clone() })? {
             Answer::IsSo(is_so) => Ok(is_so),
             _ => Err(self.out_of_place()),
         }
     }
 
     pub(crate) fn look_over_alone(&self, name: &FileName) -> Result<()> {
-        self.ask(&Question::LookOver { name: protocol::bytes_of(name.as_path()) }).map(drop)
+        self.demand(Question::LookOver { name: protocol::bytes_of(name.as_path()) })
     }
 
-    pub(crate) fn repair(&self, own: Option<&Manifest>, newest: &Manifest) -> Result<Option<PathBuf>> {
-        let own = own.map(Manifest::encode);
-        let paths = self.paths(&Question::Repair { own, newest: newest.encode() })?;
-        Ok(paths.into_iter().next())
-    }
-
-    pub(crate) fn enter_name(&self, name: &FileName, file: FileId) -> Result<Option<PathBuf>> {
-        let paths = self.paths(&Question::EnterName { name: protocol::bytes_of(name.as_path()), file })?;
-        Ok(paths.into_iter().next())
-    }
-
-    pub(crate) fn reclaim(&self) -> Result<Vec<PathBuf>> {
-        self.paths(&Question::Reclaim)
-    }
-
-    fn paths(&self, question: &Question) -> Result<Vec<PathBuf>> {
-        match self.ask(question)? {
+    pub(crate) fn repair(&self, own: Option<&Manifest>, newest: &Manifest) -> Result<Repair> {
+        let own = own.map(|own| own.encode().into());
+        match self.ask(Question::Repair { own, newest: newest.encode().into() })? {
             Answer::Paths(paths) => {
-                let on_host = |path| protocol::path_on(&self.host, &protocol::path_of(path));
-                Ok(paths.into_iter().map(on_host).collect())
+                Ok(paths.0.into_iter().next().map_or(Repair::Undone, |path| Repair::Done(self.path(path))))
             }
+            Answer::Against(segment) => Ok(Repair::Against(self.path(segment))),
             _ => Err(self.out_of_place()),
         }
     }
 
-    fn ask(&self, question: &Question) -> Result<Answer> {
-        self.ask_for_bytes(question).map(|(answer, _)| answer)
+    pub(crate) fn enter_name(&self, name: &FileName, file: FileId) -> Result<Option<PathBuf>> {
+        let paths = self.paths(Question::EnterName { name: protocol::bytes_of(name.as_path()), file })?;
+        Ok(paths.into_iter().next())
     }
 
-    fn ask_for_bytes(&self, question: &Question) -> Result<(Answer, Vec<u8>)> {
-        let mut channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
-        let Channel { answers, questions, is_broken } = &mut *channel;
-        if *is_broken {
-            return Err(self.failed("the connection was lost before".into()));
+    pub(crate) fn reclaim(&self) -> Result<Vec<PathBuf>> {
+        self.paths(Question::Reclaim)
+    }
+
+    fn paths(&self, question: Question) -> Result<Vec<PathBuf>> {
+        match self.ask(question)? {
+            Answer::Paths(paths) => Ok(paths.0.into_iter().map(|path| self.path(path)).collect()),
+            _ => Err(self.out_of_place()),
         }
-        let answer = protocol::send(questions, question, &[])
-            .and_then(|()| protocol::receive::<std::result::Result<Answer, Failure>>(answers));
-        let (answer, bytes) = answer.map_err(|e| {
-            *is_broken = true;
-            self.failed(ended(&e))
+    }
+
+    /// A path there, for people.
+    fn path(&self, path: PathBytes) -> PathBuf {
+        protocol::path_on(&self.host, &protocol::path_of(path))
+    }
+
+    /// Asks for something that is done or fails.
+    fn demand(&self, question: Question) -> Result<()> {
+        match self.ask(question)? {
+            Answer::Done => Ok(()),
+            _ => Err(self.out_of_place()),
+        }
+    }
+
+    fn ask(&self, question: Question) -> Result<Answer> {
+        self.ask_for_bytes(question, &mut []).map(|(answer, _)| answer)
+    }
+
+    /// Asks for an answer with bytes behind it, which come into `room`, and says how many these are.
+    fn ask_for_bytes(&self, question: Question, room: &mut [u8]) -> Result<(Answer, usize)> {
+        let (answer, length) = self.through(|connection| {
+            protocol::send(&mut connection.questions, &Message::Ask(question), &[])?;
+            let answers = &mut connection.answers;
+            let (answer, length) =
+                protocol::receive::<std::result::Result<Answer, Failure>>(answers, room.len())?;
+            // No more than there is room for, as was just seen.
+            answers.read_exact(&mut room[..length])?;
+            Ok((answer, length))
         })?;
-        Ok((answer.map_err(|failure| failure.into_error(&self.host))?, bytes))
+        Ok((answer.map_err(|failure| failure.into_error(&self.host))?, length))
+    }
+
+    /// Sends what has no answer.
+    fn tell(&self, message: &Message, data: &[u8]) -> Result<()> {
+        self.through(|connection| protocol::send(&mut connection.questions, message, data))
+    }
+
+    /// Carries `act` out, after which nothing more is if it fails.
+    fn through<T>(&self, act: impl FnOnce(&mut Connection) -> io::Result<T>) -> Result<T> {
+        let mut channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
+        let Channel { connection, is_broken } = &mut *channel;
+        let reason = if *is_broken {
+            "the connection to svmio there was lost before".into()
+        } else {
+            match act(connection) {
+                Ok(answer) => return Ok(answer),
+                Err(e) => ended(connection, &e),
+            }
+        };
+        *is_broken = true;
+        Err(Error::HostLost { host: self.host.clone(), reason })
     }
 
     fn out_of_place(&self) -> Error {
-        self.failed("it answered something else: use the same svmio on all hosts".into())
-    }
-
-    fn failed(&self, message: String) -> Error {
+        let message = "it answered something else: use the same svmio on all hosts".into();
         Error::OnHost { host: self.host.clone(), kind: ErrorKind::Other, message }
     }
 }
 
-fn ended(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::BrokenPipe => {
-            "the connection ended; what the remote shell or svmio there said of it is above".into()
+/// Why a connection ended, for people.
+fn ended(connection: &Connection, error: &io::Error) -> String {
+    let what = match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => {
+            "the connection to svmio there ended".to_owned()
         }
-        _ => format!("the connection failed: {error}"),
+        _ => format!("the connection to svmio there failed: {error}"),
+    };
+    match (connection.last_words)() {
+        Some(words) => format!("{what}; what was said last is: {words}"),
+        None => format!("{what} without a word"),
     }
 }
 

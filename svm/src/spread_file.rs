@@ -1,4 +1,14 @@
 //! A new file whose segments are placed on the nodes of a set of stores, made whole before anybody sees it.
+//!
+//! ```text
+//!   written, piece by piece ─► settled: whole and durable, in every store ─► named in every store ─► confirmed
+//!        └── dropped, or failed: gone everywhere ──────┴─────────────────────────┴─ taken back everywhere
+//! ```
+//!
+//! Each step is done in all stores at once, and the next one begins when all are through. A store of another host undoes
+//! by itself what was not confirmed when the connection to it ends.
+
+mod new_part;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,10 +19,11 @@ use crate::name::FileName;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
 use crate::placement::Placement;
-use crate::store::Store;
-use crate::store_set::StoreSet;
+use crate::state::MAX_SEGMENTS;
+use crate::store_set::{Member, StoreSet};
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
-use crate::unnamed::UnnamedFile;
+
+use new_part::{NewPart, Whole};
 
 /// A file that only this process can reach, in one or several stores. It is gone when this is dropped, unless it was
 /// given its name.
@@ -24,12 +35,14 @@ pub struct SpreadFile {
     id: FileId,
     /// The nodes that may hold parts, and what has been made in the store of each.
     nodes: Vec<NodeName>,
-    parts: Vec<Option<UnnamedFile>>,
+    parts: Vec<Option<NewPart>>,
     homes: BTreeMap<SegmentIndex, u32>,
     /// The last segment that is going to be written, for placement in blocks.
     last: SegmentIndex,
     segment_size: SegmentSize,
     replacing: bool,
+    /// It is to stay: it has its name everywhere.
+    is_kept: bool,
 }
 
 impl StoreSet {
@@ -38,7 +51,8 @@ impl StoreSet {
     /// `size` is how long it is going to be, bytes, as far as that is known; [`Placement::Block`] goes by it.
     ///
     /// # Errors
-    /// [`Error::NodeNotGiven`]; [`Error::NotHere`]; with `replacing`, as [`StoreSet::remove`]; otherwise as [`Store::create_unnamed`].
+    /// [`Error::NodeNotGiven`]; with `replacing`, as [`StoreSet::remove`]; otherwise as
+    /// [`Store::create_unnamed`](crate::Store::create_unnamed).
     pub fn create(
         &self,
         name: &FileName,
@@ -46,23 +60,22 @@ impl StoreSet {
         size: Option<u64>,
         replacing: bool,
     ) -> Result<SpreadFile> {
-        let first = self.first(name)?;
         if replacing {
             match self.check_removable(name, false) {
                 Ok(()) | Err(Error::NoSuchFile { .. }) => {}
                 Err(e) => return Err(e),
             }
         }
-        let all = || self.stores().iter().map(|store| store.node().clone()).collect();
+        let all = || self.members().map(|member| member.node().clone());
         let nodes = match &options.placement {
-            Placement::FirstTouch => vec![first.node().clone()],
-            Placement::Node(node) if self.store_of(node).is_some() => vec![node.clone()],
-            Placement::Node(node) => return Err(Error::NodeNotGiven { node: node.clone() }),
-            Placement::RoundRobin | Placement::Block => all(),
+            Placement::FirstTouch => all().take(1).collect(),
+            Placement::Node(node) if self.member_of(node).is_some() => vec![node.clone()],
+            Placement::Node(node) => return Err(self.not_given(node)),
+            Placement::RoundRobin | Placement::Block => all().collect::<Vec<_>>(),
         };
         let segment_size = options.segment_size.unwrap_or(SegmentSize::DEFAULT);
         let last = size.and_then(|size| segment_size.locate(FileOffset(size.saturating_sub(1))));
-        let failed = |e: io::Error| Error::io(format!("creating {name}"), first.path(), e);
+        let failed = |e: io::Error| Error::io(format!("creating {name}"), &self.place_of(name), e);
         Ok(SpreadFile {
             set: self.clone(),
             name: name.clone(),
@@ -74,26 +87,30 @@ impl StoreSet {
             last: last.map_or(SegmentIndex(0), |(last, _)| last),
             segment_size,
             replacing,
+            is_kept: false,
         })
+    }
+
+    fn not_given(&self, node: &NodeName) -> Error {
+        let given: Vec<_> = self.members().map(|member| member.node().to_string()).collect();
+        Error::NodeNotGiven { node: node.clone(), given: given.join(", ") }
     }
 }
 
 impl SpreadFile {
-    /// Writes all of `data` at `offset`.
+    /// Writes all of `data` at `offset`. What goes wrong on another host may be told by a later call.
     ///
     /// # Errors
-    /// As [`File::write_at`](crate::File::write_at).
+    /// As [`File::write_at`](crate::File::write_at); [`Error::OnHost`], [`Error::HostLost`].
     pub fn write_at(&mut self, offset: FileOffset, data: &[u8]) -> Result<()> {
         let mut rest = data;
         let mut at = offset;
         while !rest.is_empty() {
-            let Some((index, within)) = self.segment_size.locate(at) else {
-                // The one error that a part gives by itself here: the offset is too large.
-                return self.part(0)?.file().write_at(at, rest);
-            };
+            let place = self.segment_size.locate(at).filter(|(index, _)| index.0 < MAX_SEGMENTS);
+            let (index, within) = place.ok_or_else(|| self.too_large(at))?;
             let bytes = rest.len().min((self.segment_size.bytes() - within) as usize);
             let home = self.home(index);
-            self.part(home)?.file().write_at(at, &rest[..bytes])?;
+            self.part(home)?.write_at(at, &rest[..bytes])?;
             self.homes.insert(index, home);
             at = FileOffset(at.0 + bytes as u64);
             rest = &rest[bytes..];
@@ -105,30 +122,36 @@ impl SpreadFile {
     /// parts of it.
     ///
     /// # Errors
-    /// [`Error::Exists`] where a file has the name that is not to be replaced; otherwise as [`StoreSet::remove`] and
-    /// [`Store::open_file`]. The file is gone then.
+    /// [`Error::Exists`] where a file has the name that is not to be replaced; otherwise as [`StoreSet::remove`],
+    /// [`Store::open_file`](crate::Store::open_file) and [`SpreadFile::write_at`]. The file is gone then, or
+    /// [`Error::LeftBehind`] says where it may not be.
     pub fn finish(mut self, size: u64) -> Result<()> {
         if self.parts.iter().all(Option::is_none) {
             self.part(0)?;
         }
         let homes: Vec<_> = self.homes.iter().map(|(index, home)| (*index, *home)).collect();
-        for part in self.parts.iter().flatten() {
-            part.file().attachment().enter_homes(&homes)?;
-            part.file().set_size(size)?;
-            part.file().sync_data()?;
-            part.file().commit(true)?;
+        in_all(&mut self.parts, |part| part.settle(&homes, size))?;
+        self.make_way()?;
+        let replacing = self.replacing;
+        let named = in_all(&mut self.parts, |part| part.enter_name(replacing))
+            .and_then(|()| in_all(&mut self.parts, NewPart::confirm));
+        match named {
+            Ok(()) => {
+                self.is_kept = true;
+                Ok(())
+            }
+            Err(error) => Err(self.take_back(error)),
         }
-        self.enter_names()
     }
 
-    fn enter_names(mut self) -> Result<()> {
-        let mut named: Vec<&Store> = Vec::new();
-        for store in self.set.stores().iter().filter(|store| self.is_empty_at(store)) {
-            let removed = match store.lookup(&self.name) {
+    /// Sees to the stores that get no part: they know of no file of this name afterwards.
+    fn make_way(&self) -> Result<()> {
+        for member in self.set.members().filter(|member| self.is_empty_at(*member)) {
+            let removed = match member.lookup(&self.name) {
                 Ok(_) if !self.replacing => {
-                    return Err(Error::Exists { name: self.name.to_string(), store: store.path().into() });
+                    return Err(Error::Exists { name: self.name.to_string(), store: member.label() });
                 }
-                Ok(_) => store.remove(&self.name),
+                Ok(_) => member.remove(&self.name),
                 Err(e) => Err(e),
             };
             match removed {
@@ -136,28 +159,36 @@ impl SpreadFile {
                 Err(e) => return Err(e),
             }
         }
-        let mut parts = std::mem::take(&mut self.parts);
-        for (node, part) in self.nodes.iter().zip(&mut parts) {
-            let (Some(part), Some(store)) = (part.take(), self.set.store_of(node)) else { continue };
-            let entered = if self.replacing { part.replace() } else { part.persist() };
-            match entered {
-                Ok(_) => named.push(store),
-                Err(error) => {
-                    // What a copy that fails leaves is nothing.
-                    for store in named {
-                        if store.lookup(&self.name).is_ok_and(|id| id == self.id) {
-                            store.remove(&self.name)?;
-                        }
-                    }
-                    return Err(error);
-                }
-            }
-        }
         Ok(())
     }
 
-    fn is_empty_at(&self, store: &Store) -> bool {
-        let at = self.nodes.iter().position(|node| node == store.node());
+    /// Removes what has got its name already, for `error` kept the rest from it.
+    fn take_back(&mut self, error: Error) -> Error {
+        let mut places = Vec::new();
+        for (part, node) in self.taken_back() {
+            if part.is_err() {
+                let place = self.set.member_of(&node).map(Member::label).unwrap_or_default();
+                places.push(place.display().to_string());
+            }
+        }
+        if places.is_empty() {
+            return error;
+        }
+        let (name, places) = (self.name.to_string(), places.join(", "));
+        Error::LeftBehind { name, places, source: Box::new(error) }
+    }
+
+    /// Takes all parts back, and says what became of that on each node.
+    fn taken_back(&mut self) -> Vec<(Result<()>, NodeName)> {
+        self.is_kept = true;
+        let mut parts = std::mem::take(&mut self.parts);
+        let whole = self.whole();
+        let both = parts.iter_mut().zip(&self.nodes);
+        both.filter_map(|(part, node)| Some((part.as_mut()?.take_back(whole), node.clone()))).collect()
+    }
+
+    fn is_empty_at(&self, member: Member<'_>) -> bool {
+        let at = self.nodes.iter().position(|node| node == member.node());
         at.and_then(|at| self.parts.get(at)).is_none_or(Option::is_none)
     }
 
@@ -171,15 +202,57 @@ impl SpreadFile {
         self.homes.get(&index).copied().unwrap_or_else(place)
     }
 
-    fn part(&mut self, home: u32) -> Result<&UnnamedFile> {
-        let part = &mut self.parts[home as usize];
-        if part.is_none() {
-            let store = self.set.store_of(&self.nodes[home as usize]);
-            let store =
-                store.ok_or_else(|| Error::NodeNotGiven { node: self.nodes[home as usize].clone() })?;
-            let made = store.create_unnamed_as(self.id, &self.name, &self.options, &self.nodes, 0)?;
-            *part = Some(made);
+    fn part(&mut self, home: u32) -> Result<&mut NewPart> {
+        let at = home as usize;
+        if self.parts[at].is_none() {
+            let node = &self.nodes[at];
+            let member = self.set.member_of(node).ok_or_else(|| self.set.not_given(node))?;
+            self.parts[at] = Some(NewPart::create(member, self.whole())?);
         }
-        Ok(part.as_ref().expect("it was made above"))
+        Ok(self.parts[at].as_mut().expect("it was made above"))
     }
+
+    fn whole(&self) -> Whole<'_> {
+        let SpreadFile { id, name, options, segment_size, nodes, .. } = self;
+        Whole { id: *id, name, options, segment_size: *segment_size, nodes }
+    }
+
+    fn too_large(&self, offset: FileOffset) -> Error {
+        let limit = (u64::from(MAX_SEGMENTS) * self.segment_size.bytes()).min(FileOffset::MAX.0);
+        Error::TooLarge { name: self.name.to_string(), offset, segment_size: self.segment_size, limit }
+    }
+}
+
+impl Drop for SpreadFile {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        for (outcome, node) in self.taken_back() {
+            if let Err(error) = outcome {
+                tracing::warn!(
+                    "what is left of {} on node {node} stays until svmio verify: {error}",
+                    self.name
+                );
+            }
+        }
+    }
+}
+
+/// Does `act` in all stores at once; the first error counts.
+fn in_all(parts: &mut [Option<NewPart>], act: impl Fn(&mut NewPart) -> Result<()> + Sync) -> Result<()> {
+    let mut parts: Vec<_> = parts.iter_mut().flatten().collect();
+    // There is nothing to wait for beside it.
+    if let [single] = &mut parts[..] {
+        return act(single);
+    }
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let act = &act;
+        let started: Vec<_> = parts.into_iter().map(|part| scope.spawn(move || act(part))).collect();
+        started.into_iter().map(|thread| thread.join()).collect()
+    });
+    outcomes.into_iter().try_for_each(|outcome| match outcome {
+        Ok(outcome) => outcome,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
 }

@@ -1,9 +1,10 @@
 //! Several nodes' stores, looked at together by somebody who takes part in no job: the tool at a shell, say.
 //!
 //! A file that several nodes share has its manifest in the store of each, and its segments where they are at home. Here
-//! the stores are all within reach of this process: mounted, or those of emulated nodes. What they know of a name is
-//! [put together](crate::finding); reading (see [`StoredFile`](crate::StoredFile)) changes nothing, so that a job that has
-//! the file open goes on undisturbed. Making files is [`SpreadFile`](crate::SpreadFile)'s business.
+//! the stores are all within reach of this process: mounted, those of emulated nodes, or [answered for](RemoteStore) by
+//! other hosts. What they know of a name is [put together](crate::finding); reading (see
+//! [`StoredFile`](crate::StoredFile)) changes nothing, so that a job that has the file open goes on undisturbed. Making
+//! files is [`SpreadFile`](crate::SpreadFile)'s business.
 
 mod member;
 
@@ -90,16 +91,10 @@ impl StoreSet {
         self.stores.iter().find(|store| store.node() == node)
     }
 
-    /// The store into which things are put that are not spread.
-    ///
-    /// # Errors
-    /// [`Error::NotHere`] where there are stores on other hosts: nothing can be put there from here.
-    pub(crate) fn first(&self, name: &FileName) -> Result<&Store> {
-        let not_here = || {
-            let hosts: Vec<_> = self.remote.iter().map(|store| store.host()).collect();
-            Error::NotHere { name: name.to_string(), hosts: hosts.join(", ") }
-        };
-        self.stores.first().filter(|_| self.remote.is_empty()).ok_or_else(not_here)
+    /// Where the file `name` is, or else the first of the stores, for people: of another host's store, host and directory.
+    pub fn place_of(&self, name: &FileName) -> PathBuf {
+        let holder = self.members().find(|member| member.lookup(name).is_ok());
+        holder.or_else(|| self.members().next()).map(|member| member.label()).unwrap_or_default()
     }
 
     /// All stores.

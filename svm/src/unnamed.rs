@@ -18,7 +18,7 @@ use crate::node::NodeName;
 use crate::object;
 use crate::open_options::OpenOptions;
 use crate::store::Store;
-use crate::units::{FileId, SegmentSize};
+use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 /// A file that only this process can reach. It is gone when this is dropped, unless it was given its name.
 #[derive(Debug)]
@@ -105,10 +105,46 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Removes the file `name` if it is the file `id`.
+    ///
+    /// # Errors
+    /// As [`Store::remove`].
+    pub(crate) fn take_back(&self, name: &FileName, id: FileId) -> Result<()> {
+        let removed = match self.lookup(name) {
+            Ok(found) if found == id => self.remove(name),
+            found => found.map(drop),
+        };
+        match removed {
+            // A name that cannot be read was not given by svmio.
+            Err(Error::NoSuchFile { .. } | Error::NotAFile { .. } | Error::CorruptManifest { .. }) => Ok(()),
+            removed => removed,
+        }
+    }
+}
+
 impl UnnamedFile {
     /// The file, to be filled.
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Enters where segments lie: each with a position among the nodes for which the file was made.
+    ///
+    /// # Errors
+    /// As [`Store::create_unnamed`].
+    pub(crate) fn enter_homes(&self, homes: &[(SegmentIndex, u32)]) -> Result<()> {
+        self.file.attachment().enter_homes(homes).map(drop)
+    }
+
+    /// Makes the file `size` bytes long and brings all of it to the storage device.
+    ///
+    /// # Errors
+    /// As [`File::set_size`], [`File::sync_data`] and [`File::commit`].
+    pub(crate) fn settle(&self, size: u64) -> Result<()> {
+        self.file.set_size(size)?;
+        self.file.sync_data()?;
+        self.file.commit(true)
     }
 
     /// Gives the file its name.

@@ -31,6 +31,11 @@ pub struct Report {
     pub unseen: Vec<(FileName, Error)>,
     /// What one node's store lacked or had in an older form, and has now from another node's.
     pub repaired: Vec<PathBuf>,
+    /// Segments that the newest manifest of their file does not tell of, where the store has an older one, each with the
+    /// file. They were left as they are; the next job of all the file's nodes takes them up or drops them.
+    pub put_aside: Vec<(FileName, PathBuf)>,
+    /// A file whose name is damaged: what it led to looks like a leftover, so that leftovers were left as they are.
+    pub unreclaimed: Option<FileName>,
     /// What killed processes left behind and nobody can reach any more. It has been removed.
     pub reclaimed: Vec<PathBuf>,
 }
@@ -72,10 +77,13 @@ impl StoreSet {
         for (name, _) in &files {
             self.verify_into(name, &mut report);
         }
-        // What a damaged name led to looks like a leftover, and is all that is left of a file.
-        if directory.as_path().as_os_str().is_empty() && files.iter().all(|(_, id)| id.is_some()) {
-            for member in self.members() {
-                report.reclaimed.extend(member.reclaim()?);
+        if directory.as_path().as_os_str().is_empty() {
+            // What a damaged name led to looks like a leftover, and is all that is left of a file.
+            report.unreclaimed = files.into_iter().find(|(_, id)| id.is_none()).map(|(name, _)| name);
+            if report.unreclaimed.is_none() {
+                for member in self.members() {
+                    report.reclaimed.extend(member.reclaim()?);
+                }
             }
         }
         Ok(report)

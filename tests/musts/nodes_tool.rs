@@ -1,4 +1,4 @@
-//! The tool sees a file that lies on four hosts whole, from beside them, through a remote shell.
+//! The tool sees a file that lies on four hosts whole, and makes such files, from beside them, through a remote shell.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,9 +71,24 @@ fn the_tool_sees_it_whole(mpi: Mpi) {
         &all,
         &["cp", "svm:/out/blocks", copy.to_str().expect("a scratch directory's name is text")],
     );
-    assert!(fs::read(copy).expect("it was copied") == expected, "cp, {mpi}");
+    assert!(fs::read(&copy).expect("it was copied") == expected, "cp, {mpi}");
     let verified = tool.printed(&all, &["verify"]);
     assert_eq!(verified, "1 file checked, 0 damaged, 0 leftovers reclaimed\n");
+
+    // And back: over the hosts as it was, over an older file of one host, and on one of them alone.
+    let copy = copy.to_str().expect("a scratch directory's name is text");
+    tool.printed(&all, &["cp", "--placement", "node=svm2", copy, "svm:/in/copy"]);
+    assert!(tool.printed(&all, &["stat", "/in/copy"]).contains("Home: svm2: 1 segment, 8388608 bytes"));
+    let message = tool.complaint(&all, &["cp", copy, "svm:/in/copy"]);
+    assert!(
+        message.contains(&format!("exists already in the store {}:/dev/shm/", addresses[2])),
+        "{message}"
+    );
+    tool.printed(&all, &["cp", "-f", "--placement", "round_robin", "svm:/out/blocks", "svm:/in/copy"]);
+    assert!(tool.printed(&all, &["map", "/in/copy"]).contains(&format!("  {}\n", "ABCD".repeat(8))));
+    assert!(tool.run(&all, &["cat", "/in/copy"]).stdout == expected, "cp into the store, {mpi}");
+    assert_eq!(tool.printed(&all, &["verify"]), "2 files checked, 0 damaged, 0 leftovers reclaimed\n");
+    tool.printed(&all, &["rm", "-r", "/in"]);
 
     // Only some of the hosts, and one that is not there.
     let message = tool.complaint(&addresses[..2].join(","), &["cat", "/out/blocks"]);

@@ -105,7 +105,6 @@ impl CommandError {
             | CommandError::NoName { .. }
             | CommandError::SeveralDirectories
             | CommandError::BadHost { .. }
-            | CommandError::Svm(svmio_svm::Error::NotHere { .. })
             | CommandError::NoProcesses
             | CommandError::Svm(svmio_svm::Error::BadName { .. }) => ExitCode::from(2),
             CommandError::CopyFailed { source, .. } => source.exit_code(),

@@ -8,6 +8,7 @@
 //!                    store              store        setting a store up, and what it lies on
 //!                    fabric bench config           the fabric: what it can do, how fast it is, its settings
 //! stores elsewhere   RemoteStore    remote        --hosts: svmio serve-store there, through ssh
+//! meanwhile          Interruption   interruption  a signal ends what is being made, not the process on the spot
 //! what is printed    Output         output        standard output, its end and its terminal
 //!                    Table          table         columns for people
 //!                    Record         record        what there is to tell of a file, for people and as JSON
@@ -23,6 +24,7 @@ pub(crate) mod config;
 pub(crate) mod cp;
 mod error;
 pub(crate) mod fabric;
+mod interruption;
 pub(crate) mod ls;
 pub(crate) mod map;
 mod output;

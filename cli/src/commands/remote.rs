@@ -1,18 +1,25 @@
 //! Stores of other hosts: `svmio serve-store` is started on each, by ssh or what takes its place, and asked through its
 //! standard input and output.
 
+mod words;
+
 use std::ffi::OsStr;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
-use svmio_svm::{Error, RemoteStore, Store, StoreSet};
+use svmio_svm::{Connection, Error, RemoteStore, Store, StoreSet};
 
+use self::words::Words;
 use super::Outcome;
 use super::error::CommandError;
+use super::interruption::Interruption;
 use super::output;
 
 /// Names the program that starts commands on other hosts, with options if need be.
@@ -40,8 +47,25 @@ pub(crate) fn serve_store(arguments: &ServeStoreArguments) -> Result<Outcome, Co
         Some(path) => Store::open(path),
         None => Store::from_environment(),
     };
-    svmio_svm::serve(store, &mut io::stdin().lock(), &mut output::raw()?).map_err(CommandError::Output)?;
+    let interruption = Interruption::watch()?;
+    let input = io::stdin().as_fd().try_clone_to_owned().map_err(CommandError::Output)?;
+    let mut questions = Questions { input: File::from(input), interruption };
+    svmio_svm::serve(store, &mut questions, &mut output::raw()?).map_err(CommandError::Output)?;
+    questions.interruption.check()?;
     Ok(Outcome::Fine)
+}
+
+/// Standard input, which a signal ends, too: so that what was being made here is removed.
+struct Questions {
+    input: File,
+    interruption: Interruption,
+}
+
+impl Read for Questions {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.interruption.wait_readable(self.input.as_fd())?;
+        if self.interruption.check().is_err() { Ok(0) } else { self.input.read(bytes) }
+    }
 }
 
 /// The stores of `hosts`, in `directory` on each, or where svmio has them by itself.
@@ -68,9 +92,8 @@ pub(crate) fn open(
     }
     // All at once: each takes its time to be reached.
     let started: Vec<_> = distinct.iter().map(|host| start(&launcher, host, &command)).collect();
-    let connect = |(host, started): (&&String, Result<(ChildStdout, ToHost), CommandError>)| {
-        let (answers, questions) = started?;
-        Ok(RemoteStore::connect(host, Box::new(answers), Box::new(questions))?)
+    let connect = |(host, started): (&&String, Result<Connection, CommandError>)| {
+        Ok(RemoteStore::connect(host, started?)?)
     };
     let stores = distinct.iter().zip(started).map(connect).collect::<Result<Vec<_>, CommandError>>()?;
     Ok(StoreSet::of_hosts(stores)?)
@@ -106,24 +129,31 @@ fn quoted(word: &OsStr) -> Vec<u8> {
     quoted
 }
 
-fn start(launcher: &str, host: &str, command: &[u8]) -> Result<(ChildStdout, ToHost), CommandError> {
+fn start(launcher: &str, host: &str, command: &[u8]) -> Result<Connection, CommandError> {
     let mut words = launcher.split_whitespace();
     let program = words.next().unwrap_or("ssh");
     let mut starting = Command::new(program);
     starting.args(words).arg(host).arg(OsStr::from_bytes(command));
-    starting.stdin(Stdio::piped()).stdout(Stdio::piped());
+    starting.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let failed = |source| CommandError::Launcher { program: program.into(), host: host.into(), source };
     let mut child = starting.spawn().map_err(failed)?;
-    let (questions, answers) = (child.stdin.take(), child.stdout.take());
-    let to_host = ToHost { questions, child };
-    let answers = answers.ok_or_else(|| failed(io::ErrorKind::BrokenPipe.into()))?;
-    Ok((answers, to_host))
+    let (Some(answers), Some(said)) = (child.stdout.take(), child.stderr.take()) else {
+        return Err(failed(io::ErrorKind::BrokenPipe.into()));
+    };
+    let words = Words::of(host, said).map_err(failed)?;
+    let to_host = ToHost { questions: child.stdin.take(), child, words: Arc::clone(&words) };
+    let last_words = Box::new(move || words.last(PATIENCE));
+    Ok(Connection { answers: Box::new(answers), questions: Box::new(to_host), last_words })
 }
+
+/// Longer than any process takes to end, once it hears that it is to.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The way to a host; with it, what was started there ends.
 struct ToHost {
     questions: Option<ChildStdin>,
     child: Child,
+    words: Arc<Words>,
 }
 
 impl Write for ToHost {
@@ -138,8 +168,6 @@ impl Write for ToHost {
 
 impl Drop for ToHost {
     fn drop(&mut self) {
-        /// Longer than any process there takes to end, once it hears of it.
-        const PATIENCE: Duration = Duration::from_secs(2);
         // Its end is what the process there waits for.
         drop(self.questions.take());
         // How it ended has been told, if it matters.
@@ -148,10 +176,12 @@ impl Drop for ToHost {
             if Instant::now() > given_up {
                 let _ = self.child.kill();
                 let _ = self.child.wait();
-                return;
+                break;
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+        // What it said to the end is passed on before this process ends.
+        let _ = self.words.last(given_up.saturating_duration_since(Instant::now()));
     }
 }
 

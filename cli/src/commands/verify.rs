@@ -30,6 +30,9 @@ A JSON object instead; it has
   damaged    for each damaged file its path and the error
   reclaimed  what killed programs left behind and was removed
   repaired   if any: what one node's store lacked, or had in an older form, and has now from another's
+  put_aside  if any: for each segment that the newest manifest of its file does not tell of its path (segment) and
+             the file's: it was left as it is
+  unreclaimed  if leftovers were left as they are: the path of a file whose name is damaged
   unseen     if any: for each file with parts on nodes whose stores were not given its path, and which (error)";
 
 /// The arguments of `svmio verify`.
@@ -57,7 +60,17 @@ struct Findings {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     repaired: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    put_aside: Vec<Aside>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreclaimed: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     unseen: Vec<Damage>,
+}
+
+#[derive(Debug, Serialize)]
+struct Aside {
+    path: String,
+    segment: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -83,6 +96,18 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<Outcome, CommandErro
         }
         for repaired in &findings.repaired {
             output.line(format!("repaired: {repaired}"))?;
+        }
+        for aside in &findings.put_aside {
+            output.line(format!(
+                "put aside: {}: the newest manifest does not tell of {}: open the file in a job of all its nodes, \
+                 which takes it up or drops it",
+                aside.path, aside.segment
+            ))?;
+        }
+        if let Some(name) = &findings.unreclaimed {
+            output.line(format!(
+                "leftovers not reclaimed: what {name} led to looks like one: remove that file, or put its name back"
+            ))?;
         }
         for leftover in &findings.reclaimed {
             output.line(format!("reclaimed: {leftover}"))?;
@@ -117,6 +142,12 @@ impl From<Report> for Findings {
             damaged: report.damaged.iter().map(damage).collect(),
             reclaimed: report.reclaimed.iter().map(|path| path.display().to_string()).collect(),
             repaired: report.repaired.iter().map(|path| path.display().to_string()).collect(),
+            put_aside: report
+                .put_aside
+                .iter()
+                .map(|(name, path)| Aside { path: name.to_string(), segment: path.display().to_string() })
+                .collect(),
+            unreclaimed: report.unreclaimed.as_ref().map(ToString::to_string),
             unseen: report.unseen.iter().map(damage).collect(),
         }
     }

@@ -91,6 +91,8 @@ fn every_damage_is_found_and_explained() {
             "{case}: {printed}"
         );
         check(&printed);
+        let unreclaimed = printed.contains("leftovers not reclaimed: what /d/bad led to");
+        assert_eq!(unreclaimed, *case == "damaged name", "{case}: {printed}");
         for path in ["/d", "svm:/d/bad"] {
             let output = setting.run(&["verify", "--json", path]);
             let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -152,4 +154,29 @@ fn a_damaged_store_is_no_store() {
     fs::write(&description, "{").unwrap();
     let message = setting.complaint(1, &["ls"]);
     assert!(message.contains("no svmio store") && message.contains("damaged"), "{message}");
+}
+
+#[test]
+fn what_a_reboot_took_is_told_by_whoever_opens_the_file_first() {
+    for arguments in [&["verify"][..], &["stat", "/f"], &["cat", "/f"]] {
+        let setting = Setting::new();
+        setting.put_segmented("/f", &noise(100_000, 1), SegmentSize::MIN);
+        let object = setting.object("/f");
+        // As after a reboot: there is no shared state, and what was not committed may be there or not.
+        fs::remove_file(object.join("state")).unwrap();
+        fs::write(object.join("segment-0000000003"), vec![1; 65536]).unwrap();
+        fs::write(object.join("segment-0000000004"), vec![1; 65536]).unwrap();
+        let second = File::options().write(true).open(object.join("segment-0000000001")).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&second, &[1; 8192], 57_344).unwrap();
+        let output = setting.run(arguments);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{told}");
+        for word in
+            ["WARN /f: ", "segment 1, segments 3 to 4", &object.display().to_string(), "write it again"]
+        {
+            assert!(told.contains(word), "{word:?} in {told}");
+        }
+        // Once.
+        assert_eq!(setting.run(arguments).stderr, b"");
+    }
 }

@@ -2,9 +2,14 @@
 //! stands for the remote one.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Output};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Output, Stdio};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::json;
 
 use crate::setting::{noise, text};
@@ -20,11 +25,14 @@ struct Hosts {
 impl Hosts {
     fn new() -> Hosts {
         let hosts = Hosts { nodes: Nodes::new() };
-        // `mute` prints what a badly kept shell does; any other that is not there is not to be reached.
+        // `mute` prints what a badly kept shell does, `old` and `newer` have other releases; any other that is not there
+        // is not to be reached.
         let script = format!(
             "#!/bin/sh\ncase $1 in [abc]) ;; mute) echo Welcome to this machine; cat >/dev/null; exit;; \
-             *) echo \"shell: no host $1\" >&2; exit 255;; esac\n\
-             SVMIO_NODE=$1; SVMIO_STORE='{}'/store-$1; export SVMIO_NODE SVMIO_STORE\nshift\nexec sh -c \"$*\"\n",
+             old) echo svmio-store 01; cat >/dev/null; exit;; newer) echo svmio-store 77 9.8.7; exit;; \
+             *) echo \"shell: no host $1\" >&2; echo >&2; exit 255;; esac\n\
+             D='{}'; SVMIO_NODE=$1; SVMIO_STORE=$D/store-$1; export SVMIO_NODE SVMIO_STORE\n\
+             echo $$ >$D/process-$1; shift\nexec sh -c \"$*\"\n",
             hosts.nodes.setting.outside("").display()
         );
         fs::write(hosts.nodes.setting.outside("rsh"), script).unwrap();
@@ -41,6 +49,32 @@ impl Hosts {
 
     fn run(&self, hosts: &str, arguments: &[&str]) -> Output {
         self.command(hosts, arguments).output().unwrap()
+    }
+
+    /// A copy over `/f` of what the test still has to say, of which the better part of a megabyte has been taken.
+    fn half_a_copy(&self) -> Child {
+        let mut command = self.command("a,b,c", &["cp", "-f", "--placement", "round_robin", "-", "svm:/f"]);
+        let mut process = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let input = process.stdin.as_mut().unwrap();
+        // More than the pipe holds: when it is written, the copy has begun.
+        input.write_all(&noise(1 << 20, 1)).unwrap();
+        process
+    }
+
+    /// The process that answers for a host, or did.
+    fn process(&self, host: &str) -> Pid {
+        let number = fs::read_to_string(self.nodes.setting.outside(&format!("process-{host}"))).unwrap();
+        Pid::from_raw(number.trim().parse().unwrap()).unwrap()
+    }
+
+    /// Waits until nobody answers for a host any more.
+    fn wait_for_end(&self, host: &str) {
+        match pidfd_open(self.process(host), PidfdFlags::empty()) {
+            Ok(process) => {
+                poll(&mut [PollFd::new(&process, PollFlags::IN)], None).unwrap();
+            }
+            Err(error) => assert_eq!(error, Errno::SRCH),
+        }
     }
 
     fn printed(&self, hosts: &str, arguments: &[&str]) -> String {
@@ -136,10 +170,12 @@ fn what_is_missing_or_damaged_is_told_with_its_host() {
 fn hosts_that_do_not_answer_are_named() {
     let hosts = Hosts::new();
     let message = hosts.complaint(1, "a,nowhere", &["ls"]);
-    assert!(message.contains("shell: no host nowhere") && message.contains("on host nowhere: "), "{message}");
+    assert!(message.contains("nowhere: shell: no host nowhere\n"), "{message}");
+    let words = "on host nowhere: the connection to svmio there ended; what was said last is: shell: no host nowhere (see";
+    assert!(message.contains(words), "{message}");
     let message = hosts.complaint(1, "mute,a", &["ls"]);
     assert!(
-        message.contains("on host mute: what answered is not this svmio") && message.contains("Welcome"),
+        message.contains("on host mute: what answered is not svmio") && message.contains("Welcome"),
         "{message}"
     );
     let message = hosts.complaint(1, "a,b", &["ls", "--store", "/nowhere/at/all"]);
@@ -153,10 +189,195 @@ fn hosts_that_do_not_answer_are_named() {
 }
 
 #[test]
-fn nothing_is_copied_to_hosts() {
+fn a_copy_goes_to_the_hosts_that_it_is_told() {
     let hosts = Hosts::new();
-    fs::write(hosts.nodes.setting.outside("here"), "x").unwrap();
-    let message = hosts.complaint(2, "a,b", &["cp", "here", "svm:/f"]);
-    assert!(message.contains("stores of other hosts (a, b)"), "{message}");
-    assert_eq!(hosts.nodes.objects(), [0; 3]);
+    let content = noise(20 * SEGMENT + 5, 1);
+    hosts.nodes.put("/here", &content);
+    fs::write(hosts.nodes.setting.outside("here"), &content).unwrap();
+    for (policy, name) in
+        [("first", "/first"), ("round_robin", "/turn"), ("block", "/block"), ("node=c", "/c")]
+    {
+        let (far, near) = (format!("svm:/far{name}"), format!("svm:/near{name}"));
+        hosts.printed("b,c,a", &["cp", "--placement", policy, "svm:/here", &far]);
+        hosts.nodes.printed("bca", &["cp", "--placement", policy, "svm:/here", &near]);
+        let map = |path: &str| hosts.nodes.printed("abc", &["map", path]).replace(path, "");
+        assert_eq!(map(&far[4..]), map(&near[4..]), "{policy}");
+        hosts.printed("a,b,c", &["cp", &far, "out"]);
+        assert!(fs::read(hosts.nodes.setting.outside("out")).unwrap() == content, "{policy}");
+        fs::remove_file(hosts.nodes.setting.outside("out")).unwrap();
+        // From outside, in segments of the usual size.
+        hosts.printed("a,b,c", &["cp", "--placement", policy, "here", &format!("svm:/in{name}")]);
+        assert!(hosts.run("a,b,c", &["cat", &format!("/in{name}")]).stdout == content, "{policy}");
+    }
+    assert_eq!(hosts.printed("a,b,c", &["verify"]), "13 files checked, 0 damaged, 0 leftovers reclaimed\n");
+
+    // Into a directory, without bytes, from a stream.
+    hosts.printed("a,b,c", &["cp", "here", "svm:/far"]);
+    fs::write(hosts.nodes.setting.outside("empty"), "").unwrap();
+    hosts.printed("a,b,c", &["cp", "empty", "svm:/new/"]);
+    hosts.printed("a,b,c", &["cp", "/proc/version", "svm:/new/version"]);
+    assert_eq!(hosts.printed("a,b,c", &["ls", "/new"]), "empty\nversion\n");
+    assert_eq!(hosts.printed("a", &["cat", "/new/version"]), fs::read_to_string("/proc/version").unwrap());
+    assert!(hosts.run("a", &["cat", "/far/here"]).stdout == content);
+}
+
+#[test]
+fn a_long_copy_with_holes_keeps_them() {
+    let hosts = Hosts::new();
+    let pieces =
+        [(1 << 20, noise(4096, 1)), ((32 << 20) - 100, noise(200, 2)), (150 << 20, vec![7; 90 << 20])];
+    crate::setting::write_sparse(&hosts.nodes.setting.outside("in"), 300 << 20, &pieces);
+    hosts.printed("a,b,c", &["cp", "--placement", "round_robin", "in", "svm:/f"]);
+    let record: serde_json::Value =
+        serde_json::from_str(&hosts.printed("a,b,c", &["stat", "--json", "/f"])).unwrap();
+    assert_eq!((&record[0]["size"], &record[0]["segments"]), (&json!(300 << 20), &json!(9)), "{record}");
+    assert!(record[0]["stored"].as_u64().unwrap() < 92 << 20, "{record}");
+    hosts.printed("a,b,c", &["cp", "svm:/f", "out"]);
+    let same = Command::new("cmp").args(["in", "out"].map(|name| hosts.nodes.setting.outside(name))).status();
+    assert!(same.expect("cmp (Debian: diffutils)").success());
+}
+
+#[test]
+fn a_copy_is_put_over_what_is_there_only_by_force() {
+    let hosts = Hosts::new();
+    let content = noise(6 * SEGMENT, 1);
+    hosts.nodes.put("/f", &content);
+    fs::write(hosts.nodes.setting.outside("new"), "new").unwrap();
+    let message = hosts.complaint(1, "b,a,c", &["cp", "new", "svm:/f"]);
+    let place = format!("b:{}", hosts.nodes.path("b").display());
+    assert!(message.contains(&format!("svm:/f exists already in the store {place} (-f")), "{message}");
+    assert!(hosts.run("a,b,c", &["cat", "/f"]).stdout == content);
+    // Parts of the old one are elsewhere.
+    let message = hosts.complaint(1, "a,b", &["cp", "-f", "new", "svm:/f"]);
+    assert!(message.contains("on node c") && message.contains("--hosts"), "{message}");
+    assert!(hosts.run("a,b,c", &["cat", "/f"]).stdout == content);
+
+    hosts.printed("b,a,c", &["cp", "-f", "new", "svm:/f"]);
+    assert_eq!((hosts.printed("a,b,c", &["cat", "/f"]).as_str(), hosts.nodes.objects()), ("new", [0, 1, 0]));
+    let message = hosts.complaint(1, "a,b,c", &["cp", "-f", "svm:/f", "svm:f"]);
+    assert!(message.contains("same file"), "{message}");
+
+    let message = hosts.complaint(1, "a,b", &["cp", "--placement", "node=c", "new", "svm:/x"]);
+    assert!(message.contains("node c, they are those of a, b") && message.contains("--hosts"), "{message}");
+    hosts.complaint(2, "a,b", &["cp", "--placement", "block", "-", "svm:/x"]);
+    assert_eq!(hosts.nodes.objects(), [0, 1, 0]);
+}
+
+#[test]
+fn a_copy_that_fails_on_one_host_leaves_nothing_on_any() {
+    let hosts = Hosts::new();
+    hosts.nodes.put("/small", &noise(6 * SEGMENT, 1));
+    // Nothing can be made there.
+    fs::remove_dir_all(hosts.nodes.path("c").join("deleted")).unwrap();
+    let objects = hosts.nodes.path("c").join("objects");
+    fs::rename(&objects, hosts.nodes.setting.outside("aside")).unwrap();
+    fs::write(&objects, "").unwrap();
+    for (hosts_of_copy, expected) in [("b,a,c", [1, 1]), ("c,a,b", [1, 1])] {
+        let mut command =
+            hosts.command(hosts_of_copy, &["cp", "--placement", "round_robin", "-", "svm:/d/f"]);
+        let mut process = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // It need not take all of it.
+        let _ = process.stdin.take().unwrap().write_all(&noise(40 << 20, 1));
+        let output = process.wait_with_output().unwrap();
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        for word in ["copying - to svm:/d/f: on host c: ", "/d/f", "nothing of the copy was left there"] {
+            assert!(message.contains(word), "{word:?} in {message}");
+        }
+        let objects =
+            ["a", "b"].map(|node| fs::read_dir(hosts.nodes.path(node).join("objects")).unwrap().count());
+        assert_eq!(objects, expected);
+        assert_eq!(hosts.printed("a,b,c", &["ls", "-R"]), "/small\n");
+    }
+}
+
+#[test]
+fn a_host_that_is_lost_in_the_middle_is_named_and_nothing_is_left() {
+    for (signal, left) in [(Signal::TERM, 0), (Signal::KILL, 1)] {
+        let hosts = Hosts::new();
+        let mut process = hosts.half_a_copy();
+        // The first segment went to the first host, and the connections to the others are there.
+        kill_process(hosts.process("a"), signal).unwrap();
+        hosts.wait_for_end("a");
+        let mut input = process.stdin.take().unwrap();
+        while input.write_all(&[1; 1 << 16]).is_ok() {}
+        let output = process.wait_with_output().unwrap();
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        let words: &[&str] = match signal {
+            Signal::TERM => {
+                &["a: svmio: interrupted\n", "said last is: svmio: interrupted", "svmio ls --hosts a"]
+            }
+            _ => &["ended without a word", "svmio ls --hosts a"],
+        };
+        for word in
+            ["copying - to svm:/f: on host a: the connection to svmio there ended"].iter().chain(words)
+        {
+            assert!(message.contains(word), "{word:?} in {message}");
+        }
+        assert!(message.contains("svmio verify there what a crash leaves"), "{message}");
+        assert_eq!(hosts.nodes.objects(), [left, 0, 0], "{signal:?}");
+        assert_eq!(hosts.printed("a,b,c", &["ls", "-R"]), "");
+        let verified = hosts.printed("a,b,c", &["verify"]);
+        assert!(
+            verified.ends_with(&format!(
+                "0 files checked, 0 damaged, {left} leftover{} reclaimed\n",
+                if left == 1 { "" } else { "s" }
+            )),
+            "{verified}"
+        );
+        assert_eq!(hosts.nodes.objects(), [0; 3]);
+    }
+}
+
+#[test]
+fn an_interrupted_copy_leaves_nothing_on_any_host() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::KILL] {
+        let hosts = Hosts::new();
+        hosts.nodes.put("/f", b"older");
+        let process = hosts.half_a_copy();
+        kill_process(Pid::from_child(&process), signal).unwrap();
+        let output = process.wait_with_output().unwrap();
+        assert_eq!(output.status.signal(), Some(signal.as_raw()), "{:?}", output.status);
+        let message = text(&output.stderr);
+        assert!(
+            signal == Signal::KILL || message.contains("interrupted (nothing of the copy was left"),
+            "{message}"
+        );
+        ["a", "b", "c"].into_iter().for_each(|host| hosts.wait_for_end(host));
+        assert_eq!(hosts.printed("a,b,c", &["cat", "/f"]), "older", "{signal:?}");
+        assert_eq!(hosts.nodes.objects(), [1, 0, 0], "{signal:?}");
+    }
+}
+
+#[test]
+fn another_release_is_told_with_both_versions() {
+    let hosts = Hosts::new();
+    let own = env!("CARGO_PKG_VERSION");
+    for (host, words) in [
+        ("old", &["an older svmio", "version 1 of the protocol"][..]),
+        ("newer", &["svmio \"9.8.7\"", "version 77 of the protocol"]),
+    ] {
+        let message = hosts.complaint(1, &format!("a,{host}"), &["ls"]);
+        for word in [&format!("on host {host}: "), own, "install the same svmio"].iter().chain(words) {
+            assert!(message.contains(word), "{word:?} in {message}");
+        }
+    }
+}
+
+#[test]
+fn progress_of_a_copy_to_hosts_is_shown_on_a_terminal_only() {
+    let hosts = Hosts::new();
+    fs::write(hosts.nodes.setting.outside("in"), noise(1 << 20, 1)).unwrap();
+    let line = format!("{} cp --hosts a,b in svm:/shown", crate::setting::PROGRAM);
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]);
+    let mut script = hosts.nodes.setting.with_store(script);
+    script
+        .env_remove("SVMIO_STORE")
+        .env("SVMIO_RSH", hosts.nodes.setting.outside("rsh"))
+        .env("TERM", "xterm");
+    let output = script.output().expect("script (Debian: bsdutils)");
+    assert!(output.status.success(), "{output:?}");
+    assert!(text(&output.stdout).contains(" of 1.00 MiB ["), "{:?}", text(&output.stdout));
 }

@@ -1,33 +1,48 @@
 //! What is asked of a store on another host, and what is answered.
 //!
-//! Whoever serves begins with a greeting, which names the version. Everything else is messages: their length (32 bits,
-//! little-endian), a value in postcard's encoding, and the bytes that were read, if any. Each question has one answer.
+//! Whoever serves begins with a [greeting](super::greeting), which names the version. Everything else is messages (see
+//! [`frame`]): a value, and the bytes that were read or are to be written, if any. Each question has one answer;
+//! [`Message::Write`] has none, and [`Step::Written`] asks what became of them all.
+
+mod at_most;
+mod frame;
 
 use std::ffi::OsStr;
-use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::Survived;
 use crate::name::{DirectoryName, FileName};
 use crate::node::NodeName;
+use crate::state::MAX_SEGMENTS;
 use crate::store::Entry;
 use crate::stored_file::{Piece, Whereabouts};
-use crate::units::{FileId, SegmentIndex, SegmentSize};
+use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
 
-/// What whoever serves says first: shells may say something of their own.
-pub(super) const GREETING: &[u8; 15] = b"svmio-store 01\n";
+pub(super) use at_most::AtMost;
+pub(super) use frame::{LONGEST_DATA, receive, send, take};
 
-/// The most bytes that one question reads.
-pub(super) const LONGEST_READ: usize = 4 << 20;
+/// The most segments that one question names; who has more to name asks several times.
+pub(super) const MOST_SEGMENTS: usize = 1 << 16;
 
-/// The longest message: beside the bytes, a manifest of a file of a million segments on ever other nodes.
-const LONGEST: usize = 128 << 20;
+/// The most nodes that share a file.
+pub(super) const MOST_NODES: usize = 1 << 16;
+
+/// The most entries of a directory.
+const MOST_ENTRIES: usize = 1 << 22;
+
+/// The longest path that the kernel takes, bytes.
+const LONGEST_PATH: usize = 4096;
+
+/// A path, or a name within a store.
+pub(super) type PathBytes = AtMost<LONGEST_PATH, u8>;
+
+/// A manifest as it lies in a store.
+pub(super) type ManifestBytes = AtMost<{ frame::LONGEST_VALUE }, u8>;
 
 /// How [`Error::NotAFile`] says that something is a directory.
 const IS_DIRECTORY: &str = "it is a directory";
@@ -36,57 +51,132 @@ const IS_DIRECTORY: &str = "it is a directory";
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
     pub(super) node: NodeName,
-    pub(super) path: Vec<u8>,
+    pub(super) path: PathBytes,
 }
 
 /// Which file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PartOf {
     id: FileId,
-    name: Vec<u8>,
+    name: PathBytes,
     segment_size: SegmentSize,
 }
 
+/// What goes to a store.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Message {
+    Ask(Question),
+    /// Puts the bytes behind this at `offset` of a file that is being made. It has no answer.
+    Write {
+        file: FileId,
+        offset: u64,
+    },
+}
+
+/// What has an answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Question {
-    List { name: Vec<u8> },
-    Lookup { name: Vec<u8> },
-    Remove { name: Vec<u8> },
-    Look { file: FileId, name: Vec<u8> },
-    Read { of: PartOf, piece: Piece },
-    NextData { of: PartOf, piece: Piece },
-    Stored { of: PartOf, segments: Vec<SegmentIndex> },
-    Check { of: PartOf, segments: Vec<SegmentIndex> },
-    IsZero { of: PartOf, piece: Piece },
-    LookOver { name: Vec<u8> },
-    Repair { own: Option<Vec<u8>>, newest: Vec<u8> },
-    EnterName { name: Vec<u8>, file: FileId },
+    List {
+        name: PathBytes,
+    },
+    Lookup {
+        name: PathBytes,
+    },
+    Remove {
+        name: PathBytes,
+    },
+    Look {
+        file: FileId,
+        name: PathBytes,
+    },
+    Read {
+        of: PartOf,
+        piece: Piece,
+    },
+    NextData {
+        of: PartOf,
+        piece: Piece,
+    },
+    Stored {
+        of: PartOf,
+        segments: AtMost<MOST_SEGMENTS, SegmentIndex>,
+    },
+    Check {
+        of: PartOf,
+        segments: AtMost<MOST_SEGMENTS, SegmentIndex>,
+    },
+    IsZero {
+        of: PartOf,
+        piece: Piece,
+    },
+    LookOver {
+        name: PathBytes,
+    },
+    Repair {
+        own: Option<ManifestBytes>,
+        newest: ManifestBytes,
+    },
+    EnterName {
+        name: PathBytes,
+        file: FileId,
+    },
     Reclaim,
+    /// About the file that is being made under this identity.
+    Make(FileId, Step),
+}
+
+/// What is done to a part of a new file, in this order. The part goes when the questions end before it is confirmed.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Step {
+    /// It is made, without a name yet, as that of a file that `nodes` share.
+    Create { name: PathBytes, segment_size: SegmentSize, nodes: AtMost<MOST_NODES, NodeName> },
+    /// Whether all that was [written](Message::Write) has arrived.
+    Written,
+    /// Where segments lie: positions among its nodes.
+    Enter { homes: AtMost<MOST_SEGMENTS, (SegmentIndex, u32)> },
+    /// It gets this size, bytes, and is brought to the storage device.
+    Settle { size: u64 },
+    /// It gets its name.
+    Name { replacing: bool },
+    /// It stays.
+    Confirm,
+    /// It is removed, whatever it has got so far.
+    TakeBack { name: PathBytes },
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Answer {
     Done,
     /// Names as bytes, of files with their identities, if they have any; of directories without.
-    Entries(Vec<(Vec<u8>, Option<Option<FileId>>)>),
+    Entries(AtMost<MOST_ENTRIES, (PathBytes, Option<Option<FileId>>)>),
     Id(FileId),
     /// The manifest there, and what the shared state tells.
-    Known(Option<(Vec<u8>, Option<Survived>)>),
+    Known(Option<(ManifestBytes, Option<Remembered>)>),
     /// The bytes follow.
     Bytes,
     Range(Option<Range<u64>>),
-    Counts(Vec<u64>),
+    Counts(AtMost<MOST_SEGMENTS, u64>),
     IsSo(bool),
-    Paths(Vec<Vec<u8>>),
+    Paths(AtMost<MOST_ENTRIES, PathBytes>),
+    /// A manifest stays for the sake of this segment.
+    Against(PathBytes),
+}
+
+/// What a shared state tells: the size, and the segments that lie on the node that tells it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Remembered {
+    size: u64,
+    own: AtMost<{ MAX_SEGMENTS as usize }, SegmentIndex>,
 }
 
 /// An error: as itself where somebody acts on it, otherwise as what it says.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Failure {
-    NoSuchFile { name: String, store: Vec<u8> },
-    NotAFile { name: String, store: Vec<u8>, is_directory: bool },
+    NoSuchFile { name: String, store: PathBytes },
+    Exists { name: String, store: PathBytes },
+    NotAFile { name: String, store: PathBytes, is_directory: bool },
     OpenInAnotherJob { name: String },
-    CorruptManifest { name: String, path: Vec<u8>, reason: String },
+    CorruptManifest { name: String, path: PathBytes, reason: String },
     Other { kind: ErrorKind, message: String },
 }
 
@@ -94,6 +184,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         match error {
             Error::NoSuchFile { name, store } => Failure::NoSuchFile { name, store: bytes_of(&store) },
+            Error::Exists { name, store } => Failure::Exists { name, store: bytes_of(&store) },
             Error::NotAFile { name, store, reason } => {
                 let is_directory = reason == IS_DIRECTORY;
                 Failure::NotAFile { name, store: bytes_of(&store), is_directory }
@@ -108,11 +199,18 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
+    /// For a question that no svmio of this version asks.
+    pub(super) fn senseless(what: &str) -> Failure {
+        let message = format!("the question is about {what}: use the same svmio on all hosts");
+        Failure::Other { kind: ErrorKind::Other, message }
+    }
+
     /// The error, which tells of `host`.
     pub(super) fn into_error(self, host: &str) -> Error {
-        let on_host = |path| path_on(host, &path_of(path));
+        let on_host = |path: PathBytes| path_on(host, &path_of(path));
         match self {
             Failure::NoSuchFile { name, store } => Error::NoSuchFile { name, store: on_host(store) },
+            Failure::Exists { name, store } => Error::Exists { name, store: on_host(store) },
             Failure::NotAFile { name, store, is_directory } => {
                 let reason = if is_directory { IS_DIRECTORY } else { "it, or a part of its path, is a file" };
                 Error::NotAFile { name, store: on_host(store), reason }
@@ -136,45 +234,31 @@ impl PartOf {
     }
 }
 
-/// Sends a message.
-pub(super) fn send(to: &mut impl Write, what: &impl Serialize, data: &[u8]) -> io::Result<()> {
-    let mut bytes = postcard::to_extend(what, vec![0; 4]).map_err(io::Error::other)?;
-    let length = bytes.len() - 4 + data.len();
-    if length > LONGEST {
-        return Err(io::Error::other(format!("a message of {length} bytes is longer than {LONGEST}")));
-    }
-    bytes[..4].copy_from_slice(&(length as u32).to_le_bytes());
-    to.write_all(&bytes)?;
-    to.write_all(data)?;
-    to.flush()
+/// That `piece` lies within a segment of `size`.
+///
+/// # Errors
+/// What is told to whoever asks for something else.
+pub(super) fn check_piece(piece: &Piece, size: SegmentSize) -> std::result::Result<(), Failure> {
+    let within = &piece.within;
+    let is_one = within.start <= within.end && within.end <= size.bytes() && piece.segment.0 < MAX_SEGMENTS;
+    if is_one { Ok(()) } else { Err(Failure::senseless("a piece that no segment has")) }
 }
 
-/// Receives a message, and the bytes behind it.
-pub(super) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<(T, Vec<u8>)> {
-    let mut length = [0; 4];
-    from.read_exact(&mut length)?;
-    let length = u32::from_le_bytes(length) as usize;
-    let senseless = || io::Error::new(io::ErrorKind::InvalidData, "what came makes no sense");
-    if length > LONGEST {
-        return Err(senseless());
-    }
-    // As long as it really is: whoever sends nonsense gets no memory for it.
-    let mut bytes = Vec::new();
-    from.take(length as u64).read_to_end(&mut bytes)?;
-    if bytes.len() < length {
-        return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
-    }
-    let (what, data) = postcard::take_from_bytes(&bytes).map_err(|_| senseless())?;
-    let data = data.len();
-    Ok((what, bytes.split_off(length - data)))
+/// That `length` bytes can lie at `offset` of a file.
+///
+/// # Errors
+/// As [`check_piece`].
+pub(super) fn check_extent(offset: u64, length: usize) -> std::result::Result<(), Failure> {
+    let end = FileOffset(offset).checked_add(length as u64);
+    end.map(drop).ok_or_else(|| Failure::senseless("a position that no file has"))
 }
 
-pub(super) fn bytes_of(path: &Path) -> Vec<u8> {
-    path.as_os_str().as_bytes().to_vec()
+pub(super) fn bytes_of(path: &Path) -> PathBytes {
+    path.as_os_str().as_bytes().to_vec().into()
 }
 
-pub(super) fn path_of(bytes: Vec<u8>) -> PathBuf {
-    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+pub(super) fn path_of(bytes: PathBytes) -> PathBuf {
+    PathBuf::from(std::ffi::OsString::from_vec(bytes.0))
 }
 
 /// A path of another host, for people.
@@ -184,52 +268,54 @@ pub(super) fn path_on(host: &str, path: &Path) -> PathBuf {
     PathBuf::from(text)
 }
 
-pub(super) fn file_name(bytes: &[u8]) -> Result<FileName> {
-    FileName::new(OsStr::from_bytes(bytes))
+pub(super) fn file_name(bytes: &PathBytes) -> Result<FileName> {
+    FileName::new(OsStr::from_bytes(&bytes.0))
 }
 
-pub(super) fn directory_name(bytes: &[u8]) -> Result<DirectoryName> {
-    DirectoryName::new(OsStr::from_bytes(bytes))
+pub(super) fn directory_name(bytes: &PathBytes) -> Result<DirectoryName> {
+    DirectoryName::new(OsStr::from_bytes(&bytes.0))
 }
 
-pub(super) fn entry((name, id): (Vec<u8>, Option<Option<FileId>>)) -> Result<Entry> {
+pub(super) fn entry((name, id): (PathBytes, Option<Option<FileId>>)) -> Result<Entry> {
     Ok(match id {
         Some(id) => Entry::File(file_name(&name)?, id),
         None => Entry::Directory(directory_name(&name)?),
     })
 }
 
-pub(super) fn from_entry(entry: Entry) -> (Vec<u8>, Option<Option<FileId>>) {
+pub(super) fn from_entry(entry: Entry) -> (PathBytes, Option<Option<FileId>>) {
     match entry {
         Entry::File(name, id) => (bytes_of(name.as_path()), Some(id)),
         Entry::Directory(name) => (bytes_of(name.as_path()), None),
     }
 }
 
+impl Remembered {
+    pub(super) fn new((size, own): Survived) -> Remembered {
+        Remembered { size, own: own.into_iter().map(|(index, _)| index).collect() }
+    }
+
+    /// The same, told by `node`.
+    pub(super) fn by(self, node: &NodeName) -> Survived {
+        (self.size, self.own.0.into_iter().map(|index| (index, node.clone())).collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
-    proptest! {
-        #[test]
-        fn any_bytes_are_a_message_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = receive::<Question>(&mut &bytes[..]);
-            let _ = receive::<std::result::Result<Answer, Failure>>(&mut &bytes[..]);
+    #[test]
+    fn what_no_file_has_is_refused() {
+        let piece = |segment, within| Piece { segment: SegmentIndex(segment), within };
+        let size = SegmentSize::MIN;
+        assert!(check_piece(&piece(5, 0..size.bytes()), size).is_ok());
+        let backwards = Range { start: 2, end: 1 };
+        for bad in [piece(MAX_SEGMENTS, 0..1), piece(0, 0..size.bytes() + 1), piece(0, backwards)] {
+            assert!(check_piece(&bad, size).is_err(), "{bad:?}");
         }
-
-        #[test]
-        fn what_is_sent_is_received(
-            data in prop::collection::vec(any::<u8>(), 0..200),
-            range in prop::option::of((any::<u64>(), any::<u64>())),
-        ) {
-            let mut bytes = Vec::new();
-            let answer = Answer::Range(range.map(|(start, end)| start..end));
-            send(&mut bytes, &answer, &data).unwrap();
-            for cut in 0..bytes.len() {
-                prop_assert!(receive::<Answer>(&mut &bytes[..cut]).is_err());
-            }
-            prop_assert_eq!(receive::<Answer>(&mut &bytes[..]).unwrap(), (answer, data));
-        }
+        assert!(check_extent(FileOffset::MAX.0 - 5, 5).is_ok());
+        assert!(check_extent(FileOffset::MAX.0 - 5, 6).is_err());
+        assert!(check_extent(u64::MAX, 6).is_err());
     }
 }

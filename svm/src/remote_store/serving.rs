@@ -1,23 +1,33 @@
 //! The side of the store: answers questions until nobody asks any more.
 
+mod making;
+
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 
 use crate::error::Result;
 use crate::finding;
 use crate::manifest::Manifest;
 use crate::store::Store;
 use crate::stored_file::{PartHere, Whereabouts};
-use crate::verify::{agreement, look_over_alone, reclaim};
+use crate::verify::agreement::{self, Repair};
+use crate::verify::{look_over_alone, reclaim};
 
-use super::protocol::{self, Answer, Failure, GREETING, Hello, LONGEST_READ, Question};
+use super::greeting;
+use super::protocol::{
+    self, Answer, Failure, Hello, LONGEST_DATA, ManifestBytes, Message, Question, Remembered,
+};
+use making::Making;
+
+type Outcome<T> = std::result::Result<T, Failure>;
 
 /// Answers what a [`RemoteStore`](super::RemoteStore) of another process asks of `store`, until `questions` end. What
-/// keeps the store from being opened is told to whoever asks.
+/// keeps the store from being opened is told to whoever asks. Files that are being made then are removed.
 ///
 /// # Errors
 /// What keeps it from reading questions or writing answers.
 pub fn serve(store: Result<Store>, questions: &mut impl Read, answers: &mut impl Write) -> io::Result<()> {
-    answers.write_all(GREETING)?;
+    greeting::send(answers)?;
     let hello = |store: &Store| Hello { node: store.node().clone(), path: protocol::bytes_of(store.path()) };
     let store = match store {
         Ok(store) => {
@@ -26,19 +36,29 @@ pub fn serve(store: Result<Store>, questions: &mut impl Read, answers: &mut impl
         }
         Err(error) => return protocol::send(answers, &Err::<Hello, _>(Failure::from(error)), &[]),
     };
-    let mut server = Server { store, recent: None, bytes: Vec::new() };
+    let making = Making::new(&store);
+    let mut server = Server { store, recent: None, bytes: Vec::new(), making };
     loop {
-        let question = match protocol::receive(questions) {
-            Ok((question, _)) => question,
+        let (message, length) = match protocol::receive(questions, LONGEST_DATA) {
+            Ok(received) => received,
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(e) => return Err(e),
         };
-        server.bytes.clear();
-        let answer = server.answer(question).map_err(Failure::from);
-        if answer.is_err() {
-            server.bytes.clear();
+        let data = match protocol::take(questions, length) {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            data => data?,
+        };
+        match message {
+            Message::Write { file, offset } => server.making.write(file, offset, &data),
+            Message::Ask(question) => {
+                server.bytes.clear();
+                let answer = server.answer(question);
+                if answer.is_err() {
+                    server.bytes.clear();
+                }
+                protocol::send(answers, &answer, &server.bytes)?;
+            }
         }
-        protocol::send(answers, &answer, &server.bytes)?;
     }
 }
 
@@ -48,10 +68,11 @@ struct Server {
     recent: Option<PartHere>,
     /// What was read.
     bytes: Vec<u8>,
+    making: Making,
 }
 
 impl Server {
-    fn answer(&mut self, question: Question) -> Result<Answer> {
+    fn answer(&mut self, question: Question) -> Outcome<Answer> {
         let store = &self.store;
         Ok(match question {
             Question::List { name } => {
@@ -65,45 +86,63 @@ impl Server {
             }
             Question::Look { file, name } => {
                 let known = finding::look(store, file, &protocol::file_name(&name)?)?;
-                Answer::Known(known.map(|(manifest, survived)| (manifest.encode(), survived)))
+                let told = |(manifest, survived): (Manifest, Option<_>)| {
+                    (manifest.encode().into(), survived.map(Remembered::new))
+                };
+                Answer::Known(known.map(told))
             }
             Question::Read { of, piece } => {
-                let length = piece.within.end.saturating_sub(piece.within.start) as usize;
+                let of = of.whereabouts()?;
+                protocol::check_piece(&piece, of.segment_size)?;
+                let length = piece.within.end - piece.within.start;
+                if length > LONGEST_DATA as u64 {
+                    return Err(Failure::senseless("more bytes than one answer has"));
+                }
                 let mut bytes = std::mem::take(&mut self.bytes);
-                bytes.resize(length.min(LONGEST_READ), 0);
-                self.part(of.whereabouts()?)?.read(piece.segment, piece.within.start, &mut bytes)?;
+                bytes.resize(length as usize, 0);
+                self.part(of)?.read(piece.segment, piece.within.start, &mut bytes)?;
                 self.bytes = bytes;
                 Answer::Bytes
             }
             Question::NextData { of, piece } => {
-                Answer::Range(self.part(of.whereabouts()?)?.next_data(&piece)?)
+                let of = of.whereabouts()?;
+                protocol::check_piece(&piece, of.segment_size)?;
+                Answer::Range(self.part(of)?.next_data(&piece)?)
             }
             Question::Stored { of, segments } => {
-                Answer::Counts(self.part(of.whereabouts()?)?.stored(&segments)?)
+                Answer::Counts(self.part(of.whereabouts()?)?.stored(&segments.0)?.into())
             }
             Question::Check { of, segments } => {
-                self.part(of.whereabouts()?)?.check(&segments)?;
+                self.part(of.whereabouts()?)?.check(&segments.0)?;
                 Answer::Done
             }
-            Question::IsZero { of, piece } => Answer::IsSo(self.part(of.whereabouts()?)?.is_zero(&piece)?),
+            Question::IsZero { of, piece } => {
+                let of = of.whereabouts()?;
+                protocol::check_piece(&piece, of.segment_size)?;
+                Answer::IsSo(self.part(of)?.is_zero(&piece)?)
+            }
             Question::LookOver { name } => {
                 look_over_alone(store, &protocol::file_name(&name)?)?;
                 Answer::Done
             }
             Question::Repair { own, newest } => {
-                let decode = |bytes: Vec<u8>| Manifest::decode(&bytes, store.path(), "a file");
+                let decode = |bytes: ManifestBytes| Manifest::decode(&bytes.0, store.path(), "a file");
                 let own = own.map(decode).transpose()?;
-                let repaired = agreement::repair(store, own.as_ref(), &decode(newest)?)?;
-                Answer::Paths(repaired.iter().map(|path| protocol::bytes_of(path)).collect())
+                match agreement::repair(store, own.as_ref(), &decode(newest)?)? {
+                    Repair::Done(path) => paths([path]),
+                    Repair::Undone => paths([]),
+                    Repair::Against(segment) => Answer::Against(protocol::bytes_of(&segment)),
+                }
             }
             Question::EnterName { name, file } => {
                 let name = protocol::file_name(&name)?;
                 let is_entered = store.enter_name(&name, file, true)?;
-                let path = store.names().join(name.as_path());
-                Answer::Paths(is_entered.then(|| protocol::bytes_of(&path)).into_iter().collect())
+                paths(is_entered.then(|| store.names().join(name.as_path())))
             }
-            Question::Reclaim => {
-                Answer::Paths(reclaim(store)?.iter().map(|path| protocol::bytes_of(path)).collect())
+            Question::Reclaim => paths(reclaim(store)?),
+            Question::Make(file, step) => {
+                self.making.take_step(file, step)?;
+                Answer::Done
             }
         })
     }
@@ -115,4 +154,8 @@ impl Server {
         }
         Ok(self.recent.as_ref().expect("it was just made"))
     }
+}
+
+fn paths(paths: impl IntoIterator<Item = PathBuf>) -> Answer {
+    Answer::Paths(paths.into_iter().map(|path| protocol::bytes_of(&path)).collect())
 }

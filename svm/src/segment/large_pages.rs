@@ -4,12 +4,17 @@
 //! puts any aligned part of a mapped file into one large page where it is asked to (`MADV_COLLAPSE`, Linux 6.1): what
 //! has storage is copied, the rest is zero. That costs an eighth of what the small pages cost, the first write of a
 //! file becomes three times faster, and whoever maps the file later finds one page where there were 512.
+//!
+//! Where the machine is a virtual one, its host may have taken back the memory that lay free in large blocks, while what
+//! lies in small pieces is still there. Large pages then take ten times as long, once, and small ones are the faster
+//! ones. Nobody tells; it shows in the time.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use rustix::fs::FallocateFlags;
 
@@ -65,6 +70,8 @@ impl LargePages {
         if !PATIENCE.may_try() {
             return false;
         }
+        let number = (pages.end - pages.start) / self.bytes;
+        let since = processor_time();
         let made =
             self.give_storage(file, pages.clone(), range).and_then(|()| match map.collapse(pages.clone()) {
                 // Another process has hold of one of the pages at this moment: the others can be had.
@@ -74,11 +81,17 @@ impl LargePages {
                 made => made,
             });
         match &made {
+            Ok(()) if processor_time() - since > self.most_time() * number as u32 => PATIENCE.was_slow(),
             Ok(()) => PATIENCE.granted(),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => PATIENCE.refused(),
         }
         made.is_ok()
+    }
+
+    /// How long making one may take, so that small ones are not faster: they are written at 2 to 5 GB/s.
+    fn most_time(self) -> Duration {
+        Duration::from_nanos(self.bytes / 2)
     }
 
     /// What has no storage at all stays as it is: each large page gets some, where it will be written.
@@ -90,15 +103,21 @@ impl LargePages {
     }
 }
 
-/// How often to ask a system that refuses: it may have to move a lot of memory about before it does.
+/// How long this thread has computed: what the host takes to find memory counts, what other threads take does not.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+/// How often to ask a system that refuses, or is slow: it may have to move a lot of memory about before it does.
 struct Patience {
     /// In a row.
-    refusals: AtomicU32,
+    failures: AtomicU32,
     /// How many more times not to ask.
     waiting: AtomicU32,
 }
 
-static PATIENCE: Patience = Patience { refusals: AtomicU32::new(0), waiting: AtomicU32::new(0) };
+static PATIENCE: Patience = Patience { failures: AtomicU32::new(0), waiting: AtomicU32::new(0) };
 
 // Relaxed everywhere: no other memory depends on it, and a lost update means one question more or less.
 impl Patience {
@@ -109,15 +128,25 @@ impl Patience {
     }
 
     fn granted(&self) {
-        self.refusals.store(0, Ordering::Relaxed);
+        self.failures.store(0, Ordering::Relaxed);
     }
 
     fn refused(&self) {
-        /// Of two: after so many refusals it is one question in a thousand writes.
+        self.failed(1);
+    }
+
+    /// Each time costs as much as a dozen others.
+    fn was_slow(&self) {
+        self.failed(4);
+    }
+
+    /// The next question comes two to the power of `least`, and of how often it has failed before, later.
+    fn failed(&self, least: u32) {
+        /// Of two: after so many failures it is one question in a thousand writes.
         const MOST: u32 = 10;
-        let refusals = self.refusals.load(Ordering::Relaxed) + 1;
-        self.refusals.store(refusals.min(MOST), Ordering::Relaxed);
-        self.waiting.store(1 << refusals.min(MOST), Ordering::Relaxed);
+        let failures = self.failures.load(Ordering::Relaxed);
+        self.failures.store((failures + 1).min(MOST), Ordering::Relaxed);
+        self.waiting.store(1 << (failures + least).min(MOST), Ordering::Relaxed);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::remote_store::RemoteStore;
 use crate::store::{Entry, Store};
 use crate::stored_file::{Part, Whereabouts};
 use crate::units::FileId;
-use crate::verify::agreement;
+use crate::verify::agreement::{self, Repair};
 use crate::verify::{self, reclaim};
 
 /// A store of a set.
@@ -93,7 +93,7 @@ impl<'s> Member<'s> {
     }
 
     /// Puts `newest` in place of the store's manifest, as [`agreement::repair`] has it.
-    pub(crate) fn repair(self, own: Option<&Manifest>, newest: &Manifest) -> Result<Option<PathBuf>> {
+    pub(crate) fn repair(self, own: Option<&Manifest>, newest: &Manifest) -> Result<Repair> {
         match self {
             Member::Here(store) => agreement::repair(store, own, newest),
             Member::There(store) => store.repair(own, newest),

@@ -37,12 +37,19 @@ impl StoreSet {
             return damaged.into_iter().next().map_or(Ok(()), |(_, error)| Err(error));
         };
         for (member, error) in damaged {
-            report.repaired.push(member.repair(None, &newest)?.ok_or(error)?);
+            match member.repair(None, &newest)? {
+                Repair::Done(path) => report.repaired.push(path),
+                Repair::Undone | Repair::Against(_) => return Err(error),
+            }
         }
         for Known { member, manifest, .. } in &known {
             // Whoever has it open, or brings it up next, knows more than the newest manifest.
             if manifest.epoch < newest.epoch {
-                report.repaired.extend(member.repair(Some(manifest), &newest)?);
+                match member.repair(Some(manifest), &newest)? {
+                    Repair::Done(path) => report.repaired.push(path),
+                    Repair::Undone => {}
+                    Repair::Against(segment) => report.put_aside.push((name.clone(), segment)),
+                }
             }
             if matches!(member.lookup(name), Err(Error::NoSuchFile { .. })) {
                 report.repaired.extend(member.enter_name(name, id)?);
@@ -83,9 +90,19 @@ impl StoreSet {
     }
 }
 
-/// Puts `newest` in place of a store's manifest, `own` if it can be read; says where. `None` where that might lose
-/// something: somebody has the file open there, or the store has segments of it that `newest` does not tell of.
-pub(crate) fn repair(store: &Store, own: Option<&Manifest>, newest: &Manifest) -> Result<Option<PathBuf>> {
+/// What became of a manifest that is not the newest one.
+#[derive(Debug)]
+pub(crate) enum Repair {
+    /// The newest one is there now.
+    Done(PathBuf),
+    /// It is somebody's who has the file open, or is not there any more.
+    Undone,
+    /// It stays: beside it lies this segment, which the newest one does not tell of.
+    Against(PathBuf),
+}
+
+/// Puts `newest` in place of a store's manifest, `own` if it can be read, unless that might lose something.
+pub(crate) fn repair(store: &Store, own: Option<&Manifest>, newest: &Manifest) -> Result<Repair> {
     let path = object::path(store.path(), newest.id);
     let failed = |e: std::io::Error| Error::io(format!("repairing {}", newest.name), &path, e);
     let mut options = fs::OpenOptions::new();
@@ -93,18 +110,18 @@ pub(crate) fn repair(store: &Store, own: Option<&Manifest>, newest: &Manifest) -
     let state = match options.open(path.join(object::STATE)) {
         Ok(state) => state,
         // Removed meanwhile, or not ours to change.
-        Err(_) => return Ok(None),
+        Err(_) => return Ok(Repair::Undone),
     };
     let gate = Gate::lock(&state).map_err(failed)?;
     if object::is_unlinked(&state).map_err(failed)? || gate.anybody_present().map_err(failed)? {
-        return Ok(None);
+        return Ok(Repair::Undone);
     }
     let position = newest.position_of(store.node());
     for entry in fs::read_dir(&path).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        let segment = name.to_str().and_then(object::segment_of);
+        let entry = entry.map_err(failed)?;
+        let segment = entry.file_name().to_str().and_then(object::segment_of);
         if segment.is_some_and(|index| position.is_none() || newest.home_of(index) != position) {
-            return Ok(None);
+            return Ok(Repair::Against(entry.path()));
         }
     }
     if let Some(own) = own {
@@ -115,5 +132,5 @@ pub(crate) fn repair(store: &Store, own: Option<&Manifest>, newest: &Manifest) -
     if state.metadata().map_err(failed)?.len() > 0 {
         State::map(state.try_clone().map_err(failed)?).map_err(failed)?.void();
     }
-    Ok(Some(path.join(manifest::FILE_NAME)))
+    Ok(Repair::Done(path.join(manifest::FILE_NAME)))
 }

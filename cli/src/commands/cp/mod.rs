@@ -4,12 +4,10 @@
 //! SRC, DST   Place         place         in the store, outside, a stream; which file a directory means
 //! SRC        Source        source        its bytes, and where they are not holes
 //! DST        Sink          sink          a file that gets its name when it is whole and durable
-//! meanwhile  Interruption  interruption  a signal ends the copy, not the process on the spot
 //! ```
 //!
 //! What does not end well leaves no file behind under the name of DST, and an older file there as it was.
 
-mod interruption;
 mod place;
 mod sink;
 mod source;
@@ -18,13 +16,13 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueHint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use svmio_svm::{NodeName, Placement};
+use svmio_svm::{Error, NodeName, Placement};
 
-use self::interruption::Interruption;
 use self::place::{Destination, Place};
 use self::sink::{Manner, Sink};
 use self::source::Source;
 use super::error::CommandError;
+use super::interruption::Interruption;
 use super::store_option::StoreOption;
 use super::{Outcome, after_help};
 
@@ -46,6 +44,7 @@ const EXAMPLES: &str = after_help!(
   zcat data.gz | svmio cp - svm:/in/data    from standard input
   svmio cp svm:/in/data - | sha256sum       to standard output
   svmio cp --hosts n1,n2,n3 svm:/results/step1.h5 .
+  svmio cp --hosts n1,n2,n3 --placement round_robin mesh.h5 svm:/in/mesh.h5
   svmio cp --store /mnt/a --store /mnt/b --placement round_robin mesh.h5 svm:/in/mesh.h5
   svmio cp ./svm:odd svm:/odd               a file outside whose name begins with svm:"
 );
@@ -105,23 +104,45 @@ pub(crate) fn cp(arguments: &CpArguments) -> Result<Outcome, CommandError> {
     copied.map_err(|source| CommandError::CopyFailed {
         from: from.to_string(),
         to: destination.to_string(),
+        consequence: if destination.is_stream() { "" } else { consequence(&source) },
         source: Box::new(source),
-        consequence: if destination.is_stream() { "" } else { " (nothing of the copy was left there)" },
     })?;
     Ok(Outcome::Fine)
 }
 
+/// What is left of a copy that failed.
+fn consequence(error: &CommandError) -> &'static str {
+    match error {
+        CommandError::Svm(Error::LeftBehind { .. }) => "",
+        CommandError::Svm(Error::HostLost { .. }) => {
+            " (the other stores keep nothing of the copy; that host's svmio removes what it got of it when it notices, \
+             and svmio verify there what a crash leaves)"
+        }
+        _ => " (nothing of the copy was left there)",
+    }
+}
+
 /// Copies all of `source`; `sink` is durable under its name on return.
-fn copy(source: &mut Source, mut sink: Sink) -> Result<(), CommandError> {
+fn copy(source: &mut Source, sink: Sink) -> Result<(), CommandError> {
     // A stream has nothing to be cleaned up: there a signal may do what it does.
     let interruption = if sink.is_stream() { None } else { Some(Interruption::watch()?) };
+    let check = || interruption.as_ref().map_or(Ok(()), Interruption::check);
+    // A terminal's signal ends remote shells, too: what that leads to is not why the copy ended.
+    copy_all(source, sink, interruption.as_ref()).or_else(|error| check().and(Err(error)))
+}
+
+fn copy_all(
+    source: &mut Source,
+    mut sink: Sink,
+    interruption: Option<&Interruption>,
+) -> Result<(), CommandError> {
     let progress = progress(source.size(), &sink);
     let mut buffer = vec![0; BUFFER_BYTES as usize];
     let mut at = 0;
     while let Some(data) = source.next_data(at)? {
         at = data.start;
         while at < data.end {
-            if let Some(interruption) = &interruption {
+            if let Some(interruption) = interruption {
                 source.wait(interruption)?;
             }
             let wanted = (data.end - at).min(BUFFER_BYTES) as usize;

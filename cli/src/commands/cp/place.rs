@@ -114,13 +114,7 @@ fn in_store(
     if force {
         return Ok(name);
     }
-    Err(CommandError::StoreExists { name: format!("svm:{name}"), store: holder(stores, &name) })
-}
-
-/// The store that has a file of this name.
-fn holder(stores: &StoreSet, name: &FileName) -> PathBuf {
-    let holder = stores.stores().iter().find(|store| store.lookup(name).is_ok());
-    holder.or(stores.stores().first()).map(|store| store.path().to_path_buf()).unwrap_or_default()
+    Err(CommandError::StoreExists { name: format!("svm:{name}"), store: stores.place_of(&name) })
 }
 
 fn outside(path: &Path, from: &Place, force: bool) -> Result<PathBuf, CommandError> {

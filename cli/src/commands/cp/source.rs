@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use svmio_svm::{FileOffset, SegmentSize, StoreSet, StoredFile};
 
 use super::super::error::CommandError;
+use super::super::interruption::Interruption;
 use super::super::store_path::Found;
-use super::interruption::Interruption;
 use super::place::Place;
 
 /// An open source.

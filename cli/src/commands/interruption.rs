@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::super::error::CommandError;
+use super::error::CommandError;
 
 /// Watches for signals until the end of the process.
-pub(super) struct Interruption {
+pub(crate) struct Interruption {
     /// The signal that came; 0 as long as none did.
     signal: Arc<AtomicUsize>,
     /// Readable once a signal came.
@@ -24,7 +24,7 @@ impl Interruption {
     ///
     /// # Errors
     /// What the operating system says.
-    pub(super) fn watch() -> Result<Interruption, CommandError> {
+    pub(crate) fn watch() -> Result<Interruption, CommandError> {
         let watch = || -> io::Result<Interruption> {
             let signal = Arc::new(AtomicUsize::new(0));
             let (wake, waker) = UnixStream::pair()?;
@@ -44,7 +44,7 @@ impl Interruption {
 
     /// # Errors
     /// [`CommandError::Interrupted`] once a signal came.
-    pub(super) fn check(&self) -> Result<(), CommandError> {
+    pub(crate) fn check(&self) -> Result<(), CommandError> {
         // SeqCst is what the handler stores with; nothing else hangs on the order.
         match self.signal.load(Ordering::SeqCst) {
             0 => Ok(()),
@@ -56,7 +56,7 @@ impl Interruption {
     ///
     /// # Errors
     /// That of `poll(2)`.
-    pub(super) fn wait_readable(&self, input: BorrowedFd<'_>) -> io::Result<()> {
+    pub(crate) fn wait_readable(&self, input: BorrowedFd<'_>) -> io::Result<()> {
         let mut both =
             [PollFd::new(&input, PollFlags::IN), PollFd::from_borrowed_fd(self.wake.as_fd(), PollFlags::IN)];
         loop {
