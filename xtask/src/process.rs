@@ -1,5 +1,7 @@
 //! Running other programs: to the end, or up to a time limit with nothing left behind.
 
+mod stuck;
+
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -48,9 +50,14 @@ impl Finished {
         self.ending == Ending::Exited(0)
     }
 
-    /// What is wrong with the run, the end of its output and where to read on.
+    /// What is wrong with the run, the end of its output and where to read on; of one that did not end, where its
+    /// processes stood.
     pub(crate) fn complaint(&self, why: &str) -> String {
-        format!("{why}; its output, {}, ends\n{}", self.log.display(), tail(&self.output, 10))
+        let told = format!("{why}; its output, {}, ends\n{}", self.log.display(), tail(&self.output, 20));
+        match self.ending {
+            Ending::TimedOut => format!("{told}\n{}", read_lossy(&stuck_log(&self.log)).unwrap_or_default()),
+            _ => told,
+        }
     }
 }
 
@@ -110,6 +117,8 @@ pub(crate) fn run_limited(command: &mut Command, limit: Duration, log: &Path) ->
             None => Ending::Signalled(status.signal().unwrap_or(0)),
         },
         None => {
+            fs::write(stuck_log(log), stuck::describe(&marked(&mark)?))
+                .context("cannot tell where it stands")?;
             signal_group(&child, Signal::TERM);
             if wait_until(&mut child, GRACE)?.is_none() {
                 signal_group(&child, Signal::KILL);
@@ -144,6 +153,11 @@ fn log_file(log: &Path) -> Result<(File, File)> {
     let out = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
     let err = out.try_clone().with_context(|| format!("cannot share {}", log.display()))?;
     Ok((out, err))
+}
+
+/// Where the place of processes that did not end is kept.
+fn stuck_log(log: &Path) -> PathBuf {
+    log.with_extension("stuck")
 }
 
 fn read_lossy(log: &Path) -> Result<String> {
@@ -191,9 +205,15 @@ fn signal_group(child: &Child, signal: Signal) {
     let _ = kill_process_group(Pid::from_child(child), signal);
 }
 
-/// Kills by id every process whose environment carries the mark of this very run.
+/// Kills by id every process of this very run.
 fn kill_marked(mark: &str) -> Result<()> {
+    marked(mark)?.into_iter().try_for_each(kill_and_wait)
+}
+
+/// Every process whose environment carries the mark.
+fn marked(mark: &str) -> Result<Vec<Pid>> {
     let wanted = format!("{MARK}={mark}");
+    let mut found = Vec::new();
     for entry in fs::read_dir("/proc").context("cannot read /proc")?.flatten() {
         let name = entry.file_name();
         let Some(id) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
@@ -202,10 +222,10 @@ fn kill_marked(mark: &str) -> Result<()> {
         if environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
             && let Some(pid) = Pid::from_raw(id)
         {
-            kill_and_wait(pid)?;
+            found.push(pid);
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 fn kill_and_wait(pid: Pid) -> Result<()> {

@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// Debian packages without which nothing here can be built or tested.
-const PACKAGES: [&str; 14] = [
+/// Debian packages without which nothing here can be built or tested; the debugger tells where a run that hangs stands.
+const PACKAGES: [&str; 15] = [
     "mpich",
     "libmpich-dev",
     "openmpi-bin",
@@ -22,6 +22,7 @@ const PACKAGES: [&str; 14] = [
     "libclang-dev",
     "iproute2",
     "iperf3",
+    "gdb",
 ];
 
 /// What the benchmarks compare with, and nothing else needs: the file systems that could be mounted instead.

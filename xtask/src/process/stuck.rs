@@ -1,0 +1,59 @@
+//! Where processes stand that do not end: what a reader of a log needs to find out why a run hangs.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::Pid;
+
+/// For every process, and every thread of it: its name, its state, and what it waits for in the kernel. With the calls
+/// that led there, where a debugger is installed.
+pub(super) fn describe(processes: &[Pid]) -> String {
+    processes.iter().map(|pid| of_process(*pid)).collect()
+}
+
+fn of_process(pid: Pid) -> String {
+    let process = format!("/proc/{}", pid.as_raw_nonzero());
+    let command = fs::read(format!("{process}/cmdline")).unwrap_or_default();
+    let command = String::from_utf8_lossy(&command).replace('\0', " ");
+    let mut told = format!("process {pid:?}: {}\n", command.trim_end());
+    let tasks = fs::read_dir(format!("{process}/task")).into_iter().flatten().flatten();
+    for task in tasks {
+        told.push_str(&of_thread(&task.path()));
+    }
+    told.push_str(&calls(pid));
+    told
+}
+
+fn of_thread(task: &Path) -> String {
+    let read = |name: &str| fs::read_to_string(task.join(name)).unwrap_or_default().trim().to_owned();
+    let name = read("comm");
+    // Behind the name, which may hold anything, the state is the first field.
+    let stat = read("stat");
+    let state = stat.rsplit_once(") ").map_or("?", |(_, fields)| fields.get(..1).unwrap_or("?"));
+    format!("  {name}: state {state}, in {}, system call {}\n", read("wchan"), read("syscall"))
+}
+
+/// Every thread's calls; nothing where there is no debugger.
+fn calls(pid: Pid) -> String {
+    let mut debugger = Command::new("gdb");
+    debugger.args(["--batch", "-nx", "-ex", "thread apply all backtrace 30", "-p"]);
+    debugger.arg(pid.as_raw_nonzero().to_string()).stdin(Stdio::null());
+    let Ok(output) = debugger.output() else { return String::new() };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().filter(|line| line.starts_with(['#', 'T'])).map(|line| format!("  {line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleeping_process_is_described() {
+        let mut sleeper = Command::new("sleep").arg("600").spawn().unwrap();
+        let told = describe(&[Pid::from_child(&sleeper)]);
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        assert!(told.contains("sleep 600") && told.contains("  sleep: state "), "{told}");
+    }
+}
