@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, SeekFrom};
 
-use self::large_pages::LargePages;
+use self::large_pages::{LargePages, Outcome};
 use self::mapping::Mapping;
 use self::overwriting::Overwriting;
 use self::page_set::PageSet;
@@ -43,6 +43,8 @@ pub(crate) struct Segment {
     stored: PageSet,
     /// Pages that this process can write without a fault each.
     populated: PageSet,
+    /// Pages that were to lie in large ones, and do not.
+    small: PageSet,
     overwriting: Overwriting,
     large: Option<LargePages>,
     /// The sync period (see [`crate::attachment`]) in which the segment was last written.
@@ -56,8 +58,9 @@ impl Segment {
         let large = if overwriting == Overwriting::AfterReading { LargePages::of(bytes) } else { None };
         let alignment = large.map_or(1, |large| large.bytes() as usize);
         let map = Mapping::new(&file, bytes as usize, writable, alignment)?;
-        let (stored, populated) = (PageSet::new(bytes), PageSet::new(bytes));
-        Ok(Segment { index, file, map, stored, populated, overwriting, large, written_in: AtomicU64::new(0) })
+        let [stored, populated, small] = std::array::from_fn(|_| PageSet::new(bytes));
+        let written_in = AtomicU64::new(0);
+        Ok(Segment { index, file, map, stored, populated, small, overwriting, large, written_in })
     }
 
     /// Which segment of its file this is.
@@ -217,9 +220,16 @@ impl Segment {
             used >= large.bytes() / SHARE && self.has_room(large)
         };
         let pages = large.around(&range, deserves);
-        if !pages.is_empty() && large.make(&self.file, &self.map, pages.clone(), &range) {
-            self.stored.insert(pages.clone());
-            self.populated.insert(pages);
+        if pages.is_empty() {
+            return;
+        }
+        match large.make(&self.file, &self.map, pages.clone(), &range) {
+            Outcome::Made => {
+                self.stored.insert(pages.clone());
+                self.populated.insert(pages);
+            }
+            Outcome::Busy => {}
+            Outcome::Refused => self.small.insert(pages),
         }
     }
 

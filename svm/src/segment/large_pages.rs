@@ -13,8 +13,8 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::fs::FallocateFlags;
 
@@ -64,14 +64,14 @@ impl LargePages {
     }
 
     /// Puts `pages` of the mapped `file`, whole large pages, into large pages, with storage for all their bytes. Each
-    /// has bytes in `range`, which is about to be written. False where the system does not; then nothing has changed but
-    /// where bytes lie.
-    pub(super) fn make(self, file: &File, map: &Mapping, pages: Range<u64>, range: &Range<u64>) -> bool {
-        if !PATIENCE.may_try() {
-            return false;
+    /// has bytes in `range`, which is about to be written. Where that does not come about, nothing has changed but where
+    /// bytes lie.
+    pub(super) fn make(self, file: &File, map: &Mapping, pages: Range<u64>, range: &Range<u64>) -> Outcome {
+        if !PATIENCE.may_try(range.end - range.start) {
+            return Outcome::Refused;
         }
         let number = (pages.end - pages.start) / self.bytes;
-        let since = processor_time();
+        let (began, computed) = (Instant::now(), processor_time());
         let made =
             self.give_storage(file, pages.clone(), range).and_then(|()| match map.collapse(pages.clone()) {
                 // Another process has hold of one of the pages at this moment: the others can be had.
@@ -80,18 +80,34 @@ impl LargePages {
                     .try_for_each(|page| map.collapse(page..page + self.bytes)),
                 made => made,
             });
-        match &made {
-            Ok(()) if processor_time() - since > self.most_time() * number as u32 => PATIENCE.was_slow(),
-            Ok(()) => PATIENCE.granted(),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => PATIENCE.refused(),
+        match made {
+            Ok(()) => {
+                match self.pace(began.elapsed(), processor_time() - computed, number as u32) {
+                    // Each time costs as much as a dozen others.
+                    Pace::Slow => PATIENCE.failed(16 * self.bytes),
+                    Pace::Fast => PATIENCE.granted(),
+                    Pace::Unknown => {}
+                }
+                Outcome::Made
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Outcome::Busy,
+            Err(_) => {
+                PATIENCE.failed(self.bytes);
+                Outcome::Refused
+            }
         }
-        made.is_ok()
     }
 
-    /// How long making one may take, so that small ones are not faster: they are written at 2 to 5 GB/s.
-    fn most_time(self) -> Duration {
-        Duration::from_nanos(self.bytes / 2)
+    /// How fast `number` of them came in so much time, of which this thread has computed so much.
+    fn pace(self, elapsed: Duration, computed: Duration, number: u32) -> Pace {
+        // Small pages are written at 2 to 5 GB/s; nothing fills large ones at 40.
+        let (most, least) = (Duration::from_nanos(self.bytes / 2), Duration::from_nanos(self.bytes / 40));
+        match (elapsed / number, computed / number) {
+            (_, computed) if computed > most => Pace::Slow,
+            // Waited for another process that made the same, or had nothing to do.
+            (elapsed, computed) if elapsed > most || computed < least => Pace::Unknown,
+            _ => Pace::Fast,
+        }
     }
 
     /// What has no storage at all stays as it is: each large page gets some, where it will be written.
@@ -101,6 +117,23 @@ impl LargePages {
         }
         Ok(())
     }
+}
+
+/// What became of pages that were to be large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Made,
+    /// Another process has hold of one of them at this moment, perhaps to do the same.
+    Busy,
+    /// They are better left as they are.
+    Refused,
+}
+
+/// Whether large pages are worth their time.
+enum Pace {
+    Fast,
+    Slow,
+    Unknown,
 }
 
 /// How long this thread has computed: what the host takes to find memory counts, what other threads take does not.
@@ -113,17 +146,18 @@ fn processor_time() -> Duration {
 struct Patience {
     /// In a row.
     failures: AtomicU32,
-    /// How many more times not to ask.
-    waiting: AtomicU32,
+    /// How many bytes to write before asking again.
+    waiting: AtomicU64,
 }
 
-static PATIENCE: Patience = Patience { failures: AtomicU32::new(0), waiting: AtomicU32::new(0) };
+static PATIENCE: Patience = Patience { failures: AtomicU32::new(0), waiting: AtomicU64::new(0) };
 
 // Relaxed everywhere: no other memory depends on it, and a lost update means one question more or less.
 impl Patience {
-    fn may_try(&self) -> bool {
+    /// Before so many bytes are written.
+    fn may_try(&self, bytes: u64) -> bool {
         let waiting = self.waiting.load(Ordering::Relaxed);
-        self.waiting.store(waiting.saturating_sub(1), Ordering::Relaxed);
+        self.waiting.store(waiting.saturating_sub(bytes), Ordering::Relaxed);
         waiting == 0
     }
 
@@ -131,22 +165,13 @@ impl Patience {
         self.failures.store(0, Ordering::Relaxed);
     }
 
-    fn refused(&self) {
-        self.failed(1);
-    }
-
-    /// Each time costs as much as a dozen others.
-    fn was_slow(&self) {
-        self.failed(4);
-    }
-
-    /// The next question comes two to the power of `least`, and of how often it has failed before, later.
-    fn failed(&self, least: u32) {
-        /// Of two: after so many failures it is one question in a thousand writes.
+    /// The next question comes after `bytes`; each time that it fails in a row, after twice as many.
+    fn failed(&self, bytes: u64) {
+        /// Of two.
         const MOST: u32 = 10;
         let failures = self.failures.load(Ordering::Relaxed);
         self.failures.store((failures + 1).min(MOST), Ordering::Relaxed);
-        self.waiting.store(1 << (failures + least).min(MOST), Ordering::Relaxed);
+        self.waiting.store(bytes << failures, Ordering::Relaxed);
     }
 }
 

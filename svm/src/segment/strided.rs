@@ -125,9 +125,10 @@ impl Segment {
         self.learn(at..at + 1);
         if !is_stored() {
             self.populated.revalidate(punches);
+            self.small.revalidate(punches);
             let start = at / large.bytes() * large.bytes();
             let part = start.max(likely.start)..(start + large.bytes()).min(likely.end);
-            if part.contains(&at) {
+            if part.contains(&at) && !self.small.run(at..at + 1).1 {
                 self.enlarge(part);
             }
         }
