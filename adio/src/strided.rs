@@ -111,24 +111,18 @@ pub(crate) unsafe fn independently<A: Abi>(
                 (INDIVIDUAL, _) | (_, Unit::Bytes) => access.position,
                 (pointer, _) => Position { pointer, offset: fd.byte_offset(access.position.offset) },
             };
-            let buffer = in_a_row(mpi, fd, access.buffer, access.datatype);
+            // What ROMIO has converted is in a buffer of its own, without displacement.
+            let is_converted = fd.is_external32() || access.datatype.0 == mpi.constants.byte.0;
+            let buffer = if is_converted { access.buffer } else { first_byte(access.buffer, &ready.memory) };
             // SAFETY: the caller vouches for the buffer, in which the datatype's bytes lie in a row.
-            unsafe {
-                match access.direction {
-                    Direction::Read => contiguous::read(fd, buffer, bytes, position),
-                    Direction::Write => contiguous::write(fd, buffer, bytes, position),
-                }
-            }?
+            unsafe { in_a_row(fd, &Access { position, ..*access }, buffer, bytes) }?
         }
         Some(ready) => {
             let handle = handle::of(fd)?;
             // SAFETY: the caller vouches for the buffer.
             let moved = unsafe { ready.run(handle) }?;
-            if access.position.pointer == INDIVIDUAL {
-                let end = ready.extent.position + moved;
-                pointer::note(fd, ready.view.pointer_at(end), end);
-            }
-            fd.fp_sys_posn = -1;
+            let end = ready.extent.position + moved;
+            advance(fd, access, ready.view.pointer_at(end), end);
             moved.unsigned_abs()
         }
     };
@@ -137,18 +131,59 @@ pub(crate) unsafe fn independently<A: Abi>(
     Ok(moved)
 }
 
-/// Where the bytes of contiguous data begin: not at the buffer where the datatype has a displacement. What ROMIO converts is
-/// a buffer of its own, without one.
-pub(crate) fn in_a_row<A: Abi>(
+/// An access to what ROMIO takes for bytes in a row, in file and memory; returns the bytes that were moved, and tells them
+/// in the status.
+///
+/// # Safety
+/// As [`independently`].
+pub(crate) unsafe fn contiguously<A: Abi>(
     mpi: &Mpi<A>,
-    fd: &RomioFile<A>,
+    fd: *mut RomioFile<A>,
+    access: &Access<A>,
+) -> Result<u64, Failure> {
+    let (datatype, count) = (access.datatype, access.count);
+    let bytes = mpi.type_size(datatype).saturating_mul(count.unsigned_abs());
+    // SAFETY: ROMIO's file is valid.
+    let buffer = if datatype.0 == mpi.constants.byte.0 || unsafe { (*fd).is_external32() } {
+        access.buffer
+    } else {
+        let one = flatten::of(mpi, datatype)?;
+        // Open MPI's word is not to be relied on where a type has bounds that no data reaches.
+        if bytes > 0 && !(one.is_run() && (count == 1 || mpi.extent(datatype) == one.bytes())) {
+            // SAFETY: the caller's promise.
+            return unsafe { independently(mpi, fd, access) };
+        }
+        first_byte(access.buffer, &one)
+    };
+    // SAFETY: the caller vouches for the buffer, in which the data lies in a row.
+    let moved = unsafe { in_a_row(&mut *fd, access, buffer, bytes) }?;
+    // SAFETY: the caller vouches for the status.
+    unsafe { mpi.set_status(access.status, moved) };
+    Ok(moved)
+}
+
+/// # Safety
+/// `buffer` is valid for so many bytes: for reads where this writes, for writes where it reads.
+unsafe fn in_a_row<A: Abi>(
+    fd: &mut RomioFile<A>,
+    access: &Access<A>,
     buffer: *mut c_void,
-    datatype: Datatype<A>,
-) -> *mut c_void {
-    if datatype.0 == mpi.constants.byte.0 || fd.is_external32() {
-        return buffer;
+    bytes: u64,
+) -> Result<u64, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match access.direction {
+            Direction::Read => contiguous::read(fd, buffer, bytes, access.position),
+            Direction::Write => contiguous::write(fd, buffer, bytes, access.position),
+        }
     }
-    buffer.wrapping_byte_offset(mpi.true_extent(datatype).0 as isize)
+}
+
+/// Where data in a row begins: not at the buffer where the datatype has a displacement. MPI's own answer, the true lower
+/// bound, counts blocks without data where the MPI is MPICH.
+fn first_byte(buffer: *mut c_void, shape: &Shape) -> *mut c_void {
+    let first = if shape.bytes() == 0 { 0 } else { shape.address(0) };
+    buffer.wrapping_byte_offset(first as isize)
 }
 
 /// Begins one rank's access to a view. Where it is long, it goes on after this returns.
@@ -210,14 +245,19 @@ unsafe fn started<A: Abi>(
         // SAFETY: the caller's promise.
         unsafe { ready.run(handle) }.map(i64::unsigned_abs)
     })?;
+    advance(file, access, place, end);
+    Ok(operation)
+}
+
+/// Sets the individual file pointer behind an access that has moved it: to `place`, byte `position` of what was counted.
+fn advance<A: Abi>(fd: &mut RomioFile<A>, access: &Access<A>, place: i64, position: i64) {
     match (access.position.pointer, access.unit) {
-        (INDIVIDUAL, Unit::Etypes) => pointer::note(file, place, end),
+        (INDIVIDUAL, Unit::Etypes) => pointer::note(fd, place, position),
         // What was counted is the file's bytes, not those of the view's data.
-        (INDIVIDUAL, Unit::Bytes) => file.fp_ind = place,
+        (INDIVIDUAL, Unit::Bytes) => fd.fp_ind = place,
         _ => {}
     }
-    file.fp_sys_posn = -1;
-    Ok(operation)
+    fd.fp_sys_posn = -1;
 }
 
 /// An access of which all is known that MPI has to tell.

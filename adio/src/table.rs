@@ -7,7 +7,7 @@ use svmio_svm::LockMode;
 
 use crate::abi::{Datatype, Info, Request, SUCCESS};
 use crate::calls::Mpi;
-use crate::contiguous::{self, Position};
+use crate::contiguous::Position;
 use crate::failure::{ErrorClass, Failure};
 use crate::handle;
 use crate::hints;
@@ -143,11 +143,9 @@ unsafe extern "C" fn read_contig<A: HasHost, C: Count>(
     // SAFETY: ROMIO's contract: the buffer has room for `count` contiguous `datatype`s.
     unsafe {
         entry::<A>(error_code, |mpi, _| {
-            let length = mpi.type_size(datatype).saturating_mul(count.get().unsigned_abs());
-            let buffer = strided::in_a_row(mpi, &*fd, buffer, datatype);
-            let read = contiguous::read(&mut *fd, buffer, length, position)?;
-            mpi.set_status(status, read);
-            Ok(())
+            let (direction, count, unit) = (Direction::Read, count.get(), Unit::Bytes);
+            let access = Access { direction, buffer, count, datatype, position, unit, status };
+            strided::contiguously(mpi, fd, &access).map(|_| ())
         });
     }
 }
@@ -170,11 +168,10 @@ unsafe extern "C" fn write_contig<A: HasHost, C: Count>(
             if handle::of(&*fd)?.role == handle::Role::Data {
                 shared_pointer::settle();
             }
-            let length = mpi.type_size(datatype).saturating_mul(count.get().unsigned_abs());
-            let buffer = strided::in_a_row(mpi, &*fd, buffer.cast_mut(), datatype);
-            let written = contiguous::write(&mut *fd, buffer, length, position)?;
-            mpi.set_status(status, written);
-            Ok(())
+            let (direction, count, unit) = (Direction::Write, count.get(), Unit::Bytes);
+            let buffer = buffer.cast_mut();
+            let access = Access { direction, buffer, count, datatype, position, unit, status };
+            strided::contiguously(mpi, fd, &access).map(|_| ())
         });
         error_code.write(outcome);
     }

@@ -1,9 +1,9 @@
 //! Setting a view without ROMIO's own flattening of the file type.
 //!
 //! ROMIO makes a list of all pieces of a file type when a view is set: megabytes for a vector of a million blocks. That
-//! of its older releases also refuses types that are right, and writes beyond its list for some. The device needs no such
-//! list. So ROMIO is given a simple type of the same kind for the time of the call, and the program's own one is put in
-//! its place then.
+//! of its older releases also refuses types that are right, and writes beyond its list for some, those without data among
+//! them. The device needs no such list. So ROMIO is given a simple type of the same kind for the time of the call, and the
+//! program's own one is put in its place then.
 
 use std::ffi::c_int;
 use std::sync::PoisonError;
@@ -77,13 +77,14 @@ fn gap_in<A: Abi>(
     filetype: Datatype<A>,
 ) -> Option<isize> {
     let (unit, bytes) = (mpi.type_size(etype), mpi.type_size(filetype));
-    if displacement < 0 || unit == 0 || bytes == 0 || bytes % unit != 0 || mpi.is_predefined(filetype) {
+    if displacement < 0 || unit == 0 || bytes % unit != 0 || mpi.is_predefined(filetype) {
         return None;
     }
     let shape = flatten::of(mpi, filetype).ok()?;
     if shape.bounds().0 < 0 || !shape.is_ascending() {
         return None;
     }
-    let has_gaps = !shape.is_run() || shape.bounds().0 != 0 || mpi.extent(filetype) != shape.bytes();
+    let has_gaps =
+        bytes == 0 || !shape.is_run() || shape.bounds().0 != 0 || mpi.extent(filetype) != shape.bytes();
     Some(has_gaps.into())
 }

@@ -1,9 +1,9 @@
 #include "operand.h"
+#include "opinion.h"
 
 enum { MARGIN = 64, MOST_WATCHED = 16 };
 
-int tells_types, asks_mpi;
-uint64_t asked, wrong_of_mpi;
+int tells_types;
 static struct {
     const char *role;
     const struct type *type;
@@ -113,17 +113,10 @@ void fill(const struct operand *operand, uint64_t seed) { pattern(operand->arena
 
 unsigned char *packed(const struct operand *operand) {
     MPI_Aint bytes = operand->map.bytes;
-    unsigned char *by_mpi = malloc((size_t)bytes + 1), *by_map = malloc((size_t)bytes + 1);
+    unsigned char *by_map = malloc((size_t)bytes + 1);
     struct elements elements = elements_of(operand);
-    int position = 0;
     gather(&operand->map, operand->base, by_map, bytes);
-    if (asks_mpi) {
-        MPI_OK(MPI_Pack(operand->base, elements.count, elements.type, by_mpi, (int)bytes, &position, MPI_COMM_SELF));
-        EQUAL(position, bytes);
-        asked++;
-        wrong_of_mpi += memcmp(by_mpi, by_map, (size_t)bytes) != 0;
-    }
-    free(by_mpi);
+    ask_for_packing(operand->base, elements.count, elements.type, by_map, bytes);
     return by_map;
 }
 
@@ -136,13 +129,10 @@ void check_memory(const struct operand *operand, uint64_t seed, const unsigned c
         if (asks_mpi) {
             struct elements elements = elements_of(operand);
             unsigned char *by_map = malloc((size_t)operand->room);
-            int position = 0;
             memcpy(by_map, operand->arena, (size_t)operand->room);
             fill(operand, seed);
-            MPI_OK(MPI_Unpack(data, (int)bytes, &position, operand->base, elements.count, elements.type, MPI_COMM_SELF));
-            EQUAL(position, bytes);
-            asked++;
-            wrong_of_mpi += memcmp(operand->arena, by_map, (size_t)operand->room) != 0;
+            ask_for_unpacking(data, bytes, operand->base, elements.count, elements.type, operand->arena, by_map,
+                              operand->room);
             memcpy(operand->arena, by_map, (size_t)operand->room);
             free(by_map);
         }

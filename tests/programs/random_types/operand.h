@@ -50,12 +50,6 @@ void watch(const char *role, const struct type *type);
 void watch_nothing(void);
 extern int tells_types;
 
-/* Whether MPI_Pack and MPI_Unpack are asked, too; how often they were, and how often they said something else than the
- * letter of the standard. Open MPI 4.1's do for dense vectors that go backwards; MPICH 4.0's divide by zero for some
- * types of which others are made. */
-extern int asks_mpi;
-extern uint64_t asked, wrong_of_mpi;
-
 /* Tells an access, where types are told. */
 void tell_access(const char *method, MPI_Aint bytes, MPI_Offset at);
 

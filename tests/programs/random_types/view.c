@@ -1,4 +1,5 @@
 #include "methods.h"
+#include "opinion.h"
 
 #include "view.h"
 
@@ -153,14 +154,8 @@ unsigned char *image_of(const struct view *view, MPI_Offset size) {
     unsigned char *image = calloc(1, room), *by_mpi = calloc(1, room);
     HOLDS(image != NULL && by_mpi != NULL);
     scatter(&view->map, image, view->stream, view->bytes);
-    if (asks_mpi) {
-        int position = 0;
-        MPI_OK(MPI_Unpack(view->stream, (int)view->bytes, &position, by_mpi + view->displacement, (int)view->tiles,
-                          view->type->handle, MPI_COMM_SELF));
-        EQUAL(position, view->bytes);
-        asked++;
-        wrong_of_mpi += memcmp(by_mpi, image, (size_t)end) != 0;
-    }
+    ask_for_unpacking(view->stream, view->bytes, by_mpi + view->displacement, (int)view->tiles, view->type->handle, by_mpi,
+                      image, end);
     free(by_mpi);
     return image;
 }
