@@ -25,6 +25,8 @@ use crate::state::State;
 use crate::store::Store;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
+#[cfg(test)]
+pub(crate) use keeping::overlook;
 pub(crate) use keeping::{forget, keep, reopen};
 
 /// The most processes of one node that can have one file open.
@@ -67,6 +69,8 @@ pub(crate) struct How {
     pub(crate) fresh: bool,
     /// Through which cluster; 0 for this node alone.
     pub(crate) cluster: u64,
+    /// Even if it has lost its name, as long as others have it open.
+    pub(crate) removed: bool,
 }
 
 /// Where a segment is.
@@ -147,17 +151,25 @@ pub(crate) fn attach(
 impl Attachment {
     fn new(store: &Store, id: FileId, name: &str, how: How) -> std::result::Result<Attachment, AttachError> {
         let (node, store) = (store.node(), store.shared_path());
-        let path = object::path(store, id);
+        let (path, deleted) = (object::path(store, id), object::deleted_path(store, id));
         let failed = |e: io::Error| Error::io(format!("opening {name}"), &path, e);
-        let directory = match rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+        let open = |path: &Path| rustix::fs::open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let (directory, has_name) = match open(&path) {
+            // In this order: a file goes there from here.
+            Err(rustix::io::Errno::NOENT) if how.removed => (open(&deleted), false),
+            found => (found, true),
+        };
+        let directory = match directory {
             Err(rustix::io::Errno::NOENT) => return Err(AttachError::Gone),
             other => other.map_err(|e| failed(e.into()))?,
         };
+        // Where it has a name, whoever comes first makes the state.
+        let creation = if has_name { OFlags::CREATE } else { OFlags::empty() };
         let open_state = |flags: OFlags| {
             let mode = Mode::RUSR | Mode::WUSR;
             rustix::fs::openat(&directory, object::STATE, flags | OFlags::CLOEXEC, mode).map(File::from)
         };
-        let (manifest, view) = match open_state(OFlags::RDWR | OFlags::CREATE) {
+        let (manifest, view) = match open_state(OFlags::RDWR | creation) {
             // The directory is being removed.
             Err(rustix::io::Errno::NOENT) => return Err(AttachError::Gone),
             Ok(file) => {
@@ -168,10 +180,11 @@ impl Attachment {
                 let boot = BootId::current()?;
                 let alive = gate.anybody_present().map_err(failed)?;
                 let state = State::map(file.try_clone().map_err(failed)?).map_err(failed)?;
-                if state.is_valid(boot, id) && state.is_deleted() {
+                let is_deleted = !has_name || state.is_valid(boot, id) && state.is_deleted();
+                if is_deleted && !(how.removed && alive) {
                     return Err(AttachError::Gone);
                 }
-                let manifest = own_manifest(&path, id, name)?;
+                let manifest = own_manifest(if is_deleted { &deleted } else { &path }, id, name)?;
                 if !alive {
                     if manifest.temporary && !how.fresh {
                         return Err(AttachError::Abandoned);
@@ -197,7 +210,7 @@ impl Attachment {
                 refused @ (rustix::io::Errno::ACCESS | rustix::io::Errno::ROFS | rustix::io::Errno::PERM),
             ) => {
                 let refusal = io::Error::from(refused).kind();
-                let manifest = own_manifest(&path, id, name)?;
+                let manifest = own_manifest(if has_name { &path } else { &deleted }, id, name)?;
                 let boot = BootId::current()?;
                 let state = match open_state(OFlags::RDONLY) {
                     Ok(file) => {
@@ -404,6 +417,36 @@ impl Drop for Attachment {
 mod tests {
     use super::*;
     use crate::{FileName, FileOffset, OpenOptions, Store};
+
+    #[test]
+    fn a_removed_file_is_attached_by_other_processes_as_long_as_one_has_it_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let name = FileName::new("f").unwrap();
+        let file = store.open_file(&name, &OpenOptions::read_write().create(true)).unwrap();
+        file.write_at(FileOffset(0), b"here still").unwrap();
+        // What another process does: this one's list of open files is not asked.
+        let as_another = |removed| {
+            let how = How { removed, ..How::default() };
+            Attachment::new(&store, file.id(), "f", how).map(|attachment| attachment.size())
+        };
+        let is_gone = |outcome| matches!(outcome, Err(AttachError::Gone));
+        assert!(matches!(as_another(true), Ok(10)));
+        store.remove(&name).unwrap();
+        assert!(is_gone(as_another(false)));
+        assert!(matches!(as_another(true), Ok(10)));
+        let mut bytes = [0; 10];
+        assert_eq!(
+            file.read_at(FileOffset(0), &mut bytes).unwrap(),
+            10,
+            "who came and went has taken nothing"
+        );
+        let id = file.id();
+        drop(file);
+        let how = How { removed: true, ..How::default() };
+        assert!(is_gone(Attachment::new(&store, id, "f", how).map(|attachment| attachment.size())));
+        assert_eq!(std::fs::read_dir(store.path().join(object::DELETED)).unwrap().count(), 0);
+    }
 
     #[test]
     fn a_segment_is_synced_again_after_a_sync_and_after_reopening() {

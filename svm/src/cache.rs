@@ -1,13 +1,16 @@
 //! The page cache: pages of remote segments, shared by the processes of one node and job.
 //!
 //! It is a data structure in shared memory and nothing else: it never talks to a network. Whoever uses it
-//! moves the bytes between it and the homes, in four dances that the cache keeps from treading on each other:
+//! moves the bytes between it and the homes, in five dances that the cache keeps from treading on each other:
 //!
 //! * **read**: [`PageCache::read`]; where bytes are missing [`PageCache::begin_fetch`], have the home write into
 //!   the frame, [`PageCache::finish_fetch`].
 //! * **write**: [`PageCache::write`] keeps the bytes here, dirty. Nothing is fetched for that.
 //! * **flush**: [`PageCache::begin_flush`] hands out the dirty bytes, they go home, [`PageCache::finish_flush`].
 //! * **long write**: [`PageCache::announce_overwrite`], send the bytes home, [`PageCache::overwrite`].
+//! * **scattered write**: flush the pages that it touches, send the bytes home, [`PageCache::expire`].
+//!
+//! The last two go past the cache, and are [noted](PageCache::begin_past) as long as they are under way.
 //!
 //! Where one has to wait, for another's fetch or flush, the answer carries a [`SetVersion`], and
 //! [`PageCache::wait_for_change`] sleeps until something there has ended; then one tries again.
@@ -47,7 +50,8 @@
 //! never written here without getting home.
 //!
 //! Fetches and flushes name their process. Whoever would have to wait for one whose process is dead
-//! puts its bytes back among the dirty ones, or its frame into quarantine.
+//! puts its bytes back among the dirty ones, or its frame into quarantine. Of writes past the cache each process keeps
+//! count, and what a dead one may have left too old is dropped by whoever next wants to see what is new (`past`).
 
 mod access;
 mod byte_map;
@@ -57,6 +61,9 @@ mod invalidate;
 mod layout;
 mod locked;
 mod memory;
+mod page_set;
+mod past;
+mod quarantine;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -67,6 +74,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
@@ -85,6 +93,9 @@ pub(crate) use access::{Overwrite, ReadOutcome, WriteOutcome};
 pub(crate) use fetch::{Fetch, FetchTicket, Fetched};
 pub(crate) use flush::{Flush, FlushState};
 pub(crate) use invalidate::Discarded;
+pub(crate) use page_set::PageSet;
+pub(crate) use past::WritePast;
+pub(crate) use quarantine::warn_of_lost_frames;
 pub use settings::{CacheSettings, InvalidCacheSettings};
 
 /// How long a waiter sleeps at most: so long can it take until a death is noticed.
@@ -171,6 +182,8 @@ pub(crate) struct PageCache {
     memory: Memory,
     presence: Presence,
     own: Owner,
+    /// The last dead process of whose frames this one has warned.
+    warned_of: AtomicU64,
 }
 
 impl PageCache {
@@ -208,7 +221,11 @@ impl PageCache {
         // Release, with the Acquire in `is_alive`. Until here, who looks takes the predecessor in the slot for
         // alive, and will look again.
         header.occupants[usize::from(own.slot.0)].store(entered, Release);
-        Ok(PageCache { memory, presence, own })
+        let warned_of = AtomicU64::new(Owner::NOBODY.pack());
+        let cache = PageCache { memory, presence, own, warned_of };
+        cache.bury_writer(own.slot)?;
+        cache.begin_counting();
+        Ok(cache)
     }
 
     /// The file that is the cache, for exporting it whole: frames are named by their offset in it.
@@ -258,9 +275,25 @@ impl PageCache {
 
     /// Locks the set that a page belongs to.
     fn lock(&self, key: &PageKey) -> io::Result<LockedSet<'_>> {
+        self.lock_set(self.set_of(key))
+    }
+
+    fn set_of(&self, key: &PageKey) -> u32 {
         // The high half of a product is spread as evenly as the hash, over any number of sets.
-        let set = (u128::from(key.hash()) * u128::from(self.memory.sets())) >> 64;
-        self.lock_set(set as u32)
+        ((u128::from(key.hash()) * u128::from(self.memory.sets())) >> 64) as u32
+    }
+
+    /// The sets that pages of a file belong to, each once.
+    fn sets_of(&self, file: FileId, pages: &PageSet) -> impl Iterator<Item = u32> + use<> {
+        let all = self.memory.sets();
+        let some: Option<Vec<u32>> = (pages.count() < u64::from(all)).then(|| {
+            let mut sets: Vec<_> = pages.pages().map(|page| self.set_of(&PageKey { file, page })).collect();
+            sets.sort_unstable();
+            sets.dedup();
+            sets
+        });
+        let all = if some.is_some() { 0..0 } else { 0..all };
+        all.chain(some.into_iter().flatten())
     }
 
     fn lock_set(&self, set: u32) -> io::Result<LockedSet<'_>> {
@@ -284,6 +317,12 @@ impl PageCache {
             "bytes {within:?} of a page of {} bytes",
             self.page()
         );
+    }
+
+    /// As if this process had died: nothing is left to say so.
+    #[cfg(test)]
+    pub(crate) fn pretend_death(&self) {
+        self.presence.leave().expect("the lock can be given up");
     }
 
     fn error(&self, subject: &str, source: io::Error) -> Error {

@@ -26,6 +26,8 @@ mod read_ahead;
 mod roster;
 mod shared_file;
 mod statistics;
+#[cfg(test)]
+mod tests;
 mod windows;
 mod wire;
 
@@ -239,7 +241,7 @@ impl Cluster {
         let manifest = context.manifest_of(&introduction.0)?;
         let name = manifest.name.clone();
         install::install(context, &introduction.0)?;
-        let how = How { fresh: true, cluster: self.id() };
+        let how = How { fresh: true, cluster: self.id(), removed: false };
         let attachment = attachment::attach(&context.store, manifest.id, &name, how)
             .map_err(|error| error.into_error(manifest.id))?;
         install::refresh(&attachment, &manifest, introduction.0.truncations)?;

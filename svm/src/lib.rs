@@ -51,6 +51,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+// The jobs of the integration tests are those of some unit tests, too.
+#[cfg(test)]
+extern crate self as svmio_svm;
+
 mod attachment;
 mod blocks;
 mod cache;
@@ -84,6 +88,8 @@ mod stored_file;
 mod units;
 mod unnamed;
 mod verify;
+#[cfg(test)]
+mod warnings;
 
 pub use blocks::Blocks;
 pub use cache::{CacheSettings, InvalidCacheSettings};

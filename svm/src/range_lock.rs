@@ -69,6 +69,8 @@ impl RangeLock {
                 shared.refresh_range(&range)?;
             } else if !lock.held.iter().all(Held::brings_no_news) {
                 shared.refresh_cached(&range)?;
+            } else {
+                shared.bury_writers()?;
             }
             if shared.nodes_of(&range)? == nodes {
                 lock.settle(mode)?;

@@ -94,7 +94,12 @@ impl Store {
                 .and_then(|directory| directory.sync_all())
                 .map_err(|e| Error::io(format!("creating {name}"), &objects, e))?;
         }
-        let attachment = match attachment::attach(self, id, &name.to_string(), How { fresh: true, cluster }) {
+        let attachment = match attachment::attach(
+            self,
+            id,
+            &name.to_string(),
+            How { fresh: true, cluster, removed: false },
+        ) {
             Ok(attachment) => attachment,
             Err(AttachError::Failed(e)) => return Err(e),
             // As above.

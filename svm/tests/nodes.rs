@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use job::{Process, stores};
 use svmio_svm::{
-    CacheSettings, DirectoryName, ErrorKind, File, FileName, FileOffset, LockMode, NodeIndex, OpenOptions,
-    SegmentSize, Store,
+    Blocks, CacheSettings, DirectoryName, ErrorKind, File, FileName, FileOffset, LockMode, NodeIndex,
+    OpenOptions, SegmentSize, Store,
 };
 
 /// Runs `body` as each rank of a job, rank r on node `r % stores`.
@@ -333,5 +333,67 @@ fn a_rank_that_panics_is_not_waited_for() {
         let file = open(process, "f", &small_segments());
         assert_ne!(process.rank(), 2, "the reason");
         process.close(file).unwrap();
+    });
+}
+
+#[test]
+fn strided_accesses_leave_pages_alone_that_lie_between_their_pieces() {
+    const PAGE: u64 = 4096;
+    const STRIDE: u64 = 8 * PAGE;
+    const LENGTH: u64 = 1000;
+    let (_directory, stores) = job::stores(2);
+    let cache = CacheSettings { page: PAGE, capacity: 4096 * PAGE };
+    job::run([&stores[0], &stores[0], &stores[1]], &cache, |process| {
+        let size = SegmentSize::new(8 << 20).unwrap();
+        let options = OpenOptions::read_write().create(true).segment_size(Some(size));
+        let file = process.open(&name("f"), &options).unwrap();
+        if process.rank() == 2 {
+            file.write_at(FileOffset(0), &[1; 8 << 20]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        let byte = |at| {
+            let mut byte = [99];
+            file.read_at(FileOffset(at), &mut byte).unwrap();
+            byte[0]
+        };
+        let cached = || process.cluster.statistics().cache;
+        if process.rank() == 1 {
+            // Between the pieces: clean, and dirty. Where pieces are: clean, and dirty beside them.
+            assert_eq!([byte(PAGE), byte(STRIDE)], [1; 2]);
+            file.write_at(FileOffset(3 * PAGE), &[2; 10]).unwrap();
+            file.write_at(FileOffset(2 * STRIDE + LENGTH), &[3; 10]).unwrap();
+        }
+        process.meet();
+        let before = cached();
+        process.meet();
+        let blocks = Blocks { start: 0, length: LENGTH, stride: STRIDE, count: 200 };
+        let (bounds, mut bytes) = (FileOffset(0)..FileOffset(blocks.end()), vec![7_u8; 200 * 1000]);
+        if process.rank() == 0 {
+            let mut access = file.write_strided(bounds.clone(), blocks.bytes()).unwrap();
+            // SAFETY: there are as many bytes.
+            unsafe { access.put(&blocks, bytes.as_ptr(), LENGTH as isize) }.unwrap();
+            access.finish().unwrap();
+            assert_eq!(
+                cached().write_backs,
+                before.write_backs + 1,
+                "only the page that pieces touch went home"
+            );
+            bytes.fill(0);
+            let mut access = file.read_strided(bounds, blocks.bytes()).unwrap();
+            // SAFETY: likewise, until it is finished.
+            unsafe { access.get(&blocks, bytes.as_mut_ptr(), LENGTH as isize) }.unwrap();
+            access.finish().unwrap();
+            assert!(bytes.iter().all(|byte| *byte == 7));
+            assert_eq!(cached().write_backs, before.write_backs + 1, "likewise");
+        }
+        process.meet();
+        if process.rank() == 1 {
+            assert_eq!([byte(PAGE), byte(3 * PAGE)], [1, 2]);
+            assert_eq!(cached().misses, before.misses, "they were here still");
+            assert_eq!([byte(STRIDE), byte(2 * STRIDE)], [7; 2]);
+            assert_eq!([byte(STRIDE + LENGTH), byte(2 * STRIDE + LENGTH)], [1, 3]);
+        }
+        process.sync(&file).unwrap();
+        assert_eq!([3 * PAGE, 2 * STRIDE, 2 * STRIDE + LENGTH].map(byte), [2, 7, 3]);
     });
 }

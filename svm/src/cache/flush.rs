@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::byte_map::runs;
 use super::layout::FrameState;
 use super::locked::{Frame, LockedSet};
-use super::{Owner, PageCache, PageKey, PageNumber, SetVersion};
+use super::{Owner, PageCache, PageKey, PageNumber, PageSet, SetVersion};
 use crate::error::Result;
 use crate::units::FileId;
 
@@ -126,21 +126,51 @@ impl PageCache {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) where a set cannot be locked.
     pub(crate) fn all_dirty(&self) -> Result<Vec<PageKey>> {
+        let words = self.memory.dirty_sets().iter().enumerate();
+        // Relaxed: see `LockedSet::note_dirty`.
+        let sets =
+            words.flat_map(|(word, bits)| ones(bits.load(Relaxed)).map(move |bit| word as u32 * 64 + bit));
+        self.dirty_in(sets, |_| true)
+    }
+
+    /// Those of a file's pages that have bytes which are not known to be at their home, ascending.
+    ///
+    /// Only sets that have such pages, of this file or another, and that one of these may be in are locked.
+    ///
+    /// # Errors
+    /// As [`PageCache::dirty_pages`].
+    pub(crate) fn dirty_among(&self, file: FileId, pages: &PageSet) -> Result<Vec<PageNumber>> {
+        let words = self.memory.dirty_sets();
+        // Relaxed: as above.
+        let is_dirty = |set: &u32| words[*set as usize / 64].load(Relaxed) >> (set % 64) & 1 == 1;
+        let wanted = |key: &PageKey| key.file == file && pages.contains(key.page);
+        let dirty = self.dirty_in(self.sets_of(file, pages).filter(is_dirty), wanted)?;
+        Ok(dirty.into_iter().map(|key| key.page).collect())
+    }
+
+    fn dirty_in(
+        &self,
+        sets: impl Iterator<Item = u32>,
+        wanted: impl Fn(&PageKey) -> bool,
+    ) -> Result<Vec<PageKey>> {
         let mut found = Vec::new();
-        for (word, bits) in self.memory.dirty_sets().iter().enumerate() {
-            // Relaxed: see `LockedSet::note_dirty`.
-            let mut bits = bits.load(Relaxed);
-            while bits != 0 {
-                let set = word as u32 * 64 + bits.trailing_zeros();
-                bits &= bits - 1;
-                let set = self.lock_set(set).map_err(|e| self.error("looking for dirty pages", e))?;
-                let pages = set.frames().filter(|f| f.record.state() == FrameState::Page && !f.is_clean());
-                found.extend(pages.map(|frame| frame.record.key()));
-            }
+        for set in sets {
+            let set = self.lock_set(set).map_err(|e| self.error("looking for dirty pages", e))?;
+            let pages = set.frames().filter(|f| f.record.state() == FrameState::Page && !f.is_clean());
+            found.extend(pages.map(|frame| frame.record.key()).filter(&wanted));
         }
         found.sort_unstable();
         Ok(found)
     }
+}
+
+/// The positions of the bits that are set.
+fn ones(mut bits: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let bit = (bits != 0).then(|| bits.trailing_zeros())?;
+        bits &= bits - 1;
+        Some(bit)
+    })
 }
 
 /// The frame of a flush, if it is still under way.

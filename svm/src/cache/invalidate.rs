@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::layout::FrameState;
 use super::locked::{Frame, LockedSet};
-use super::{PageCache, PageKey, PageNumber, SetVersion};
+use super::{PageCache, PageKey, PageNumber, PageSet, SetVersion};
 use crate::error::Result;
 use crate::units::FileId;
 
@@ -37,23 +37,33 @@ impl PageCache {
         file: FileId,
         mut keep: impl FnMut(PageNumber, Option<u64>) -> bool,
     ) -> Result<()> {
-        self.visit(file, |set, frame, page| {
-            match frame.record.state() {
-                FrameState::Page if !keep(page, frame.record.version()) => {
-                    set.void_fetch(&frame.record.key());
-                    if frame.is_clean() {
-                        set.free(frame);
-                    } else {
-                        frame.record.set_version(None);
-                        frame.invalidate(&(0..self.page()))?;
-                    }
-                }
-                FrameState::Fetching if !keep(page, None) => set.void_fetch(&frame.record.key()),
-                _ => {}
-            }
-            Ok(())
+        self.visit(self.all_sets(), |set, frame, key| {
+            // A frame that is neither page nor fetch is not visited.
+            let version = frame.record.version().filter(|_| frame.record.state() == FrameState::Page);
+            if key.file == file && !keep(key.page, version) { set.expire(frame) } else { Ok(()) }
         })
         .map_err(|source| self.error("dropping old pages", source))
+    }
+
+    /// Drops pages of a file, but for their dirty bytes and those that are being written back. Fetches of them that are
+    /// under way are discarded when they end. It costs something only for sets that these pages are in.
+    ///
+    /// # Errors
+    /// As [`PageCache::retain`].
+    pub(crate) fn expire(&self, file: FileId, pages: &PageSet) -> Result<()> {
+        self.visit(self.sets_of(file, pages), |set, frame, key| {
+            if key.file == file && pages.contains(key.page) { set.expire(frame) } else { Ok(()) }
+        })
+        .map_err(|source| self.error("dropping old pages", source))
+    }
+
+    /// The same for all pages of all files.
+    ///
+    /// # Errors
+    /// As [`PageCache::retain`].
+    pub(super) fn expire_all(&self) -> Result<()> {
+        self.visit(self.all_sets(), |set, frame, _| set.expire(frame))
+            .map_err(|source| self.error("dropping old pages", source))
     }
 
     /// Drops all pages of a file, dirty bytes too. Fetches under way are discarded when they end; of a flush
@@ -62,8 +72,10 @@ impl PageCache {
     /// # Errors
     /// As [`PageCache::retain`].
     pub(crate) fn forget(&self, file: FileId) -> Result<()> {
-        self.visit(file, |set, frame, _| {
-            set.drop_frame(frame);
+        self.visit(self.all_sets(), |set, frame, key| {
+            if key.file == file {
+                set.drop_frame(frame);
+            }
             Ok(())
         })
         .map_err(|source| self.error("forgetting a file's pages", source))
@@ -104,7 +116,11 @@ impl PageCache {
     pub(crate) fn truncate(&self, file: FileId, size: u64) -> Result<()> {
         let bytes = u64::from(self.page());
         let (last, cut) = (PageNumber(size / bytes), (size % bytes) as u32);
-        self.visit(file, |set, frame, page| {
+        self.visit(self.all_sets(), |set, frame, key| {
+            let page = key.page;
+            if key.file != file {
+                return Ok(());
+            }
             if page > last || page == last && cut == 0 {
                 set.drop_frame(frame);
             } else if page == last && frame.record.state() == FrameState::Page {
@@ -128,31 +144,47 @@ impl PageCache {
         .map_err(|source| self.error("truncating a file's pages", source))
     }
 
-    /// Calls `change` with each frame that is used for a page of the file.
+    /// Calls `change` with each frame in some sets that is a page, or to which one is fetched.
     fn visit(
         &self,
-        file: FileId,
-        mut change: impl FnMut(&LockedSet<'_>, &Frame<'_>, PageNumber) -> io::Result<()>,
+        sets: impl Iterator<Item = u32>,
+        mut change: impl FnMut(&LockedSet<'_>, &Frame<'_>, PageKey) -> io::Result<()>,
     ) -> io::Result<()> {
-        for index in 0..self.memory.sets() {
+        for index in sets {
             // Relaxed: who has a page dropped has heard that it was used, if that matters, by other means.
             if self.memory.set(index).rest.clock.load(Relaxed) == 0 {
                 continue;
             }
             let set = self.lock_set(index)?;
             for frame in set.frames() {
-                let key = frame.record.key();
-                if key.file == file && matches!(frame.record.state(), FrameState::Page | FrameState::Fetching)
-                {
-                    change(&set, &frame, key.page)?;
+                if matches!(frame.record.state(), FrameState::Page | FrameState::Fetching) {
+                    change(&set, &frame, frame.record.key())?;
                 }
             }
         }
         Ok(())
     }
+
+    fn all_sets(&self) -> impl Iterator<Item = u32> + use<> {
+        0..self.memory.sets()
+    }
 }
 
 impl LockedSet<'_> {
+    /// Drops what is in the frame, which is a page or fetched to, but for bytes that are not home.
+    fn expire(&self, frame: &Frame<'_>) -> io::Result<()> {
+        self.void_fetch(&frame.record.key());
+        match frame.record.state() {
+            FrameState::Page if frame.is_clean() => self.free(frame),
+            FrameState::Page => {
+                frame.record.set_version(None);
+                frame.invalidate(&(0..self.cache.page()))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// What is in the frame is no page any more, now or when its fetch ends.
     fn drop_frame(&self, frame: &Frame<'_>) {
         match frame.record.state() {

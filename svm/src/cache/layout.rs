@@ -59,12 +59,16 @@ pub(super) struct Header {
     pub(super) entered: AtomicU64,
     /// By the slot of a process: which of those that ever entered has it, or had it last.
     pub(super) occupants: [AtomicU64; PROCESSES as usize],
+    /// At least how many writes past the cache are under way, those of the dead included; see [`super::past`].
+    pub(super) writing: AtomicU64,
+    /// By the slot of a process: which one it is (48 bits), and how many writes past the cache it has under way (16).
+    pub(super) writers: [AtomicU64; PROCESSES as usize],
 }
 
 impl Header {
     const MAGIC: u64 = u64::from_le_bytes(*b"svmcache");
     /// To be raised with each change of the layout or of the rules for changing it.
-    const VERSION: u64 = 1;
+    const VERSION: u64 = 2;
     /// The mutex is the C library's, and libraries differ.
     const MUTEX_BYTES: u64 = size_of::<libc::pthread_mutex_t>() as u64;
 

@@ -203,6 +203,8 @@ impl<'c> LockedSet<'c> {
                     if !self.is_alive(&frame.record.fetcher)? {
                         // The home may still be about to write there.
                         frame.record.set_state(FrameState::Quarantined);
+                        let fetcher = Owner::unpack(frame.record.fetcher.load(Relaxed));
+                        self.cache.warn_of_dead_fetcher(fetcher, frame.record.key().file);
                         found = true;
                     }
                 }

@@ -128,8 +128,9 @@ impl SharedFile {
         }
         match self.other(victim.file) {
             Ok(other) => self.bring_home(&other, &[*victim]),
-            // Nobody can read there any more.
+            // It was removed, and the last process of this node that had it open has gone: nobody can want these bytes.
             Err(error) if error.kind() == ErrorKind::NoSuchFile => {
+                tracing::debug!("what was written to file {} is dropped: it was removed", victim.file);
                 self.cache().forget(victim.file).map(|()| Vec::new())
             }
             Err(error) => Err(error),
@@ -138,21 +139,21 @@ impl SharedFile {
 
     /// Another file, which some process of this node has open or had: its bytes are in the way.
     fn other(&self, file: FileId) -> Result<Arc<Attachment>> {
-        let how = How { fresh: true, cluster: self.cluster().id() };
+        let how = How { fresh: true, cluster: self.cluster().id(), removed: true };
         let attached = attachment::attach(self.cluster().store(), file, &format!("file {file}"), how);
         attached.map_err(|error| error.into_error(file))
     }
 
-    /// Drops cached pages in `range`, but for bytes that are not home yet.
-    pub(super) fn drop_cached_in(&self, range: &Range<u64>) -> Result<()> {
-        let size = u64::from(self.cache().page());
-        let is_in = |page: PageNumber| page.0 * size < range.end && (page.0 + 1) * size > range.start;
-        self.cache().retain(self.file(), |page, _| !is_in(page))
+    /// Sees to it that nothing old stays cached that processes of this node left which died while they wrote.
+    pub(crate) fn bury_writers(&self) -> Result<()> {
+        if self.is_cached() { self.cache().bury_writers() } else { Ok(()) }
     }
 
-    /// Drops cached pages in `range` whose segments others have changed since they were fetched.
+    /// Drops cached pages in `range` whose segments others have changed since they were fetched, and what may be old by
+    /// the death of a process of this node.
     pub(super) fn drop_stale(&self, range: &Range<u64>) -> Result<()> {
         let (cache, segment_size) = (self.cache(), self.attachment().segment_size());
+        cache.bury_writers()?;
         let page_size = u64::from(cache.page());
         let segment_of =
             |page: PageNumber| segment_size.locate(FileOffset(page.0 * page_size)).map(|(i, _)| i);

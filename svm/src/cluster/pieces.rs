@@ -1,15 +1,17 @@
 //! Many small pieces of other nodes' segments, past the page cache: written pieces go home packed into few messages, and
 //! the home scatters them; pieces that are read come gathered by the home.
 //!
-//! Bytes of the same range that are cached have to agree with that. Those that are not home yet go home before; pages are
-//! dropped after a write.
+//! What is cached of the pages that they touch has to agree with that, message by message. Bytes that are not home yet
+//! go home before; pages are dropped once what was written there is home. Should this process be killed in between,
+//! the others of its node find that it was writing, and drop them. Pages that lie between pieces stay as they are.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use crate::blocks::{self, Blocks};
+use crate::cache::{PageSet, WritePast};
 use crate::error::{Error, Result};
-use crate::units::SegmentIndex;
+use crate::units::{SegmentIndex, SegmentSize};
 
 use super::wire::{LONGEST_DATA, Part, Reply, Request};
 use super::{Asked, NodeIndex, SharedFile};
@@ -22,11 +24,12 @@ const MOST_PARTS: usize = 1 << 16;
 /// Pieces that are on their way home.
 pub(crate) struct Scatter<'f> {
     shared: &'f SharedFile,
-    /// Where in the file all pieces lie.
-    bounds: Range<u64>,
     packed: BTreeMap<NodeIndex, Packed>,
-    under_way: VecDeque<Asked>,
+    /// With the pages that it touches.
+    under_way: VecDeque<(Asked, PageSet)>,
     failed: Option<Error>,
+    /// Until all pages are dropped.
+    _noted: Option<WritePast<'f>>,
 }
 
 /// Pieces for one node.
@@ -37,13 +40,11 @@ struct Packed {
 }
 
 impl<'f> Scatter<'f> {
-    /// For pieces that lie within `bounds`.
-    pub(crate) fn begin(shared: &'f SharedFile, bounds: &Range<u64>) -> Result<Scatter<'f>> {
-        if shared.is_cached() {
-            shared.flush_cached_in(bounds)?;
-        }
+    /// For pieces of this file.
+    pub(crate) fn begin(shared: &'f SharedFile) -> Scatter<'f> {
         let (packed, under_way) = (BTreeMap::new(), VecDeque::new());
-        Ok(Scatter { shared, bounds: bounds.clone(), packed, under_way, failed: None })
+        let noted = shared.is_cached().then(|| shared.cache().begin_past());
+        Scatter { shared, packed, under_way, failed: None, _noted: noted }
     }
 
     /// Takes `blocks` of a segment, counted from its beginning, from memory in which they are `stride` bytes from each
@@ -95,17 +96,7 @@ impl<'f> Scatter<'f> {
             self.send(node, packed);
         }
         self.wait_for_all();
-        let dropped = self.drop_cached();
-        self.failed.take().map_or(dropped, Err)
-    }
-
-    /// Whatever became of it, nobody may read what was there before.
-    fn drop_cached(&mut self) -> Result<()> {
-        let bounds = std::mem::replace(&mut self.bounds, 0..0);
-        if bounds.is_empty() || !self.shared.is_cached() {
-            return Ok(());
-        }
-        self.shared.drop_cached_in(&bounds)
+        self.failed.take().map_or(Ok(()), Err)
     }
 
     fn send(&mut self, node: NodeIndex, Packed { parts, data }: Packed) {
@@ -115,18 +106,30 @@ impl<'f> Scatter<'f> {
         while self.under_way.len() >= UNDER_WAY {
             self.wait_for_one();
         }
+        let pages = touched(self.shared, &parts);
         let request = Request::Write { file: self.shared.file(), parts };
-        match self.shared.cluster().begin(node, &request, &data) {
-            Ok(asked) => self.under_way.push_back(asked),
+        let flushed = self.shared.flush_cached_among(&pages);
+        match flushed.and_then(|()| self.shared.cluster().begin(node, &request, &data)) {
+            Ok(asked) => self.under_way.push_back((asked, pages)),
             Err(error) => {
                 self.failed.get_or_insert(error);
+                self.drop_cached(&pages);
             }
         }
     }
 
     fn wait_for_one(&mut self) {
-        let Some(asked) = self.under_way.pop_front() else { return };
+        let Some((asked, pages)) = self.under_way.pop_front() else { return };
         if let Err(error) = self.shared.cluster().wait(asked, &mut |_, _| {}) {
+            self.failed.get_or_insert(error);
+        }
+        self.drop_cached(&pages);
+    }
+
+    /// Whatever became of it, nobody may read what was there before.
+    fn drop_cached(&mut self, pages: &PageSet) {
+        if let Err(error) = self.shared.cache().expire(self.shared.file(), pages) {
+            tracing::error!("pages that may be old stay cached: {error}");
             self.failed.get_or_insert(error);
         }
     }
@@ -142,9 +145,6 @@ impl Drop for Scatter<'_> {
     /// After an error: what is under way ends.
     fn drop(&mut self) {
         self.wait_for_all();
-        if let Err(e) = self.drop_cached() {
-            tracing::error!("pages that may be old stay cached: {e}");
-        }
     }
 }
 
@@ -172,12 +172,9 @@ struct Place {
 }
 
 impl<'f> Gather<'f> {
-    /// For pieces that lie within `bounds`.
-    pub(crate) fn begin(shared: &'f SharedFile, bounds: &Range<u64>) -> Result<Gather<'f>> {
-        if shared.is_cached() {
-            shared.flush_cached_in(bounds)?;
-        }
-        Ok(Gather { shared, wanted: BTreeMap::new(), under_way: VecDeque::new() })
+    /// For pieces of this file.
+    pub(crate) fn begin(shared: &'f SharedFile) -> Gather<'f> {
+        Gather { shared, wanted: BTreeMap::new(), under_way: VecDeque::new() }
     }
 
     /// Asks for `blocks` of a segment, counted from its beginning; in memory they are to be `stride` bytes from each
@@ -231,6 +228,7 @@ impl<'f> Gather<'f> {
         while self.under_way.len() >= UNDER_WAY {
             self.take_one()?;
         }
+        self.shared.flush_cached_among(&touched(self.shared, &parts))?;
         let request = Request::Read { file: self.shared.file(), parts };
         self.under_way.push_back((node, self.shared.cluster().begin(node, &request, &[])?, places));
         Ok(())
@@ -271,6 +269,27 @@ fn in_turn<T>(shared: &SharedFile, of_nodes: BTreeMap<NodeIndex, T>) -> impl Ite
     let own = shared.own_node();
     let (before, behind): (Vec<_>, Vec<_>) = of_nodes.into_iter().partition(|(node, _)| *node < own);
     behind.into_iter().chain(before)
+}
+
+/// The pages that parts touch; none where pages are not cached.
+fn touched(shared: &SharedFile, parts: &[Part]) -> PageSet {
+    if !shared.is_cached() {
+        return PageSet::default();
+    }
+    let (segment_size, page) = (shared.attachment().segment_size(), u64::from(shared.cache().page()));
+    PageSet::of(parts.iter().flat_map(|part| pages_of(part, segment_size, page)))
+}
+
+/// The pages, `page` bytes each, that a part touches, as runs that ascend.
+fn pages_of(part: &Part, segment_size: SegmentSize, page: u64) -> impl Iterator<Item = Range<u64>> + use<> {
+    let start = segment_size.start_of(part.segment).0 + part.within;
+    let (length, stride, count) = (u64::from(part.length), u64::from(part.stride), u64::from(part.count));
+    // Blocks that are less than a page from each other leave no page out.
+    let (times, length) = if stride <= page { (1, stride * (count - 1) + length) } else { (count, length) };
+    (0..times).map(move |number| {
+        let at = start + stride * number;
+        at / page..(at + length).div_ceil(page)
+    })
 }
 
 /// Cuts blocks into parts that fit into messages: each with how many blocks, and how many bytes of the next one, are done

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use svmio_transport::back_end::Service;
 
 use crate::attachment::Home;
-use crate::cache::{Fetch, FetchTicket, PageCache, PageNumber};
+use crate::cache::{Fetch, FetchTicket, PageCache, PageNumber, warn_of_lost_frames};
 use crate::error::{Error, Result};
 use crate::units::FileOffset;
 
@@ -237,6 +237,9 @@ fn take_one(context: &Context, cache: &PageCache, coming: Coming) {
     };
     // A node that answers has ended writing. One that is cut off may go on when it is back.
     let still_written = matches!(answer, Err(Error::Fabric { .. }));
+    if let (Err(error @ Error::Fabric { .. }), Some(ticket)) = (&answer, tickets.first()) {
+        warn_of_lost_frames(context.store.node(), ticket.key.file, &error.to_string());
+    }
     for (number, ticket) in tickets.into_iter().enumerate() {
         let ended = match &versions {
             Some(versions) => cache.finish_fetch(ticket, versions[number]).map(|_| ()),

@@ -119,17 +119,16 @@ impl SharedFile {
     /// Writes to a segment on another node.
     pub(crate) fn write(&self, home: u32, index: SegmentIndex, within: u64, data: &[u8]) -> Result<()> {
         let node = self.node_at(home)?;
-        if self.is_cached() && data.len() < LONG_WRITE {
+        if !self.is_cached() {
+            return self.write_directly(node, index, within, data);
+        }
+        if data.len() < LONG_WRITE {
             return self.write_cached(index, within, data);
         }
-        if self.is_cached() {
-            self.overwrite_cached(index, within, data, false)?;
-        }
+        let _under_way = self.cache().begin_past();
+        self.overwrite_cached(index, within, data, false)?;
         self.write_directly(node, index, within, data)?;
-        if self.is_cached() {
-            self.overwrite_cached(index, within, data, true)?;
-        }
-        Ok(())
+        self.overwrite_cached(index, within, data, true)
     }
 
     pub(super) fn write_directly(

@@ -171,7 +171,7 @@ impl<'f> StridedWrite<'f> {
         let is_much = self.bytes >= LONG_WRITE as u64 || self.bounds.end - self.bounds.start >= WIDE;
         if is_much && blocks.length < LONG_WRITE as u64 {
             if self.scatter.is_none() {
-                self.scatter = Some(Scatter::begin(shared, &self.bounds)?);
+                self.scatter = Some(Scatter::begin(shared));
             }
             // SAFETY: the caller's promise.
             let put = |scatter: &mut Scatter<'f>| unsafe { scatter.put(home, index, blocks, source, stride) };
@@ -321,7 +321,7 @@ impl<'f> StridedRead<'f> {
         }
         if !self.is_dense {
             if self.gather.is_none() {
-                self.gather = Some(Gather::begin(shared, &self.bounds)?);
+                self.gather = Some(Gather::begin(shared));
             }
             let blocks = blocks.within(start);
             // SAFETY: the caller's promise.

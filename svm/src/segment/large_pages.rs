@@ -24,15 +24,19 @@ use super::mapping::Mapping;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LargePages {
     bytes: u64,
+    wish: Wish,
 }
 
 impl LargePages {
     /// Those of a segment of `segment` bytes; `None` where it has no room for any, where the system has none, or where
     /// `SVMIO_LARGE_PAGES` is `never`.
     pub(super) fn of(segment: u64) -> Option<LargePages> {
-        static BYTES: OnceLock<Option<u64>> = OnceLock::new();
-        let bytes = *BYTES.get_or_init(|| if allowed() { size() } else { None });
-        bytes.filter(|bytes| segment.is_multiple_of(*bytes)).map(|bytes| LargePages { bytes })
+        static PAGES: OnceLock<Option<LargePages>> = OnceLock::new();
+        let pages = *PAGES.get_or_init(|| match Wish::told() {
+            Wish::Never => None,
+            wish => size().map(|bytes| LargePages { bytes, wish }),
+        });
+        pages.filter(|pages| segment.is_multiple_of(pages.bytes))
     }
 
     /// Bytes of each.
@@ -103,7 +107,7 @@ impl LargePages {
         // Small pages are written at 2 to 5 GB/s; nothing fills large ones at 40.
         let (most, least) = (Duration::from_nanos(self.bytes / 2), Duration::from_nanos(self.bytes / 40));
         match (elapsed / number, computed / number) {
-            (_, computed) if computed > most => Pace::Slow,
+            (_, computed) if computed > most && self.wish == Wish::Auto => Pace::Slow,
             // Waited for another process that made the same, or had nothing to do.
             (elapsed, computed) if elapsed > most || computed < least => Pace::Unknown,
             _ => Pace::Fast,
@@ -181,14 +185,32 @@ pub(super) fn size() -> Option<u64> {
     text.trim().parse().ok().filter(|bytes: &u64| bytes.is_power_of_two())
 }
 
-fn allowed() -> bool {
-    match std::env::var_os("SVMIO_LARGE_PAGES") {
-        None => true,
-        Some(word) if word == "never" => false,
-        Some(word) if word == "auto" || word.is_empty() => true,
-        Some(word) => {
-            tracing::warn!("SVMIO_LARGE_PAGES={} is neither auto nor never: auto it is", word.display());
-            true
+/// Whether large pages are to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Never,
+    /// As long as they come quickly.
+    Auto,
+    /// However long they take.
+    Always,
+}
+
+impl Wish {
+    /// What `SVMIO_LARGE_PAGES` says. This crate's own tests always want them: they are about what becomes of them.
+    fn told() -> Wish {
+        if cfg!(test) {
+            return Wish::Always;
+        }
+        match std::env::var_os("SVMIO_LARGE_PAGES") {
+            None => Wish::Auto,
+            Some(word) if word == "never" => Wish::Never,
+            Some(word) if word == "always" => Wish::Always,
+            Some(word) if word == "auto" || word.is_empty() => Wish::Auto,
+            Some(word) => {
+                let word = word.display();
+                tracing::warn!("SVMIO_LARGE_PAGES={word} is none of always, auto and never: auto it is");
+                Wish::Auto
+            }
         }
     }
 }
@@ -203,7 +225,7 @@ mod tests {
         fn whole_pages_are_made_and_parts_where_they_deserve_it(
             start in 0u64..500, length in 1u64..500, deserving in 0u64..120,
         ) {
-            let large = LargePages { bytes: 100 };
+            let large = LargePages { bytes: 100, wish: Wish::Auto };
             let range = start..start + length;
             let made = large.around(&range, |_, part| part.end - part.start >= deserving);
             prop_assert!(made.start.is_multiple_of(100) && made.end.is_multiple_of(100));

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::killing::{self, Child, End};
+use crate::warnings;
 
 /// The longest that anybody may be held up by a death.
 const SOON: Duration = Duration::from_secs(1);
@@ -92,6 +93,75 @@ fn the_fetch_of_a_dead_process_holds_up_nobody_and_its_frame_is_not_used_again()
 }
 
 #[test]
+fn of_frames_that_a_dead_process_leaves_is_warned_once() {
+    let cache = cache_of(40);
+    die_after(&cache, |own| (0..20).for_each(|page| drop(own.fetch_begun(&key(7, page)))));
+    let told = warnings::told_by(|| {
+        for page in 0..20 {
+            let ticket = cache.fetch_begun(&key(7, page));
+            cache.abandon_fetch(ticket, false).unwrap();
+        }
+    });
+    let [told] = &told[..] else { panic!("{told:?}") };
+    let node = format!("node {}: ", crate::NodeName::current());
+    let parts = [&*node, &format!("file {}", key(7, 0).file), "until the job ends", "No data is lost"];
+    assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+}
+
+#[test]
+fn a_page_that_was_fetched_while_a_process_died_over_writing_it_is_not_kept() {
+    let cache = cache_of(4);
+    let (pages, other) = (PageSet::of(std::iter::once(0..1)), key(2, 9));
+    // Fetched before the bytes were home.
+    let fetch_old = |page: &PageKey| {
+        let ticket = cache.fetch_begun(page);
+        cache.deliver(&ticket, &[1; WHOLE]);
+        assert_eq!(cache.finish_fetch(ticket, 1).unwrap(), Fetched::Kept);
+    };
+    let (begun, fetched) = (Word::new(), Word::new());
+    let (pid, fd) = cache.whereabouts();
+    let child = Child::run(|| {
+        let own = PageCache::open(pid, fd).unwrap();
+        let _under_way = own.begin_past();
+        own.expire(key(1, 0).file, &pages).unwrap();
+        begun.get().store(1, Release);
+        fetched.await_value(1);
+        loop {
+            thread::park();
+        }
+    });
+    begun.await_value(1);
+    fetch_old(&key(1, 0));
+    assert_eq!(cache.write_from(&other, 5, &[3; 5]), WriteOutcome::Cached);
+    cache.bury_writers().unwrap();
+    assert_eq!(cache.read_into(&key(1, 0), 0, &mut [0]), ReadOutcome::Copied, "it lives, and will see to it");
+    fetched.get().store(1, Release);
+    assert_eq!(child.terminate(), End::Terminated);
+    cache.bury_writers().unwrap();
+    assert_eq!(cache.read_into(&key(1, 0), 0, &mut [0]), ReadOutcome::Missing);
+    assert_eq!(cache.read_into(&other, 5, &mut [0; 5]), ReadOutcome::Copied, "what is dirty stays");
+    // Once is enough.
+    fetch_old(&key(1, 0));
+    cache.bury_writers().unwrap();
+    assert_eq!(cache.read_into(&key(1, 0), 0, &mut [0]), ReadOutcome::Copied);
+    cache.assert_in_order();
+}
+
+#[test]
+fn who_takes_the_slot_of_a_dead_writer_sees_to_what_it_left() {
+    let cache = cache_of(4);
+    die_after(&cache, |own| std::mem::forget(own.begin_past()));
+    let ticket = cache.fetch_begun(&key(1, 0));
+    cache.deliver(&ticket, &[1; WHOLE]);
+    assert_eq!(cache.finish_fetch(ticket, 1).unwrap(), Fetched::Kept);
+    let successor = open_again(&cache);
+    assert_eq!(successor.own.slot, ProcessSlot(1));
+    assert_eq!(cache.read_into(&key(1, 0), 0, &mut [0]), ReadOutcome::Missing);
+    drop(successor.begin_past());
+    assert_eq!(cache.memory.header().writing.load(Relaxed), 0);
+}
+
+#[test]
 fn the_bytes_that_a_dead_process_was_writing_back_are_dirty_again() {
     let cache = cache_of(1);
     let page = key(1, 0);
@@ -156,7 +226,7 @@ struct Script {
 }
 
 impl Script {
-    const STEPS: u32 = 21;
+    const STEPS: u32 = 24;
     const PAGES: [u64; 2] = [0, 1];
 
     fn step(&mut self, cache: &PageCache, step: u32) {
@@ -192,6 +262,9 @@ impl Script {
             18 => cache.truncate(one.file, u64::from(PAGE) + 77).unwrap(),
             19 => self.flush = Some(cache.flush_begun(&two)),
             20 => cache.forget(one.file).unwrap(),
+            21 => cached(cache.write_from(&one, 300, &[11; 30])),
+            22 => drop(cache.begin_past()),
+            23 => cache.expire(one.file, &PageSet::of(std::iter::once(0..2))).unwrap(),
             _ => unreachable!(),
         }
     }

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 use super::*;
 
 const HANDLES: usize = 3;
+/// The handle of a process that writes past the cache, dies over it, and does nothing else.
+const MORTAL: usize = HANDLES;
 const FILES: u8 = 2;
 const PAGES: u64 = 4;
 
@@ -31,6 +33,10 @@ enum Step {
     Refresh,
     Forget,
     Truncate(u32),
+    /// As a scattered write does: past the cache, into which it is not put.
+    BeginScatter(Range<u32>, u8),
+    /// The bytes get home, and the page is dropped; or its process dies before it does so, and others see to it.
+    FinishScatter(usize, bool),
 }
 
 fn range() -> impl Strategy<Value = Range<u32>> {
@@ -60,6 +66,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Refresh),
         1 => Just(Step::Forget),
         2 => (0..PAGE * PAGES as u32 + 100).prop_map(Step::Truncate),
+        3 => (range(), 0..64u8).prop_map(|(r, v)| Step::BeginScatter(r, v)),
+        5 => any::<(usize, bool)>().prop_map(|(which, dies)| Step::FinishScatter(which, dies)),
     ]
 }
 
@@ -113,12 +121,19 @@ struct PendingOverwrite {
     value: u8,
 }
 
+struct PendingScatter {
+    key: PageKey,
+    within: Range<u32>,
+    value: u8,
+}
+
 struct Run {
     handles: Vec<PageCache>,
     pages: BTreeMap<PageKey, PageModel>,
     fetches: Vec<PendingFetch>,
     flushes: Vec<(usize, Flush)>,
     overwrites: Vec<PendingOverwrite>,
+    scatters: Vec<PendingScatter>,
 }
 
 /// One of those pending, if there are any.
@@ -129,11 +144,12 @@ fn take<T>(pending: &mut Vec<T>, which: usize) -> Option<T> {
 impl Run {
     fn new(capacity: u64) -> Run {
         let first = cache_of(capacity);
-        let mut handles: Vec<_> = (1..HANDLES).map(|_| open_again(&first)).collect();
+        let mut handles: Vec<_> = (0..HANDLES).map(|_| open_again(&first)).collect();
         handles.push(first);
         let keys = (0..FILES).flat_map(|file| (0..PAGES).map(move |page| key(file, page)));
         let pages = keys.map(|key| (key, PageModel::new())).collect();
-        Run { handles, pages, fetches: Vec::new(), flushes: Vec::new(), overwrites: Vec::new() }
+        let (fetches, flushes, overwrites, scatters) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Run { handles, pages, fetches, flushes, overwrites, scatters }
     }
 
     fn page(&mut self, key: &PageKey) -> &mut PageModel {
@@ -142,9 +158,11 @@ impl Run {
 
     /// MPI leaves open what becomes of bytes that are written twice at once: the test does not.
     fn is_being_overwritten(&self, key: &PageKey, within: &Range<u32>) -> bool {
-        self.overwrites
-            .iter()
-            .any(|o| o.key == *key && o.within.start < within.end && within.start < o.within.end)
+        let overwrites = self.overwrites.iter().map(|o| (&o.key, &o.within));
+        let scatters = self.scatters.iter().map(|s| (&s.key, &s.within));
+        overwrites
+            .chain(scatters)
+            .any(|(other, there)| other == key && there.start < within.end && within.start < there.end)
     }
 
     /// Flushes a page that is in the way, at once.
@@ -338,7 +356,23 @@ impl Run {
                     }
                 }
             }
+            Step::BeginScatter(within, value) => {
+                let model = &self.pages[&key];
+                let mut unsaved = indices(&within).map(|at| model.dirty[at].or(model.flushing[at]));
+                // These are brought home before.
+                if unsaved.any(|byte| byte.is_some()) || self.is_being_overwritten(&key, &within) {
+                    return;
+                }
+                std::mem::forget(self.handles[MORTAL].begin_past());
+                self.scatters.push(PendingScatter { key, within, value });
+            }
+            Step::FinishScatter(which, dies) => {
+                if let Some(scatter) = take(&mut self.scatters, which) {
+                    self.finish_scatter(scatter, dies);
+                }
+            }
             Step::Refresh => {
+                self.handles[by].bury_writers().unwrap();
                 let pages = &self.pages;
                 self.handles[by]
                     .retain(key.file, |page, version| {
@@ -354,7 +388,7 @@ impl Run {
                 }
             }
             Step::Forget => {
-                if self.overwrites.is_empty() {
+                if self.overwrites.is_empty() && self.scatters.is_empty() {
                     self.handles[by].forget(key.file).unwrap();
                     self.drop_flushes(|other| other.file == key.file);
                     for (_, model) in self.pages.iter_mut().filter(|(page, _)| page.file == key.file) {
@@ -365,11 +399,28 @@ impl Run {
                 }
             }
             Step::Truncate(size) => {
-                if self.overwrites.is_empty() {
+                if self.overwrites.is_empty() && self.scatters.is_empty() {
                     self.truncate(by, key.file, size);
                 }
             }
         }
+    }
+
+    /// To this node it is no news: the version stays.
+    fn finish_scatter(&mut self, scatter: PendingScatter, dies: bool) {
+        let PendingScatter { key, within, value } = scatter;
+        self.page(&key).home[indices(&within)].fill(value);
+        if dies && self.scatters.is_empty() {
+            // In this order, or who comes next would take its slot and see to it.
+            let successor = open_again(&self.handles[MORTAL]);
+            drop(std::mem::replace(&mut self.handles[MORTAL], successor));
+            self.handles[0].bury_writers().unwrap();
+        } else {
+            let pages = PageSet::of(std::iter::once(key.page.0..key.page.0 + 1));
+            self.handles[MORTAL].expire(key.file, &pages).unwrap();
+            drop(self.handles[MORTAL].resume_past());
+        }
+        self.page(&key).readable[indices(&within)].fill(1 << value);
     }
 
     fn truncate(&mut self, by: usize, file: FileId, size: u32) {

@@ -61,7 +61,7 @@ impl Files {
         if let Some(served) = known.served.get(&file) {
             return Ok(Arc::clone(served));
         }
-        let how = How { fresh: true, cluster: context.id() };
+        let how = How { fresh: true, cluster: context.id(), removed: false };
         let attachment = attachment::attach(&context.store, file, &format!("file {file}"), how);
         Ok(known.serve(attachment.map_err(|error| error.into_error(file))?))
     }

@@ -201,7 +201,7 @@ impl Agent {
     }
 
     fn attach(&self, manifest: &Manifest) -> Result<Arc<Attachment>> {
-        let how = How { fresh: true, cluster: self.context.id() };
+        let how = How { fresh: true, cluster: self.context.id(), removed: false };
         let attached = attachment::attach(&self.context.store, manifest.id, &manifest.name, how);
         attached.map_err(|error| error.into_error(manifest.id))
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::cache::{Fetch, FetchTicket, Fetched, PageNumber, ReadOutcome};
+use crate::cache::{Fetch, FetchTicket, Fetched, PageNumber, ReadOutcome, warn_of_lost_frames};
 use crate::cluster::wire::{Reply, Request};
 use crate::cluster::{Asked, NodeIndex, SharedFile};
 use crate::error::{Error, Result};
@@ -204,9 +204,13 @@ impl SharedFile {
         }
     }
 
-    fn abandon(&self, tickets: Vec<FetchTicket>, error: &Error) {
+    /// Gives up pages that could not be had because of `error`.
+    pub(in crate::cluster) fn abandon(&self, tickets: Vec<FetchTicket>, error: &Error) {
         // A node that answers has ended writing. One that is cut off may go on when it is back.
         let still_written = matches!(error, Error::Fabric { .. });
+        if still_written && !tickets.is_empty() {
+            warn_of_lost_frames(self.cluster().store().node(), self.file(), &error.to_string());
+        }
         tickets.into_iter().for_each(|ticket| self.abandon_one(ticket, still_written));
     }
 

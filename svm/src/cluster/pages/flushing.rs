@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use crate::attachment::Attachment;
-use crate::cache::{Flush, FlushState, PageKey, SetVersion};
+use crate::cache::{Flush, FlushState, PageKey, PageNumber, PageSet, SetVersion};
 use crate::cluster::wire::{LONGEST_DATA, Request};
 use crate::cluster::{Asked, NodeIndex, SharedFile};
 use crate::error::{Error, Result};
@@ -45,7 +45,16 @@ impl SharedFile {
     pub(in crate::cluster) fn flush_cached_in(&self, range: &Range<u64>) -> Result<()> {
         let is_in = pages_in(range, self.cache());
         let dirty = self.cache().dirty_pages(self.file())?;
-        let mut keys: Vec<_> = dirty.into_iter().filter(is_in).map(|page| self.key(page)).collect();
+        self.flush_pages(dirty.into_iter().filter(is_in))
+    }
+
+    /// The same for the bytes of some pages.
+    pub(in crate::cluster) fn flush_cached_among(&self, pages: &PageSet) -> Result<()> {
+        self.flush_pages(self.cache().dirty_among(self.file(), pages)?.into_iter())
+    }
+
+    fn flush_pages(&self, pages: impl Iterator<Item = PageNumber>) -> Result<()> {
+        let mut keys: Vec<_> = pages.map(|page| self.key(page)).collect();
         // Bytes that are dirtied meanwhile are not waited for: whoever writes on would keep this from ending.
         loop {
             let elsewhere = self.bring_home(self.attachment(), &keys)?;

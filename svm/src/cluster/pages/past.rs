@@ -51,6 +51,7 @@ impl SharedFile {
     pub(super) fn write_past(&self, page: PageNumber, within: &Range<u32>, bytes: &[u8]) -> Result<()> {
         let node = self.home_of(self.attachment(), &self.key(page))?;
         let Part { segment, within, .. } = self.part(page, within);
+        let _under_way = self.cache().begin_past();
         // As a long write: others may have put the page into the cache since.
         self.overwrite_cached(segment, within, bytes, false)?;
         self.write_directly(node, segment, within, bytes)?;

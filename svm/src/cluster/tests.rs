@@ -1,0 +1,139 @@
+//! Files over nodes, looked at from within: processes that die, and files that other processes have open.
+
+#[path = "../../tests/job/mod.rs"]
+mod job;
+
+use std::sync::Arc;
+
+use svmio_transport::Rank;
+
+use super::{NodeIndex, SharedFile};
+use crate::attachment::{self, How};
+use crate::cache::{Fetch, PageNumber};
+use crate::warnings::told_by;
+use crate::{Blocks, CacheSettings, File, FileName, FileOffset, OpenOptions, SegmentSize, Store};
+use job::Process;
+
+const SEGMENT: u64 = 4 << 20;
+const PAGE: u64 = 4096;
+
+/// Two ranks on one node, and one on another.
+fn job(stores: &[Store], pages: u64, body: impl Fn(&Process<'_>) + Sync) {
+    let cache = CacheSettings { page: PAGE, capacity: pages * PAGE };
+    job::run([&stores[0], &stores[0], &stores[1]], &cache, body);
+}
+
+/// A file of ones, on the node of rank 2.
+fn open(process: &Process<'_>, name: &FileName) -> File {
+    let size = SegmentSize::new(SEGMENT).unwrap();
+    let options = OpenOptions::read_write().create(true).segment_size(Some(size));
+    let file = process.open(name, &options).unwrap();
+    if process.rank() == 2 {
+        file.write_at(FileOffset(0), &[1; SEGMENT as usize]).unwrap();
+    }
+    process.sync(&file).unwrap();
+    file
+}
+
+fn read<const BYTES: usize>(file: &File, at: u64) -> [u8; BYTES] {
+    let mut bytes = [99; BYTES];
+    assert_eq!(file.read_at(FileOffset(at), &mut bytes).unwrap(), BYTES);
+    bytes
+}
+
+#[test]
+fn what_was_written_to_a_removed_file_that_others_have_open_goes_home_to_make_room() {
+    let (_directory, stores) = job::stores(2);
+    job(&stores, 1, |process| {
+        let names = ["f", "removed"].map(|text| FileName::new(text).unwrap());
+        let [file, removed] = names.each_ref().map(|name| open(process, name));
+        process.by_one(|| process.cluster.remove(&names[1])).unwrap();
+        if process.rank() == 1 {
+            removed.write_at(FileOffset(10), b"wanted still").unwrap();
+        }
+        process.meet();
+        if process.rank() == 0 {
+            // Rank 1 is another process.
+            attachment::overlook(stores[0].shared_path(), removed.id());
+            file.write_at(FileOffset(0), b"in the way").unwrap();
+        }
+        process.meet();
+        assert_eq!(&read::<12>(&removed, 10), b"wanted still");
+        process.close(file).unwrap();
+    });
+}
+
+#[test]
+fn pages_fetched_while_a_process_died_over_writing_pieces_are_fetched_again_after_a_sync() {
+    let (_directory, stores) = job::stores(2);
+    job(&stores, 64, |process| {
+        let file = open(process, &FileName::new("f").unwrap());
+        let mut access = None;
+        let data = vec![7; 2 << 20];
+        let put = |access: &mut crate::StridedWrite<'_>, start, count| {
+            let blocks = Blocks { start, length: PAGE, stride: 2 * PAGE, count };
+            // SAFETY: there are as many bytes, and they stay until all is over.
+            unsafe { access.put(&blocks, data.as_ptr(), PAGE as isize) }.unwrap();
+        };
+        if process.rank() == 0 {
+            let bounds = FileOffset(0)..FileOffset(SEGMENT);
+            let access = access.insert(file.write_strided(bounds, data.len() as u64).unwrap());
+            put(access, 0, 1);
+        }
+        process.meet();
+        if process.rank() == 1 {
+            assert_eq!(read(&file, 0), [1]);
+        }
+        process.meet();
+        if process.rank() == 0 {
+            put(access.as_mut().unwrap(), 2 * PAGE, 500);
+            // The process goes no further.
+            std::mem::forget(access.take());
+        }
+        if process.rank() == 2 {
+            while read(&file, 0) != [7] {
+                std::thread::yield_now();
+            }
+        }
+        process.meet();
+        if process.rank() == 0 {
+            process.cluster.cache.pretend_death();
+        }
+        process.meet();
+        if process.rank() == 1 {
+            file.refresh().unwrap();
+            assert_eq!(read(&file, 0), [7]);
+        }
+        process.meet();
+    });
+}
+
+#[test]
+fn of_pages_that_a_home_may_still_write_is_warned_once() {
+    let (_directory, stores) = job::stores(2);
+    job(&stores, 64, |process| {
+        let file = open(process, &FileName::new("f").unwrap());
+        process.meet();
+        if process.rank() == 1 {
+            let cluster = &process.cluster;
+            let how = How { fresh: true, cluster: cluster.id(), removed: false };
+            let attachment = attachment::attach(&stores[0], file.id(), "f", how).ok().unwrap();
+            let shared = SharedFile::new(Arc::clone(cluster), attachment);
+            let begun = |page| match cluster.cache.begin_fetch(&shared.key(PageNumber(page))).unwrap() {
+                Fetch::Begun(ticket) => ticket,
+                other => panic!("{other:?}"),
+            };
+            let tickets = (0..3).map(begun).collect();
+            process.job.declare_lost(Rank(2), "the test says so");
+            let error = cluster.check_home(NodeIndex(1)).unwrap_err();
+            let told = told_by(|| shared.abandon(tickets, &error));
+            let [told] = &told[..] else { panic!("{told:?}") };
+            let file = format!("file {}", file.id());
+            assert!(
+                ["node n0: ", &file, "n1", "No data is lost"].iter().all(|part| told.contains(part)),
+                "{told}"
+            );
+        }
+        process.meet();
+    });
+}
