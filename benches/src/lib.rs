@@ -10,6 +10,9 @@
 //!   bin/nodes        files over four hosts, beside other file systems, iperf3 and messages
 //!   nodes            its parts
 //!
+//!   bin/collectives  barriers and collectives of processes on one node, by svmio and by MPIs; programs/collectives: what MPIs run
+//!   collectives      its parts
+//!
 //!   told             programs/files, which both run, and what it tells
 //!
 //!   messages         running the one or the other; programs/messages.c is what MPIs run
@@ -23,6 +26,7 @@
 //! users have it, named by `SVMIO_INSTALLATION`.
 
 pub mod aims;
+pub mod collectives;
 pub mod files;
 pub mod interleaved;
 pub mod messages;

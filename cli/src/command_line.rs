@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::barrier::BarrierArguments;
 use crate::commands::bench::BenchArguments;
 use crate::commands::cat::CatArguments;
 use crate::commands::config::ConfigArguments;
@@ -11,6 +12,7 @@ use crate::commands::ls::LsArguments;
 use crate::commands::map::MapArguments;
 use crate::commands::remote::ServeStoreArguments;
 use crate::commands::rm::RmArguments;
+use crate::commands::sim::SimArguments;
 use crate::commands::stat::StatArguments;
 use crate::commands::store::StoreArguments;
 use crate::commands::verify::VerifyArguments;
@@ -51,6 +53,10 @@ pub(crate) enum Command {
     Fabric(FabricArguments),
     /// Measure the fabric: messages, bandwidth, overlap, interrupts
     Bench(BenchArguments),
+    /// Barriers: this machine's profile, what each algorithm costs on it, the best one, its source code
+    Barrier(BarrierArguments),
+    /// Fabrics that are only simulated, at sizes that nobody has
+    Sim(SimArguments),
     /// Tell the fabric's settings, where they come from and what they amount to
     Config(ConfigArguments),
     /// Answer for this host's store what svmio on another host asks (see --hosts)

@@ -4,7 +4,7 @@
 //! main            parses the command line, turns an error into a message and an exit code
 //! ├─ command_line what can be typed: the subcommands and what they share
 //! ├─ run          `svmio run`: starts an MPI program with svmio's library in each rank
-//! ├─ commands     `svmio ls`, `cp`, `cat`, ...: a store and its files; `fabric`, `bench`, `config`: the fabric
+//! ├─ commands     `svmio ls`, `cp`, `cat`, ...: a store and its files; `fabric`, `bench`, `barrier`, ...: the fabric
 //! ├─ logging      warnings, and what else SVMIO_LOG asks for
 //! └─ completions  `svmio completions`: the shells' completion scripts
 //! ```
@@ -46,6 +46,8 @@ fn main() -> ExitCode {
         Command::Store(arguments) => finish(commands::store::store(&arguments)),
         Command::Fabric(arguments) => finish(commands::fabric::fabric(&arguments)),
         Command::Bench(arguments) => finish(commands::bench::bench(&arguments)),
+        Command::Barrier(arguments) => finish(commands::barrier::barrier(&arguments)),
+        Command::Sim(arguments) => finish(commands::sim::sim(&arguments)),
         Command::Config(arguments) => finish(commands::config::config(&arguments)),
         Command::ServeStore(arguments) => finish(commands::remote::serve_store(&arguments)),
         Command::Completions(arguments) => {

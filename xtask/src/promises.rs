@@ -29,6 +29,8 @@ pub(crate) fn soak(paths: &Paths) -> Result<()> {
     // Random programs of ranks on several nodes, compared with a model.
     let mut model = cargo_of(paths, "svmio-svm", "model");
     process::run(model.env("SVMIO_FULL", "1"))?;
+    // A hundred thousand simulated ranks.
+    process::run(cargo_of(paths, "svmio-collectives", "simulation").env("SVMIO_FULL", "1"))?;
     if test::run(paths, &test::long_stage_names())? { Ok(()) } else { bail!("a suite has failed; see above") }
 }
 
@@ -47,7 +49,8 @@ fn cargo_of(paths: &Paths, package: &str, name: &str) -> Command {
 /// everything, so it has a folder of its own.
 pub(crate) fn loom(paths: &Paths) -> Command {
     let mut cargo = build::cargo(paths);
-    cargo.args(["test", "--profile", "loom", "--package", "svmio-transport", "--lib", "loom"]);
+    cargo.args(["test", "--profile", "loom", "--lib", "loom"]);
+    cargo.args(["--package", "svmio-transport", "--package", "svmio-collectives"]);
     cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", paths.target().join("loom"));
     cargo
 }

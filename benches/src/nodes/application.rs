@@ -77,11 +77,12 @@ fn interleaved(count: u32) -> Application {
 }
 
 fn remote(readers: u32, mebibytes: u32) -> Application {
-    let row = Row {
-        title: format!("{readers} of {HOSTS} ranks read what another wrote, MB/s"),
-        number: "first",
-        unit: Unit::MegabytesPerSecond,
+    let title = if readers == 1 {
+        "what another rank wrote: one reads (the median of all), MB/s".to_owned()
+    } else {
+        format!("what another rank wrote: {readers} read at once, MB/s")
     };
+    let row = Row { title, number: "first", unit: Unit::MegabytesPerSecond };
     Application {
         what: "remote",
         arguments: vec![readers.to_string(), (u64::from(mebibytes) << 20).to_string()],

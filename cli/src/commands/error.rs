@@ -88,6 +88,39 @@ pub(crate) enum CommandError {
 
     #[error("the benchmark's processes do not understand each other: {problem}")]
     Plan { problem: String },
+
+    #[error(transparent)]
+    Algorithm(#[from] svmio_collectives::AlgorithmError),
+
+    #[error(transparent)]
+    Composition(#[from] svmio_collectives::CompositionError),
+
+    #[error(transparent)]
+    Collectives(#[from] svmio_collectives::executor::Error),
+
+    #[error(transparent)]
+    Emission(#[from] svmio_collectives::EmissionError),
+
+    #[error("{problem}")]
+    Survey { problem: String },
+
+    #[error("{} holds no {what}: {problem}", path.display())]
+    NotOfKind { path: PathBuf, what: &'static str, problem: String },
+
+    #[error("{one} is for {ranks} ranks, {other} for {others}")]
+    OtherRanks { one: String, ranks: u32, other: String, others: u32 },
+
+    #[error("{ranks} ranks are more than the {limit} that can be started here; sim:MODEL simulates more")]
+    TooManyRanks { ranks: u32, limit: u32 },
+
+    #[error("for how many ranks? --ranks N or --profile FILE tells")]
+    HowManyRanks,
+
+    #[error("what is best on a machine shows its profile: --profile FILE, which svmio barrier profile makes")]
+    NoProfile,
+
+    #[error("{} is no barrier: some rank leaves before all have come", path.display())]
+    NoBarrier { path: PathBuf },
 }
 
 impl CommandError {
@@ -106,6 +139,12 @@ impl CommandError {
             | CommandError::SeveralDirectories
             | CommandError::BadHost { .. }
             | CommandError::NoProcesses
+            | CommandError::Algorithm(_)
+            | CommandError::Emission(svmio_collectives::EmissionError::Prefix { .. })
+            | CommandError::OtherRanks { .. }
+            | CommandError::TooManyRanks { .. }
+            | CommandError::HowManyRanks
+            | CommandError::NoProfile
             | CommandError::Svm(svmio_svm::Error::BadName { .. }) => ExitCode::from(2),
             CommandError::CopyFailed { source, .. } => source.exit_code(),
             CommandError::Interrupted { signal } => {

@@ -7,6 +7,7 @@
 //! what is done       ls stat map cat rm verify, and cp
 //!                    store              store        setting a store up, and what it lies on
 //!                    fabric bench config           the fabric: what it can do, how fast it is, its settings
+//!                    barrier sim                   barriers: measured, predicted, tuned, written, simulated
 //! stores elsewhere   RemoteStore    remote        --hosts: svmio serve-store there, through ssh
 //! meanwhile          Interruption   interruption  a signal ends what is being made, not the process on the spot
 //! what is printed    Output         output        standard output, its end and its terminal
@@ -17,6 +18,7 @@
 //!
 //! A command that is given several paths goes on after an error with one of them ([`Outcome::Troubled`]).
 
+pub(crate) mod barrier;
 pub(crate) mod bench;
 mod byte_count;
 pub(crate) mod cat;
@@ -31,6 +33,7 @@ mod output;
 mod record;
 pub(crate) mod remote;
 pub(crate) mod rm;
+pub(crate) mod sim;
 pub(crate) mod stat;
 pub(crate) mod store;
 mod store_option;

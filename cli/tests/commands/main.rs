@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test like the test itself")]
 
 mod access;
+mod barrier;
 mod benchmarks;
 mod command_line;
 mod copying;

@@ -44,7 +44,7 @@ impl FromStr for FabricChoice {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn model(name: &str) -> Result<String, InvalidFabric> {
+pub(crate) fn model(name: &str) -> Result<String, InvalidFabric> {
     // Loaded again when it is used; here, it is still the command line that is wrong.
     Model::find(name).map(|_| name.to_owned()).map_err(|error| InvalidFabric::Model(error.to_string()))
 }

@@ -13,14 +13,14 @@
 //! figures             the papers' diagrams, from the simulated fabric
 //! ```
 
-mod chart;
+pub(super) mod chart;
 mod fabric_choice;
 mod figures;
 mod hiding;
 mod measuring;
 mod plan;
-mod processes;
-mod showing;
+pub(super) mod processes;
+pub(super) mod showing;
 mod simulation;
 mod sizes;
 
@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueHint};
 use svmio_transport::settings::Settings;
 
-pub(crate) use self::fabric_choice::FabricChoice;
+pub(crate) use self::fabric_choice::{FabricChoice, model};
 use self::figures::FiguresArguments;
 use self::plan::{Effort, Plan, Point, Protocol, Report, What};
 use self::processes::{ProcessArguments, Start};
@@ -274,13 +274,14 @@ impl CommonArguments {
     }
 
     fn measured(&self, plan: &Plan, ranks: u32) -> Result<Report, CommandError> {
-        let words = |prefix: &Option<String>| {
+        let words = |prefix: &Option<String>| -> Vec<OsString> {
             prefix.iter().flat_map(|text| text.split_whitespace()).map(OsString::from).collect()
         };
+        let prefix = |rank| words(if rank == 0 { &self.prefix0 } else { &self.prefix1 });
         let start = |fabric, provider| Start {
             fabric,
             provider,
-            prefixes: [words(&self.prefix0), words(&self.prefix1)],
+            prefixes: (0..ranks).map(prefix).collect(),
             master: self.master.clone(),
             ranks,
         };

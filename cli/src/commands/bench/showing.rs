@@ -16,7 +16,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// Seconds as microseconds, with as many digits as the measurement is worth.
-fn microseconds(seconds: f64) -> String {
+pub(in crate::commands) fn microseconds(seconds: f64) -> String {
     let microseconds = seconds * 1e6;
     match microseconds.abs() {
         small if small < 10.0 => format!("{microseconds:.3}"),

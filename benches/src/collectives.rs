@@ -1,0 +1,140 @@
+//! Barriers and collectives of processes on one node, by svmio and by MPIs.
+//!
+//! ```text
+//!   Contender ── run ──► svmio: processes of this very program (member), started by svmio's launcher
+//!                   └──► an MPI: programs/collectives
+//!   report    the tables, and what is aimed at
+//! ```
+
+pub mod member;
+pub mod report;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use svmio_tests::{Files, Job, Mpi, Program, Scratch};
+use svmio_transport::job::{Launcher, Streams};
+
+use crate::told::Told;
+
+/// What is measured, by the names that the programs know.
+pub const NAMES: [&str; 4] = ["barrier", "allreduce", "bcast", "allgather"];
+
+/// Bytes that a member gives to `bcast` and to `allgather`.
+pub const LENGTH: usize = 1 << 20;
+
+/// In which state the machine is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Conditions {
+    /// A process computes all the time beside the ranks.
+    pub is_busy: bool,
+    /// Each of svmio's ranks has a session of its own, so the kernel schedules it in a group of its own; an MPI's are as its
+    /// launcher starts them.
+    pub has_sessions: bool,
+}
+
+/// Who does it.
+#[derive(Debug, Clone)]
+pub enum Contender {
+    /// svmio's engine.
+    Svmio,
+    /// An MPI as it is, its waiting cured where there are more ranks than cores.
+    Mpi(Program),
+}
+
+impl Contender {
+    /// svmio, both of Debian's MPIs, and those newest ones that there are.
+    pub fn all() -> Vec<Contender> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/collectives");
+        let newest = [(Mpi::WheelMpich, "SVMIO_MPICH5"), (Mpi::WheelOpenMpi, "SVMIO_OPENMPI5")];
+        let newest = newest.into_iter().filter(|(_, variable)| std::env::var_os(variable).is_some());
+        let mpis = Mpi::DEBIAN.into_iter().chain(newest.map(|(mpi, _)| mpi));
+        let mpis = mpis.map(|mpi| Contender::Mpi(Program::c_of(&source, mpi)));
+        std::iter::once(Contender::Svmio).chain(mpis).collect()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Contender::Svmio => "svmio",
+            Contender::Mpi(program) => program.mpi.name(),
+        }
+    }
+
+    /// One run: seconds for each of `names`.
+    ///
+    /// # Panics
+    /// Where it fails.
+    pub fn run(&self, names: &[&str], ranks: u32, milliseconds: u32, conditions: Conditions) -> Vec<f64> {
+        let _busy = conditions.is_busy.then(Busy::start);
+        let output = match self {
+            Contender::Svmio => svmio(names, ranks, milliseconds, conditions),
+            Contender::Mpi(program) => mpi(program, names, ranks, milliseconds),
+        };
+        let told = Told::parse(format!("{} with {ranks} ranks", self.name()), &output);
+        names.iter().map(|name| told.get(name)).collect()
+    }
+}
+
+fn svmio(names: &[&str], ranks: u32, milliseconds: u32, conditions: Conditions) -> String {
+    let program = std::env::current_exe().expect("a process has a path to its program");
+    let sessions = conditions.has_sessions.then_some(member::SESSIONS);
+    let words = [member::WORD.to_owned(), milliseconds.to_string()];
+    let words = words.into_iter().chain(sessions.into_iter().chain(names.iter().copied()).map(str::to_owned));
+    let launcher = Launcher::new(program).arguments(words).size(ranks).streams(Streams::Piped);
+    let running = launcher.spawn().unwrap_or_else(|error| panic!("starting the members: {error}"));
+    let outputs = running.output().unwrap_or_else(|error| panic!("reading the members' output: {error}"));
+    for (rank, output) in outputs.iter().enumerate() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "member {rank} ended with {}: {errors}", output.status);
+    }
+    String::from_utf8_lossy(&outputs[0].stdout).into_owned()
+}
+
+fn mpi(program: &Program, names: &[&str], ranks: u32, milliseconds: u32) -> String {
+    let scratch = Scratch::new();
+    let mut job = Job::new(&scratch, program, ranks).files(Files::Stock).argument(milliseconds.to_string());
+    for name in names {
+        job = job.argument(name);
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if program.mpi == Mpi::WheelMpich && ranks as usize > cores {
+        job = job.variable("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+        job = job.variable("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "1");
+    }
+    job.succeed()
+}
+
+/// Something that computes as long as the value lives.
+struct Busy {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Busy {
+    fn start() -> Busy {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::spawn({
+            let is_over = Arc::clone(&is_over);
+            move || {
+                // Relaxed: nothing else is told.
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        Busy { is_over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It cannot fail.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! `svmio sim barrier`: how long barriers take on fabrics that nobody here has.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+use serde::Serialize;
+use svmio_collectives::simulation::figures::MESSAGE_SOFTWARE;
+use svmio_collectives::simulation::{Signalling, Simulation};
+use svmio_collectives::{Algorithm, AlgorithmError, Partition};
+use svmio_transport::sim::Model;
+
+use crate::commands::Outcome;
+use crate::commands::barrier::Counts;
+use crate::commands::bench::chart::{Axis, Chart, Line, Scale};
+use crate::commands::bench::model;
+use crate::commands::bench::showing::microseconds;
+use crate::commands::error::CommandError;
+use crate::commands::output::Output;
+use crate::commands::table::Table;
+
+/// The arguments of `svmio sim barrier`.
+#[derive(Debug, Args)]
+pub(crate) struct BarrierArguments {
+    /// Which algorithms; `messages` is the barrier of a message-passing library
+    #[arg(
+        value_name = "ALGORITHM",
+        default_values = ["linear", "tree:4", "dissemination", "hsb:8", "nx2:6", "nx2", "x1tree", "messages"]
+    )]
+    algorithms: Vec<Simulated>,
+
+    /// The cost model: a built-in one's name, or a file (`svmio fabric info` lists them)
+    #[arg(long, value_name = "MODEL", default_value = "sci-torus", value_parser = model)]
+    model: String,
+
+    /// Numbers of nodes: 2..16 is each of them, 2..1024x2 each twice the one before
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "2..16")]
+    nodes: Vec<Counts>,
+
+    /// How many ranks there are on each node
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    per_node: u32,
+
+    /// JSON instead of a table, times in seconds
+    #[arg(long)]
+    json: bool,
+
+    /// Also a diagram
+    #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath)]
+    plot: Option<PathBuf>,
+}
+
+/// What is simulated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Simulated {
+    /// An algorithm by flags.
+    Algorithm(Algorithm),
+    /// Dissemination by messages.
+    Messages,
+}
+
+/// All that is told.
+#[derive(Debug, Serialize)]
+struct Times {
+    model: String,
+    ranks_per_node: u32,
+    nodes: Vec<u32>,
+    algorithms: Vec<Row>,
+}
+
+/// One algorithm.
+#[derive(Debug, Serialize)]
+struct Row {
+    algorithm: String,
+    /// For each number of nodes.
+    seconds: Vec<f64>,
+}
+
+/// Simulates, and shows.
+///
+/// # Errors
+/// Where an algorithm has no schedule for so many ranks, or a file cannot be written.
+pub(super) fn barrier(arguments: &BarrierArguments) -> Result<Outcome, CommandError> {
+    let (model, nodes) = (Model::find(&arguments.model)?, Counts::all(&arguments.nodes));
+    let mut algorithms = Vec::new();
+    for simulated in &arguments.algorithms {
+        let mut seconds = Vec::new();
+        for &nodes in &nodes {
+            seconds.push(simulated.time(&model, nodes, arguments.per_node)?.as_secs_f64());
+        }
+        algorithms.push(Row { algorithm: simulated.name(), seconds });
+    }
+    let (model, ranks_per_node) = (arguments.model.clone(), arguments.per_node);
+    let times = Times { model, ranks_per_node, nodes, algorithms };
+    if let Some(path) = &arguments.plot {
+        times.chart().draw(path)?;
+    }
+    let mut output = Output::new()?;
+    if arguments.json {
+        output.json(&times)?;
+    } else {
+        times.print(&mut output)?;
+    }
+    output.finish()?;
+    Ok(Outcome::Fine)
+}
+
+impl std::str::FromStr for Simulated {
+    type Err = AlgorithmError;
+
+    fn from_str(text: &str) -> Result<Self, AlgorithmError> {
+        if text == "messages" { Ok(Self::Messages) } else { text.parse().map(Self::Algorithm) }
+    }
+}
+
+impl Simulated {
+    fn name(&self) -> String {
+        match self {
+            Self::Algorithm(algorithm) => algorithm.to_string(),
+            Self::Messages => "messages".to_owned(),
+        }
+    }
+
+    fn time(&self, model: &Arc<Model>, nodes: u32, per_node: u32) -> Result<Duration, CommandError> {
+        let nodes = Partition::blocks(nodes.saturating_mul(per_node), per_node);
+        let simulation = Simulation::new(Arc::clone(model), nodes);
+        let (simulation, algorithm) = match self {
+            Self::Algorithm(algorithm) => (simulation, algorithm),
+            Self::Messages => {
+                let messages = Signalling::Messages { software: MESSAGE_SOFTWARE };
+                (simulation.signalling(messages), &Algorithm::Dissemination)
+            }
+        };
+        let schedule = algorithm.schedule_on(simulation.nodes())?;
+        Ok(simulation.run(&schedule).total)
+    }
+}
+
+impl Times {
+    /// One row for each number of nodes, one column for each algorithm.
+    fn print(&self, output: &mut Output) -> Result<(), CommandError> {
+        let ranks =
+            if self.ranks_per_node == 1 { "a rank" } else { &format!("{} ranks", self.ranks_per_node) };
+        output.line(format!("{}, {ranks} on each node, µs", self.model))?;
+        let names = self.algorithms.iter().map(|row| row.algorithm.clone());
+        let mut table = Table::of_numbers(["NODES".to_owned()].into_iter().chain(names));
+        for (at, nodes) in self.nodes.iter().enumerate() {
+            let times = self.algorithms.iter().map(|row| microseconds(row.seconds[at]));
+            table.row([nodes.to_string()].into_iter().chain(times));
+        }
+        table.print(output)
+    }
+
+    fn chart(&self) -> Chart {
+        // What spans more than two powers of ten is shown by powers.
+        let span = self.nodes.last().zip(self.nodes.first()).map_or(1, |(last, first)| last / first.max(&1));
+        let scale = |base| if span > 100 { Scale::Logarithmic(base) } else { Scale::Linear };
+        let line = |row: &Row| {
+            let points = self.nodes.iter().zip(&row.seconds);
+            let points = points.map(|(&nodes, seconds)| (f64::from(nodes), seconds * 1e6)).collect();
+            Line { name: row.algorithm.clone(), points, has_marks: true }
+        };
+        Chart {
+            title: format!("barriers on {}", self.model),
+            across: Axis::numbers("nodes", scale(2)),
+            up: Axis::numbers("barrier, µs", scale(10)),
+            lines: self.algorithms.iter().map(line).collect(),
+        }
+    }
+}

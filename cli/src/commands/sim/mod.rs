@@ -1,0 +1,42 @@
+//! `svmio sim`: what is only simulated, in virtual time.
+//!
+//! ```text
+//! barrier   algorithms over numbers of nodes
+//! ```
+
+mod barrier;
+
+use clap::{Args, Subcommand};
+
+use self::barrier::BarrierArguments;
+use super::Outcome;
+use super::error::CommandError;
+
+/// The arguments of `svmio sim`.
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct SimArguments {
+    #[command(subcommand)]
+    what: Simulated,
+}
+
+#[derive(Debug, Subcommand)]
+enum Simulated {
+    /// How long barriers take on a simulated fabric, by the number of nodes
+    #[command(after_help = super::barrier::after_help!(
+        "  svmio sim barrier
+  svmio sim barrier nx2:2 nx2:6 nx2:16 nx2 --model sci-torus --nodes 2..24 --plot figure-6.svg
+  svmio sim barrier tree:4 dissemination --model infiniband-hdr --nodes 2..100000x2 --json"
+    ))]
+    Barrier(BarrierArguments),
+}
+
+/// Does what was asked for.
+///
+/// # Errors
+/// Where something of it cannot be done.
+pub(crate) fn sim(arguments: &SimArguments) -> Result<Outcome, CommandError> {
+    match &arguments.what {
+        Simulated::Barrier(arguments) => barrier::barrier(arguments),
+    }
+}

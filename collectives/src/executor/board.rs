@@ -1,0 +1,243 @@
+//! What the members of a group tell each other: a line for each member, which that member alone writes.
+//!
+//! ```text
+//!   line of a member:   card 0 │ card 1 │ …      number of an operation, and up to 56 bytes for it
+//!                       finished                 up to which operation the member reads nothing any more
+//!                       bed                      where it sleeps, and what it awaits there
+//!                       sleepers                 how many sleep in the whole group (the first member's only)
+//! ```
+//!
+//! Operations of a group are numbered; all members do them in the same order. What a member has for operation `n` it
+//! writes into its card `n mod CARDS` and closes it with the number. Numbers only grow, so nothing is ever reset, and
+//! one number tells of all operations before. Each flag has a single writer, as in XHC (G. Katevenis, M. Ploumidis and
+//! M. Marazakis, "A framework for hierarchical single-copy MPI collectives on multicore nodes").
+//!
+//! A card is written again [`CARDS`] operations later, when all have finished with the one before. Who has published for
+//! operation `n` has finished with all before `n`.
+
+use super::atomics::{AtomicU32, AtomicU64, Ordering, fence};
+use super::bed::Bed;
+
+/// How many operations a member can be ahead of those who still read what it published.
+#[cfg(not(loom))]
+pub(super) const CARDS: usize = 8;
+#[cfg(loom)]
+pub(super) const CARDS: usize = 2;
+
+/// Words that a card has for data.
+#[cfg(not(loom))]
+pub(super) const WORDS: usize = 7;
+#[cfg(loom)]
+pub(super) const WORDS: usize = 1;
+
+/// What a card carries.
+pub(super) type Words = [u64; WORDS];
+
+/// What a member has for one operation: one cache line, so that it arrives at once.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+struct Card {
+    number: AtomicU64,
+    words: [AtomicU64; WORDS],
+}
+
+/// A word with a cache line to itself.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+struct Alone<T>(T);
+
+/// What one member tells. All zeroes is one that has told nothing yet.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    cards: [Card; CARDS],
+    finished: Alone<AtomicU64>,
+    bed: Bed,
+    sleepers: Alone<AtomicU32>,
+}
+
+impl Line {
+    /// Has the member look again, if it sleeps.
+    pub(super) fn rouse(&self) {
+        self.bed.rouse();
+    }
+}
+
+/// Where the lines are.
+pub(super) trait Lines {
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// The line of a member.
+    fn line(&self, member: usize) -> &Line;
+}
+
+/// Of whom something is awaited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whom {
+    All,
+    Member(usize),
+}
+
+/// What is awaited of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// That they have published for the operation.
+    Published,
+    /// That they read nothing more of the operation.
+    Finished,
+}
+
+/// What a member waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Awaited {
+    pub(super) whom: Whom,
+    pub(super) deed: Deed,
+    /// The operation, from 1.
+    pub(super) number: u64,
+}
+
+/// Bits of the number in a word; the member's and the deed's are above.
+const NUMBER_BITS: u32 = 48;
+const DEED_BIT: u32 = 63;
+
+impl Awaited {
+    /// As a word that is not 0, for others to read.
+    fn encode(self) -> u64 {
+        let whom = match self.whom {
+            Whom::All => 0,
+            Whom::Member(member) => member as u64 + 1,
+        };
+        u64::from(self.deed == Deed::Finished) << DEED_BIT | whom << NUMBER_BITS | self.number
+    }
+
+    fn decode(word: u64) -> Self {
+        let deed = if word >> DEED_BIT == 1 { Deed::Finished } else { Deed::Published };
+        let whom = match (word & !(1 << DEED_BIT)) >> NUMBER_BITS {
+            0 => Whom::All,
+            member => Whom::Member(member as usize - 1),
+        };
+        Self { whom, deed, number: word & ((1 << NUMBER_BITS) - 1) }
+    }
+}
+
+/// The lines of a group, as one member sees them.
+#[derive(Debug)]
+pub(super) struct Board<L> {
+    lines: L,
+    own: usize,
+}
+
+impl<L: Lines> Board<L> {
+    /// Those of a group in which this member is `own`.
+    pub(super) fn new(lines: L, own: usize) -> Self {
+        Self { lines, own }
+    }
+
+    /// Publishes for operation `number`. Who may sleep for it hears of it by [`rouse`](Self::rouse).
+    #[inline]
+    pub(super) fn publish(&self, number: u64, words: &[u64]) {
+        let card = &self.lines.line(self.own).cards[number as usize % CARDS];
+        for (to, word) in card.words.iter().zip(words) {
+            // Relaxed: closed by the number.
+            to.store(*word, Ordering::Relaxed);
+        }
+        // Release: who sees the number sees the words, and all memory that was written before.
+        card.number.store(number, Ordering::Release);
+    }
+
+    /// What a member published for operation `number`, which it has.
+    #[inline]
+    pub(super) fn words(&self, member: usize, number: u64) -> Words {
+        let card = &self.lines.line(member).cards[number as usize % CARDS];
+        // Relaxed: that the number was seen, orders it.
+        std::array::from_fn(|word| card.words[word].load(Ordering::Relaxed))
+    }
+
+    /// Tells that this member reads nothing of operation `number`, or of any before, any more.
+    #[inline]
+    pub(super) fn finish(&self, number: u64) {
+        // Release: what was read stays before it.
+        self.lines.line(self.own).finished.0.store(number, Ordering::Release);
+    }
+
+    /// The first member, from `from` on, that has not done what is awaited.
+    #[inline]
+    pub(super) fn missing(&self, awaited: Awaited, from: usize) -> Option<usize> {
+        let has_done = |member: usize| {
+            let line = self.lines.line(member);
+            // Acquire: pairs with the Release in `publish` and `finish`.
+            match awaited.deed {
+                Deed::Published => {
+                    let card = &line.cards[awaited.number as usize % CARDS];
+                    card.number.load(Ordering::Acquire) >= awaited.number
+                }
+                Deed::Finished => line.finished.0.load(Ordering::Acquire) >= awaited.number,
+            }
+        };
+        match awaited.whom {
+            Whom::Member(member) => (!has_done(member)).then_some(member),
+            Whom::All => (from..self.lines.count()).find(|&member| !has_done(member)),
+        }
+    }
+
+    /// Wakes those who sleep and can go on, now that this member has published or finished something. A fence and a
+    /// load where nobody sleeps.
+    #[inline]
+    pub(super) fn rouse(&self) {
+        // Dekker: after what was told, before the look for sleepers; see `Bed`.
+        fence(Ordering::SeqCst);
+        // Relaxed: the fence orders it.
+        if self.lines.line(0).sleepers.0.load(Ordering::Relaxed) != 0 {
+            self.rouse_sleepers();
+        }
+    }
+
+    /// Of two who tell at the same time what a third one awaits of both, the one whose fence is the later sees what
+    /// the other told: so somebody finds that the sleeper can go on.
+    #[cold]
+    fn rouse_sleepers(&self) {
+        for member in (0..self.lines.count()).filter(|&member| member != self.own) {
+            let bed = &self.lines.line(member).bed;
+            let awaits = bed.awaits();
+            if awaits != 0 && self.missing(Awaited::decode(awaits), 0).is_none() {
+                bed.rouse();
+            }
+        }
+    }
+
+    /// Sleeps until what is awaited was done, or `go_on` has a reason not to. Whoever makes such a reason
+    /// [rouses](Line::rouse) the sleeper.
+    pub(super) fn sleep<E>(
+        &self,
+        awaited: Awaited,
+        mut go_on: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let sleepers = &self.lines.line(0).sleepers.0;
+        // Relaxed: the fence that follows in `Bed::sleep` orders it.
+        sleepers.fetch_add(1, Ordering::Relaxed);
+        let slept = self.lines.line(self.own).bed.sleep(awaited.encode(), || {
+            if self.missing(awaited, 0).is_none() { Some(Ok(())) } else { go_on().err().map(Err) }
+        });
+        sleepers.fetch_sub(1, Ordering::Relaxed);
+        slept
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Awaited, Deed, Whom};
+
+    #[test]
+    fn what_is_awaited_is_read_as_it_was_written() {
+        for whom in [Whom::All, Whom::Member(0), Whom::Member(30_000)] {
+            for deed in [Deed::Published, Deed::Finished] {
+                let awaited = Awaited { whom, deed, number: (1 << 47) + 3 };
+                assert_eq!(Awaited::decode(awaited.encode()), awaited);
+                assert_ne!(awaited.encode(), 0);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests;

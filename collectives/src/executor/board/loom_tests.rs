@@ -1,0 +1,93 @@
+//! All interleavings: whoever sleeps through what was told would sleep for ever, which loom reports; whoever sees a
+//! number sees what it closes.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{Awaited, Board, Deed, Line, Lines, Whom};
+
+struct Shared(Vec<Line>);
+
+impl Lines for Arc<Shared> {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn line(&self, member: usize) -> &Line {
+        &self.0[member]
+    }
+}
+
+type Told = Board<Arc<Shared>>;
+
+fn published(number: u64) -> Awaited {
+    Awaited { whom: Whom::All, deed: Deed::Published, number }
+}
+
+fn finished(number: u64) -> Awaited {
+    Awaited { whom: Whom::All, deed: Deed::Finished, number }
+}
+
+fn sleep(board: &Told, awaited: Awaited) {
+    let go_on = || Ok::<(), ()>(());
+    board.sleep(awaited, go_on).expect("nothing ends a sleep but what is awaited");
+}
+
+/// Has each of `size` members do `body`, in all interleavings with at most so many preemptions.
+fn check(size: usize, preemptions: usize, body: fn(usize, &Told)) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(move || {
+        let shared = Arc::new(Shared((0..size).map(|_| Line::default()).collect()));
+        let others: Vec<_> = (1..size)
+            .map(|own| {
+                let board = Board::new(Arc::clone(&shared), own);
+                thread::spawn(move || body(own, &board))
+            })
+            .collect();
+        body(0, &Board::new(Arc::clone(&shared), 0));
+        others.into_iter().for_each(|other| other.join().expect("it ends"));
+    });
+}
+
+fn exchanges(generations: u64, own: usize, board: &Told) {
+    for number in 1..=generations {
+        board.publish(number, &[10 * number + own as u64]);
+        board.rouse();
+        sleep(board, published(number));
+        for member in 0..board.lines.count() {
+            assert_eq!(board.words(member, number), [10 * number + member as u64]);
+        }
+    }
+}
+
+#[test]
+fn two_exchange_three_times() {
+    check(2, 3, |own, board| exchanges(3, own, board));
+}
+
+#[test]
+fn three_exchange_twice() {
+    check(3, 1, |own, board| exchanges(2, own, board));
+}
+
+/// The first publishes more often than there are cards, and overwrites none before the other has read it.
+#[test]
+fn who_runs_ahead_waits_for_room() {
+    check(2, 3, |own, board| {
+        for number in 1..=4 {
+            if own == 0 {
+                if number > super::CARDS as u64 {
+                    sleep(board, finished(number - super::CARDS as u64));
+                }
+                board.publish(number, &[7 * number]);
+            } else {
+                let awaited = Awaited { whom: Whom::Member(0), deed: Deed::Published, number };
+                sleep(board, awaited);
+                assert_eq!(board.words(0, number), [7 * number]);
+            }
+            board.finish(number);
+            board.rouse();
+        }
+    });
+}

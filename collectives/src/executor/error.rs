@@ -1,0 +1,47 @@
+//! What can go wrong in executing.
+
+use svmio_transport::SegmentId;
+
+/// What executors return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of an executor. After one, the group is of no more use: its members no longer agree on where they are.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The fabric's: a lost peer above all.
+    #[error(transparent)]
+    Fabric(#[from] svmio_transport::Error),
+    /// The members make no group.
+    #[error("group {id}: {problem}")]
+    Members {
+        /// The group's segments.
+        id: SegmentId,
+        /// What is wrong with them.
+        problem: String,
+    },
+    /// The members are not all on one machine with shared memory that the processors keep coherent.
+    #[error("the fabric {back_end} maps no memory of other processes: use the executors of schedules there")]
+    NotMapped {
+        /// Which fabric.
+        back_end: String,
+    },
+    /// Buffers whose lengths do not fit together.
+    #[error("{what} has {found} bytes, expected {expected}")]
+    Length {
+        /// Which buffer.
+        what: &'static str,
+        /// What it has to have, in bytes.
+        expected: usize,
+        /// What it has, in bytes.
+        found: usize,
+    },
+    /// A member of that number is not in the group.
+    #[error("there is no member {member} in a group of {size}")]
+    NoSuchMember {
+        /// Which.
+        member: usize,
+        /// How many there are.
+        size: usize,
+    },
+}

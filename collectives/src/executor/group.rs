@@ -1,0 +1,263 @@
+//! Collectives of processes that share a machine's memory.
+//!
+//! ```text
+//!   op n of a member:  room      all have finished with op n − CARDS        (almost always known already)
+//!                      publish   words into the card, more into the slot; then the number, which closes both
+//!                      await     the others' numbers: polling, giving the core away, sleeping
+//!                      take      straight out of their cards and slots
+//!                      finish    nothing of op n is read any more
+//! ```
+//!
+//! One exchange of this kind is a barrier, an allreduce, an allgather or an alltoall of small data: each member takes
+//! from all others, so on a crowded machine each has to run but once per operation. Longer data goes in several
+//! operations, one after the other, which overlap as far as there are slots. Where only one side has to be waited for
+//! (bcast, gather, scatter, reduce, scan) the others are gone before that, as the root of the Cray X1's broadcast is
+//! (J. Nicholson and T. Goozen, "Cray X1 MPI Implementation", section 4).
+
+mod direct;
+mod moving;
+mod prefix;
+mod reducing;
+mod settings;
+mod varying;
+
+use std::sync::Arc;
+
+use svmio_transport::{
+    Atomics, Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription,
+};
+
+use super::board::{Awaited, Board, CARDS, Deed, Lines, WORDS, Whom};
+use super::error::{Error, Result};
+use super::joining::{self, Joined};
+use super::operation::Elementwise;
+use super::patience::{Patience, Polled};
+use super::slots::{self, Memories};
+
+pub use settings::GroupSettings;
+
+/// Bytes that go with a flag.
+const CARD_BYTES: usize = 8 * WORDS;
+
+/// A group of processes on one machine, as one of its members holds it.
+///
+/// All members do the same operations in the same order. After an error the group is of no more use.
+#[derive(Debug)]
+pub struct Group {
+    board: Board<Arc<Memories>>,
+    memories: Arc<Memories>,
+    members: Vec<Rank>,
+    own: usize,
+    /// The last operation.
+    number: u64,
+    /// Up to which operation all are known to have finished.
+    known_finished: u64,
+    /// Whether something was published that a sleeper may await.
+    owes_rousing: bool,
+    patience: Patience,
+    settings: GroupSettings,
+    /// Whether all members can copy from and to each other's private memory.
+    copies_directly: bool,
+    fabric: Fabric,
+    // Wakes this member when a peer is lost.
+    _subscription: Subscription,
+    // Their memory is in use as long as the group.
+    _remote: Vec<Option<RemoteSegment>>,
+    _local: LocalSegment,
+}
+
+impl Group {
+    /// Joins the group of `members`, which all call this with the same ones in the same order, the same settings and an
+    /// `id` that none of them uses for anything else. Returns when all have come.
+    ///
+    /// # Errors
+    /// [`Error::NotMapped`] where the fabric maps no memory; [`Error::Members`]; the fabric's.
+    pub fn join(fabric: &Fabric, members: &[Rank], id: SegmentId, settings: GroupSettings) -> Result<Self> {
+        let capabilities = fabric.capabilities();
+        if !capabilities.direct_mapping || capabilities.atomics != Atomics::Processor {
+            return Err(Error::NotMapped { back_end: capabilities.back_end.clone() });
+        }
+        let settings = settings.fitting(members.len());
+        let Joined { own, local, remote } =
+            joining::join(fabric, members, id, slots::length(settings.slot), |own, place| place != own)?;
+        let memory_of = |remote: &Option<RemoteSegment>| match remote {
+            None => Ok(local.memory().clone()),
+            Some(remote) => remote
+                .mapping()
+                .cloned()
+                .ok_or_else(|| Error::NotMapped { back_end: capabilities.back_end.clone() }),
+        };
+        let memories: Vec<SharedMemory> = remote.iter().map(memory_of).collect::<Result<_>>()?;
+        let memories = Arc::new(Memories::new(memories, settings.slot));
+        let bed = memories.of(own).clone();
+        let subscription = fabric.membership().on_disturbance(move || slots::line_of(&bed).rouse());
+        let mut group = Self {
+            board: Board::new(Arc::clone(&memories), own),
+            memories,
+            members: members.to_vec(),
+            own,
+            number: 0,
+            known_finished: 0,
+            owes_rousing: false,
+            patience: Patience::of_process(settings.patience, fabric),
+            settings,
+            copies_directly: false,
+            fabric: fabric.clone(),
+            _subscription: subscription,
+            _remote: remote,
+            _local: local,
+        };
+        group.agree_on_copies()?;
+        Ok(group)
+    }
+
+    /// How many members there are.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// This member's number in the group.
+    #[must_use]
+    pub fn member(&self) -> usize {
+        self.own
+    }
+
+    /// Returns when all members have come.
+    ///
+    /// # Errors
+    /// The fabric's, for a lost member.
+    pub fn barrier(&mut self) -> Result<()> {
+        let number = self.begin()?;
+        self.publish(number, &[]);
+        self.await_all(number)?;
+        self.leave();
+        Ok(())
+    }
+
+    fn agree_on_copies(&mut self) -> Result<()> {
+        let mut answer = [u8::from(self.fabric.capabilities().registers_user_memory)];
+        self.allreduce(&mut answer, &Elementwise::commutative(u8::min))?;
+        self.copies_directly = answer[0] == 1;
+        Ok(())
+    }
+
+    /// The next operation, with room for what this member publishes.
+    #[inline]
+    fn begin(&mut self) -> Result<u64> {
+        self.number += 1;
+        let reused = self.number.saturating_sub(CARDS as u64);
+        if reused > self.known_finished {
+            self.wait(Awaited { whom: Whom::All, deed: Deed::Finished, number: reused })?;
+            self.known_finished = reused;
+        }
+        Ok(self.number)
+    }
+
+    /// The next operation, for which this member publishes nothing.
+    #[inline]
+    fn begin_silently(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    #[inline]
+    fn publish(&mut self, number: u64, words: &[u64]) {
+        self.board.publish(number, words);
+        self.owes_rousing = true;
+    }
+
+    /// Tells that this member is done with operation `number`, where not all wait for all.
+    #[inline]
+    fn finish(&mut self, number: u64) {
+        self.board.finish(number);
+        self.owes_rousing = true;
+    }
+
+    /// Ends an operation: nobody is left asleep.
+    #[inline]
+    fn leave(&mut self) {
+        if std::mem::take(&mut self.owes_rousing) {
+            self.board.rouse();
+        }
+    }
+
+    /// Waits until all have published for operation `number`.
+    #[inline]
+    fn await_all(&mut self, number: u64) -> Result<()> {
+        self.wait(Awaited { whom: Whom::All, deed: Deed::Published, number })?;
+        // A member publishes at most one operation ahead of what it reads.
+        self.known_finished = self.known_finished.max(number.saturating_sub(2));
+        Ok(())
+    }
+
+    #[inline]
+    fn await_member(&mut self, member: usize, number: u64) -> Result<()> {
+        self.wait(Awaited { whom: Whom::Member(member), deed: Deed::Published, number })
+    }
+
+    fn await_finished_by(&mut self, member: usize, number: u64) -> Result<()> {
+        self.wait(Awaited { whom: Whom::Member(member), deed: Deed::Finished, number })
+    }
+
+    /// Waits until all others have read what they need of operation `number`.
+    fn await_finished(&mut self, number: u64) -> Result<()> {
+        self.wait(Awaited { whom: Whom::All, deed: Deed::Finished, number })?;
+        self.known_finished = self.known_finished.max(number);
+        Ok(())
+    }
+
+    #[inline]
+    fn wait(&mut self, awaited: Awaited) -> Result<()> {
+        let mut at = 0;
+        let board = &self.board;
+        let mut is_done = || match board.missing(awaited, at) {
+            None => true,
+            Some(member) => {
+                at = member;
+                false
+            }
+        };
+        if self.patience.glance(&mut is_done) {
+            return Ok(());
+        }
+        // The others may sleep for what this member has said.
+        if std::mem::take(&mut self.owes_rousing) {
+            board.rouse();
+        }
+        match self.patience.poll(&mut is_done) {
+            Polled::Ready => Ok(()),
+            Polled::InVain => self.sleep(awaited),
+        }
+    }
+
+    #[cold]
+    fn sleep(&self, awaited: Awaited) -> Result<()> {
+        let membership = self.fabric.membership();
+        // Any of them: one that is not lost itself may wait for one that is, and leave with an error.
+        let all_are_there = || self.members.iter().try_for_each(|&member| membership.check(member));
+        Ok(self.board.sleep(awaited, all_are_there)?)
+    }
+
+    fn check_member(&self, member: usize) -> Result<()> {
+        let size = self.size();
+        if member < size { Ok(()) } else { Err(Error::NoSuchMember { member, size }) }
+    }
+}
+
+/// That a buffer has the length that it must have.
+fn check_length(what: &'static str, found: usize, expected: usize) -> Result<()> {
+    if found == expected { Ok(()) } else { Err(Error::Length { what, expected, found }) }
+}
+
+impl Lines for Arc<Memories> {
+    #[inline]
+    fn count(&self) -> usize {
+        (**self).count()
+    }
+
+    #[inline]
+    fn line(&self, member: usize) -> &super::board::Line {
+        (**self).line(member)
+    }
+}

@@ -1,0 +1,83 @@
+//! Long data, copied once: straight between the private memories of two members, by the side that can do it in
+//! parallel. Who has the memory publishes its key, and leaves it alone until the others have finished.
+
+use svmio_transport::back_end::{MemoryKey, Piece, Place, Remote};
+use svmio_transport::{Registration, UserMemory};
+
+use super::Group;
+use crate::executor::board::WORDS;
+use crate::executor::error::Result;
+
+impl Group {
+    /// The others push, side by side.
+    pub(super) fn gather_directly(&mut self, root: usize, own: &[u8], into: &mut [u8]) -> Result<()> {
+        if self.own == root {
+            return self.lend(UserMemory::of_mut(into));
+        }
+        let number = self.begin_silently();
+        let remote = self.memory_of(root, number)?;
+        let offset = (self.own * own.len()) as u64;
+        self.fabric.write(&remote, &[Piece { offset, bytes: own }])?;
+        self.finish(number);
+        self.leave();
+        Ok(())
+    }
+
+    /// The others pull, side by side.
+    pub(super) fn scatter_directly(&mut self, root: usize, data: &[u8], into: &mut [u8]) -> Result<()> {
+        if self.own == root {
+            return self.lend(UserMemory::of(data));
+        }
+        let number = self.begin_silently();
+        let remote = self.memory_of(root, number)?;
+        self.fabric.read(&remote, (self.own * into.len()) as u64, into)?;
+        self.finish(number);
+        self.leave();
+        Ok(())
+    }
+
+    /// Lets the others at this member's memory, and waits until they have finished.
+    fn lend(&mut self, memory: UserMemory) -> Result<()> {
+        let number = self.begin()?;
+        let registration = self.register(memory)?;
+        self.publish(number, &registration.key().0);
+        self.finish(number);
+        self.await_finished(number)?;
+        self.leave();
+        Ok(())
+    }
+
+    /// Each pulls what is for it.
+    pub(super) fn alltoall_directly(&mut self, data: &[u8], into: &mut [u8], length: usize) -> Result<()> {
+        let number = self.begin()?;
+        let registration = self.register(UserMemory::of(data))?;
+        self.publish(number, &registration.key().0);
+        for member in self.others() {
+            let remote = self.memory_of(member, number)?;
+            self.fabric.read(&remote, (self.own * length) as u64, &mut into[member * length..][..length])?;
+        }
+        self.finish(number);
+        self.await_finished(number)?;
+        self.leave();
+        Ok(())
+    }
+
+    /// Memory of the caller, for as long as it waits for the others to finish with it.
+    pub(super) fn register(&self, memory: UserMemory) -> Result<Registration> {
+        // SAFETY: each caller in this crate lends memory that it borrows for the whole call, does not touch it otherwise,
+        // and returns when the others have finished with it, or have been found lost.
+        Ok(unsafe { self.fabric.register(memory) }?)
+    }
+
+    /// The memory whose key a member publishes for operation `number`.
+    pub(super) fn memory_of(&mut self, member: usize, number: u64) -> Result<Remote> {
+        self.await_member(member, number)?;
+        let words = self.board.words(member, number);
+        Ok(self.remote(member, std::array::from_fn(|at| words[at % WORDS])))
+    }
+
+    /// The memory of a member with that key.
+    pub(super) fn remote(&self, member: usize, key: [u64; 3]) -> Remote {
+        Remote { owner: self.members[member], place: Place::Registered(MemoryKey(key)) }
+    }
+}

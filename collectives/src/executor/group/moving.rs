@@ -1,0 +1,313 @@
+//! Data from member to member: bcast, gather, scatter, allgather, alltoall, where all know all lengths.
+
+use std::ops::Range;
+
+use super::{CARD_BYTES, Group, check_length};
+use crate::executor::board::{WORDS, Words};
+use crate::executor::error::Result;
+
+impl Group {
+    /// All get `root`'s `data`, which has the same length everywhere.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchMember`](crate::executor::Error::NoSuchMember); the fabric's, for a lost member.
+    pub fn bcast(&mut self, root: usize, data: &mut [u8]) -> Result<()> {
+        self.check_member(root)?;
+        if self.size() == 1 {
+            return Ok(());
+        }
+        let slot = self.settings.slot;
+        for piece in data.chunks_mut(slot) {
+            let number;
+            if self.own == root {
+                number = self.begin()?;
+                self.put(number, piece)?;
+            } else {
+                number = self.begin_silently();
+                self.await_member(root, number)?;
+                self.take(root, number, piece)?;
+            }
+            self.finish(number);
+            self.leave();
+        }
+        Ok(())
+    }
+
+    /// All get all members' `own`, which have the same length, one behind the other.
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::executor::Error::Length); the fabric's, for a lost member.
+    pub fn allgather(&mut self, own: &[u8], into: &mut [u8]) -> Result<()> {
+        let length = own.len();
+        check_length("what is gathered", into.len(), length * self.size())?;
+        into[self.own * length..][..length].copy_from_slice(own);
+        self.allgather_blocks(into, length, |member| member * length..(member + 1) * length)
+    }
+
+    /// All get all members' blocks: `blocks` says where in `data` each lies, the same everywhere; each member's own is
+    /// there already.
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::executor::Error::Length); the fabric's, for a lost member.
+    pub fn allgatherv(&mut self, data: &mut [u8], blocks: &[Range<usize>]) -> Result<()> {
+        self.check_blocks(blocks, data.len())?;
+        let longest = blocks.iter().map(Range::len).max().unwrap_or(0);
+        self.allgather_blocks(data, longest, |member| blocks[member].clone())
+    }
+
+    /// Each piece is published before the one before is read: who is late holds up nobody for more than a piece.
+    fn allgather_blocks(
+        &mut self,
+        data: &mut [u8],
+        longest: usize,
+        block: impl Fn(usize) -> Range<usize>,
+    ) -> Result<()> {
+        if self.size() == 1 {
+            return Ok(());
+        }
+        let slot = self.settings.slot;
+        let pieces = longest.div_ceil(slot);
+        let (first, mut published) = (self.number + 1, 0);
+        for piece in 0..pieces {
+            while published < pieces.min(piece + 2) {
+                let number = self.begin()?;
+                self.put(number, &data[part(block(self.own), published, slot)])?;
+                published += 1;
+            }
+            let number = first + piece as u64;
+            for member in self.others() {
+                self.await_member(member, number)?;
+                self.take(member, number, &mut data[part(block(member), piece, slot)])?;
+            }
+            self.known_finished = self.known_finished.max(number.saturating_sub(2));
+        }
+        self.leave();
+        Ok(())
+    }
+
+    /// `root` gets all members' `own`, which have the same length, one behind the other; elsewhere `into` is not used.
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::executor::Error::Length), [`Error::NoSuchMember`](crate::executor::Error::NoSuchMember);
+    /// the fabric's, for a lost member.
+    pub fn gather(&mut self, root: usize, own: &[u8], into: &mut [u8]) -> Result<()> {
+        self.check_member(root)?;
+        let length = own.len();
+        if self.own == root {
+            check_length("what is gathered", into.len(), length * self.size())?;
+            into[root * length..][..length].copy_from_slice(own);
+        }
+        if self.size() == 1 {
+            return Ok(());
+        }
+        if self.goes_directly(length) {
+            return self.gather_directly(root, own, into);
+        }
+        self.gather_pieces(root, own, into, length, |member| member * length..(member + 1) * length)
+    }
+
+    /// Pieces of blocks of at most `longest` bytes to `root`, where `block` says where in `into` they go.
+    pub(super) fn gather_pieces(
+        &mut self,
+        root: usize,
+        own: &[u8],
+        into: &mut [u8],
+        longest: usize,
+        block: impl Fn(usize) -> Range<usize>,
+    ) -> Result<()> {
+        let slot = self.settings.slot;
+        for piece in 0..longest.div_ceil(slot) {
+            let number;
+            if self.own == root {
+                number = self.begin_silently();
+                for member in self.others() {
+                    self.await_member(member, number)?;
+                    self.take(member, number, &mut into[part(block(member), piece, slot)])?;
+                }
+            } else {
+                number = self.begin()?;
+                self.put(number, &own[part(0..own.len(), piece, slot)])?;
+            }
+            self.finish(number);
+            self.leave();
+        }
+        Ok(())
+    }
+
+    /// All get their part of `root`'s `data`, which lie one behind the other and are as long as `into`; elsewhere `data`
+    /// is not used.
+    ///
+    /// # Errors
+    /// As [`gather`](Self::gather).
+    pub fn scatter(&mut self, root: usize, data: &[u8], into: &mut [u8]) -> Result<()> {
+        self.check_member(root)?;
+        let length = into.len();
+        if self.own == root {
+            check_length("what is scattered", data.len(), length * self.size())?;
+            into.copy_from_slice(&data[root * length..][..length]);
+        }
+        if self.size() == 1 {
+            return Ok(());
+        }
+        if self.goes_directly(length) {
+            return self.scatter_directly(root, data, into);
+        }
+        self.scatter_pieces(root, data, into, length, |member| member * length..(member + 1) * length)
+    }
+
+    /// Pieces of blocks of at most `longest` bytes from `root`, where `block` says where in `data` they are.
+    pub(super) fn scatter_pieces(
+        &mut self,
+        root: usize,
+        data: &[u8],
+        into: &mut [u8],
+        longest: usize,
+        block: impl Fn(usize) -> Range<usize>,
+    ) -> Result<()> {
+        let share = self.share();
+        for piece in 0..longest.div_ceil(share) {
+            let number;
+            if self.own == root {
+                number = self.begin()?;
+                for member in self.others() {
+                    let bytes = &data[part(block(member), piece, share)];
+                    self.memories.write(self.own, number, member * share, bytes)?;
+                }
+                self.publish(number, &[]);
+            } else {
+                number = self.begin_silently();
+                self.await_member(root, number)?;
+                let length = into.len();
+                let into = &mut into[part(0..length, piece, share)];
+                self.memories.read(root, number, self.own * share, into)?;
+            }
+            self.finish(number);
+            self.leave();
+        }
+        Ok(())
+    }
+
+    /// Each gets from each: part `i` of `data` goes to member `i`, and into part `j` comes what member `j` has for this
+    /// one. All parts are equally long.
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::executor::Error::Length); the fabric's, for a lost member.
+    pub fn alltoall(&mut self, data: &[u8], into: &mut [u8]) -> Result<()> {
+        let length = data.len() / self.size();
+        check_length("what is sent", data.len(), length * self.size())?;
+        check_length("what is received", into.len(), data.len())?;
+        let block = |member: usize| member * length..(member + 1) * length;
+        into[block(self.own)].copy_from_slice(&data[block(self.own)]);
+        if self.goes_directly(length) {
+            return self.alltoall_directly(data, into, length);
+        }
+        self.alltoall_pieces(data, into, length, block, block)
+    }
+
+    /// Pieces of blocks of at most `longest` bytes from each to each.
+    pub(super) fn alltoall_pieces(
+        &mut self,
+        data: &[u8],
+        into: &mut [u8],
+        longest: usize,
+        sent: impl Fn(usize) -> Range<usize>,
+        received: impl Fn(usize) -> Range<usize>,
+    ) -> Result<()> {
+        let share = self.share();
+        let pieces = longest.div_ceil(share);
+        let (first, mut published) = (self.number + 1, 0);
+        for piece in 0..pieces {
+            while published < pieces.min(piece + 2) {
+                let number = self.begin()?;
+                for member in self.others() {
+                    let bytes = &data[part(sent(member), published, share)];
+                    self.memories.write(self.own, number, member * share, bytes)?;
+                }
+                self.publish(number, &[]);
+                published += 1;
+            }
+            let number = first + piece as u64;
+            for member in self.others() {
+                self.await_member(member, number)?;
+                let into = &mut into[part(received(member), piece, share)];
+                self.memories.read(member, number, self.own * share, into)?;
+            }
+            self.known_finished = self.known_finished.max(number.saturating_sub(2));
+        }
+        self.leave();
+        Ok(())
+    }
+
+    /// The members but this one, the next first: no two begin with the same one.
+    pub(super) fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        let (own, size) = (self.own, self.size());
+        (1..size).map(move |distance| (own + distance) % size)
+    }
+
+    /// Bytes of a slot for each member.
+    pub(super) fn share(&self) -> usize {
+        self.settings.slot / self.size() / 64 * 64
+    }
+
+    /// Whether data of that length is copied between private memories.
+    pub(super) fn goes_directly(&self, length: usize) -> bool {
+        self.copies_directly && length >= self.settings.direct.max(1)
+    }
+
+    /// Publishes at most a slot of bytes.
+    #[inline]
+    pub(super) fn put(&mut self, number: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.len() <= CARD_BYTES {
+            self.publish(number, &words_of(bytes));
+        } else {
+            self.memories.write(self.own, number, 0, bytes)?;
+            self.publish(number, &[]);
+        }
+        Ok(())
+    }
+
+    /// Takes what a member has [put](Self::put), of that length.
+    #[inline]
+    pub(super) fn take(&self, member: usize, number: u64, into: &mut [u8]) -> Result<()> {
+        if into.len() <= CARD_BYTES {
+            read_words(&self.board.words(member, number), into);
+            return Ok(());
+        }
+        self.memories.read(member, number, 0, into)
+    }
+
+    pub(super) fn check_blocks(&self, blocks: &[Range<usize>], length: usize) -> Result<()> {
+        check_length("the list of blocks", blocks.len(), self.size())?;
+        for block in blocks {
+            let end = block.end.max(block.start);
+            check_length("a buffer with a block beyond its end", length, length.max(end))?;
+        }
+        Ok(())
+    }
+}
+
+/// The piece of that number of a block in pieces of `size` bytes; empty behind the end.
+pub(super) fn part(block: Range<usize>, piece: usize, size: usize) -> Range<usize> {
+    let start = block.end.min(block.start + piece * size);
+    start..block.end.min(start + size)
+}
+
+/// At most as many bytes as a card has, as words.
+#[inline]
+pub(super) fn words_of(bytes: &[u8]) -> Words {
+    let mut words = [0; WORDS];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks(8)) {
+        let mut whole = [0; 8];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        *word = u64::from_ne_bytes(whole);
+    }
+    words
+}
+
+/// The first bytes of words.
+#[inline]
+pub(super) fn read_words(words: &Words, into: &mut [u8]) {
+    for (word, into) in words.iter().zip(into.chunks_mut(8)) {
+        into.copy_from_slice(&word.to_ne_bytes()[..into.len()]);
+    }
+}

@@ -1,0 +1,85 @@
+//! What reductions compute.
+
+use std::marker::PhantomData;
+
+/// An associative operation on vectors of elements, in bytes as they lie in memory.
+pub trait Operation {
+    /// Bytes of an element. Vectors are divided between elements only.
+    fn width(&self) -> usize;
+
+    /// `right` becomes `left` ∘ `right`, element by element: the order of MPI's own functions. Both have the same length,
+    /// a multiple of [`width`](Self::width), and any alignment.
+    fn combine(&self, left: &[u8], right: &mut [u8]);
+
+    /// Whether the order of operands matters to nobody.
+    fn is_commutative(&self) -> bool;
+}
+
+/// A number that has a fixed size in memory.
+pub trait Element: Copy {
+    /// Bytes.
+    const WIDTH: usize;
+    /// From its bytes in memory.
+    fn from_bytes(bytes: &[u8]) -> Self;
+    /// To its bytes in memory.
+    fn to_bytes(self, bytes: &mut [u8]);
+}
+
+macro_rules! elements {
+    ($($number:ty),*) => {$(
+        impl Element for $number {
+            const WIDTH: usize = size_of::<$number>();
+
+            #[inline]
+            fn from_bytes(bytes: &[u8]) -> Self {
+                let mut own = [0; size_of::<$number>()];
+                own.copy_from_slice(bytes);
+                <$number>::from_ne_bytes(own)
+            }
+
+            #[inline]
+            fn to_bytes(self, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&self.to_ne_bytes());
+            }
+        }
+    )*};
+}
+
+elements!(i8, u8, i16, u16, i32, u32, i64, u64, f32, f64);
+
+/// An operation on each element by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Elementwise<T, F> {
+    function: F,
+    is_commutative: bool,
+    element: PhantomData<fn(T, T) -> T>,
+}
+
+impl<T: Element, F: Fn(T, T) -> T> Elementwise<T, F> {
+    /// One whose operands may change places.
+    pub fn commutative(function: F) -> Self {
+        Self { function, is_commutative: true, element: PhantomData }
+    }
+
+    /// One whose operands keep the order of ranks.
+    pub fn ordered(function: F) -> Self {
+        Self { function, is_commutative: false, element: PhantomData }
+    }
+}
+
+impl<T: Element, F: Fn(T, T) -> T> Operation for Elementwise<T, F> {
+    fn width(&self) -> usize {
+        T::WIDTH
+    }
+
+    #[inline]
+    fn combine(&self, left: &[u8], right: &mut [u8]) {
+        for (left, right) in left.chunks_exact(T::WIDTH).zip(right.chunks_exact_mut(T::WIDTH)) {
+            (self.function)(T::from_bytes(left), T::from_bytes(right)).to_bytes(right);
+        }
+    }
+
+    fn is_commutative(&self) -> bool {
+        self.is_commutative
+    }
+}

@@ -1,0 +1,247 @@
+//! How long a waiter polls, when it gives its core away, and when it is time to sleep.
+//!
+//! Four states of a machine ask for different ways to wait, and a waiter tells them apart by what it sees:
+//!
+//! * A core for each rank: polling sees a flag soonest, and disturbs nobody.
+//! * More ranks than cores: the rank that is waited for may need this very core, so it is given away at once. A turn of
+//!   the others takes about a microsecond, a sleep and being woken ten.
+//! * Giving the core away does not help: it comes back at once, because the scheduler does not hand it across groups of
+//!   processes (each session has its own, where the kernel groups them automatically), or because nobody else wants it.
+//!   Then only sleep lets the others run.
+//! * Giving the core away hurts: somebody computes on it, and has it for milliseconds each time, as a process that yields
+//!   loses its claim to the time that it gave away. Who sleeps keeps it, and gets the core when it is woken.
+
+use std::time::{Duration, Instant};
+
+use svmio_transport::Fabric;
+
+/// Polls in a row before the first look at anything else: a flag that is on its way between two cores comes within them.
+const FIRST_POLLS: u32 = 32;
+
+/// Polls between two looks at the clock, which cost 25 ns each.
+const POLLS: u32 = 64;
+
+/// How a waiter waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PatienceSettings {
+    /// How long it polls without giving its core away, where each rank has one: 5 µs. What takes longer can as well be
+    /// seen a turn later (0.4 µs where nobody else wants the core), and two ranks may happen to be on the same core.
+    pub spinning: Duration,
+    /// The same where somebody computes on these cores: 50 µs, about what falling asleep and being woken costs, so that
+    /// waiting costs at most twice what the best choice would.
+    pub spinning_among_thieves: Duration,
+    /// How long it then gives its core away after each poll, from the beginning on: 1 ms.
+    pub yielding: Duration,
+    /// The same where there are more ranks than cores: 1 ms, many turns of all others.
+    pub crowded_yielding: Duration,
+    /// After how many turns in a row in which nobody else ran it sleeps, where there are more ranks than cores.
+    pub vain_yields: u32,
+}
+
+impl Default for PatienceSettings {
+    fn default() -> Self {
+        Self {
+            spinning: Duration::from_micros(5),
+            spinning_among_thieves: Duration::from_micros(50),
+            yielding: Duration::from_millis(1),
+            crowded_yielding: Duration::from_millis(1),
+            vain_yields: 24,
+        }
+    }
+}
+
+/// The patience of one waiter.
+#[derive(Debug)]
+pub(super) struct Patience {
+    settings: PatienceSettings,
+    is_crowded: bool,
+    /// The shortest turn so far: one in which nobody else ran.
+    shortest_turn: Duration,
+    thieves: Thieves,
+}
+
+/// What is known of processes that compute where this one waits.
+#[derive(Debug, Default)]
+struct Thieves {
+    /// How often turns were long, of late.
+    score: u32,
+    /// Until when no turn is given, and for how long that was decided.
+    shunned: Option<(Instant, Duration)>,
+}
+
+/// A turn so long is no rank's that waits, too.
+const LONG_TURN: Duration = Duration::from_micros(500);
+
+/// What a long turn adds to the score, a wait without one takes one off; and from which score on no turns are given.
+/// One long turn among many short ones is a rank's that had something to compute.
+const LONG_TURN_SCORE: u32 = 8;
+const SHUNNING_SCORE: u32 = 20;
+
+/// For how long no turns are given: at first, and at most.
+const SHUNNING: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(1600)];
+
+impl Thieves {
+    /// Whether turns are to be given at `now`.
+    fn are_shunned(&mut self, now: Instant) -> bool {
+        self.shunned.is_some_and(|(until, _)| now < until)
+    }
+
+    /// A wait is over in which the longest turn was so long.
+    fn notice(&mut self, longest: Duration, now: Instant) {
+        if longest < LONG_TURN {
+            self.score = self.score.saturating_sub(1);
+            return;
+        }
+        self.score += LONG_TURN_SCORE;
+        if self.score >= SHUNNING_SCORE {
+            let [first, most] = SHUNNING;
+            // Again soon after the last time: they are still there.
+            let length = match self.shunned {
+                Some((until, length)) if now < until + length => (2 * length).min(most),
+                _ => first,
+            };
+            self.shunned = Some((now + length, length));
+            // One more long turn is enough when it has been tried again.
+            self.score = SHUNNING_SCORE - LONG_TURN_SCORE;
+        }
+    }
+}
+
+/// How polling ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Polled {
+    /// What was waited for is there.
+    Ready,
+    /// It is time to sleep.
+    InVain,
+}
+
+impl Patience {
+    /// That of one of so many ranks on so many cores.
+    pub(super) fn new(settings: PatienceSettings, ranks: usize, cores: usize) -> Self {
+        Self {
+            settings,
+            is_crowded: ranks > cores,
+            shortest_turn: Duration::MAX,
+            thieves: Thieves::default(),
+        }
+    }
+
+    /// That of a process of the fabric's job.
+    pub(super) fn of_process(settings: PatienceSettings, fabric: &Fabric) -> Self {
+        let membership = fabric.membership();
+        let own = membership.node(membership.rank());
+        let ranks = membership.ranks().filter(|&rank| membership.node(rank) == own).count();
+        Self::new(settings, ranks, std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
+    /// Polls a few times only: for what is about to come.
+    #[inline]
+    pub(super) fn glance(&self, mut ready: impl FnMut() -> bool) -> bool {
+        let polls = if self.is_crowded { 1 } else { FIRST_POLLS };
+        for _ in 0..polls {
+            if ready() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// Polls until it is time to sleep.
+    pub(super) fn poll(&mut self, ready: impl FnMut() -> bool) -> Polled {
+        if self.is_crowded { self.poll_crowded(ready) } else { self.poll_alone(ready) }
+    }
+
+    fn poll_alone(&mut self, mut ready: impl FnMut() -> bool) -> Polled {
+        let began = Instant::now();
+        let (mut last, mut longest) = (began, Duration::ZERO);
+        let polled = loop {
+            if (0..POLLS).any(|_| {
+                std::hint::spin_loop();
+                ready()
+            }) {
+                break Polled::Ready;
+            }
+            let now = Instant::now();
+            if now - began >= self.settings.spinning {
+                longest = longest.max(now - last);
+                if now - began >= self.settings.yielding
+                    || (self.thieves.are_shunned(now) && now - began >= self.settings.spinning_among_thieves)
+                {
+                    break Polled::InVain;
+                }
+                if !self.thieves.are_shunned(now) {
+                    std::thread::yield_now();
+                }
+            }
+            last = now;
+        };
+        if longest > Duration::ZERO {
+            self.thieves.notice(longest, Instant::now());
+        }
+        polled
+    }
+
+    fn poll_crowded(&mut self, mut ready: impl FnMut() -> bool) -> Polled {
+        let began = Instant::now();
+        if self.thieves.are_shunned(began) {
+            return if ready() { Polled::Ready } else { Polled::InVain };
+        }
+        let (mut last, mut longest, mut vain) = (began, Duration::ZERO, 0);
+        let polled = loop {
+            if ready() {
+                break Polled::Ready;
+            }
+            if vain >= self.settings.vain_yields || last - began >= self.settings.crowded_yielding {
+                break Polled::InVain;
+            }
+            std::thread::yield_now();
+            let now = Instant::now();
+            let turn = now - last;
+            last = now;
+            longest = longest.max(turn);
+            self.shortest_turn = self.shortest_turn.min(turn);
+            // Another's turn costs two changes of the process, several times what coming back at once does.
+            vain = if turn < 2 * self.shortest_turn { vain + 1 } else { 0 };
+        };
+        self.thieves.notice(longest, last);
+        polled
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{LONG_TURN, SHUNNING, Thieves};
+
+    #[test]
+    fn who_takes_long_again_and_again_gets_no_more_turns_and_ever_longer() {
+        let (mut thieves, mut now) = (Thieves::default(), Instant::now());
+        for _ in 0..2 {
+            thieves.notice(LONG_TURN, now);
+            assert!(!thieves.are_shunned(now));
+        }
+        let [mut length, most] = SHUNNING;
+        for _ in 0..8 {
+            thieves.notice(LONG_TURN, now);
+            assert!(thieves.are_shunned(now + length - Duration::from_millis(1)));
+            now += length;
+            assert!(!thieves.are_shunned(now));
+            length = (2 * length).min(most);
+        }
+    }
+
+    #[test]
+    fn a_long_turn_now_and_then_is_forgiven() {
+        let (mut thieves, now) = (Thieves::default(), Instant::now());
+        for _ in 0..100 {
+            thieves.notice(LONG_TURN, now);
+            for _ in 0..10 {
+                thieves.notice(Duration::from_micros(10), now);
+            }
+            assert!(!thieves.are_shunned(now));
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What a schedule costs on a machine, without the machine.
+
+use crate::profile::Profile;
+use crate::rank::Rank;
+use crate::schedule::{Schedule, Signal, Step};
+
+/// What a schedule is predicted to cost. Times are nanoseconds from when all ranks come at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prediction {
+    /// When the last rank leaves.
+    pub total: f64,
+    /// When each rank leaves.
+    pub leaves: Vec<f64>,
+    /// The signals that the last rank to leave had to wait for, one for the other, with the numbers of their steps.
+    pub critical_path: Vec<(usize, Signal)>,
+}
+
+/// How signals go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CostModel {
+    /// As the paper's synchronous messages: a rank's signals of a step cost it what equation 1 says, and where all
+    /// their receivers are already waiting, what equation 2 says; they all arrive at the end of that time, and cost
+    /// their receivers nothing.
+    Messages,
+    /// As remote writes: one leaves *L* after the other and takes *O* to arrive, whether or not somebody waits for it;
+    /// the sender goes on *O*ᵢᵢ after the last has left. What comes to a rank at the same time it sees one after the
+    /// other, each *L* after the one before.
+    #[default]
+    Writes,
+}
+
+impl Schedule {
+    /// Predicts what it costs on the machine of the profile, by critical path.
+    ///
+    /// (J. C. Meyer and A. C. Elster, "Optimized Barriers for Heterogeneous Systems Using MPI", sections IV and VI.)
+    ///
+    /// # Panics
+    /// Where the profile is of fewer ranks than the schedule.
+    #[must_use]
+    pub fn predict(&self, profile: &Profile, costs: CostModel) -> Prediction {
+        assert!(self.ranks() <= profile.ranks(), "a profile of {} ranks is too small", profile.ranks());
+        let mut progress = Progress::new(self.ranks());
+        for (number, step) in self.steps().iter().enumerate() {
+            match costs {
+                CostModel::Messages => progress.send_messages(step, profile),
+                CostModel::Writes => progress.send_writes(step, profile),
+            }
+            progress.receive(number, profile, costs);
+        }
+        progress.into_prediction()
+    }
+}
+
+/// How far ranks are in time, and why.
+struct Progress {
+    times: Vec<f64>,
+    has_sent: Vec<bool>,
+    /// For each rank, which of `causes` it last waited for.
+    last: Vec<Option<usize>>,
+    /// A signal that somebody waited for, and which one its sender had waited for.
+    causes: Vec<(Option<usize>, usize, Signal)>,
+    /// What is under way within a step.
+    arrivals: Vec<Arrival>,
+}
+
+/// A signal that will arrive.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    signal: Signal,
+    time: f64,
+    /// For which of the causes its sender had waited.
+    cause: Option<usize>,
+}
+
+impl Progress {
+    fn new(ranks: u32) -> Self {
+        let ranks = ranks as usize;
+        Self {
+            times: vec![0.0; ranks],
+            has_sent: vec![false; ranks],
+            last: vec![None; ranks],
+            causes: Vec::new(),
+            arrivals: Vec::new(),
+        }
+    }
+
+    fn send_messages(&mut self, step: &Step, profile: &Profile) {
+        let mut free = Vec::new();
+        for (from, receivers) in step.senders() {
+            let begun = self.times[from.index()];
+            let added: f64 = receivers.iter().map(|&to| profile.latency(from, to)).sum();
+            // Who has sent is there, and waits unless it sends in this step too.
+            let waits = |to: &Rank| {
+                let has_come = self.has_sent[to.index()] && self.times[to.index()] <= begun;
+                has_come && step.signalled_by(*to).is_empty()
+            };
+            let first = if receivers.iter().all(waits) {
+                profile.start(from)
+            } else {
+                receivers.iter().map(|&to| profile.overhead(from, to)).fold(0.0, f64::max)
+            };
+            let (time, cause) = (begun + first + added, self.last[from.index()]);
+            free.push((from, time));
+            self.arrivals.extend(receivers.iter().map(|&to| Arrival {
+                signal: Signal { from, to },
+                time,
+                cause,
+            }));
+        }
+        for (from, time) in free {
+            self.times[from.index()] = time;
+            self.has_sent[from.index()] = true;
+        }
+    }
+
+    fn send_writes(&mut self, step: &Step, profile: &Profile) {
+        for (from, receivers) in step.senders() {
+            let cause = self.last[from.index()];
+            let mut left = self.times[from.index()];
+            for &to in receivers {
+                let time = left + profile.overhead(from, to);
+                self.arrivals.push(Arrival { signal: Signal { from, to }, time, cause });
+                left += profile.latency(from, to);
+            }
+            self.times[from.index()] = left + profile.start(from);
+        }
+    }
+
+    fn receive(&mut self, step: usize, profile: &Profile, costs: CostModel) {
+        self.arrivals.sort_by(|one, other| {
+            (one.signal.to.cmp(&other.signal.to)).then(one.time.total_cmp(&other.time))
+        });
+        for arrivals in self.arrivals.chunk_by(|one, other| one.signal.to == other.signal.to) {
+            let mut received = f64::NEG_INFINITY;
+            for &Arrival { signal, time, .. } in arrivals {
+                let queued = match costs {
+                    CostModel::Messages => received,
+                    CostModel::Writes => received + profile.latency(signal.from, signal.to),
+                };
+                received = time.max(queued);
+            }
+            let Arrival { signal, cause, .. } = arrivals[arrivals.len() - 1];
+            if self.times[signal.to.index()] < received {
+                self.times[signal.to.index()] = received;
+                self.last[signal.to.index()] = Some(self.causes.len());
+                self.causes.push((cause, step, signal));
+            }
+        }
+        self.arrivals.clear();
+    }
+
+    fn into_prediction(self) -> Prediction {
+        let slowest =
+            (0..self.times.len()).max_by(|&one, &other| self.times[one].total_cmp(&self.times[other]));
+        let mut critical_path = Vec::new();
+        let mut at = slowest.and_then(|rank| self.last[rank]);
+        while let Some(cause) = at {
+            let (before, step, signal) = self.causes[cause];
+            critical_path.push((step, signal));
+            at = before;
+        }
+        critical_path.reverse();
+        Prediction { total: slowest.map_or(0.0, |rank| self.times[rank]), leaves: self.times, critical_path }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CostModel, Prediction};
+    use crate::algorithm::Algorithm;
+    use crate::partition::Partition;
+    use crate::profile::{Matrix, Profile};
+    use crate::rank::Rank;
+    use crate::schedule::Signal;
+
+    const START: f64 = 50.0;
+
+    /// Nodes of eight: within them O = 400 and L = 100, between them O = 20,000 and L = 4000.
+    fn cluster(ranks: u32) -> Profile {
+        let cost = |near, far| move |from: Rank, to: Rank| if from.0 / 8 == to.0 / 8 { near } else { far };
+        let (overhead, latency) = (cost(400.0, 20_000.0), cost(100.0, 4000.0));
+        let overhead = Matrix::from_fn(ranks, |from, to| if from == to { START } else { overhead(from, to) });
+        Profile::new(overhead, Matrix::from_fn(ranks, latency)).unwrap()
+    }
+
+    fn predict(algorithm: &str, ranks: u32) -> Prediction {
+        algorithm
+            .parse::<Algorithm>()
+            .unwrap()
+            .schedule(ranks)
+            .unwrap()
+            .predict(&cluster(ranks), CostModel::Messages)
+    }
+
+    #[test]
+    fn both_equations_are_the_papers() {
+        // Arrivals by equation 1, since rank 0 has only just come; the departure by equation 2, since all wait.
+        assert_eq!(predict("linear", 8).total, (400.0 + 100.0) + (START + 7.0 * 100.0));
+        // All send at the same time: nobody is known to wait.
+        assert_eq!(predict("dissemination", 8).total, 3.0 * 500.0);
+        assert_eq!(predict("nx2", 8).total, 400.0 + 7.0 * 100.0);
+        assert_eq!(predict("tree", 8).total, 3.0 * 500.0 + 3.0 * (START + 100.0));
+        assert_eq!(predict("linear", 1).total, 0.0);
+    }
+
+    #[test]
+    fn writes_are_under_way_together_and_queue_where_they_meet() {
+        let predict = |algorithm: &str| {
+            let schedule = algorithm.parse::<Algorithm>().unwrap().schedule(8).unwrap();
+            schedule.predict(&cluster(8), CostModel::Writes).total
+        };
+        // Seven meet at rank 0; of the seven that it sends, the last leaves after six others.
+        assert_eq!(predict("linear"), (400.0 + 6.0 * 100.0) + (6.0 * 100.0 + 400.0));
+        assert_eq!(predict("dissemination"), 3.0 * 400.0);
+        assert_eq!(predict("tree"), 6.0 * 400.0);
+        // Each rank sends by number: rank 7's come last of all, when most have come before.
+        assert!((1000.0..1700.0).contains(&predict("nx2")));
+    }
+
+    #[test]
+    fn the_critical_path_leads_from_an_arrival_to_the_last_departure() {
+        let prediction = predict("tree", 16);
+        let last = prediction.critical_path.last().unwrap().1;
+        assert_eq!(prediction.leaves[last.to.index()], prediction.total);
+        for pair in prediction.critical_path.windows(2) {
+            assert!(pair[0].0 < pair[1].0 && pair[0].1.to == pair[1].1.from, "{pair:?}");
+        }
+        // Across to the other node, and back.
+        assert!(prediction.critical_path.iter().any(|path| path.1 == Signal::new(8, 0)));
+        assert!(prediction.critical_path.iter().any(|path| path.1 == Signal::new(0, 8)));
+    }
+
+    /// Figure 5, where ranks are dealt to the nodes in turn: with 64 the last steps of dissemination stay within nodes.
+    #[test]
+    fn algorithms_are_ordered_as_the_paper_found_them() {
+        let scale = |from: Rank, to: Rank| if from.0 % 8 == to.0 % 8 { 1.0 } else { 50.0 };
+        let overhead = |from, to| if from == to { START } else { 400.0 * scale(from, to) };
+        let total = |algorithm: &str, ranks| {
+            let latency = Matrix::from_fn(ranks, |from, to| 100.0 * scale(from, to));
+            let profile = Profile::new(Matrix::from_fn(ranks, overhead), latency).unwrap();
+            let nodes = Partition::of_nodes((0..ranks).map(|rank| rank % 8));
+            algorithm
+                .parse::<Algorithm>()
+                .unwrap()
+                .schedule_on(&nodes)
+                .unwrap()
+                .predict(&profile, CostModel::Messages)
+                .total
+        };
+        assert!(total("linear", 64) > total("tree", 64) && total("linear", 64) > total("dissemination", 64));
+        assert!(total("dissemination", 64) < 0.7 * total("dissemination", 60));
+        assert!(total("tree", 60) < total("dissemination", 60));
+        assert!(total("two-level:dissemination", 64) < total("dissemination", 60));
+    }
+}
