@@ -13,7 +13,6 @@
 //!
 //! Flags are numbers that only grow, each with a single writer; nothing is reset between two operations.
 
-mod atomics;
 mod barrier;
 mod bed;
 mod board;

@@ -44,6 +44,7 @@ pub mod dma;
 mod error;
 mod fabric;
 pub mod faulty;
+pub mod futex;
 pub mod job;
 mod mapping;
 mod membership;

@@ -24,7 +24,6 @@ mod control;
 mod copying;
 mod engine;
 mod exports;
-mod futex;
 mod peer;
 mod preparation;
 mod process;

@@ -4,7 +4,7 @@
 //! then looks whether somebody sleeps. Between its store and its look each side has a sequentially consistent fence, so
 //! at least one of them sees the other's store.
 
-use super::atomics::{self, AtomicU32, AtomicU64, Ordering, fence};
+use svmio_transport::futex::{self, AtomicU32, AtomicU64, Ordering, fence};
 
 /// A sleeping place. All zeroes is one in which nobody ever slept.
 #[repr(C, align(64))]
@@ -29,7 +29,7 @@ impl Bed {
     pub(super) fn rouse(&self) {
         // Release: a sleeper that reads the new count sees what was stored before.
         self.calls.fetch_add(1, Ordering::Release);
-        atomics::wake_all(&self.calls);
+        futex::wake_all(&self.calls);
     }
 
     /// Sleeps, awaiting what `awaits` stands for (not 0), until `look` has an answer. `look` is called at least once
@@ -45,7 +45,7 @@ impl Bed {
             if let Some(answer) = look() {
                 break answer;
             }
-            atomics::wait(&self.calls, seen);
+            futex::wait(&self.calls, seen, None);
         };
         // Relaxed: who still sees the old value rouses somebody who is up, which does no harm.
         self.awaits.store(0, Ordering::Relaxed);

@@ -15,8 +15,8 @@
 //! A card is written again [`CARDS`] operations later, when all have finished with the one before. Who has published for
 //! operation `n` has finished with all before `n`.
 
-use super::atomics::{AtomicU32, AtomicU64, Ordering, fence};
 use super::bed::Bed;
+use svmio_transport::futex::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// How many operations a member can be ahead of those who still read what it published.
 #[cfg(not(loom))]

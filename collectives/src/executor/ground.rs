@@ -5,11 +5,11 @@ use svmio_transport::{
     Atomics, Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription,
 };
 
-use super::atomics::{Ordering, fence};
 use super::bed::Bed;
 use super::error::{Error, Result};
 use super::joining::{self, Joined};
 use super::patience::{Patience, Polled};
+use svmio_transport::futex::{Ordering, fence};
 
 /// A word in a member's segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::futex::{self, AtomicU32, AtomicU64, Ordering, fence};
+use crate::futex::{self, AtomicU32, AtomicU64, Ordering, fence};
 
 /// What waiters of one process sleep on. All zeroes is a bell at rest.
 #[repr(C, align(64))]

@@ -1,10 +1,10 @@
 //! Sleeping on a word of shared memory, and the atomics that the words are made of: the kernel's and the
-//! processor's, or loom's.
+//! processor's, or loom's. For all who keep words in segments of the fabric.
 
 #[cfg(loom)]
-pub(super) use self::model::{AtomicU32, AtomicU64, Ordering, fence, wait, wake_all};
+pub use self::model::{AtomicU32, AtomicU64, Ordering, fence, wait, wake_all};
 #[cfg(not(loom))]
-pub(super) use self::real::{AtomicU32, AtomicU64, Ordering, fence, wait, wake_all};
+pub use self::real::{AtomicU32, AtomicU64, Ordering, fence, wait, wake_all};
 
 #[cfg(not(loom))]
 mod real {
@@ -13,10 +13,10 @@ mod real {
     use rustix::thread::futex;
     use rustix::time::Timespec;
 
-    pub(in super::super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
     /// Sleeps if `word` is `expected`, until it is woken, or for `limit`, or for no reason.
-    pub(in super::super) fn wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) {
+    pub fn wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) {
         let limit = limit.map(|limit| Timespec {
             tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: limit.subsec_nanos().into(),
@@ -27,7 +27,7 @@ mod real {
     }
 
     /// Wakes all who sleep on `word`, in any process.
-    pub(in super::super) fn wake_all(word: &AtomicU32) {
+    pub fn wake_all(word: &AtomicU32) {
         // It fails only for addresses that are not mapped, and a reference is.
         let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
     }
@@ -39,14 +39,15 @@ mod model {
 
     use loom::sync::{Condvar, Mutex};
 
-    pub(in super::super) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
     loom::lazy_static! {
         /// The kernel's side of all futexes: comparing and falling asleep is one step for those who wake.
         static ref SLEEPERS: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
     }
 
-    pub(in super::super) fn wait(word: &AtomicU32, expected: u32, _limit: Option<Duration>) {
+    /// As the kernel's, but for ever.
+    pub fn wait(word: &AtomicU32, expected: u32, _limit: Option<Duration>) {
         let (lock, sleepers) = &*SLEEPERS;
         let guard = lock.lock().expect("loom poisons nothing");
         if word.load(Ordering::Relaxed) == expected {
@@ -54,7 +55,8 @@ mod model {
         }
     }
 
-    pub(in super::super) fn wake_all(_word: &AtomicU32) {
+    /// Wakes all who sleep on any word.
+    pub fn wake_all(_word: &AtomicU32) {
         let (lock, sleepers) = &*SLEEPERS;
         let _guard = lock.lock().expect("loom poisons nothing");
         sleepers.notify_all();
