@@ -59,9 +59,9 @@ pub(crate) fn loom(paths: &Paths) -> Command {
 pub(crate) fn bench(paths: &Paths) -> Result<()> {
     setup::run_for_benchmarks()?;
     ready(paths)?;
-    for (name, words) in
-        [("files", &["--", "--on", "shm,huge,disk"][..]), ("messages", &[]), ("overlap", &[]), ("nodes", &[])]
-    {
+    let files = &["--", "--on", "shm,huge,disk"][..];
+    let others = ["messages", "overlap", "nodes", "collectives"].map(|name| (name, &[][..]));
+    for (name, words) in [("files", files)].into_iter().chain(others) {
         process::run(benchmark(paths, name).args(words).env("SVMIO_FIGURES", paths.figures()))?;
     }
     let mut papers = Command::new(build::svmio(paths));
