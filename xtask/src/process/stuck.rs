@@ -46,14 +46,21 @@ fn calls(pid: Pid) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
     use super::*;
 
     #[test]
-    fn a_sleeping_process_is_described() {
-        let mut sleeper = Command::new("sleep").arg("600").spawn().unwrap();
-        let told = describe(&[Pid::from_child(&sleeper)]);
-        sleeper.kill().unwrap();
-        sleeper.wait().unwrap();
-        assert!(told.contains("sleep 600") && told.contains("  sleep: state "), "{told}");
+    fn a_waiting_process_is_described() {
+        let mut waiting = Command::new("cat");
+        let mut waiting = waiting.arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut to, mut from) = (waiting.stdin.take().unwrap(), waiting.stdout.take().unwrap());
+        // Once it has answered, it is no copy of this process any more.
+        to.write_all(b"!").unwrap();
+        from.read_exact(&mut [0]).unwrap();
+        let told = describe(&[Pid::from_child(&waiting)]);
+        drop(to);
+        waiting.wait().unwrap();
+        assert!(told.contains(": cat -\n") && told.contains("  cat: state "), "{told}");
     }
 }
