@@ -256,6 +256,8 @@ impl Store {
             };
             if !in_use {
                 object::destroy(&deleted).map_err(failed)?;
+                // This process may have kept the file, and takes the gate itself to let go of one that is marked.
+                drop(gate);
                 attachment::forget(&self.root, id);
                 crate::mapping_cache::forget(&self.root, id);
             }

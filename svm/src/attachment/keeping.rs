@@ -235,6 +235,22 @@ mod tests {
     }
 
     #[test]
+    fn a_kept_file_that_is_marked_already_is_removed() {
+        let (_directory, store, name) = setting();
+        let id = store.lookup(&name).unwrap();
+        // Another process had it open still when the one that removes it looked, and is gone when that looks again.
+        let path = crate::object::path(store.path(), id).join(crate::object::STATE);
+        let state = std::fs::File::options().read(true).write(true).open(path).unwrap();
+        crate::state::State::map(state).unwrap().set_deleted();
+        let (done, removed) = std::sync::mpsc::channel();
+        let remover = store.clone();
+        std::thread::spawn(move || done.send(remover.remove(&name)));
+        let limit = std::time::Duration::from_secs(30);
+        removed.recv_timeout(limit).expect("it waits for itself").unwrap();
+        assert_eq!(std::fs::read_dir(store.path().join(crate::object::DELETED)).unwrap().count(), 0);
+    }
+
+    #[test]
     fn a_state_that_was_revived_is_looked_at_anew() {
         let (_directory, store, name) = setting();
         let options = OpenOptions::read_write();
