@@ -34,10 +34,20 @@ fn of_thread(task: &Path) -> String {
     format!("  {name}: state {state}, in {}, system call {}\n", read("wchan"), read("syscall"))
 }
 
-/// Every thread's calls; nothing where there is no debugger.
+/// Every thread's calls; nothing where there is no debugger, or where it takes longer than so many seconds.
 fn calls(pid: Pid) -> String {
-    let mut debugger = Command::new("gdb");
-    debugger.args(["--batch", "-nx", "-ex", "thread apply all backtrace 30", "-p"]);
+    const LIMIT: &str = "20";
+    let mut debugger = Command::new("timeout");
+    debugger.args([
+        "--signal=KILL",
+        LIMIT,
+        "gdb",
+        "--batch",
+        "-nx",
+        "-ex",
+        "thread apply all backtrace 30",
+        "-p",
+    ]);
     debugger.arg(pid.as_raw_nonzero().to_string()).stdin(Stdio::null());
     let Ok(output) = debugger.output() else { return String::new() };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
