@@ -52,6 +52,13 @@ impl Hosts {
         options
     }
 
+    /// The options of the tool, as a shell takes them, for files in such a store of each host on which `ranks` ranks ran.
+    pub(crate) fn options_for_reading(&self, store: &Path, ranks: u32) -> String {
+        let used = self.addresses.len().min(ranks as usize);
+        let (hosts, shell, store) = (self.addresses[..used].join(","), self.shell.display(), store.display());
+        format!("--hosts {hosts} --launcher '{shell}' --store '{store}'")
+    }
+
     /// The first of those on which `ranks` ranks ran that has no such directory.
     pub(crate) fn without(&self, directory: &Path, ranks: u32) -> Option<&str> {
         let used = self.addresses.iter().take(ranks as usize);

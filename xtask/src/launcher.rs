@@ -112,6 +112,16 @@ impl Job<'_> {
         }
     }
 
+    /// The options of the tool, as a shell takes them, with which it finds all parts of files that are on several hosts.
+    pub(crate) fn options_for_reading(folder: &Path, launcher: Launcher, ranks: u32) -> Result<String> {
+        match launcher {
+            Launcher::SvmOverHosts => {
+                Ok(Hosts::from_environment()?.options_for_reading(&store_of_hosts(folder), ranks))
+            }
+            _ => Ok(String::new()),
+        }
+    }
+
     /// What is wrong with where the finished job kept its files, if anything.
     ///
     /// Names that svmio should have taken but did not would be stock files, and all would look well.
@@ -120,7 +130,7 @@ impl Job<'_> {
     pub(crate) fn misplacement(&self) -> Option<String> {
         if self.launcher == Launcher::SvmOverHosts {
             let hosts = Hosts::from_environment().ok()?;
-            let store = self.store_of_hosts();
+            let store = store_of_hosts(self.folder);
             let empty = hosts.without(&store, self.ranks).map(str::to_owned);
             hosts.remove(&store);
             return empty.map(|host| format!("svmio kept nothing on the host {host}"));
@@ -153,7 +163,7 @@ impl Job<'_> {
             }
             Launcher::SvmOverHosts => {
                 let mut run = Command::new(svmio(paths));
-                run.arg("run").env("SVMIO_STORE", self.store_of_hosts());
+                run.arg("run").env("SVMIO_STORE", store_of_hosts(self.folder));
                 run
             }
         };
@@ -174,11 +184,6 @@ impl Job<'_> {
         Ok(command)
     }
 
-    /// The store in the memory of each host.
-    fn store_of_hosts(&self) -> PathBuf {
-        Path::new("/dev/shm").join(self.folder.file_name().unwrap_or_default())
-    }
-
     /// Debian's MPICH never yields while it waits; with more ranks than cores its times say
     /// nothing unless that is cured, as `svmio run` does by itself.
     fn cure_waiting(&self, paths: &Paths, mpiexec: &mut Command) {
@@ -188,6 +193,11 @@ impl Job<'_> {
             mpiexec.env("LD_PRELOAD", cure);
         }
     }
+}
+
+/// The store of a job that runs in `folder`, in the memory of each host.
+fn store_of_hosts(folder: &Path) -> PathBuf {
+    Path::new("/dev/shm").join(folder.file_name().unwrap_or_default())
 }
 
 /// The cores that jobs may use.

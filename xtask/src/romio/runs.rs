@@ -90,9 +90,10 @@ fn attempt(paths: &Paths, case: &Case) -> Result<Attempt> {
             arguments.push(hints.into());
         }
         Arguments::Environment => {
+            let all = Job::options_for_reading(folder, case.launcher, case.ranks)?;
             let reader = match case.launcher {
                 Launcher::Stock => format!("cat '{file}'"),
-                _ => format!("'{}' cat '{file}'", svmio(paths).display()),
+                _ => format!("'{}' cat {all} '{file}'", svmio(paths).display()),
             };
             // Rank 0's own store has but a part of the file where there are several nodes.
             let stores = Job::stores(folder, case.launcher, case.ranks);
