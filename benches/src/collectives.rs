@@ -1,11 +1,13 @@
-//! Barriers and collectives of processes on one node, by svmio and by MPIs.
+//! Barriers and collectives of processes on one node, and barriers over hosts, by svmio and by MPIs.
 //!
 //! ```text
 //!   Contender ── run ──► svmio: processes of this very program (member), started by svmio's launcher
 //!                   └──► an MPI: programs/collectives
 //!   report    the tables, and what is aimed at
+//!   hosts     barriers of ranks on several hosts, beside what they are predicted to cost
 //! ```
 
+pub mod hosts;
 pub mod member;
 pub mod report;
 
@@ -24,6 +26,11 @@ pub const NAMES: [&str; 4] = ["barrier", "allreduce", "bcast", "allgather"];
 
 /// Bytes that a member gives to `bcast` and to `allgather`.
 pub const LENGTH: usize = 1 << 20;
+
+/// `programs/collectives`, compiled for an MPI.
+pub(crate) fn program(mpi: Mpi) -> Program {
+    Program::c_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/collectives"), mpi)
+}
 
 /// In which state the machine is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,11 +54,10 @@ pub enum Contender {
 impl Contender {
     /// svmio, both of Debian's MPIs, and those newest ones that there are.
     pub fn all() -> Vec<Contender> {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/collectives");
         let newest = [(Mpi::WheelMpich, "SVMIO_MPICH5"), (Mpi::WheelOpenMpi, "SVMIO_OPENMPI5")];
         let newest = newest.into_iter().filter(|(_, variable)| std::env::var_os(variable).is_some());
         let mpis = Mpi::DEBIAN.into_iter().chain(newest.map(|(mpi, _)| mpi));
-        let mpis = mpis.map(|mpi| Contender::Mpi(Program::c_of(&source, mpi)));
+        let mpis = mpis.map(|mpi| Contender::Mpi(program(mpi)));
         std::iter::once(Contender::Svmio).chain(mpis).collect()
     }
 

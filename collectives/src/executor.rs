@@ -7,8 +7,11 @@
 //!     │  board     a line per member: numbered cards, who has finished, who sleeps         loom tests it
 //!     │  slots     behind each line a ring of slots for data
 //!     │  patience  polling, giving the core away, or sleeping: what this machine's state asks for
+//!     │  coroutine  operations in the background pause where they would wait
 //!     └─ joining   a segment of each member, connected by all
+//!   network    members on several nodes: signals by two fabrics, collectives by messages and on two levels (network)
 //!   Machine    what signals cost between processes, for a profile: over the same ground      (measuring)
+//!   TunedBarrier    a barrier that is measured in use, and changed for another where that pays     (retuning)
 //! ```
 //!
 //! Flags are numbers that only grow, each with a single writer; nothing is reset between two operations.
@@ -16,19 +19,26 @@
 mod barrier;
 mod bed;
 mod board;
+mod coroutine;
 mod error;
 mod ground;
 mod group;
 mod joining;
 mod measuring;
+pub mod network;
 mod operation;
 mod patience;
 mod pinning;
+mod retuning;
 mod slots;
 
 pub use barrier::Barrier;
 pub use error::{Error, Result};
-pub use group::{Group, GroupSettings};
+pub use group::{Group, GroupSettings, LentMemory, Request};
+pub(crate) use joining::place_of;
 pub use measuring::Machine;
+pub use network::{Fabrics, NetworkGroup, NetworkSettings, TwoLevelGroup};
 pub use operation::{Element, Elementwise, Operation};
 pub use patience::PatienceSettings;
+pub(crate) use patience::{Patience, Polled};
+pub use retuning::{RetuningSettings, Retunings, TunedBarrier, Tuning};

@@ -10,6 +10,8 @@
 //!       ├── simulation      its cost on a fabric that nobody has, in virtual time, at 100,000 ranks
 //!       ├── emission        the same as C or Rust source
 //!       └── executor        doing it: over the fabric, or over a host's send and receive
+//!              └── components    which executor serves which function of a group; one of them is the
+//!                    └── hardware    barrier of a controller with a line out and a line in per node
 //! ```
 //!
 //! A *schedule* says for each step who signals whom; a rank takes the next step when it has sent its signals and
@@ -30,10 +32,12 @@
 
 mod algorithm;
 mod clustering;
+pub mod components;
 mod composition;
 mod constructors;
 mod emission;
 pub mod executor;
+pub mod hardware;
 mod partition;
 mod peers;
 mod prediction;

@@ -1,5 +1,7 @@
 //! What a schedule costs on a machine, without the machine.
 
+use std::num::NonZeroU32;
+
 use crate::profile::Profile;
 use crate::rank::Rank;
 use crate::schedule::{Schedule, Signal, Step};
@@ -15,7 +17,8 @@ pub struct Prediction {
     pub critical_path: Vec<(usize, Signal)>,
 }
 
-/// How signals go.
+/// How signals go. Where a profile tells that the ranks [share processors](Profile::sharing), writes take the time of
+/// these: *L* of the sender's and *L* of the receiver's, at whatever time one is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CostModel {
     /// As the paper's synchronous messages: a rank's signals of a step cost it what equation 1 says, and where all
@@ -39,7 +42,7 @@ impl Schedule {
     #[must_use]
     pub fn predict(&self, profile: &Profile, costs: CostModel) -> Prediction {
         assert!(self.ranks() <= profile.ranks(), "a profile of {} ranks is too small", profile.ranks());
-        let mut progress = Progress::new(self.ranks());
+        let mut progress = Progress::new(self.ranks(), profile.processors());
         for (number, step) in self.steps().iter().enumerate() {
             match costs {
                 CostModel::Messages => progress.send_messages(step, profile),
@@ -61,6 +64,8 @@ struct Progress {
     causes: Vec<(Option<usize>, usize, Signal)>,
     /// What is under way within a step.
     arrivals: Vec<Arrival>,
+    /// Until when each of the processors that all ranks share is taken; none where each rank has one.
+    processors: Vec<f64>,
 }
 
 /// A signal that will arrive.
@@ -73,9 +78,11 @@ struct Arrival {
 }
 
 impl Progress {
-    fn new(ranks: u32) -> Self {
+    fn new(ranks: u32, processors: Option<NonZeroU32>) -> Self {
         let ranks = ranks as usize;
+        let processors = processors.map_or(0, NonZeroU32::get) as usize;
         Self {
+            processors: vec![0.0; if processors < ranks { processors } else { 0 }],
             times: vec![0.0; ranks],
             has_sent: vec![false; ranks],
             last: vec![None; ranks],
@@ -114,6 +121,9 @@ impl Progress {
     }
 
     fn send_writes(&mut self, step: &Step, profile: &Profile) {
+        if !self.processors.is_empty() {
+            return self.send_on_shared_processors(step, profile);
+        }
         for (from, receivers) in step.senders() {
             let cause = self.last[from.index()];
             let mut left = self.times[from.index()];
@@ -126,7 +136,56 @@ impl Progress {
         }
     }
 
+    /// Who could begin earliest is served first, signal by signal.
+    fn send_on_shared_processors(&mut self, step: &Step, profile: &Profile) {
+        let mut senders: Vec<(Rank, &[Rank])> = step.senders().collect();
+        while !senders.is_empty() {
+            let time = |sender: &(Rank, &[Rank])| self.times[sender.0.index()];
+            let first = (0..senders.len())
+                .min_by(|&one, &other| time(&senders[one]).total_cmp(&time(&senders[other])));
+            let Some(first) = first else { return };
+            let (from, receivers) = senders[first];
+            let Some((&to, rest)) = receivers.split_first() else {
+                self.times[from.index()] += profile.start(from);
+                senders.swap_remove(first);
+                continue;
+            };
+            senders[first].1 = rest;
+            let (overhead, latency) = (profile.overhead(from, to), profile.latency(from, to));
+            let left = self.work(self.times[from.index()], latency);
+            self.times[from.index()] = left;
+            // Receiving ends when O is over, where there is a processor for it.
+            let time = left - latency + (overhead - latency).max(0.0);
+            self.arrivals.push(Arrival { signal: Signal { from, to }, time, cause: self.last[from.index()] });
+        }
+    }
+
+    /// Takes a processor for so long, from `ready` on or when one is free; returns when it is over.
+    fn work(&mut self, ready: f64, length: f64) -> f64 {
+        let earliest = (0..self.processors.len())
+            .min_by(|&one, &other| self.processors[one].total_cmp(&self.processors[other]));
+        let Some(earliest) = earliest else { return ready + length };
+        let end = self.processors[earliest].max(ready) + length;
+        self.processors[earliest] = end;
+        end
+    }
+
+    fn receive_on_shared_processors(&mut self, step: usize, profile: &Profile) {
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        arrivals.sort_by(|one, other| one.time.total_cmp(&other.time));
+        for Arrival { signal, time, cause } in arrivals {
+            let to = signal.to.index();
+            let ready = time.max(self.times[to]);
+            self.times[to] = self.work(ready, profile.latency(signal.from, signal.to));
+            self.last[to] = Some(self.causes.len());
+            self.causes.push((cause, step, signal));
+        }
+    }
+
     fn receive(&mut self, step: usize, profile: &Profile, costs: CostModel) {
+        if costs == CostModel::Writes && !self.processors.is_empty() {
+            return self.receive_on_shared_processors(step, profile);
+        }
         self.arrivals.sort_by(|one, other| {
             (one.signal.to.cmp(&other.signal.to)).then(one.time.total_cmp(&other.time))
         });
@@ -215,6 +274,22 @@ mod tests {
         assert_eq!(predict("tree"), 6.0 * 400.0);
         // Each rank sends by number: rank 7's come last of all, when most have come before.
         assert!((1000.0..1700.0).contains(&predict("nx2")));
+    }
+
+    #[test]
+    fn ranks_that_share_processors_pay_for_every_signal() {
+        let alone = cluster(8);
+        let shared = cluster(8).sharing(2);
+        let predict = |algorithm: &str, profile: &Profile| {
+            let schedule = algorithm.parse::<Algorithm>().unwrap().schedule(8).unwrap();
+            schedule.predict(profile, CostModel::Writes).total
+        };
+        // Twenty-four signals, each L of a sender and L of a receiver.
+        assert!(predict("dissemination", &shared) >= 24.0 * 2.0 * 100.0 / 2.0);
+        assert!(predict("dissemination", &alone) < predict("linear", &alone));
+        assert!(predict("nx2", &shared) > predict("tree", &shared));
+        // With processors for all, nothing changes.
+        assert_eq!(predict("tree", &cluster(8).sharing(8)), predict("tree", &alone));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod survey;
 
 use std::fs;
 use std::io::{self, Write};
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,7 @@ use crate::rank::Rank;
 pub struct Profile {
     overhead: Matrix,
     latency: Matrix,
+    processors: Option<NonZeroU32>,
 }
 
 impl Profile {
@@ -42,7 +44,21 @@ impl Profile {
                 return Err(ProfileError::NoTime { cost });
             }
         }
-        Ok(Self { overhead, latency })
+        Ok(Self { overhead, latency, processors: None })
+    }
+
+    /// The same machine where all ranks share so many processors, be they on as many nodes as they are told: ranks that wait
+    /// cost nothing then, but every signal costs a processor's time.
+    #[must_use]
+    pub fn sharing(mut self, processors: u32) -> Self {
+        self.processors = NonZeroU32::new(processors);
+        self
+    }
+
+    /// How many processors all ranks share; none where each has one.
+    #[must_use]
+    pub fn processors(&self) -> Option<NonZeroU32> {
+        self.processors
     }
 
     /// The profile in a file.
@@ -120,7 +136,7 @@ impl Profile {
         let part = |matrix: &Matrix| {
             Matrix::from_fn(ranks.len() as u32, |from, to| matrix.at(ranks[from.index()], ranks[to.index()]))
         };
-        Self { overhead: part(&self.overhead), latency: part(&self.latency) }
+        Self { overhead: part(&self.overhead), latency: part(&self.latency), processors: self.processors }
     }
 }
 
@@ -131,6 +147,8 @@ struct ProfileFile {
     format: String,
     overhead_ns: Matrix,
     latency_ns: Matrix,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    processors: Option<NonZeroU32>,
 }
 
 const FORMAT: &str = "svmio profile 1";
@@ -142,13 +160,15 @@ impl TryFrom<ProfileFile> for Profile {
         if file.format != FORMAT {
             return Err(ProfileError::Format { format: file.format });
         }
-        Self::new(file.overhead_ns, file.latency_ns)
+        let profile = Self::new(file.overhead_ns, file.latency_ns)?;
+        Ok(Self { processors: file.processors, ..profile })
     }
 }
 
 impl From<Profile> for ProfileFile {
     fn from(profile: Profile) -> Self {
-        Self { format: FORMAT.to_owned(), overhead_ns: profile.overhead, latency_ns: profile.latency }
+        let Profile { overhead, latency, processors } = profile;
+        Self { format: FORMAT.to_owned(), overhead_ns: overhead, latency_ns: latency, processors }
     }
 }
 
@@ -195,6 +215,9 @@ mod tests {
         let file = folder.path().join("profile.json");
         profile().save(&file).unwrap();
         assert_eq!(Profile::load(&file).unwrap(), profile());
+        profile().sharing(2).save(&file).unwrap();
+        assert_eq!(Profile::load(&file).unwrap(), profile().sharing(2));
+        profile().save(&file).unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
         for (from, to) in [("profile 1", "profile 2"), ("[0.25,", "["), ("[0.25,", "[-1,"), ("{", "")] {
             std::fs::write(&file, text.replacen(from, to, 1)).unwrap();

@@ -31,6 +31,8 @@ pub(crate) fn soak(paths: &Paths) -> Result<()> {
     process::run(model.env("SVMIO_FULL", "1"))?;
     // A hundred thousand simulated ranks.
     process::run(cargo_of(paths, "svmio-collectives", "simulation").env("SVMIO_FULL", "1"))?;
+    // Ten million barriers of real processes with random delays, and random programs of collectives.
+    process::run(cargo_of(paths, "svmio-collectives", "executor_processes").env("SVMIO_FULL", "1"))?;
     if test::run(paths, &test::long_stage_names())? { Ok(()) } else { bail!("a suite has failed; see above") }
 }
 
@@ -61,7 +63,8 @@ pub(crate) fn bench(paths: &Paths) -> Result<()> {
     ready(paths)?;
     let files = &["--", "--on", "shm,huge,disk"][..];
     let others = ["messages", "overlap", "nodes", "collectives"].map(|name| (name, &[][..]));
-    for (name, words) in [("files", files)].into_iter().chain(others) {
+    let over_hosts = ("collectives", &["--", "--hosts"][..]);
+    for (name, words) in [("files", files)].into_iter().chain(others).chain([over_hosts]) {
         process::run(benchmark(paths, name).args(words).env("SVMIO_FIGURES", paths.figures()))?;
     }
     let mut papers = Command::new(build::svmio(paths));

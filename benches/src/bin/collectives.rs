@@ -10,7 +10,7 @@ use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use svmio_benches::aims::{self, Extent};
 use svmio_benches::collectives::report::{self, Outcome};
-use svmio_benches::collectives::{Conditions, Contender, NAMES, member};
+use svmio_benches::collectives::{Conditions, Contender, NAMES, hosts, member};
 use svmio_benches::interleaved::{self, in_turn, median};
 use svmio_benches::phase::{self, Phase};
 
@@ -18,6 +18,9 @@ use svmio_benches::phase::{self, Phase};
 #[derive(Debug, Parser)]
 #[command(name = "collectives")]
 struct CommandLine {
+    /// Barriers over four hosts instead (as root), beside what they are predicted to cost
+    #[arg(long, conflicts_with_all = ["only", "against", "ranks", "busy", "sessions"])]
+    hosts: bool,
     /// Few ranks, each contender once: only to see that nothing is far off
     #[arg(long)]
     check: bool,
@@ -52,7 +55,14 @@ fn main() -> ExitCode {
         member::run(rest);
         return ExitCode::SUCCESS;
     }
-    measure(CommandLine::parse())
+    if let Some((word, rest)) = arguments.split_first()
+        && word == hosts::member::WORD
+    {
+        hosts::member::run(rest);
+        return ExitCode::SUCCESS;
+    }
+    let command_line = CommandLine::parse();
+    if command_line.hosts { over_hosts(&command_line) } else { measure(command_line) }
 }
 
 fn measure(mut command_line: CommandLine) -> ExitCode {
@@ -85,6 +95,23 @@ fn measure(mut command_line: CommandLine) -> ExitCode {
     }
     let aims: Vec<_> = outcomes.iter().flat_map(Outcome::aims).collect();
     aims::end(extent, &aims, was_calm)
+}
+
+/// How often each of svmio's barriers is repeated in a run over hosts.
+const COUNT: u32 = 500;
+
+fn over_hosts(command_line: &CommandLine) -> ExitCode {
+    let extent = if command_line.check { Extent::Check } else { Extent::Full };
+    let runs = if command_line.check { 3 } else { command_line.runs };
+    let was_calm = phase::is_calm();
+    println!("cargo run --release -p svmio-benches --bin collectives -- --hosts\n");
+    println!("Medians of {runs} runs of each, in turn. At the beginning {}.\n", Phase::now());
+    let outcome = hosts::compare(runs, COUNT, command_line.milliseconds);
+    println!("{}\nAt the end {}.", outcome.markdown(), Phase::now());
+    if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
+        outcome.write(&PathBuf::from(directory));
+    }
+    aims::end(extent, &outcome.aims(), was_calm)
 }
 
 fn outcome(command_line: &CommandLine, contenders: &[Contender], ranks: u32) -> Outcome {

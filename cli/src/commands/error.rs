@@ -99,6 +99,12 @@ pub(crate) enum CommandError {
     Collectives(#[from] svmio_collectives::executor::Error),
 
     #[error(transparent)]
+    Components(#[from] svmio_collectives::components::Error),
+
+    #[error(transparent)]
+    Hardware(#[from] svmio_collectives::hardware::Error),
+
+    #[error(transparent)]
     Emission(#[from] svmio_collectives::EmissionError),
 
     #[error("{problem}")]
@@ -140,6 +146,8 @@ impl CommandError {
             | CommandError::BadHost { .. }
             | CommandError::NoProcesses
             | CommandError::Algorithm(_)
+            | CommandError::Components(svmio_collectives::components::Error::Setting { .. })
+            | CommandError::Hardware(svmio_collectives::hardware::Error::Circuits { .. })
             | CommandError::Emission(svmio_collectives::EmissionError::Prefix { .. })
             | CommandError::OtherRanks { .. }
             | CommandError::TooManyRanks { .. }

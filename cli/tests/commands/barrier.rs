@@ -1,7 +1,8 @@
 //! `svmio barrier` and `svmio sim barrier`: real jobs, simulated fabrics, and what is made of their profiles.
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -239,9 +240,52 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
+fn components_are_listed_with_what_keeps_them_from_running() {
+    let setting = Setting::new();
+    let listed = setting.json(&["barrier", "components", "--set", "-shared", "--json"]);
+    let components: Vec<_> = listed.as_array().unwrap().iter().map(|row| &row["name"]).collect();
+    assert_eq!(components, ["hardware", "shared", "schedule", "basic"]);
+    let obstacle = |listed: &Value, number: usize| listed[number]["obstacle"].as_str().map(str::to_owned);
+    assert!(obstacle(&listed, 0).is_some_and(|why| why.contains("no device is named")), "{listed}");
+    assert!(obstacle(&listed, 1).is_some_and(|why| why.contains("excludes")), "{listed}");
+    assert_eq!(obstacle(&listed, 3), None);
+    let table = setting.printed(&["barrier", "components"]);
+    assert!(table.contains("schedule.algorithm") && table.contains("COMPONENT.priority"), "{table}");
+    let message = setting.complaint(2, &["barrier", "components", "--set", "hardware.divice=x"]);
+    assert!(message.contains("it has priority, device"), "{message}");
+    let mut variable = setting.svmio();
+    variable.args(["barrier", "components"]).env("SVMIO_COMPONENTS_BARRIER", "hardwear");
+    assert_eq!(variable.output().unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn a_controller_is_there_until_a_signal_ends_it() {
+    let setting = Setting::new();
+    let lines = setting.outside("lines");
+    let device = format!("hardware.device=emulated:{}", lines.display());
+    let obstacle =
+        || setting.json(&["barrier", "components", "--set", &device, "--json"])[0]["obstacle"].clone();
+    assert!(obstacle().as_str().is_some_and(|why| why.contains("svmio barrier controller")));
+    let mut controller = setting.svmio();
+    controller.args(["barrier", "controller"]).arg(&lines).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut controller = controller.spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(controller.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.contains("8 circuits"), "{said}");
+    let there = obstacle();
+    let again = setting.complaint(1, &["barrier", "controller", &lines.to_string_lossy()]);
+    controller.kill().unwrap();
+    controller.wait().unwrap();
+    assert!(there.is_null(), "{there}");
+    assert!(again.contains("has a controller already"), "{again}");
+    assert!(obstacle().as_str().is_some_and(|why| why.contains("has ended")));
+    setting.complaint(2, &["barrier", "controller", &lines.to_string_lossy(), "--circuits", "0"]);
+}
+
+#[test]
 fn every_command_tells_its_examples() {
     let setting = Setting::new();
-    for command in ["profile", "predict", "tune", "show", "emit", "bench"] {
+    for command in ["profile", "predict", "tune", "show", "emit", "bench", "components", "controller"] {
         let help = setting.printed(&["barrier", command, "--help"]);
         assert!(
             help.contains(&format!("  svmio barrier {command} ")) && help.contains("Exit codes: 0 fine"),

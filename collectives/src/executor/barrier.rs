@@ -14,12 +14,13 @@
 mod layout;
 mod plan;
 
-use svmio_transport::{Atomics, Fabric, Rank, SegmentId};
+use svmio_transport::{Fabric, Rank, SegmentId};
 
 use super::error::{Error, Result};
 use super::ground::Ground;
 use super::joining;
-use super::patience::{Patience, PatienceSettings};
+use super::network::Fabrics;
+use super::patience::Patience;
 use crate::rank::Rank as Place;
 use crate::schedule::Schedule;
 use layout::Layout;
@@ -42,17 +43,31 @@ impl Barrier {
     /// # Errors
     /// [`Error::Members`], also where the schedule is for another number of ranks; the fabric's.
     pub fn join(fabric: &Fabric, members: &[Rank], id: SegmentId, schedule: &Schedule) -> Result<Self> {
+        Self::join_across(&Fabrics::of_job(fabric), members, id, schedule)
+    }
+
+    /// The same where members on one node signal each other through their memory, and those of different nodes by the job's
+    /// fabric: whatever the schedule, and best with one in which few ranks of a node signal others.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join).
+    pub fn join_across(
+        fabrics: &Fabrics,
+        members: &[Rank],
+        id: SegmentId,
+        schedule: &Schedule,
+    ) -> Result<Self> {
         if schedule.ranks() as usize != members.len() {
             let problem = format!("{} members, but a schedule for {}", members.len(), schedule.ranks());
             return Err(Error::Members { id, problem });
         }
         // By messages, a count would cost a round trip where a signal costs half of one.
-        let layout = Layout::new(schedule, fabric.capabilities().atomics != Atomics::Message);
-        let own = joining::place_of(fabric.rank(), members, id)?;
+        let layout = Layout::new(schedule, fabrics.count(members));
+        let own = joining::place_of(fabrics.job().rank(), members, id)?;
         let planned = plan::plan(schedule, layout, Place(own as u32));
         let reached = plan::reached(&planned);
-        let ground = Ground::join(fabric, members, id, layout.length(), |place| reached.contains(&place))?;
-        let patience = Patience::of_process(PatienceSettings::default(), fabric);
+        let ground = Ground::join(fabrics, members, id, layout.length(), |place| reached.contains(&place))?;
+        let patience = ground.patience();
         Ok(Self { planned, generation: 0, patience, ground })
     }
 

@@ -4,6 +4,8 @@
 //! then looks whether somebody sleeps. Between its store and its look each side has a sequentially consistent fence, so
 //! at least one of them sees the other's store.
 
+use std::time::Duration;
+
 use svmio_transport::futex::{self, AtomicU32, AtomicU64, Ordering, fence};
 
 /// A sleeping place. All zeroes is one in which nobody ever slept.
@@ -34,7 +36,17 @@ impl Bed {
 
     /// Sleeps, awaiting what `awaits` stands for (not 0), until `look` has an answer. `look` is called at least once
     /// after all that was stored before anybody roused.
-    pub(super) fn sleep<R>(&self, awaits: u64, mut look: impl FnMut() -> Option<R>) -> R {
+    pub(super) fn sleep<R>(&self, awaits: u64, look: impl FnMut() -> Option<R>) -> R {
+        self.doze(awaits, None, look)
+    }
+
+    /// The same, but with a look at least every `nap`, where there is one.
+    pub(super) fn doze<R>(
+        &self,
+        awaits: u64,
+        nap: Option<Duration>,
+        mut look: impl FnMut() -> Option<R>,
+    ) -> R {
         let answer = loop {
             // Acquire, and before the announcement: who sees the announcement and rouses changes this word after it was
             // read here.
@@ -45,7 +57,7 @@ impl Bed {
             if let Some(answer) = look() {
                 break answer;
             }
-            futex::wait(&self.calls, seen, None);
+            futex::wait(&self.calls, seen, nap);
         };
         // Relaxed: who still sees the old value rouses somebody who is up, which does no harm.
         self.awaits.store(0, Ordering::Relaxed);

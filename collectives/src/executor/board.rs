@@ -15,6 +15,8 @@
 //! A card is written again [`CARDS`] operations later, when all have finished with the one before. Who has published for
 //! operation `n` has finished with all before `n`.
 
+use std::time::Duration;
+
 use super::bed::Bed;
 use svmio_transport::futex::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -205,17 +207,23 @@ impl<L: Lines> Board<L> {
         }
     }
 
+    /// Has this member itself look again, if one of its threads sleeps.
+    pub(super) fn rouse_own(&self) {
+        self.lines.line(self.own).rouse();
+    }
+
     /// Sleeps until what is awaited was done, or `go_on` has a reason not to. Whoever makes such a reason
-    /// [rouses](Line::rouse) the sleeper.
+    /// [rouses](Line::rouse) the sleeper. Where there is a `nap`, `go_on` is asked at least that often.
     pub(super) fn sleep<E>(
         &self,
         awaited: Awaited,
+        nap: Option<Duration>,
         mut go_on: impl FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
         let sleepers = &self.lines.line(0).sleepers.0;
         // Relaxed: the fence that follows in `Bed::sleep` orders it.
         sleepers.fetch_add(1, Ordering::Relaxed);
-        let slept = self.lines.line(self.own).bed.sleep(awaited.encode(), || {
+        let slept = self.lines.line(self.own).bed.doze(awaited.encode(), nap, || {
             if self.missing(awaited, 0).is_none() { Some(Ok(())) } else { go_on().err().map(Err) }
         });
         sleepers.fetch_sub(1, Ordering::Relaxed);

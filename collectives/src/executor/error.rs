@@ -36,6 +36,10 @@ pub enum Error {
         /// What it has, in bytes.
         found: usize,
     },
+    /// The function of a reduction that was carried out in the background has panicked, in this operation or in one
+    /// before it.
+    #[error("the function of a reduction has panicked")]
+    Panicked,
     /// A member of that number is not in the group.
     #[error("there is no member {member} in a group of {size}")]
     NoSuchMember {

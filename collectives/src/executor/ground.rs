@@ -1,17 +1,20 @@
 //! The members' memory, and how signals go through it.
+//!
+//! A member is *near* where its memory is mapped here: then a signal is a store. To others it is a remote write by the
+//! job's fabric. A member that has both kinds of others has two segments, one on each fabric, laid out alike; a flag is
+//! in the one that its writer reaches.
 
 use svmio_transport::back_end::Wait;
-use svmio_transport::{
-    Atomics, Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription,
-};
+use svmio_transport::{Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription};
 
 use super::bed::Bed;
 use super::error::{Error, Result};
 use super::joining::{self, Joined};
-use super::patience::{Patience, Polled};
+use super::network::Fabrics;
+use super::patience::{Patience, PatienceSettings, Polled};
 use svmio_transport::futex::{Ordering, fence};
 
-/// A word in a member's segment.
+/// A word in a member's segment, or the word of this member's that a member writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) member: usize,
@@ -21,15 +24,29 @@ pub(super) struct Place {
 /// The members' memory, and how signals go through it.
 #[derive(Debug)]
 pub(super) struct Ground {
-    fabric: Fabric,
+    fabrics: Fabrics,
     members: Vec<Rank>,
     own: usize,
-    /// Whether signals are stores into mapped memory.
-    is_mapped: bool,
+    id: SegmentId,
+    /// Which members are near.
+    is_near: Vec<bool>,
+    near: Option<Near>,
+    far: Option<Side>,
+}
+
+/// This member's segment on a fabric, and those of others.
+#[derive(Debug)]
+struct Side {
     remote: Vec<Option<RemoteSegment>>,
     local: LocalSegment,
+}
+
+/// The side of mapped memory.
+#[derive(Debug)]
+struct Near {
+    side: Side,
     // Wakes this member when a peer is lost, where it sleeps in its own memory.
-    _subscription: Option<Subscription>,
+    _subscription: Subscription,
 }
 
 impl Ground {
@@ -39,24 +56,42 @@ impl Ground {
     /// # Errors
     /// Those of [`joining::join`].
     pub(super) fn join(
-        fabric: &Fabric,
+        fabrics: &Fabrics,
         members: &[Rank],
         id: SegmentId,
         length: u64,
         reached: impl Fn(usize) -> bool,
     ) -> Result<Self> {
-        let Joined { own, local, remote } =
-            joining::join(fabric, members, id, length.max(size_of::<Bed>() as u64), |_, place| {
-                reached(place)
-            })?;
-        let capabilities = fabric.capabilities();
-        let is_mapped = capabilities.direct_mapping && capabilities.atomics == Atomics::Processor;
-        let subscription = is_mapped.then(|| {
-            let memory = local.memory().clone();
-            fabric.membership().on_disturbance(move || bed_of(&memory).rouse())
-        });
-        let (members, fabric) = (members.to_vec(), fabric.clone());
-        Ok(Self { fabric, members, own, is_mapped, remote, local, _subscription: subscription })
+        let own = joining::place_of(fabrics.job().rank(), members, id)?;
+        let length = length.max(size_of::<Bed>() as u64);
+        let is_near: Vec<bool> = members.iter().map(|&member| fabrics.is_near(member)).collect();
+        let side = |fabric: &Fabric, wants_near: bool| {
+            let wanted = |_, place: usize| is_near[place] == wants_near && reached(place);
+            let Joined { local, remote, .. } = joining::join(fabric, members, id, length, wanted)?;
+            Ok::<_, Error>(Side { remote, local })
+        };
+        let near = match fabrics.mapped() {
+            Some(fabric) => {
+                let side = side(fabric, true)?;
+                let memory = side.local.memory().clone();
+                let rouse = move || bed_of(&memory).rouse();
+                Some(Near { side, _subscription: fabric.membership().on_disturbance(rouse) })
+            }
+            None => None,
+        };
+        let has_far = near.is_none() || is_near.contains(&false);
+        let far = if has_far { Some(side(fabrics.job(), false)?) } else { None };
+        Ok(Self { fabrics: fabrics.clone(), members: members.to_vec(), own, id, is_near, near, far })
+    }
+
+    /// How this member waits for those whose memory is mapped. Where others are reached over a network, that takes as long as
+    /// many turns of the processor, so they are given away at once: whoever deals with the network may need this core.
+    pub(super) fn patience(&self) -> Patience {
+        if self.near.is_none() || self.far.is_none() {
+            return Patience::of_process(PatienceSettings::default(), self.fabrics.job());
+        }
+        let settings = PatienceSettings { vain_yields: u32::MAX, ..PatienceSettings::default() };
+        Patience::new(settings, 2, 1)
     }
 
     /// This member's place.
@@ -71,32 +106,35 @@ impl Ground {
 
     /// Under which id its segments are.
     pub(super) fn id(&self) -> SegmentId {
-        self.local.id()
+        self.id
     }
 
-    /// Whether signals are stores into mapped memory.
-    pub(super) fn is_mapped(&self) -> bool {
-        self.is_mapped
+    /// Whether signals between two members are stores into mapped memory.
+    pub(super) fn are_near(&self, one: usize, other: usize) -> bool {
+        self.fabrics.are_near(self.members[one], self.members[other])
     }
 
     /// Adds one to a word; returns what it was.
     pub(super) fn count(&self, place: Place) -> Result<u64> {
-        if place.member == self.own && self.is_mapped {
+        if let (Some(near), true) = (&self.near, place.member == self.own) {
             // AcqRel: who counts last has seen what all did before they counted.
-            return Ok(self.local.memory().word64(place.offset)?.fetch_add(1, Ordering::AcqRel));
+            return Ok(near.side.local.memory().word64(place.offset)?.fetch_add(1, Ordering::AcqRel));
         }
         Ok(self.reach(place.member)?.fetch_add(place.offset, 1)?)
     }
 
     /// Writes the generation into flags.
     pub(super) fn signal(&self, places: &[Place], generation: u64) -> Result<()> {
-        if self.is_mapped { self.store(places, generation) } else { self.write(places, generation) }
+        if self.near.is_some() {
+            self.store(places, generation)?;
+        }
+        if self.far.is_some() { self.write(places, generation) } else { Ok(()) }
     }
 
     /// Writes `payload` in front of a flag, and the generation into the flag: as one write, where the fabric has writes.
     pub(super) fn send(&self, payload: &[u8], flag: Place, generation: u64) -> Result<()> {
         let offset = flag.offset - payload.len() as u64;
-        if self.is_mapped {
+        if self.maps(flag.member) {
             self.mapped(flag.member)?.write(offset, payload)?;
             return self.store(&[flag], generation);
         }
@@ -105,17 +143,28 @@ impl Ground {
         self.transfer(flag.member, || remote.write_gathered(offset, &parts))
     }
 
+    /// Reads this member's own memory, where a member has written.
+    pub(super) fn read_own(&self, writer: usize, offset: u64, into: &mut [u8]) -> Result<()> {
+        Ok(self.written_by(writer)?.read(offset, into)?)
+    }
+
+    /// Whether a member's memory is mapped here.
+    fn maps(&self, member: usize) -> bool {
+        self.is_near[member] && self.near.is_some()
+    }
+
     /// Signals by stores into mapped memory.
     fn store(&self, places: &[Place], generation: u64) -> Result<()> {
-        for place in places {
+        let near = || places.iter().filter(|place| self.is_near[place.member]);
+        for place in near() {
             // Release: who sees the flag sees what came before the barrier.
             self.mapped(place.member)?.word64(place.offset)?.store(generation, Ordering::Release);
         }
-        if !places.is_empty() {
+        if near().next().is_some() {
             // Dekker: after the flags, before the look for sleepers; see `Bed`.
             fence(Ordering::SeqCst);
         }
-        for place in places {
+        for place in near() {
             let bed = bed_of(self.mapped(place.member)?);
             if bed.awaits() != 0 {
                 bed.rouse();
@@ -127,37 +176,38 @@ impl Ground {
     /// Signals by remote writes, checked where the fabric may lose some.
     fn write(&self, places: &[Place], generation: u64) -> Result<()> {
         let flag = generation.to_ne_bytes();
-        places.iter().try_for_each(|place| {
+        places.iter().filter(|place| !self.maps(place.member)).try_for_each(|place| {
             let remote = self.reach(place.member)?;
             self.transfer(place.member, || remote.write(place.offset, &flag))
         })
     }
 
     fn transfer(&self, member: usize, mut write: impl FnMut() -> svmio_transport::Result<()>) -> Result<()> {
-        let peer = self.members[member];
-        if self.fabric.capabilities().is_reliable {
+        let (peer, fabric) = (self.members[member], self.fabrics.job());
+        if fabric.capabilities().is_reliable {
             write()?;
         } else {
-            self.fabric.write_checked(peer, write)?;
+            fabric.write_checked(peer, write)?;
         }
-        Ok(self.fabric.ring(peer)?)
+        Ok(fabric.ring(peer)?)
     }
 
-    /// Returns when this member's flags at these offsets have come to the generation.
-    pub(super) fn await_flags(&self, flags: &[u64], generation: u64, patience: &mut Patience) -> Result<()> {
-        let (memory, mut at) = (self.local.memory(), 0);
-        // Acquire: pairs with the Release of who signals. The layout has all flags within the segment.
-        let has_come =
-            |flag: &u64| memory.word64(*flag).is_ok_and(|word| word.load(Ordering::Acquire) >= generation);
-        let mut all_came = || {
-            while flags.get(at).is_some_and(has_come) {
-                at += 1;
+    /// Returns when these flags of this member's, each written by the member that it names, have come to the generation.
+    pub(super) fn await_flags(
+        &self,
+        flags: &[Place],
+        generation: u64,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        if let Some(far) = &self.far {
+            let is_far = |flag: &Place| !self.maps(flag.member);
+            if flags.iter().any(is_far) {
+                self.wait_on_fabric(all_come(far.local.memory(), flags, is_far, generation))?;
             }
-            at == flags.len()
-        };
-        if !self.is_mapped {
-            return self.wait_on_fabric(all_came);
         }
+        let Some(near) = &self.near else { return Ok(()) };
+        let memory = near.side.local.memory();
+        let mut all_came = all_come(memory, flags, |flag| self.is_near[flag.member], generation);
         if patience.glance(&mut all_came) || patience.poll(&mut all_came) == Polled::Ready {
             return Ok(());
         }
@@ -177,25 +227,55 @@ impl Ground {
             done.is_some()
         };
         // It ends otherwise only where the fabric was closed, which the members' check tells.
-        let _ = self.fabric.wait_until(Wait { deadline: None, attends: None, ready: &mut ready });
+        let _ = self.fabrics.job().wait_until(Wait { deadline: None, attends: None, ready: &mut ready });
         done.unwrap_or_else(|| self.check_members())
     }
 
     /// Any of them: one that is not lost itself may wait for one that is, and leave with an error.
     fn check_members(&self) -> Result<()> {
-        Ok(self.members.iter().try_for_each(|&member| self.fabric.membership().check(member))?)
+        let membership = self.fabrics.job().membership();
+        Ok(self.members.iter().try_for_each(|&member| membership.check(member))?)
     }
 
     fn reach(&self, member: usize) -> Result<&RemoteSegment> {
-        self.remote[member].as_ref().ok_or_else(|| self.not_connected())
+        let side =
+            if self.maps(member) { self.near.as_ref().map(|near| &near.side) } else { self.far.as_ref() };
+        side.and_then(|side| side.remote[member].as_ref()).ok_or_else(|| self.not_connected())
     }
 
     fn mapped(&self, member: usize) -> Result<&SharedMemory> {
         self.reach(member)?.mapping().ok_or_else(|| self.not_connected())
     }
 
+    /// This member's memory as another one reaches it.
+    fn written_by(&self, member: usize) -> Result<&SharedMemory> {
+        let side =
+            if self.maps(member) { self.near.as_ref().map(|near| &near.side) } else { self.far.as_ref() };
+        side.map(|side| side.local.memory()).ok_or_else(|| self.not_connected())
+    }
+
     fn not_connected(&self) -> Error {
-        Error::NotMapped { back_end: self.fabric.capabilities().back_end.clone() }
+        Error::NotMapped { back_end: self.fabrics.job().capabilities().back_end.clone() }
+    }
+}
+
+/// Looks whether those flags that are `wanted` have come; each call goes on where the one before found one missing.
+fn all_come<'flags>(
+    memory: &'flags SharedMemory,
+    flags: &'flags [Place],
+    wanted: impl Fn(&Place) -> bool + 'flags,
+    generation: u64,
+) -> impl FnMut() -> bool + 'flags {
+    let mut at = 0;
+    // Acquire: pairs with the Release of who signals. The layout has all flags within the segment.
+    let has_come = move |flag: &Place| {
+        memory.word64(flag.offset).is_ok_and(|word| word.load(Ordering::Acquire) >= generation)
+    };
+    move || {
+        while flags.get(at).is_some_and(|flag| !wanted(flag) || has_come(flag)) {
+            at += 1;
+        }
+        at == flags.len()
     }
 }
 

@@ -15,26 +15,37 @@
 //! (J. Nicholson and T. Goozen, "Cray X1 MPI Implementation", section 4).
 
 mod direct;
+mod in_place;
 mod moving;
 mod prefix;
+mod progress;
 mod reducing;
 mod settings;
+mod starting;
 mod varying;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use svmio_transport::{
     Atomics, Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription,
 };
 
 use super::board::{Awaited, Board, CARDS, Deed, Lines, WORDS, Whom};
+use super::coroutine::Pause;
 use super::error::{Error, Result};
 use super::joining::{self, Joined};
 use super::operation::Elementwise;
 use super::patience::{Patience, Polled};
-use super::slots::{self, Memories};
+use super::slots::{self, Lane, Memories};
+use progress::Progress;
 
+pub use progress::Request;
 pub use settings::GroupSettings;
+pub use starting::LentMemory;
+
+/// How long a member sleeps at most that has something to do [meanwhile](Group::do_meanwhile).
+const NAP: Duration = Duration::from_micros(500);
 
 /// Bytes that go with a flag.
 const CARD_BYTES: usize = 8 * WORDS;
@@ -47,6 +58,8 @@ pub struct Group {
     board: Board<Arc<Memories>>,
     memories: Arc<Memories>,
     members: Vec<Rank>,
+    /// Whose loss ends this member's waits: the members', and that of others of whom these may wait meanwhile.
+    watched: Vec<Rank>,
     own: usize,
     /// The last operation.
     number: u64,
@@ -55,13 +68,24 @@ pub struct Group {
     /// Whether something was published that a sleeper may await.
     owes_rousing: bool,
     patience: Patience,
+    /// What is done while this member waits.
+    meanwhile: Option<fn()>,
     settings: GroupSettings,
     /// Whether all members can copy from and to each other's private memory.
     copies_directly: bool,
+    /// Where operations stop that would have to wait, in a group that carries them out in the background.
+    pause: Option<Pause>,
+    /// What carries out operations in the background, once there was one.
+    progress: Option<Progress>,
     fabric: Fabric,
+    segments: Arc<Segments>,
+}
+
+/// The members' memory, in use as long as the group, in the background too.
+#[derive(Debug)]
+struct Segments {
     // Wakes this member when a peer is lost.
     _subscription: Subscription,
-    // Their memory is in use as long as the group.
     _remote: Vec<Option<RemoteSegment>>,
     _local: LocalSegment,
 }
@@ -88,27 +112,54 @@ impl Group {
                 .ok_or_else(|| Error::NotMapped { back_end: capabilities.back_end.clone() }),
         };
         let memories: Vec<SharedMemory> = remote.iter().map(memory_of).collect::<Result<_>>()?;
-        let memories = Arc::new(Memories::new(memories, settings.slot));
-        let bed = memories.of(own).clone();
-        let subscription = fabric.membership().on_disturbance(move || slots::line_of(&bed).rouse());
+        let memories = Arc::new(Memories::new(memories, settings.slot, Lane::Calls));
+        let lanes = [Arc::clone(&memories), Arc::new(memories.beside(Lane::Background))];
+        let rouse = move || lanes.iter().for_each(|lane| Lines::line(&**lane, own).rouse());
+        let subscription = fabric.membership().on_disturbance(rouse);
+        let segments = Segments { _subscription: subscription, _remote: remote, _local: local };
         let mut group = Self {
             board: Board::new(Arc::clone(&memories), own),
             memories,
             members: members.to_vec(),
+            watched: members.to_vec(),
             own,
             number: 0,
             known_finished: 0,
             owes_rousing: false,
             patience: Patience::of_process(settings.patience, fabric),
+            meanwhile: None,
             settings,
             copies_directly: false,
+            pause: None,
+            progress: None,
             fabric: fabric.clone(),
-            _subscription: subscription,
-            _remote: remote,
-            _local: local,
+            segments: Arc::new(segments),
         };
         group.agree_on_copies()?;
         Ok(group)
+    }
+
+    /// The same members with their other lane.
+    fn in_background(&self) -> Self {
+        let memories = Arc::new(self.memories.beside(Lane::Background));
+        Self {
+            board: Board::new(Arc::clone(&memories), self.own),
+            memories,
+            members: self.members.clone(),
+            watched: self.watched.clone(),
+            own: self.own,
+            number: 0,
+            known_finished: 0,
+            owes_rousing: false,
+            patience: Patience::of_process(self.settings.patience, &self.fabric),
+            meanwhile: None,
+            settings: self.settings,
+            copies_directly: self.copies_directly,
+            pause: None,
+            progress: None,
+            fabric: self.fabric.clone(),
+            segments: Arc::clone(&self.segments),
+        }
     }
 
     /// How many members there are.
@@ -117,10 +168,22 @@ impl Group {
         self.members.len()
     }
 
+    /// Has this member's waits end with an error when one of `ranks` is lost, too. To be called before the first operation.
+    pub(super) fn watch(&mut self, ranks: &[Rank]) {
+        self.watched.extend(ranks);
+    }
+
     /// This member's number in the group.
     #[must_use]
     pub fn member(&self) -> usize {
         self.own
+    }
+
+    /// Has `meanwhile` called again and again while this member waits for others, as far as that takes longer than a
+    /// few microseconds: by a host library that has to go on with what it has begun. It should be short, and must not
+    /// wait for anything.
+    pub fn do_meanwhile(&mut self, meanwhile: fn()) {
+        self.meanwhile = Some(meanwhile);
     }
 
     /// Returns when all members have come.
@@ -209,6 +272,9 @@ impl Group {
 
     #[inline]
     fn wait(&mut self, awaited: Awaited) -> Result<()> {
+        if self.pause.is_some() {
+            return self.pause_until(awaited);
+        }
         let mut at = 0;
         let board = &self.board;
         let mut is_done = || match board.missing(awaited, at) {
@@ -225,23 +291,79 @@ impl Group {
         if std::mem::take(&mut self.owes_rousing) {
             board.rouse();
         }
-        match self.patience.poll(&mut is_done) {
+        let every = self.patience.polls_of_microseconds();
+        match self.patience.poll(with_meanwhile(is_done, self.meanwhile, every)) {
             Polled::Ready => Ok(()),
             Polled::InVain => self.sleep(awaited),
         }
     }
 
+    /// This group, in which operations pause where they would wait.
+    fn pausing(mut self, pause: Pause) -> Self {
+        self.pause = Some(pause);
+        self
+    }
+
+    /// Pauses between two operations.
+    fn pause_idly(&self) {
+        if let Some(pause) = &self.pause {
+            pause.pause(None);
+        }
+    }
+
+    /// The same in the background: lets somebody else go on until all is there.
+    fn pause_until(&mut self, awaited: Awaited) -> Result<()> {
+        while self.board.missing(awaited, 0).is_some() {
+            if std::mem::take(&mut self.owes_rousing) {
+                self.board.rouse();
+            }
+            self.check_members()?;
+            if !self.pause.as_ref().is_some_and(|pause| pause.pause(Some(awaited))) {
+                return self.sleep(awaited);
+            }
+        }
+        Ok(())
+    }
+
+    /// Any of them: one that is not lost itself may wait for one that is, and leave with an error.
+    fn check_members(&self) -> Result<()> {
+        let membership = self.fabric.membership();
+        Ok(self.watched.iter().try_for_each(|&rank| membership.check(rank))?)
+    }
+
     #[cold]
     fn sleep(&self, awaited: Awaited) -> Result<()> {
-        let membership = self.fabric.membership();
-        // Any of them: one that is not lost itself may wait for one that is, and leave with an error.
-        let all_are_there = || self.members.iter().try_for_each(|&member| membership.check(member));
-        Ok(self.board.sleep(awaited, all_are_there)?)
+        let go_on = || {
+            if let Some(meanwhile) = self.meanwhile {
+                meanwhile();
+            }
+            self.check_members()
+        };
+        self.board.sleep(awaited, self.meanwhile.map(|_| NAP), go_on)
     }
 
     fn check_member(&self, member: usize) -> Result<()> {
         let size = self.size();
         if member < size { Ok(()) } else { Err(Error::NoSuchMember { member, size }) }
+    }
+}
+
+/// `is_done`, which does what is to be done meanwhile after each so many polls.
+fn with_meanwhile(
+    mut is_done: impl FnMut() -> bool,
+    meanwhile: Option<fn()>,
+    every: u32,
+) -> impl FnMut() -> bool {
+    let mut polls = 0_u32;
+    move || {
+        if is_done() {
+            return true;
+        }
+        polls = polls.wrapping_add(1);
+        if let (Some(meanwhile), true) = (meanwhile, polls.is_multiple_of(every)) {
+            meanwhile();
+        }
+        false
     }
 }
 

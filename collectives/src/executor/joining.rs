@@ -43,7 +43,7 @@ pub(super) fn join(
         if !wanted(own, place) {
             return Ok(None);
         }
-        let remote = connect(fabric, member, id)?;
+        let remote = connect(fabric, member, members, id)?;
         if remote.len() != length {
             let problem = format!("rank {member} has a segment of {} bytes, not of {length}", remote.len());
             return Err(Error::Members { id, problem });
@@ -58,7 +58,7 @@ pub(super) fn join(
 ///
 /// # Errors
 /// `Members` where it has none, or one is there twice.
-pub(super) fn place_of(rank: Rank, members: &[Rank], id: SegmentId) -> Result<usize> {
+pub(crate) fn place_of(rank: Rank, members: &[Rank], id: SegmentId) -> Result<usize> {
     let misfit = |problem: String| Error::Members { id, problem };
     let mut sorted = members.to_vec();
     sorted.sort_unstable();
@@ -69,12 +69,14 @@ pub(super) fn place_of(rank: Rank, members: &[Rank], id: SegmentId) -> Result<us
     own.ok_or_else(|| misfit(format!("rank {rank} is no member of it")))
 }
 
-fn connect(fabric: &Fabric, member: Rank, id: SegmentId) -> Result<RemoteSegment> {
+fn connect(fabric: &Fabric, member: Rank, members: &[Rank], id: SegmentId) -> Result<RemoteSegment> {
     let [longest, mut pause] = PAUSES;
     let deadline = fabric.now().after(LIMIT);
     loop {
         match fabric.connect(member, id) {
             Err(FabricError::UnknownSegment { .. }) if fabric.now() < deadline => {
+                // One that is not lost itself may have left because another one is.
+                members.iter().try_for_each(|&member| fabric.membership().check(member))?;
                 fabric.back_end().sleep(pause);
                 pause = (2 * pause).min(longest);
             }

@@ -52,7 +52,7 @@ impl Default for PatienceSettings {
 
 /// The patience of one waiter.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     settings: PatienceSettings,
     is_crowded: bool,
     /// The shortest turn so far: one in which nobody else ran.
@@ -109,7 +109,7 @@ impl Thieves {
 
 /// How polling ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Polled {
+pub(crate) enum Polled {
     /// What was waited for is there.
     Ready,
     /// It is time to sleep.
@@ -118,7 +118,7 @@ pub(super) enum Polled {
 
 impl Patience {
     /// That of one of so many ranks on so many cores.
-    pub(super) fn new(settings: PatienceSettings, ranks: usize, cores: usize) -> Self {
+    pub(crate) fn new(settings: PatienceSettings, ranks: usize, cores: usize) -> Self {
         Self {
             settings,
             is_crowded: ranks > cores,
@@ -128,7 +128,7 @@ impl Patience {
     }
 
     /// That of a process of the fabric's job.
-    pub(super) fn of_process(settings: PatienceSettings, fabric: &Fabric) -> Self {
+    pub(crate) fn of_process(settings: PatienceSettings, fabric: &Fabric) -> Self {
         let membership = fabric.membership();
         let own = membership.node(membership.rank());
         let ranks = membership.ranks().filter(|&rank| membership.node(rank) == own).count();
@@ -137,7 +137,7 @@ impl Patience {
 
     /// Polls a few times only: for what is about to come.
     #[inline]
-    pub(super) fn glance(&self, mut ready: impl FnMut() -> bool) -> bool {
+    pub(crate) fn glance(&self, mut ready: impl FnMut() -> bool) -> bool {
         let polls = if self.is_crowded { 1 } else { FIRST_POLLS };
         for _ in 0..polls {
             if ready() {
@@ -148,8 +148,13 @@ impl Patience {
         false
     }
 
+    /// After how many polls some microseconds are over.
+    pub(super) fn polls_of_microseconds(&self) -> u32 {
+        if self.is_crowded { 8 } else { 8 * POLLS }
+    }
+
     /// Polls until it is time to sleep.
-    pub(super) fn poll(&mut self, ready: impl FnMut() -> bool) -> Polled {
+    pub(crate) fn poll(&mut self, ready: impl FnMut() -> bool) -> Polled {
         if self.is_crowded { self.poll_crowded(ready) } else { self.poll_alone(ready) }
     }
 

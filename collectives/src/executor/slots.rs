@@ -1,4 +1,11 @@
-//! A member's memory in a group: its line, and behind it a ring of slots for data.
+//! A member's memory in a group: two lanes, each a line, and behind it a ring of slots for data.
+//!
+//! ```text
+//!   calls        line │ slot 0 │ slot 1 │ …     the operations that a member waits in
+//!   background   line │ slot 0 │ slot 1 │ …     those that it goes on from; see `group::progress`
+//! ```
+//!
+//! Operations of the two lanes never meet, so members may do them in different orders.
 //!
 //! The slot of an operation is `number mod CARDS`, as the card is, and the card's number closes both: a slot is read
 //! after its number was seen, and written again when all have finished with what was in it.
@@ -13,35 +20,56 @@ const SLOTS_AT: usize = 4096;
 
 const _: () = assert!(size_of::<Line>() <= SLOTS_AT);
 
-/// Bytes of a member's segment with slots of `slot` bytes.
-pub(super) fn length(slot: usize) -> u64 {
-    (SLOTS_AT + CARDS * slot) as u64
+/// Which part of a member's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// That of operations that a member waits in.
+    Calls,
+    /// That of operations that go on while a member does something else.
+    Background,
 }
 
-/// The memories of all members.
+impl Lane {
+    /// Where it begins, with slots of `slot` bytes.
+    fn start(self, slot: usize) -> usize {
+        match self {
+            Self::Calls => 0,
+            Self::Background => (SLOTS_AT + CARDS * slot).next_multiple_of(SLOTS_AT),
+        }
+    }
+}
+
+/// Bytes of a member's segment with slots of `slot` bytes.
+pub(super) fn length(slot: usize) -> u64 {
+    2 * Lane::Background.start(slot) as u64
+}
+
+/// A lane in the memories of all members.
 #[derive(Debug)]
 pub(super) struct Memories {
     memories: Vec<SharedMemory>,
+    /// Where the lane begins.
+    start: usize,
     slot: usize,
 }
 
 impl Memories {
-    /// Those of a group: each begins with a page and has [`length`] bytes.
-    pub(super) fn new(memories: Vec<SharedMemory>, slot: usize) -> Self {
+    /// A lane of a group's: each memory begins with a page and has [`length`] bytes.
+    pub(super) fn new(memories: Vec<SharedMemory>, slot: usize, lane: Lane) -> Self {
         assert!(
             memories.iter().all(|memory| memory.len() as u64 >= length(slot)),
             "a member's memory is whole"
         );
-        Self { memories, slot }
+        Self { memories, start: lane.start(slot), slot }
     }
 
-    /// The memory of a member.
-    pub(super) fn of(&self, member: usize) -> &SharedMemory {
-        &self.memories[member]
+    /// Another lane of the same memories.
+    pub(super) fn beside(&self, lane: Lane) -> Self {
+        Self::new(self.memories.clone(), self.slot, lane)
     }
 
     fn offset(&self, number: u64, at: usize) -> u64 {
-        (SLOTS_AT + (number as usize % CARDS) * self.slot + at) as u64
+        (self.start + SLOTS_AT + (number as usize % CARDS) * self.slot + at) as u64
     }
 
     /// Writes `bytes` at `at` of the slot of operation `number` in the memory of `member`, which is the caller.
@@ -100,16 +128,11 @@ impl Lines for Memories {
 
     #[inline]
     fn line(&self, member: usize) -> &Line {
-        line_of(&self.memories[member])
+        let memory = &self.memories[member];
+        debug_assert!(memory.len() >= self.start + SLOTS_AT);
+        // SAFETY: `new` checked the size; segments begin at pages and lanes are whole pages, which is more than the
+        // alignment asks for. A line is all atomics, for which any bytes are valid and which others may change; it stays
+        // mapped as long as the memory.
+        unsafe { &*memory.as_ptr().add(self.start).cast::<Line>() }
     }
-}
-
-/// The line in the memory of a member.
-#[inline]
-pub(super) fn line_of(memory: &SharedMemory) -> &Line {
-    debug_assert!(memory.len() >= SLOTS_AT);
-    // SAFETY: `Memories::new` checked the size; segments begin at pages, which is more than the alignment asks for. A
-    // line is all atomics, for which any bytes are valid and which others may change; it stays mapped as long as the
-    // memory.
-    unsafe { &*memory.as_ptr().cast::<Line>() }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use svmio_collectives::executor::{Barrier, Machine};
+use svmio_collectives::executor::{Barrier, Fabrics, Machine};
 use svmio_collectives::profile::{
     LookAlike, Measure, Profile, SurveyError, SurveySettings, survey, survey_nodes,
 };
@@ -26,6 +26,9 @@ use crate::commands::error::CommandError;
 
 /// The space of the segments that are measured with.
 const SPACE: u32 = 0x6261_7272;
+
+/// The segments by which the processes of a node come to share memory.
+const NODES: SegmentId = SegmentId::new(SPACE + 1, 0);
 
 /// The arguments of a process of the job.
 #[derive(Debug, Args)]
@@ -129,7 +132,8 @@ pub(super) fn process(arguments: &ProcessArguments) -> Result<Outcome, CommandEr
 }
 
 fn measure_profile(fabric: &Fabric, plan: &ProfilePlan, path: &Path) -> Result<(), CommandError> {
-    let machine = Machine::join(fabric, Port::FIRST, SegmentId::new(SPACE, 0), &plan.settings)?;
+    let fabrics = Fabrics::join(fabric, NODES)?;
+    let machine = Machine::join_across(&fabrics, Port::FIRST, SegmentId::new(SPACE, 0), &plan.settings)?;
     let measured = machine.measured_by(|machine| surveyed(machine, plan)).map_err(|error| match error {
         SurveyError::Measure(error) => error.into(),
         other => no_profile(other),
@@ -151,9 +155,10 @@ fn no_profile(error: impl std::fmt::Display) -> CommandError {
 fn run_barriers(fabric: &Fabric, plan: &BenchPlan, path: &Path) -> Result<(), CommandError> {
     bind(fabric);
     let members: Vec<Rank> = (0..fabric.size()).map(Rank).collect();
+    let fabrics = Fabrics::join(fabric, NODES)?;
     let mut barriers = Vec::new();
     for (number, schedule) in (0..).zip(&plan.schedules) {
-        barriers.push(Barrier::join(fabric, &members, SegmentId::new(SPACE, number), schedule)?);
+        barriers.push(Barrier::join_across(&fabrics, &members, SegmentId::new(SPACE, number), schedule)?);
     }
     let mut seconds = vec![Vec::new(); barriers.len()];
     for _ in 0..plan.repeat {

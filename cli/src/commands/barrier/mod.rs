@@ -5,13 +5,15 @@
 //!                     GroupArguments  group       how many ranks, on which machine
 //!                     PlaceArguments  place       where it is measured
 //!                     Counts          counts      numbers of ranks
-//! what is done        profile predict tune show emit bench
+//! what is done        profile predict tune show emit bench components controller
 //!                       └─ job        processes of this program that measure, each what the others do
 //! what is shown       Row             row         what there is to tell of a barrier
 //!                     Panels          panels      matrices as shades of grey, as SVG
 //! ```
 
 mod bench;
+mod components;
+mod controller;
 mod counts;
 mod emit;
 mod group;
@@ -28,6 +30,8 @@ mod wanted;
 use clap::{Args, Subcommand};
 
 use self::bench::BenchArguments;
+use self::components::ComponentsArguments;
+use self::controller::ControllerArguments;
 pub(in crate::commands) use self::counts::Counts;
 use self::emit::EmitArguments;
 use self::job::ProcessArguments;
@@ -110,6 +114,19 @@ enum BarrierCommand {
     ))]
     Bench(BenchArguments),
 
+    /// List the components that carry out collectives, and why some cannot here
+    #[command(after_help = after_help!(
+        "  svmio barrier components
+  svmio barrier components --set hardware.device=ppdev:/dev/parport0"
+    ))]
+    Components(ComponentsArguments),
+
+    /// Be the emulated controller of hardware barriers, until a signal ends it
+    #[command(after_help = after_help!(
+        "  svmio barrier controller /dev/shm/lines --circuits 4"
+    ))]
+    Controller(ControllerArguments),
+
     /// One process of a job: what the others start
     #[command(hide = true)]
     Process(ProcessArguments),
@@ -127,6 +144,8 @@ pub(crate) fn barrier(arguments: &BarrierArguments) -> Result<Outcome, CommandEr
         BarrierCommand::Show(arguments) => show::show(arguments),
         BarrierCommand::Emit(arguments) => emit::emit(arguments),
         BarrierCommand::Bench(arguments) => bench::bench(arguments),
+        BarrierCommand::Components(arguments) => components::components(arguments),
+        BarrierCommand::Controller(arguments) => controller::controller(arguments),
         BarrierCommand::Process(arguments) => job::process(arguments),
     }
 }

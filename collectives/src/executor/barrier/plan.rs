@@ -11,9 +11,9 @@ use crate::schedule::{Schedule, Step, StepKind};
 #[derive(Debug)]
 pub(super) enum Planned {
     /// It signals, then awaits.
-    Signals { signal: Vec<Place>, awaited: Vec<u64> },
+    Signals { signal: Vec<Place>, awaited: Vec<Place> },
     /// Those who take part count in, level by level; who comes last goes on, and resumes all others at the end.
-    Counting { levels: Vec<Level>, resumed: Vec<Place>, own: u64 },
+    Counting { levels: Vec<Level>, resumed: Vec<Place>, own: Place },
 }
 
 /// A step of counting.
@@ -45,7 +45,9 @@ pub(super) fn plan(schedule: &Schedule, layout: Layout<'_>, own: Rank) -> Vec<Pl
                 }
                 let place = |&to: &Rank| Place { member: to.index(), offset: layout.flag(number, own, to) };
                 let signal = signalled.iter().map(place).collect();
-                let awaited = awaited.iter().map(|&from| layout.flag(number, from, own)).collect();
+                let flag =
+                    |&from: &Rank| Place { member: from.index(), offset: layout.flag(number, from, own) };
+                let awaited = awaited.iter().map(flag).collect();
                 planned.push(Planned::Signals { signal, awaited });
             }
             StepKind::FetchAdd => levels.push(level(number, step, layout)),
@@ -56,7 +58,9 @@ pub(super) fn plan(schedule: &Schedule, layout: Layout<'_>, own: Rank) -> Vec<Pl
                     let resumed = resumed
                         .map(|rank| Place { member: rank.index(), offset: layout.first(rank, number) })
                         .collect();
-                    planned.push(Planned::Counting { levels, resumed, own: layout.first(own, number) });
+                    // Whoever comes last writes it, and counting is for members that reach each other alike.
+                    let own = Place { member: own.index(), offset: layout.first(own, number) };
+                    planned.push(Planned::Counting { levels, resumed, own });
                 }
             }
         }

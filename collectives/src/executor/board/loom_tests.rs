@@ -30,7 +30,7 @@ fn finished(number: u64) -> Awaited {
 
 fn sleep(board: &Told, awaited: Awaited) {
     let go_on = || Ok::<(), ()>(());
-    board.sleep(awaited, go_on).expect("nothing ends a sleep but what is awaited");
+    board.sleep(awaited, None, go_on).expect("nothing ends a sleep but what is awaited");
 }
 
 /// Has each of `size` members do `body`, in all interleavings with at most so many preemptions.

@@ -56,7 +56,7 @@ impl Group {
     }
 
     /// Each piece is published before the one before is read: who is late holds up nobody for more than a piece.
-    fn allgather_blocks(
+    pub(super) fn allgather_blocks(
         &mut self,
         data: &mut [u8],
         longest: usize,
@@ -97,6 +97,17 @@ impl Group {
             check_length("what is gathered", into.len(), length * self.size())?;
             into[root * length..][..length].copy_from_slice(own);
         }
+        self.gather_others(root, length, own, into)
+    }
+
+    /// All but the root's own, which is there.
+    pub(super) fn gather_others(
+        &mut self,
+        root: usize,
+        length: usize,
+        own: &[u8],
+        into: &mut [u8],
+    ) -> Result<()> {
         if self.size() == 1 {
             return Ok(());
         }
@@ -146,6 +157,17 @@ impl Group {
             check_length("what is scattered", data.len(), length * self.size())?;
             into.copy_from_slice(&data[root * length..][..length]);
         }
+        self.scatter_others(root, length, data, into)
+    }
+
+    /// All but the root's own part.
+    pub(super) fn scatter_others(
+        &mut self,
+        root: usize,
+        length: usize,
+        data: &[u8],
+        into: &mut [u8],
+    ) -> Result<()> {
         if self.size() == 1 {
             return Ok(());
         }

@@ -28,20 +28,31 @@ impl Group {
         blocks: &[Range<usize>],
     ) -> Result<()> {
         self.check_member(root)?;
-        let is_root = self.own == root;
-        if is_root {
+        if self.own == root {
             self.check_blocks(blocks, into.len())?;
             check_length("the root's own block", blocks[root].len(), own.len())?;
             into[blocks[root].clone()].copy_from_slice(own);
         }
+        self.gatherv_others(root, own.len(), own, into, blocks)
+    }
+
+    /// All but the root's own, which is there and has `length` bytes.
+    pub(super) fn gatherv_others(
+        &mut self,
+        root: usize,
+        length: usize,
+        own: &[u8],
+        into: &mut [u8],
+        blocks: &[Range<usize>],
+    ) -> Result<()> {
         if !self.copies_directly {
-            let mut longest = (own.len() as u64).to_ne_bytes();
+            let mut longest = (length as u64).to_ne_bytes();
             self.allreduce(&mut longest, &Elementwise::commutative(u64::max))?;
             let longest = u64::from_ne_bytes(longest) as usize;
             return self.gather_pieces(root, own, into, longest, |member| blocks[member].clone());
         }
         let slot = self.settings.slot;
-        if is_root {
+        if self.own == root {
             let number = self.begin_silently();
             for member in self.others() {
                 let into = &mut into[blocks[member].clone()];
@@ -115,6 +126,10 @@ impl Group {
         self.check_blocks(blocks, data.len())?;
         check_length("the root's own block", blocks[self.own].len(), into.len())?;
         into.copy_from_slice(&data[blocks[self.own].clone()]);
+        self.scatter_to_others(data, blocks)
+    }
+
+    pub(super) fn scatter_to_others(&mut self, data: &[u8], blocks: &[Range<usize>]) -> Result<()> {
         if self.is_lent(blocks) {
             let number = self.begin()?;
             let registration = self.register(UserMemory::of(data))?;
@@ -136,6 +151,10 @@ impl Group {
 
     /// Each gets from each: block `i` of `data`, by `sent`, goes to member `i`; into block `j` of `into`, by `received`,
     /// comes what member `j` has for this one.
+    ///
+    /// Blocks are ranges of bytes: they may lie anywhere, in any order, those of `sent` also over each other, and each pair
+    /// of members has a length of its own. So elements of a different size for each pair, as MPI's `alltoallw` has them,
+    /// need no other operation as long as each block is contiguous.
     ///
     /// # Errors
     /// [`Error::Length`](crate::executor::Error::Length); the fabric's, for a lost member.

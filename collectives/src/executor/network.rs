@@ -1,0 +1,35 @@
+//! Collectives of members that share no memory, or share it only within their nodes.
+//!
+//! ```text
+//!   Fabrics         the job's fabric, and shared memory within each node; barriers take both             (fabrics)
+//!   NetworkGroup    collectives over messages, each by the algorithm that costs least                    (group)
+//!     ├── costs       what a message costs, and by that what each algorithm does; Choices override
+//!     ├── exchange    a message to one, a message from another, at the same time
+//!     ├── spreading   bcast │ collecting  gather, scatter │ sharing  allgather │ trading  alltoall
+//!     └── reducing    reduce, allreduce, reduce_scatter    prefix  scan, exscan
+//!   TwoLevelGroup   a Group of shared memory within each node, its first members over the network        (two_level)
+//! ```
+//!
+//! The algorithms are the well-known ones (R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of Collective
+//! Communication Operations in MPICH"). Operations that do not commute are combined in the order of members by all of
+//! those that are chosen for them.
+
+mod collecting;
+mod costs;
+mod exchange;
+mod fabrics;
+mod group;
+mod prefix;
+mod reducing;
+mod sharing;
+mod spreading;
+mod trading;
+mod two_level;
+
+pub use costs::{
+    AllgatherAlgorithm, AllreduceAlgorithm, AlltoallAlgorithm, BcastAlgorithm, Choices, CollectAlgorithm,
+    MessageCosts, ReduceAlgorithm, ReduceScatterAlgorithm,
+};
+pub use fabrics::Fabrics;
+pub use group::{NetworkGroup, NetworkSettings};
+pub use two_level::TwoLevelGroup;

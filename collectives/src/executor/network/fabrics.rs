@@ -1,0 +1,228 @@
+//! What a process reaches the others of its job by: the job's fabric, and shared memory within its node.
+
+use std::sync::Arc;
+
+use svmio_transport::shm::{self, ShmSettings};
+use svmio_transport::{
+    Atomics, Error as FabricError, Fabric, JobSecret, Membership, Rank, SegmentId, Subscription,
+};
+
+use crate::executor::error::{Error, Result};
+use crate::executor::ground::{Ground, Place};
+use crate::executor::patience::{Patience, PatienceSettings};
+
+/// What a process tells each other one of its node has at most so many bytes, with a length before.
+const SLOT: usize = 1024;
+const LENGTH: usize = size_of::<u64>();
+
+/// The bytes of a flag, which ends a slot.
+const FLAG: usize = size_of::<u64>();
+
+/// The fabrics of one process of a job: the job's own, which reaches everybody, and one of shared memory among the
+/// processes of its node, where the job's maps no memory. Both know the processes by their ranks in the job, and a loss
+/// that the one knows of the other knows of too. Clones are the same fabrics.
+#[derive(Debug, Clone)]
+pub struct Fabrics {
+    job: Fabric,
+    near: Near,
+}
+
+/// By what a process reaches those of its node.
+#[derive(Debug, Clone)]
+enum Near {
+    /// By the job's fabric, as it reaches all others.
+    Job,
+    /// By shared memory.
+    Memory(Arc<Memory>),
+    /// Those of all nodes have shared memory, but on this node there is nobody else.
+    Nobody,
+}
+
+#[derive(Debug)]
+struct Memory {
+    fabric: Fabric,
+    // Tells the fabric of the job's losses.
+    _subscription: Subscription,
+}
+
+impl Fabrics {
+    /// The job's fabric, for everybody.
+    #[must_use]
+    pub fn of_job(job: &Fabric) -> Self {
+        Self { job: job.clone(), near: Near::Job }
+    }
+
+    /// The job's fabric, and shared memory within each node. All processes of the job call this with an `id` that nothing
+    /// else uses. Where the job's fabric maps memory, it is shared memory already.
+    ///
+    /// A node's processes tell each other by the job's fabric where their memory is, and a secret that keeps others out;
+    /// that it is the same user's processes that come, the kernel vouches for.
+    ///
+    /// # Errors
+    /// The fabric's; where there is no shared memory.
+    pub fn join(job: &Fabric, id: SegmentId) -> Result<Self> {
+        if maps_memory(job) {
+            return Ok(Self::of_job(job));
+        }
+        let membership = job.membership();
+        let own = membership.node(job.rank());
+        let neighbours: Vec<Rank> = membership.ranks().filter(|&rank| membership.node(rank) == own).collect();
+        if neighbours.len() == 1 {
+            return Ok(Self { job: job.clone(), near: Near::Nobody });
+        }
+        let memory = Memory::join(job, &neighbours, id)?;
+        Ok(Self { job: job.clone(), near: Near::Memory(Arc::new(memory)) })
+    }
+
+    /// The job's fabric.
+    #[must_use]
+    pub fn job(&self) -> &Fabric {
+        &self.job
+    }
+
+    /// The fabric by which this process has its node's memory mapped, if there is one.
+    #[must_use]
+    pub fn mapped(&self) -> Option<&Fabric> {
+        match &self.near {
+            Near::Job => maps_memory(&self.job).then_some(&self.job),
+            Near::Memory(memory) => Some(&memory.fabric),
+            Near::Nobody => None,
+        }
+    }
+
+    /// Whether two processes reach each other by mapped memory.
+    #[must_use]
+    pub fn are_near(&self, one: Rank, other: Rank) -> bool {
+        match self.near {
+            Near::Job => maps_memory(&self.job),
+            Near::Memory(_) | Near::Nobody => {
+                let membership = self.job.membership();
+                membership.node(one) == membership.node(other)
+            }
+        }
+    }
+
+    /// Whether words of `members` can be counted in for less than a round trip costs. All of them get the same answer.
+    pub(in crate::executor) fn count(&self, members: &[Rank]) -> bool {
+        match self.near {
+            Near::Job => self.job.capabilities().atomics != Atomics::Message,
+            Near::Memory(_) | Near::Nobody => members.windows(2).all(|pair| self.are_near(pair[0], pair[1])),
+        }
+    }
+
+    /// Whether a process reaches this one by mapped memory.
+    pub(in crate::executor) fn is_near(&self, rank: Rank) -> bool {
+        self.are_near(self.job.rank(), rank)
+    }
+}
+
+/// Whether stores and the processor's atomic operations reach other processes.
+fn maps_memory(fabric: &Fabric) -> bool {
+    let capabilities = fabric.capabilities();
+    capabilities.direct_mapping && capabilities.atomics == Atomics::Processor
+}
+
+impl Memory {
+    /// Shared memory among `neighbours`.
+    fn join(job: &Fabric, neighbours: &[Rank], id: SegmentId) -> Result<Self> {
+        let meeting = Meeting::join(job, neighbours, id)?;
+        let secret = if meeting.own == 0 {
+            let secret = JobSecret::random()
+                .map_err(|problem| FabricError::system("making a node's secret", problem))?;
+            meeting.tell_all(0, secret.to_hex().as_bytes())?;
+            secret
+        } else {
+            let told = meeting.told_by(0, 0)?;
+            let text = std::str::from_utf8(&told).ok();
+            text.and_then(|text| text.parse().ok()).ok_or_else(|| meeting.misfit("told no secret"))?
+        };
+        let prepared = shm::prepare(&ShmSettings::default(), &secret)?;
+        let address = prepared.address();
+        meeting.tell_all(1, &address)?;
+        // Nobody ever reaches for those of other nodes here; this process's own address is a valid one.
+        let mut addresses = vec![address; job.size() as usize];
+        for (place, rank) in neighbours.iter().enumerate().filter(|(place, _)| *place != meeting.own) {
+            addresses[rank.index()] = meeting.told_by(place, 1)?;
+        }
+        let known = job.membership();
+        let nodes = known.ranks().map(|rank| known.node(rank).to_owned()).collect();
+        let membership = Arc::new(Membership::new(job.rank(), nodes));
+        let fabric = Fabric::new(prepared.join(Arc::clone(&membership), addresses)?);
+        let of_job = Arc::clone(known);
+        let forward = move || forward(&of_job, &membership);
+        let subscription = known.on_disturbance(forward.clone());
+        // What was declared before anybody listened.
+        forward();
+        Ok(Self { fabric, _subscription: subscription })
+    }
+}
+
+/// Declares in one membership what is declared in the other.
+fn forward(from: &Membership, to: &Membership) {
+    for rank in from.lost() {
+        if let Err(error) = from.check(rank) {
+            let reason = match error {
+                FabricError::PeerLost { reason, .. } => reason,
+                other => other.to_string(),
+            };
+            to.declare_lost(rank, reason);
+        }
+    }
+    if let Err(error) = from.check_job() {
+        to.declare_ending(error.to_string());
+    }
+}
+
+/// The processes of a node, telling each other something by the job's fabric.
+struct Meeting {
+    ground: Ground,
+    job: Fabric,
+    neighbours: Vec<Rank>,
+    own: usize,
+    id: SegmentId,
+}
+
+impl Meeting {
+    fn join(job: &Fabric, neighbours: &[Rank], id: SegmentId) -> Result<Self> {
+        // Two slots from each, behind the ground's own cache line.
+        let length = (64 + 2 * neighbours.len() * SLOT) as u64;
+        let ground = Ground::join(&Fabrics::of_job(job), neighbours, id, length, |_| true)?;
+        let own = ground.own();
+        Ok(Self { ground, job: job.clone(), neighbours: neighbours.to_vec(), own, id })
+    }
+
+    /// Tells all others something, in a round.
+    fn tell_all(&self, round: usize, bytes: &[u8]) -> Result<()> {
+        let mut payload = [0; SLOT - FLAG];
+        let room = payload.len() - LENGTH;
+        if bytes.len() > room {
+            return Err(self.misfit(&format!("an address of {} bytes", bytes.len())));
+        }
+        payload[..LENGTH].copy_from_slice(&(bytes.len() as u64).to_ne_bytes());
+        payload[LENGTH..][..bytes.len()].copy_from_slice(bytes);
+        let flag = self.flag(self.own, round);
+        let mut others = (0..self.neighbours.len()).filter(|&place| place != self.own);
+        others.try_for_each(|member| self.ground.send(&payload, Place { member, offset: flag }, 1))
+    }
+
+    /// What another one told in a round.
+    fn told_by(&self, place: usize, round: usize) -> Result<Vec<u8>> {
+        let flag = self.flag(place, round);
+        let mut patience = Patience::of_process(PatienceSettings::default(), &self.job);
+        self.ground.await_flags(&[Place { member: place, offset: flag }], 1, &mut patience)?;
+        let mut payload = [0; SLOT - FLAG];
+        self.ground.read_own(place, flag - payload.len() as u64, &mut payload)?;
+        let (length, bytes) = payload.split_at(LENGTH);
+        let length = u64::from_ne_bytes(std::array::from_fn(|at| length[at]));
+        let told = usize::try_from(length).ok().and_then(|length| bytes.get(..length));
+        told.map(<[u8]>::to_vec).ok_or_else(|| self.misfit("an address without an end"))
+    }
+
+    fn flag(&self, from: usize, round: usize) -> u64 {
+        (64 + (2 * from + round + 1) * SLOT - FLAG) as u64
+    }
+
+    fn misfit(&self, problem: &str) -> Error {
+        Error::Members { id: self.id, problem: problem.to_owned() }
+    }
+}

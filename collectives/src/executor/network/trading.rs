@@ -1,0 +1,88 @@
+//! Something else of each to each: alltoall.
+
+use std::ops::Range;
+
+use super::costs::AlltoallAlgorithm;
+use super::exchange::check_length;
+use super::group::NetworkGroup;
+use crate::executor::error::Result;
+
+impl NetworkGroup {
+    /// Each gets from each: part `i` of `data` goes to member `i`, and into part `j` comes what member `j` has for this
+    /// one. All parts are equally long.
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::executor::Error::Length); the fabric's, for a lost member.
+    pub fn alltoall(&mut self, data: &[u8], into: &mut [u8]) -> Result<()> {
+        let length = data.len() / self.size();
+        check_length("what is sent", data.len(), length * self.size())?;
+        check_length("what is received", into.len(), data.len())?;
+        let block = |member: usize| member * length..(member + 1) * length;
+        match self.settings.choices.alltoall.unwrap_or_else(|| self.model().alltoall(length)) {
+            AlltoallAlgorithm::Bruck => self.trade_by_bits(data, into, length),
+            AlltoallAlgorithm::Pairwise => self.trade_by_pairs(data, block, into, block),
+        }
+    }
+
+    /// Each gets from each: block `i` of `data`, by `sent`, goes to member `i`; into block `j` of `into`, by `received`,
+    /// comes what member `j` has for this one.
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::executor::Error::Length); the fabric's, for a lost member.
+    pub fn alltoallv(
+        &mut self,
+        data: &[u8],
+        sent: &[Range<usize>],
+        into: &mut [u8],
+        received: &[Range<usize>],
+    ) -> Result<()> {
+        self.check_blocks(sent, data.len())?;
+        self.check_blocks(received, into.len())?;
+        check_length("what a member sends to itself", sent[self.own].len(), received[self.own].len())?;
+        self.trade_by_pairs(data, |member| sent[member].clone(), into, |member| received[member].clone())
+    }
+
+    pub(super) fn trade_by_pairs(
+        &self,
+        data: &[u8],
+        sent: impl Fn(usize) -> Range<usize>,
+        into: &mut [u8],
+        received: impl Fn(usize) -> Range<usize>,
+    ) -> Result<()> {
+        into[received(self.own)].copy_from_slice(&data[sent(self.own)]);
+        for distance in 1..self.size() {
+            let (to, from) = self.neighbours(distance);
+            self.exchange(to, &data[sent(to)], from, &mut into[received(from)])?;
+        }
+        Ok(())
+    }
+
+    /// A part whose way has a bit goes that far in that bit's round: so each takes ⌈log *p*⌉ messages at most.
+    fn trade_by_bits(&self, data: &[u8], into: &mut [u8], length: usize) -> Result<()> {
+        let size = self.size();
+        // By how far they have to go.
+        let mut parts = vec![0; data.len()];
+        for way in 0..size {
+            let (member, _) = self.neighbours(way);
+            parts[way * length..][..length].copy_from_slice(&data[member * length..][..length]);
+        }
+        let mut distance = 1;
+        while distance < size {
+            let ways: Vec<usize> = (0..size).filter(|way| way & distance != 0).collect();
+            let leaving: Vec<u8> =
+                ways.iter().flat_map(|way| &parts[way * length..][..length]).copied().collect();
+            let mut coming = vec![0; leaving.len()];
+            let (after, before) = self.neighbours(distance);
+            self.exchange(after, &leaving, before, &mut coming)?;
+            for (at, way) in ways.into_iter().enumerate() {
+                parts[way * length..][..length].copy_from_slice(&coming[at * length..][..length]);
+            }
+            distance *= 2;
+        }
+        for way in 0..size {
+            let (_, member) = self.neighbours(way);
+            into[member * length..][..length].copy_from_slice(&parts[way * length..][..length]);
+        }
+        Ok(())
+    }
+}

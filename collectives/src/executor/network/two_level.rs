@@ -1,0 +1,269 @@
+//! Collectives of members on several nodes: through memory within a node, by messages between nodes.
+//!
+//! ```text
+//!   barrier     each node checks in, the first members exchange, each node checks out: one schedule over both fabrics
+//!   bcast       root ─► the first of its node ─► the first of each node ─► all of each node
+//!   reduce      each node to its first ─► the first of the root's node ─► root
+//!   allreduce   each node to its first ─► among the first ─► all of each node
+//!   allgather   each node to its first ─► nodes' blocks among the first ─► all of each node
+//! ```
+//!
+//! All else goes by messages alone.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use svmio_transport::message::Messenger;
+use svmio_transport::{Rank, SegmentId};
+
+use super::exchange::{check_elements, check_length};
+use super::fabrics::Fabrics;
+use super::group::{NetworkGroup, NetworkSettings};
+use crate::algorithm::Algorithm;
+use crate::executor::error::{Error, Result};
+use crate::executor::group::{Group, GroupSettings};
+use crate::executor::joining;
+use crate::executor::operation::Operation;
+use crate::partition::Partition;
+
+/// A group of processes on several nodes, as one of its members holds it.
+///
+/// All members do the same operations in the same order. After an error the group is of no more use.
+#[derive(Debug)]
+pub struct TwoLevelGroup {
+    /// All members, by messages.
+    all: NetworkGroup,
+    /// The members of this node, unless there is only this one.
+    node: Option<Group>,
+    /// The first members of the nodes, where this is one, and there are several.
+    first: Option<NetworkGroup>,
+    /// The members of each node; nodes in the order of their first members.
+    nodes: Vec<Vec<usize>>,
+    /// Which node each member is on, and which of its members it is.
+    places: Vec<(usize, usize)>,
+    /// Whether the members of each node follow each other, so that nodes are combined in the order of members.
+    is_ordered: bool,
+}
+
+/// The segments' numbers of a group's parts: the caller's id, and the two that follow it.
+const PARTS: u32 = 3;
+
+impl TwoLevelGroup {
+    /// Joins the group of `members`, which all call this with the same ones in the same order and the same settings. The
+    /// `id` and the two whose numbers follow it none of them uses for anything else. As to `messenger`, see
+    /// [`NetworkGroup::join`]. Where the settings have no barrier, it is one of two levels, with dissemination between the
+    /// nodes.
+    ///
+    /// # Errors
+    /// [`Error::Members`]; the fabric's.
+    pub fn join(
+        fabrics: &Fabrics,
+        messenger: &Arc<Messenger>,
+        members: &[Rank],
+        id: SegmentId,
+        within: GroupSettings,
+        between: NetworkSettings,
+    ) -> Result<Self> {
+        let own = joining::place_of(fabrics.job().rank(), members, id)?;
+        let nodes = nodes_of(fabrics, members);
+        let mut places = vec![(0, 0); members.len()];
+        for (number, node) in nodes.iter().enumerate() {
+            for (place, &member) in node.iter().enumerate() {
+                places[member] = (number, place);
+            }
+        }
+        let mut between = between;
+        let alone = between.clone();
+        if between.barrier.is_none() {
+            between.barrier = Some(hierarchical(&places).map_err(|problem| Error::Members { id, problem })?);
+        }
+        let part = |number: u32| {
+            debug_assert!(number < PARTS);
+            SegmentId::new(id.space, id.number + number)
+        };
+        let all = NetworkGroup::join(fabrics, messenger, members, part(0), between)?;
+        let ranks = |list: &[usize]| list.iter().map(|&member| members[member]).collect::<Vec<_>>();
+        let (number, place) = places[own];
+        let node = match fabrics.mapped() {
+            Some(fabric) if nodes[number].len() > 1 => {
+                let mut node = Group::join(fabric, &ranks(&nodes[number]), part(1), within)?;
+                // Its first member may wait for one of another node that is lost, and leave with an error.
+                node.watch(members);
+                Some(node)
+            }
+            _ => None,
+        };
+        let first: Vec<usize> = nodes.iter().map(|node| node[0]).collect();
+        let first = if place == 0 && nodes.len() > 1 {
+            let settings = NetworkSettings { barrier: None, ..alone };
+            Some(NetworkGroup::join(fabrics, messenger, &ranks(&first), part(2), settings)?)
+        } else {
+            None
+        };
+        let is_ordered = nodes.concat().is_sorted();
+        Ok(Self { all, node, first, nodes, places, is_ordered })
+    }
+
+    /// How many members there are.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.all.size()
+    }
+
+    /// This member's number in the group.
+    #[must_use]
+    pub fn member(&self) -> usize {
+        self.all.member()
+    }
+
+    /// All members, by messages alone: for what has no second level.
+    pub fn flat(&mut self) -> &mut NetworkGroup {
+        &mut self.all
+    }
+
+    /// Returns when all members have come.
+    ///
+    /// # Errors
+    /// The fabric's, for a lost member.
+    pub fn barrier(&mut self) -> Result<()> {
+        self.all.barrier()
+    }
+
+    /// All get `root`'s `data`, which has the same length everywhere.
+    ///
+    /// # Errors
+    /// As [`NetworkGroup::bcast`].
+    pub fn bcast(&mut self, root: usize, data: &mut [u8]) -> Result<()> {
+        self.all.check_member(root)?;
+        let (root_node, root_place) = self.places[root];
+        if self.own_node() == root_node {
+            if let Some(node) = &mut self.node {
+                node.bcast(root_place, data)?;
+            }
+            if let Some(first) = &mut self.first {
+                first.bcast(root_node, data)?;
+            }
+            return Ok(());
+        }
+        if let Some(first) = &mut self.first {
+            first.bcast(root_node, data)?;
+        }
+        self.node.as_mut().map_or(Ok(()), |node| node.bcast(0, data))
+    }
+
+    /// `data` becomes, at `root`, all members' `data` combined in the order of members; elsewhere it stays.
+    ///
+    /// # Errors
+    /// As [`NetworkGroup::reduce`].
+    pub fn reduce(&mut self, root: usize, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
+        self.all.check_member(root)?;
+        check_elements(data.len(), operation)?;
+        if !self.combines(operation) {
+            return self.all.reduce(root, data, operation);
+        }
+        let (root_node, root_place) = self.places[root];
+        let mut sum = data.to_vec();
+        if let Some(node) = &mut self.node {
+            node.reduce(0, &mut sum, operation)?;
+        }
+        if let Some(first) = &mut self.first {
+            first.reduce(root_node, &mut sum, operation)?;
+        }
+        // The root's node passes it from its first on.
+        if self.own_node() == root_node
+            && root_place > 0
+            && let Some(node) = &mut self.node
+        {
+            node.bcast(0, &mut sum)?;
+        }
+        if self.member() == root {
+            data.copy_from_slice(&sum);
+        }
+        Ok(())
+    }
+
+    /// `data` becomes, for all, all members' `data` combined in the order of members.
+    ///
+    /// # Errors
+    /// As [`NetworkGroup::allreduce`].
+    pub fn allreduce(&mut self, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
+        check_elements(data.len(), operation)?;
+        if !self.combines(operation) {
+            return self.all.allreduce(data, operation);
+        }
+        if let Some(node) = &mut self.node {
+            node.reduce(0, data, operation)?;
+        }
+        if let Some(first) = &mut self.first {
+            first.allreduce(data, operation)?;
+        }
+        self.node.as_mut().map_or(Ok(()), |node| node.bcast(0, data))
+    }
+
+    /// All get all members' `own`, which have the same length, one behind the other.
+    ///
+    /// # Errors
+    /// As [`NetworkGroup::allgather`].
+    pub fn allgather(&mut self, own: &[u8], into: &mut [u8]) -> Result<()> {
+        let length = own.len();
+        check_length("what is gathered", into.len(), length * self.size())?;
+        // Node by node: where that is the order of members, straight into its place.
+        let mut by_node = if self.is_ordered { Vec::new() } else { vec![0; into.len()] };
+        let target: &mut [u8] = if self.is_ordered { into } else { &mut by_node };
+        let blocks: Vec<Range<usize>> = self
+            .nodes
+            .iter()
+            .scan(0, |end, node| {
+                let begin = *end;
+                *end += node.len() * length;
+                Some(begin..*end)
+            })
+            .collect();
+        let block = blocks[self.places[self.all.member()].0].clone();
+        match &mut self.node {
+            Some(node) => node.gather(0, own, &mut target[block])?,
+            None => target[block].copy_from_slice(own),
+        }
+        if let Some(first) = &mut self.first {
+            first.allgatherv(target, &blocks)?;
+        }
+        if let Some(node) = &mut self.node {
+            node.bcast(0, target)?;
+        }
+        if !self.is_ordered && length > 0 {
+            let members = self.nodes.iter().flatten();
+            for (&member, bytes) in members.zip(by_node.chunks_exact(length)) {
+                into[member * length..][..length].copy_from_slice(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn own_node(&self) -> usize {
+        self.places[self.all.member()].0
+    }
+
+    /// Whether nodes can be combined one after the other.
+    fn combines(&self, operation: &dyn Operation) -> bool {
+        self.is_ordered || operation.is_commutative()
+    }
+}
+
+/// The members of each node, in their order; nodes in the order of their first members.
+fn nodes_of(fabrics: &Fabrics, members: &[Rank]) -> Vec<Vec<usize>> {
+    let mut nodes: Vec<Vec<usize>> = Vec::new();
+    for (member, &rank) in members.iter().enumerate() {
+        match nodes.iter_mut().find(|node| fabrics.are_near(members[node[0]], rank)) {
+            Some(node) => node.push(member),
+            None => nodes.push(vec![member]),
+        }
+    }
+    nodes
+}
+
+/// A barrier of two levels for members on those nodes.
+fn hierarchical(places: &[(usize, usize)]) -> Result<crate::schedule::Schedule, String> {
+    let nodes = Partition::of_nodes(places.iter().map(|(node, _)| *node as u32));
+    let algorithm: Algorithm = "two-level:dissemination".parse().map_err(|error| format!("{error}"))?;
+    algorithm.schedule_on(&nodes).map_err(|error| error.to_string())
+}

@@ -1,0 +1,404 @@
+//! A barrier that is measured while it is in use, and changed for another where that pays.
+//!
+//! ```text
+//!   wait ─► the barrier in use ─► every so often a burst of further ones, timed ─► window ─► council: agreed cost
+//!                                                                                              │ drift? budget?
+//!   the old one stays ◄── none is cheaper ── trial: bursts of old and new ◄── tune ◄── survey ◄┘
+//!   the new one is in use ◄── one is ──┘                                            all members together
+//! ```
+//!
+//! J. C. Meyer and A. C. Elster, "Optimized Barriers for Heterogeneous Systems Using MPI", section VIII, leave this
+//! to future work, and name what is hard about it: local observations have to be communicated, and changing has to
+//! pay.
+//!
+//! **What is measured.** A single wait tells little: it is as long as the last rank is late, which no member knows.
+//! So after every so many barriers each member goes through a short burst of further ones. They begin together,
+//! because they follow a barrier, and nobody does anything between them; that is what predictions are for, too. The
+//! median of some bursts is left alone by a rank that is late or has to share its core now and then, and a drift has
+//! to show in several windows in a row.
+//!
+//! **Who decides.** All members, by the same rule from the same numbers: each number that a decision depends on is
+//! agreed upon in a council first, which takes the least that any member has measured. A burst lies between two
+//! barriers, so what is slow is slow for all; what only one member has seen is not the barrier's.
+//!
+//! **What is decided.** What is predicted to be cheap is tried beside the barrier in use, in turns, and only what was
+//! measured to be cheaper replaces it. Its measured cost is what is expected from then on. So a model that is wrong
+//! for this machine costs time, which is [limited](RetuningSettings::share), but makes no barrier worse.
+//!
+//! **Changing.** A new barrier has memory of its own, beside that of the old one. Members take it into use after a
+//! council that follows the old one's last round: nobody leaves a council before all have come to it, and who has
+//! come has left the old barrier. So all have left the old one's last round before any enters the new one's first,
+//! and no signal of the old one is under way. Where a member cannot join a new barrier, the council tells all, and
+//! all keep the old one.
+
+mod budget;
+mod concerted;
+mod council;
+mod drift;
+mod settings;
+
+use svmio_transport::back_end::Backing;
+use svmio_transport::{LocalSegment, Rank, SegmentId, Time};
+
+use super::barrier::Barrier;
+use super::error::{Error, Result};
+use super::measuring::pairs::{Pairs, median, nanoseconds, rounds};
+use super::network::Fabrics;
+use crate::composition;
+use crate::partition::Partition;
+use crate::profile::Profile;
+use crate::schedule::Schedule;
+use budget::Budget;
+use council::{Council, Waiting};
+use drift::{Drift, Window};
+pub use settings::RetuningSettings;
+
+/// Bytes of a segment in place of another one: all others are longer, as each begins with a cache line to sleep in.
+const GRAVESTONE: u64 = 8;
+
+/// What a [`TunedBarrier`] begins with: the same for all members.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tuning {
+    /// The first schedule, which [is a barrier](Schedule::is_barrier).
+    pub schedule: Schedule,
+    /// What it is predicted to cost, in nanoseconds.
+    pub predicted: f64,
+    /// How it is watched.
+    pub settings: RetuningSettings,
+}
+
+/// What has happened to a [`TunedBarrier`].
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Retunings {
+    /// What a barrier cost in the last window, as all members have agreed, in nanoseconds.
+    pub cost: Option<f64>,
+    /// How often it was tuned again.
+    pub attempts: u64,
+    /// How often another barrier was taken into use.
+    pub switches: u64,
+    /// How often something could not be built, so that the old one was kept or there was less to choose from.
+    pub failures: u64,
+}
+
+/// A barrier of some processes that is measured in use, as one of them holds it. Most waits cost what the barrier in
+/// use costs; after every [so many](RetuningSettings::every) there are a few barriers more, and when it is tuned
+/// again, which all members do in the same call, that one takes as long as the survey of the machine. After an error
+/// it is of no more use.
+#[derive(Debug)]
+pub struct TunedBarrier {
+    fabrics: Fabrics,
+    members: Vec<Rank>,
+    space: u32,
+    /// The next segment of the space that was never used.
+    next_segment: u32,
+    settings: RetuningSettings,
+    schedule: Schedule,
+    barrier: Barrier,
+    council: Council,
+    window: Window,
+    drift: Drift,
+    budget: Budget,
+    joined: Time,
+    /// How many signals a survey of the machine takes.
+    survey_signals: f64,
+    /// After how many barriers the next burst comes; none for a member alone, who has nothing to measure.
+    until_burst: Option<u64>,
+    retunings: Retunings,
+}
+
+/// A barrier that may be better.
+struct Rival {
+    schedule: Schedule,
+    barrier: Barrier,
+    bursts: Vec<f64>,
+}
+
+impl TunedBarrier {
+    /// Joins the barrier of `members`. All call this with the same ones in the same order, the same `tuning`, and a
+    /// `space` of segments that none of them uses for anything else.
+    ///
+    /// # Errors
+    /// [`Error::Members`], also where the schedule is for another number of ranks, the settings make no sense, or
+    /// those of the members differ; the fabric's.
+    pub fn join(fabrics: &Fabrics, members: &[Rank], space: u32, tuning: Tuning) -> Result<Self> {
+        let Tuning { schedule, predicted, settings } = tuning;
+        let id = SegmentId::new(space, 0);
+        let misfit = |problem: &str| Error::Members { id, problem: problem.to_owned() };
+        if let Some(problem) = settings.problem() {
+            return Err(misfit(problem));
+        }
+        let mut council = Council::join(fabrics, members, id)?;
+        let fingerprint = f64::from(settings.fingerprint());
+        let [predicted, largest, least, _] =
+            council.largest([predicted, fingerprint, -fingerprint, 0.0], Waiting::Awake)?;
+        if largest > -least {
+            return Err(misfit("the members' settings for tuning differ"));
+        }
+        let barrier = Barrier::join_across(fabrics, members, SegmentId::new(space, 1), &schedule)?;
+        Ok(Self {
+            window: Window::new(settings.window),
+            drift: Drift::new(predicted, settings.factor, settings.windows),
+            budget: Budget::new(settings.share),
+            until_burst: (members.len() > 1).then_some(settings.every),
+            joined: fabrics.job().now(),
+            survey_signals: signals_of_survey(fabrics, members, &settings),
+            fabrics: fabrics.clone(),
+            members: members.to_vec(),
+            space,
+            next_segment: 2,
+            settings,
+            schedule,
+            barrier,
+            council,
+            retunings: Retunings::default(),
+        })
+    }
+
+    /// How many members there are.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The schedule in use.
+    #[must_use]
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// What has happened so far: the same for all members after the same number of calls.
+    #[must_use]
+    pub fn retunings(&self) -> Retunings {
+        self.retunings
+    }
+
+    /// Returns when all members have come.
+    ///
+    /// # Errors
+    /// The fabric's, for a lost member.
+    pub fn wait(&mut self) -> Result<()> {
+        self.barrier.wait()?;
+        match &mut self.until_burst {
+            None => Ok(()),
+            Some(1) => self.look(),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Tunes again, whatever the barrier costs; tells whether another one is in use from now on. All members call
+    /// this at the same point, as a barrier.
+    ///
+    /// # Errors
+    /// The fabric's, for a lost member.
+    pub fn retune(&mut self) -> Result<bool> {
+        let begun = self.elapsed();
+        let has_switched = self.tune_again()?;
+        let elapsed = self.elapsed();
+        let [spent, elapsed, ..] =
+            self.council.largest([elapsed - begun, elapsed, 0.0, 0.0], Waiting::Awake)?;
+        self.budget.charge(spent, elapsed, has_switched);
+        self.retunings.attempts += 1;
+        Ok(has_switched)
+    }
+
+    /// Takes the barrier of another schedule into use, which is predicted to cost so many nanoseconds; tells whether
+    /// all members could join it. Otherwise they keep the old one. All call this at the same point with the same
+    /// arguments, as a barrier.
+    ///
+    /// # Errors
+    /// The fabric's, for a lost member.
+    pub fn switch(&mut self, schedule: &Schedule, predicted: f64) -> Result<bool> {
+        let Some(barrier) = self.built(schedule)? else { return Ok(false) };
+        let [predicted, ..] = self.council.largest([predicted, 0.0, 0.0, 0.0], Waiting::Awake)?;
+        self.take(schedule.clone(), barrier);
+        self.expect(predicted);
+        Ok(true)
+    }
+
+    /// Measures a burst, and comes to a conclusion when it ends a window.
+    fn look(&mut self) -> Result<()> {
+        self.until_burst = Some(self.settings.every);
+        let burst = timed(&mut self.barrier, &self.fabrics, self.settings.burst)?;
+        let Some(cost) = self.window.push(burst) else { return Ok(()) };
+        let [least, elapsed, ..] = self.council.largest([-cost, self.elapsed(), 0.0, 0.0], Waiting::Awake)?;
+        let cost = -least;
+        self.retunings.cost = Some(cost);
+        if self.drift.observe(cost) && self.budget.allows(self.planned(cost), elapsed) {
+            self.retune()?;
+        }
+        Ok(())
+    }
+
+    fn tune_again(&mut self) -> Result<bool> {
+        let mut rivals = Vec::new();
+        for schedule in self.promising()? {
+            if let Some(barrier) = self.built(&schedule)? {
+                rivals.push(Rival { schedule, barrier, bursts: Vec::new() });
+            }
+        }
+        let cost = self.try_out(&mut rivals)?;
+        let mut best: Option<(f64, Rival)> = None;
+        for rival in rivals {
+            let cost = self.agreed(rival.bursts.clone())?;
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, rival));
+            }
+        }
+        // The councils have come after the last burst, so all have left all of these barriers.
+        match best {
+            Some((least, rival)) if least < self.settings.gain * cost => {
+                self.take(rival.schedule, rival.barrier);
+                self.expect(least);
+                Ok(true)
+            }
+            _ => {
+                self.expect(cost);
+                Ok(false)
+            }
+        }
+    }
+
+    /// The schedules that are predicted to be the best on the machine as it is, without the one in use: the same for
+    /// all.
+    fn promising(&mut self) -> Result<Vec<Schedule>> {
+        let id = self.next_id();
+        let pairs = Pairs::join(&self.fabrics, &self.members, id, &self.settings.survey);
+        let Some(pairs) = self.all_have(id, pairs)? else { return Ok(Vec::new()) };
+        let membership = self.fabrics.job().membership();
+        let nodes = Partition::of_nodes(self.members.iter().map(|&member| membership.node(member)));
+        let surveyed = concerted::survey(pairs, &mut self.council, &nodes, &self.settings)?;
+        let Some(profile) = surveyed else {
+            self.retunings.failures += 1;
+            return Ok(Vec::new());
+        };
+        let mut promising = self.best_of(&profile);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // A member may be kept on fewer than there are.
+        let [cores, ..] = self.council.largest([cores as f64, 0.0, 0.0, 0.0], Waiting::Awake)?;
+        if nodes.nodes().len() == 1 && (self.members.len() as f64) > cores {
+            let of_shared = self.best_of(&profile.sharing(cores as u32));
+            promising.extend(of_shared);
+        }
+        let mut once: Vec<Schedule> = Vec::new();
+        for schedule in promising {
+            if !once.contains(&schedule) {
+                once.push(schedule);
+            }
+        }
+        Ok(once)
+    }
+
+    fn best_of(&mut self, profile: &Profile) -> Vec<Schedule> {
+        let Ok(candidates) = composition::tune(profile) else {
+            // All have the same profile, so this is the same for all.
+            self.retunings.failures += 1;
+            return Vec::new();
+        };
+        let others = candidates.into_iter().map(|candidate| candidate.schedule);
+        others.filter(|schedule| *schedule != self.schedule).take(self.settings.candidates).collect()
+    }
+
+    /// Lets the barrier in use and others run in turns, so that what drifts meets all alike; tells the cost of the
+    /// one in use.
+    fn try_out(&mut self, rivals: &mut [Rival]) -> Result<f64> {
+        let mut bursts = Vec::new();
+        for _ in 0..self.settings.window {
+            bursts.push(timed(&mut self.barrier, &self.fabrics, self.settings.burst)?);
+            for Rival { barrier, bursts, .. } in &mut *rivals {
+                bursts.push(timed(barrier, &self.fabrics, self.settings.burst)?);
+            }
+        }
+        self.agreed(bursts)
+    }
+
+    /// The cost that all agree upon, from the bursts that each has timed.
+    fn agreed(&mut self, bursts: Vec<f64>) -> Result<f64> {
+        let [least, ..] = self.council.largest([-median(bursts), 0.0, 0.0, 0.0], Waiting::Awake)?;
+        Ok(-least)
+    }
+
+    /// A barrier beside the one in use; none where a member could not join it.
+    fn built(&mut self, schedule: &Schedule) -> Result<Option<Barrier>> {
+        let id = self.next_id();
+        let joined = Barrier::join_across(&self.fabrics, &self.members, id, schedule);
+        self.all_have(id, joined)
+    }
+
+    /// What this member has joined, if all members could.
+    fn all_have<T>(&mut self, id: SegmentId, joined: Result<T>) -> Result<Option<T>> {
+        let joined = match joined {
+            Err(Error::Fabric(error)) if error.lost_peer().is_some() => return Err(error.into()),
+            joined => joined.ok(),
+        };
+        let _gravestones = joined.is_none().then(|| self.gravestones(id));
+        let failed = f64::from(u8::from(joined.is_none()));
+        let [failed, ..] = self.council.largest([failed, 0.0, 0.0, 0.0], Waiting::Asleep)?;
+        if failed > 0.0 {
+            self.retunings.failures += 1;
+            return Ok(None);
+        }
+        Ok(joined)
+    }
+
+    /// Segments in place of those that this member does not have: who waits for these sees at once that they are
+    /// others. Without them it would take until the time limit of joining.
+    fn gravestones(&self, id: SegmentId) -> Vec<LocalSegment> {
+        let fabrics = [Some(self.fabrics.job()), self.fabrics.mapped()];
+        let backing = Backing::Anonymous { length: GRAVESTONE };
+        fabrics.into_iter().flatten().filter_map(|fabric| fabric.create(id, &backing).ok()).collect()
+    }
+
+    /// To be called after a council that has followed the old barrier's last round.
+    fn take(&mut self, schedule: Schedule, barrier: Barrier) {
+        (self.schedule, self.barrier) = (schedule, barrier);
+        self.retunings.switches += 1;
+    }
+
+    fn expect(&mut self, cost: f64) {
+        self.drift.expect(cost);
+        self.window.clear();
+    }
+
+    /// A segment that was never used: others may still have a former one in place of its successor otherwise.
+    fn next_id(&mut self) -> SegmentId {
+        let id = SegmentId::new(self.space, self.next_segment);
+        self.next_segment += 1;
+        id
+    }
+
+    /// What tuning again is likely to take, in nanoseconds, where a barrier takes `cost`: one signal takes no longer
+    /// than a step of it.
+    fn planned(&self, cost: f64) -> f64 {
+        let signal = cost / self.schedule.steps().len().max(1) as f64;
+        let barriers = f64::from(self.settings.window) * (f64::from(self.settings.burst) + 1.0);
+        self.survey_signals * signal + (2.0 * self.settings.candidates as f64 + 1.0) * barriers * cost
+    }
+
+    /// Nanoseconds since this member has joined.
+    fn elapsed(&self) -> f64 {
+        nanoseconds(self.fabrics.job().now().since(self.joined))
+    }
+}
+
+/// How many signals are sent one after the other in a survey of the members, if no pair looks like another one.
+fn signals_of_survey(fabrics: &Fabrics, members: &[Rank], settings: &RetuningSettings) -> f64 {
+    let each = f64::from(settings.measurements()) * (f64::from(settings.survey.repetitions) + 1.0) * 2.0;
+    let mut signals = 0.0;
+    for (place, &one) in members.iter().enumerate() {
+        for &other in &members[..place] {
+            signals += each * rounds(fabrics.are_near(one, other)) as f64;
+        }
+    }
+    signals
+}
+
+/// What a barrier takes, in nanoseconds, in a burst of so many. All begin together: after one more.
+fn timed(barrier: &mut Barrier, fabrics: &Fabrics, count: u32) -> Result<f64> {
+    barrier.wait()?;
+    let begun = fabrics.job().now();
+    (0..count).try_for_each(|_| barrier.wait())?;
+    Ok(nanoseconds(fabrics.job().now().since(begun)) / f64::from(count))
+}

@@ -1,0 +1,146 @@
+//! Emulated controllers, nodes as threads.
+
+use std::thread;
+
+use svmio_collectives::hardware::{Barrier, EmulatedLines, Emulator, Error, Lines, MOST_NODES, trial};
+
+use crate::Register;
+
+/// A group's lines, by node.
+fn lines(directory: &std::path::Path, nodes: usize) -> Vec<EmulatedLines> {
+    let first = EmulatedLines::claim(directory, nodes).unwrap();
+    let ticket = first.ticket();
+    let others = (1..nodes).map(|node| EmulatedLines::attach(directory, ticket, node).unwrap());
+    std::iter::once(first).chain(others.collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn sixty_nodes_in_two_groups_at_once_and_in_halves_of_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let controller = Emulator::create(directory.path(), 4).unwrap().spawn().unwrap();
+    // Two groups of all nodes, and their even and odd halves: each node is in three of four.
+    let sizes = [MOST_NODES, MOST_NODES, MOST_NODES / 2, MOST_NODES / 2];
+    let mut groups = sizes.map(|nodes| lines(directory.path(), nodes).into_iter());
+    let registers = sizes.map(Register::new);
+    thread::scope(|scope| {
+        for node in 0..MOST_NODES {
+            let numbers = [0, 1, 2 + node % 2];
+            let lines = numbers.map(|number| groups[number].next().unwrap());
+            let registers = numbers.map(|number| &registers[number]);
+            scope.spawn(move || {
+                let barriers = lines.map(|lines| Barrier::new(Box::new(lines), MOST_NODES));
+                let mut barriers: Vec<_> = registers.into_iter().zip(barriers).collect();
+                for round in 1..=60 {
+                    barriers.iter_mut().for_each(|(register, barrier)| register.attend_one(barrier, round));
+                }
+            });
+        }
+    });
+    controller.stop();
+}
+
+#[test]
+fn groups_of_different_threads_do_not_wait_for_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let _controller = Emulator::create(directory.path(), 2).unwrap().spawn().unwrap();
+    let idle = lines(directory.path(), 2);
+    let register = Register::new(3);
+    thread::scope(|scope| {
+        for lines in lines(directory.path(), 3) {
+            let register = &register;
+            scope.spawn(move || register.attend(&mut Barrier::new(Box::new(lines), 3), 500));
+        }
+    });
+    drop(idle);
+}
+
+#[test]
+fn a_circuit_is_free_again_when_its_last_node_has_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let _controller = Emulator::create(directory.path(), 1).unwrap().spawn().unwrap();
+    let mut group = lines(directory.path(), 3);
+    let stale = group[0].ticket();
+    for _ in 0..3 {
+        let refused = EmulatedLines::claim(directory.path(), 2);
+        assert!(matches!(refused, Err(Error::NoCircuit { circuits: 1, .. })), "{refused:?}");
+        group.remove(0);
+    }
+    let register = Register::new(2);
+    thread::scope(|scope| {
+        for lines in lines(directory.path(), 2) {
+            let register = &register;
+            scope.spawn(move || register.attend(&mut Barrier::new(Box::new(lines), 2), 3));
+        }
+    });
+    let refused = EmulatedLines::attach(directory.path(), stale, 1);
+    assert!(matches!(refused, Err(Error::Revoked { circuit: 0, .. })), "{refused:?}");
+}
+
+#[test]
+fn without_a_controller_nobody_waits_for_ever() {
+    let directory = tempfile::tempdir().unwrap();
+    let absent = EmulatedLines::check(directory.path()).unwrap_err();
+    assert!(absent.to_string().contains("svmio barrier controller"), "{absent}");
+    let controller = Emulator::create(directory.path(), 1).unwrap();
+    assert!(matches!(Emulator::create(directory.path(), 1), Err(Error::Taken { .. })));
+    EmulatedLines::check(directory.path()).unwrap();
+    let controller = controller.spawn().unwrap();
+    let lines = lines(directory.path(), 1).remove(0);
+    let mut barrier = Barrier::new(Box::new(lines), 1);
+    barrier.wait(|| Ok::<(), Error>(())).unwrap();
+    controller.stop();
+    let gone = barrier.wait(|| Ok::<(), Error>(()));
+    assert!(matches!(gone, Err(Error::NoController { .. })), "{gone:?}");
+    assert!(matches!(EmulatedLines::check(directory.path()), Err(Error::NoController { .. })));
+    // A new one comes to the same place, and what is left of the old one does not disturb it.
+    let _again = Emulator::create(directory.path(), 1).unwrap().spawn().unwrap();
+    EmulatedLines::check(directory.path()).unwrap();
+    assert!(barrier.wait(|| Ok::<(), Error>(())).is_err());
+}
+
+#[test]
+fn what_is_no_controller_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    for bytes in [&b""[..], &[7; 128 * 122], &[0; 128 * 122]] {
+        std::fs::write(directory.path().join("lines"), bytes).unwrap();
+        assert!(matches!(EmulatedLines::check(directory.path()), Err(Error::Foreign { .. })));
+    }
+    for circuits in [0, 1025] {
+        let refused = Emulator::create(directory.path(), circuits);
+        assert!(matches!(refused, Err(Error::Circuits { .. })), "{refused:?}");
+    }
+    let _controller = Emulator::create(directory.path(), 1).unwrap().spawn().unwrap();
+    for nodes in [0, MOST_NODES + 1] {
+        assert!(matches!(EmulatedLines::claim(directory.path(), nodes), Err(Error::Nodes { .. })));
+    }
+}
+
+#[test]
+fn a_wait_ends_when_another_member_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let _controller = Emulator::create(directory.path(), 1).unwrap().spawn().unwrap();
+    let mut group = lines(directory.path(), 2);
+    let mut barrier = Barrier::new(Box::new(group.remove(0)), 2);
+    let lost = || Err(Error::Trial { problem: "somebody is lost" });
+    assert!(matches!(barrier.wait(lost), Err(Error::Trial { .. })));
+}
+
+#[test]
+fn an_emulated_controller_stands_its_trial() {
+    let directory = tempfile::tempdir().unwrap();
+    let _controller = Emulator::create(directory.path(), 1).unwrap().spawn().unwrap();
+    let (meeting, register) = (std::sync::Barrier::new(3), Register::new(3));
+    thread::scope(|scope| {
+        for (node, mut lines) in lines(directory.path(), 3).into_iter().enumerate() {
+            let (meeting, register) = (&meeting, &register);
+            scope.spawn(move || {
+                let mut meet = || {
+                    meeting.wait();
+                    Ok::<(), Error>(())
+                };
+                trial(&mut lines as &mut dyn Lines, node == 2, &mut meet).unwrap();
+                register.attend(&mut Barrier::new(Box::new(lines), 3), 5);
+            });
+        }
+    });
+}
