@@ -19,3 +19,12 @@ mod shape;
 pub(crate) use cursor::{Cursor, Runs};
 pub(crate) use kept::of;
 pub(crate) use shape::Shape;
+
+use crate::abi::{Abi, Datatype};
+use crate::calls::Mpi;
+
+/// Whether the data of one `datatype` is a single run of bytes that begins where the datatype is put. False, too, where
+/// that is not known.
+pub fn is_one_run<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> bool {
+    of(mpi, datatype).is_ok_and(|shape| shape.is_one_run())
+}

@@ -79,6 +79,7 @@ pub mod viewing;
 pub use calls::{Mpi, complete_requests};
 pub use clusters::finish;
 pub use failure::{ErrorClass, Failure, behind};
+pub use flatten::is_one_run;
 pub use host::HasHost;
 pub use opening::{
     after_ordered_access, after_preallocation, agreed, before_preallocation, delete, exchange,

@@ -38,7 +38,7 @@ impl Library {
         if let Ok(address) = Library(libc::RTLD_DEFAULT).address(version) {
             let own = file_of(address).and_then(|path| Library::loaded(&path));
             // A program with MPI linked into itself is not to be had by its path.
-            return Ok(own.unwrap_or(Library(libc::RTLD_NEXT)));
+            return Ok(own.unwrap_or(Library::next()));
         }
         loaded_objects()
             .into_iter()
@@ -52,6 +52,11 @@ impl Library {
                 symbol: "MPI_Get_library_version".into(),
                 place: "any loaded library".into(),
             })
+    }
+
+    /// The libraries that come after the calling one in the process.
+    pub fn next() -> Library {
+        Library(libc::RTLD_NEXT)
     }
 
     /// The first loaded library whose file name begins with `prefix` and that has `symbol`.
@@ -73,7 +78,7 @@ impl Library {
     /// # Errors
     /// [`SymbolError`].
     pub fn address(&self, symbol: &CStr) -> Result<*mut c_void, SymbolError> {
-        // SAFETY: the handle is one of `dlopen`'s that was never closed, or RTLD_DEFAULT.
+        // SAFETY: the handle is one of `dlopen`'s that was never closed, RTLD_DEFAULT or RTLD_NEXT.
         let address = unsafe { libc::dlsym(self.0, symbol.as_ptr()) };
         if address.is_null() {
             return Err(SymbolError {

@@ -39,6 +39,11 @@ impl Installation {
         self.directory.join("lib/libsvmio_yield.so")
     }
 
+    /// The folder of the component of Open MPI's `coll` framework.
+    pub fn component_folder(&self) -> PathBuf {
+        self.directory.join("lib/openmpi/component")
+    }
+
     /// What `svmio cat NAME` writes.
     ///
     /// # Panics

@@ -39,6 +39,7 @@ pub struct Job<'s> {
     arguments: Vec<OsString>,
     ranks: u32,
     files: Files,
+    collectives: Option<&'static str>,
     nodes: Nodes<'s>,
     first_host: usize,
     options: Vec<OsString>,
@@ -55,6 +56,7 @@ impl<'s> Job<'s> {
             arguments: Vec::new(),
             ranks,
             files: Files::Svmio,
+            collectives: None,
             nodes: Nodes::One,
             first_host: 0,
             options: Vec::new(),
@@ -72,6 +74,12 @@ impl<'s> Job<'s> {
     /// Says who keeps the files.
     pub fn files(mut self, files: Files) -> Self {
         self.files = files;
+        self
+    }
+
+    /// Has svmio do MPI's collectives, by this adapter: one that `svmio run --collectives=` takes.
+    pub fn collectives(mut self, adapter: &'static str) -> Self {
+        self.collectives = Some(adapter);
         self
     }
 
@@ -154,6 +162,7 @@ impl<'s> Job<'s> {
             Files::Svmio => {
                 let mut command = self.launched(Installation::get().tool());
                 command.arg("run").env("SVMIO_STORE", self.store());
+                command.args(self.collectives.map(|adapter| format!("--collectives={adapter}")));
                 command
             }
             Files::Stock => {

@@ -1,5 +1,7 @@
-//! Building the workspace and laying out an installation: `bin/svmio` and one preload library for
-//! each family of MPIs, each found by the others at its place relative to them.
+//! Building the workspace and laying out an installation: `bin/svmio` and two preload libraries for
+//! each family of MPIs, for files and for collectives, each found by the others at its place relative to them.
+
+mod component;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,11 +54,13 @@ pub(crate) fn run(paths: &Paths) -> Result<()> {
     for product in &products {
         cargo.args(["--package", product.package]);
     }
+    cargo.args(["--package", component::PACKAGE]);
     process::run(&mut cargo)?;
     let release = cargo_target(paths).join("release");
     for product in &products {
         put(&release.join(product.made), &paths.installation().join(&product.place))?;
     }
+    put(&component::link(paths, &release)?, &paths.installation().join(component::PLACE))?;
     println!("build: {} is ready", paths.installation().display());
     Ok(())
 }
@@ -67,6 +71,7 @@ pub(crate) fn install(paths: &Paths, prefix: &Path) -> Result<()> {
     for product in products() {
         put(&paths.installation().join(&product.place), &prefix.join(&product.place))?;
     }
+    put(&paths.installation().join(component::PLACE), &prefix.join(component::PLACE))?;
     println!("install: {} is ready", prefix.join(TOOL).display());
     Ok(())
 }
@@ -81,15 +86,33 @@ pub(crate) fn cargo(paths: &Paths) -> Command {
 const TOOL: &str = "bin/svmio";
 const YIELD: &str = "lib/libsvmio_yield.so";
 
-fn products() -> [Product; 4] {
-    let preload = |family: Family| PathBuf::from("lib").join(family.name()).join("libsvmio_mpi.so");
+/// The preload libraries of a family: that of files, and that of collectives.
+const FILES: &str = "libsvmio_mpi.so";
+const COLLECTIVES: &str = "libsvmio_coll.so";
+
+fn products() -> [Product; 6] {
+    let preload = |family: Family, name: &str| PathBuf::from("lib").join(family.name()).join(name);
     [
         Product { package: "svmio", made: "svmio", place: TOOL.into() },
-        Product { package: "svmio-mpi-mpich", made: "libsvmio_mpi_mpich.so", place: preload(Family::Mpich) },
+        Product {
+            package: "svmio-mpi-mpich",
+            made: "libsvmio_mpi_mpich.so",
+            place: preload(Family::Mpich, FILES),
+        },
         Product {
             package: "svmio-mpi-openmpi",
             made: "libsvmio_mpi_openmpi.so",
-            place: preload(Family::OpenMpi),
+            place: preload(Family::OpenMpi, FILES),
+        },
+        Product {
+            package: "svmio-coll-mpich",
+            made: "libsvmio_coll_mpich.so",
+            place: preload(Family::Mpich, COLLECTIVES),
+        },
+        Product {
+            package: "svmio-coll-openmpi",
+            made: "libsvmio_coll_openmpi.so",
+            place: preload(Family::OpenMpi, COLLECTIVES),
         },
         Product { package: "svmio-yield", made: "libsvmio_yield.so", place: YIELD.into() },
     ]

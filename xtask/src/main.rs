@@ -5,6 +5,7 @@
 //! wheels ───────────┤                        mpi4py and the newest MPIs, in virtual environments
 //! build ────────────┼── install              target/svmio: the tool and the preload libraries
 //!                   │
+//!                   ├── coll                 MPICH's own tests of collectives, on svmio's and on stock ones
 //! mpi ── launcher ──┼── suite ── romio       ROMIO's own test programs  ┐ programs × ranks × MPIs,
 //!                   │         └─ mpi4py      mpi4py's own file tests    ┘ on svmio and on stock
 //!        hosts      │            comparison  what passes on stock must pass on svmio; the table
@@ -19,6 +20,7 @@
 //! need not be made again.
 
 mod build;
+mod coll;
 mod comparison;
 mod demo;
 mod hosts;
@@ -82,6 +84,11 @@ enum Task {
         #[command(flatten)]
         selection: Selection,
     },
+    /// Run MPICH's tests of collectives
+    Coll {
+        #[command(flatten)]
+        selection: coll::runs::Selection,
+    },
     /// Set up, build, and compare ROMIO's coll_perf on svmio and on stock MPI-IO
     Demo,
     /// Set up, build, and run the tests that repeat themselves as often as is promised (minutes)
@@ -122,6 +129,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Install { prefix } => build::install(paths, &prefix).map(|()| true),
         Task::Romio { selection, programs } => romio::runs::run(paths, &selection, &programs).map(holds),
         Task::Mpi4py { selection } => mpi4py::run(paths, &selection).map(holds),
+        Task::Coll { selection } => coll::runs::run(paths, &selection).map(holds),
         Task::Demo => demo::run(paths).map(|()| true),
         Task::Soak => promises::soak(paths).map(|()| true),
         Task::Bench => promises::bench(paths).map(|()| true),

@@ -41,6 +41,11 @@ impl Paths {
         self.target.join("romio-tests")
     }
 
+    /// MPICH's tests of collectives, compiled, and the logs of their runs.
+    pub(crate) fn collectives_tests(&self) -> PathBuf {
+        self.target.join("coll-tests")
+    }
+
     /// mpi4py's suites: the logs of their runs.
     pub(crate) fn mpi4py_tests(&self) -> PathBuf {
         self.target.join("mpi4py-tests")

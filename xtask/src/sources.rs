@@ -1,4 +1,5 @@
-//! Debian's source package of MPICH, whose `src/mpi/romio/test` holds ROMIO's own test programs.
+//! Debian's source package of MPICH, whose `src/mpi/romio/test` holds ROMIO's own test programs and whose `test/mpi`
+//! those of MPI's functions.
 //!
 //! apt gets a configuration of its own, derived from the machine's: the same archives, but their
 //! source packages, with all of apt's state under `target/`. The machine's apt is left as it is.
@@ -13,8 +14,18 @@ use crate::paths::Paths;
 use crate::process;
 use crate::stamp::Stamp;
 
-/// Fetches and unpacks the source package, once; returns the folder of ROMIO's test programs.
+/// The folder of ROMIO's test programs.
 pub(crate) fn romio_tests(paths: &Paths) -> Result<PathBuf> {
+    folder_of_mpich(paths, "src/mpi/romio/test")
+}
+
+/// The folder of MPICH's tests, of which `coll` has those of the collectives.
+pub(crate) fn collectives_tests(paths: &Paths) -> Result<PathBuf> {
+    folder_of_mpich(paths, "test/mpi")
+}
+
+/// Fetches and unpacks the source package, once; returns one of its folders.
+fn folder_of_mpich(paths: &Paths, name: &str) -> Result<PathBuf> {
     let folder = paths.sources().join("mpich");
     let version = installed_source_version()?;
     let stamp = Stamp::new(&folder, &version);
@@ -30,11 +41,10 @@ pub(crate) fn romio_tests(paths: &Paths) -> Result<PathBuf> {
     let unpacked = fs::read_dir(&folder)
         .with_context(|| format!("cannot read {}", folder.display()))?
         .flatten()
-        .map(|entry| entry.path().join("src/mpi/romio/test"))
+        .map(|entry| entry.path().join(name))
         .find(|tests| tests.is_dir());
-    unpacked.with_context(|| {
-        format!("no src/mpi/romio/test below {}; remove that folder and try again", folder.display())
-    })
+    unpacked
+        .with_context(|| format!("no {name} below {}; remove that folder and try again", folder.display()))
 }
 
 /// The version of the source package that the installed libmpich was built from.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use crate::comparison::Tally;
 use crate::paths::Paths;
 use crate::suite::Selection;
-use crate::{build, hosts, mpi4py, process, promises, romio, setup, sources, table, wheels};
+use crate::{build, coll, hosts, mpi4py, process, promises, romio, setup, sources, table, wheels};
 
 /// One stage of the check.
 struct Stage {
@@ -53,6 +53,12 @@ const STAGES: &[Stage] = &[
         run: |paths| mpi4py::run(paths, &Selection::default()),
     },
     Stage {
+        name: "coll",
+        is_needed: false,
+        takes_long: false,
+        run: |paths| coll::runs::run(paths, &coll::runs::Selection::short()),
+    },
+    Stage {
         name: "romio-nodes",
         is_needed: false,
         takes_long: false,
@@ -75,6 +81,12 @@ const STAGES: &[Stage] = &[
         is_needed: false,
         takes_long: true,
         run: |paths| mpi4py::run(paths, &Selection::over_nodes(8)),
+    },
+    Stage {
+        name: "coll-full",
+        is_needed: false,
+        takes_long: true,
+        run: |paths| coll::runs::run(paths, &coll::runs::Selection::default()),
     },
     Stage { name: "romio-hosts", is_needed: false, takes_long: true, run: |paths| on_hosts(paths, "romio") },
     Stage {

@@ -101,7 +101,7 @@ impl<A: Abi> Mpi<A> {
     }
 
     /// Where the data of one `datatype` begins, and how many bytes further on it ends.
-    pub(crate) fn true_extent(&self, datatype: Datatype<A>) -> (i64, i64) {
+    pub fn true_extent(&self, datatype: Datatype<A>) -> (i64, i64) {
         let (mut lower, mut extent) = (0, 0);
         // SAFETY: stores two MPI_Counts; ROMIO has checked the datatype.
         unsafe { (self.type_get_true_extent_x)(datatype, &raw mut lower, &raw mut extent) };

@@ -60,6 +60,11 @@ impl Shape {
         }
     }
 
+    /// Whether it is a single run of bytes from address 0 on.
+    pub(crate) fn is_one_run(&self) -> bool {
+        self.at == 0 && matches!(self.kind, Kind::Runs { length, count: 1, .. } if length == self.bytes)
+    }
+
     /// The same, `by` bytes further on.
     pub(crate) fn moved(self, by: i64) -> Option<Shape> {
         let bounds = (self.bounds.0.checked_add(by)?, self.bounds.1.checked_add(by)?);

@@ -103,6 +103,25 @@ pub(crate) enum RunError {
     #[error("{}: missing; install svmio again, or run with --no-yield", path.display())]
     NoYieldLibrary { path: PathBuf },
 
+    #[error(
+        "--collectives=component: the component is one of Open MPI's, and this program is for {family}; \
+         --collectives=preload serves it"
+    )]
+    ComponentForOpenMpiOnly { family: MpiFamily },
+
+    #[error(
+        "--collectives=component: the component is made with the headers of Open MPI 4.1, whose structures other \
+         series do not have, and {} is {found:?}; --collectives=preload serves it",
+        launcher.display()
+    )]
+    ComponentOfOtherSeries { launcher: PathBuf, found: String },
+
+    #[error(
+        "{}: missing; install svmio again (`cargo xtask build` makes it), or use --collectives=preload",
+        path.display()
+    )]
+    NoComponent { path: PathBuf },
+
     #[error("cannot find svmio's own installation: {source}; set SVMIO_LIBDIR to its lib directory")]
     NoInstallation { source: io::Error },
 

@@ -4,6 +4,8 @@
 //! bin/svmio
 //! lib/mpich/libsvmio_mpi.so     for the ranks of MPICH's ABI
 //! lib/openmpi/libsvmio_mpi.so   for the ranks of Open MPI's ABI
+//! lib/FAMILY/libsvmio_coll.so   for the same ranks, where their collectives are to be svmio's
+//! lib/openmpi/component/        for Open MPI: the folder of svmio's component, mca_coll_svmio.so
 //! lib/libsvmio_yield.so         for the waiting of MPICH's ranks, and for its launcher
 //! ```
 
@@ -40,11 +42,33 @@ impl Installation {
 
     /// The library to preload into the ranks.
     pub(crate) fn mpi_library(&self, family: MpiFamily) -> Result<PathBuf, RunError> {
-        let path = self.library_directory.join(family.directory()).join("libsvmio_mpi.so");
+        self.library_of(family, "libsvmio_mpi.so")
+    }
+
+    /// The library of collectives to preload into the ranks.
+    pub(crate) fn collectives_library(&self, family: MpiFamily) -> Result<PathBuf, RunError> {
+        self.library_of(family, "libsvmio_coll.so")
+    }
+
+    fn library_of(&self, family: MpiFamily, name: &str) -> Result<PathBuf, RunError> {
+        let path = self.library_directory.join(family.directory()).join(name);
         if !path.is_file() {
             return Err(RunError::NoMpiLibrary { path, family });
         }
         preloadable(path)
+    }
+
+    /// The folder of the component that Open MPI loads by itself.
+    pub(crate) fn component_folder(&self) -> Result<PathBuf, RunError> {
+        let folder = self.library_directory.join(MpiFamily::OpenMpi.directory()).join("component");
+        let path = folder.join("mca_coll_svmio.so");
+        if !path.is_file() {
+            return Err(RunError::NoComponent { path });
+        }
+        if folder.as_os_str().as_encoded_bytes().contains(&b':') {
+            return Err(RunError::PathNotPreloadable { path: folder });
+        }
+        Ok(folder)
     }
 
     /// The library that lets MPICH's waiting ranks give their cores away, and end.

@@ -41,18 +41,18 @@ pub(crate) struct LaunchCommand {
 impl LaunchCommand {
     /// Puts the command together.
     ///
-    /// `variables` are svmio's own for the ranks; one that an option of `mpiexec` gives too is left to it.
+    /// `libraries` are those to preload, `variables` svmio's own for the ranks; one that an option of `mpiexec` gives too is left to it.
     pub(crate) fn new(
         launcher: &Launcher,
         line: &MpiexecLine,
         program: &Program,
-        mpi_library: PathBuf,
+        libraries: &[PathBuf],
         cure: WaitingCure,
         variables: Vec<RankVariable>,
     ) -> Result<LaunchCommand, RunError> {
         let inherited_preload = std::env::var_os(PRELOAD).filter(|value| !value.is_empty());
         let ours: Vec<&Path> =
-            std::iter::once(mpi_library.as_path()).chain(cure.library.as_deref()).collect();
+            libraries.iter().map(PathBuf::as_path).chain(cure.library.as_deref()).collect();
         let mut environment = Vec::new();
         // The preload's option comes first: below it is left out where the user has one of the kind.
         let mut options =

@@ -144,11 +144,16 @@ fn family_for_mpi4py() -> Option<(MpiFamily, String)> {
 
 /// The family that an executable file says it launches; nothing for any other file.
 fn family_of(path: &Path) -> Option<MpiFamily> {
+    MpiFamily::of_version_text(&version_text(path)?)
+}
+
+/// What an executable file prints when asked for its version.
+pub(super) fn version_text(path: &Path) -> Option<String> {
     if !is_executable(path) {
         return None;
     }
     let output =
         Command::new(path).arg("--version").env_remove("LD_PRELOAD").stdin(Stdio::null()).output().ok()?;
     let text = [output.stdout, output.stderr].concat();
-    MpiFamily::of_version_text(&String::from_utf8_lossy(&text))
+    Some(String::from_utf8_lossy(&text).into_owned())
 }

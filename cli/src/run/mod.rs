@@ -8,6 +8,8 @@
 //!                        MpiFamily       mpi_family        MPICH or Open MPI
 //! that MPI's mpiexec     Launcher        launcher          in the library's own prefix first
 //! what ranks preload     Installation    installation      lib/<family>/libsvmio_mpi.so
+//! whose collectives      Collectives     collectives       MPI's, or svmio's: preloaded, or as a component
+//!                                        component         Open MPI's component: where, and for which Open MPI
 //! how ranks wait         WaitingCure     waiting           more ranks than cores: yield
 //! on which hosts                         hosts             `--hosts` for both families
 //! the command            LaunchCommand   launch_command    options and environment, put together
@@ -17,6 +19,8 @@
 //! job control, the terminal, standard input and the exit status are then `mpiexec`'s own, with nothing
 //! in between that could deliver a terminal's Ctrl-C twice (which hydra and `mpirun` take for "kill").
 
+mod collectives;
+mod component;
 mod error;
 mod hosts;
 mod installation;
@@ -34,6 +38,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
+use self::collectives::Collectives;
 pub(crate) use self::error::RunError;
 use self::installation::Installation;
 use self::launch_command::{LaunchCommand, RankVariable};
@@ -62,6 +67,9 @@ Examples:
                                              files under /scratch/ckpt are svmio's too
   svmio run --mpi openmpi -n 4 -- python3 app.py
                                              for programs that load MPI themselves
+  svmio run --collectives -n 4 -- ./app      MPI's collectives are svmio's too
+  svmio run --collectives=component -n 4 -- ./app
+                                             the same, by a component of Open MPI 4.1
   svmio run --dry-run -n 4 -- ./app          show the command, start nothing
   svmio run -n 1 -- ./master : -n 3 ./worker several programs in one job
 
@@ -109,6 +117,16 @@ pub(crate) struct RunArguments {
     #[arg(long)]
     no_yield: bool,
 
+    /// Have svmio do MPI's collectives
+    #[arg(
+        long,
+        value_name = "ADAPTER",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "preload"
+    )]
+    collectives: Option<Collectives>,
+
     /// The store of the files on each node (sets SVMIO_STORE)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     store: Option<PathBuf>,
@@ -155,14 +173,15 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), RunError> {
     } else {
         WaitingCure::of(launcher.family, crowding, &installation)?
     };
-    let command = LaunchCommand::new(
-        &launcher,
-        &line,
-        &program,
-        installation.mpi_library(launcher.family)?,
-        cure,
-        own_variables(arguments)?,
-    )?;
+    let mut libraries = Vec::new();
+    let mut variables = own_variables(arguments)?;
+    if let Some(collectives) = arguments.collectives {
+        // Before the one for files: what both take, it passes on.
+        libraries.extend(collectives.library(&launcher, &installation)?);
+        variables.extend(collectives.variables(&launcher, &installation)?);
+    }
+    libraries.push(installation.mpi_library(launcher.family)?);
+    let command = LaunchCommand::new(&launcher, &line, &program, &libraries, cure, variables)?;
 
     if arguments.dry_run {
         println!("# {}: {}", launcher.family, launcher.reason);

@@ -10,7 +10,8 @@ use super::error::RunError;
 use super::mpiexec_options::{self, OptionMeaning};
 
 /// svmio's own options; among `mpiexec`'s they are a mistake worth a clear word.
-const OWN_OPTIONS: [&str; 6] = ["--mpi", "--mpiexec", "--no-yield", "--store", "--claim", "--dry-run"];
+const OWN_OPTIONS: [&str; 7] =
+    ["--mpi", "--mpiexec", "--no-yield", "--collectives", "--store", "--claim", "--dry-run"];
 
 /// `mpiexec`'s command line, taken apart. Never empty.
 #[derive(Debug)]

@@ -1,0 +1,63 @@
+/* A communicator's module: its functions, and what it keeps of the component below. */
+
+#include "coll_svmio.h"
+
+/* svmio does a collective, or the component below. */
+#define DEFINE_COLLECTIVE(name, parameters, arguments)                                                               \
+    static int svmio_##name(COLL_SVMIO_OPEN parameters, mca_coll_base_module_t *module)                              \
+    {                                                                                                                \
+        const struct svmio_taken taken = svmio_coll_##name arguments;                                                \
+        if (taken.is_done) {                                                                                         \
+            return taken.code;                                                                                       \
+        }                                                                                                            \
+        const struct coll_svmio_below *below = &((coll_svmio_module_t *) module)->below;                             \
+        return below->name(COLL_SVMIO_OPEN arguments, below->name##_module);                                         \
+    }
+COLL_SVMIO_ALL(DEFINE_COLLECTIVE)
+
+/* Keeps what the component below does. Modules of lower priorities are enabled first, so their functions are those of
+ * the communicator at this time. */
+static int enable(mca_coll_base_module_t *module, comm_t comm)
+{
+    struct coll_svmio_below *below = &((coll_svmio_module_t *) module)->below;
+#define KEEP_BELOW(name, parameters, arguments)                                                                      \
+    if (NULL == comm->c_coll->coll_##name) {                                                                         \
+        /* Without anything to fall back to, svmio's function could not leave a call alone. */                       \
+        module->coll_##name = NULL;                                                                                  \
+    } else if (NULL != module->coll_##name) {                                                                        \
+        below->name = comm->c_coll->coll_##name;                                                                     \
+        below->name##_module = comm->c_coll->coll_##name##_module;                                                   \
+        OBJ_RETAIN(below->name##_module);                                                                            \
+    }
+    COLL_SVMIO_ALL(KEEP_BELOW)
+    return OMPI_SUCCESS;
+}
+
+mca_coll_base_module_t *coll_svmio_module_new(void)
+{
+    coll_svmio_module_t *module = OBJ_NEW(coll_svmio_module_t);
+    if (NULL == module) {
+        return NULL;
+    }
+    module->super.coll_module_enable = enable;
+#define OFFER(name, parameters, arguments)                                                                           \
+    module->super.coll_##name = coll_svmio_parameters.enable_##name ? svmio_##name : NULL;
+    COLL_SVMIO_ALL(OFFER)
+    return &module->super;
+}
+
+static void construct(coll_svmio_module_t *module)
+{
+    memset(&module->below, 0, sizeof(module->below));
+}
+
+static void destruct(coll_svmio_module_t *module)
+{
+#define RELEASE(name, parameters, arguments)                                                                         \
+    if (NULL != module->below.name##_module) {                                                                       \
+        OBJ_RELEASE(module->below.name##_module);                                                                    \
+    }
+    COLL_SVMIO_ALL(RELEASE)
+}
+
+OBJ_CLASS_INSTANCE(coll_svmio_module_t, mca_coll_base_module_t, construct, destruct);

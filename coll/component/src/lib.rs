@@ -1,0 +1,117 @@
+//! svmio's side of the component of Open MPI's `coll` framework.
+//!
+//! ```text
+//!   MPI_Bcast of Open MPI
+//!     └─ the communicator's module ── c/module.c          compiled against Open MPI's headers
+//!          └─ svmio_coll_bcast ── here                    MPI's arguments as C has them
+//!               └─ svmio_coll::bcast                      done, or not taken
+//!          └─ the component below, where it is not taken
+//! ```
+//!
+//! This is a static library: `cargo xtask build` links it with the glue to `mca_coll_svmio.so`, which Open MPI loads
+//! from the folder that `OMPI_MCA_mca_component_path` names. In Open MPI a handle is a pointer to the object that the
+//! component gets, so communicators, datatypes and operations pass through as they are.
+
+use std::ffi::{c_int, c_void};
+
+use svmio_adio::abi::openmpi::OpenMpi;
+use svmio_adio::abi::{Comm, Datatype, Op};
+use svmio_coll::Taken;
+
+type Communicator = Comm<OpenMpi>;
+type Type = Datatype<OpenMpi>;
+type Operation = Op<OpenMpi>;
+
+/// The answer to a call, as `c/coll_svmio.h` has it.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Answer {
+    /// Whether it is done; if not, nothing was done.
+    is_done: c_int,
+    /// The error code of a call that is done.
+    code: c_int,
+}
+
+impl From<Taken> for Answer {
+    fn from(taken: Taken) -> Self {
+        match taken {
+            Taken::Done(code) => Self { is_done: 1, code },
+            Taken::NotMine => Self { is_done: 0, code: 0 },
+        }
+    }
+}
+
+unsafe extern "C" {
+    /// Of `c/component.c`: whether a datatype has what `MPI_Type_get_envelope` looks at.
+    fn coll_svmio_is_described(datatype: Type) -> c_int;
+}
+
+/// What the component tells svmio before anything else.
+#[unsafe(no_mangle)]
+pub extern "C" fn svmio_coll_open() {
+    svmio_coll::component::ask_before_envelope(is_described);
+}
+
+/// # Safety
+/// As [`svmio_coll::component::IsDescribed`].
+unsafe fn is_described(handle: usize) -> bool {
+    // SAFETY: the caller vouches for the handle; the function reads the datatype.
+    unsafe { coll_svmio_is_described(Datatype(handle)) != 0 }
+}
+
+macro_rules! collectives {
+    ($($symbol:ident = $name:ident($($argument:ident: $kind:ty),*);)*) => {$(
+        #[doc = concat!("`MPI_", stringify!($name), "`, for the glue.")]
+        ///
+        /// # Safety
+        /// The arguments are those of MPI's function.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $symbol($($argument: $kind),*) -> Answer {
+            // SAFETY: the caller vouches for the arguments.
+            unsafe { svmio_coll::$name::<OpenMpi>($($argument),*) }.into()
+        }
+    )*};
+}
+
+// As the table of c/coll_svmio.h has them.
+collectives! {
+    svmio_coll_allgather = allgather(send: *const c_void, send_count: c_int, send_type: Type,
+        receive: *mut c_void, receive_count: c_int, receive_type: Type, comm: Communicator);
+    svmio_coll_allgatherv = allgatherv(send: *const c_void, send_count: c_int, send_type: Type,
+        receive: *mut c_void, receive_counts: *const c_int, places: *const c_int, receive_type: Type,
+        comm: Communicator);
+    svmio_coll_allreduce = allreduce(send: *const c_void, receive: *mut c_void, count: c_int, datatype: Type,
+        op: Operation, comm: Communicator);
+    svmio_coll_alltoall = alltoall(send: *const c_void, send_count: c_int, send_type: Type,
+        receive: *mut c_void, receive_count: c_int, receive_type: Type, comm: Communicator);
+    svmio_coll_alltoallv = alltoallv(send: *const c_void, send_counts: *const c_int,
+        send_places: *const c_int, send_type: Type, receive: *mut c_void, receive_counts: *const c_int,
+        receive_places: *const c_int, receive_type: Type, comm: Communicator);
+    svmio_coll_alltoallw = alltoallw(send: *const c_void, send_counts: *const c_int,
+        send_places: *const c_int, send_types: *const Type, receive: *mut c_void,
+        receive_counts: *const c_int, receive_places: *const c_int, receive_types: *const Type,
+        comm: Communicator);
+    svmio_coll_barrier = barrier(comm: Communicator);
+    svmio_coll_bcast = bcast(buffer: *mut c_void, count: c_int, datatype: Type, root: c_int,
+        comm: Communicator);
+    svmio_coll_exscan = exscan(send: *const c_void, receive: *mut c_void, count: c_int, datatype: Type,
+        op: Operation, comm: Communicator);
+    svmio_coll_gather = gather(send: *const c_void, send_count: c_int, send_type: Type, receive: *mut c_void,
+        receive_count: c_int, receive_type: Type, root: c_int, comm: Communicator);
+    svmio_coll_gatherv = gatherv(send: *const c_void, send_count: c_int, send_type: Type,
+        receive: *mut c_void, receive_counts: *const c_int, places: *const c_int, receive_type: Type,
+        root: c_int, comm: Communicator);
+    svmio_coll_reduce = reduce(send: *const c_void, receive: *mut c_void, count: c_int, datatype: Type,
+        op: Operation, root: c_int, comm: Communicator);
+    svmio_coll_reduce_scatter = reduce_scatter(send: *const c_void, receive: *mut c_void,
+        counts: *const c_int, datatype: Type, op: Operation, comm: Communicator);
+    svmio_coll_reduce_scatter_block = reduce_scatter_block(send: *const c_void, receive: *mut c_void,
+        count: c_int, datatype: Type, op: Operation, comm: Communicator);
+    svmio_coll_scan = scan(send: *const c_void, receive: *mut c_void, count: c_int, datatype: Type,
+        op: Operation, comm: Communicator);
+    svmio_coll_scatter = scatter(send: *const c_void, send_count: c_int, send_type: Type,
+        receive: *mut c_void, receive_count: c_int, receive_type: Type, root: c_int, comm: Communicator);
+    svmio_coll_scatterv = scatterv(send: *const c_void, send_counts: *const c_int, places: *const c_int,
+        send_type: Type, receive: *mut c_void, receive_count: c_int, receive_type: Type, root: c_int,
+        comm: Communicator);
+}

@@ -1,0 +1,11 @@
+//! The preload library of collectives for programs on Open MPI. See [`svmio_coll`].
+//!
+//! Open MPI's Fortran functions call the `PMPI_` names of the C ones, so that those are enough.
+
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+
+use svmio_adio::abi::openmpi::OpenMpi;
+use svmio_adio::abi::{Comm, Datatype, Op, SUCCESS};
+
+svmio_coll::export_collectives!(OpenMpi);

@@ -1,0 +1,136 @@
+//! Data from member to member in blocks of different lengths.
+
+use std::ffi::{c_int, c_void};
+
+use svmio_adio::abi::Datatype;
+use svmio_collectives::executor::Error as GroupError;
+
+use super::moving::{Received, Sent};
+use super::{Call, Outcome, or_leave};
+use crate::family::Family;
+use crate::layout::{Blocks, Buffer};
+use crate::stock::Stock;
+
+/// What a call says of a buffer with a block for each member.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Divided<A: Family> {
+    pub(crate) at: *const c_void,
+    pub(crate) counts: *const c_int,
+    pub(crate) places: *const c_int,
+    pub(crate) datatypes: Datatypes<A>,
+}
+
+/// The datatypes of blocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Datatypes<A: Family> {
+    /// All of one; places are counted in its extents.
+    One(Datatype<A>),
+    /// Each of its own; places are counted in bytes.
+    Each(*const Datatype<A>),
+}
+
+impl<A: Family> Divided<A> {
+    /// # Safety
+    /// It is that of a call of a communicator with so many members.
+    unsafe fn blocks(&self, stock: &Stock<A>, size: usize) -> Option<Blocks<A>> {
+        let Self { at, counts, places, datatypes } = *self;
+        // SAFETY: the caller vouches for it.
+        unsafe {
+            match datatypes {
+                Datatypes::One(datatype) => Blocks::of(stock, at, counts, places, datatype, size),
+                Datatypes::Each(datatypes) => Blocks::of_many(stock, at, counts, places, datatypes, size),
+            }
+        }
+    }
+}
+
+impl<A: Family> Call<'_, A> {
+    /// # Safety
+    /// The arguments are those of `MPI_Gatherv`.
+    pub(crate) unsafe fn gatherv(self, send: Sent<A>, receive: Divided<A>, root: c_int) -> Outcome {
+        let root = or_leave!(self.root(root));
+        if self.group.member() != root {
+            // SAFETY: the caller vouches for the arguments.
+            let own = or_leave!(unsafe { send.buffer(self.stock) });
+            self.group.gatherv(root, &own.read(self.stock)?, &mut [], &[])?;
+            return Ok(true);
+        }
+        // SAFETY: as above.
+        let blocks = or_leave!(unsafe { receive.blocks(self.stock, self.group.size()) });
+        // SAFETY: as above.
+        let own = or_leave!(unsafe { send.buffer_or(self.stock, blocks.block(root)) });
+        let own = send.read(self.stock, &own)?;
+        blocks.write(self.stock, None, |into, ranges| Ok(self.group.gatherv(root, &own, into, ranges)?))?;
+        Ok(true)
+    }
+
+    /// # Safety
+    /// The arguments are those of `MPI_Scatterv`.
+    pub(crate) unsafe fn scatterv(self, send: Divided<A>, receive: Received<A>, root: c_int) -> Outcome {
+        let root = or_leave!(self.root(root));
+        if self.group.member() != root {
+            // SAFETY: the caller vouches for the arguments.
+            let own = or_leave!(unsafe { receive.buffer(self.stock) });
+            own.write(self.stock, |into| Ok(self.group.scatterv(root, &[], &[], into)?))?;
+            return Ok(true);
+        }
+        // SAFETY: as above.
+        let blocks = or_leave!(unsafe { send.blocks(self.stock, self.group.size()) });
+        let (data, ranges) = blocks.read(self.stock)?;
+        if A::is_in_place(receive.at) {
+            self.group.scatterv(root, &data, &ranges, &mut vec![0; ranges[root].len()])?;
+        } else {
+            // SAFETY: as above.
+            let own: Buffer<A> = or_leave!(unsafe { receive.buffer(self.stock) });
+            own.write(self.stock, |into| Ok(self.group.scatterv(root, &data, &ranges, into)?))?;
+        }
+        Ok(true)
+    }
+
+    /// # Safety
+    /// The arguments are those of `MPI_Allgatherv`.
+    pub(crate) unsafe fn allgatherv(self, send: Sent<A>, receive: Divided<A>) -> Outcome {
+        // SAFETY: the caller vouches for the arguments.
+        let blocks = or_leave!(unsafe { receive.blocks(self.stock, self.group.size()) });
+        let own = self.group.member();
+        if A::is_in_place(send.at) {
+            blocks.write(self.stock, Some(own), |data, ranges| Ok(self.group.allgatherv(data, ranges)?))?;
+            return Ok(true);
+        }
+        // SAFETY: as above.
+        let sent = or_leave!(unsafe { send.buffer(self.stock) });
+        let sent = sent.read(self.stock)?;
+        blocks.write(self.stock, None, |data, ranges| {
+            let block = &mut data[ranges[own].clone()];
+            if block.len() != sent.len() {
+                let (expected, found) = (block.len(), sent.len());
+                return Err(GroupError::Length { what: "what a member gives to all", expected, found }.into());
+            }
+            block.copy_from_slice(&sent);
+            Ok(self.group.allgatherv(data, ranges)?)
+        })?;
+        Ok(true)
+    }
+
+    /// # Safety
+    /// The arguments are those of `MPI_Alltoallv` or `MPI_Alltoallw`.
+    pub(crate) unsafe fn alltoallv(self, send: Divided<A>, receive: Divided<A>) -> Outcome {
+        let size = self.group.size();
+        // SAFETY: the caller vouches for the arguments.
+        let received = or_leave!(unsafe { receive.blocks(self.stock, size) });
+        let is_in_place = A::is_in_place(send.at);
+        let sent = if is_in_place {
+            None
+        } else {
+            // SAFETY: as above.
+            Some(or_leave!(unsafe { send.blocks(self.stock, size) }))
+        };
+        let (data, ranges) = sent.as_ref().unwrap_or(&received).read(self.stock)?;
+        // What is received in place, is overwritten while it is sent.
+        let data = if is_in_place { crate::layout::Data::Packed(data.into_own()) } else { data };
+        received.write(self.stock, None, |into, blocks| {
+            Ok(self.group.alltoallv(&data, &ranges, into, blocks)?)
+        })?;
+        Ok(true)
+    }
+}

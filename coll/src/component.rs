@@ -1,0 +1,27 @@
+//! What the component of Open MPI's `coll` framework knows of datatypes, and MPI's functions do not tell.
+//!
+//! Open MPI calls collectives of communicators for purposes of its own, too: to make communicators, and to do collectives
+//! between two groups. Programs' calls never come with what it gives then, so a preload library never sees it: datatypes
+//! that no function of MPI made. Asked how one was made, `MPI_Type_get_envelope` ends the program.
+
+use std::sync::OnceLock;
+
+/// Whether MPI can say how the datatype was made that a handle names.
+///
+/// # Safety
+/// The handle is one of a datatype, not freed.
+pub type IsDescribed = unsafe fn(handle: usize) -> bool;
+
+static IS_DESCRIBED: OnceLock<IsDescribed> = OnceLock::new();
+
+/// Has this crate ask `is_described` ahead of `MPI_Type_get_envelope`; data of other datatypes it packs. The first one
+/// counts.
+pub fn ask_before_envelope(is_described: IsDescribed) {
+    let _ = IS_DESCRIBED.set(is_described);
+}
+
+/// Whether MPI can say how the datatype was made; true where nobody knows better.
+pub(crate) fn is_described(handle: usize) -> bool {
+    // SAFETY: handles come from the arguments of MPI's functions, for which the caller of the face vouches.
+    IS_DESCRIBED.get().is_none_or(|is_described| unsafe { is_described(handle) })
+}

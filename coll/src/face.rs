@@ -1,0 +1,209 @@
+//! The functions that adapters call.
+
+use std::ffi::{c_int, c_void};
+
+use svmio_adio::abi::{Comm, Datatype, Op, SUCCESS};
+use svmio_adio::{ErrorClass, Failure};
+
+use crate::call::{Call, Combined, Datatypes, Divided, Received, Sent};
+use crate::counting;
+use crate::error::Error;
+use crate::family::Family;
+use crate::kept::{self, Seat};
+use crate::setting::Collective;
+
+/// Whether a call was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a call that was not taken is MPI's to do"]
+pub enum Taken {
+    /// It is done; with this error code of MPI's, which is not reported yet.
+    Done(c_int),
+    /// It is not, and nothing was done: MPI's own function is to be called.
+    NotMine,
+}
+
+/// Forms the group of `MPI_COMM_WORLD`. To be called by all processes of it, after `MPI_Init` or not at all.
+pub fn begin<A: Family>() {
+    if let Some(stock) = kept::stock::<A>() {
+        // Whether there is one, each call will see.
+        let _ = kept::with::<A, ()>(stock.communicators.world, |_| ());
+    }
+}
+
+/// Has the error handler of `comm` deal with `code`, and returns it.
+pub fn report<A: Family>(comm: Comm<A>, code: c_int) -> c_int {
+    if code != SUCCESS
+        && let Some(stock) = kept::stock::<A>()
+    {
+        stock.call_handler(comm, code);
+    }
+    code
+}
+
+/// Has a member of the group of `comm` do its part by `body`, if svmio does this collective there.
+#[inline]
+fn taken<A: Family>(
+    collective: Collective,
+    comm: Comm<A>,
+    body: impl FnOnce(Call<'_, A>) -> Result<bool, Error>,
+) -> Taken {
+    let outcome = kept::with::<A, Option<Taken>>(comm, |kept| {
+        let stock = A::stock().get().filter(|_| !kept.leaves(collective))?;
+        let mut seat = kept.seat();
+        match &mut *seat {
+            Seat::Taken(group) => match body(Call { stock, group }) {
+                Ok(true) => Some(Taken::Done(SUCCESS)),
+                Ok(false) => None,
+                Err(error) => {
+                    let failure = failure_of(collective, &error);
+                    let code = failure.to_code(stock.mpi);
+                    *seat = Seat::Failed(failure);
+                    Some(Taken::Done(code))
+                }
+            },
+            Seat::Failed(failure) => Some(Taken::Done(failure.to_code(stock.mpi))),
+            Seat::Empty => None,
+        }
+    });
+    let taken = outcome.flatten();
+    counting::count(collective, taken.is_some());
+    taken.unwrap_or(Taken::NotMine)
+}
+
+#[cold]
+fn failure_of(collective: Collective, error: &Error) -> Failure {
+    let name = collective.name();
+    let message = format!("{name} by svmio failed, as will all further ones of this communicator: {error}");
+    Failure::new(ErrorClass::Other, message)
+}
+
+macro_rules! collectives {
+    ($($name:ident, $mpi:literal, $collective:ident: ($($argument:ident: $kind:ty),*), $call:ident => $body:expr;)*) => {$(
+        #[doc = concat!("`", $mpi, "`.")]
+        ///
+        /// # Safety
+        /// The arguments are those of that function.
+        #[inline]
+        #[allow(clippy::too_many_arguments, reason = "they are those of MPI's functions")]
+        pub unsafe fn $name<A: Family>($($argument: $kind,)* comm: Comm<A>) -> Taken {
+            taken(Collective::$collective, comm, |$call: Call<'_, A>| {
+                // SAFETY: the caller vouches for the arguments.
+                #[allow(unused_unsafe, reason = "a barrier has no arguments to vouch for")]
+                unsafe { $body }
+            })
+        }
+    )*};
+}
+
+type Bytes = *const c_void;
+type Room = *mut c_void;
+type Counts = *const c_int;
+
+collectives! {
+    barrier, "MPI_Barrier", Barrier: (), call => call.barrier();
+    bcast, "MPI_Bcast", Bcast: (buffer: Room, count: c_int, datatype: Datatype<A>, root: c_int),
+        call => call.bcast(buffer, count, datatype, root);
+    gather, "MPI_Gather", Gather:
+        (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_count: c_int,
+         receive_type: Datatype<A>, root: c_int),
+        call => call.gather(
+            Sent { at: send, count: send_count, datatype: send_type },
+            Received { at: receive, count: receive_count, datatype: receive_type },
+            root,
+        );
+    gatherv, "MPI_Gatherv", Gatherv:
+        (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_counts: Counts,
+         places: Counts, receive_type: Datatype<A>, root: c_int),
+        call => call.gatherv(
+            Sent { at: send, count: send_count, datatype: send_type },
+            Divided { at: receive, counts: receive_counts, places, datatypes: Datatypes::One(receive_type) },
+            root,
+        );
+    scatter, "MPI_Scatter", Scatter:
+        (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_count: c_int,
+         receive_type: Datatype<A>, root: c_int),
+        call => call.scatter(
+            Sent { at: send, count: send_count, datatype: send_type },
+            Received { at: receive, count: receive_count, datatype: receive_type },
+            root,
+        );
+    scatterv, "MPI_Scatterv", Scatterv:
+        (send: Bytes, send_counts: Counts, places: Counts, send_type: Datatype<A>, receive: Room,
+         receive_count: c_int, receive_type: Datatype<A>, root: c_int),
+        call => call.scatterv(
+            Divided { at: send, counts: send_counts, places, datatypes: Datatypes::One(send_type) },
+            Received { at: receive, count: receive_count, datatype: receive_type },
+            root,
+        );
+    allgather, "MPI_Allgather", Allgather:
+        (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_count: c_int,
+         receive_type: Datatype<A>),
+        call => call.allgather(
+            Sent { at: send, count: send_count, datatype: send_type },
+            Received { at: receive, count: receive_count, datatype: receive_type },
+        );
+    allgatherv, "MPI_Allgatherv", Allgatherv:
+        (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_counts: Counts,
+         places: Counts, receive_type: Datatype<A>),
+        call => call.allgatherv(
+            Sent { at: send, count: send_count, datatype: send_type },
+            Divided { at: receive, counts: receive_counts, places, datatypes: Datatypes::One(receive_type) },
+        );
+    alltoall, "MPI_Alltoall", Alltoall:
+        (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_count: c_int,
+         receive_type: Datatype<A>),
+        call => call.alltoall(
+            Sent { at: send, count: send_count, datatype: send_type },
+            Received { at: receive, count: receive_count, datatype: receive_type },
+        );
+    alltoallv, "MPI_Alltoallv", Alltoallv:
+        (send: Bytes, send_counts: Counts, send_places: Counts, send_type: Datatype<A>, receive: Room,
+         receive_counts: Counts, receive_places: Counts, receive_type: Datatype<A>),
+        call => call.alltoallv(
+            Divided { at: send, counts: send_counts, places: send_places, datatypes: Datatypes::One(send_type) },
+            Divided {
+                at: receive,
+                counts: receive_counts,
+                places: receive_places,
+                datatypes: Datatypes::One(receive_type),
+            },
+        );
+    alltoallw, "MPI_Alltoallw", Alltoallw:
+        (send: Bytes, send_counts: Counts, send_places: Counts, send_types: *const Datatype<A>, receive: Room,
+         receive_counts: Counts, receive_places: Counts, receive_types: *const Datatype<A>),
+        call => call.alltoallv(
+            Divided { at: send, counts: send_counts, places: send_places, datatypes: Datatypes::Each(send_types) },
+            Divided {
+                at: receive,
+                counts: receive_counts,
+                places: receive_places,
+                datatypes: Datatypes::Each(receive_types),
+            },
+        );
+    reduce, "MPI_Reduce", Reduce:
+        (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>, root: c_int),
+        call => call.reduce(Combined { send, receive, datatype, op }, count, root);
+    allreduce, "MPI_Allreduce", Allreduce:
+        (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>),
+        call => call.allreduce(Combined { send, receive, datatype, op }, count);
+    reduce_scatter, "MPI_Reduce_scatter", ReduceScatter:
+        (send: Bytes, receive: Room, counts: Counts, datatype: Datatype<A>, op: Op<A>),
+        call => {
+            let size = call.group.size();
+            if counts.is_null() {
+                return Ok(false);
+            }
+            let counts = std::slice::from_raw_parts(counts, size);
+            call.reduce_scatter(Combined { send, receive, datatype, op }, counts)
+        };
+    reduce_scatter_block, "MPI_Reduce_scatter_block", ReduceScatterBlock:
+        (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>),
+        call => {
+            let counts = vec![count; call.group.size()];
+            call.reduce_scatter(Combined { send, receive, datatype, op }, &counts)
+        };
+    scan, "MPI_Scan", Scan: (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>),
+        call => call.scan(Combined { send, receive, datatype, op }, count);
+    exscan, "MPI_Exscan", Exscan: (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>),
+        call => call.exscan(Combined { send, receive, datatype, op }, count);
+}

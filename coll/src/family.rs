@@ -1,0 +1,58 @@
+//! What differs between the families of MPI, beyond what files need.
+
+mod mpich;
+mod openmpi;
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+use svmio_adio::abi::{Abi, Comm, Datatype, Op};
+use svmio_adio::library::{Library, SymbolError};
+
+use crate::operator::{Kind, Operator};
+use crate::stock::Stock;
+
+/// A family of MPIs, as collectives see it.
+pub trait Family: Abi {
+    /// The address that `MPI_IN_PLACE` is.
+    const IN_PLACE: usize;
+
+    /// A handle as a number, which no other handle of its kind has at the same time.
+    fn number(handle: Self::Handle) -> u64;
+
+    /// The predefined communicators.
+    ///
+    /// # Errors
+    /// A symbol that is missing.
+    fn communicators(library: &Library) -> Result<Communicators<Self>, SymbolError>;
+
+    /// What the elements of predefined datatypes are; of those that this MPI has.
+    fn kinds(library: &Library) -> Vec<(Datatype<Self>, Kind)>;
+
+    /// The predefined operations.
+    fn operators(library: &Library) -> Vec<(Op<Self>, Operator)>;
+
+    /// Where the process keeps MPI's own functions.
+    fn stock() -> &'static OnceLock<Stock<Self>>;
+
+    /// Whether MPI can say how a datatype was made.
+    fn is_described(_datatype: Datatype<Self>) -> bool {
+        true
+    }
+
+    /// Whether a buffer argument is `MPI_IN_PLACE`.
+    fn is_in_place(buffer: *const c_void) -> bool {
+        buffer as usize == Self::IN_PLACE
+    }
+}
+
+/// The predefined communicators.
+#[derive(Debug, Clone, Copy)]
+pub struct Communicators<A: Abi> {
+    /// `MPI_COMM_WORLD`.
+    pub world: Comm<A>,
+    /// `MPI_COMM_SELF`.
+    pub own: Comm<A>,
+    /// `MPI_COMM_NULL`.
+    pub null: Comm<A>,
+}

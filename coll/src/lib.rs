@@ -1,0 +1,65 @@
+//! MPI's collectives by svmio's [`Group`](svmio_collectives::executor::Group): what all adapters share.
+//!
+//! An adapter is what a program's call of a collective reaches: a preload library (`coll/mpich`, `coll/openmpi`), or a
+//! component of Open MPI's `coll` framework. It asks this crate first, and MPI where that does not take the call:
+//!
+//! ```text
+//!   adapter ─► barrier(comm), bcast(…), …  ─┬─ Taken::Done(code)   it is done; code is MPI's, not yet reported
+//!                                           └─ Taken::NotMine      nothing was done: the caller calls MPI's own
+//! ```
+//!
+//! * The functions have exactly the arguments of MPI's C functions, and their names without `MPI_`.
+//! * All members of a communicator get the same answer, unless one of them has passed an argument that is wrong in
+//!   itself (a negative count, a root that is not there): that one is told `NotMine`, for MPI to say what is wrong.
+//! * A code that is not `MPI_SUCCESS` has not been given to the communicator's error handler: a component returns it to
+//!   Open MPI, which does that; a preload library calls [`report`].
+//! * Nothing has to be started. A communicator's group is formed at its first collective, whichever that is, over MPI's
+//!   own collectives. Meanwhile these functions answer `NotMine` to the thread that forms it, so that a component may be
+//!   asked by the very MPI that this crate asks. [`begin`], called by all processes after `MPI_Init`, forms that of
+//!   `MPI_COMM_WORLD` at once, so that all other groups use its fabric.
+//! * Nothing has to be ended. An attribute of `MPI_COMM_SELF`, which `MPI_Finalize` deletes first, ends all groups.
+//! * Between `MPI_Finalize` and outside of `MPI_Init` all answers are `NotMine`.
+//!
+//! How a call is done:
+//!
+//! ```text
+//!   face        the functions that adapters call
+//!     kept      the group of a communicator: the one of the last call, or its attribute, or a new one
+//!       forming    who they are, whether all can; the fabric they share (jobs), the group; agreed by all
+//!     call      moving, varying, reducing: a call's arguments as those of the group's function
+//!       layout      a buffer: bytes in a row as they are, others by MPI_Pack and MPI_Unpack
+//!       operator    MPI_Op: predefined ones in loops of our own, all others by MPI_Reduce_local
+//!     progress  MPI goes on with what it has to do while a process waits in a group
+//!     counting  how many calls were taken, for SVMIO_STATS
+//!     setting   which collectives are left to MPI, by SVMIO_COLLECTIVES_OFF
+//!   component   what the component of Open MPI knows of datatypes beyond that
+//!   family      what differs between the families of MPI;  stock: MPI's own functions
+//! ```
+//!
+//! What is left to MPI: intercommunicators; communicators of one process, of several hosts or of several worlds; all
+//! collectives that do not block; neighbourhood collectives; those with large counts (`MPI_Bcast_c`).
+
+mod call;
+pub mod component;
+mod counting;
+mod error;
+mod face;
+pub mod family;
+mod forming;
+mod jobs;
+mod kept;
+mod layout;
+mod logging;
+mod operator;
+pub mod preload;
+mod progress;
+mod setting;
+mod stock;
+
+pub use face::{
+    Taken, allgather, allgatherv, allreduce, alltoall, alltoallv, alltoallw, barrier, bcast, begin, exscan,
+    gather, gatherv, reduce, reduce_scatter, reduce_scatter_block, report, scan, scatter, scatterv,
+};
+pub use family::Family;
+pub use operator::{Kind, Number, Operator};
+pub use stock::Stock;

@@ -1,0 +1,147 @@
+//! What a preload library is made of: MPI's functions, of one family.
+
+use std::ffi::{CStr, c_int};
+
+use svmio_adio::library::Library;
+
+use crate::face;
+use crate::family::Family;
+use crate::logging;
+
+/// MPI's own function `symbol`, a name with its closing zero.
+///
+/// # Safety
+/// `F` is a function pointer of the type that the function has.
+pub unsafe fn stock<F: Copy>(symbol: &str) -> Option<F> {
+    let symbol = CStr::from_bytes_with_nul(symbol.as_bytes()).ok()?;
+    // SAFETY: the caller vouches for the type.
+    let function = Library::mpi().and_then(|library| unsafe { library.function(symbol) });
+    let missing = |problem| {
+        logging::start();
+        tracing::error!("{problem}");
+    };
+    function.map_err(missing).ok()
+}
+
+/// What a function returns that this MPI does not have: a code of a class that is an error in all families.
+pub const MISSING: c_int = 16;
+
+/// After `MPI_Init`, which returned `code`.
+pub fn initialized<A: Family>(code: c_int) -> c_int {
+    if code == svmio_adio::abi::SUCCESS {
+        face::begin::<A>();
+    }
+    code
+}
+
+/// Defines MPI's collectives of a family, and the functions that initialize it, under both names of each: Open MPI's
+/// Fortran functions, and tools that stand between a program and MPI, call the second.
+#[macro_export]
+macro_rules! export_collectives {
+    ($family:ty) => {
+        $crate::export_collectives! { @each $family,
+            barrier, MPI_Barrier, PMPI_Barrier: ();
+            bcast, MPI_Bcast, PMPI_Bcast:
+                (buffer: *mut c_void, count: c_int, datatype: Datatype<$family>, root: c_int);
+            gather, MPI_Gather, PMPI_Gather:
+                (send: *const c_void, send_count: c_int, send_type: Datatype<$family>, receive: *mut c_void,
+                 receive_count: c_int, receive_type: Datatype<$family>, root: c_int);
+            gatherv, MPI_Gatherv, PMPI_Gatherv:
+                (send: *const c_void, send_count: c_int, send_type: Datatype<$family>, receive: *mut c_void,
+                 receive_counts: *const c_int, places: *const c_int, receive_type: Datatype<$family>, root: c_int);
+            scatter, MPI_Scatter, PMPI_Scatter:
+                (send: *const c_void, send_count: c_int, send_type: Datatype<$family>, receive: *mut c_void,
+                 receive_count: c_int, receive_type: Datatype<$family>, root: c_int);
+            scatterv, MPI_Scatterv, PMPI_Scatterv:
+                (send: *const c_void, send_counts: *const c_int, places: *const c_int, send_type: Datatype<$family>,
+                 receive: *mut c_void, receive_count: c_int, receive_type: Datatype<$family>, root: c_int);
+            allgather, MPI_Allgather, PMPI_Allgather:
+                (send: *const c_void, send_count: c_int, send_type: Datatype<$family>, receive: *mut c_void,
+                 receive_count: c_int, receive_type: Datatype<$family>);
+            allgatherv, MPI_Allgatherv, PMPI_Allgatherv:
+                (send: *const c_void, send_count: c_int, send_type: Datatype<$family>, receive: *mut c_void,
+                 receive_counts: *const c_int, places: *const c_int, receive_type: Datatype<$family>);
+            alltoall, MPI_Alltoall, PMPI_Alltoall:
+                (send: *const c_void, send_count: c_int, send_type: Datatype<$family>, receive: *mut c_void,
+                 receive_count: c_int, receive_type: Datatype<$family>);
+            alltoallv, MPI_Alltoallv, PMPI_Alltoallv:
+                (send: *const c_void, send_counts: *const c_int, send_places: *const c_int,
+                 send_type: Datatype<$family>, receive: *mut c_void, receive_counts: *const c_int,
+                 receive_places: *const c_int, receive_type: Datatype<$family>);
+            alltoallw, MPI_Alltoallw, PMPI_Alltoallw:
+                (send: *const c_void, send_counts: *const c_int, send_places: *const c_int,
+                 send_types: *const Datatype<$family>, receive: *mut c_void, receive_counts: *const c_int,
+                 receive_places: *const c_int, receive_types: *const Datatype<$family>);
+            reduce, MPI_Reduce, PMPI_Reduce:
+                (send: *const c_void, receive: *mut c_void, count: c_int, datatype: Datatype<$family>,
+                 op: Op<$family>, root: c_int);
+            allreduce, MPI_Allreduce, PMPI_Allreduce:
+                (send: *const c_void, receive: *mut c_void, count: c_int, datatype: Datatype<$family>,
+                 op: Op<$family>);
+            reduce_scatter, MPI_Reduce_scatter, PMPI_Reduce_scatter:
+                (send: *const c_void, receive: *mut c_void, counts: *const c_int, datatype: Datatype<$family>,
+                 op: Op<$family>);
+            reduce_scatter_block, MPI_Reduce_scatter_block, PMPI_Reduce_scatter_block:
+                (send: *const c_void, receive: *mut c_void, count: c_int, datatype: Datatype<$family>,
+                 op: Op<$family>);
+            scan, MPI_Scan, PMPI_Scan:
+                (send: *const c_void, receive: *mut c_void, count: c_int, datatype: Datatype<$family>,
+                 op: Op<$family>);
+            exscan, MPI_Exscan, PMPI_Exscan:
+                (send: *const c_void, receive: *mut c_void, count: c_int, datatype: Datatype<$family>,
+                 op: Op<$family>);
+        }
+        $crate::export_collectives! { @initialize $family,
+            MPI_Init, PMPI_Init: (count: *mut c_int, arguments: *mut c_void);
+            MPI_Init_thread, PMPI_Init_thread:
+                (count: *mut c_int, arguments: *mut c_void, required: c_int, provided: *mut c_int);
+        }
+    };
+    (@each $family:ty, $($face:ident, $name:ident, $profiled:ident: ($($argument:ident: $kind:ty),*);)*) => {$(
+        $crate::export_collectives! { @one $family, $face, $name, $profiled, ($($argument: $kind),*) }
+        $crate::export_collectives! { @one $family, $face, $profiled, $profiled, ($($argument: $kind),*) }
+    )*};
+    (@one $family:ty, $face:ident, $name:ident, $profiled:ident, ($($argument:ident: $kind:ty),*)) => {
+        #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $kind,)* comm: Comm<$family>) -> c_int {
+            type Function = unsafe extern "C" fn($($kind,)* Comm<$family>) -> c_int;
+            static STOCK: OnceLock<Option<Function>> = OnceLock::new();
+            // SAFETY: the caller's arguments.
+            match unsafe { $crate::$face::<$family>($($argument,)* comm) } {
+                $crate::Taken::Done(SUCCESS) => SUCCESS,
+                $crate::Taken::Done(code) => $crate::report(comm, code),
+                $crate::Taken::NotMine => {
+                    let symbol = concat!(stringify!($profiled), "\0");
+                    // SAFETY: the type is that of the function in mpi.h.
+                    let stock = STOCK.get_or_init(|| unsafe { $crate::preload::stock(symbol) });
+                    // SAFETY: the caller's arguments.
+                    stock.map_or($crate::preload::MISSING, |stock| unsafe { stock($($argument,)* comm) })
+                }
+            }
+        }
+    };
+    (@initialize $family:ty, $($name:ident, $profiled:ident: $arguments:tt;)*) => {$(
+        $crate::export_collectives! { @begin $family, $name, $profiled, $arguments }
+        $crate::export_collectives! { @begin $family, $profiled, $profiled, $arguments }
+    )*};
+    (@begin $family:ty, $name:ident, $profiled:ident, ($($argument:ident: $kind:ty),*)) => {
+        #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
+            type Function = unsafe extern "C" fn($($kind),*) -> c_int;
+            // SAFETY: the type is that of the function in mpi.h.
+            let stock: Option<Function> =
+                unsafe { $crate::preload::stock(concat!(stringify!($profiled), "\0")) };
+            let Some(stock) = stock else { return $crate::preload::MISSING };
+            // SAFETY: the caller's arguments.
+            $crate::preload::initialized::<$family>(unsafe { stock($($argument),*) })
+        }
+    };
+}

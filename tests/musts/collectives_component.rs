@@ -1,0 +1,126 @@
+//! svmio's component of Open MPI's `coll` framework: programs get from it what Open MPI's own components give.
+
+use std::process::Command;
+use std::time::Duration;
+
+use svmio_tests::{Files, Finished, Installation, Job, Mpi, Program, Scratch, is_full_run};
+
+const MPI: Mpi = Mpi::DebianOpenMpi;
+
+const EVERY: [&str; 17] = [
+    "barrier",
+    "bcast",
+    "gather",
+    "gatherv",
+    "scatter",
+    "scatterv",
+    "allgather",
+    "allgatherv",
+    "alltoall",
+    "alltoallv",
+    "alltoallw",
+    "reduce",
+    "allreduce",
+    "reduce_scatter",
+    "reduce_scatter_block",
+    "scan",
+    "exscan",
+];
+
+/// How many calls of a collective reached svmio on rank 0, and how many of them it did.
+fn counted(output: &str, collective: &str) -> (u64, u64) {
+    let line = output.lines().find_map(|line| line.split_once("collectives done by svmio, of all: "));
+    let (_, counts) = line.unwrap_or_else(|| panic!("svmio tells nothing of collectives: {output}"));
+    let mut all = counts.split(", ").filter_map(|count| count.split_once(' '));
+    let (_, numbers) = all.find(|(name, _)| *name == collective).unwrap_or((collective, "0/0"));
+    let numbers =
+        numbers.split_once('/').and_then(|(ours, all)| Some((ours.parse().ok()?, all.parse().ok()?)));
+    numbers.unwrap_or_else(|| panic!("{collective} in {output}"))
+}
+
+/// The number that a run of the oracle tells.
+fn digest(output: &str) -> &str {
+    let digest = output.lines().find_map(|line| Some(line.split_once(" seeds are right, digest ")?.1));
+    digest.unwrap_or_else(|| panic!("the program tells no digest: {output}"))
+}
+
+/// To the program both of a function's names are the component's, so another run tells what is right.
+#[test]
+fn random_ones_are_as_without_it() {
+    let program = Program::c("collectives_oracle", MPI);
+    let seeds = if is_full_run() { 20_000 } else { 150 };
+    for ranks in 2..=5 {
+        let scratch = Scratch::new();
+        let job = || {
+            let limit = Duration::from_secs(if is_full_run() { 3600 } else { 120 });
+            Job::new(&scratch, &program, ranks).argument("0").argument(seeds.to_string()).limit(limit)
+        };
+        let expected = job().argument("alone").files(Files::Stock).succeed();
+        let output = job().collectives("component").variable("SVMIO_STATS", "1").succeed();
+        assert_eq!(digest(&output), digest(&expected), "{ranks} ranks\n{output}");
+        for collective in EVERY {
+            let (ours, all) = counted(&output, collective);
+            assert!(ours > 0 && ours <= all, "{collective} of {ranks} ranks: {ours} of {all}\n{output}");
+        }
+    }
+}
+
+fn each(variables: &[(&str, &str)]) -> Finished {
+    let program = Program::c("collectives_each", MPI);
+    let scratch = Scratch::new();
+    let job = Job::new(&scratch, &program, 3).collectives("component").variable("SVMIO_STATS", "1");
+    let finished = variables.iter().fold(job, |job, (name, value)| job.variable(name, value)).run();
+    let is_right = finished.status.success() && finished.output.contains("each is right");
+    assert!(is_right, "{}", finished.account());
+    finished
+}
+
+/// Open MPI's parameters say which it is asked for.
+#[test]
+fn parameters_switch_it() {
+    let output = each(&[("OMPI_MCA_coll_svmio_enable_bcast", "0")]).output;
+    assert_eq!(counted(&output, "bcast"), (0, 0), "{output}");
+    assert!(counted(&output, "scan").0 > 0, "{output}");
+    for (name, value) in [("OMPI_MCA_coll_svmio_priority", "-1"), ("OMPI_MCA_coll", "^svmio")] {
+        let output = each(&[(name, value)]).output;
+        assert!(!output.contains("collectives done by svmio"), "{name}={value}: {output}");
+    }
+}
+
+#[test]
+fn fortran_is_served() {
+    let program = Program::fortran("collectives_fortran", MPI);
+    let scratch = Scratch::new();
+    let job = Job::new(&scratch, &program, 3).collectives("component").variable("SVMIO_STATS", "1");
+    let output = job.succeed();
+    assert!(output.contains("Fortran is right"), "{output}");
+    assert!(counted(&output, "allreduce").0 > 0, "{output}");
+}
+
+#[test]
+fn open_mpi_tells_its_parameters() {
+    let folder = Installation::get().component_folder();
+    let mut info = Command::new("ompi_info");
+    info.args(["--param", "coll", "svmio", "--level", "9"]);
+    info.env("OMPI_MCA_mca_component_path", format!("{}:SYSTEM_DEFAULT", folder.display()));
+    let output = info.output().unwrap_or_else(|error| panic!("ompi_info, of openmpi-bin: {error}"));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("\"coll_svmio_priority\" (current value: \"95\""), "{text}");
+    for collective in EVERY {
+        assert!(text.contains(&format!("\"coll_svmio_enable_{collective}\"")), "{collective}: {text}");
+    }
+}
+
+/// Others have no such framework, or one with other structures.
+#[test]
+fn other_mpis_are_refused() {
+    for (mpi, reason) in
+        [(Mpi::DebianMpich, "one of Open MPI's"), (Mpi::WheelOpenMpi, "headers of Open MPI 4.1")]
+    {
+        let program = Program::c("collectives_each", mpi);
+        let scratch = Scratch::new();
+        let finished = Job::new(&scratch, &program, 2).collectives("component").run();
+        assert_eq!(finished.status.code(), Some(125), "{}", finished.account());
+        assert!(finished.output.contains(reason), "{}", finished.account());
+    }
+}

@@ -1,0 +1,32 @@
+/* A rank ends without a word; the others hear of it from a collective. */
+#include <unistd.h>
+
+#include "check.h"
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    MPI_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    MPI_OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (rank == 1) _exit(0);
+    /* A launcher may lose what ranks write when one of them ends: so they write files. */
+    char unfinished[64], finished[64];
+    snprintf(unfinished, sizeof unfinished, "unfinished-%d", rank);
+    snprintf(finished, sizeof finished, "told-%d", rank);
+    FILE *file = fopen(unfinished, "w");
+    HOLDS(file != NULL);
+    double own = rank, sum;
+    for (int again = 0; again < 2; again++) {
+        int code = MPI_Allreduce(&own, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), length;
+        HOLDS(code != MPI_SUCCESS);
+        EQUAL(class_of(code), MPI_ERR_OTHER);
+        char text[MPI_MAX_ERROR_STRING];
+        MPI_Error_string(code, text, &length);
+        fprintf(file, "%s\n", text);
+    }
+    HOLDS(fclose(file) == 0 && rename(unfinished, finished) == 0);
+    /* The loss of this rank is not what the other one is to be told. */
+    char others[64];
+    snprintf(others, sizeof others, "told-%d", 2 - rank);
+    while (access(others, R_OK) != 0) usleep(1000);
+    _exit(0);
+}

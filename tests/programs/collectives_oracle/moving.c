@@ -1,0 +1,164 @@
+/* Collectives that move data. MPI's own are given plain integers: where the processes' datatypes differ, Open MPI 4.1
+ * does not choose one algorithm for all, and hangs. */
+
+#include "buffer.h"
+#include "check.h"
+#include "oracle.h"
+#include "stock.h"
+
+enum { MOST = 64, UNIT = 6 };
+
+/* What a rank makes of data of so many integers, a multiple of UNIT. */
+static struct integers own_kind(struct round *round) { return kinds[between(&round->own, 0, KINDS - 1)]; }
+
+static int is_root(struct round *round) { return round->rank == round->root; }
+
+static void bcast(struct round *round) {
+    struct integers kind = own_kind(round);
+    int count = round->integers / kind.count;
+    struct buffer ours = buffer_of(kind.type, count, round->seed + round->rank), theirs = copy_of(&ours);
+    if (!alone) MPI_OK(named.Bcast(ours.at, count, kind.type, round->root, round->comm));
+    int *plain = plain_of(theirs.at, kind.type, count, round->integers);
+    MPI_OK(stock.Bcast(plain, round->integers, MPI_INT, round->root, round->comm));
+    spread(plain, round->integers, theirs.at, kind.type, count);
+    same(&ours, &theirs);
+    free(plain), free_buffer(&ours), free_buffer(&theirs);
+}
+
+static void blocks_by(const struct collectives *by, struct round *round, int which, void *in, int sent,
+                      MPI_Datatype from, void *out, int received, MPI_Datatype to) {
+    if (round->is_in_place && which == 1 && is_root(round)) out = MPI_IN_PLACE;
+    if (round->is_in_place && (which == 0 ? is_root(round) : which > 1)) in = MPI_IN_PLACE;
+    switch (which) {
+        case 0: MPI_OK(by->Gather(in, sent, from, out, received, to, round->root, round->comm)); break;
+        case 1: MPI_OK(by->Scatter(in, sent, from, out, received, to, round->root, round->comm)); break;
+        case 2: MPI_OK(by->Allgather(in, sent, from, out, received, to, round->comm)); break;
+        default: MPI_OK(by->Alltoall(in, sent, from, out, received, to, round->comm));
+    }
+}
+
+/* Gather, scatter, allgather, alltoall. */
+static void blocks(struct round *round, int which) {
+    struct integers from = own_kind(round), to = own_kind(round);
+    int size = round->size, integers = round->integers, all = integers * size;
+    int sent = integers / from.count, received = integers / to.count;
+    struct buffer send = buffer_of(from.type, (long)sent * size, round->seed + round->rank);
+    struct buffer ours = buffer_of(to.type, (long)received * size, ~round->seed + round->rank), theirs = copy_of(&ours);
+    int *in = plain_of(send.at, from.type, sent * size, all), *out = plain_of(theirs.at, to.type, received * size, all);
+    if (!alone) blocks_by(&named, round, which, send.at, sent, from.type, ours.at, received, to.type);
+    blocks_by(&stock, round, which, in, integers, MPI_INT, out, integers, MPI_INT);
+    spread(out, all, theirs.at, to.type, received * size);
+    same(&ours, &theirs);
+    free(in), free(out), free_buffer(&send), free_buffer(&ours), free_buffer(&theirs);
+}
+
+/* How many integers rank `from` sends to rank `to`: all can tell. */
+static int amount(struct round *round, int from, int to) {
+    struct random random = {round->seed + (uint64_t)from * 1000 + (uint64_t)to};
+    if (between(&random, 0, 3) == 0) return 0;
+    return between(&random, 0, round->integers / UNIT) * UNIT;
+}
+
+/* A row of blocks. */
+struct divided {
+    int counts[MOST], places[MOST], bytes[MOST];
+    MPI_Datatype types[MOST];
+    /* Elements up to the end of the last one. */
+    long end;
+};
+
+/* Blocks of those amounts, out of order and with gaps in between where they are a program's. */
+static struct divided divided(struct round *round, struct integers kind, const int *amounts, int is_plain) {
+    struct divided blocks = {.end = 0};
+    MPI_Aint lower, extent;
+    MPI_OK(MPI_Type_get_extent(kind.type, &lower, &extent));
+    for (int i = 0; i < round->size; i++) {
+        int block = is_plain ? i : round->size - 1 - i;
+        if (!is_plain) blocks.end += between(&round->own, 0, 2);
+        blocks.counts[block] = amounts[block] / kind.count;
+        blocks.places[block] = (int)blocks.end;
+        blocks.bytes[block] = (int)(blocks.end * extent);
+        blocks.types[block] = kind.type;
+        blocks.end += blocks.counts[block];
+    }
+    return blocks;
+}
+
+/* What lies in the blocks, as integers. */
+static int *plain_blocks(const struct divided *blocks, const struct divided *plain, const void *at, int size) {
+    int *integers = malloc(sizeof(int) * (size_t)(plain->end + 1));
+    HOLDS(integers != NULL);
+    for (int i = 0; i < size; i++) {
+        const char *block = (const char *)at + blocks->bytes[i];
+        int *part = plain_of(block, blocks->types[i], blocks->counts[i], plain->counts[i]);
+        memcpy(integers + plain->places[i], part, sizeof(int) * (size_t)plain->counts[i]);
+        free(part);
+    }
+    return integers;
+}
+
+static void varying_by(const struct collectives *by, struct round *round, int which, const struct divided *sent,
+                       const struct divided *received, int n, int m, void *in, void *out) {
+    MPI_Datatype from = sent->types[0], to = received->types[0];
+    if (round->is_in_place && which == 1 && is_root(round)) out = MPI_IN_PLACE;
+    if (round->is_in_place && (which == 0 ? is_root(round) : which > 1)) in = MPI_IN_PLACE;
+    switch (which) {
+        case 0:
+            MPI_OK(by->Gatherv(in, n, from, out, received->counts, received->places, to, round->root, round->comm));
+            break;
+        case 1:
+            MPI_OK(by->Scatterv(in, sent->counts, sent->places, from, out, m, to, round->root, round->comm));
+            break;
+        case 2:
+            MPI_OK(by->Allgatherv(in, n, from, out, received->counts, received->places, to, round->comm));
+            break;
+        case 3:
+            MPI_OK(by->Alltoallv(in, sent->counts, sent->places, from, out, received->counts, received->places, to,
+                                 round->comm));
+            break;
+        default:
+            MPI_OK(by->Alltoallw(in, sent->counts, sent->bytes, sent->types, out, received->counts, received->bytes,
+                                 received->types, round->comm));
+    }
+}
+
+/* Gatherv, scatterv, allgatherv, alltoallv, alltoallw. */
+static void varying(struct round *round, int which) {
+    struct integers from = own_kind(round), to = own_kind(round), plain = kinds[0];
+    int out[MOST], in[MOST], size = round->size, me = round->rank;
+    for (int i = 0; i < size; i++) {
+        /* In place, what two send each other is of one length. */
+        int both = round->is_in_place && which >= 3;
+        out[i] = which >= 3 ? amount(round, both && i < me ? i : me, both && i < me ? me : i) : amount(round, 0, i);
+        in[i] = which >= 3 ? amount(round, both && me < i ? me : i, both && me < i ? i : me) : amount(round, 0, i);
+    }
+    struct divided sent = divided(round, from, out, 0), received = divided(round, to, in, 0);
+    struct divided plain_sent = divided(round, plain, out, 1), plain_received = divided(round, plain, in, 1);
+    int own = amount(round, 0, me), n = own / from.count, m = own / to.count;
+    struct buffer send = buffer_of(from.type, sent.end + own + UNIT, round->seed + me);
+    struct buffer ours = buffer_of(to.type, own + received.end + UNIT, ~round->seed + me), theirs = copy_of(&ours);
+    if (!alone) varying_by(&named, round, which, &sent, &received, n, m, send.at, ours.at);
+    int has_one = which == 0 || which == 2, gets_one = which == 1;
+    int *data = has_one ? plain_of(send.at, from.type, n, own) : plain_blocks(&sent, &plain_sent, send.at, size);
+    int *into = gets_one ? plain_of(theirs.at, to.type, m, own)
+                         : plain_blocks(&received, &plain_received, theirs.at, size);
+    varying_by(&stock, round, which, &plain_sent, &plain_received, own, own, data, into);
+    if (gets_one) spread(into, own, theirs.at, to.type, m);
+    for (int i = 0; i < size && !gets_one; i++)
+        spread(into + plain_received.places[i], plain_received.counts[i], (char *)theirs.at + received.bytes[i],
+               to.type, received.counts[i]);
+    same(&ours, &theirs);
+    free(data), free(into), free_buffer(&send), free_buffer(&ours), free_buffer(&theirs);
+}
+
+void move(struct round *round) {
+    HOLDS(round->size <= MOST);
+    round->integers = (round->integers + UNIT - 1) / UNIT * UNIT;
+    int which = between(&round->shared, 0, 10);
+    const char *names[] = {"bcast",    "bcast",      "gather",   "scatter",    "allgather", "alltoall",
+                           "gatherv", "scatterv", "allgatherv", "alltoallv", "alltoallw"};
+    describe(round, names[which]);
+    if (which < 2) bcast(round);
+    else if (which < 6) blocks(round, which - 2);
+    else varying(round, which - 6);
+}

@@ -1,0 +1,55 @@
+//! What of MPICH's tests of collectives fails, or cannot be built, with a stock MPI, and why.
+
+use crate::mpi::Mpi;
+
+/// Tests that fail with an MPI's own collectives.
+#[derive(Debug)]
+pub(crate) struct Failing {
+    pub(crate) program: &'static str,
+    pub(crate) mpi: Mpi,
+    /// What the failed run prints; one that does not print it fails for another reason.
+    pub(crate) sign: &'static str,
+    pub(crate) reason: &'static str,
+}
+
+/// Found by running them; a run that is not listed here must pass.
+pub(crate) const FAILING: &[Failing] = &[
+    Failing {
+        program: "allred",
+        mpi: Mpi::DebianOpenMpi,
+        sign: "Error for type MPI_INT8_T and op MPI_SUM",
+        reason: "this MPI adds numbers of 8 bits with saturation, and the test's go round",
+    },
+    Failing {
+        program: "nonblocking2",
+        mpi: Mpi::DebianOpenMpi,
+        sign: IN_ALLTOALLW,
+        reason: KEPT_AS_INTEGERS,
+    },
+    Failing {
+        program: "nonblocking3",
+        mpi: Mpi::DebianOpenMpi,
+        sign: IN_ALLTOALLW,
+        reason: KEPT_AS_INTEGERS,
+    },
+    Failing {
+        program: "oplxor",
+        mpi: Mpi::DebianOpenMpi,
+        sign: "MPI_LXOR and MPI_DOUBLE: Error class 10",
+        reason: "the test applies MPI_LXOR to floating-point numbers, for which MPI does not define it",
+    },
+];
+
+const IN_ALLTOALLW: &str = "PMPI_Ialltoallw+";
+const KEPT_AS_INTEGERS: &str = "the test keeps datatypes in integers, and this MPI's are pointers";
+
+/// Why `program` cannot be built with `mpi`.
+pub(crate) fn not_built(program: &str, mpi: Mpi) -> Option<&'static str> {
+    if mpi != Mpi::DebianOpenMpi {
+        return None;
+    }
+    if program.starts_with("p_") {
+        return Some("persistent collectives are of MPI 4.0, and this MPI has 3.1");
+    }
+    (program == "coll_large").then_some("operations with large counts are of MPI 4.0, and this MPI has 3.1")
+}
