@@ -23,6 +23,11 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// Whether the group has nothing to do with it.
+    pub(crate) fn is_of_mpi(&self) -> bool {
+        !matches!(self, Self::Group(_))
+    }
+
     pub(crate) fn to_failure(&self) -> Failure {
         Failure::new(ErrorClass::Other, self.to_string())
     }

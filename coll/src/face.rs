@@ -51,16 +51,23 @@ fn taken<A: Family>(
         let stock = A::stock().get().filter(|_| !kept.leaves(collective))?;
         let mut seat = kept.seat();
         match &mut *seat {
-            Seat::Taken(group) => match body(Call { stock, group }) {
-                Ok(true) => Some(Taken::Done(SUCCESS)),
-                Ok(false) => None,
-                Err(error) => {
-                    let failure = failure_of(collective, &error);
-                    let code = failure.to_code(stock.mpi);
-                    *seat = Seat::Failed(failure);
-                    Some(Taken::Done(code))
+            Seat::Taken(group) => {
+                let before = group.operations();
+                match body(Call { stock, group }) {
+                    Ok(true) => Some(Taken::Done(SUCCESS)),
+                    Ok(false) => None,
+                    // This member has done its part, and the others need it for their next collectives.
+                    Err(error) if error.is_of_mpi() && group.operations() != before => {
+                        Some(Taken::Done(error.to_failure().to_code(stock.mpi)))
+                    }
+                    Err(error) => {
+                        let failure = failure_of(collective, &error);
+                        let code = failure.to_code(stock.mpi);
+                        *seat = Seat::Failed(failure);
+                        Some(Taken::Done(code))
+                    }
                 }
-            },
+            }
             Seat::Failed(failure) => Some(Taken::Done(failure.to_code(stock.mpi))),
             Seat::Empty => None,
         }

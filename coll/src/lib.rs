@@ -18,7 +18,7 @@
 //!   asked by the very MPI that this crate asks. [`begin`], called by all processes after `MPI_Init`, forms that of
 //!   `MPI_COMM_WORLD` at once, so that all other groups use its fabric.
 //! * Nothing has to be ended. An attribute of `MPI_COMM_SELF`, which `MPI_Finalize` deletes first, ends all groups.
-//! * Between `MPI_Finalize` and outside of `MPI_Init` all answers are `NotMine`.
+//! * Before `MPI_Init` has returned, and after `MPI_Finalize` has begun, all answers are `NotMine`.
 //!
 //! How a call is done:
 //!

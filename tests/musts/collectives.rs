@@ -4,38 +4,8 @@
 
 use std::time::Duration;
 
+use svmio_tests::collectives::{EVERY, counted};
 use svmio_tests::{Finished, Job, Mpi, Program, Scratch, is_full_run};
-
-const EVERY: [&str; 17] = [
-    "barrier",
-    "bcast",
-    "gather",
-    "gatherv",
-    "scatter",
-    "scatterv",
-    "allgather",
-    "allgatherv",
-    "alltoall",
-    "alltoallv",
-    "alltoallw",
-    "reduce",
-    "allreduce",
-    "reduce_scatter",
-    "reduce_scatter_block",
-    "scan",
-    "exscan",
-];
-
-/// How many calls of a collective rank 0 made that svmio did, and how many in all.
-fn counted(output: &str, collective: &str) -> (u64, u64) {
-    let line = output.lines().find_map(|line| line.split_once("collectives done by svmio, of all: "));
-    let (_, counts) = line.unwrap_or_else(|| panic!("svmio tells nothing of collectives: {output}"));
-    let mut all = counts.split(", ").filter_map(|count| count.split_once(' '));
-    let (_, numbers) = all.find(|(name, _)| *name == collective).unwrap_or((collective, "0/0"));
-    let numbers =
-        numbers.split_once('/').and_then(|(ours, all)| Some((ours.parse().ok()?, all.parse().ok()?)));
-    numbers.unwrap_or_else(|| panic!("{collective} in {output}"))
-}
 
 /// Random collectives, byte for byte as MPI's own.
 fn oracle(mpi: Mpi) {

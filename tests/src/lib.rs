@@ -21,6 +21,7 @@
 //! What is missing makes a test fail and say what to do.
 
 pub mod asking;
+pub mod collectives;
 pub mod fabric_job;
 pub mod face;
 pub mod hosts;

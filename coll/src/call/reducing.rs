@@ -127,6 +127,10 @@ impl<A: Family> Call<'_, A> {
             let span = Span { extent: width, lower: 0, true_extent: width, is_dense: true };
             let operands = Operands { stock, call, count, span };
             if operator.is_for(kind) {
+                // MPI says what is wrong with no buffer.
+                if count > 0 && operands.source().is_null() {
+                    return Ok(false);
+                }
                 let mut body = Some(body);
                 let mut take = |operation: &dyn Operation| match body.take() {
                     Some(body) => body(group, &operands, operation),

@@ -230,15 +230,18 @@ fn agree<T: Serialize + DeserializeOwned, D: Serialize + DeserializeOwned>(
     let own = serde_json::to_vec(own).map_err(misunderstood(team.own()))?;
     let all = basic.collect(&own)?;
     let decision = if team.own() == 0 {
-        let all = all
-            .iter()
-            .enumerate()
-            .map(|(member, bytes)| serde_json::from_slice(bytes).map_err(misunderstood(member)));
-        serde_json::to_vec(&decide(all.collect::<Result<_>>()?)).map_err(misunderstood(0))?
+        let all = all.iter().enumerate().map(|(member, bytes)| {
+            serde_json::from_slice(bytes).map_err(|error| (member, error.to_string()))
+        });
+        // Also what cannot be read is told to all: they wait.
+        let decided: Result<D, (usize, String)> = all.collect::<Result<_, _>>().map(decide);
+        serde_json::to_vec(&decided).map_err(misunderstood(0))?
     } else {
         Vec::new()
     };
-    serde_json::from_slice(&basic.spread(&decision)?).map_err(misunderstood(0))
+    let decided: Result<D, (usize, String)> =
+        serde_json::from_slice(&basic.spread(&decision)?).map_err(misunderstood(0))?;
+    decided.map_err(|(member, problem)| Error::Misunderstanding { member, problem })
 }
 
 #[cfg(all(test, not(loom)))]

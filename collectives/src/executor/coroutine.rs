@@ -30,7 +30,7 @@ pub(super) struct Coroutine {
 
 // SAFETY: `new` takes bodies only that are `Send` and says what they may have on their stack while they pause; this crate's
 // own code is the only one that makes any (`group::progress`). It pauses within operations of a group alone, whose frames
-// hold the group, buffers, ranges and references to them, and no guards or thread's own values.
+// hold the group, buffers, ranges, references to them and registrations of buffers, and no guards or thread's own values.
 unsafe impl Send for Coroutine {}
 
 /// What pauses the body that runs on a coroutine's stack.

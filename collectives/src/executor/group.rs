@@ -52,7 +52,8 @@ const CARD_BYTES: usize = 8 * WORDS;
 
 /// A group of processes on one machine, as one of its members holds it.
 ///
-/// All members do the same operations in the same order. After an error the group is of no more use.
+/// All members do the same operations in the same order. After an error the group is of no more use, and the
+/// buffers of the operation that failed are to stay as they are: a member that has not noticed yet may copy from and to them.
 #[derive(Debug)]
 pub struct Group {
     board: Board<Arc<Memories>>,
@@ -171,6 +172,12 @@ impl Group {
     /// Has this member's waits end with an error when one of `ranks` is lost, too. To be called before the first operation.
     pub(super) fn watch(&mut self, ranks: &[Rank]) {
         self.watched.extend(ranks);
+    }
+
+    /// How many operations this member has begun; long data takes several.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.number
     }
 
     /// This member's number in the group.

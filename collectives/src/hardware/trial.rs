@@ -18,8 +18,7 @@ const SETTLING: Duration = Duration::from_millis(2);
 
 /// Tries a circuit, in all nodes of its group at once, and leaves it ready for a first barrier. `rendezvous` returns
 /// when all nodes have called it, by other means; it is called the same number of times whatever the lines do. The node
-/// that
-/// `is_last` drives its line later than all others, so that a controller is found out that does not wait for it.
+/// that `is_last` drives its line later than all others, so that a controller is found out that does not wait for it.
 ///
 /// # Errors
 /// [`Error::Trial`]; the device's; what `rendezvous` returns.

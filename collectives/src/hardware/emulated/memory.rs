@@ -157,8 +157,7 @@ impl Memory {
     pub(super) fn head(&self) -> &Head {
         // SAFETY: `open` and `create` see to the length; mappings begin with a page, which is more than the alignment
         // asks for. It is all atomics, for which any bytes are valid and which others may change; it stays mapped as
-        // long as
-        // `self`.
+        // long as `self`.
         unsafe { &*self.shared.as_ptr().cast::<Head>() }
     }
 
