@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::ops::Range;
+#[path = "calls/data.rs"]
+mod data;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
+use data::{affine, blocks, combined, given};
 use proptest::prelude::*;
 use svmio_collectives::executor::network::{
     AllgatherAlgorithm, AllreduceAlgorithm, AlltoallAlgorithm, BcastAlgorithm, Choices, CollectAlgorithm,
@@ -84,40 +87,13 @@ enum Call {
     },
 }
 
-/// Affine functions x ↦ ax + b modulo 2³², to be put into each other: associative, and their order matters. Or sums.
+/// Where the order of operands matters, or sums.
 fn operation(commutes: bool) -> Box<dyn Operation> {
     if commutes {
-        return Box::new(Elementwise::<u64, _>::commutative(u64::wrapping_add));
+        Box::new(Elementwise::<u64, _>::commutative(u64::wrapping_add))
+    } else {
+        Box::new(affine())
     }
-    Box::new(Elementwise::<u64, _>::ordered(|first, then| {
-        let parts = |function: u64| (function as u32, (function >> 32) as u32);
-        let ((a, b), (c, d)) = (parts(first), parts(then));
-        u64::from(c.wrapping_mul(a)) | u64::from(c.wrapping_mul(b).wrapping_add(d)) << 32
-    }))
-}
-
-fn combined(operation: &dyn Operation, data: &[Vec<u8>]) -> Vec<u8> {
-    let mut sum = data[0].clone();
-    for data in &data[1..] {
-        let mut right = data.clone();
-        operation.combine(&sum, &mut right);
-        sum = right;
-    }
-    sum
-}
-
-/// What a member gives to the call of that number.
-fn given(member: usize, number: usize, length: usize) -> Vec<u8> {
-    let mut seed = fastrand::Rng::with_seed((member * 1_000_003 + number) as u64);
-    (0..8 * length).map(|_| seed.u8(..)).collect()
-}
-
-fn blocks(lengths: &[usize]) -> Vec<Range<usize>> {
-    let ends = lengths.iter().scan(0, |end, length| {
-        *end += 8 * length;
-        Some(*end - 8 * length..*end)
-    });
-    ends.collect()
 }
 
 fn sent_by(member: usize, size: usize, lengths: &[usize]) -> Vec<usize> {

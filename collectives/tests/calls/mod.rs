@@ -2,12 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
+mod data;
+
 use std::ops::Range;
 use std::rc::Rc;
 
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
-use svmio_collectives::executor::{Elementwise, Error, Group, Operation, Request};
+use svmio_collectives::executor::{Error, Group, Request};
+
+pub(crate) use data::affine;
+use data::{blocks, combined, given};
 
 /// The most members.
 pub(crate) const MOST: usize = 6;
@@ -77,17 +82,6 @@ pub(crate) enum Kind {
     },
 }
 
-/// Affine functions x ↦ ax + b modulo 2³², to be put into each other: associative, and their order matters.
-pub(crate) fn affine() -> impl Operation + Send + Sync + 'static {
-    Elementwise::<u64, _>::ordered(|first, then| {
-        let parts = |function: u64| (function as u32, (function >> 32) as u32);
-        let ((a, b), (c, d)) = (parts(first), parts(then));
-        let scale = c.wrapping_mul(a);
-        let shift = c.wrapping_mul(b).wrapping_add(d);
-        u64::from(scale) | u64::from(shift) << 32
-    })
-}
-
 /// What is left to do of a call that was begun: it gives what the member has then.
 pub(crate) type Rest = Box<dyn FnOnce() -> Result<Vec<u8>, Error>>;
 
@@ -132,30 +126,6 @@ pub(crate) fn begin(group: &mut Group, call: &Call, number: usize) -> Result<Beg
     } else {
         done(do_at_once(group, call, number))
     }
-}
-
-fn combined(operation: &dyn Operation, data: &[Vec<u8>]) -> Vec<u8> {
-    let mut sum = data[0].clone();
-    for data in &data[1..] {
-        let mut right = data.clone();
-        operation.combine(&sum, &mut right);
-        sum = right;
-    }
-    sum
-}
-
-/// What a member gives to the call of that number.
-fn given(member: usize, number: usize, length: usize) -> Vec<u8> {
-    let mut seed = fastrand::Rng::with_seed((member * 1_000_003 + number) as u64);
-    (0..8 * length).map(|_| seed.u8(..)).collect()
-}
-
-fn blocks(lengths: &[usize]) -> Vec<Range<usize>> {
-    let begins = lengths.iter().scan(0, |end, length| {
-        *end += 8 * length;
-        Some(*end - 8 * length..*end)
-    });
-    begins.collect()
 }
 
 /// How much a member sends to each, in a call of alltoallv.
