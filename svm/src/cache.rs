@@ -118,18 +118,25 @@ impl PageKey {
         [bytes as u64, (bytes >> 64) as u64]
     }
 
-    /// The same in all processes, whatever they were compiled with. Pages of regular distance, as columns of a
-    /// matrix have, do not share a set more than others do.
-    fn hash(&self) -> u64 {
+    /// Which of so many sets the page belongs to; the same in all processes, whatever they were compiled with.
+    ///
+    /// As many pages in a row as there are sets have a set each, so that a range fills all sets to the same height. Each
+    /// such row begins somewhere else, so that pages of regular distance, as columns of a matrix have, do not share a set
+    /// more than others do.
+    fn set_among(&self, sets: u32) -> u32 {
         // The finaliser of the generator SplitMix64: every bit of the input changes half of those of the output.
         let mix = |mut word: u64| {
             word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
             word ^ word >> 31
         };
+        let (row, place) = (self.page.0 / u64::from(sets), self.page.0 % u64::from(sets));
         let [low, high] = self.file_words();
         // Identities are random already.
-        mix(mix(self.page.0.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ low ^ high.rotate_left(32))
+        let start = mix(mix(row.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ low ^ high.rotate_left(32));
+        // The high half of a product is spread as evenly as the hash, over any number of sets.
+        let start = (u128::from(start) * u128::from(sets)) >> 64;
+        ((start as u64 + place) % u64::from(sets)) as u32
     }
 }
 
@@ -279,8 +286,7 @@ impl PageCache {
     }
 
     fn set_of(&self, key: &PageKey) -> u32 {
-        // The high half of a product is spread as evenly as the hash, over any number of sets.
-        ((u128::from(key.hash()) * u128::from(self.memory.sets())) >> 64) as u32
+        key.set_among(self.memory.sets())
     }
 
     /// The sets that pages of a file belong to, each once.

@@ -68,7 +68,7 @@ pub(super) struct Header {
 impl Header {
     const MAGIC: u64 = u64::from_le_bytes(*b"svmcache");
     /// To be raised with each change of the layout or of the rules for changing it.
-    const VERSION: u64 = 2;
+    const VERSION: u64 = 3;
     /// The mutex is the C library's, and libraries differ.
     const MUTEX_BYTES: u64 = size_of::<libc::pthread_mutex_t>() as u64;
 

@@ -3,6 +3,7 @@
 mod deaths;
 mod model;
 mod opening;
+mod sets;
 mod threads;
 
 use std::ops::Range;

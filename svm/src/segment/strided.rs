@@ -40,13 +40,14 @@ impl Segment {
                     blocks::copy((to, stride), from, rest.length as usize, done as usize);
                 }
             } else {
-                match self.next_data(rest.start..until)? {
+                // To the segment's end: the answer takes as long as there is storage, and is wanted once.
+                match self.next_data(rest.start..self.map.len() as u64)? {
                     Some(data) if data.start == rest.start => {
                         self.stored.insert(data);
                         continue;
                     }
                     data => {
-                        done = rest.whole_before(data.map_or(until, |data| data.start));
+                        done = rest.whole_before(data.map_or(until, |data| data.start.min(until)));
                         for number in 0..done as isize {
                             // SAFETY: the caller vouches for the places.
                             unsafe {

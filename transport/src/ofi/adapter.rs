@@ -215,9 +215,9 @@ impl Adapter {
             return Ok(());
         }
         let resting = driving.rest();
+        // All sleepers are woken by whatever happens, so most of them have to sleep again: without polling.
         self.waiters.sleep(seen, deadline);
         drop(resting);
-        patience.renew();
         Ok(())
     }
 }
