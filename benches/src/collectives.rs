@@ -4,9 +4,11 @@
 //!   Contender ── run ──► svmio: processes of this very program (member), started by svmio's launcher
 //!                   └──► an MPI: programs/collectives
 //!   report    the tables, and what is aimed at
+//!   adapters  programs/collectives only: an MPI's own collectives, and svmio's in their place by each adapter
 //!   hosts     barriers of ranks on several hosts, beside what they are predicted to cost
 //! ```
 
+pub mod adapters;
 pub mod hosts;
 pub mod member;
 pub mod report;
@@ -42,6 +44,36 @@ pub struct Conditions {
     pub has_sessions: bool,
 }
 
+impl Conditions {
+    /// What a table says of them behind a collective's name.
+    pub(crate) fn beside(self) -> &'static str {
+        match (self.is_busy, self.has_sessions) {
+            (false, false) => "",
+            (true, false) => ", beside a busy process",
+            (false, true) => ", each in a session of its own",
+            (true, true) => ", each in a session of its own, beside a busy process",
+        }
+    }
+}
+
+/// The MPIs to compare with, as [`program`]s: Debian's, and those newest ones that there are.
+fn programs() -> impl Iterator<Item = Program> {
+    let newest = [(Mpi::WheelMpich, "SVMIO_MPICH5"), (Mpi::WheelOpenMpi, "SVMIO_OPENMPI5")];
+    let newest = newest.into_iter().filter(|(_, variable)| std::env::var_os(variable).is_some());
+    Mpi::DEBIAN.into_iter().chain(newest.map(|(mpi, _)| mpi)).map(program)
+}
+
+/// A job of the MPI's own, its waiting cured where there are more ranks than cores.
+fn stock<'s>(scratch: &'s Scratch, program: &Program, ranks: u32) -> Job<'s> {
+    let job = Job::new(scratch, program, ranks).files(Files::Stock);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if program.mpi == Mpi::WheelMpich && ranks as usize > cores {
+        let job = job.variable("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+        return job.variable("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "1");
+    }
+    job
+}
+
 /// Who does it.
 #[derive(Debug, Clone)]
 pub enum Contender {
@@ -54,11 +86,7 @@ pub enum Contender {
 impl Contender {
     /// svmio, both of Debian's MPIs, and those newest ones that there are.
     pub fn all() -> Vec<Contender> {
-        let newest = [(Mpi::WheelMpich, "SVMIO_MPICH5"), (Mpi::WheelOpenMpi, "SVMIO_OPENMPI5")];
-        let newest = newest.into_iter().filter(|(_, variable)| std::env::var_os(variable).is_some());
-        let mpis = Mpi::DEBIAN.into_iter().chain(newest.map(|(mpi, _)| mpi));
-        let mpis = mpis.map(|mpi| Contender::Mpi(program(mpi)));
-        std::iter::once(Contender::Svmio).chain(mpis).collect()
+        std::iter::once(Contender::Svmio).chain(programs().map(Contender::Mpi)).collect()
     }
 
     /// Its name.
@@ -101,16 +129,8 @@ fn svmio(names: &[&str], ranks: u32, milliseconds: u32, conditions: Conditions) 
 
 fn mpi(program: &Program, names: &[&str], ranks: u32, milliseconds: u32) -> String {
     let scratch = Scratch::new();
-    let mut job = Job::new(&scratch, program, ranks).files(Files::Stock).argument(milliseconds.to_string());
-    for name in names {
-        job = job.argument(name);
-    }
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    if program.mpi == Mpi::WheelMpich && ranks as usize > cores {
-        job = job.variable("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
-        job = job.variable("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "1");
-    }
-    job.succeed()
+    let job = stock(&scratch, program, ranks).argument(milliseconds.to_string());
+    names.iter().fold(job, |job, name| job.argument(name)).succeed()
 }
 
 /// Something that computes as long as the value lives.

@@ -272,7 +272,18 @@ impl Running {
     ///
     /// # Panics
     /// Where it does not end in time; nothing of it is left then.
-    pub fn wait(mut self) -> Finished {
+    pub fn wait(self) -> Finished {
+        let limit = self.limit;
+        self.wait_or_end().unwrap_or_else(|finished| {
+            panic!("has not ended within {limit:?}: {}", finished.account());
+        })
+    }
+
+    /// Waits until it ends.
+    ///
+    /// # Errors
+    /// It does not end in time, and was ended; nothing of it is left then.
+    pub fn wait_or_end(mut self) -> Result<Finished, Finished> {
         let mut child = self.child.take().expect("only `wait` and `drop` take the child, once");
         let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
             .expect("the child is not waited for yet");
@@ -289,8 +300,7 @@ impl Running {
         let output = read(&self.log);
         let elapsed = self.started.elapsed();
         let finished = Finished { status, output, elapsed, title: std::mem::take(&mut self.title) };
-        assert!(in_time, "has not ended within {:?}: {}", self.limit, finished.account());
-        finished
+        if in_time { Ok(finished) } else { Err(finished) }
     }
 
     /// What tells its processes, on whatever node, from all others.

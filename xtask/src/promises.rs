@@ -63,18 +63,20 @@ pub(crate) fn bench(paths: &Paths) -> Result<()> {
     ready(paths)?;
     let files = &["--", "--on", "shm,huge,disk"][..];
     let others = ["messages", "overlap", "nodes", "collectives"].map(|name| (name, &[][..]));
-    let over_hosts = ("collectives", &["--", "--hosts"][..]);
-    for (name, words) in [("files", files)].into_iter().chain(others).chain([over_hosts]) {
+    let more = ["--adapters", "--hosts"].map(|what| ["--", what]);
+    let more = more.iter().map(|words| ("collectives", &words[..]));
+    for (name, words) in [("files", files)].into_iter().chain(others).chain(more) {
         process::run(benchmark(paths, name).args(words).env("SVMIO_FIGURES", paths.figures()))?;
     }
     let mut papers = Command::new(build::svmio(paths));
     process::run(papers.args(["bench", "figures", "--plot"]).arg(paths.figures()))
 }
 
-/// Whether the benchmarks of files work: each with small files, once, for svmio and every stock driver. How fast they are is
-/// not judged.
+/// Whether the benchmarks of MPI programs work: those of files with small files, once, for svmio and every stock driver;
+/// those of collectives with every adapter. How fast they are is not judged.
 pub(crate) fn benches(paths: &Paths) -> Result<()> {
-    process::run(benchmark(paths, "files").args(["--", "--check"]))
+    process::run(benchmark(paths, "files").args(["--", "--check"]))?;
+    process::run(benchmark(paths, "collectives").args(["--", "--adapters", "--check"]))
 }
 
 /// What a benchmark exits with where others use the machine and nothing can be said.

@@ -1,16 +1,19 @@
 //! Barriers and collectives of processes on one node: svmio beside both of Debian's MPIs, and beside the newest ones
 //! where `SVMIO_MPICH5` and `SVMIO_OPENMPI5` name their virtual environments, in turn. Prints a table in Markdown; the
 //! same, as JSON too, goes as `collectives.md` and `collectives.json` into the directory that `SVMIO_FIGURES` names.
+//!
+//! With `--adapters`: one MPI program with each MPI's own collectives and with svmio's, by each adapter; the table goes to
+//! `collectives-adapters.md` and `collectives-adapters.json`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use svmio_benches::aims::{self, Extent};
 use svmio_benches::collectives::report::{self, Outcome};
-use svmio_benches::collectives::{Conditions, Contender, NAMES, hosts, member};
+use svmio_benches::collectives::{Conditions, Contender, NAMES, adapters, hosts, member};
 use svmio_benches::interleaved::{self, in_turn, median};
 use svmio_benches::phase::{self, Phase};
 
@@ -21,13 +24,17 @@ struct CommandLine {
     /// Barriers over four hosts instead (as root), beside what they are predicted to cost
     #[arg(long, conflicts_with_all = ["only", "against", "ranks", "busy", "sessions"])]
     hosts: bool,
-    /// Few ranks, each contender once: only to see that nothing is far off
+    /// An unmodified MPI program's collectives instead: each MPI's own, and svmio's by preload and by the component of Open
+    /// MPI
+    #[arg(long, conflicts_with = "hosts")]
+    adapters: bool,
+    /// Few ranks, each contender once: only to see that nothing is far off; with --adapters, that all works, however fast
     #[arg(long)]
     check: bool,
     /// Only these [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(NAMES))]
     only: Vec<String>,
-    /// Only these contenders, and svmio [default: all]
+    /// Only these MPIs, and svmio [default: all]
     #[arg(long, value_name = "MPI", value_delimiter = ',')]
     against: Vec<String>,
     /// How often each contender is run
@@ -62,7 +69,11 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let command_line = CommandLine::parse();
-    if command_line.hosts { over_hosts(&command_line) } else { measure(command_line) }
+    match &command_line {
+        CommandLine { hosts: true, .. } => over_hosts(&command_line),
+        CommandLine { adapters: true, .. } => by_adapters(command_line),
+        _ => measure(command_line),
+    }
 }
 
 fn measure(mut command_line: CommandLine) -> ExitCode {
@@ -81,9 +92,7 @@ fn measure(mut command_line: CommandLine) -> ExitCode {
         .into_iter()
         .filter(|contender| {
             let name = contender.name();
-            name == "svmio"
-                || command_line.against.is_empty()
-                || command_line.against.iter().any(|wanted| wanted == name)
+            name == "svmio" || command_line.is_against(name)
         })
         .collect();
     let outcomes: Vec<Outcome> =
@@ -91,7 +100,7 @@ fn measure(mut command_line: CommandLine) -> ExitCode {
     let table = report::markdown(&outcomes);
     println!("{table}\nAt the end {}.", Phase::now());
     if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
-        write(&PathBuf::from(directory), &table, &outcomes);
+        write(&PathBuf::from(directory), "collectives", &table, &report::json(&outcomes));
     }
     let aims: Vec<_> = outcomes.iter().flat_map(Outcome::aims).collect();
     aims::end(extent, &aims, was_calm)
@@ -115,10 +124,7 @@ fn over_hosts(command_line: &CommandLine) -> ExitCode {
 }
 
 fn outcome(command_line: &CommandLine, contenders: &[Contender], ranks: u32) -> Outcome {
-    let wanted =
-        |name: &&str| command_line.only.is_empty() || command_line.only.iter().any(|only| only == name);
-    let names: Vec<&'static str> = NAMES.into_iter().filter(wanted).collect();
-    let conditions = Conditions { is_busy: command_line.busy, has_sessions: command_line.sessions };
+    let (names, conditions) = (command_line.names(), command_line.conditions());
     let phase = Phase::now();
     let runs = in_turn(command_line.runs, contenders.len(), |side| {
         phase::settle();
@@ -132,12 +138,74 @@ fn outcome(command_line: &CommandLine, contenders: &[Contender], ranks: u32) -> 
     Outcome { ranks, conditions, names, contenders, seconds, phase }
 }
 
-fn write(directory: &PathBuf, table: &str, outcomes: &[Outcome]) {
-    let write = |name: &str, text: &str| {
-        let path = directory.join(name);
+/// How long each collective is repeated in a run that only shows that all works.
+const CHECK_MILLISECONDS: u32 = 5;
+
+fn by_adapters(mut command_line: CommandLine) -> ExitCode {
+    use adapters::report;
+    if command_line.check {
+        (command_line.runs, command_line.ranks) = (1, vec![4]);
+        command_line.milliseconds = CHECK_MILLISECONDS;
+    }
+    let runs = command_line.runs;
+    println!("cargo run --release -p svmio-benches --bin collectives -- --adapters\n");
+    println!("Medians of {runs} runs of each, in turn; microseconds. At the beginning {}.\n", Phase::now());
+    let mut contenders = adapters::Contender::all();
+    contenders.retain(|contender| command_line.is_against(contender.mpi().name()));
+    let outcome = |&ranks: &u32| adapted(&command_line, &contenders, ranks);
+    let outcomes: Vec<report::Outcome> = command_line.ranks.iter().map(outcome).collect();
+    let table = report::markdown(&outcomes);
+    println!("{table}\nAt the end {}.", Phase::now());
+    if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
+        write(&PathBuf::from(directory), "collectives-adapters", &table, &report::json(&outcomes));
+    }
+    if !command_line.check {
+        let aims: Vec<_> = outcomes.iter().flat_map(report::Outcome::aims).collect();
+        aims::account(&aims);
+    }
+    let [ours, stock]: [Vec<&str>; 2] =
+        [0, 1].map(|side| outcomes.iter().flat_map(|outcome| outcome.faults()[side].clone()).collect());
+    stock.iter().for_each(|fault| eprintln!("\nwithout svmio: {fault}"));
+    ours.iter().for_each(|fault| eprintln!("\nFAILED: {fault}"));
+    if ours.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn adapted(
+    command_line: &CommandLine,
+    contenders: &[adapters::Contender],
+    ranks: u32,
+) -> adapters::report::Outcome {
+    let (names, conditions) = (command_line.names(), command_line.conditions());
+    let phase = Phase::now();
+    let runs = in_turn(command_line.runs, contenders.len(), |side| {
+        phase::settle();
+        contenders[side].run(&names, ranks, command_line.milliseconds, conditions)
+    });
+    let runs = contenders.iter().cloned().zip(runs).collect();
+    adapters::report::Outcome { ranks, conditions, names, runs, phase }
+}
+
+impl CommandLine {
+    fn names(&self) -> Vec<&'static str> {
+        let is_wanted = |name: &&str| self.only.is_empty() || self.only.iter().any(|only| only == name);
+        NAMES.into_iter().filter(is_wanted).collect()
+    }
+
+    fn is_against(&self, mpi: &str) -> bool {
+        self.against.is_empty() || self.against.iter().any(|wanted| wanted == mpi)
+    }
+
+    fn conditions(&self) -> Conditions {
+        Conditions { is_busy: self.busy, has_sessions: self.sessions }
+    }
+}
+
+fn write(directory: &Path, name: &str, table: &str, json: &serde_json::Value) {
+    let write = |extension: &str, text: &str| {
+        let path = directory.join(format!("{name}.{extension}"));
         fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     };
     fs::create_dir_all(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-    write("collectives.md", table);
-    write("collectives.json", &format!("{:#}\n", report::json(outcomes)));
+    write("md", table);
+    write("json", &format!("{json:#}\n"));
 }

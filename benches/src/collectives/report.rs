@@ -32,29 +32,27 @@ impl Outcome {
 
     /// What is aimed at, where nothing else runs.
     pub fn aims(&self) -> Vec<Aim> {
-        let small = match self.ranks {
-            0..=2 => 1.0,
-            3..=4 => 0.8,
-            5..=8 => 0.5,
-            _ => 0.3,
-        };
         let aim = |(at, name): (usize, &&'static str)| {
-            let (what, ratio) = (format!("{name}, {} ranks{}", self.ranks, self.beside()), self.ratio(at));
-            match *name {
-                "barrier" | "allreduce" => Aim::at_most(format!("{what}: time"), ratio, small, 2.0 * small),
-                _ => Aim::at_least(format!("{what}: times as fast"), 1.0 / ratio, 1.3, 0.7),
-            }
+            let what = format!("{name}, {} ranks{}", self.ranks, self.conditions.beside());
+            aim(what, name, self.ranks, self.ratio(at))
         };
         self.names.iter().enumerate().map(aim).collect()
     }
+}
 
-    fn beside(&self) -> &'static str {
-        match (self.conditions.is_busy, self.conditions.has_sessions) {
-            (false, false) => "",
-            (true, false) => ", beside a busy process",
-            (false, true) => ", each in a session of its own",
-            (true, true) => ", each in a session of its own, beside a busy process",
+/// What is aimed at for a collective of so many ranks whose time is `ratio` of the best other one.
+pub(super) fn aim(what: String, name: &str, ranks: u32, ratio: f64) -> Aim {
+    match name {
+        "barrier" | "allreduce" => {
+            let most = match ranks {
+                0..=2 => 1.0,
+                3..=4 => 0.8,
+                5..=8 => 0.5,
+                _ => 0.3,
+            };
+            Aim::at_most(format!("{what}: time"), ratio, most, 2.0 * most)
         }
+        _ => Aim::at_least(format!("{what}: times as fast"), 1.0 / ratio, 1.3, 0.7),
     }
 }
 
@@ -66,7 +64,7 @@ pub fn markdown(outcomes: &[Outcome]) -> String {
     text += "--:|--|\n";
     for outcome in outcomes {
         for (at, name) in outcome.names.iter().enumerate() {
-            text += &format!("| {name}{} | {} |", outcome.beside(), outcome.ranks);
+            text += &format!("| {name}{} | {} |", outcome.conditions.beside(), outcome.ranks);
             for seconds in &outcome.seconds {
                 text += &format!(" {:.2} |", seconds[at] * 1e6);
             }
