@@ -21,6 +21,14 @@ const FIRST_POLLS: u32 = 32;
 /// Polls between two looks at the clock, which cost 25 ns each.
 const POLLS: u32 = 64;
 
+/// Where there are more ranks than cores, one wait in so many is watched by the clock from its beginning, as long as nobody
+/// is suspected to compute on these cores. After a change of the process the clock's pages are to be found anew, and looking
+/// at it is a seventh of a barrier of 16 ranks on two cores.
+const WATCHED: u32 = 16;
+
+/// How many turns the other waits give before they look at the clock.
+const UNWATCHED_TURNS: u32 = 2;
+
 /// How a waiter waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PatienceSettings {
@@ -57,6 +65,8 @@ pub(crate) struct Patience {
     is_crowded: bool,
     /// The shortest turn so far: one in which nobody else ran.
     shortest_turn: Duration,
+    /// How many waits there were with more ranks than cores.
+    waits: u32,
     thieves: Thieves,
 }
 
@@ -86,10 +96,18 @@ impl Thieves {
         self.shunned.is_some_and(|(until, _)| now < until)
     }
 
+    /// Whether one may be there.
+    fn are_suspected(&self) -> bool {
+        self.score > 0 || self.shunned.is_some()
+    }
+
     /// A wait is over in which the longest turn was so long.
     fn notice(&mut self, longest: Duration, now: Instant) {
         if longest < LONG_TURN {
             self.score = self.score.saturating_sub(1);
+            if self.score == 0 && self.shunned.is_some_and(|(until, length)| now >= until + length) {
+                self.shunned = None;
+            }
             return;
         }
         self.score += LONG_TURN_SCORE;
@@ -123,6 +141,7 @@ impl Patience {
             settings,
             is_crowded: ranks > cores,
             shortest_turn: Duration::MAX,
+            waits: 0,
             thieves: Thieves::default(),
         }
     }
@@ -189,6 +208,15 @@ impl Patience {
     }
 
     fn poll_crowded(&mut self, mut ready: impl FnMut() -> bool) -> Polled {
+        self.waits = self.waits.wrapping_add(1);
+        if !self.thieves.are_suspected() && !self.waits.is_multiple_of(WATCHED) {
+            for _ in 0..UNWATCHED_TURNS {
+                if ready() {
+                    return Polled::Ready;
+                }
+                std::thread::yield_now();
+            }
+        }
         let began = Instant::now();
         if self.thieves.are_shunned(began) {
             return if ready() { Polled::Ready } else { Polled::InVain };
@@ -236,6 +264,24 @@ mod tests {
             assert!(!thieves.are_shunned(now));
             length = (2 * length).min(most);
         }
+    }
+
+    #[test]
+    fn who_has_gone_is_suspected_no_more() {
+        let (mut thieves, mut now) = (Thieves::default(), Instant::now());
+        for _ in 0..3 {
+            thieves.notice(LONG_TURN, now);
+        }
+        now += 2 * SHUNNING[0];
+        thieves.notice(LONG_TURN, now);
+        assert!(thieves.are_shunned(now));
+        now += 4 * SHUNNING[0];
+        for _ in 0..11 {
+            thieves.notice(Duration::ZERO, now);
+            assert!(thieves.are_suspected());
+        }
+        thieves.notice(Duration::ZERO, now);
+        assert!(!thieves.are_suspected());
     }
 
     #[test]
