@@ -160,3 +160,61 @@ fn shown(number: f64) -> String {
 fn finite(number: f64) -> Option<f64> {
     number.is_finite().then_some(number)
 }
+
+#[cfg(test)]
+mod tests {
+    use svmio_tests::Program;
+
+    use super::*;
+
+    fn outcome(seconds: &[(Mpi, Doer, &[f64])]) -> Outcome {
+        let of_contender = |&(mpi, doer, seconds): &(Mpi, Doer, &[f64])| {
+            let run = |&seconds: &f64| match seconds.is_nan() {
+                true => Run::failed(&["barrier"], format!("{mpi} failed")),
+                false => Run { seconds: vec![seconds], fault: None },
+            };
+            let program = Program { mpi, path: "program".into() };
+            (Contender { program, doer }, seconds.iter().map(run).collect())
+        };
+        Outcome {
+            ranks: 8,
+            conditions: Conditions::default(),
+            names: vec!["barrier"],
+            runs: seconds.iter().map(of_contender).collect(),
+            phase: Phase { round_trip_ns: 100.0, copy_gb_per_s: 10.0 },
+        }
+    }
+
+    #[test]
+    fn the_best_of_each_side_are_compared_and_the_adapters_with_each_other() {
+        let outcome = outcome(&[
+            (Mpi::DebianMpich, Doer::Stock, &[9.0, 8.0, f64::NAN]),
+            (Mpi::DebianOpenMpi, Doer::Stock, &[12.0, 10.0, 11.0]),
+            (Mpi::DebianMpich, Doer::Preload, &[f64::NAN, 1.0, f64::NAN]),
+            (Mpi::DebianOpenMpi, Doer::Preload, &[4.5, 4.5, 4.5]),
+            (Mpi::DebianOpenMpi, Doer::Component, &[9.0, 9.0, 9.0]),
+        ]);
+        assert_eq!(outcome.ratio(0), 0.5);
+        assert!(outcome.ratio_with(Mpi::DebianMpich, 0).is_nan());
+        assert_eq!(outcome.component_over_preload(0), Some(2.0));
+        let aims: Vec<_> = outcome.aims().iter().map(|aim| (aim.measured, aim.aim)).collect();
+        assert_eq!(aims, [(0.5, 0.5), (2.0, NEAR)]);
+        assert_eq!(outcome.faults().map(|faults| faults.len()), [2, 1]);
+    }
+
+    #[test]
+    fn without_a_component_there_is_nothing_to_compare_it_with() {
+        let outcome =
+            outcome(&[(Mpi::DebianMpich, Doer::Stock, &[2.0]), (Mpi::DebianMpich, Doer::Preload, &[1.0])]);
+        assert_eq!(outcome.component_over_preload(0), None);
+        assert_eq!(outcome.aims().len(), 1);
+    }
+
+    #[test]
+    fn a_line_has_as_many_cells_as_the_head() {
+        let table = markdown(&[outcome(&[(Mpi::DebianMpich, Doer::Stock, &[f64::NAN])])]);
+        let cells: Vec<_> = table.lines().map(|line| line.matches('|').count()).collect();
+        assert_eq!(cells, [cells[0]; 3]);
+        assert!(table.contains("failed"));
+    }
+}
