@@ -178,7 +178,9 @@ fn adapted(
     let (names, conditions) = (command_line.names(), command_line.conditions());
     let phase = Phase::now();
     let runs = in_turn(command_line.runs, contenders.len(), |side| {
-        phase::settle();
+        if !command_line.check {
+            phase::settle();
+        }
         contenders[side].run(&names, ranks, command_line.milliseconds, conditions)
     });
     let runs = contenders.iter().cloned().zip(runs).collect();
