@@ -31,12 +31,13 @@ mod tests;
 mod windows;
 mod wire;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use svmio_transport::back_end::{Backing, Service};
 use svmio_transport::message::{MessageSettings, Messenger, Port};
-use svmio_transport::{Fabric, LocalSegment, Rank};
+use svmio_transport::{Fabric, LocalSegment, Rank, SegmentId};
 
 use crate::attachment::{self, How};
 use crate::cache::{CacheSettings, PageCache};
@@ -47,6 +48,7 @@ use crate::name::FileName;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
 use crate::store::Store;
+use crate::team::Reach;
 
 use agent::Agent;
 use client::{Client, Question, Unasked};
@@ -62,6 +64,9 @@ use wire::{FileTruth, Reply, Request};
 /// The port on which agents are asked.
 const REQUESTS: Port = Port::new(1).expect("there are more ports");
 
+/// What [`Reach`] uses.
+const REACH: SegmentId = SegmentId::new(0x7376_6d72, 0);
+
 /// A node of a cluster, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeIndex(pub u32);
@@ -73,6 +78,10 @@ pub struct Cluster {
     service: Mutex<Option<Box<dyn Service>>>,
     cache: Arc<PageCache>,
     ahead: Ahead,
+    /// How many teams of all processes were formed.
+    teams: AtomicU32,
+    /// By what teams of its processes reach each other, once there was one.
+    reach: Mutex<Option<Reach>>,
     /// The cache, for homes to write pages into.
     _export: LocalSegment,
 }
@@ -175,6 +184,8 @@ impl Cluster {
             service: Mutex::new(service),
             cache,
             ahead: Ahead::default(),
+            teams: AtomicU32::new(0),
+            reach: Mutex::new(None),
             _export: export,
         });
         if let Some(agent) = &cluster.agent {
@@ -349,6 +360,30 @@ impl Cluster {
 
     pub(crate) fn context(&self) -> &Arc<Context> {
         &self.context
+    }
+
+    /// By what teams of its processes reach each other. The first time all of them call this.
+    ///
+    /// # Errors
+    /// As [`Reach::of`].
+    pub fn reach(&self) -> Result<Reach> {
+        let mut reach = self.reach.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*reach {
+            Some(reach) => Ok(reach.clone()),
+            None => Ok(reach.insert(Reach::of(&self.context.fabric, REACH)?).clone()),
+        }
+    }
+
+    /// A number for a team of all processes: the same on all of them, and different for each team.
+    pub(crate) fn count_team(&self) -> u32 {
+        // Relaxed: only different numbers matter.
+        self.teams.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether this process is the first of `members` on its node.
+    pub(crate) fn is_first_of_node(&self, members: &[Rank]) -> bool {
+        let own = self.own_node();
+        members.iter().find(|&&rank| self.node_of(rank) == own) == Some(&self.rank())
     }
 
     pub(crate) fn cache(&self) -> &PageCache {

@@ -10,7 +10,7 @@ use crate::node::NodeName;
 use crate::units::{FileOffset, SegmentIndex, SegmentSize};
 
 /// The result of this crate's functions.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of a store or of a file in it.
 #[derive(Debug, thiserror::Error)]
@@ -326,6 +326,20 @@ pub enum Error {
         /// What the fabric says; a lost process is named by rank and node.
         source: svmio_transport::Error,
     },
+    /// What went wrong for one of the processes that have a file open together, told to all of them.
+    #[error("{message}")]
+    OfMember {
+        /// What kind of error it is.
+        kind: ErrorKind,
+        /// The error there, with the number of the process.
+        message: String,
+    },
+    /// Processes that have a file open together cannot tell each other anything.
+    #[error("the processes that have a file open cannot come to an agreement: {problem}")]
+    Disunited {
+        /// What keeps them from it; a lost process is named by rank and node.
+        problem: String,
+    },
     /// A lock could not be had.
     #[error("locking {name}: {source}")]
     Lock {
@@ -415,6 +429,7 @@ impl Error {
             Error::Quota { .. } => ErrorKind::Quota,
             Error::LeftBehind { source, .. } => source.kind(),
             Error::OnNode { kind, .. } | Error::OnHost { kind, .. } | Error::WritesLost { kind, .. } => *kind,
+            Error::OfMember { kind, .. } => *kind,
             _ => ErrorKind::Other,
         }
     }

@@ -28,6 +28,7 @@
 //!   in no job and has the stores within reach: a [`StoredFile`] is read without disturbing anybody, a [`SpreadFile`]
 //!   is made in several stores. A store of another host is looked at through a [`RemoteStore`], which somebody [serves](serve)
 //!   there.
+//! * [`team`]: what processes do together that have a file open together, on one node or on several: all succeed or all fail.
 //! * [`verify()`] looks a store over, [`StoreSet::verify`] several, and that they agree.
 //!
 //! A write is visible to every process of the node when it returns. It survives the death of all of them. It
@@ -85,6 +86,7 @@ mod state;
 mod store;
 mod store_set;
 mod stored_file;
+pub mod team;
 mod units;
 mod unnamed;
 mod verify;

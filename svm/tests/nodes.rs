@@ -20,8 +20,7 @@ fn open(process: &Process<'_>, text: &str, options: &OpenOptions) -> File {
 }
 
 fn set_size(process: &Process<'_>, file: &File, size: u64) {
-    let flushed = process.by_all(|| file.flush());
-    flushed.and_then(|()| process.change(file, |file| file.set_size(size))).expect("sizes can be set");
+    process.team.set_size(file, size).expect("sizes can be set");
 }
 
 fn name(text: &str) -> FileName {

@@ -1,16 +1,14 @@
 //! The ranks of a job as threads of this process, each with a fabric of its own and the store of its node.
 //!
-//! What they do together with a file they do as the layer above has it done: a step that each does his part of, then
-//! all agree on whether it went well, and only where it did they go on to the next.
+//! What they do together with a file they do as a [`Team`].
 //!
 //! A rank that panics is lost to the others: none of them waits for it, and its panic is that of the whole job.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
-use svmio_svm::{
-    CacheSettings, Cluster, File, FileName, Introduction, NodeIndex, NodeName, OpenOptions, Result, Store,
-};
+use svmio_svm::team::{Team, Tellable};
+use svmio_svm::{CacheSettings, Cluster, Error, File, FileName, NodeName, OpenOptions, Result, Store};
 use svmio_transport::{Fabric, JobSecret, Membership, Rank, settings::Settings, shm};
 use tempfile::TempDir;
 
@@ -42,7 +40,7 @@ pub(crate) fn run<'s>(
     let ranks = (0..).take(stores.len()).map(Rank);
     let memberships: Vec<_> = ranks.map(|rank| Arc::new(Membership::new(rank, names.clone()))).collect();
     let fabrics = fabrics(&memberships);
-    let job = Job { memberships, gathering: Gathering::default(), told: Mutex::default() };
+    let job = Job { memberships, gathering: Gathering::default() };
     let clusters = Mutex::new(Vec::new());
     // The first panic is the reason for the others.
     let first = OnceLock::new();
@@ -50,7 +48,8 @@ pub(crate) fn run<'s>(
         let result = catch_unwind(AssertUnwindSafe(|| {
             let cluster = Cluster::join(fabric.clone(), store.clone(), cache).expect("all of the job join");
             clusters.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&cluster));
-            body(&Process { cluster, job: &job });
+            let team = Team::of_cluster(&cluster).expect("all of the job join");
+            body(&Process { cluster, job: &job, team });
         }));
         if result.is_err() {
             let _ = first.set(fabric.rank());
@@ -83,6 +82,8 @@ pub(crate) fn run<'s>(
 pub(crate) struct Process<'j> {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) job: &'j Job,
+    /// All ranks.
+    pub(crate) team: Team,
 }
 
 impl Process<'_> {
@@ -90,17 +91,22 @@ impl Process<'_> {
         self.cluster.rank().0
     }
 
-    /// Waits until all ranks have come to this point.
+    /// Waits until all ranks have come to this point, lost or not.
     ///
     /// # Panics
     /// Where one of them has panicked.
     pub(crate) fn meet(&self) {
-        let _: Agreed<()> = self.agree(Ok(()));
+        self.job.gathering.come(self.cluster.size()).expect("another rank has panicked");
     }
 
     /// Every rank does its part.
     pub(crate) fn by_all<T>(&self, part: impl FnOnce() -> Result<T>) -> Agreed<T> {
-        self.agree(guarded(part).map_err(|e| format!("rank {}: {e}", self.rank())))
+        let (value, mine) = match guarded(part) {
+            Ok(value) => (Ok(value), Ok(())),
+            Err(text) => (Err(text.clone()), Err(Error::heard(1, text))),
+        };
+        agreed(self.team.agree(mine))?;
+        value
     }
 
     /// Rank 0 does it for all.
@@ -110,60 +116,30 @@ impl Process<'_> {
 
     /// Opens a file for all nodes.
     pub(crate) fn open(&self, name: &FileName, options: &OpenOptions) -> Agreed<File> {
-        self.by_one(|| {
-            let nodes: Vec<_> = (0..).take(self.cluster.nodes().len()).map(NodeIndex).collect();
-            *self.told() = self.cluster.open(name, options, &nodes)?.to_bytes();
-            Ok(())
-        })?;
-        self.by_all(|| {
-            let introduction = Introduction::from_bytes(&self.told().clone())?;
-            self.cluster.attach(&introduction, options)
-        })
+        agreed(self.team.open_in(&self.cluster, name, options))
     }
 
     /// Makes what all have written readable for all, and durable.
     pub(crate) fn sync(&self, file: &File) -> Agreed<()> {
-        self.by_all(|| file.flush())?;
-        self.by_all(|| {
-            file.sync_data()?;
-            if self.is_first_of_node() { file.sync_node() } else { Ok(()) }
-        })?;
-        self.change(file, |file| file.commit(true))
+        agreed(self.team.sync(file))
     }
 
-    /// Rank 0 changes the file, to which all have flushed, and every node sees it.
+    /// Rank 0 changes the file, and every node sees it.
     pub(crate) fn change(&self, file: &File, change: impl FnOnce(&File) -> Result<()>) -> Agreed<()> {
-        self.by_one(|| change(file))?;
-        self.by_all(|| if self.is_first_of_node() { file.refresh() } else { Ok(()) })
+        agreed(self.team.change(file, || change(file)))
     }
 
+    /// Closes the file; on return all have.
     pub(crate) fn close(&self, file: File) -> Agreed<()> {
-        self.by_all(|| file.flush())?;
-        self.by_one(|| file.commit(true))?;
-        self.by_all(|| {
-            // Nobody uses it any more, though some may still hold it.
-            let told = if self.rank() == 0 { file.closed_by_all() } else { Ok(()) };
-            drop(file);
-            told
-        })
+        let closed = agreed(self.team.close(&file, false));
+        drop(file);
+        self.meet();
+        closed
     }
+}
 
-    fn is_first_of_node(&self) -> bool {
-        let node = self.cluster.own_node();
-        (0..self.rank()).all(|rank| self.cluster.node_of(Rank(rank)) != node)
-    }
-
-    fn agree<T>(&self, own: Agreed<T>) -> Agreed<T> {
-        let verdict = self.job.gathering.come(self.cluster.size(), own.as_ref().err());
-        match verdict.expect("another rank has panicked") {
-            Some(failure) => Err(failure),
-            None => own,
-        }
-    }
-
-    fn told(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.job.told.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn agreed<T>(outcome: Result<T>) -> Agreed<T> {
+    outcome.map_err(|error| error.to_string())
 }
 
 /// Errors and panics as text.
@@ -194,8 +170,6 @@ pub(crate) struct Job {
     /// What each rank knows of the others.
     pub(crate) memberships: Vec<Arc<Membership>>,
     gathering: Gathering,
-    /// What rank 0 tells the others.
-    told: Mutex<Vec<u8>>,
 }
 
 impl Job {
@@ -207,7 +181,7 @@ impl Job {
     }
 }
 
-/// A barrier that lets go when somebody will never come, and tells all what went wrong for one.
+/// A barrier that lets go when somebody will never come, and knows nothing of who is declared lost.
 #[derive(Default)]
 struct Gathering {
     state: Mutex<Gathered>,
@@ -218,10 +192,6 @@ struct Gathering {
 struct Gathered {
     present: u32,
     rounds: u64,
-    /// The first failure that one of those present has brought.
-    failure: Option<String>,
-    /// The failure of the round before, which all of it have yet to hear of.
-    verdict: Option<String>,
     is_given_up: bool,
 }
 
@@ -230,17 +200,13 @@ struct Gathered {
 struct GivenUp;
 
 impl Gathering {
-    /// Waits for `size` to come; gives what went wrong for one of them.
-    fn come(&self, size: u32, failure: Option<&String>) -> std::result::Result<Option<String>, GivenUp> {
+    /// Waits for `size` to come.
+    fn come(&self, size: u32) -> std::result::Result<(), GivenUp> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.present += 1;
-        if state.failure.is_none() {
-            state.failure = failure.cloned();
-        }
         if state.present == size {
             state.present = 0;
             state.rounds += 1;
-            state.verdict = state.failure.take();
             self.changed.notify_all();
         } else {
             let round = state.rounds;
@@ -248,7 +214,7 @@ impl Gathering {
             let woken = self.changed.wait_while(state, is_waiting);
             state = woken.unwrap_or_else(PoisonError::into_inner);
         }
-        if state.is_given_up { Err(GivenUp) } else { Ok(state.verdict.clone()) }
+        if state.is_given_up { Err(GivenUp) } else { Ok(()) }
     }
 
     fn give_up(&self) {

@@ -231,10 +231,7 @@ impl<'p> Run<'p> {
     }
 
     fn resize(&mut self, change: impl FnOnce(&File) -> Result<()>) {
-        self.together(|process, file| {
-            process.by_all(|| file.flush())?;
-            process.change(file, change)
-        });
+        self.together(|process, file| process.change(file, change));
         self.observe_size();
     }
 

@@ -1,0 +1,203 @@
+//! Members agreeing on whether something worked: no member goes on alone, and all give the same reason.
+
+use crate::error::{Error, ErrorKind, Result};
+
+use super::Team;
+
+/// An error that one member tells the others.
+pub trait Tellable: Sized + From<Error> {
+    /// A number of its kind, not 0, and what a person needs to know.
+    fn told(self) -> (u32, String);
+
+    /// What another member [told](Self::told).
+    fn heard(number: u32, text: String) -> Self;
+}
+
+impl Tellable for Error {
+    fn told(self) -> (u32, String) {
+        (u32::from(self.kind().code()) + 1, self.to_string())
+    }
+
+    fn heard(number: u32, text: String) -> Self {
+        let code = u8::try_from(number.saturating_sub(1)).unwrap_or(u8::MAX);
+        Error::OfMember { kind: ErrorKind::from_code(code), message: text }
+    }
+}
+
+/// How a text begins that tells already for whom it happened.
+const LOCATED: &str = "rank ";
+
+/// How many numbers can be agreed upon at once.
+const MOST: usize = 6;
+
+impl Team {
+    /// Succeeds on all members, or fails on all with the failure of the first one where it failed. Returns on none before
+    /// all have called it.
+    ///
+    /// # Errors
+    /// That failure; [`Error::Disunited`].
+    pub fn agree<E: Tellable>(&self, mine: Result<(), E>) -> Result<(), E> {
+        self.agree_on(mine, []).map(|[]| ())
+    }
+
+    /// The same; where all succeed, returns the largest of each number.
+    ///
+    /// # Errors
+    /// As [`agree`](Self::agree).
+    pub fn agree_on<E: Tellable, const N: usize>(
+        &self,
+        mine: Result<(), E>,
+        numbers: [i64; N],
+    ) -> Result<[i64; N], E> {
+        const { assert!(N <= MOST) };
+        let mut all = [0; MOST + 1];
+        // The largest is of the first who failed.
+        all[0] = if mine.is_err() { (self.size() - self.member()) as i64 } else { 0 };
+        all[1..=N].copy_from_slice(&numbers);
+        if let Some(means) = &self.means {
+            means.maxima(&mut all[..=N])?;
+        }
+        if all[0] != 0 {
+            let first = self.size().saturating_sub(all[0].unsigned_abs() as usize);
+            let located = mine.map_err(|failure| self.located(failure));
+            self.outcome_of(first, located)?;
+            return Err(E::heard(1, "a member failed, and did not say so".into()));
+        }
+        Ok(std::array::from_fn(|at| all[at + 1]))
+    }
+
+    /// The largest of each number.
+    ///
+    /// # Errors
+    /// [`Error::Disunited`].
+    pub fn maxima<const N: usize>(&self, numbers: [i64; N]) -> Result<[i64; N]> {
+        let mut all = numbers;
+        self.means.as_ref().map_or(Ok(()), |means| means.maxima(&mut all)).map(|()| all)
+    }
+
+    /// The outcome of member `root`, on all members. What the others give is not looked at.
+    ///
+    /// # Errors
+    /// The root's; [`Error::Disunited`].
+    pub fn outcome_of<E: Tellable>(&self, root: usize, mine: Result<(), E>) -> Result<(), E> {
+        self.told(root, mine.map(|()| Vec::new())).map(|_| ())
+    }
+
+    /// What member `root` has to tell, or its failure, on all members. What the others give is not looked at. Few bytes,
+    /// and no failure, are told at once.
+    ///
+    /// # Errors
+    /// As [`outcome_of`](Self::outcome_of).
+    pub fn told<E: Tellable>(&self, root: usize, mine: Result<Vec<u8>, E>) -> Result<Vec<u8>, E> {
+        /// Bytes of the number of the failure's kind, 0 for none, and of the text's length.
+        const NUMBERS: usize = 8;
+        /// Bytes of the text that come at once: what the engine sends in one cache line.
+        const AT_ONCE: usize = 48;
+        let (number, mut text) = match mine {
+            Ok(text) => (0, text),
+            Err(failure) => {
+                let (number, text) = failure.told();
+                (number, text.into_bytes())
+            }
+        };
+        if let Some(means) = &self.means {
+            let mut first = [0; NUMBERS + AT_ONCE];
+            first[..4].copy_from_slice(&number.to_ne_bytes());
+            first[4..NUMBERS].copy_from_slice(&(text.len() as u32).to_ne_bytes());
+            let at_once = text.len().min(AT_ONCE);
+            first[NUMBERS..NUMBERS + at_once].copy_from_slice(&text[..at_once]);
+            means.broadcast(root, &mut first)?;
+            let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| first[at + byte]));
+            let length = word(4) as usize;
+            if length > AT_ONCE {
+                text.resize(length, 0);
+                means.broadcast(root, &mut text)?;
+            } else {
+                text = first[NUMBERS..NUMBERS + length].to_vec();
+            }
+            if word(0) != 0 {
+                return Err(E::heard(word(0), String::from_utf8_lossy(&text).into_owned()));
+            }
+            return Ok(text);
+        }
+        match number {
+            0 => Ok(text),
+            _ => Err(E::heard(number, String::from_utf8_lossy(&text).into_owned())),
+        }
+    }
+
+    /// What all members have to tell, in their order.
+    ///
+    /// # Errors
+    /// [`Error::Disunited`].
+    pub fn all_gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let Some(means) = &self.means else { return Ok(vec![own.to_vec()]) };
+        let [longest, inverse] = self.maxima([own.len() as i64, !(own.len() as i64)])?;
+        let longest = longest.unsigned_abs() as usize;
+        // The largest is the smallest, too, where all are the same.
+        if inverse == !(longest as i64) {
+            return self.all_gather_equal(own);
+        }
+        /// Bytes of a length.
+        const LENGTH: usize = 8;
+        let mut padded = (own.len() as u64).to_ne_bytes().to_vec();
+        padded.extend_from_slice(own);
+        padded.resize(LENGTH + longest, 0);
+        let mut all = vec![0; padded.len() * self.size()];
+        means.all_gather(&padded, &mut all)?;
+        let part = |bytes: &[u8]| {
+            let (length, text) = bytes.split_at(LENGTH);
+            let length = u64::from_ne_bytes(std::array::from_fn(|at| length[at])) as usize;
+            text[..length.min(longest)].to_vec()
+        };
+        Ok(all.chunks_exact(padded.len()).map(part).collect())
+    }
+
+    /// The same, where all have the same length.
+    ///
+    /// # Errors
+    /// [`Error::Disunited`].
+    pub fn all_gather_equal(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+        match &self.means {
+            Some(means) if !own.is_empty() => {
+                let mut all = vec![0; own.len() * self.size()];
+                means.all_gather(own, &mut all)?;
+                Ok(all.chunks_exact(own.len()).map(<[u8]>::to_vec).collect())
+            }
+            _ => Ok(vec![own.to_vec(); self.size()]),
+        }
+    }
+
+    /// `failure` with the member for which it happened.
+    pub(super) fn located<E: Tellable>(&self, failure: E) -> E {
+        let (number, text) = failure.told();
+        let text = if text.starts_with(LOCATED) { text } else { format!("rank {}: {text}", self.member()) };
+        E::heard(number, text)
+    }
+
+    /// `error` with the member for which it happened, and its node.
+    pub(super) fn located_on_node(&self, error: Error) -> Error {
+        let (number, text) = error.told();
+        let text = match text.starts_with(LOCATED) {
+            true => text,
+            false => format!("rank {} on node {}: {text}", self.member(), self.node),
+        };
+        Error::heard(number, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alone_one_agrees_with_oneself() {
+        let team = Team::alone();
+        assert_eq!(team.agree_on::<Error, 2>(Ok(()), [3, -4]).expect("nothing failed"), [3, -4]);
+        let failure = Error::heard(u32::from(ErrorKind::NoSpace.code()) + 1, "full".into());
+        let failure = team.agree(Err(failure)).expect_err("it failed");
+        assert_eq!((failure.kind(), failure.to_string()), (ErrorKind::NoSpace, "rank 0: full".into()));
+        assert_eq!(team.all_gather(b"own").expect("nobody is missing"), [b"own"]);
+        assert_eq!(team.told::<Error>(0, Ok(vec![7; 99])).expect("nothing failed"), [7; 99]);
+    }
+}

@@ -1,0 +1,173 @@
+//! Members telling each other things by svmio's own engine of collectives: within shared memory, or over a network in a
+//! thread of its own, so that whoever waits can have something else go on meanwhile.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use svmio_collectives::executor::{self, Elementwise, Group, GroupSettings, NetworkSettings, TwoLevelGroup};
+use svmio_transport::job::spawn_service_thread;
+use svmio_transport::{Rank, SegmentId};
+
+use crate::error::{Error, Result};
+
+use super::Means;
+use super::reach::{Reach, failed};
+
+/// Bytes of a slot of a group: most of what is told fits into a cache line, and longer texts go in pieces.
+const SLOT: usize = 4096;
+
+/// Between two times that something else goes on while a network's answer is awaited.
+const NAP: Duration = Duration::from_micros(100);
+
+/// A member's part in what the engine does for a team.
+///
+/// After an error it is of no more use, and all that is asked of it fails for that reason.
+pub struct Engine {
+    seat: Mutex<Seat>,
+    /// What is done while this member waits.
+    meanwhile: Option<fn()>,
+}
+
+enum Seat {
+    /// All members share memory.
+    Memory(Box<Group>),
+    /// They do not: a thread has the group.
+    Network(Sender<Task>),
+    /// There was something, until this.
+    Failed(String),
+}
+
+type Task = Box<dyn FnOnce(&mut TwoLevelGroup) + Send>;
+
+impl Engine {
+    /// How many numbers of segments an engine takes.
+    pub const SEGMENTS: u32 = 3;
+
+    /// Joins the engine of `members`, ranks in the job of `reach`, which all call this with the same ones in the same order.
+    /// The `id`, and as many that follow it as [`SEGMENTS`](Self::SEGMENTS) says, none of them uses for anything else.
+    /// `meanwhile` is called again and again while this member waits for others.
+    ///
+    /// # Errors
+    /// [`Error::Disunited`] where they do not come together within 30 s, or one is lost.
+    pub fn join(reach: &Reach, members: &[Rank], id: SegmentId, meanwhile: Option<fn()>) -> Result<Engine> {
+        let within = GroupSettings { slot: SLOT, ..GroupSettings::default() };
+        let seat = match (&reach.messenger, reach.fabrics.mapped()) {
+            (_, Some(fabric)) if reach.is_memory(members) => {
+                let group = Group::join(fabric, members, id, within);
+                let mut group = group.map_err(|error| failed(&error))?;
+                if let Some(meanwhile) = meanwhile {
+                    group.do_meanwhile(meanwhile);
+                }
+                Seat::Memory(Box::new(group))
+            }
+            (Some(messenger), _) => {
+                let settings = NetworkSettings::default();
+                let group = TwoLevelGroup::join(&reach.fabrics, messenger, members, id, within, settings);
+                Seat::Network(beside(group.map_err(|error| failed(&error))?)?)
+            }
+            (None, _) => {
+                let problem = "the members reach each other neither by memory nor by messages";
+                return Err(Error::Disunited { problem: problem.into() });
+            }
+        };
+        Ok(Engine { seat: Mutex::new(seat), meanwhile })
+    }
+
+    /// Has the group do something; `work` is the same for either kind.
+    fn run(
+        &self,
+        bytes: &mut [u8],
+        in_memory: impl FnOnce(&mut Group, &mut [u8]) -> executor::Result<()>,
+        over_network: impl FnOnce(&mut TwoLevelGroup, &mut [u8]) -> executor::Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = match &mut *seat {
+            Seat::Memory(group) => in_memory(group, bytes).map_err(|error| error.to_string()),
+            Seat::Network(tasks) => self.run_beside(tasks, bytes, over_network),
+            Seat::Failed(problem) => Err(problem.clone()),
+        };
+        outcome.map_err(|problem| {
+            // The others hear of it where the thread that has the group ends with it.
+            *seat = Seat::Failed(problem.clone());
+            Error::Disunited { problem }
+        })
+    }
+
+    fn run_beside(
+        &self,
+        tasks: &Sender<Task>,
+        bytes: &mut [u8],
+        work: impl FnOnce(&mut TwoLevelGroup, &mut [u8]) -> executor::Result<()> + Send + 'static,
+    ) -> Result<(), String> {
+        const ENDED: &str = "the thread for a network's collectives has ended";
+        let (answer, answers) = channel();
+        let mut own = bytes.to_vec();
+        let task: Task = Box::new(move |group| {
+            let outcome = work(group, &mut own).map(|()| own);
+            // Nobody waits any more where the process ends.
+            let _ = answer.send(outcome);
+        });
+        tasks.send(task).map_err(|_| ENDED)?;
+        let outcome = self.wait(&answers).ok_or(ENDED)?;
+        bytes.copy_from_slice(&outcome.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    fn wait<T>(&self, answers: &Receiver<T>) -> Option<T> {
+        let Some(meanwhile) = self.meanwhile else { return answers.recv().ok() };
+        loop {
+            match answers.recv_timeout(NAP) {
+                Ok(answer) => return Some(answer),
+                Err(RecvTimeoutError::Timeout) => meanwhile(),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+}
+
+impl Means for Engine {
+    fn maxima(&self, numbers: &mut [i64]) -> Result<()> {
+        let mut bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+        self.run(
+            &mut bytes,
+            |group, bytes| group.allreduce(bytes, &Elementwise::commutative(i64::max)),
+            |group, bytes| group.allreduce(bytes, &Elementwise::commutative(i64::max)),
+        )?;
+        for (number, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(size_of::<i64>())) {
+            *number = i64::from_ne_bytes(std::array::from_fn(|at| bytes[at]));
+        }
+        Ok(())
+    }
+
+    fn broadcast(&self, root: usize, bytes: &mut [u8]) -> Result<()> {
+        self.run(bytes, |group, bytes| group.bcast(root, bytes), move |group, bytes| group.bcast(root, bytes))
+    }
+
+    fn all_gather(&self, own: &[u8], all: &mut [u8]) -> Result<()> {
+        let copy = own.to_vec();
+        self.run(all, |group, all| group.allgather(own, all), move |group, all| group.allgather(&copy, all))
+    }
+}
+
+impl<M: Means + ?Sized> Means for Arc<M> {
+    fn maxima(&self, numbers: &mut [i64]) -> Result<()> {
+        (**self).maxima(numbers)
+    }
+
+    fn broadcast(&self, root: usize, bytes: &mut [u8]) -> Result<()> {
+        (**self).broadcast(root, bytes)
+    }
+
+    fn all_gather(&self, own: &[u8], all: &mut [u8]) -> Result<()> {
+        (**self).all_gather(own, all)
+    }
+}
+
+/// A thread that has the group, and ends when nobody has tasks for it any more.
+fn beside(mut group: TwoLevelGroup) -> Result<Sender<Task>> {
+    let (sender, tasks) = channel::<Task>();
+    let body = move || tasks.into_iter().for_each(|task| task(&mut group));
+    spawn_service_thread("svmio-team", body).map_err(|error| failed(&error.into()))?;
+    Ok(sender)
+}

@@ -1,0 +1,128 @@
+//! Opening: the first member finds or makes the file and introduces it to the others, which attach it. So the name is
+//! looked up once, exclusive creation works, and all see the same file even if its name changes hands.
+
+use std::sync::Arc;
+
+use crate::cluster::{Cluster, Introduction, NodeIndex};
+use crate::error::{Error, Result};
+use crate::file::File;
+use crate::name::FileName;
+use crate::open_options::OpenOptions;
+
+use super::{Team, Tellable};
+
+/// What opening a file takes.
+pub trait Opening {
+    /// What a member has when it is open.
+    type Opened;
+    /// What may go wrong.
+    type Error: Tellable;
+
+    /// Finds or makes the file, and opens it; by the first member. Returns what the others have to know, too.
+    ///
+    /// # Errors
+    /// What keeps it from that; nothing is left open then.
+    fn find(&mut self) -> Result<(Self::Opened, Vec<u8>), Self::Error>;
+
+    /// Opens what the first member has found; by the others.
+    ///
+    /// # Errors
+    /// What keeps them from that.
+    fn attach(&mut self, introduction: &[u8]) -> Result<Self::Opened, Self::Error>;
+
+    /// Whatever else has to be done by all of them.
+    ///
+    /// # Errors
+    /// What keeps them from that.
+    fn complete(&mut self, opened: Self::Opened) -> Result<Self::Opened, Self::Error> {
+        Ok(opened)
+    }
+
+    /// Not all have been able to open it: the first member gives it up.
+    fn give_up(&mut self, introduction: &[u8]);
+}
+
+impl Team {
+    /// Opens a file on all members, or on none; returns the largest of each number, too.
+    ///
+    /// # Errors
+    /// What went wrong for one of them, on all.
+    pub fn open<O: Opening, const N: usize>(
+        &self,
+        opening: &mut O,
+        numbers: [i64; N],
+    ) -> Result<(O::Opened, [i64; N]), O::Error> {
+        let (found, told) = match self.member() {
+            0 => match opening.find() {
+                Ok((opened, introduction)) => (Some(opened), Ok(introduction)),
+                Err(error) => (None, Err(error)),
+            },
+            _ => (None, Ok(Vec::new())),
+        };
+        let introduction = self.told(0, told)?;
+        let opened = match found {
+            Some(opened) => Ok(opened),
+            None => opening.attach(&introduction),
+        };
+        let (opened, mine) = match opened.and_then(|opened| opening.complete(opened)) {
+            Ok(opened) => (Some(opened), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        match (self.agree_on(mine, numbers), opened) {
+            (Ok(numbers), Some(opened)) => Ok((opened, numbers)),
+            (Ok(_), None) => Err(Error::Disunited { problem: "a failure was not told".into() }.into()),
+            (Err(error), _) => {
+                if self.member() == 0 {
+                    opening.give_up(&introduction);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens or makes a file for all nodes of the cluster whose processes the members are.
+    ///
+    /// # Errors
+    /// Those of [`Cluster::open`] and [`Cluster::attach`], on all members.
+    pub fn open_in(&self, cluster: &Arc<Cluster>, name: &FileName, options: &OpenOptions) -> Result<File> {
+        self.open(&mut InCluster { team: self, cluster, name, options }, []).map(|(file, [])| file)
+    }
+}
+
+struct InCluster<'o> {
+    team: &'o Team,
+    cluster: &'o Arc<Cluster>,
+    name: &'o FileName,
+    options: &'o OpenOptions,
+}
+
+impl Opening for InCluster<'_> {
+    type Opened = File;
+    type Error = Error;
+
+    fn find(&mut self) -> Result<(File, Vec<u8>)> {
+        let nodes: Vec<_> = (0..).take(self.cluster.nodes().len()).map(NodeIndex).collect();
+        let introduction = self.cluster.open(self.name, self.options, &nodes)?.to_bytes();
+        match self.attach(&introduction) {
+            Ok(file) => Ok((file, introduction)),
+            Err(error) => {
+                self.give_up(&introduction);
+                Err(error)
+            }
+        }
+    }
+
+    fn attach(&mut self, introduction: &[u8]) -> Result<File> {
+        let attached = Introduction::from_bytes(introduction)
+            .and_then(|introduction| self.cluster.attach(&introduction, self.options));
+        attached.map_err(|error| self.team.located_on_node(error))
+    }
+
+    fn give_up(&mut self, introduction: &[u8]) {
+        let given_up = Introduction::from_bytes(introduction)
+            .and_then(|introduction| self.cluster.give_up(&introduction));
+        if let Err(error) = given_up {
+            tracing::warn!("{}: it is held open until the job ends: {error}", self.name);
+        }
+    }
+}
