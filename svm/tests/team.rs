@@ -90,6 +90,24 @@ fn use_file(team: &Team, cluster: &Arc<Cluster>) {
     team.close(&file, false).unwrap();
 }
 
+/// Two threads have a team each, and come first in turns, in other turns on each member.
+fn use_threads(team: &Team, cluster: &Arc<Cluster>) {
+    let other = Team::of_cluster(cluster).unwrap();
+    std::thread::scope(|scope| {
+        for (number, team) in [(0, team), (1, &other)] {
+            scope.spawn(move || {
+                for round in 0..2000 {
+                    if (round + team.member() + number) % 7 == 0 {
+                        std::thread::yield_now();
+                    }
+                    let told = (round * 2 + number) as i64;
+                    assert_eq!(team.maxima([told, -told]).unwrap(), [told, -told]);
+                }
+            });
+        }
+    });
+}
+
 /// Member 1 dies, and all others hear who it was, now and later.
 fn lose(team: &Team, _: &Arc<Cluster>) {
     team.agree::<Error>(Ok(())).unwrap();
@@ -121,6 +139,7 @@ fn rank_process() {
     match &*std::env::var(PLAN).unwrap() {
         "agree" => agree(&team, &cluster),
         "use" => use_file(&team, &cluster),
+        "threads" => use_threads(&team, &cluster),
         "lose" => lose(&team, &cluster),
         plan => panic!("no such plan: {plan}"),
     }
@@ -179,6 +198,11 @@ fn files_are_used_together() {
     for (fabric, size, nodes) in [("shm", 3, 1), ("shm", 4, 2), ("ofi", 4, 2)] {
         run("use", fabric, size, nodes, &[]);
     }
+}
+
+#[test]
+fn teams_in_different_threads_do_not_meet() {
+    run("threads", "shm", 3, 2, &[]);
 }
 
 #[test]

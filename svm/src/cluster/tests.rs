@@ -47,7 +47,8 @@ fn what_was_written_to_a_removed_file_that_others_have_open_goes_home_to_make_ro
     job(&stores, 1, |process| {
         let names = ["f", "removed"].map(|text| FileName::new(text).unwrap());
         let [file, removed] = names.each_ref().map(|name| open(process, name));
-        process.by_one(|| process.cluster.remove(&names[1])).unwrap();
+        let outcome = if process.rank() == 0 { process.cluster.remove(&names[1]) } else { Ok(()) };
+        process.team.outcome_of(0, outcome).unwrap();
         if process.rank() == 1 {
             removed.write_at(FileOffset(10), b"wanted still").unwrap();
         }

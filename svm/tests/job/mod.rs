@@ -7,8 +7,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
-use svmio_svm::team::{Team, Tellable};
-use svmio_svm::{CacheSettings, Cluster, Error, File, FileName, NodeName, OpenOptions, Result, Store};
+use svmio_svm::team::Team;
+use svmio_svm::{CacheSettings, Cluster, File, FileName, NodeName, OpenOptions, Result, Store};
 use svmio_transport::{Fabric, JobSecret, Membership, Rank, settings::Settings, shm};
 use tempfile::TempDir;
 
@@ -99,21 +99,6 @@ impl Process<'_> {
         self.job.gathering.come(self.cluster.size()).expect("another rank has panicked");
     }
 
-    /// Every rank does its part.
-    pub(crate) fn by_all<T>(&self, part: impl FnOnce() -> Result<T>) -> Agreed<T> {
-        let (value, mine) = match guarded(part) {
-            Ok(value) => (Ok(value), Ok(())),
-            Err(text) => (Err(text.clone()), Err(Error::heard(1, text))),
-        };
-        agreed(self.team.agree(mine))?;
-        value
-    }
-
-    /// Rank 0 does it for all.
-    pub(crate) fn by_one(&self, work: impl FnOnce() -> Result<()>) -> Agreed<()> {
-        self.by_all(|| if self.rank() == 0 { work() } else { Ok(()) })
-    }
-
     /// Opens a file for all nodes.
     pub(crate) fn open(&self, name: &FileName, options: &OpenOptions) -> Agreed<File> {
         agreed(self.team.open_in(&self.cluster, name, options))
@@ -122,11 +107,6 @@ impl Process<'_> {
     /// Makes what all have written readable for all, and durable.
     pub(crate) fn sync(&self, file: &File) -> Agreed<()> {
         agreed(self.team.sync(file))
-    }
-
-    /// Rank 0 changes the file, and every node sees it.
-    pub(crate) fn change(&self, file: &File, change: impl FnOnce(&File) -> Result<()>) -> Agreed<()> {
-        agreed(self.team.change(file, || change(file)))
     }
 
     /// Closes the file; on return all have.
@@ -138,20 +118,9 @@ impl Process<'_> {
     }
 }
 
-fn agreed<T>(outcome: Result<T>) -> Agreed<T> {
+/// With an error as text.
+pub(crate) fn agreed<T>(outcome: Result<T>) -> Agreed<T> {
     outcome.map_err(|error| error.to_string())
-}
-
-/// Errors and panics as text.
-pub(crate) fn guarded<T>(what: impl FnOnce() -> Result<T>) -> std::result::Result<T, String> {
-    match catch_unwind(AssertUnwindSafe(what)) {
-        Ok(result) => result.map_err(|e| e.to_string()),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
-            Err(format!("panicked: {}", text.unwrap_or_default()))
-        }
-    }
 }
 
 fn fabrics(memberships: &[Arc<Membership>]) -> Vec<Fabric> {

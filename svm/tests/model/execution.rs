@@ -1,5 +1,6 @@
 //! Running programs in a job, and noting what its ranks observe.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +8,7 @@ use svmio_svm::{
     Blocks, CacheSettings, File, FileName, FileOffset, LockMode, NodeIndex, Result, SegmentIndex,
 };
 
-use super::job::{self, Agreed, Process, guarded};
+use super::job::{self, Agreed, Process, agreed};
 use super::program::{Access, Extent, Locked, LockedAccess, Phase, Pieces, Program, Tagged, pattern};
 
 /// What a rank observed, by phase and in order.
@@ -201,8 +202,9 @@ impl<'p> Run<'p> {
             log.push(std::mem::take(&mut self.observed));
         }
         self.close();
-        let name = self.name();
-        if let Err(failure) = self.process.by_one(|| self.process.cluster.remove(&name)) {
+        let team = &self.process.team;
+        let removed = if team.member() == 0 { self.process.cluster.remove(&self.name()) } else { Ok(()) };
+        if let Err(failure) = agreed(team.outcome_of(0, removed)) {
             self.fail(format!("removing: {failure}"));
         }
         if let Some(last) = log.last_mut() {
@@ -231,7 +233,7 @@ impl<'p> Run<'p> {
     }
 
     fn resize(&mut self, change: impl FnOnce(&File) -> Result<()>) {
-        self.together(|process, file| process.change(file, change));
+        self.together(|process, file| agreed(process.team.change(file, || change(file))));
         self.observe_size();
     }
 
@@ -428,4 +430,16 @@ fn increment(file: &File, at: u64) -> Result<Observed> {
 
 fn range(extent: &Extent) -> std::ops::Range<FileOffset> {
     FileOffset(extent.start)..FileOffset(extent.end())
+}
+
+/// Errors and panics as text.
+fn guarded<T>(what: impl FnOnce() -> Result<T>) -> std::result::Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(what)) {
+        Ok(result) => result.map_err(|e| e.to_string()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
+            Err(format!("panicked: {}", text.unwrap_or_default()))
+        }
+    }
 }
