@@ -15,6 +15,7 @@ use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
 use crate::abi::{Abi, Comm, Constants, Datatype, Errhandler, Info, MpiFile, Op, Request, SUCCESS};
 use crate::failure::{ErrorClass, Failure};
 use crate::library::{Library, SymbolError};
+use crate::progress::Testing;
 
 /// A function that was told to do nothing more than to say so.
 type Query<A> = unsafe extern "C" fn(*mut c_void, *mut <A as Abi>::Status) -> c_int;
@@ -34,6 +35,7 @@ macro_rules! functions {
             pub constants: Constants<A>,
             version: String,
             library: Library,
+            pub(crate) testing: Testing<A>,
             $($field: unsafe extern "C" fn($($argument),*) -> c_int,)*
         }
 
@@ -43,6 +45,7 @@ macro_rules! functions {
                     constants: A::constants(&library)?,
                     version,
                     library,
+                    testing: Testing::new(),
                     // SAFETY: each type is that of the function in mpi.h (MPI-3.1).
                     $($field: unsafe { library.function($symbol) }?,)*
                 })
@@ -61,6 +64,7 @@ functions! {
     comm_rank = c"PMPI_Comm_rank": fn(Comm<A>, *mut c_int);
     comm_size = c"PMPI_Comm_size": fn(Comm<A>, *mut c_int);
     comm_create_keyval = c"PMPI_Comm_create_keyval": fn(CopyAttribute<A>, DeleteAttribute<A>, *mut c_int, *mut c_void);
+    comm_get_attr = c"PMPI_Comm_get_attr": fn(Comm<A>, c_int, *mut c_void, *mut c_int);
     comm_set_attr = c"PMPI_Comm_set_attr": fn(Comm<A>, c_int, *mut c_void);
     type_size_x = c"PMPI_Type_size_x": fn(Datatype<A>, *mut c_longlong);
     type_get_extent_x = c"PMPI_Type_get_extent_x": fn(Datatype<A>, *mut c_longlong, *mut c_longlong);
@@ -81,6 +85,7 @@ functions! {
     status_set_cancelled = c"PMPI_Status_set_cancelled": fn(*mut A::Status, c_int);
     grequest_start = c"PMPI_Grequest_start": fn(Query<A>, Free, Cancel, *mut c_void, *mut Request<A>);
     grequest_complete = c"PMPI_Grequest_complete": fn(Request<A>);
+    test = c"PMPI_Test": fn(*mut Request<A>, *mut c_int, *mut A::Status);
     request_get_status = c"PMPI_Request_get_status": fn(Request<A>, *mut c_int, *mut A::Status);
     add_error_code = c"PMPI_Add_error_code": fn(c_int, *mut c_int);
     add_error_string = c"PMPI_Add_error_string": fn(c_int, *const c_char);
@@ -197,6 +202,17 @@ impl<A: Abi> Mpi<A> {
         unsafe { (self.comm_set_attr)(comm, key, value) }
     }
 
+    /// The attribute of `comm` under `key`.
+    ///
+    /// # Safety
+    /// `comm` is a communicator.
+    pub(crate) unsafe fn attribute(&self, comm: Comm<A>, key: c_int) -> Option<*mut c_void> {
+        let (mut value, mut is_there) = (std::ptr::null_mut::<c_void>(), 0);
+        // SAFETY: stores a pointer and an integer; the caller vouches for the communicator.
+        let code = unsafe { (self.comm_get_attr)(comm, key, (&raw mut value).cast(), &raw mut is_there) };
+        (code == SUCCESS && is_there != 0).then_some(value)
+    }
+
     /// The largest `value` of all ranks of `comm`; returns on no rank before every rank has called it.
     ///
     /// # Errors
@@ -215,13 +231,13 @@ impl<A: Abi> Mpi<A> {
     ///
     /// # Errors
     /// As [`Mpi::maximum`].
-    pub fn maxima<const N: usize>(&self, comm: Comm<A>, values: [i64; N]) -> Result<[i64; N], Failure> {
-        let mut maxima = values;
+    pub(crate) fn maxima(&self, comm: Comm<A>, values: &mut [i64]) -> Result<(), Failure> {
+        let mine = values.to_vec();
         let (long_long, max) = (self.constants.long_long, self.constants.max);
-        let (mine, all, count) = (values.as_ptr().cast(), maxima.as_mut_ptr().cast(), N as c_int);
+        let (mine, all, count) = (mine.as_ptr().cast(), values.as_mut_ptr().cast(), values.len() as c_int);
         // SAFETY: both buffers are so many numbers of C's type long long.
         let code = unsafe { (self.allreduce)(mine, all, count, long_long, max, comm) };
-        check(code, "MPI_Allreduce").map(|()| maxima)
+        check(code, "MPI_Allreduce")
     }
 
     /// Gives rank `root`'s `bytes` to all ranks of `comm`.
@@ -236,6 +252,20 @@ impl<A: Abi> Mpi<A> {
         check(code, "MPI_Bcast")
     }
 
+    /// Gives `mine` to all ranks of `comm`, and everybody's, in the order of ranks, to this one. All are of one length.
+    ///
+    /// # Errors
+    /// MPI's own, where its handler returns.
+    pub(crate) fn all_gather_into(&self, comm: Comm<A>, mine: &[u8], all: &mut [u8]) -> Result<(), Failure> {
+        assert!(all.len() >= mine.len() * self.size(comm).unsigned_abs() as usize, "there is room for all");
+        let (length, byte) = (mine.len() as c_int, self.constants.byte);
+        // SAFETY: the buffers are the slices, of which the second has room for as much of each rank.
+        let code = unsafe {
+            (self.allgather)(mine.as_ptr().cast(), length, byte, all.as_mut_ptr().cast(), length, byte, comm)
+        };
+        check(code, "MPI_Allgather")
+    }
+
     /// Gives `mine` to all ranks of `comm`; returns everybody's, in the order of ranks. All are of one length.
     ///
     /// # Errors
@@ -245,12 +275,7 @@ impl<A: Abi> Mpi<A> {
             return Ok(vec![Vec::new(); self.size(comm).unsigned_abs() as usize]);
         }
         let mut all = vec![0u8; mine.len() * self.size(comm).unsigned_abs() as usize];
-        let (length, byte) = (mine.len() as c_int, self.constants.byte);
-        // SAFETY: the buffers are the slice and a vector with room for as much of each rank.
-        let code = unsafe {
-            (self.allgather)(mine.as_ptr().cast(), length, byte, all.as_mut_ptr().cast(), length, byte, comm)
-        };
-        check(code, "MPI_Allgather")?;
+        self.all_gather_into(comm, mine, &mut all)?;
         Ok(all.chunks_exact(mine.len()).map(<[u8]>::to_vec).collect())
     }
 

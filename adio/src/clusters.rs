@@ -4,7 +4,10 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use svmio_svm::Cluster;
+use svmio_svm::team::Reach;
 use svmio_transport::job::Job;
+
+use crate::{circle, jobs, progress};
 
 /// This process's part in a cluster.
 pub(crate) struct Part {
@@ -25,6 +28,11 @@ pub(crate) fn of(id: u64) -> Option<Arc<Cluster>> {
     parts().iter().map(|part| &part.cluster).find(|cluster| cluster.id() == id).map(Arc::clone)
 }
 
+/// By what teams of the processes of cluster `id` reach each other.
+pub(crate) fn reach(id: u64) -> Option<Reach> {
+    of(id)?.reach().ok()
+}
+
 /// Keeps `part` until [`finish`].
 pub(crate) fn keep(part: Part) -> Arc<Cluster> {
     let cluster = Arc::clone(&part.cluster);
@@ -32,10 +40,22 @@ pub(crate) fn keep(part: Part) -> Arc<Cluster> {
     cluster
 }
 
-/// Leaves all clusters, in the order in which they were formed: every member does so. Each is served until all of
-/// its members have got here, or are lost. What goes wrong is logged: no caller of `MPI_Finalize` could do anything
-/// about it.
+/// Leaves all clusters, in the order in which they were formed, and then all other jobs: every member does so. Each is
+/// served until all of its members have got here, or are lost; MPI goes on meanwhile. What goes wrong is logged: no
+/// caller of `MPI_Finalize` could do anything about it.
 pub fn finish() {
+    circle::finish();
+    let leaving = || {
+        leave_all();
+        jobs::finish();
+    };
+    if progress::advancing_while(leaving).is_none() {
+        tracing::error!("leaving those who had files open together: there can be no thread");
+    }
+    progress::finish();
+}
+
+fn leave_all() {
     // Not under the mutex, which nobody shall find locked for as long as the others take.
     let parts = std::mem::take(&mut *parts());
     let tells = std::env::var_os("SVMIO_STATS").is_some_and(|value| !value.is_empty() && value != "0");

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_int};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use svmio_svm::team::Tellable;
 use svmio_svm::{Error, ErrorKind};
 
 use crate::abi::Abi;
@@ -58,13 +59,14 @@ impl ErrorClass {
     ];
 
     /// A number from 1 on, the same in every process, for telling other ranks.
-    pub(crate) fn to_wire(self) -> c_int {
-        self as c_int + 1
+    pub(crate) fn to_wire(self) -> u32 {
+        self as u32 + 1
     }
 
     /// The class that [`ErrorClass::to_wire`] gave the number of.
-    pub(crate) fn from_wire(number: c_int) -> ErrorClass {
-        usize::try_from(number - 1).ok().and_then(|i| Self::ALL.get(i).copied()).unwrap_or(ErrorClass::Other)
+    pub(crate) fn from_wire(number: u32) -> ErrorClass {
+        let position = number.checked_sub(1).and_then(|number| Self::ALL.get(number as usize).copied());
+        position.unwrap_or(ErrorClass::Other)
     }
 }
 
@@ -120,6 +122,16 @@ impl Failure {
     }
 }
 
+impl Tellable for Failure {
+    fn told(self) -> (u32, String) {
+        (self.class.to_wire(), self.message)
+    }
+
+    fn heard(number: u32, text: String) -> Failure {
+        Failure::new(ErrorClass::from_wire(number), text)
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let class = match error.kind() {
@@ -133,6 +145,14 @@ impl From<Error> for Failure {
             _ => ErrorClass::Io,
         };
         Failure::new(class, error.to_string())
+    }
+}
+
+/// A result's value, and its outcome without it.
+pub(crate) fn parted<T>(result: Result<T, Failure>) -> (Option<T>, Result<(), Failure>) {
+    match result {
+        Ok(value) => (Some(value), Ok(())),
+        Err(failure) => (None, Err(failure)),
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
+use svmio_svm::team::Team;
 use svmio_svm::{File, FileOffset, LockMode, RangeLock};
 
 use crate::abi::Abi;
@@ -30,7 +31,8 @@ pub(crate) enum Role {
 pub(crate) struct Handle {
     pub(crate) file: File,
     pub(crate) role: Role,
-    pub(crate) rank: c_int,
+    /// All ranks that have it open.
+    pub(crate) team: Arc<Team>,
     /// Where the file lives.
     pub(crate) venue: Venue,
     /// Where new segments go.
@@ -60,14 +62,14 @@ struct Held {
 }
 
 impl Handle {
-    pub(crate) fn new(file: File, role: Role, rank: c_int, venue: Venue, rule: Rule) -> Handle {
+    pub(crate) fn new(file: File, role: Role, team: Arc<Team>, venue: Venue, rule: Rule) -> Handle {
         let (has_given_segment_size, may_be_kept, has_new_hints) = (false, false, AtomicBool::new(false));
         let locks = Mutex::new(Vec::new());
         let under_way = Arc::default();
         Handle {
             file,
             role,
-            rank,
+            team,
             venue,
             rule,
             has_given_segment_size,
@@ -111,9 +113,14 @@ impl Handle {
     /// `failure` with the rank, and the node where there are several.
     pub(crate) fn located(&self, failure: Failure) -> Failure {
         match self.company() {
-            Some(company) => failure.on_node(self.rank, company.own_node()),
-            None => failure.on_rank(self.rank),
+            Some(company) => failure.on_node(self.rank(), company.own_node()),
+            None => failure.on_rank(self.rank()),
         }
+    }
+
+    /// This rank, among those that have the file open.
+    pub(crate) fn rank(&self) -> c_int {
+        self.team.member() as c_int
     }
 
     /// Locks `range` for this thread, until [`Handle::unlock`] with the same range. What the thread holds

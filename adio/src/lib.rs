@@ -22,14 +22,15 @@
 //! * `meeting` finds out where a communicator's ranks are. Those of one node share a store; those of several form a
 //!   cluster (`exchange`), which `clusters` keeps until `MPI_Finalize`. `venue` is where files live then.
 //! * `opening` finds or makes a file, `reopening` keeps what ROMIO made of files that are opened again and again.
-//! * `synchronisation` is what ranks do together for a sync, a resize or a close. `placing` gives the new segments of
-//!   a collective write their homes, as `placement` says; the first such write settles how large segments are
-//!   (`choosing`). For that, `amounts` adds up by node who writes how much where.
+//! * What ranks do together for an open, a sync, a resize or a close is [`svmio_svm::team`]'s. `circle` is by what those of
+//!   a communicator tell each other things: MPI, or svmio's engine, which they form (`forming`) in a cluster's job or one of
+//!   their own (`jobs`). `progress` has MPI go on while they wait there.
+//! * `placing` gives the new segments of a collective write their homes, as `placement` says; the first such write settles
+//!   how large segments are (`choosing`). For that, `amounts` adds up by node who writes how much where.
 //! * `background` carries long accesses out while the program computes, nonblocking and [`split`] collective ones.
 //! * `flatten` tells where the bytes of a datatype are, `view` which bytes of the file a rank sees; `pairing` brings a
 //!   buffer and a view together.
-//! * `agreement` makes all ranks fail together, `failure` makes MPI error codes that explain themselves,
-//!   `hints` are the `svm_` keys of info objects.
+//! * `failure` makes MPI error codes that explain themselves, `hints` are the `svm_` keys of info objects.
 //!
 //! The families' numbers differ, which is why all of this is generic:
 //!
@@ -44,19 +45,21 @@
 //! Nothing here links MPI: a program that uses neither MPI nor `svm:` names can load it without harm.
 
 pub mod abi;
-mod agreement;
 mod amounts;
 mod background;
 mod calls;
 mod choosing;
+mod circle;
 mod clusters;
 mod contiguous;
 mod exchange;
 mod failure;
 mod flatten;
+mod forming;
 mod handle;
 mod hints;
 pub mod host;
+mod jobs;
 pub mod layout;
 pub mod library;
 mod meeting;
@@ -66,11 +69,11 @@ mod placement;
 mod placing;
 pub mod plug;
 pub mod pointer;
+mod progress;
 pub mod reopening;
 mod shared_pointer;
 pub mod split;
 mod strided;
-mod synchronisation;
 pub mod table;
 mod venue;
 mod view;

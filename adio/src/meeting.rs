@@ -1,7 +1,7 @@
 //! A communicator's ranks finding out where they are: on one node, in a cluster that there is, or in one that they
 //! form now.
 //!
-//! Each rank shows a [`Card`] to all (one allgather), and all come to the same [`Decision`]:
+//! Each rank shows a [`Card`] to all, and all come to the same [`Decision`]:
 //!
 //! | what the cards say | decision |
 //! |---|---|
@@ -14,22 +14,22 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
+use svmio_svm::team::Team;
 use svmio_svm::{BootId, CacheSettings, Cluster, Store, StoreIdentity};
 use svmio_transport::Rank;
 use svmio_transport::job::{Job, current_node};
 use svmio_transport::settings::{FabricChoice, Origin, Settings};
 
 use crate::abi::{Abi, Comm};
-use crate::agreement::{self, parted};
 use crate::calls::Mpi;
 use crate::clusters::{self, Part};
 use crate::exchange::CommunicatorExchange;
-use crate::failure::{ErrorClass, Failure};
+use crate::failure::{ErrorClass, Failure, parted};
 use crate::venue::{Company, Venue};
 
-/// Where the files of `comm` live. Succeeds on all of its ranks or on none.
-pub(crate) fn meet<A: Abi>(mpi: &Mpi<A>, comm: Comm<A>) -> Result<Venue, Failure> {
-    if mpi.size(comm) == 1 {
+/// Where the files of `comm`, whose ranks are `team`, live. Succeeds on all of its ranks or on none.
+pub(crate) fn meet<A: Abi>(mpi: &Mpi<A>, comm: Comm<A>, team: &Team) -> Result<Venue, Failure> {
+    if team.size() == 1 {
         return Venue::alone();
     }
     let rank = mpi.rank(comm);
@@ -37,29 +37,28 @@ pub(crate) fn meet<A: Abi>(mpi: &Mpi<A>, comm: Comm<A>) -> Result<Venue, Failure
     let card = store.as_ref().map(Card::own).transpose().map_err(|failure| failure.on_rank(rank));
     let (card, shown) = parted(card);
     let card = card.flatten();
-    let all = mpi.all_gather_equal(comm, &Card::to_bytes(card.as_ref()))?;
+    let all = team.all_gather_equal(&Card::to_bytes(card.as_ref()))?;
     let cards: Option<Vec<Card>> = all.iter().map(|bytes| Card::from_bytes(bytes)).collect();
     // A card is missing where a rank has no store.
     let (Some(cards), Some(store)) = (cards, store) else {
         let missing = || Failure::new(ErrorClass::Other, "a rank has no store");
         let mine = opened.and(shown).map_err(|failure| failure.on_node(rank, &current_node()));
-        agreement::all(mpi, comm, mine)?;
+        team.agree(mine)?;
         return Err(missing());
     };
     // The same on all ranks: they look at the same cards.
     let cluster = match decide(&cards)? {
         Decision::OneNode => return Ok(Venue::OneNode(store)),
         Decision::Latest(id) => clusters::of(id),
-        Decision::Form { fabric } => Some(form(mpi, comm, &store, fabric)?),
+        Decision::Form { fabric } => Some(form(mpi, comm, team, &store, fabric)?),
     };
     let Some(cluster) = cluster else {
         return Err(Failure::new(ErrorClass::Other, "MPI is being finalized"));
     };
     // In a new cluster, ranks are those of the communicator.
     let known = cards.iter().all(|card| card.cluster == cluster.id());
-    let ranks = (0u32..).zip(&cards).map(|(i, card)| if known { card.rank } else { i });
-    let nodes = ranks.map(|rank| cluster.node_of(Rank(rank))).collect();
-    Ok(Venue::Cluster(Arc::new(Company::new(cluster, store, rank.unsigned_abs() as usize, nodes))))
+    let ranks = (0u32..).zip(&cards).map(|(i, card)| Rank(if known { card.rank } else { i })).collect();
+    Ok(Venue::Cluster(Arc::new(Company::new(cluster, store, rank.unsigned_abs() as usize, ranks))))
 }
 
 /// What a rank shows to the others.
@@ -84,7 +83,7 @@ impl Card {
         let latest = clusters::latest();
         Ok(Card {
             store: store.identity(),
-            node: hash(&current_node()),
+            node: own_node(),
             machine: machine(store.identity().boot)?,
             cluster: latest.as_ref().map_or(0, |cluster| cluster.id()),
             rank: latest.as_ref().map_or(0, |cluster| cluster.rank().0),
@@ -124,8 +123,13 @@ impl Card {
     }
 }
 
+/// The same number for processes of one node.
+pub(crate) fn own_node() -> u64 {
+    hash(&current_node())
+}
+
 /// The same number for processes that can use the `shm` fabric with each other.
-fn machine(boot: BootId) -> Result<u64, Failure> {
+pub(crate) fn machine(boot: BootId) -> Result<u64, Failure> {
     // A process stays where it is.
     static MACHINE: OnceLock<u64> = OnceLock::new();
     if let Some(known) = MACHINE.get() {
@@ -201,13 +205,14 @@ fn misfit(first: usize, second: usize, one_node: bool) -> Failure {
 fn form<A: Abi>(
     mpi: &Mpi<A>,
     comm: Comm<A>,
+    team: &Team,
     store: &Store,
     fabric: FabricChoice,
 ) -> Result<Arc<Cluster>, Failure> {
     let rank = mpi.rank(comm);
     let located = |failure: Failure| failure.on_node(rank, &current_node());
     let (settings, outcome) = parted(settings(fabric).map_err(located));
-    agreement::all(mpi, comm, outcome)?;
+    team.agree(outcome)?;
     let Some((settings, cache)) = settings else {
         return Err(Failure::new(ErrorClass::Other, "the ranks have agreed on settings that are not there"));
     };
@@ -217,10 +222,11 @@ fn form<A: Abi>(
         .and_then(|job| {
             // The job ends with a failure, which the others then notice rather than wait for this rank.
             let cluster = Cluster::join(job.fabric().clone(), store.clone(), &cache)?;
+            cluster.reach()?;
             Ok(Part { job, cluster })
         });
     let (part, outcome) = parted(joined.map_err(located));
-    let agreed = agreement::all(mpi, comm, outcome);
+    let agreed = team.agree(outcome);
     match (agreed, part) {
         (Ok(()), Some(part)) => {
             let cluster = clusters::keep(part);

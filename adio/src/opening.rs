@@ -8,11 +8,12 @@ use std::ffi::{OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use svmio_svm::{FileName, OpenOptions, Placement};
+use svmio_svm::team::{Opening, Team};
+use svmio_svm::{File, FileName, OpenOptions, Placement};
 
 use crate::abi::{Abi, Info, SUCCESS, amode};
-use crate::agreement::{self, parted};
 use crate::calls::Mpi;
+use crate::circle;
 use crate::failure::{self, ErrorClass, Failure};
 use crate::handle::{self, Handle, Role};
 use crate::hints;
@@ -21,68 +22,95 @@ use crate::layout::RomioFile;
 use crate::meeting;
 use crate::placement::Rule;
 use crate::reopening::{self, Standing};
-use crate::synchronisation;
 use crate::venue::{self, Venue};
 
 /// Opens the file `fd.filename` on all ranks of `fd.comm`, in the given access mode.
 pub(crate) fn open_collectively<A: Abi>(
-    mpi: &Mpi<A>,
+    mpi: &'static Mpi<A>,
     fd: &mut RomioFile<A>,
     access_mode: c_int,
 ) -> Result<(), Failure> {
-    let rank = mpi.rank(fd.comm);
     let data_file = data_file_of_pointer(mpi, fd, access_mode);
     let role = if data_file.is_some() { Role::SharedPointer } else { Role::Data };
+    let team = circle::team(mpi, fd.comm);
     let venue = match data_file.as_deref().and_then(venue::of_open) {
         Some(venue) => venue.for_one(),
-        None => meeting::meet(mpi, fd.comm)?,
+        None => meeting::meet(mpi, fd.comm, &team)?,
     };
-    let asked = Asked::of(mpi, fd, access_mode, &venue);
-    let located = |failure: Failure| match venue.company() {
-        Some(company) => failure.on_node(rank, company.own_node()),
-        None => failure,
+    let team = match venue.company() {
+        Some(company) if team.size() > 1 => {
+            circle::use_cluster(mpi, fd.comm, company);
+            company.on_nodes(team)
+        }
+        _ => team,
     };
-    let first = (rank == 0).then(|| venue.open(&name(fd)?, &asked.options));
-    let (file, introduction) = match first.transpose() {
-        Ok(first) => first.map_or((None, Ok(Vec::new())), |(file, text)| (Some(file), Ok(text))),
-        Err(failure) => (None, Err(located(failure))),
-    };
-    let introduction = agreement::told(mpi, fd.comm, 0, introduction)?;
-    let opened = match file {
-        Some(file) => Ok(file),
-        None => name(fd).and_then(|name| venue.open_introduced(&introduction, &name, &asked.options)),
-    };
-    let opened = opened.and_then(|file| match role {
-        // Its eight bytes now: when they are needed, other ranks may be waiting behind this one.
-        Role::SharedPointer => file.preallocate(8).map(|()| file).map_err(Failure::from),
-        Role::Data => Ok(file),
-    });
-    let opened = opened
-        .and_then(|file| hints::tell(mpi, fd.info, venue.store(), &file, &asked.placement).map(|()| file));
-    let (file, outcome) = parted(opened.map_err(located));
     let standing = match (&venue, role) {
         (Venue::OneNode(_), Role::Data) => reopening::standing(mpi),
         _ => Standing::Excluded,
     };
-    let standing = match agreement::all_and_largest(mpi, fd.comm, outcome, standing.number()) {
-        Ok(standing) => Standing::from_number(standing),
-        Err(failure) => {
-            if rank == 0 {
-                venue.give_up(&introduction);
-            }
-            return Err(failure);
-        }
-    };
+    let asked = Asked::of(mpi, fd, access_mode, &venue);
+    let mut together = Together { mpi, fd, role, rank: team.member() as c_int, venue: &venue, asked: &asked };
+    let (file, [standing]) = team.open(&mut together, [standing.number()])?;
+    let standing = Standing::from_number(standing);
     if role == Role::Data {
         reopening::note_agreed(standing);
     }
-    if let Some(file) = file {
-        let mut handle = Handle::new(file, role, rank, venue, asked.rule);
-        handle.has_given_segment_size = asked.has_segment_size;
-        handle.may_be_kept = standing == Standing::Returning;
-        adopt(fd, handle, access_mode);
-    }
+    let mut handle = Handle::new(file, role, Arc::new(team), venue, asked.rule);
+    handle.has_given_segment_size = asked.has_segment_size;
+    handle.may_be_kept = standing == Standing::Returning;
+    adopt(fd, handle, access_mode);
     Ok(())
+}
+
+/// A file that is being opened by all ranks.
+struct Together<'o, A: Abi> {
+    mpi: &'static Mpi<A>,
+    fd: &'o RomioFile<A>,
+    role: Role,
+    rank: c_int,
+    venue: &'o Venue,
+    asked: &'o Asked,
+}
+
+impl<A: Abi> Together<'_, A> {
+    fn located(&self, failure: Failure) -> Failure {
+        match self.venue.company() {
+            Some(company) => failure.on_node(self.rank, company.own_node()),
+            None => failure,
+        }
+    }
+}
+
+impl<A: Abi> Opening for Together<'_, A> {
+    type Opened = File;
+    type Error = Failure;
+
+    fn find(&mut self) -> Result<(File, Vec<u8>), Failure> {
+        let found = name(self.fd).and_then(|name| self.venue.open(&name, &self.asked.options));
+        found.map_err(|failure| self.located(failure))
+    }
+
+    fn attach(&mut self, introduction: &[u8]) -> Result<File, Failure> {
+        let attached = name(self.fd)
+            .and_then(|name| self.venue.open_introduced(introduction, &name, &self.asked.options));
+        attached.map_err(|failure| self.located(failure))
+    }
+
+    fn complete(&mut self, file: File) -> Result<File, Failure> {
+        let readied = match self.role {
+            // Its eight bytes now: when they are needed, other ranks may be waiting behind this one.
+            Role::SharedPointer => file.preallocate(8).map_err(Failure::from),
+            Role::Data => Ok(()),
+        };
+        let told = readied.and_then(|()| {
+            hints::tell(self.mpi, self.fd.info, self.venue.store(), &file, &self.asked.placement)
+        });
+        told.map(|()| file).map_err(|failure| self.located(failure))
+    }
+
+    fn give_up(&mut self, introduction: &[u8]) {
+        self.venue.give_up(introduction);
+    }
 }
 
 /// Readies a stub that ROMIO opened on something harmless, see [`crate::plug::mpich`]: gives it this device's hints.
@@ -103,7 +131,7 @@ pub(crate) fn give_hints<A: Abi>(
 
 /// Opens the file behind a stub that has its name and its hints.
 pub(crate) fn open_stub<A: Abi>(
-    mpi: &Mpi<A>,
+    mpi: &'static Mpi<A>,
     fd: &mut RomioFile<A>,
     access_mode: c_int,
 ) -> Result<(), Failure> {
@@ -115,11 +143,11 @@ pub(crate) fn open_stub<A: Abi>(
 
 /// Opens the file for this rank alone.
 pub(crate) fn open_alone<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<(), Failure> {
-    let (rank, access_mode) = (mpi.rank(fd.comm), fd.access_mode);
+    let (team, access_mode) = (Arc::new(Team::alone()), fd.access_mode);
     let venue = Venue::alone()?;
     let asked = Asked::of(mpi, fd, access_mode, &venue);
     let (file, _) = venue.open(&name(fd)?, &asked.options)?;
-    adopt(fd, Handle::new(file, Role::Data, rank, venue, asked.rule), access_mode);
+    adopt(fd, Handle::new(file, Role::Data, team, venue, asked.rule), access_mode);
     Ok(())
 }
 
@@ -129,7 +157,7 @@ thread_local! {
 }
 
 /// Closes the file. The manifest is committed when it returns, on any rank.
-pub(crate) fn close<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<(), Failure> {
+pub(crate) fn close<A: Abi>(fd: &mut RomioFile<A>) -> Result<(), Failure> {
     let Some(handle) = handle::detach(fd) else {
         return Ok(());
     };
@@ -140,11 +168,11 @@ pub(crate) fn close<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<(), F
     }
     let goes = fd.access_mode & amode::DELETE_ON_CLOSE != 0;
     GOING.set(goes.then(|| (name.into(), handle.venue.clone())));
-    let closed = synchronisation::close(mpi, fd.comm, &handle, goes);
+    let closed = handle.team.close(&handle.file, goes);
     if handle.role == Role::Data && closed.is_ok() {
         keep(handle);
     }
-    closed
+    Ok(closed?)
 }
 
 /// Closes the file for the device, while ROMIO keeps its structure. The manifest is committed.
@@ -185,12 +213,12 @@ pub fn delete(name: &OsStr) -> Result<(), Failure> {
 ///
 /// # Safety
 /// As [`before_preallocation`].
-pub unsafe fn exchange<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Result<(), Failure> {
+pub unsafe fn exchange<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &*fd };
     let handle = handle::of(fd)?;
-    synchronisation::before_change(mpi, fd.comm, handle)?;
-    synchronisation::after_change(mpi, fd.comm, handle)
+    handle.team.before_change(&handle.file)?;
+    Ok(handle.team.after_change(&handle.file)?)
 }
 
 /// Ends an ordered access to the file `fd`: where several nodes share it, all know how long it is then.
@@ -200,12 +228,12 @@ pub unsafe fn exchange<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Result<
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.
-pub unsafe fn after_ordered_access<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Result<(), Failure> {
+pub unsafe fn after_ordered_access<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &*fd };
     let handle = handle::of(fd)?;
     match handle.company() {
-        Some(_) => synchronisation::end_of_write(mpi, fd.comm, handle, Ok(())),
+        Some(_) => handle.team.end_of_write(&handle.file, Ok(())),
         None => Ok(()),
     }
 }
@@ -217,10 +245,11 @@ pub unsafe fn after_ordered_access<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.
-pub unsafe fn before_preallocation<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Result<(), Failure> {
+pub unsafe fn before_preallocation<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &*fd };
-    synchronisation::before_change(mpi, fd.comm, handle::of(fd)?)
+    let handle = handle::of(fd)?;
+    Ok(handle.team.before_change(&handle.file)?)
 }
 
 /// After rank 0 has preallocated for all ranks of the file `fd`.
@@ -230,10 +259,11 @@ pub unsafe fn before_preallocation<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>
 ///
 /// # Safety
 /// As [`before_preallocation`].
-pub unsafe fn after_preallocation<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Result<(), Failure> {
+pub unsafe fn after_preallocation<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &*fd };
-    synchronisation::after_change(mpi, fd.comm, handle::of(fd)?)
+    let handle = handle::of(fd)?;
+    Ok(handle.team.after_change(&handle.file)?)
 }
 
 /// Makes an error code that ROMIO gave on some ranks one of all ranks. `mine` is this rank's for the open file
@@ -247,7 +277,8 @@ pub unsafe fn agreed<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>, mine: c_int)
     let unknown =
         || Failure::new(ErrorClass::Io, format!("access to svm:{} failed", fd.name().to_string_lossy()));
     let outcome = if mine == SUCCESS { Ok(()) } else { Err(failure::behind(mine).unwrap_or_else(unknown)) };
-    match agreement::all(mpi, fd.comm, outcome) {
+    let Ok(handle) = handle::of(fd) else { return mine };
+    match handle.team.agree(outcome) {
         Err(failure) if mine == SUCCESS => failure.to_code(mpi),
         _ => mine,
     }

@@ -9,7 +9,6 @@ use std::ops::Range;
 use svmio_svm::{FileOffset, NodeIndex, SegmentIndex, SegmentSize};
 
 use crate::abi::Abi;
-use crate::agreement;
 use crate::amounts::{Amounts, Writers};
 use crate::calls::Mpi;
 use crate::choosing::{self, Choice};
@@ -61,7 +60,7 @@ pub(crate) unsafe fn place_new<A: Abi>(
         false => (bounds(part.bounds.start), bounds(part.bounds.end)),
     };
     let [any_new, any_fixed, end, before_start] =
-        mpi.maxima(fd.comm, [writes_new.into(), (!may_choose).into(), end, -start])?;
+        handle.team.maxima([writes_new.into(), (!may_choose).into(), end, -start])?;
     if any_new == 0 {
         return Ok(());
     }
@@ -72,17 +71,17 @@ pub(crate) unsafe fn place_new<A: Abi>(
     if may_choose && !unplaced.is_empty() {
         amounts = part.amounts(unit);
     }
-    let all = mpi.all_gather(fd.comm, &amounts.to_bytes())?;
-    let placed = (handle.rank == 0).then(|| place(handle, company, &all, unit, now));
-    let told = agreement::told(mpi, fd.comm, 0, placed.unwrap_or_else(|| Ok(Vec::new())))?;
+    let all = handle.team.all_gather(&amounts.to_bytes())?;
+    let placed = (handle.rank() == 0).then(|| place(handle, company, &all, unit, now));
+    let told = handle.team.told(0, placed.unwrap_or_else(|| Ok(Vec::new())))?;
     let (chosen, homes) = decoded(&told);
     if let Some(size) = chosen {
         handle.file.note_segment_size(size);
         let noted = hints::tell_segment_size(mpi, fd.info, size);
         // A node whose ranks do not know the size yet would store others' data in segments of another one.
-        agreement::all(mpi, fd.comm, noted)?;
+        handle.team.agree(noted)?;
     }
-    if handle.rank != 0 {
+    if handle.rank() != 0 {
         handle.file.note_homes(&homes)?;
     }
     if let Some(size) = chosen {

@@ -19,14 +19,16 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString, OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use svmio_svm::team::Team;
 use svmio_svm::{File, FileName, Store};
 
 use crate::abi::{Abi, Comm, Info, MpiFile, SUCCESS, amode};
-use crate::agreement;
 use crate::calls::Mpi;
+use crate::circle;
 use crate::clusters;
+use crate::failure::Failure;
 use crate::handle::{self, Handle, Role};
 use crate::layout::RomioFile;
 use crate::opening;
@@ -56,6 +58,7 @@ pub struct Opener<A: Abi> {
 struct Known<A: Abi> {
     file: MpiFile,
     fd: *mut RomioFile<A>,
+    team: Arc<Team>,
     name: CString,
     access_mode: c_int,
     is_open: bool,
@@ -76,11 +79,11 @@ pub(crate) enum Standing {
 }
 
 impl Standing {
-    pub(crate) fn number(self) -> u64 {
-        self as u64
+    pub(crate) fn number(self) -> i64 {
+        self as i64
     }
 
-    pub(crate) fn from_number(number: u64) -> Standing {
+    pub(crate) fn from_number(number: i64) -> Standing {
         match number {
             0 => Standing::Returning,
             1 => Standing::New,
@@ -130,7 +133,7 @@ pub unsafe fn open<A: Plug>(
         false => Standing::Excluded,
     });
     // SAFETY: the caller vouches for the arguments.
-    let code = unsafe { A::open(mpi, comm, name, access_mode, info, file) };
+    let code = unsafe { circle::opening(mpi, comm, || A::open(mpi, comm, name, access_mode, info, file)) };
     let standing = STANDING.replace(Standing::Excluded);
     if code == SUCCESS && standing != Standing::Excluded {
         // SAFETY: the open has succeeded and stored the file.
@@ -145,13 +148,13 @@ pub unsafe fn open<A: Plug>(
 /// `file` is an open file, and every rank that opened it makes the same call.
 pub unsafe fn close<A: Plug>(mpi: &'static Mpi<A>, file: MpiFile) -> Option<c_int> {
     let fd = A::opened(file)?;
-    let is_known = openers::<A>().iter().any(|opener| opener.open(file).is_some());
+    let known = openers::<A>()
+        .iter()
+        .find_map(|opener| opener.open(file).map(|position| Arc::clone(&opener.files[position].team)));
     // SAFETY: an open file of the device's is ROMIO's structure, of which nobody makes references meanwhile.
     let fd = unsafe { &mut *fd };
     // Like everything else that decides whether the ranks ask each other: the same on all of them.
-    if !is_known {
-        return None;
-    }
+    let team = known?;
     let (stays, committed) = match handle::of(fd) {
         Ok(handle) => {
             handle.under_way.settle();
@@ -160,13 +163,13 @@ pub unsafe fn close<A: Plug>(mpi: &'static Mpi<A>, file: MpiFile) -> Option<c_in
         Err(_) => (false, false),
     };
     // Everyone has written what he wanted to when this returns, and whoever changed what is to be committed has said so.
-    let asked = mpi.maxima(fd.comm, [i64::from(!stays), i64::from(!committed)]);
-    let stays = asked.and_then(|[goes, uncommitted]| match (goes, uncommitted) {
+    let asked = team.maxima([i64::from(!stays), i64::from(!committed)]);
+    let stays = asked.map_err(Failure::from).and_then(|[goes, uncommitted]| match (goes, uncommitted) {
         (0, 0) => Ok(true),
         (0, _) => {
             let handle = handle::of(fd)?;
-            let committed = if handle.rank == 0 { handle.file.commit(true) } else { Ok(()) };
-            agreement::from(mpi, fd.comm, 0, committed.map_err(Into::into)).map(|()| true)
+            let committed = if team.member() == 0 { handle.file.commit(true) } else { Ok(()) };
+            team.outcome_of(0, committed.map_err(Failure::from)).map(|()| true)
         }
         _ => Ok(false),
     });
@@ -212,16 +215,18 @@ unsafe fn open_kept<A: Plug>(
     access_mode: c_int,
     is_plain: bool,
 ) -> Option<MpiFile> {
-    let (position, fd) = {
+    let (position, kept, team) = {
         let openers = openers::<A>();
         let opener = openers.iter().find(|opener| opener.comm.0 == comm.0)?;
-        // The same on all ranks: then all of them go on.
-        opener.files.iter().find(|known| !known.is_open)?;
+        // The same on all ranks: then all of them go on, as those who had the first one open.
+        let team = Arc::clone(&opener.files.iter().find(|known| !known.is_open)?.team);
         let meant = |known: &Known<A>| {
             is_plain && !known.is_open && *known.name == *name && known.access_mode == access_mode
         };
         let position = opener.files.iter().rposition(meant);
-        (position, position.map(|position| opener.files[position].fd))
+        let kept =
+            position.map(|position| (opener.files[position].fd, Arc::clone(&opener.files[position].team)));
+        (position, kept, team)
     };
     let reopened = position.and_then(|_| reopen(name, access_mode));
     let (first, second) = reopened.as_ref().map_or((0, 0), |(file, _)| halves(&file.id().to_bytes()));
@@ -230,9 +235,9 @@ unsafe fn open_kept<A: Plug>(
     let mine = [number, !number, first, !first, second, !second];
     // The largest number is the smallest, too, where all are the same.
     let same = |[a, b, c, d, e, f]: [i64; 6]| a >= 0 && a == !b && c == !d && e == !f;
-    let is_agreed = mpi.maxima(comm, mine).is_ok_and(same);
-    let (position, fd, (file, store)) = match (position, fd, reopened) {
-        (Some(position), Some(fd), Some(reopened)) if is_agreed => (position, fd, reopened),
+    let is_agreed = team.maxima(mine).is_ok_and(same);
+    let (position, (fd, team), (file, store)) = match (position, kept, reopened) {
+        (Some(position), Some(kept), Some(reopened)) if is_agreed => (position, kept, reopened),
         (_, _, reopened) => {
             // It will be opened at once the long way, most often.
             reopened.into_iter().for_each(|(file, _)| file.keep());
@@ -247,8 +252,7 @@ unsafe fn open_kept<A: Plug>(
     };
     // SAFETY: a kept file is open for ROMIO, and nobody makes references of its structure meanwhile.
     let fd = unsafe { &mut *fd };
-    let mut opened =
-        Handle::new(file, Role::Data, mpi.rank(fd.comm), Venue::OneNode(store), Rule::FirstTouch);
+    let mut opened = Handle::new(file, Role::Data, team, Venue::OneNode(store), Rule::FirstTouch);
     opened.may_be_kept = true;
     fd.fp_ind = 0;
     fd.fp_sys_posn = -1;
@@ -314,7 +318,10 @@ fn remember<A: Plug>(
             opener.names.push((name.to_owned(), access_mode));
         }
         (Standing::Returning, Some(fd)) => {
-            opener.files.push(Known { file, fd, name: name.to_owned(), access_mode, is_open: true });
+            // SAFETY: an open file of the device's is ROMIO's structure.
+            let Ok(handle) = handle::of(unsafe { &*fd }) else { return };
+            let (team, name) = (Arc::clone(&handle.team), name.to_owned());
+            opener.files.push(Known { file, fd, team, name, access_mode, is_open: true });
         }
         _ => {}
     }

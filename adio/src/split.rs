@@ -9,14 +9,12 @@ use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi::Abi;
-use crate::agreement;
 use crate::background::Operation;
 use crate::calls::Mpi;
 use crate::failure::Failure;
 use crate::handle;
 use crate::layout::RomioFile;
 use crate::strided::Direction;
-use crate::synchronisation;
 
 thread_local! {
     static IS_BEGINNING: Cell<bool> = const { Cell::new(false) };
@@ -66,7 +64,7 @@ impl Split {
 /// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.
 pub unsafe fn end<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>) -> Result<(), Failure> {
     // SAFETY: the caller vouches for the file.
-    let (handle, comm) = unsafe { (handle::of(&*fd)?, (*fd).comm) };
+    let handle = unsafe { handle::of(&*fd)? };
     // None where none has begun, or an ordered one, which is over already: on all ranks.
     let Some(Begun { operation, direction, status }) = handle.split.take() else { return Ok(()) };
     operation.wait();
@@ -77,7 +75,7 @@ pub unsafe fn end<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>) -> Result<(), Fai
     }
     let mine = outcome.map(|_| ());
     match direction {
-        Direction::Read => agreement::all(mpi, comm, mine),
-        Direction::Write => synchronisation::end_of_write(mpi, comm, handle, mine),
+        Direction::Read => handle.team.agree(mine),
+        Direction::Write => handle.team.end_of_write(&handle.file, mine),
     }
 }

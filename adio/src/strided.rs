@@ -16,7 +16,6 @@ use std::sync::Arc;
 use svmio_svm::{FileOffset, LockMode};
 
 use crate::abi::{Abi, Datatype, Request};
-use crate::agreement;
 use crate::background::{self, Operation};
 use crate::calls::Mpi;
 use crate::contiguous::{self, Position};
@@ -28,7 +27,6 @@ use crate::pairing;
 use crate::placing;
 use crate::pointer;
 use crate::split::{self, Begun};
-use crate::synchronisation;
 use crate::view::{Extent, View};
 
 /// Which way the bytes go.
@@ -85,9 +83,10 @@ pub(crate) unsafe fn collectively<A: Abi>(
             return Ok(());
         }
         let mine = placed.and_then(|()| independently(mpi, fd, access)).map(|_| ());
+        let handle = handle::of(&*fd)?;
         match access.direction {
-            Direction::Read => agreement::all(mpi, (*fd).comm, mine),
-            Direction::Write => synchronisation::end_of_write(mpi, (*fd).comm, handle::of(&*fd)?, mine),
+            Direction::Read => handle.team.agree(mine),
+            Direction::Write => handle.team.end_of_write(&handle.file, mine),
         }
     }
 }

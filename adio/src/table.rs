@@ -18,7 +18,6 @@ use crate::plug;
 use crate::pointer;
 use crate::shared_pointer;
 use crate::strided::{self, Access, Direction, Unit};
-use crate::synchronisation;
 use crate::viewing;
 
 /// What `MPI_File_get_info` tells as `romio_filesystem_type`.
@@ -117,7 +116,7 @@ unsafe extern "C" fn close<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c
     unsafe {
         entry::<A>(error_code, |mpi, _| {
             viewing::put_back(mpi, fd);
-            opening::close(mpi, &mut *fd).inspect_err(|failure| plug::note_unclosed(failure.clone()))
+            opening::close(&mut *fd).inspect_err(|failure| plug::note_unclosed(failure.clone()))
         });
     }
 }
@@ -286,7 +285,7 @@ unsafe extern "C" fn fcntl<A: HasHost>(
 ) {
     // SAFETY: ROMIO's contract.
     unsafe {
-        entry::<A>(error_code, |mpi, _| {
+        entry::<A>(error_code, |_, _| {
             let (fd, argument) = (&mut *fd, &mut *argument);
             let handle = handle::of(fd)?;
             match command {
@@ -299,8 +298,8 @@ unsafe extern "C" fn fcntl<A: HasHost>(
                 }
                 layout::fcntl::SET_ATOMICITY => {
                     // All ranks call this: accesses in the new mode find what was written in the old one.
-                    synchronisation::before_change(mpi, fd.comm, handle)?;
-                    synchronisation::after_change(mpi, fd.comm, handle)?;
+                    handle.team.before_change(&handle.file)?;
+                    handle.team.after_change(&handle.file)?;
                     fd.atomicity = c_int::from(argument.atomicity != 0);
                 }
                 _ => {
@@ -338,9 +337,9 @@ unsafe extern "C" fn set_info<A: HasHost>(fd: *mut RomioFile<A>, users: Info<A>,
 unsafe extern "C" fn flush<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c_int) {
     // SAFETY: ROMIO's contract; every rank of the file flushes.
     unsafe {
-        entry::<A>(error_code, |mpi, _| {
-            let fd = &*fd;
-            synchronisation::sync(mpi, fd.comm, handle::of(fd)?)
+        entry::<A>(error_code, |_, _| {
+            let handle = handle::of(&*fd)?;
+            Ok(handle.team.sync(&handle.file)?)
         });
     }
 }
@@ -348,9 +347,9 @@ unsafe extern "C" fn flush<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c
 unsafe extern "C" fn resize<A: HasHost>(fd: *mut RomioFile<A>, size: i64, error_code: *mut c_int) {
     // SAFETY: ROMIO's contract; every rank of the file resizes.
     unsafe {
-        entry::<A>(error_code, |mpi, _| {
-            let fd = &*fd;
-            synchronisation::resize(mpi, fd.comm, handle::of(fd)?, size.unsigned_abs())
+        entry::<A>(error_code, |_, _| {
+            let handle = handle::of(&*fd)?;
+            Ok(handle.team.set_size(&handle.file, size.unsigned_abs())?)
         });
     }
 }

@@ -3,7 +3,11 @@
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use svmio_svm::{Cluster, File, FileId, FileName, Introduction, NodeIndex, OpenOptions, Placement, Store};
+use svmio_svm::team::Team;
+use svmio_svm::{
+    Cluster, File, FileId, FileName, Introduction, NodeIndex, NodeName, OpenOptions, Placement, Store,
+};
+use svmio_transport::Rank;
 
 use crate::clusters;
 use crate::failure::{ErrorClass, Failure};
@@ -24,14 +28,27 @@ pub(crate) struct Company {
     store: Store,
     /// This rank in the communicator.
     rank: usize,
+    /// Each rank's number in the cluster.
+    members: Vec<Rank>,
     /// Of each rank.
     nodes: Vec<NodeIndex>,
 }
 
 impl Company {
-    /// `nodes` are those of all ranks of a communicator, of which this one is `rank`.
-    pub(crate) fn new(cluster: Arc<Cluster>, store: Store, rank: usize, nodes: Vec<NodeIndex>) -> Company {
-        Company { cluster, store, rank, nodes }
+    /// `members` are all ranks of a communicator, of which this one is `rank`, by their numbers in the cluster.
+    pub(crate) fn new(cluster: Arc<Cluster>, store: Store, rank: usize, members: Vec<Rank>) -> Company {
+        let nodes = members.iter().map(|&member| cluster.node_of(member)).collect();
+        Company { cluster, store, rank, members, nodes }
+    }
+
+    /// Each rank's number in the cluster.
+    pub(crate) fn members(&self) -> &[Rank] {
+        &self.members
+    }
+
+    /// The cluster's number.
+    pub(crate) fn cluster_id(&self) -> u64 {
+        self.cluster.id()
     }
 
     /// The node of each rank.
@@ -56,9 +73,14 @@ impl Company {
     }
 
     /// Whether this rank is the communicator's first one on its node.
-    pub(crate) fn is_first_of_node(&self) -> bool {
+    fn is_first_of_node(&self) -> bool {
         let own = self.nodes[self.rank].0;
         self.nodes.iter().position(|node| node.0 == own) == Some(self.rank)
+    }
+
+    /// `team` of this communicator's ranks, on their nodes.
+    pub(crate) fn on_nodes(&self, team: Team) -> Team {
+        team.on_node(NodeName::new(self.own_node()), self.is_first_of_node())
     }
 
     /// The name of this rank's node.
@@ -78,8 +100,8 @@ impl Venue {
         let store = Store::from_environment()?;
         Ok(match clusters::latest() {
             Some(cluster) => {
-                let nodes = vec![cluster.own_node()];
-                Venue::Cluster(Arc::new(Company::new(cluster, store, 0, nodes)))
+                let members = vec![cluster.rank()];
+                Venue::Cluster(Arc::new(Company::new(cluster, store, 0, members)))
             }
             None => Venue::OneNode(store),
         })
@@ -91,8 +113,8 @@ impl Venue {
             Venue::OneNode(_) => self.clone(),
             Venue::Cluster(company) => {
                 let (cluster, store) = (Arc::clone(&company.cluster), company.store.clone());
-                let nodes = vec![cluster.own_node()];
-                Venue::Cluster(Arc::new(Company::new(cluster, store, 0, nodes)))
+                let members = vec![cluster.rank()];
+                Venue::Cluster(Arc::new(Company::new(cluster, store, 0, members)))
             }
         }
     }

@@ -91,14 +91,14 @@ pub unsafe fn file_preallocate<A: Plug>(file: MpiFile, size: i64) -> c_int {
         // SAFETY: the caller vouches for the arguments, and for the other ranks.
         unsafe {
             let Some(fd) = A::opened(file) else { return mpi.file_preallocate(file, size) };
-            if let Err(failure) = svmio_adio::before_preallocation(mpi, fd) {
+            if let Err(failure) = svmio_adio::before_preallocation(fd) {
                 return mpi.report_on(file, failure.to_code(mpi));
             }
             let code = agree(mpi, file, mpi.file_preallocate(file, size));
             if code != SUCCESS {
                 return code;
             }
-            match svmio_adio::after_preallocation(mpi, fd) {
+            match svmio_adio::after_preallocation(fd) {
                 Err(failure) => mpi.report_on(file, failure.to_code(mpi)),
                 Ok(()) => code,
             }
@@ -150,7 +150,7 @@ pub unsafe fn file_ordered<A: Plug>(file: MpiFile, access: impl FnOnce(&Mpi<A>) 
         let code = access(mpi);
         svmio_adio::settle();
         // SAFETY: as above. A rank whose access failed takes part, too.
-        let ended = A::opened(file).map_or(Ok(()), |fd| unsafe { svmio_adio::after_ordered_access(mpi, fd) });
+        let ended = A::opened(file).map_or(Ok(()), |fd| unsafe { svmio_adio::after_ordered_access(fd) });
         match ended {
             Err(failure) if code == SUCCESS => mpi.report_on(file, failure.to_code(mpi)),
             _ => code,
@@ -188,7 +188,7 @@ pub unsafe fn file_seek_shared<A: Plug>(
 ) -> c_int {
     with_stock::<A>(|mpi| {
         // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
-        let exchanged = A::opened(file).map_or(Ok(()), |fd| unsafe { svmio_adio::exchange(mpi, fd) });
+        let exchanged = A::opened(file).map_or(Ok(()), |fd| unsafe { svmio_adio::exchange(fd) });
         if let Err(failure) = exchanged {
             return mpi.report_on(file, failure.to_code(mpi));
         }

@@ -53,6 +53,31 @@ impl<A: Abi> Mpi<A> {
         Ok(request)
     }
 
+    /// A request that is not complete before [`complete`](Self::complete).
+    pub(crate) fn start_request(&self) -> Option<Request<A>> {
+        let mut request = self.constants.request_null;
+        let (none, to) = (std::ptr::null_mut(), &raw mut request);
+        // SAFETY: the functions need no state.
+        let code =
+            unsafe { (self.grequest_start)(query_nothing::<A>, free_nothing, cancel_request, none, to) };
+        (code == SUCCESS).then_some(request)
+    }
+
+    /// Tests a request, which has MPI go on with all that it has to do.
+    pub(crate) fn test(&self, request: &mut Request<A>) {
+        let mut is_complete = 0;
+        let status = A::STATUS_IGNORE as *mut A::Status;
+        // SAFETY: the request is one of `start_request`'s, or the null one when it was complete.
+        unsafe { (self.test)(request, &raw mut is_complete, status) };
+    }
+
+    /// Completes a request of [`start_request`](Self::start_request), which is gone then.
+    pub(crate) fn complete(&self, mut request: Request<A>) {
+        // SAFETY: the request is one of `start_request`'s.
+        unsafe { (self.grequest_complete)(request) };
+        self.test(&mut request);
+    }
+
     /// Whether this MPI can tell of what goes on in the background.
     pub(crate) fn has_background_requests(&self) -> bool {
         self.extended_start().is_some() || self.progress_register().is_some()
@@ -279,6 +304,19 @@ unsafe extern "C" fn query_request<A: Abi>(state: *mut c_void, status: *mut A::S
         mpi.set_status(status, bytes);
         (mpi.status_set_cancelled)(status, 0)
     }
+}
+
+unsafe extern "C" fn query_nothing<A: Abi>(_state: *mut c_void, status: *mut A::Status) -> c_int {
+    let Ok(mpi) = Mpi::<A>::get() else { return A::error_class(ErrorClass::Other) };
+    // SAFETY: MPI passes a status of its own.
+    unsafe {
+        mpi.set_status(status, 0);
+        (mpi.status_set_cancelled)(status, 0)
+    }
+}
+
+unsafe extern "C" fn free_nothing(_: *mut c_void) -> c_int {
+    SUCCESS
 }
 
 unsafe extern "C" fn free_request(state: *mut c_void) -> c_int {

@@ -12,8 +12,8 @@ use std::sync::{Mutex, OnceLock};
 use super::{Plug, version_after};
 use crate::abi::mpich::Mpich;
 use crate::abi::{Abi, Comm, Info, MpiFile, SUCCESS, amode};
-use crate::agreement;
 use crate::calls::Mpi;
+use crate::circle;
 use crate::failure::{ErrorClass, Failure};
 use crate::host::{CountType, Generation, HasHost, Host};
 use crate::layout::{COOKIE, FunctionTable, RomioFile, SLOTS, slot};
@@ -178,15 +178,14 @@ fn plug_in(fd: &mut RomioFile<Mpich>, generation: Generation) -> &'static Host<M
 /// Succeeds on all ranks or on none. Checks what ROMIO could not, since the stub's mode lacks flags, and draws a number
 /// that is the same on all ranks.
 fn agree_on_mode(
-    mpi: &Mpi<Mpich>,
+    mpi: &'static Mpi<Mpich>,
     comm: Comm<Mpich>,
     mine: Result<(), Failure>,
     access_mode: c_int,
 ) -> Result<u64, Failure> {
     let mode = i64::from(access_mode);
     let number = (RandomState::new().build_hasher().finish() >> 1) as i64;
-    let [largest, inverse, number] =
-        agreement::all_and_three_largest(mpi, comm, mine, [mode, !mode, number])?;
+    let [largest, inverse, number] = circle::team(mpi, comm).agree_on(mine, [mode, !mode, number])?;
     // The largest is the smallest, too, where all are the same.
     if largest != !inverse {
         return Err(Failure::new(ErrorClass::NotSame, "the ranks open a file in different access modes"));

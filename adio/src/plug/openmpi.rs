@@ -12,8 +12,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use super::{Plug, take_opened, version_after};
 use crate::abi::openmpi::OpenMpi;
 use crate::abi::{Abi, Comm, Info, MpiFile, SUCCESS, amode};
-use crate::agreement;
 use crate::calls::Mpi;
+use crate::circle;
 use crate::failure::{ErrorClass, Failure};
 use crate::host::{CountType, Generation, HasHost, Host};
 use crate::layout::{FunctionTable, RomioFile, SLOTS, slot};
@@ -36,8 +36,8 @@ impl Plug for OpenMpi {
         file: *mut MpiFile,
     ) -> c_int {
         let plugged = plugged(mpi);
-        if let Err(failure) = agreement::all(mpi, comm, plugged.as_ref().map(|_| ()).map_err(Failure::clone))
-        {
+        let team = circle::team(mpi, comm);
+        if let Err(failure) = team.agree(plugged.as_ref().map(|_| ()).map_err(Failure::clone)) {
             return mpi.report(failure.to_code(mpi));
         }
         let Ok(plugged) = plugged else { unreachable!("the ranks have agreed that all are plugged in") };
@@ -57,7 +57,7 @@ impl Plug for OpenMpi {
         // SAFETY: the open has succeeded and stored the file.
         let file = unsafe { &mut *file };
         let mine = if fd.is_null() { Err(passed_over(mpi)) } else { Ok(()) };
-        if let Err(failure) = agreement::all(mpi, comm, mine) {
+        if let Err(failure) = team.agree(mine) {
             // SAFETY: the file is open; every rank closes it, because they have agreed.
             unsafe { mpi.file_close(file) };
             *file = mpi.constants.file_null;

@@ -1,0 +1,224 @@
+//! By what the ranks of a communicator that open files together tell each other things.
+//!
+//! ```text
+//!   communicator ── attribute ──► Circle      MPI's own collectives at first; from the ninth time on,
+//!        │ open                      │        or in a cluster at once, svmio's engine         (forming)
+//!        ▼                           ▼
+//!   file's Handle ── Team ── Ranks: the file's own communicator, and the circle
+//! ```
+//!
+//! Forming the engine takes a few milliseconds, as much as opening the first file does, and saves some microseconds each
+//! time: a program that opens one file and closes it does not pay for it.
+//!
+//! Where several threads may call MPI at the same time, they may have different files in hand, in different orders on
+//! different ranks. So each file has a circle of its own then.
+
+use std::cell::RefCell;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use svmio_svm::team::{Engine, Means, Team};
+use svmio_svm::{Error, Result};
+
+use crate::abi::{Abi, Comm, SUCCESS};
+use crate::calls::Mpi;
+use crate::failure::Failure;
+use crate::forming;
+use crate::venue::Company;
+
+/// How often the ranks of a node agree by MPI's own collectives before they form an engine.
+const TRIAL: u32 = 8;
+
+/// By what the ranks of a communicator tell each other things; the same on all of them.
+pub(crate) struct Circle {
+    /// Whether all files of the communicator have this one.
+    is_shared: bool,
+    state: Mutex<State>,
+}
+
+enum State {
+    /// MPI's own collectives, so far; it was so many times.
+    Young(u32),
+    /// The engine.
+    Engine(Arc<Engine>),
+    /// MPI's own collectives.
+    Stock,
+}
+
+/// All that there are.
+static ALL: Mutex<Vec<Weak<Circle>>> = Mutex::new(Vec::new());
+
+/// Whether MPI is being finalized.
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// The circle of the communicator by which this thread is opening a file.
+    static CURRENT: RefCell<Option<Arc<Circle>>> = const { RefCell::new(None) };
+}
+
+impl Circle {
+    fn new(is_shared: bool) -> Arc<Circle> {
+        let circle = Arc::new(Circle { is_shared, state: Mutex::new(State::Young(0)) });
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|circle| circle.strong_count() > 0);
+        all.push(Arc::downgrade(&circle));
+        circle
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs `open`, which opens a file by `comm`, on every rank of it.
+///
+/// # Safety
+/// `comm` is a communicator.
+pub(crate) unsafe fn opening<A: Abi, T>(mpi: &Mpi<A>, comm: Comm<A>, open: impl FnOnce() -> T) -> T {
+    // SAFETY: the caller's promise.
+    let circle = (mpi.size(comm) > 1).then(|| unsafe { of(mpi, comm) });
+    CURRENT.set(circle);
+    let opened = open();
+    CURRENT.set(None);
+    opened
+}
+
+/// The ranks of `comm`, or of the file of which it is the own communicator, that this thread is opening.
+pub(crate) fn team<A: Abi>(mpi: &'static Mpi<A>, comm: Comm<A>) -> Team {
+    let size = mpi.size(comm).unsigned_abs() as usize;
+    if size < 2 {
+        return Team::alone();
+    }
+    let circle = CURRENT.with_borrow(Clone::clone).unwrap_or_else(|| Circle::new(false));
+    Team::new(mpi.rank(comm).unsigned_abs() as usize, size, Box::new(Ranks { mpi, comm, circle }))
+}
+
+/// Has the ranks of `comm`, which this thread is opening a file by, use the job of the cluster that they are in.
+pub(crate) fn use_cluster<A: Abi>(mpi: &'static Mpi<A>, comm: Comm<A>, company: &Company) {
+    let Some(circle) = CURRENT.with_borrow(Clone::clone) else { return };
+    let mut state = circle.state();
+    if matches!(&*state, State::Engine(_)) {
+        return;
+    }
+    let engine = forming::in_cluster(mpi, comm, company, circle.is_shared);
+    *state = engine.map_or(State::Stock, |engine| State::Engine(Arc::new(engine)));
+}
+
+/// Before MPI is finalized: no engine is used any more.
+pub(crate) fn finish() {
+    // Relaxed: at its end, a program has but one thread that calls MPI.
+    HAS_ENDED.store(true, Ordering::Relaxed);
+    let all = std::mem::take(&mut *ALL.lock().unwrap_or_else(PoisonError::into_inner));
+    all.iter().filter_map(Weak::upgrade).for_each(|circle| *circle.state() = State::Stock);
+}
+
+/// The circle of a communicator with several ranks. All of them call this.
+///
+/// # Safety
+/// `comm` is a communicator.
+unsafe fn of<A: Abi>(mpi: &Mpi<A>, comm: Comm<A>) -> Arc<Circle> {
+    // A process has one family of MPIs.
+    static KEY: OnceLock<Option<c_int>> = OnceLock::new();
+    let key = *KEY.get_or_init(|| mpi.create_attribute(do_not_copy::<A>, goes::<A>));
+    // SAFETY: the caller vouches for the communicator.
+    if let Some(known) = key.and_then(|key| unsafe { mpi.attribute(comm, key) }) {
+        let known: *const Circle = known.cast_const().cast();
+        // SAFETY: stored below, an Arc's pointer that is released when the attribute goes.
+        let known = unsafe {
+            Arc::increment_strong_count(known);
+            Arc::from_raw(known)
+        };
+        return if known.is_shared { known } else { Circle::new(false) };
+    }
+    // Ranks may have asked for different levels.
+    let has_threads = mpi.maximum(comm, c_int::from(mpi.has_many_threads()));
+    let circle = Circle::new(has_threads == Ok(0));
+    let value = Arc::into_raw(Arc::clone(&circle));
+    // SAFETY: the caller vouches for the communicator.
+    let code = key.map(|key| unsafe { mpi.set_attribute(comm, key, value.cast_mut().cast()) });
+    if code != Some(SUCCESS) {
+        // SAFETY: MPI did not take it; it came from an Arc just now.
+        drop(unsafe { Arc::from_raw(value) });
+    }
+    circle
+}
+
+unsafe extern "C" fn do_not_copy<A: Abi>(
+    _comm: Comm<A>,
+    _key: c_int,
+    _extra: *mut c_void,
+    _value: *mut c_void,
+    _copy: *mut c_void,
+    copies: *mut c_int,
+) -> c_int {
+    // SAFETY: MPI's own flag.
+    unsafe { copies.write(0) };
+    SUCCESS
+}
+
+unsafe extern "C" fn goes<A: Abi>(
+    _comm: Comm<A>,
+    _key: c_int,
+    value: *mut c_void,
+    _extra: *mut c_void,
+) -> c_int {
+    // SAFETY: `of` stored an Arc's pointer, and MPI calls this once for each.
+    drop(unsafe { Arc::from_raw(value.cast::<Circle>().cast_const()) });
+    SUCCESS
+}
+
+/// The ranks of a communicator. As long as they have no engine, they tell each other things by MPI.
+struct Ranks<A: Abi> {
+    mpi: &'static Mpi<A>,
+    comm: Comm<A>,
+    circle: Arc<Circle>,
+}
+
+impl<A: Abi> Ranks<A> {
+    /// The engine. Where it is time for that, the ranks form it now: all of them have been here as often.
+    fn engine(&self) -> Option<Arc<Engine>> {
+        let mut state = self.circle.state();
+        match &mut *state {
+            State::Engine(engine) => return Some(Arc::clone(engine)),
+            State::Stock => return None,
+            State::Young(count) if *count < TRIAL => {
+                *count += 1;
+                return None;
+            }
+            State::Young(_) => {}
+        }
+        // Relaxed: see `finish`.
+        let may_form = !HAS_ENDED.load(Ordering::Relaxed);
+        let engine = may_form.then(|| forming::on_one_node(self.mpi, self.comm)).flatten().map(Arc::new);
+        *state = engine.clone().map_or(State::Stock, State::Engine);
+        engine
+    }
+}
+
+impl<A: Abi> Means for Ranks<A> {
+    fn maxima(&self, numbers: &mut [i64]) -> Result<()> {
+        match self.engine() {
+            Some(engine) => engine.maxima(numbers),
+            None => self.mpi.maxima(self.comm, numbers).map_err(disunited),
+        }
+    }
+
+    fn broadcast(&self, root: usize, bytes: &mut [u8]) -> Result<()> {
+        match self.engine() {
+            Some(engine) => engine.broadcast(root, bytes),
+            None => self.mpi.broadcast(self.comm, root as c_int, bytes).map_err(disunited),
+        }
+    }
+
+    fn all_gather(&self, own: &[u8], all: &mut [u8]) -> Result<()> {
+        match self.engine() {
+            Some(engine) => engine.all_gather(own, all),
+            None => self.mpi.all_gather_into(self.comm, own, all).map_err(disunited),
+        }
+    }
+}
+
+fn disunited(failure: Failure) -> Error {
+    Error::Disunited { problem: failure.message }
+}
