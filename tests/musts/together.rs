@@ -18,31 +18,30 @@ fn job<'s>(scratch: &'s Scratch, mpi: Mpi, plan: &str, nodes: Nodes<'s>) -> Job<
     job.variable("SVMIO_LOG", "info").limit(Duration::from_secs(60))
 }
 
-fn succeeds(mpi: Mpi, plan: &str, nodes: Nodes<'_>, engines: usize) {
-    let scratch = nodes.scratch();
-    let output = job(&scratch, mpi, plan, nodes).succeed();
-    assert!(output.contains(&format!("{plan}: all is right")), "{output}");
-    assert_eq!(output.matches(ENGINE).count(), engines * RANKS as usize, "{output}");
+/// Runs a plan on one node, on several over shared memory, and over a network; there are as many engines as it says.
+fn succeeds(mpi: Mpi, plan: &str, engines: [usize; 3]) {
+    let places = [(Nodes::One, "shm"), (Nodes::Emulated(2), "shm"), (Nodes::Emulated(2), "ofi")];
+    for ((nodes, fabric), engines) in places.into_iter().zip(engines) {
+        let scratch = nodes.scratch();
+        let output = job(&scratch, mpi, plan, nodes).variable("SVMIO_FABRIC", fabric).succeed();
+        assert!(output.contains(&format!("{plan}: all is right")), "{nodes:?}, {fabric}: {output}");
+        let said = output.matches(ENGINE).count();
+        assert_eq!(said, engines * RANKS as usize, "{nodes:?}, {fabric}: {output}");
+    }
 }
 
 /// MPI goes on with what was left to it while a rank waits for others in svmio.
 fn progress(mpi: Mpi) {
-    for nodes in [Nodes::One, Nodes::Emulated(2)] {
-        succeeds(mpi, "progress", nodes, 1);
-    }
+    succeeds(mpi, "progress", [1, 1, 1]);
 }
 
-/// Threads with a file each do not get in each other's way: so the files do not share an engine.
+/// Threads with a file each do not get in each other's way: so the files do not share an engine, and have none over a network.
 fn threads(mpi: Mpi) {
-    for nodes in [Nodes::One, Nodes::Emulated(2)] {
-        succeeds(mpi, "threads", nodes, 2);
-    }
+    succeeds(mpi, "threads", [2, 2, 0]);
 }
 
 fn failures(mpi: Mpi) {
-    for nodes in [Nodes::One, Nodes::Emulated(2)] {
-        succeeds(mpi, "failures", nodes, 1);
-    }
+    succeeds(mpi, "failures", [1, 1, 1]);
 }
 
 /// Where one rank cannot, all stay with MPI's own collectives, and it says why.
