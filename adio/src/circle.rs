@@ -42,8 +42,8 @@ enum State {
     Young(u32),
     /// The engine.
     Engine(Arc<Engine>),
-    /// MPI's own collectives.
-    Stock,
+    /// MPI's own collectives; whether that is because of the cluster that the ranks are in.
+    Stock { in_cluster: bool },
 }
 
 /// All that there are.
@@ -98,11 +98,12 @@ pub(crate) fn team<A: Abi>(mpi: &'static Mpi<A>, comm: Comm<A>) -> Team {
 pub(crate) fn use_cluster<A: Abi>(mpi: &'static Mpi<A>, comm: Comm<A>, company: &Company) {
     let Some(circle) = CURRENT.with_borrow(Clone::clone) else { return };
     let mut state = circle.state();
-    if matches!(&*state, State::Engine(_)) {
+    // What a node's ranks could not have, those of a cluster may: it is tried once.
+    if matches!(&*state, State::Engine(_) | State::Stock { in_cluster: true }) {
         return;
     }
     let engine = forming::in_cluster(mpi, comm, company, circle.is_shared);
-    *state = engine.map_or(State::Stock, |engine| State::Engine(Arc::new(engine)));
+    *state = engine.map_or(State::Stock { in_cluster: true }, |engine| State::Engine(Arc::new(engine)));
 }
 
 /// Before MPI is finalized: no engine is used any more.
@@ -110,7 +111,9 @@ pub(crate) fn finish() {
     // Relaxed: at its end, a program has but one thread that calls MPI.
     HAS_ENDED.store(true, Ordering::Relaxed);
     let all = std::mem::take(&mut *ALL.lock().unwrap_or_else(PoisonError::into_inner));
-    all.iter().filter_map(Weak::upgrade).for_each(|circle| *circle.state() = State::Stock);
+    all.iter()
+        .filter_map(Weak::upgrade)
+        .for_each(|circle| *circle.state() = State::Stock { in_cluster: false });
 }
 
 /// The circle of a communicator with several ranks. All of them call this.
@@ -181,7 +184,7 @@ impl<A: Abi> Ranks<A> {
         let mut state = self.circle.state();
         match &mut *state {
             State::Engine(engine) => return Some(Arc::clone(engine)),
-            State::Stock => return None,
+            State::Stock { .. } => return None,
             State::Young(count) if *count < TRIAL => {
                 *count += 1;
                 return None;
@@ -191,7 +194,7 @@ impl<A: Abi> Ranks<A> {
         // Relaxed: see `finish`.
         let may_form = !HAS_ENDED.load(Ordering::Relaxed);
         let engine = may_form.then(|| forming::on_one_node(self.mpi, self.comm)).flatten().map(Arc::new);
-        *state = engine.clone().map_or(State::Stock, State::Engine);
+        *state = engine.clone().map_or(State::Stock { in_cluster: false }, State::Engine);
         engine
     }
 }
