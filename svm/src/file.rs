@@ -87,6 +87,20 @@ impl File {
         &self.attachment
     }
 
+    pub(crate) fn shared(&self) -> Option<&Arc<SharedFile>> {
+        self.shared.as_ref()
+    }
+
+    /// Whether it was opened for reading, and for writing.
+    pub(crate) fn access(&self) -> (bool, bool) {
+        (self.read, self.write)
+    }
+
+    /// Gives a segment a home, as a write does that ends at `end`, if it has none.
+    pub(crate) fn claim(&self, index: SegmentIndex, end: u64) -> Result<()> {
+        self.segment_to_write(index, end).map(|_| ())
+    }
+
     /// The file's identity.
     pub fn id(&self) -> FileId {
         self.attachment.id()
