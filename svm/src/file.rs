@@ -1,5 +1,6 @@
 //! A handle on an open file: reading, writing, sizes, locks, durability.
 
+mod mapped;
 mod nodes;
 mod strided;
 
@@ -14,6 +15,7 @@ use crate::attachment::{self, Attachment, Home};
 use crate::cluster::{Foresight, SharedFile};
 use crate::error::{Error, Result};
 use crate::locks::Mode;
+use crate::mapping::is_mapped;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
 use crate::placement::Placement;
@@ -139,6 +141,10 @@ impl File {
     /// `to` is valid for writes of `length` bytes.
     pub unsafe fn read_into(&self, offset: FileOffset, to: *mut u8, length: usize) -> Result<usize> {
         self.check_read()?;
+        if is_mapped(to, length) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.read_into_mapped(offset, to, length) };
+        }
         let end = self.size().min(offset.0.saturating_add(length as u64));
         let mut at = offset.0;
         while at < end {
@@ -202,6 +208,10 @@ impl File {
     pub unsafe fn write_from(&self, offset: FileOffset, source: *const u8, length: usize) -> Result<()> {
         let end = offset.0.saturating_add(length as u64);
         let state = self.check_write(end)?;
+        if is_mapped(source, length) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.write_from_mapped(offset, source, length) };
+        }
         let mut at = offset.0;
         while at < end {
             let (index, within, bytes) = self.piece(at, end)?;

@@ -64,6 +64,12 @@ impl SharedFile {
         taken.ok_or_else(|| self.cluster().context().out_of_place(node))
     }
 
+    /// Brings home what processes of this node wrote to `range` by way of the cache, where it may stay under a lock that
+    /// the node keeps.
+    pub(crate) fn bring_cached_home(&self, range: &Range<u64>) -> Result<()> {
+        if self.is_cached() { self.flush_cached_in(range) } else { Ok(()) }
+    }
+
     /// For bytes whose home is in a position of the file's list.
     pub(crate) fn begin_merge(&self, home: u32) -> Result<Merge<'_>> {
         let node = self.node_at(home)?;

@@ -9,7 +9,6 @@ use svmio_transport::SegmentId;
 use crate::attachment::{Attachment, Home};
 use crate::cache::PageCache;
 use crate::error::{Error, Result};
-use crate::mapping::is_mapped;
 use crate::node::NodeName;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
@@ -97,18 +96,6 @@ impl SharedFile {
         length: usize,
     ) -> Result<()> {
         let node = self.node_at(home)?;
-        if is_mapped(to, length) {
-            // The cache's locks are not to be held while a fault is served, which may need them.
-            for (at, bytes) in portions(length) {
-                let mut copy = vec![0; bytes];
-                // SAFETY: the vector has as many bytes; those at `to` are the caller's promise.
-                unsafe {
-                    self.read(home, index, within + at as u64, copy.as_mut_ptr(), bytes)?;
-                    std::ptr::copy_nonoverlapping(copy.as_ptr(), to.add(at), bytes);
-                }
-            }
-            return Ok(());
-        }
         if self.is_cached() {
             // SAFETY: the caller's promise.
             return unsafe { self.read_cached(node, index, within, to, length) };
@@ -132,14 +119,6 @@ impl SharedFile {
     /// Writes to a segment on another node.
     pub(crate) fn write(&self, home: u32, index: SegmentIndex, within: u64, data: &[u8]) -> Result<()> {
         let node = self.node_at(home)?;
-        if is_mapped(data.as_ptr(), data.len()) {
-            // As in `read`.
-            let mut portions = portions(data.len());
-            return portions.try_for_each(|(at, bytes)| {
-                let copy = data[at..at + bytes].to_vec();
-                self.write(home, index, within + at as u64, &copy)
-            });
-        }
         if !self.is_cached() {
             return self.write_directly(node, index, within, data);
         }

@@ -135,19 +135,34 @@ impl Memory {
         assert!(bytes.len().is_multiple_of(self.page), "whole pages");
         let to = self.run(&run).0;
         // SAFETY: `run` has checked that they lie within.
-        unsafe { userfault::copy(&self.uffd, to, bytes, protection == Protection::Protected) }
+        let copied = unsafe { userfault::copy(&self.uffd, to, bytes, protection == Protection::Protected) };
+        if !is_divided(&copied, &run) {
+            return copied;
+        }
+        let mut pages = run.zip(bytes.chunks(self.page));
+        pages.try_for_each(|(page, bytes)| self.install(page, bytes, protection))
     }
 
     /// Has stores into pages that are there be faults. No store that came before is under way any more on return.
     pub(super) fn protect(&self, run: &Range<u64>) -> io::Result<()> {
         let (start, bytes) = self.run(run);
-        self.uffd.write_protect(start.cast(), bytes).map_err(os_error)
+        let done = self.uffd.write_protect(start.cast(), bytes).map_err(os_error);
+        if is_divided(&done, run) {
+            run.clone().try_for_each(|page| self.protect(&(page..page + 1)))
+        } else {
+            done
+        }
     }
 
     /// Lets threads store into pages that are there, and wakes who waits for that.
     pub(super) fn open(&self, run: &Range<u64>) -> io::Result<()> {
         let (start, bytes) = self.run(run);
-        self.uffd.remove_write_protection(start.cast(), bytes, true).map_err(os_error)
+        let done = self.uffd.remove_write_protection(start.cast(), bytes, true).map_err(os_error);
+        if is_divided(&done, run) {
+            run.clone().try_for_each(|page| self.open(&(page..page + 1)))
+        } else {
+            done
+        }
     }
 
     /// Takes pages away; who waits for them has to be woken.
@@ -239,9 +254,93 @@ impl Memory {
     }
 }
 
+/// Whether a run of pages could not be done because the kernel keeps it in two parts, as it may after one of the pages was
+/// [cured](Memory::cure).
+fn is_divided(done: &io::Result<()>, run: &Range<u64>) -> bool {
+    done.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::NotFound) && run.end - run.start > 1
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: this owns the addresses, and no pointer to them is used any more.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGES: u64 = 8;
+
+    fn memory() -> Memory {
+        let uffd = userfault::open().expect("tests run as root, or where page faults may be served");
+        Memory::reserve(uffd, 5..5 + PAGES, 1 << 21, true).unwrap()
+    }
+
+    fn byte(memory: &Memory, page: u64) -> u8 {
+        memory.copy_of(page)[7]
+    }
+
+    #[test]
+    fn pages_are_put_in_place_poisoned_and_cured() {
+        let memory = memory();
+        assert_eq!(memory.start().addr().get() % (1 << 21), 5 * memory.page());
+        let bytes = |byte: u8, pages: u64| vec![byte; pages as usize * memory.page()];
+        for turn in 0..3 {
+            memory.poison(8).unwrap();
+            memory.cure(8).unwrap();
+            // Also where the kernel has divided them.
+            memory.install(5, &bytes(turn, PAGES), Protection::Protected).unwrap();
+            memory.open(&(5..5 + PAGES)).unwrap();
+            memory.overwrite(8, 7..8, &[99]);
+            memory.protect(&(5..5 + PAGES)).unwrap();
+            assert_eq!((5..5 + PAGES).map(|page| byte(&memory, page)).collect::<Vec<_>>(), {
+                let mut expected = vec![turn; PAGES as usize];
+                expected[3] = 99;
+                expected
+            });
+            memory.discard(&(5..5 + PAGES)).unwrap();
+        }
+    }
+
+    #[test]
+    fn faults_are_told_with_what_they_are() {
+        let memory = memory();
+        let at = |page: u64| memory.at(page).expose_provenance();
+        std::thread::scope(|scope| {
+            let (load, store) = (at(6), at(7));
+            let loads = scope.spawn(move || {
+                // SAFETY: it lies in the memory, and is put in place.
+                unsafe { std::ptr::with_exposed_provenance::<u8>(load).read_volatile() }
+            });
+            let fault = next(&memory);
+            assert_eq!(fault, PageFault { page: 6, was_there: false, is_store: false });
+            memory.install(6, &vec![3; memory.page()], Protection::Protected).unwrap();
+            assert_eq!(loads.join().unwrap(), 3);
+            let stores = scope.spawn(move || {
+                for at in [store, load] {
+                    // SAFETY: as above.
+                    unsafe { std::ptr::with_exposed_provenance_mut::<u8>(at).write_volatile(4) };
+                }
+            });
+            assert_eq!(next(&memory), PageFault { page: 7, was_there: false, is_store: true });
+            memory.install(7, &vec![0; memory.page()], Protection::Open).unwrap();
+            assert_eq!(next(&memory), PageFault { page: 6, was_there: true, is_store: true });
+            memory.open(&(6..7)).unwrap();
+            stores.join().unwrap();
+            assert_eq!([memory.copy_of(6)[0], memory.copy_of(7)[0]], [4, 4]);
+        });
+    }
+
+    /// Waits for a fault.
+    fn next(memory: &Memory) -> PageFault {
+        loop {
+            if let Some(fault) = memory.next_fault().unwrap() {
+                return fault;
+            }
+            let mut wanted = [rustix::event::PollFd::new(&memory.uffd, rustix::event::PollFlags::IN)];
+            rustix::event::poll(&mut wanted, None).unwrap();
+        }
     }
 }

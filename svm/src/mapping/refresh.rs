@@ -28,7 +28,13 @@ impl Service {
             }
         }
         let elsewhere: Vec<_> = elsewhere.into_iter().collect();
-        let versions = if elsewhere.is_empty() { Vec::new() } else { self.shared()?.changes(&elsewhere)? };
+        let mut versions = Vec::new();
+        if !elsewhere.is_empty() {
+            let (shared, bytes) = (self.shared()?, self.bytes_of(pages));
+            // First what this node has in its cache: it is seen at once here, so that it has to be counted.
+            shared.bring_cached_home(&(bytes.start.0..bytes.end.0))?;
+            versions = shared.changes(&elsewhere)?;
+        }
         let mut changed = BTreeSet::new();
         for ((_, segments), versions) in elsewhere.iter().zip(versions) {
             for (index, version) in segments.iter().zip(versions) {

@@ -67,6 +67,8 @@ impl Segment {
 /// All that is known.
 pub(super) struct Table {
     pages: LruCache<u64, Page>,
+    /// Their numbers, in the order of the file.
+    present: BTreeSet<u64>,
     /// Those of which bytes may have to go home.
     changed: BTreeSet<u64>,
     pub(super) segments: HashMap<SegmentIndex, Segment>,
@@ -78,8 +80,9 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new(streams: Streams) -> Table {
-        let (pages, changed, segments) = (LruCache::unbounded(), BTreeSet::new(), HashMap::new());
-        Table { pages, changed, segments, streams, used: 0, tickets: 0 }
+        let (pages, segments) = (LruCache::unbounded(), HashMap::new());
+        let (present, changed) = (BTreeSet::new(), BTreeSet::new());
+        Table { pages, present, changed, segments, streams, used: 0, tickets: 0 }
     }
 
     /// Pages' memory in use.
@@ -119,8 +122,11 @@ impl Table {
         } else {
             self.changed.remove(&page);
         }
-        if let Some(old) = self.pages.put(page, Page { state, version }) {
-            self.used -= old.state.weight();
+        match self.pages.put(page, Page { state, version }) {
+            Some(old) => self.used -= old.state.weight(),
+            None => {
+                self.present.insert(page);
+            }
         }
     }
 
@@ -141,6 +147,7 @@ impl Table {
     pub(super) fn remove(&mut self, page: u64) -> Option<Page> {
         let removed = self.pages.pop(&page)?;
         self.used -= removed.state.weight();
+        self.present.remove(&page);
         self.changed.remove(&page);
         Some(removed)
     }
@@ -163,13 +170,7 @@ impl Table {
 
     /// The pages in `range` that are not missing, ascending.
     pub(super) fn present(&self, range: &Range<u64>) -> Vec<u64> {
-        if range.end.saturating_sub(range.start) <= self.pages.len() as u64 {
-            return range.clone().filter(|page| self.pages.contains(page)).collect();
-        }
-        let mut all: Vec<_> =
-            self.pages.iter().map(|(page, _)| *page).filter(|p| range.contains(p)).collect();
-        all.sort_unstable();
-        all
+        self.present.range(range.clone()).copied().collect()
     }
 }
 

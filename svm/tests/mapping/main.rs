@@ -10,6 +10,7 @@ mod eviction;
 mod failures;
 mod litmus;
 mod memory;
+mod model;
 
 use std::sync::Arc;
 

@@ -127,7 +127,7 @@ fn what_is_unmapped_leaves_nothing() {
             }
             if let Some(first) = first {
                 assert!(now.0 <= first.0 && now.1 <= first.1, "{first:?}, then {now:?}");
-                assert!(now.2 <= first.2 + 8 && now.3 <= first.3 + (2 << 20), "{first:?}, then {now:?}");
+                assert!(now.2 <= first.2 + 8 && now.3 <= first.3 + BYTES, "{first:?}, then {now:?}");
             }
         }
         process.close(Arc::into_inner(file).expect("nothing else has it")).unwrap();
