@@ -1,6 +1,7 @@
 //! What can go wrong with a file, each with the names that a person needs and the way out.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -340,6 +341,36 @@ pub enum Error {
         /// What keeps them from it; a lost process is named by rank and node.
         problem: String,
     },
+    /// This process may not serve page faults.
+    #[error(
+        "mapping {name} on node {node}: page faults cannot be served by this process ({source}). It takes Linux 5.7 or later and one of: read and write permission for /dev/userfaultfd, the sysctl vm.unprivileged_userfaultfd set to 1 (where that device does not exist), or the capability SYS_PTRACE; without, read_at and write_at reach the same bytes"
+    )]
+    FaultsRefused {
+        /// The file.
+        name: String,
+        /// This node.
+        node: NodeName,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// A range of a file that cannot be mapped, or that is not mapped.
+    #[error("bytes {} to {} of {name}: {reason}", range.start, range.end)]
+    BadRange {
+        /// The file.
+        name: String,
+        /// What was asked for.
+        range: Range<FileOffset>,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Those who have mapped a file together could not meet.
+    #[error("meeting the others who have mapped {name}: {source}")]
+    Meeting {
+        /// The file.
+        name: String,
+        /// What the barrier says.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A lock could not be had.
     #[error("locking {name}: {source}")]
     Lock {
@@ -423,7 +454,9 @@ impl Error {
             Error::BadName { .. } | Error::NameTooLong { .. } | Error::NotAFile { .. } => ErrorKind::BadName,
             Error::NoSuchFile { .. } => ErrorKind::NoSuchFile,
             Error::Exists { .. } => ErrorKind::Exists,
-            Error::Access { .. } | Error::NotOpenedFor { .. } => ErrorKind::Access,
+            Error::Access { .. } | Error::NotOpenedFor { .. } | Error::FaultsRefused { .. } => {
+                ErrorKind::Access
+            }
             Error::ReadOnly { .. } => ErrorKind::ReadOnly,
             Error::NoSpace { .. } | Error::TooLarge { .. } => ErrorKind::NoSpace,
             Error::Quota { .. } => ErrorKind::Quota,

@@ -1,5 +1,6 @@
 //! A handle on an open file: reading, writing, sizes, locks, durability.
 
+mod mapped;
 mod nodes;
 mod strided;
 
@@ -14,6 +15,7 @@ use crate::attachment::{self, Attachment, Home};
 use crate::cluster::{Foresight, SharedFile};
 use crate::error::{Error, Result};
 use crate::locks::Mode;
+use crate::mapping::is_mapped;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
 use crate::placement::Placement;
@@ -87,6 +89,20 @@ impl File {
         &self.attachment
     }
 
+    pub(crate) fn shared(&self) -> Option<&Arc<SharedFile>> {
+        self.shared.as_ref()
+    }
+
+    /// Whether it was opened for reading, and for writing.
+    pub(crate) fn access(&self) -> (bool, bool) {
+        (self.read, self.write)
+    }
+
+    /// Gives a segment a home, as a write does that ends at `end`, if it has none.
+    pub(crate) fn claim(&self, index: SegmentIndex, end: u64) -> Result<()> {
+        self.segment_to_write(index, end).map(|_| ())
+    }
+
     /// The file's identity.
     pub fn id(&self) -> FileId {
         self.attachment.id()
@@ -125,6 +141,10 @@ impl File {
     /// `to` is valid for writes of `length` bytes.
     pub unsafe fn read_into(&self, offset: FileOffset, to: *mut u8, length: usize) -> Result<usize> {
         self.check_read()?;
+        if is_mapped(to, length) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.read_into_mapped(offset, to, length) };
+        }
         let end = self.size().min(offset.0.saturating_add(length as u64));
         let mut at = offset.0;
         while at < end {
@@ -188,6 +208,10 @@ impl File {
     pub unsafe fn write_from(&self, offset: FileOffset, source: *const u8, length: usize) -> Result<()> {
         let end = offset.0.saturating_add(length as u64);
         let state = self.check_write(end)?;
+        if is_mapped(source, length) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.write_from_mapped(offset, source, length) };
+        }
         let mut at = offset.0;
         while at < end {
             let (index, within, bytes) = self.piece(at, end)?;

@@ -11,6 +11,9 @@
 //!  File (a handle) ─► Attachment (one per process and file) ─► State     atomics in shared memory
 //!    read_at, write_at       who is here (presence)            Segment   a mapping, found in the LRU cache
 //!    set_size, lock, …       commit, recovery                  LockTable fair byte-range locks
+//!      ▲
+//!  Mapping ─► Service        the file as memory: a record per page, faults served by threads (userfaultfd)
+//!    loads and stores, lock, barrier, sync, advise, fetch; Region: values under guards
 //! ```
 //!
 //! * [`Store`] finds, makes and removes files ([`store`](Store) module `store`), whose directories module
@@ -29,6 +32,8 @@
 //!   is made in several stores. A store of another host is looked at through a [`RemoteStore`], which somebody [serves](serve)
 //!   there.
 //! * [`team`]: what processes do together that have a file open together, on one node or on several: all succeed or all fail.
+//! * [`mapping`] is the file as memory: a range of it at addresses of a process, whose pages come from their homes when
+//!   they are touched, and go back by what was changed of them.
 //! * [`verify()`] looks a store over, [`StoreSet::verify`] several, and that they agree.
 //!
 //! A write is visible to every process of the node when it returns. It survives the death of all of them. It
@@ -69,6 +74,7 @@ mod kept_locks;
 mod killing;
 pub mod locks;
 mod manifest;
+pub mod mapping;
 mod mapping_cache;
 mod name;
 mod node;

@@ -193,6 +193,8 @@ impl Agent {
             Request::Punch { file, size } => self.punch(*file, *size),
             Request::Read { file, parts } => self.read(*file, parts, out),
             Request::Write { file, parts } => self.write(from, *file, parts, data),
+            Request::Merge { file, parts } => self.merge_bytes(from, *file, parts, data),
+            Request::Changes { file, segments } => self.changes(*file, segments),
             Request::Fetch { file, pages } => self.fetch(from, *file, pages),
             Request::Versions { file, segments } => self.versions(from, *file, segments),
             Request::Reserve { file, part, export } => self.reserve(*file, part, *export),
@@ -237,6 +239,8 @@ fn waits(request: &Request) -> bool {
         | Request::Read { .. }
         | Request::Write { .. }
         | Request::Fetch { .. }
+        | Request::Merge { .. }
+        | Request::Changes { .. }
         | Request::Versions { .. }
         | Request::Wrote { .. }
         | Request::Unlock { .. } => false,

@@ -272,7 +272,7 @@ fn in_turn<T>(shared: &SharedFile, of_nodes: BTreeMap<NodeIndex, T>) -> impl Ite
 }
 
 /// The pages that parts touch; none where pages are not cached.
-fn touched(shared: &SharedFile, parts: &[Part]) -> PageSet {
+pub(super) fn touched(shared: &SharedFile, parts: &[Part]) -> PageSet {
     if !shared.is_cached() {
         return PageSet::default();
     }

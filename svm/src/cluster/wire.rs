@@ -103,6 +103,10 @@ pub(crate) enum Request {
     Fetch { file: FileId, pages: Vec<(Part, u64)> },
     /// The versions of segments, as far as the asker's node did not change them itself.
     Versions { file: FileId, segments: Vec<SegmentIndex> },
+    /// Bytes, which follow, of pages that the asker has mapped.
+    Merge { file: FileId, parts: Vec<Part> },
+    /// How often segments were changed, by whomever.
+    Changes { file: FileId, segments: Vec<SegmentIndex> },
     /// Gives a part storage, so that it can be written directly; or for its own sake.
     Reserve { file: FileId, part: (SegmentIndex, Range<u64>), export: bool },
     /// Segments that the asker wrote to directly.
@@ -138,10 +142,10 @@ pub(crate) enum Request {
 }
 
 /// The kinds of requests, in the order of [`Request::kind`].
-pub(super) const KINDS: [&str; 27] = [
+pub(super) const KINDS: [&str; 29] = [
     "join", "open", "find", "install", "place", "choose", "grow", "refresh", "read", "write", "fetch",
     "versions", "reserve", "wrote", "commit", "adopt", "resize", "punch", "sync", "remove", "discard",
-    "closed", "forget", "lock", "unlock", "giveback", "askback",
+    "closed", "forget", "lock", "unlock", "giveback", "askback", "merge", "changes",
 ];
 
 impl Request {
@@ -175,6 +179,8 @@ impl Request {
             Request::Unlock { .. } => 24,
             Request::GiveBack { .. } => 25,
             Request::AskBack { .. } => 26,
+            Request::Merge { .. } => 27,
+            Request::Changes { .. } => 28,
         }
     }
 }
@@ -211,6 +217,8 @@ pub(crate) enum Reply {
         versions: Vec<u64>,
     },
     Versions(Vec<u64>),
+    /// Each of the segments, and how often it was changed, this change, which made it one more, included.
+    Merged(Vec<(SegmentIndex, u64)>),
     /// Locked, and whether the asker's node is to keep it.
     Locked {
         lock: LockNumber,

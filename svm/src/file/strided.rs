@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::segment::Segment;
 use crate::units::{FileOffset, SegmentIndex};
 
+use super::mapped::{are_mapped, packed};
 use super::{File, Target};
 
 /// Bytes between the first piece and the last, from which on they would be in many pages of the cache.
@@ -116,6 +117,12 @@ impl<'f> StridedWrite<'f> {
         source: *const u8,
         stride: isize,
     ) -> Result<()> {
+        if are_mapped(blocks, source, stride) {
+            // SAFETY: the caller's promise.
+            let bytes = unsafe { packed(blocks, source, stride) };
+            // SAFETY: the vector has the blocks, one behind the other, and is no mapping.
+            return unsafe { self.put_within(index, blocks, end, bytes.as_ptr(), blocks.length as isize) };
+        }
         if self.here.as_ref().is_none_or(|segment| segment.index() != index) {
             self.leave_segment();
             match self.file.segment_to_write(index, self.bounds.end)? {
@@ -272,6 +279,26 @@ impl<'f> StridedRead<'f> {
         to: *mut u8,
         stride: isize,
     ) -> Result<()> {
+        if are_mapped(blocks, to, stride) {
+            let (length, count) = (blocks.length as usize, blocks.count as usize);
+            let mut bytes = vec![0; length * count];
+            let mut whole = StridedRead {
+                file: self.file,
+                bounds: self.bounds.clone(),
+                is_dense: self.is_dense,
+                here: None,
+                gather: None,
+                around: Around { range: 0..0, bytes: Vec::new() },
+            };
+            // SAFETY: the vector has room for the blocks, until they are there, and is no mapping; the caller vouches for
+            // `to`.
+            unsafe {
+                whole.get_within(index, blocks, start, bytes.as_mut_ptr(), length as isize)?;
+                whole.finish()?;
+                blocks::copy((to, stride), (bytes.as_ptr(), length as isize), length, count);
+            }
+            return Ok(());
+        }
         if self.here.as_ref().is_none_or(|segment| segment.index() != index) {
             self.here = self.file.segment(index)?;
         }

@@ -1,5 +1,6 @@
 //! Bytes: what other nodes read from and write to the segments of this one.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
@@ -27,18 +28,45 @@ impl Agent {
         Ok(Reply::Data)
     }
 
-    pub(super) fn write(&self, from: Rank, file: FileId, parts: &[Part], mut data: &[u8]) -> Result<Reply> {
+    pub(super) fn write(&self, from: Rank, file: FileId, parts: &[Part], data: &[u8]) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
         let node = self.context.roster.node_of(from);
+        self.store(&served, parts, data, |index| served.add_change(index, node))?;
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn merge_bytes(&self, from: Rank, file: FileId, parts: &[Part], data: &[u8]) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let node = self.context.roster.node_of(from);
+        let mut changed = BTreeSet::new();
+        let stored = self.store(&served, parts, data, |index| {
+            changed.insert(index);
+        });
+        let (own, mut changes) = (self.context.roster.own(), Vec::new());
+        for index in changed {
+            // Parts of it may be there even where not all could be stored.
+            changes.push((index, served.count_change(index, node, own)));
+        }
+        stored.map(|()| Reply::Merged(changes))
+    }
+
+    /// Stores parts, and tells of each whose segment has been changed.
+    fn store(
+        &self,
+        served: &Served,
+        parts: &[Part],
+        mut data: &[u8],
+        mut change: impl FnMut(SegmentIndex),
+    ) -> Result<()> {
         let mut last: Option<Arc<Segment>> = None;
         for part in parts {
             let (bytes, rest) =
                 data.split_at_checked(part.bytes() as usize).ok_or_else(|| self.cut_short())?;
             data = rest;
-            let blocks = self.blocks(&served, part)?;
+            let blocks = self.blocks(served, part)?;
             let segment = match last.take() {
                 Some(segment) if segment.index() == part.segment => segment,
-                _ => self.own_segment(&served, part.segment)?,
+                _ => self.own_segment(served, part.segment)?,
             };
             let punches = served.attachment.writable()?.0.punches();
             // SAFETY: the slice has as many bytes as the blocks and lies in no mapping; these lie within the segment,
@@ -47,14 +75,14 @@ impl Agent {
                 segment.write_blocks(&blocks, (bytes.as_ptr(), part.length as isize), &(0..0), punches)
             };
             served.attachment.mark_dirty(&segment);
-            served.add_change(part.segment, node);
+            change(part.segment);
             written.map_err(|(_, e)| {
                 let subject = format!("writing segment {} of {}", part.segment, served.attachment.name());
                 Error::io(subject, &served.attachment.path(), e)
             })?;
             last = Some(segment);
         }
-        Ok(Reply::Done)
+        Ok(())
     }
 
     pub(super) fn fetch(&self, from: Rank, file: FileId, pages: &[(Part, u64)]) -> Result<Reply> {
@@ -84,6 +112,12 @@ impl Agent {
         let served = self.files.get(&self.context, file)?;
         let (node, own) = (self.context.roster.node_of(from), self.context.roster.own());
         Ok(Reply::Versions(segments.iter().map(|index| served.version(*index, node, own)).collect()))
+    }
+
+    pub(super) fn changes(&self, file: FileId, segments: &[SegmentIndex]) -> Result<Reply> {
+        let served = self.files.get(&self.context, file)?;
+        let own = self.context.roster.own();
+        Ok(Reply::Versions(segments.iter().map(|index| served.changes(*index, own)).collect()))
     }
 
     pub(super) fn reserve(

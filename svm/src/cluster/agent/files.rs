@@ -154,13 +154,32 @@ impl Served {
 
     /// A segment's version as `node` sees it: changes by others than itself. `own` is this node.
     pub(super) fn version(&self, index: SegmentIndex, node: NodeIndex, own: NodeIndex) -> u64 {
+        self.look(index, own, |version| version.all - version.by.get(&node).copied().unwrap_or_default())
+    }
+
+    /// How often a segment was changed, by whomever. `own` is this node.
+    pub(super) fn changes(&self, index: SegmentIndex, own: NodeIndex) -> u64 {
+        self.look(index, own, |version| version.all)
+    }
+
+    /// Notes that `node` has changed a segment; returns how often it was changed, this change, which made it one more,
+    /// included. `own` is this node.
+    pub(super) fn count_change(&self, index: SegmentIndex, node: NodeIndex, own: NodeIndex) -> u64 {
+        self.look(index, own, |version| {
+            version.add(node);
+            version.all
+        })
+    }
+
+    /// A segment's version, with what processes of this node, `own`, have changed.
+    fn look<T>(&self, index: SegmentIndex, own: NodeIndex, look: impl FnOnce(&mut Version) -> T) -> T {
         let is_changed_here = self.attachment.state().is_some_and(|state| state.take_changed(index));
         let mut versions = self.versions();
         let version = versions.entry(index).or_default();
         if is_changed_here {
             version.add(own);
         }
-        version.all - version.by.get(&node).copied().unwrap_or_default()
+        look(version)
     }
 
     /// Notes that `node` has changed a segment.

@@ -1,0 +1,88 @@
+//! How a mapping is to be.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::file::File;
+use crate::units::FileOffset;
+
+use super::Mapping;
+use super::service::{LostPage, OnLoss};
+
+/// How a mapping is to be.
+#[derive(Clone)]
+pub struct MappingOptions {
+    limit: u64,
+    pub(super) handlers: usize,
+    pub(super) ahead: u64,
+    pub(super) on_loss: Option<OnLoss>,
+}
+
+impl MappingOptions {
+    /// A quarter of a gibibyte of pages, eight threads, windows of 4 MiB.
+    pub fn new() -> MappingOptions {
+        MappingOptions { limit: 256 << 20, handlers: 8, ahead: 4 << 20, on_loss: None }
+    }
+
+    /// The most memory for pages that were fetched and their twins, bytes; at least a mebibyte. It is exceeded only by
+    /// what cannot be brought home.
+    pub fn limit(mut self, bytes: u64) -> MappingOptions {
+        self.limit = bytes;
+        self
+    }
+
+    /// How many threads serve faults: how many pages can be waited for at the same time.
+    pub fn handlers(mut self, count: usize) -> MappingOptions {
+        self.handlers = count.max(1);
+        self
+    }
+
+    /// The most bytes that are fetched ahead of a row of faults at a time, and at most a quarter of the limit; 0 for
+    /// none.
+    pub fn ahead(mut self, bytes: u64) -> MappingOptions {
+        self.ahead = bytes;
+        self
+    }
+
+    /// Whom to tell, before the thread that touched it gets its signal, that a page cannot be had. It is called by a
+    /// thread of the mapping's, and must not touch the mapping.
+    pub fn on_loss(mut self, tell: impl Fn(&LostPage<'_>) + Send + Sync + 'static) -> MappingOptions {
+        self.on_loss = Some(Arc::new(tell));
+        self
+    }
+
+    /// Maps `range` of a file: for loads and stores where the file was opened for writing, which makes the file that
+    /// long; otherwise for loads.
+    ///
+    /// # Errors
+    /// [`Error::BadRange`] where it is empty, or ends behind the end of a file that was opened for reading;
+    /// [`Error::TooLarge`]; [`Error::NotOpenedFor`] reading; [`Error::FaultsRefused`]; what is wrong with a segment; the
+    /// operating system's error where there are no addresses.
+    pub fn map(&self, file: &Arc<File>, range: Range<FileOffset>) -> Result<Mapping> {
+        Mapping::with(file, range, self)
+    }
+
+    pub(super) fn limit_in_pages(&self, page: u64) -> usize {
+        /// Enough for what threads wait for at the same time.
+        const LEAST: u64 = 1 << 20;
+        let handlers = self.handlers as u64 * 16 * page;
+        usize::try_from(self.limit.max(LEAST).max(handlers) / page).unwrap_or(usize::MAX)
+    }
+}
+
+impl Default for MappingOptions {
+    fn default() -> MappingOptions {
+        MappingOptions::new()
+    }
+}
+
+impl std::fmt::Debug for MappingOptions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut options = formatter.debug_struct("MappingOptions");
+        options.field("limit", &self.limit).field("handlers", &self.handlers).field("ahead", &self.ahead);
+        options.finish_non_exhaustive()
+    }
+}

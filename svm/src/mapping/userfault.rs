@@ -1,0 +1,105 @@
+//! What the kernel offers for serving page faults and the crate `userfaultfd` lacks: copying with write protection, and
+//! poison.
+//!
+//! Numbers and structures are those of `linux/userfaultfd.h` as of Linux 6.6.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use userfaultfd::{FeatureFlags, RegisterMode, Uffd, UffdBuilder};
+
+/// `UFFDIO` of the header: the type of its requests.
+const TYPE: u32 = 0xaa;
+
+/// `struct uffdio_copy`.
+#[repr(C)]
+struct Copy {
+    to: u64,
+    from: u64,
+    length: u64,
+    mode: u64,
+    copied: i64,
+}
+
+/// `struct uffdio_poison`.
+#[repr(C)]
+struct Poison {
+    start: u64,
+    length: u64,
+    mode: u64,
+    updated: i64,
+}
+
+/// `UFFDIO_COPY`.
+const COPY: libc::Ioctl = libc::_IOWR::<Copy>(TYPE, 0x03);
+/// `UFFDIO_POISON`, from Linux 6.6 on.
+const POISON: libc::Ioctl = libc::_IOWR::<Poison>(TYPE, 0x08);
+/// `UFFDIO_COPY_MODE_WP`.
+const PROTECTED: u64 = 2;
+
+/// A descriptor for faults of this process, also of those that the kernel meets while it works for it.
+pub(super) fn open() -> userfaultfd::Result<Uffd> {
+    UffdBuilder::new()
+        .close_on_exec(true)
+        .non_blocking(true)
+        .user_mode_only(false)
+        .require_features(FeatureFlags::PAGEFAULT_FLAG_WP)
+        .create()
+}
+
+/// Has faults on missing pages of some memory, and stores to write-protected ones, be served.
+pub(super) fn register(uffd: &Uffd, start: *mut u8, length: usize) -> userfaultfd::Result<()> {
+    let mode = RegisterMode::MISSING | RegisterMode::WRITE_PROTECT;
+    uffd.register_with_mode(start.cast(), length, mode).map(|_| ())
+}
+
+/// Puts pages in place that are missing, write-protected if so wanted, and wakes who waits for them.
+///
+/// # Safety
+/// `to` is memory that is registered, of as many missing pages as `bytes` has.
+pub(super) unsafe fn copy(uffd: &Uffd, to: *mut u8, bytes: &[u8], is_protected: bool) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let mut copy = Copy {
+            to: to as u64 + done as u64,
+            from: bytes.as_ptr() as u64 + done as u64,
+            length: (bytes.len() - done) as u64,
+            mode: if is_protected { PROTECTED } else { 0 },
+            copied: 0,
+        };
+        // SAFETY: the structure is the kernel's; the caller vouches for the place.
+        if unsafe { libc::ioctl(uffd.as_raw_fd(), COPY, &raw mut copy) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if copy.copied <= 0 && error.raw_os_error() != Some(libc::EAGAIN) {
+            return Err(error);
+        }
+        done += usize::try_from(copy.copied).unwrap_or(0);
+    }
+    Ok(())
+}
+
+/// Has whoever touches a missing page get SIGBUS, and wakes who waits for it.
+///
+/// # Safety
+/// It is memory that is registered.
+pub(super) unsafe fn poison(uffd: &Uffd, start: *mut u8, length: usize) -> io::Result<()> {
+    let mut poison = Poison { start: start as u64, length: length as u64, mode: 0, updated: 0 };
+    // SAFETY: the structure is the kernel's; the caller vouches for the place.
+    match unsafe { libc::ioctl(uffd.as_raw_fd(), POISON, &raw mut poison) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The operating system's error in one of the crate.
+pub(super) fn os_error(error: userfaultfd::Error) -> io::Error {
+    match error {
+        userfaultfd::Error::OpenDevUserfaultfd(error) => error,
+        userfaultfd::Error::SystemError(errno)
+        | userfaultfd::Error::CopyFailed(errno)
+        | userfaultfd::Error::ZeropageFailed(errno) => io::Error::from_raw_os_error(errno as i32),
+        other => io::Error::other(other),
+    }
+}

@@ -1,0 +1,91 @@
+//! Pages that come before they are touched.
+
+use svmio_svm::mapping::Advice;
+
+use super::*;
+
+const PAGES: u64 = 2048;
+
+/// A file on another node; the mapping of rank 0.
+fn with_a_remote_file(options: &MappingOptions, body: impl Fn(&Mapping) + Sync) {
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let size = Some(SegmentSize::new(1 << 20).unwrap());
+        let file = open(process, &OpenOptions::read_write().create(true).segment_size(size));
+        if process.rank() == 1 {
+            let bytes: Vec<u8> = (0..PAGES * PAGE).map(byte_at).collect();
+            file.write_at(FileOffset(0), &bytes).unwrap();
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == 0 {
+            body(&map(&file, PAGES * PAGE, options));
+        }
+        process.meet();
+    });
+}
+
+fn byte_at(at: u64) -> u8 {
+    (at / PAGE * 31 + at) as u8
+}
+
+/// Touches pages, and says how many of them were faults that had to be waited for.
+fn touch(mapping: &Mapping, pages: impl IntoIterator<Item = u64>) -> (u64, u64) {
+    let before = mapping.statistics();
+    for page in pages {
+        let at = page * PAGE + page % PAGE;
+        assert_eq!(load(mapping, at), byte_at(at), "page {page}");
+    }
+    let after = mapping.statistics();
+    (after.fetched - before.fetched, after.fetched_ahead - before.fetched_ahead)
+}
+
+#[test]
+fn rows_of_pages_are_fetched_ahead_and_chance_is_not() {
+    let rows: [(&str, Vec<u64>); 3] = [
+        ("forwards", (0..PAGES).collect()),
+        ("backwards", (0..PAGES).rev().collect()),
+        ("every fifth", (0..PAGES).step_by(5).collect()),
+    ];
+    for (name, pages) in rows {
+        with_a_remote_file(&MappingOptions::new(), |mapping| {
+            let (fetched, ahead) = touch(mapping, pages.iter().copied());
+            let count = pages.len() as u64;
+            // Threads may be slow to fetch ahead, and pages are then waited for.
+            assert!(fetched + ahead >= count && ahead > count / 2, "{name}: {fetched} and {ahead}");
+        });
+    }
+    with_a_remote_file(&MappingOptions::new(), |mapping| {
+        let mut state = 1u64;
+        let chance = (0..300).map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % PAGES
+        });
+        // By chance some are neighbours.
+        assert!(touch(mapping, chance).1 < 150, "{:?}", mapping.statistics());
+    });
+    with_a_remote_file(&MappingOptions::new().ahead(0), |mapping| {
+        assert_eq!(touch(mapping, 0..PAGES / 4), (PAGES / 4, 0));
+    });
+}
+
+#[test]
+fn advice_is_followed() {
+    with_a_remote_file(&MappingOptions::new(), |mapping| {
+        let part = |pages: std::ops::Range<u64>| FileOffset(pages.start * PAGE)..FileOffset(pages.end * PAGE);
+        mapping.advise(part(0..256), Advice::Random).unwrap();
+        assert_eq!(touch(mapping, 0..256), (256, 0));
+        mapping.fetch(part(256..512)).unwrap().wait().unwrap();
+        let faults = mapping.statistics().faults;
+        assert_eq!(touch(mapping, 256..512), (0, 0));
+        assert_eq!(mapping.statistics().faults, faults, "they are in place");
+        mapping.advise(part(0..512), Advice::DoNotNeed).unwrap();
+        let memory = mapping.statistics().memory;
+        assert!(memory < 4 * PAGE, "{memory} bytes");
+        store(mapping, 9, 1);
+        mapping.advise(part(0..1), Advice::DoNotNeed).unwrap();
+        assert_eq!((load(mapping, 9), load(mapping, 8)), (1, byte_at(8)), "what was stored went home");
+        mapping.advise(part(1024..1500), Advice::Sequential).unwrap();
+        assert_eq!(touch(mapping, [1024]).0, 1);
+        assert!(touch(mapping, 1025..1500).0 < 100);
+    });
+}

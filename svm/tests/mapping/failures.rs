@@ -1,0 +1,135 @@
+//! What cannot be had.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use svmio_svm::mapping::Advice;
+use svmio_svm::{Error, ErrorKind, LockMode};
+use svmio_transport::Rank;
+
+use super::*;
+
+/// Whether the kernel can read so many bytes from there: it is told of a signal by an error.
+fn kernel_reads(at: *const u8, bytes: usize) -> bool {
+    let (from, to) = std::io::pipe().expect("a pipe can be had");
+    // SAFETY: the kernel looks whether the bytes can be read.
+    let written = unsafe { libc::write(std::os::fd::AsRawFd::as_raw_fd(&to), at.cast(), bytes) };
+    drop(from);
+    written == bytes as isize
+}
+
+#[test]
+fn a_page_whose_home_is_lost_is_told_of_and_poisoned_soon() {
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let file = open(process, &small_segments());
+        if process.rank() == 1 {
+            file.write_at(FileOffset(0), &[5; SEGMENT as usize]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == 0 {
+            let told: Arc<Mutex<Vec<(u64, String)>>> = Arc::default();
+            let tell = Arc::clone(&told);
+            let options = MappingOptions::new().on_loss(move |lost| {
+                tell.lock().unwrap().push((lost.range.start.0, lost.error.to_string()));
+            });
+            let mapping = map(&file, SEGMENT, &options);
+            store(&mapping, 3, 6);
+            process.job.memberships[0].declare_lost(Rank(1), "the test says so");
+            let begun = Instant::now();
+            assert!(kernel_reads(mapping.as_ptr(), 100), "what is here stays");
+            let lost = 7 * PAGE;
+            assert!(!kernel_reads(mapping.as_ptr().wrapping_add(lost as usize), 8));
+            assert!(begun.elapsed() < Duration::from_secs(5));
+            let told = told.lock().unwrap().clone();
+            assert_eq!(told.len(), 1, "{told:?}");
+            assert!(told[0].0 == lost && told[0].1.contains("n1"), "{told:?}");
+            assert!(!kernel_reads(mapping.as_ptr().wrapping_add(lost as usize + 99), 8), "it stays so");
+            // What cannot go home is kept, and told.
+            for _ in 0..2 {
+                let error = mapping.sync(all(SEGMENT)).unwrap_err();
+                assert!(error.to_string().contains("n1"), "{error}");
+                assert_eq!(load(&mapping, 3), 6);
+            }
+            let _ = mapping.refresh().unwrap_err();
+            let _ = mapping.unmap().unwrap_err();
+        }
+    });
+}
+
+const DIES: &str = "failures::a_thread_that_touches_what_is_lost_gets_sigbus";
+
+#[test]
+fn a_thread_that_touches_what_is_lost_gets_sigbus() {
+    if std::env::var_os("SVMIO_TEST_DIES").is_none() {
+        let test = std::env::current_exe().unwrap();
+        let mut command = Command::new(test);
+        let output =
+            command.args([DIES, "--exact", "--nocapture"]).env("SVMIO_TEST_DIES", "1").output().unwrap();
+        assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
+        return;
+    }
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let file = open(process, &small_segments());
+        if process.rank() == 1 {
+            file.write_at(FileOffset(0), &[5; SEGMENT as usize]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == 0 {
+            let mapping = map(&file, SEGMENT, &MappingOptions::new());
+            process.job.memberships[0].declare_lost(Rank(1), "the test says so");
+            load(&mapping, 0);
+        }
+    });
+}
+
+#[test]
+fn a_process_that_may_not_serve_faults_hears_of_the_way_out() {
+    let (_directory, stores) = job::stores(1);
+    let file = Arc::new(stores[0].open_file(&FileName::new("f").unwrap(), &small_segments()).unwrap());
+    let nobody = std::thread::spawn(move || {
+        let nobody = rustix::thread::Uid::from_raw(65534);
+        // Of this thread alone.
+        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("the test runs as root");
+        Mapping::new(&file, all(SEGMENT)).map(|_| ()).unwrap_err()
+    });
+    let error = nobody.join().unwrap();
+    assert!(matches!(error, Error::FaultsRefused { .. }) && error.kind() == ErrorKind::Access, "{error:?}");
+    let text = error.to_string();
+    for word in ["/f", "n0", "vm.unprivileged_userfaultfd", "/dev/userfaultfd", "read_at and write_at"] {
+        assert!(text.contains(word), "{word} in {text}");
+    }
+}
+
+#[test]
+fn ranges_that_cannot_be_are_errors() {
+    let (_directory, stores) = job::stores(1);
+    let name = FileName::new("f").unwrap();
+    let file = Arc::new(stores[0].open_file(&name, &small_segments()).unwrap());
+    let range = |start, end| FileOffset(start)..FileOffset(end);
+    let bad = |result: svmio_svm::Result<()>| {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::BadRange { .. }) && error.to_string().contains("/f"), "{error}");
+    };
+    bad(Mapping::new(&file, range(5, 5)).map(drop));
+    let far = Mapping::new(&file, range(0, u64::MAX)).map(drop).unwrap_err();
+    assert!(matches!(far, Error::TooLarge { .. }), "{far}");
+    let mapping = Mapping::new(&file, range(100, 2 * PAGE)).unwrap();
+    bad(mapping.sync(range(99, 200)));
+    bad(mapping.sync(range(100, 2 * PAGE + 1)));
+    bad(mapping.advise(range(0, 10), Advice::WillNeed));
+    bad(mapping.fetch(range(0, 10)).map(drop));
+    bad(mapping.lock(range(0, 10), LockMode::Shared).map(drop));
+    drop(mapping);
+    let reading = Arc::new(stores[0].open_file(&name, &OpenOptions::reading()).unwrap());
+    bad(Mapping::new(&reading, range(0, 2 * PAGE + 1)).map(drop));
+    let mapping = Mapping::new(&reading, range(0, 2 * PAGE)).unwrap();
+    assert!(!mapping.is_writable());
+    assert_eq!(load(&mapping, 5), 0);
+    let writing = Arc::new(stores[0].open_file(&name, &OpenOptions::writing()).unwrap());
+    let error = Mapping::new(&writing, range(0, 1)).map(drop).unwrap_err();
+    assert!(matches!(error, Error::NotOpenedFor { what: "reading", .. }), "{error}");
+}

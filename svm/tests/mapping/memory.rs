@@ -1,0 +1,126 @@
+//! One thing at a time.
+
+use svmio_svm::mapping::Region;
+
+use super::*;
+
+#[test]
+fn what_is_stored_on_one_node_is_seen_on_all_after_a_barrier() {
+    const BYTES: u64 = 6 * SEGMENT;
+    let (_directory, stores) = job::stores(4);
+    on_nodes(&stores, |process| {
+        let file = open(process, &small_segments());
+        let mapping = map(&file, BYTES, &MappingOptions::new());
+        let rank = u64::from(process.rank());
+        // Nothing is there yet.
+        assert!((0..BYTES).step_by(1000).all(|at| load(&mapping, at) == 0));
+        process.meet();
+        // Every fourth byte each, in every page of every segment.
+        (rank..BYTES).step_by(4).for_each(|at| store(&mapping, at, (at / 7) as u8 | 1));
+        mapping.barrier(&mut meeting(process)).unwrap();
+        for at in 0..BYTES {
+            assert_eq!(load(&mapping, at), (at / 7) as u8 | 1, "byte {at}");
+        }
+        let mut bytes = vec![0; BYTES as usize];
+        assert_eq!(file.read_at(FileOffset(0), &mut bytes).unwrap(), BYTES as usize);
+        assert!((0..BYTES).all(|at| bytes[at as usize] == (at / 7) as u8 | 1));
+        mapping.unmap().unwrap();
+        process.close(Arc::into_inner(file).expect("nothing else has it")).unwrap();
+    });
+}
+
+#[test]
+fn a_mapping_of_a_file_of_this_node_alone_is_the_file() {
+    let (_directory, stores) = job::stores(1);
+    let name = FileName::new("alone").unwrap();
+    let file = Arc::new(stores[0].open_file(&name, &small_segments()).unwrap());
+    file.write_at(FileOffset(SEGMENT - 5), b"from before").unwrap();
+    // Neither end is one of a page.
+    let range = FileOffset(SEGMENT - 3)..FileOffset(3 * SEGMENT + 5);
+    let mapping = Mapping::new(&file, range.clone()).unwrap();
+    assert_eq!(file.size(), range.end.0);
+    assert_eq!(load(&mapping, 0), b'o');
+    store(&mapping, 0, b'O');
+    store(&mapping, 2 * SEGMENT, 9);
+    let byte = |at| {
+        let mut byte = [0];
+        file.read_at(FileOffset(at), &mut byte).unwrap();
+        byte[0]
+    };
+    assert_eq!([byte(SEGMENT - 3), byte(3 * SEGMENT - 3)], [b'O', 9], "it is the same memory");
+    file.write_at(FileOffset(2 * SEGMENT), b"!").unwrap();
+    assert_eq!(load(&mapping, SEGMENT + 3), b'!');
+    let faults = mapping.statistics().faults;
+    (0..mapping.len() as u64).for_each(|at| store(&mapping, at, 3));
+    assert!(mapping.statistics().faults <= faults + 1, "only a segment that was a hole faults, once");
+    mapping.sync(range).unwrap();
+    drop(mapping);
+    assert_eq!([byte(SEGMENT - 4), byte(3 * SEGMENT + 4)], [b'r', 3]);
+}
+
+#[test]
+fn mapped_memory_can_be_read_into_and_written_from() {
+    const BYTES: u64 = 8 * SEGMENT;
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let file = open(process, &small_segments());
+        if process.rank() == 1 {
+            file.write_at(FileOffset(0), &vec![3; BYTES as usize]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == 0 {
+            let mapping = map(&file, BYTES, &MappingOptions::new().limit(1 << 20));
+            for (turn, pieces) in [(1, 1000), (2, 40_000), (3, 200_000)] {
+                // From pages that are not there to others that are not there, which are in the way of each other.
+                let (from, to) = (0, BYTES / 2);
+                store(&mapping, from + 7, turn);
+                for at in (0..BYTES / 2).step_by(pieces) {
+                    let bytes = pieces.min((BYTES / 2 - at) as usize);
+                    // SAFETY: both lie in the mapping, of which nobody else uses these parts.
+                    unsafe {
+                        let target = mapping.as_mut_ptr().add((to + at) as usize);
+                        let source = mapping.as_ptr().add((from + at) as usize);
+                        assert_eq!(file.read_into(FileOffset(from + at), target, bytes).unwrap(), bytes);
+                        file.write_from(FileOffset(to + at), source, bytes).unwrap();
+                    }
+                }
+                mapping.flush().unwrap();
+                mapping.refresh().unwrap();
+                assert_eq!([load(&mapping, from + 7), load(&mapping, to + 7)], [turn; 2]);
+                mapping.advise(all(BYTES), svmio_svm::mapping::Advice::DoNotNeed).unwrap();
+            }
+        }
+        process.meet();
+    });
+}
+
+#[test]
+fn regions_of_values_are_read_by_many_and_written_by_one() {
+    const VALUES: usize = 20_000;
+    let (_directory, stores) = job::stores(3);
+    on_nodes(&stores, |process| {
+        let file = open(process, &small_segments());
+        let mapping = Arc::new(map(&file, 24 + VALUES as u64 * 8, &MappingOptions::new()));
+        // SAFETY: the file is accessed in no other way.
+        let region = unsafe { Region::<u64>::new(&mapping, FileOffset(24), VALUES) }.unwrap();
+        for turn in 0..30 {
+            let start = turn * 600;
+            let mut values = region.write(start..start + 1000).unwrap();
+            values.iter_mut().for_each(|value| *value += 1);
+            values.release().unwrap();
+        }
+        process.meet();
+        let values = region.read(0..VALUES).unwrap();
+        for (number, value) in values.iter().enumerate() {
+            let times = (0..30).filter(|turn| (turn * 600..turn * 600 + 1000).contains(&number)).count();
+            assert_eq!(*value, 3 * times as u64, "value {number}");
+        }
+        values.release().unwrap();
+        assert!(region.read(0..VALUES + 1).is_err());
+        // SAFETY: as above.
+        assert!(unsafe { Region::<u64>::new(&mapping, FileOffset(20), 1) }.is_err());
+        // SAFETY: as above.
+        assert!(unsafe { Region::<u64>::new(&mapping, FileOffset(24), VALUES + 1) }.is_err());
+        process.meet();
+    });
+}

@@ -1,0 +1,135 @@
+//! What mappings take: memory, descriptors, threads. Alone in its process, for these are counted.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail the test like the test itself")]
+
+#[path = "../job/mod.rs"]
+mod job;
+
+use std::sync::Arc;
+
+use svmio_svm::mapping::{Mapping, MappingOptions};
+use svmio_svm::{CacheSettings, FileName, FileOffset, OpenOptions, SegmentSize};
+
+const PAGE: u64 = 4096;
+
+#[test]
+fn mappings_take_what_they_may_and_give_it_back() {
+    memory_stays_within_the_limit_while_much_more_is_touched();
+    what_is_unmapped_leaves_nothing();
+}
+
+fn all(bytes: u64) -> std::ops::Range<FileOffset> {
+    FileOffset(0)..FileOffset(bytes)
+}
+
+/// A byte of a mapping.
+fn load(mapping: &Mapping, at: u64) -> u8 {
+    // SAFETY: it lies in the mapping.
+    unsafe { mapping.as_ptr().add(at as usize).read_volatile() }
+}
+
+fn store(mapping: &Mapping, at: u64, byte: u8) {
+    // SAFETY: it lies in the mapping.
+    unsafe { mapping.as_mut_ptr().add(at as usize).write_volatile(byte) }
+}
+
+/// Bytes of memory that this process has in use for what is its own, and not files'.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("/proc is there");
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("the kernel tells");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+}
+
+fn memory_stays_within_the_limit_while_much_more_is_touched() {
+    let full = std::env::var_os("SVMIO_FULL").is_some();
+    let (bytes, limit) = (if full { 1 << 30 } else { 192 << 20 }, 64 << 20);
+    let (_directory, stores) = job::stores(2);
+    job::run(&stores, &CacheSettings::default(), |process| {
+        let options = OpenOptions::read_write()
+            .create(true)
+            .segment_size(Some(SegmentSize::new(16 << 20).expect("it is a size")));
+        let file = Arc::new(process.open(&FileName::new("f").unwrap(), &options).unwrap());
+        if process.rank() == 1 {
+            let piece: Vec<u8> = (0..4 << 20).map(|at| (at / PAGE) as u8).collect();
+            (0..bytes).step_by(4 << 20).for_each(|at| file.write_at(FileOffset(at), &piece).unwrap());
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == 0 {
+            // What messages take is there before.
+            let before = {
+                let mapping = MappingOptions::new().limit(limit).map(&file, all(bytes)).unwrap();
+                (0..4 << 20).step_by(PAGE as usize).for_each(|at| store(&mapping, at, 1));
+                mapping.sync(all(bytes)).unwrap();
+                (4 << 20..8 << 20)
+                    .step_by(PAGE as usize)
+                    .for_each(|at| assert_eq!(load(&mapping, at), (at / PAGE) as u8));
+                drop(mapping);
+                resident()
+            };
+            let mapping = MappingOptions::new().limit(limit).map(&file, all(bytes)).unwrap();
+            let mut most = 0;
+            let mut look = |at: u64| {
+                if at.is_multiple_of(1 << 20) {
+                    assert!(mapping.statistics().memory <= limit, "{:?}", mapping.statistics());
+                    most = most.max(resident() - before);
+                }
+            };
+            for at in (4 << 20..bytes).step_by(PAGE as usize) {
+                assert_eq!(load(&mapping, at), ((at % (4 << 20)) / PAGE) as u8, "at {at}");
+                look(at);
+            }
+            for at in (0..bytes).step_by(PAGE as usize) {
+                store(&mapping, at + 9, 77);
+                look(at);
+            }
+            assert!(most <= limit + limit / 10, "{most} bytes, and the limit is {limit}");
+            mapping.sync(all(bytes)).unwrap();
+        }
+        process.meet();
+        if process.rank() == 1 {
+            let mut byte = [0];
+            for at in (0..bytes).step_by(PAGE as usize) {
+                file.read_at(FileOffset(at + 9), &mut byte).unwrap();
+                assert_eq!(byte, [77], "at {at}");
+            }
+        }
+        process.meet();
+    });
+}
+
+fn what_is_unmapped_leaves_nothing() {
+    const BYTES: u64 = 8 << 20;
+    let count = |of: &str| std::fs::read_dir(format!("/proc/self/{of}")).expect("/proc is there").count();
+    let maps = || std::fs::read_to_string("/proc/self/maps").expect("/proc is there").lines().count();
+    let (_directory, stores) = job::stores(2);
+    job::run(&stores, &CacheSettings::default(), |process| {
+        let options = OpenOptions::read_write()
+            .create(true)
+            .segment_size(Some(SegmentSize::new(1 << 20).expect("it is a size")));
+        let file = Arc::new(process.open(&FileName::new("f").unwrap(), &options).unwrap());
+        file.write_at(FileOffset(u64::from(process.rank()) * BYTES / 2), &vec![1; BYTES as usize / 2])
+            .unwrap();
+        process.sync(&file).unwrap();
+        let mut first = None;
+        for turn in 0..30 {
+            let mapping = Mapping::new(&file, all(BYTES)).unwrap();
+            (0..BYTES).step_by(PAGE as usize).for_each(|at| assert_eq!(load(&mapping, at), 1 + turn));
+            process.meet();
+            let own = |at: &u64| at / PAGE % 2 == u64::from(process.rank());
+            (0..BYTES).step_by(PAGE as usize).filter(own).for_each(|at| store(&mapping, at, 2 + turn));
+            mapping.barrier(&mut || process.by_all(|| Ok(()))).unwrap();
+            mapping.unmap().unwrap();
+            process.meet();
+            let now = (count("fd"), count("task"), maps(), resident());
+            process.meet();
+            if turn == 4 {
+                first = Some(now);
+            }
+            if let Some(first) = first {
+                assert!(now.0 <= first.0 && now.1 <= first.1, "{first:?}, then {now:?}");
+                assert!(now.2 <= first.2 + 8 && now.3 <= first.3 + BYTES, "{first:?}, then {now:?}");
+            }
+        }
+        process.close(Arc::into_inner(file).expect("nothing else has it")).unwrap();
+    });
+}
