@@ -64,6 +64,6 @@ fn store(mapping: &Mapping, at: u64, byte: u8) {
 }
 
 /// A meeting of the ranks.
-fn meeting(process: &Process<'_>) -> impl FnMut() -> std::result::Result<(), String> {
-    || process.by_all(|| Ok(()))
+fn meeting(process: &Process<'_>) -> impl FnMut() -> svmio_svm::Result<()> {
+    || process.team.agree(Ok(()))
 }

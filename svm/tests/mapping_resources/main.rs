@@ -117,7 +117,7 @@ fn what_is_unmapped_leaves_nothing() {
             process.meet();
             let own = |at: &u64| at / PAGE % 2 == u64::from(process.rank());
             (0..BYTES).step_by(PAGE as usize).filter(own).for_each(|at| store(&mapping, at, 2 + turn));
-            mapping.barrier(&mut || process.by_all(|| Ok(()))).unwrap();
+            mapping.barrier(&mut || process.team.agree(Ok::<(), svmio_svm::Error>(()))).unwrap();
             mapping.unmap().unwrap();
             process.meet();
             let now = (count("fd"), count("task"), maps(), resident());
