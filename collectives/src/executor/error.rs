@@ -1,6 +1,6 @@
 //! What can go wrong in executing.
 
-use svmio_transport::SegmentId;
+use svmio_transport::{Rank, SegmentId};
 
 /// What executors return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -19,6 +19,16 @@ pub enum Error {
         id: SegmentId,
         /// What is wrong with them.
         problem: String,
+    },
+    /// A member could not join, which ends the joining for all.
+    #[error("group {id}: rank {rank} could not join it: {reason}")]
+    NotJoined {
+        /// The group's segments.
+        id: SegmentId,
+        /// Who.
+        rank: Rank,
+        /// Its error.
+        reason: String,
     },
     /// The members are not all on one machine with shared memory that the processors keep coherent.
     #[error("the fabric {back_end} maps no memory of other processes: use the executors of schedules there")]

@@ -5,7 +5,9 @@
 //! in the one that its writer reaches.
 
 use svmio_transport::back_end::Wait;
-use svmio_transport::{Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription};
+use svmio_transport::{
+    Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription, WriteOrder,
+};
 
 use super::bed::Bed;
 use super::error::{Error, Result};
@@ -51,7 +53,7 @@ struct Near {
 
 impl Ground {
     /// Joins the ground of `members`: a segment of `length` bytes of each, which begins with its [`Bed`]. Reaches those at
-    /// the places that `reached` says.
+    /// the places that `reached` says. Returns when all have come; to be called within a [`joining::attempt`].
     ///
     /// # Errors
     /// Those of [`joining::join`].
@@ -65,9 +67,20 @@ impl Ground {
         let own = joining::place_of(fabrics.job().rank(), members, id)?;
         let length = length.max(size_of::<Bed>() as u64);
         let is_near: Vec<bool> = members.iter().map(|&member| fabrics.is_near(member)).collect();
+        let has_far = fabrics.mapped().is_none() || is_near.contains(&false);
+        let size = members.len();
         let side = |fabric: &Fabric, wants_near: bool| {
-            let wanted = |_, place: usize| is_near[place] == wants_near && reached(place);
-            let Joined { local, remote, .. } = joining::join(fabric, members, id, length, wanted)?;
+            // Where there are both, all members are on the one that is joined last, that of the job.
+            let musters = !(wants_near && has_far);
+            let wanted = |own, place: usize| {
+                is_near[place] == wants_near && reached(place)
+                    || musters && joining::is_told(own, place, size)
+            };
+            let joined = joining::join(fabric, members, id, length, wanted)?;
+            if musters {
+                joined.muster(fabric, members, id)?;
+            }
+            let Joined { local, remote, .. } = joined;
             Ok::<_, Error>(Side { remote, local })
         };
         let near = match fabrics.mapped() {
@@ -79,7 +92,6 @@ impl Ground {
             }
             None => None,
         };
-        let has_far = near.is_none() || is_near.contains(&false);
         let far = if has_far { Some(side(fabrics.job(), false)?) } else { None };
         Ok(Self { fabrics: fabrics.clone(), members: members.to_vec(), own, id, is_near, near, far })
     }
@@ -131,7 +143,7 @@ impl Ground {
         if self.far.is_some() { self.write(places, generation) } else { Ok(()) }
     }
 
-    /// Writes `payload` in front of a flag, and the generation into the flag: as one write, where the fabric has writes.
+    /// Writes `payload` in front of a flag, and the generation into the flag, which never comes before it.
     pub(super) fn send(&self, payload: &[u8], flag: Place, generation: u64) -> Result<()> {
         let offset = flag.offset - payload.len() as u64;
         if self.maps(flag.member) {
@@ -139,8 +151,14 @@ impl Ground {
             return self.store(&[flag], generation);
         }
         let remote = self.reach(flag.member)?;
-        let parts = [payload, &generation.to_ne_bytes()];
-        self.transfer(flag.member, || remote.write_gathered(offset, &parts))
+        let (peer, fabric) = (self.members[flag.member], self.fabrics.job());
+        if fabric.capabilities().is_reliable && fabric.capabilities().ordering == WriteOrder::Issued {
+            let parts = [payload, &generation.to_ne_bytes()];
+            return self.transfer(flag.member, || remote.write_gathered(offset, &parts));
+        }
+        // A part of it may be late, or be lost until it is repeated.
+        fabric.write_checked(peer, || remote.write(offset, payload))?;
+        self.write(&[flag], generation)
     }
 
     /// Reads this member's own memory, where a member has written.

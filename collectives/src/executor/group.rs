@@ -35,6 +35,7 @@ use super::board::{Awaited, Board, CARDS, Deed, Lines, WORDS, Whom};
 use super::coroutine::Pause;
 use super::error::{Error, Result};
 use super::joining::{self, Joined};
+use super::network::Fabrics;
 use super::operation::Elementwise;
 use super::patience::{Patience, Polled};
 use super::slots::{self, Lane, Memories};
@@ -96,15 +97,22 @@ impl Group {
     /// `id` that none of them uses for anything else. Returns when all have come.
     ///
     /// # Errors
-    /// [`Error::NotMapped`] where the fabric maps no memory; [`Error::Members`]; the fabric's.
+    /// [`Error::NotMapped`] where the fabric maps no memory; [`Error::Members`]; [`Error::NotJoined`] where another member
+    /// fails; the fabric's. After one, `id` is not to be used again.
     pub fn join(fabric: &Fabric, members: &[Rank], id: SegmentId, settings: GroupSettings) -> Result<Self> {
+        joining::attempt(&Fabrics::of_job(fabric), id, || Self::join_all(fabric, members, id, settings))
+    }
+
+    fn join_all(fabric: &Fabric, members: &[Rank], id: SegmentId, settings: GroupSettings) -> Result<Self> {
         let capabilities = fabric.capabilities();
         if !capabilities.direct_mapping || capabilities.atomics != Atomics::Processor {
             return Err(Error::NotMapped { back_end: capabilities.back_end.clone() });
         }
         let settings = settings.fitting(members.len());
-        let Joined { own, local, remote } =
-            joining::join(fabric, members, id, slots::length(settings.slot), |own, place| place != own)?;
+        let length = slots::length(settings.slot);
+        let joined = joining::join(fabric, members, id, length, |own, place| place != own)?;
+        joined.muster(fabric, members, id)?;
+        let Joined { own, local, remote, .. } = joined;
         let memory_of = |remote: &Option<RemoteSegment>| match remote {
             None => Ok(local.memory().clone()),
             Some(remote) => remote

@@ -16,6 +16,7 @@ use svmio_transport::message::{MessageSettings, Messenger, Port};
 use svmio_transport::{Fabric, Rank, SegmentId};
 
 use super::error::{Error, Result};
+use super::joining;
 use super::network::Fabrics;
 use crate::profile::{Measure, SurveyError, SurveySettings};
 use crate::rank::Rank as Member;
@@ -64,11 +65,13 @@ impl Machine {
         id: SegmentId,
         extent: &SurveySettings,
     ) -> Result<Self> {
-        // Nothing is to go on while signals are measured.
-        let settings = MessageSettings { asynchronous: false, ..MessageSettings::default() };
-        let control = Messenger::open(fabrics.job(), port, &settings)?;
-        let members: Vec<Rank> = (0..fabrics.job().size()).map(Rank).collect();
-        Ok(Self { control, pairs: Pairs::join(fabrics, &members, id, extent)? })
+        joining::attempt(fabrics, id, || {
+            // Nothing is to go on while signals are measured.
+            let settings = MessageSettings { asynchronous: false, ..MessageSettings::default() };
+            let control = Messenger::open(fabrics.job(), port, &settings)?;
+            let members: Vec<Rank> = (0..fabrics.job().size()).map(Rank).collect();
+            Ok(Self { control, pairs: Pairs::join(fabrics, &members, id, extent)? })
+        })
     }
 
     /// Has the process of rank 0 `measure`, while the others do what it asks for; they get nothing. To be called by all.

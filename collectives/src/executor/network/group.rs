@@ -57,8 +57,19 @@ impl NetworkGroup {
     /// groups may use, too, as long as the same thread does.
     ///
     /// # Errors
-    /// [`Error::Members`]; the fabric's.
+    /// [`Error::Members`]; [`Error::NotJoined`] where another member fails; the fabric's. After one, `id` is not to be used
+    /// again.
     pub fn join(
+        fabrics: &Fabrics,
+        messenger: &Arc<Messenger>,
+        members: &[Rank],
+        id: SegmentId,
+        settings: NetworkSettings,
+    ) -> Result<Self> {
+        joining::attempt(fabrics, id, || Self::join_all(fabrics, messenger, members, id, settings))
+    }
+
+    fn join_all(
         fabrics: &Fabrics,
         messenger: &Arc<Messenger>,
         members: &[Rank],

@@ -55,8 +55,21 @@ impl TwoLevelGroup {
     /// nodes.
     ///
     /// # Errors
-    /// [`Error::Members`]; the fabric's.
+    /// [`Error::Members`]; [`Error::NotJoined`] where another member fails; the fabric's. After one, the ids are not to be
+    /// used again.
     pub fn join(
+        fabrics: &Fabrics,
+        messenger: &Arc<Messenger>,
+        members: &[Rank],
+        id: SegmentId,
+        within: GroupSettings,
+        between: NetworkSettings,
+    ) -> Result<Self> {
+        let join = || Self::join_all(fabrics, messenger, members, id, within, between);
+        joining::attempt(fabrics, id, join)
+    }
+
+    fn join_all(
         fabrics: &Fabrics,
         messenger: &Arc<Messenger>,
         members: &[Rank],
@@ -81,25 +94,33 @@ impl TwoLevelGroup {
             debug_assert!(number < PARTS);
             SegmentId::new(id.space, id.number + number)
         };
-        let all = NetworkGroup::join(fabrics, messenger, members, part(0), between)?;
         let ranks = |list: &[usize]| list.iter().map(|&member| members[member]).collect::<Vec<_>>();
         let (number, place) = places[own];
-        let node = match fabrics.mapped() {
-            Some(fabric) if nodes[number].len() > 1 => {
-                let mut node = Group::join(fabric, &ranks(&nodes[number]), part(1), within)?;
-                // Its first member may wait for one of another node that is lost, and leave with an error.
-                node.watch(members);
-                Some(node)
+        let node = || -> Result<Option<Group>> {
+            match fabrics.mapped() {
+                Some(fabric) if nodes[number].len() > 1 => {
+                    let mut node = Group::join(fabric, &ranks(&nodes[number]), part(1), within)?;
+                    // Its first member may wait for one of another node that is lost, and leave with an error.
+                    node.watch(members);
+                    Ok(Some(node))
+                }
+                _ => Ok(None),
             }
-            _ => None,
         };
-        let first: Vec<usize> = nodes.iter().map(|node| node[0]).collect();
-        let first = if place == 0 && nodes.len() > 1 {
-            let settings = NetworkSettings { barrier: None, ..alone };
-            Some(NetworkGroup::join(fabrics, messenger, &ranks(&first), part(2), settings)?)
-        } else {
-            None
+        let heads: Vec<usize> = nodes.iter().map(|node| node[0]).collect();
+        let first = || match place {
+            0 if nodes.len() > 1 => joining::attempt(fabrics, part(2), || {
+                let settings = NetworkSettings { barrier: None, ..alone };
+                // Within the attempt: the first members of other nodes hear of what fails within this one.
+                let node = node()?;
+                let first = NetworkGroup::join(fabrics, messenger, &ranks(&heads), part(2), settings)?;
+                Ok((node, Some(first)))
+            }),
+            _ => Ok((node()?, None)),
         };
+        let (node, first) = first()?;
+        // Last: who comes to it has the others, and all hear of who has not.
+        let all = NetworkGroup::join(fabrics, messenger, members, part(0), between)?;
         let is_ordered = nodes.concat().is_sorted();
         Ok(Self { all, node, first, nodes, places, is_ordered })
     }
