@@ -16,6 +16,7 @@
 //!
 //! Flags are numbers that only grow, each with a single writer; nothing is reset between two operations.
 
+pub(crate) mod arguments;
 mod barrier;
 mod bed;
 mod board;

@@ -5,7 +5,8 @@ use svmio_transport::{Rank, SegmentId};
 /// What executors return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of an executor. After one, the group is of no more use: its members no longer agree on where they are.
+/// An error of an executor. After one, the group is of no more use: its members no longer agree on where they are. The
+/// others hear of it in their turn.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -45,6 +46,14 @@ pub enum Error {
         expected: usize,
         /// What it has, in bytes.
         found: usize,
+    },
+    /// A member could not do its part of an operation, as of wrong arguments, which ends the group for all.
+    #[error("member {member} does no more operations of the group: {reason}")]
+    Refused {
+        /// Which.
+        member: usize,
+        /// Its error.
+        reason: String,
     },
     /// The function of a reduction that was carried out in the background has panicked, in this operation or in one
     /// before it.

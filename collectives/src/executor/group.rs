@@ -28,10 +28,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use svmio_transport::{
-    Atomics, Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription,
+    Atomics, Error as FabricError, Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory,
+    Subscription,
 };
 
-use super::board::{Awaited, Board, CARDS, Deed, Lines, WORDS, Whom};
+use super::arguments;
+use super::board::{Awaited, Board, CARDS, Deed, Lines, Refusal, WORDS, Whom};
 use super::coroutine::Pause;
 use super::error::{Error, Result};
 use super::joining::{self, Joined};
@@ -53,13 +55,17 @@ const CARD_BYTES: usize = 8 * WORDS;
 
 /// A group of processes on one machine, as one of its members holds it.
 ///
-/// All members do the same operations in the same order. After an error the group is of no more use, and the
+/// All members do the same operations in the same order. A member that is given wrong arguments tells the others: each
+/// ends in the same operation, or in one that follows, with [`Error::Refused`], and so does whatever is called from then
+/// on. Operations that are waited for and those in the background end apart. After an error the group is of no more use, and the
 /// buffers of the operation that failed are to stay as they are: a member that has not noticed yet may copy from and to them.
 #[derive(Debug)]
 pub struct Group {
     board: Board<Arc<Memories>>,
     memories: Arc<Memories>,
     members: Vec<Rank>,
+    /// What every call ends with, once a member has refused one.
+    refused: Option<Box<Error>>,
     /// Whose loss ends this member's waits: the members', and that of others of whom these may wait meanwhile.
     watched: Vec<Rank>,
     own: usize,
@@ -130,6 +136,7 @@ impl Group {
             board: Board::new(Arc::clone(&memories), own),
             memories,
             members: members.to_vec(),
+            refused: None,
             watched: members.to_vec(),
             own,
             number: 0,
@@ -155,6 +162,7 @@ impl Group {
             board: Board::new(Arc::clone(&memories), self.own),
             memories,
             members: self.members.clone(),
+            refused: None,
             watched: self.watched.clone(),
             own: self.own,
             number: 0,
@@ -223,6 +231,7 @@ impl Group {
     /// The next operation, with room for what this member publishes.
     #[inline]
     fn begin(&mut self) -> Result<u64> {
+        self.check_goes_on()?;
         self.number += 1;
         let reused = self.number.saturating_sub(CARDS as u64);
         if reused > self.known_finished {
@@ -287,6 +296,7 @@ impl Group {
 
     #[inline]
     fn wait(&mut self, awaited: Awaited) -> Result<()> {
+        self.check_goes_on()?;
         if self.pause.is_some() {
             return self.pause_until(awaited);
         }
@@ -332,7 +342,7 @@ impl Group {
             if std::mem::take(&mut self.owes_rousing) {
                 self.board.rouse();
             }
-            self.check_members()?;
+            self.check(awaited)?;
             if !self.pause.as_ref().is_some_and(|pause| pause.pause(Some(awaited))) {
                 return self.sleep(awaited);
             }
@@ -347,19 +357,80 @@ impl Group {
     }
 
     #[cold]
-    fn sleep(&self, awaited: Awaited) -> Result<()> {
+    fn sleep(&mut self, awaited: Awaited) -> Result<()> {
         let go_on = || {
             if let Some(meanwhile) = self.meanwhile {
                 meanwhile();
             }
-            self.check_members()
+            self.check_members()?;
+            self.board.check(awaited)
         };
-        self.board.sleep(awaited, self.meanwhile.map(|_| NAP), go_on)
+        let slept = self.board.sleep(awaited, self.meanwhile.map(|_| NAP), go_on);
+        slept.inspect_err(|error| self.give_up(error))
     }
 
-    fn check_member(&self, member: usize) -> Result<()> {
-        let size = self.size();
-        if member < size { Ok(()) } else { Err(Error::NoSuchMember { member, size }) }
+    /// That all that is awaited can still come.
+    fn check(&mut self, awaited: Awaited) -> Result<()> {
+        self.check_members()?;
+        self.board.check(awaited).inspect_err(|error| self.give_up(error))
+    }
+
+    #[inline]
+    fn check_goes_on(&self) -> Result<()> {
+        self.refused.as_deref().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// After a refusal, nothing more is done here, and nobody waits for this member's reading.
+    #[cold]
+    fn give_up(&mut self, error: &Error) {
+        if matches!(error, Error::Refused { .. }) {
+            self.refused = Some(Box::new(error.clone()));
+            self.board.finish_for_good(self.number);
+        }
+    }
+
+    /// Does no operation from that number on, and has the others hear of it, unless they do by themselves.
+    #[cold]
+    fn refuse(&mut self, number: u64, error: &Error) {
+        let is_known = match error {
+            Error::Fabric(FabricError::PeerLost { .. } | FabricError::Ending { .. }) => true,
+            Error::Refused { .. } => true,
+            _ => self.refused.is_some() || self.size() == 1,
+        };
+        if is_known {
+            return;
+        }
+        let reason = error.to_string();
+        self.board.finish_for_good(number.saturating_sub(1));
+        self.board.refuse(number, &reason);
+        self.refused = Some(Box::new(Error::Refused { member: self.own, reason }));
+    }
+
+    /// A check of what the next operation is given: all others are told where it fails.
+    #[inline]
+    fn tell(&mut self, checked: Result<()>) -> Result<()> {
+        checked.inspect_err(|error| self.refuse(self.number + 1, error))
+    }
+
+    #[inline]
+    fn check_length(&mut self, what: &'static str, found: usize, expected: usize) -> Result<()> {
+        self.tell(arguments::check_length(what, found, expected))
+    }
+
+    fn check_member(&mut self, member: usize) -> Result<()> {
+        let checked = arguments::check_member(member, self.size());
+        self.tell(checked)
+    }
+}
+
+impl<L: Lines> Board<L> {
+    /// That nobody has refused the operation of which something is awaited.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    fn check(&self, awaited: Awaited) -> Result<()> {
+        let refused = |Refusal { member, reason }: Refusal| Err(Error::Refused { member, reason });
+        self.refusal(awaited.number).map_or(Ok(()), refused)
     }
 }
 
@@ -380,11 +451,6 @@ fn with_meanwhile(
         }
         false
     }
-}
-
-/// That a buffer has the length that it must have.
-fn check_length(what: &'static str, found: usize, expected: usize) -> Result<()> {
-    if found == expected { Ok(()) } else { Err(Error::Length { what, expected, found }) }
 }
 
 impl Lines for Arc<Memories> {

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{Group, check_length};
+use super::Group;
 use crate::executor::error::Result;
 use crate::executor::operation::Operation;
 
@@ -17,7 +17,7 @@ impl Group {
     /// As [`allgather`](Self::allgather).
     pub fn allgather_in_place(&mut self, data: &mut [u8]) -> Result<()> {
         let length = data.len() / self.size();
-        check_length("what is gathered", data.len(), length * self.size())?;
+        self.check_length("what is gathered", data.len(), length * self.size())?;
         self.allgather_blocks(data, length, |member| member * length..(member + 1) * length)
     }
 
@@ -27,7 +27,7 @@ impl Group {
     /// As [`gather`](Self::gather).
     pub fn gather_in_place(&mut self, data: &mut [u8]) -> Result<()> {
         let length = data.len() / self.size();
-        check_length("what is gathered", data.len(), length * self.size())?;
+        self.check_length("what is gathered", data.len(), length * self.size())?;
         self.gather_others(self.own, length, &[], data)
     }
 
@@ -46,7 +46,7 @@ impl Group {
     /// As [`scatter`](Self::scatter).
     pub fn scatter_in_place(&mut self, data: &[u8]) -> Result<()> {
         let length = data.len() / self.size();
-        check_length("what is scattered", data.len(), length * self.size())?;
+        self.check_length("what is scattered", data.len(), length * self.size())?;
         self.scatter_others(self.own, length, data, &mut [])
     }
 
@@ -91,7 +91,7 @@ impl Group {
         counts: &[usize],
         operation: &dyn Operation,
     ) -> Result<()> {
-        check_length("the list of counts", counts.len(), self.size())?;
+        self.check_length("the list of counts", counts.len(), self.size())?;
         let mut own = vec![0; counts[self.own]];
         self.reduce_scatter(data, counts, &mut own, operation)?;
         data[..own.len()].copy_from_slice(&own);

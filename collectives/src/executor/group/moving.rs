@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{CARD_BYTES, Group, check_length};
+use super::{CARD_BYTES, Group};
+use crate::executor::arguments;
 use crate::executor::board::{WORDS, Words};
 use crate::executor::error::Result;
 
@@ -39,7 +40,7 @@ impl Group {
     /// [`Error::Length`](crate::executor::Error::Length); the fabric's, for a lost member.
     pub fn allgather(&mut self, own: &[u8], into: &mut [u8]) -> Result<()> {
         let length = own.len();
-        check_length("what is gathered", into.len(), length * self.size())?;
+        self.check_length("what is gathered", into.len(), length * self.size())?;
         into[self.own * length..][..length].copy_from_slice(own);
         self.allgather_blocks(into, length, |member| member * length..(member + 1) * length)
     }
@@ -94,7 +95,7 @@ impl Group {
         self.check_member(root)?;
         let length = own.len();
         if self.own == root {
-            check_length("what is gathered", into.len(), length * self.size())?;
+            self.check_length("what is gathered", into.len(), length * self.size())?;
             into[root * length..][..length].copy_from_slice(own);
         }
         self.gather_others(root, length, own, into)
@@ -154,7 +155,7 @@ impl Group {
         self.check_member(root)?;
         let length = into.len();
         if self.own == root {
-            check_length("what is scattered", data.len(), length * self.size())?;
+            self.check_length("what is scattered", data.len(), length * self.size())?;
             into.copy_from_slice(&data[root * length..][..length]);
         }
         self.scatter_others(root, length, data, into)
@@ -216,8 +217,8 @@ impl Group {
     /// [`Error::Length`](crate::executor::Error::Length); the fabric's, for a lost member.
     pub fn alltoall(&mut self, data: &[u8], into: &mut [u8]) -> Result<()> {
         let length = data.len() / self.size();
-        check_length("what is sent", data.len(), length * self.size())?;
-        check_length("what is received", into.len(), data.len())?;
+        self.check_length("what is sent", data.len(), length * self.size())?;
+        self.check_length("what is received", into.len(), data.len())?;
         let block = |member: usize| member * length..(member + 1) * length;
         into[block(self.own)].copy_from_slice(&data[block(self.own)]);
         if self.goes_directly(length) {
@@ -298,13 +299,9 @@ impl Group {
         self.memories.read(member, number, 0, into)
     }
 
-    pub(super) fn check_blocks(&self, blocks: &[Range<usize>], length: usize) -> Result<()> {
-        check_length("the list of blocks", blocks.len(), self.size())?;
-        for block in blocks {
-            let end = block.end.max(block.start);
-            check_length("a buffer with a block beyond its end", length, length.max(end))?;
-        }
-        Ok(())
+    pub(super) fn check_blocks(&mut self, blocks: &[Range<usize>], length: usize) -> Result<()> {
+        let checked = arguments::check_blocks(blocks, length, self.size());
+        self.tell(checked)
     }
 }
 

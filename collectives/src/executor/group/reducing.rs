@@ -1,7 +1,8 @@
 //! Data combined: allreduce, reduce, reduce_scatter.
 
 use super::moving::{part, read_words, words_of};
-use super::{CARD_BYTES, Group, check_length};
+use super::{CARD_BYTES, Group};
+use crate::executor::arguments;
 use crate::executor::error::Result;
 use crate::executor::operation::Operation;
 
@@ -94,9 +95,9 @@ impl Group {
         into: &mut [u8],
         operation: &dyn Operation,
     ) -> Result<()> {
-        check_length("the list of counts", counts.len(), self.size())?;
-        check_length("what is combined", data.len(), counts.iter().sum())?;
-        check_length("what is received", into.len(), counts[self.own])?;
+        self.check_length("the list of counts", counts.len(), self.size())?;
+        self.check_length("what is combined", data.len(), counts.iter().sum())?;
+        self.check_length("what is received", into.len(), counts[self.own])?;
         counts.iter().try_for_each(|&count| self.check_elements(count, operation))?;
         let mut begin = 0;
         let blocks: Vec<_> = counts
@@ -108,7 +109,7 @@ impl Group {
             .collect();
         let width = operation.width();
         let share = (self.share() / width * width).max(width);
-        check_length("an element", width, width.min(self.share()))?;
+        self.check_length("an element", width, width.min(self.share()))?;
         let longest = counts.iter().copied().max().unwrap_or(0);
         for piece in 0..longest.div_ceil(share) {
             let number = self.begin()?;
@@ -159,10 +160,10 @@ impl Group {
         length * self.size() <= self.settings.reduced_alone && length <= self.settings.slot
     }
 
-    pub(super) fn check_elements(&self, length: usize, operation: &dyn Operation) -> Result<()> {
+    pub(super) fn check_elements(&mut self, length: usize, operation: &dyn Operation) -> Result<()> {
+        self.tell(arguments::check_elements(length, operation))?;
         let width = operation.width().max(1);
-        check_length("what is combined", length, length.next_multiple_of(width))?;
-        check_length("an element", width, width.min(self.settings.slot))
+        self.check_length("an element", width, width.min(self.settings.slot))
     }
 
     /// `data` becomes what all have on their cards, combined: from the last member on, as the operation wants it.

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use svmio_transport::UserMemory;
 
+use super::Group;
 use super::moving::part;
-use super::{Group, check_length};
 use crate::executor::board::WORDS;
 use crate::executor::error::Result;
 use crate::executor::operation::Elementwise;
@@ -30,7 +30,7 @@ impl Group {
         self.check_member(root)?;
         if self.own == root {
             self.check_blocks(blocks, into.len())?;
-            check_length("the root's own block", blocks[root].len(), own.len())?;
+            self.check_length("the root's own block", blocks[root].len(), own.len())?;
             into[blocks[root].clone()].copy_from_slice(own);
         }
         self.gatherv_others(root, own.len(), own, into, blocks)
@@ -124,7 +124,7 @@ impl Group {
 
     fn scatter_from_here(&mut self, data: &[u8], blocks: &[Range<usize>], into: &mut [u8]) -> Result<()> {
         self.check_blocks(blocks, data.len())?;
-        check_length("the root's own block", blocks[self.own].len(), into.len())?;
+        self.check_length("the root's own block", blocks[self.own].len(), into.len())?;
         into.copy_from_slice(&data[blocks[self.own].clone()]);
         self.scatter_to_others(data, blocks)
     }
@@ -168,7 +168,7 @@ impl Group {
         self.check_blocks(sent, data.len())?;
         self.check_blocks(received, into.len())?;
         let own = &data[sent[self.own].clone()];
-        check_length("what a member sends to itself", own.len(), received[self.own].len())?;
+        self.check_length("what a member sends to itself", own.len(), received[self.own].len())?;
         into[received[self.own].clone()].copy_from_slice(own);
         let registration = self.is_lent(sent).then(|| self.register(UserMemory::of(data))).transpose()?;
         let own_pieces = if registration.is_some() { 0 } else { self.pieces(sent) };

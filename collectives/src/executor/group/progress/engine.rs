@@ -78,8 +78,10 @@ fn carry_out(mut group: Group, backlog: &Backlog) {
         let is_closing = backlog.outstanding.is_closing();
         match backlog.pop() {
             Some(task) => {
+                let before = group.number;
                 let done = task(broken.clone().map_or(Ok(&mut group), Err));
-                if done.is_err() {
+                if let Err(error) = &done {
+                    group.refuse(before + 1, error);
                     // It may have published what others sleep for, and ended before it roused them.
                     group.leave();
                 }

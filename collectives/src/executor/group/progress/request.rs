@@ -171,7 +171,7 @@ impl Shared {
                 if let Some(meanwhile) = meanwhile {
                     meanwhile();
                 }
-                self.check_members()
+                self.check(awaited)
             };
             // Of an error, the operation finds out by itself.
             let _ = self.board.sleep(awaited, meanwhile.map(|_| NAP), go_on);
