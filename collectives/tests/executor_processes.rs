@@ -194,7 +194,7 @@ fn short(fabric: &Fabric) {
         setrlimit(Resource::As, limit).unwrap();
     }
     let begun = Instant::now();
-    let error = join(1).err().expect("there is no memory for it");
+    let error = join(1).expect_err("there is no memory for it");
     assert!(begun.elapsed() < Duration::from_secs(10), "{error} after {:?}", begun.elapsed());
     match error {
         Error::NotJoined { rank, .. } if fabric.rank() != Rank(2) => assert_eq!(rank, Rank(2)),

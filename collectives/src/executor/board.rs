@@ -265,7 +265,7 @@ impl<L: Lines> Board<L> {
             own.bytes.store(length as u64, Ordering::Relaxed);
         }
         // The earliest one counts: who waits for less than that goes on.
-        let word = number << MEMBER_BITS | self.own as u64 + 1;
+        let word = (number << MEMBER_BITS) | (self.own as u64 + 1);
         let mut found = refusal.load(Ordering::Relaxed);
         while found == 0 || found > word {
             // Release: who sees it sees the reason.
