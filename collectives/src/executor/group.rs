@@ -20,35 +20,32 @@ mod moving;
 mod prefix;
 mod progress;
 mod reducing;
+mod refusing;
 mod settings;
 mod starting;
 mod varying;
+mod waiting;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use svmio_transport::{
-    Atomics, Error as FabricError, Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory,
-    Subscription,
+    Atomics, Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription,
 };
 
-use super::arguments;
-use super::board::{Awaited, Board, CARDS, Deed, Lines, Refusal, WORDS, Whom};
+use super::board::{Awaited, Board, CARDS, Deed, Lines, WORDS, Whom};
 use super::coroutine::Pause;
 use super::error::{Error, Result};
 use super::joining::{self, Joined};
 use super::network::Fabrics;
 use super::operation::Elementwise;
-use super::patience::{Patience, Polled};
+use super::patience::Patience;
 use super::slots::{self, Lane, Memories};
 use progress::Progress;
 
 pub use progress::Request;
 pub use settings::GroupSettings;
 pub use starting::LentMemory;
-
-/// How long a member sleeps at most that has something to do [meanwhile](Group::do_meanwhile).
-const NAP: Duration = Duration::from_micros(500);
+use waiting::{NAP, with_meanwhile};
 
 /// Bytes that go with a flag.
 const CARD_BYTES: usize = 8 * WORDS;
@@ -292,164 +289,6 @@ impl Group {
         self.wait(Awaited { whom: Whom::All, deed: Deed::Finished, number })?;
         self.known_finished = self.known_finished.max(number);
         Ok(())
-    }
-
-    #[inline]
-    fn wait(&mut self, awaited: Awaited) -> Result<()> {
-        self.check_goes_on()?;
-        if self.pause.is_some() {
-            return self.pause_until(awaited);
-        }
-        let mut at = 0;
-        let board = &self.board;
-        let mut is_done = || match board.missing(awaited, at) {
-            None => true,
-            Some(member) => {
-                at = member;
-                false
-            }
-        };
-        if self.patience.glance(&mut is_done) {
-            return Ok(());
-        }
-        // The others may sleep for what this member has said.
-        if std::mem::take(&mut self.owes_rousing) {
-            board.rouse();
-        }
-        let every = self.patience.polls_of_microseconds();
-        match self.patience.poll(with_meanwhile(is_done, self.meanwhile, every)) {
-            Polled::Ready => Ok(()),
-            Polled::InVain => self.sleep(awaited),
-        }
-    }
-
-    /// This group, in which operations pause where they would wait.
-    fn pausing(mut self, pause: Pause) -> Self {
-        self.pause = Some(pause);
-        self
-    }
-
-    /// Pauses between two operations.
-    fn pause_idly(&self) {
-        if let Some(pause) = &self.pause {
-            pause.pause(None);
-        }
-    }
-
-    /// The same in the background: lets somebody else go on until all is there.
-    fn pause_until(&mut self, awaited: Awaited) -> Result<()> {
-        while self.board.missing(awaited, 0).is_some() {
-            if std::mem::take(&mut self.owes_rousing) {
-                self.board.rouse();
-            }
-            self.check(awaited)?;
-            if !self.pause.as_ref().is_some_and(|pause| pause.pause(Some(awaited))) {
-                return self.sleep(awaited);
-            }
-        }
-        Ok(())
-    }
-
-    /// Any of them: one that is not lost itself may wait for one that is, and leave with an error.
-    fn check_members(&self) -> Result<()> {
-        let membership = self.fabric.membership();
-        Ok(self.watched.iter().try_for_each(|&rank| membership.check(rank))?)
-    }
-
-    #[cold]
-    fn sleep(&mut self, awaited: Awaited) -> Result<()> {
-        let go_on = || {
-            if let Some(meanwhile) = self.meanwhile {
-                meanwhile();
-            }
-            self.check_members()?;
-            self.board.check(awaited)
-        };
-        let slept = self.board.sleep(awaited, self.meanwhile.map(|_| NAP), go_on);
-        slept.inspect_err(|error| self.give_up(error))
-    }
-
-    /// That all that is awaited can still come.
-    fn check(&mut self, awaited: Awaited) -> Result<()> {
-        self.check_members()?;
-        self.board.check(awaited).inspect_err(|error| self.give_up(error))
-    }
-
-    #[inline]
-    fn check_goes_on(&self) -> Result<()> {
-        self.refused.as_deref().map_or(Ok(()), |error| Err(error.clone()))
-    }
-
-    /// After a refusal, nothing more is done here, and nobody waits for this member's reading.
-    #[cold]
-    fn give_up(&mut self, error: &Error) {
-        if matches!(error, Error::Refused { .. }) {
-            self.refused = Some(Box::new(error.clone()));
-            self.board.finish_for_good(self.number);
-        }
-    }
-
-    /// Does no operation from that number on, and has the others hear of it, unless they do by themselves.
-    #[cold]
-    fn refuse(&mut self, number: u64, error: &Error) {
-        let is_known = match error {
-            Error::Fabric(FabricError::PeerLost { .. } | FabricError::Ending { .. }) => true,
-            Error::Refused { .. } => true,
-            _ => self.refused.is_some() || self.size() == 1,
-        };
-        if is_known {
-            return;
-        }
-        let reason = error.to_string();
-        self.board.finish_for_good(number.saturating_sub(1));
-        self.board.refuse(number, &reason);
-        self.refused = Some(Box::new(Error::Refused { member: self.own, reason }));
-    }
-
-    /// A check of what the next operation is given: all others are told where it fails.
-    #[inline]
-    fn tell(&mut self, checked: Result<()>) -> Result<()> {
-        checked.inspect_err(|error| self.refuse(self.number + 1, error))
-    }
-
-    #[inline]
-    fn check_length(&mut self, what: &'static str, found: usize, expected: usize) -> Result<()> {
-        self.tell(arguments::check_length(what, found, expected))
-    }
-
-    fn check_member(&mut self, member: usize) -> Result<()> {
-        let checked = arguments::check_member(member, self.size());
-        self.tell(checked)
-    }
-}
-
-impl<L: Lines> Board<L> {
-    /// That nobody has refused the operation of which something is awaited.
-    ///
-    /// # Errors
-    /// [`Error::Refused`].
-    fn check(&self, awaited: Awaited) -> Result<()> {
-        let refused = |Refusal { member, reason }: Refusal| Err(Error::Refused { member, reason });
-        self.refusal(awaited.number).map_or(Ok(()), refused)
-    }
-}
-
-/// `is_done`, which does what is to be done meanwhile after each so many polls.
-fn with_meanwhile(
-    mut is_done: impl FnMut() -> bool,
-    meanwhile: Option<fn()>,
-    every: u32,
-) -> impl FnMut() -> bool {
-    let mut polls = 0_u32;
-    move || {
-        if is_done() {
-            return true;
-        }
-        polls = polls.wrapping_add(1);
-        if let (Some(meanwhile), true) = (meanwhile, polls.is_multiple_of(every)) {
-            meanwhile();
-        }
-        false
     }
 }
 
