@@ -374,11 +374,6 @@ fn with_meanwhile(
     }
 }
 
-/// That a buffer has the length that it must have.
-fn check_length(what: &'static str, found: usize, expected: usize) -> Result<()> {
-    if found == expected { Ok(()) } else { Err(Error::Length { what, expected, found }) }
-}
-
 impl Lines for Arc<Memories> {
     #[inline]
     fn count(&self) -> usize {

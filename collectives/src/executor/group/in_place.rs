@@ -6,7 +6,8 @@
 
 use std::ops::Range;
 
-use super::{Group, check_length};
+use super::Group;
+use crate::executor::blocks::{Row, apart, apart_mut, check_count, check_length};
 use crate::executor::error::Result;
 use crate::executor::operation::Operation;
 
@@ -18,7 +19,7 @@ impl Group {
     pub fn allgather_in_place(&mut self, data: &mut [u8]) -> Result<()> {
         let length = data.len() / self.size();
         check_length("what is gathered", data.len(), length * self.size())?;
-        self.allgather_blocks(data, length, |member| member * length..(member + 1) * length)
+        self.share(&mut Row { bytes: data, length }, length)
     }
 
     /// [`gather`](Self::gather) as its root, which is this member; its own data is in its part of `data` already.
@@ -36,8 +37,17 @@ impl Group {
     /// # Errors
     /// As [`gatherv`](Self::gatherv).
     pub fn gatherv_in_place(&mut self, data: &mut [u8], blocks: &[Range<usize>]) -> Result<()> {
-        self.check_blocks(blocks, data.len())?;
-        self.gatherv_others(self.own, blocks[self.own].len(), &[], data, blocks)
+        self.gather_blocks_in_place(&mut apart_mut(data, blocks)?)
+    }
+
+    /// The same, where each block is memory by itself.
+    ///
+    /// # Errors
+    /// As [`gather`](Self::gather).
+    pub fn gather_blocks_in_place(&mut self, blocks: &mut [&mut [u8]]) -> Result<()> {
+        check_count(blocks.len(), self.size())?;
+        let length = blocks[self.own].len();
+        self.gather_other_blocks(self.own, length, &[], blocks)
     }
 
     /// [`scatter`](Self::scatter) as its root, which is this member; its own part stays where it is.
@@ -55,8 +65,16 @@ impl Group {
     /// # Errors
     /// As [`scatterv`](Self::scatterv).
     pub fn scatterv_in_place(&mut self, data: &[u8], blocks: &[Range<usize>]) -> Result<()> {
-        self.check_blocks(blocks, data.len())?;
-        self.scatter_to_others(data, blocks)
+        self.scatter_blocks_in_place(&apart(data, blocks)?)
+    }
+
+    /// The same, where each block is memory by itself.
+    ///
+    /// # Errors
+    /// As [`scatter`](Self::scatter).
+    pub fn scatter_blocks_in_place(&mut self, blocks: &[&[u8]]) -> Result<()> {
+        check_count(blocks.len(), self.size())?;
+        self.scatter_to_others(blocks)
     }
 
     /// As [`alltoall`](Self::alltoall); what comes from a member replaces what went to it. All members do it in place or

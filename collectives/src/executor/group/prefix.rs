@@ -1,7 +1,7 @@
 //! What the members before a member have, combined: scan, exscan.
 
 use super::Group;
-use crate::executor::error::Result;
+use crate::executor::error::{Error, Result};
 use crate::executor::operation::Operation;
 
 impl Group {
@@ -19,8 +19,29 @@ impl Group {
     /// # Errors
     /// As [`allreduce`](Self::allreduce).
     pub fn exscan(&mut self, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
+        if self.own == 0 {
+            return self.exscan_from(data, operation);
+        }
         let mut left = Vec::new();
         self.prefix(data, operation, &mut left, |left, own| own.copy_from_slice(left))
+    }
+
+    /// [`exscan`](Self::exscan) as its first member, which only gives.
+    ///
+    /// # Errors
+    /// As [`allreduce`](Self::allreduce); [`Error::NotFirst`](crate::executor::Error::NotFirst).
+    pub fn exscan_from(&mut self, data: &[u8], operation: &dyn Operation) -> Result<()> {
+        if self.own != 0 {
+            return Err(Error::NotFirst { member: self.own });
+        }
+        self.check_elements(data.len(), operation)?;
+        for piece in data.chunks(self.piece(operation)) {
+            let number = self.begin()?;
+            self.put(number, piece)?;
+            self.finish(number);
+            self.leave();
+        }
+        Ok(())
     }
 
     /// Gives `end` what the members before this one have, combined, and this member's own.

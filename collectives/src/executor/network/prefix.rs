@@ -2,7 +2,7 @@
 
 use super::exchange::check_elements;
 use super::group::NetworkGroup;
-use crate::executor::error::Result;
+use crate::executor::error::{Error, Result};
 use crate::executor::operation::Operation;
 
 impl NetworkGroup {
@@ -22,10 +22,24 @@ impl NetworkGroup {
     /// # Errors
     /// As [`allreduce`](Self::allreduce).
     pub fn exscan(&mut self, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
+        if self.own == 0 {
+            return self.exscan_from(data, operation);
+        }
         if let Some(before) = self.before(data, operation)? {
             data.copy_from_slice(&before);
         }
         Ok(())
+    }
+
+    /// [`exscan`](Self::exscan) as its first member, which only gives.
+    ///
+    /// # Errors
+    /// As [`allreduce`](Self::allreduce); [`Error::NotFirst`].
+    pub fn exscan_from(&mut self, data: &[u8], operation: &dyn Operation) -> Result<()> {
+        if self.own != 0 {
+            return Err(Error::NotFirst { member: self.own });
+        }
+        self.before(data, operation).map(|_| ())
     }
 
     /// What the members before this one have, combined. In each round each knows of twice as many up to itself, and tells
