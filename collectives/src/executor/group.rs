@@ -25,7 +25,6 @@ mod starting;
 mod varying;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use svmio_transport::{
     Atomics, Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription,
@@ -36,16 +35,13 @@ use super::coroutine::Pause;
 use super::error::{Error, Result};
 use super::joining::{self, Joined};
 use super::operation::Elementwise;
-use super::patience::{Patience, Polled};
+use super::patience::{NAP, Patience, Polled, with_meanwhile};
 use super::slots::{self, Lane, Memories};
 use progress::Progress;
 
 pub use progress::Request;
 pub use settings::GroupSettings;
 pub use starting::LentMemory;
-
-/// How long a member sleeps at most that has something to do [meanwhile](Group::do_meanwhile).
-const NAP: Duration = Duration::from_micros(500);
 
 /// Bytes that go with a flag.
 const CARD_BYTES: usize = 8 * WORDS;
@@ -352,25 +348,6 @@ impl Group {
     fn check_member(&self, member: usize) -> Result<()> {
         let size = self.size();
         if member < size { Ok(()) } else { Err(Error::NoSuchMember { member, size }) }
-    }
-}
-
-/// `is_done`, which does what is to be done meanwhile after each so many polls.
-fn with_meanwhile(
-    mut is_done: impl FnMut() -> bool,
-    meanwhile: Option<fn()>,
-    every: u32,
-) -> impl FnMut() -> bool {
-    let mut polls = 0_u32;
-    move || {
-        if is_done() {
-            return true;
-        }
-        polls = polls.wrapping_add(1);
-        if let (Some(meanwhile), true) = (meanwhile, polls.is_multiple_of(every)) {
-            meanwhile();
-        }
-        false
     }
 }
 

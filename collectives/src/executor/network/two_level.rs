@@ -122,6 +122,15 @@ impl TwoLevelGroup {
         &mut self.all
     }
 
+    /// Has `meanwhile` called again and again while this member waits for others, as [`Group::do_meanwhile`] has it.
+    pub fn do_meanwhile(&mut self, meanwhile: fn()) {
+        let groups = [Some(&mut self.all), self.first.as_mut()];
+        groups.into_iter().flatten().for_each(|group| group.do_meanwhile(meanwhile));
+        if let Some(node) = &mut self.node {
+            node.do_meanwhile(meanwhile);
+        }
+    }
+
     /// Returns when all members have come.
     ///
     /// # Errors
