@@ -137,7 +137,7 @@ impl Messenger {
     /// the first message; only the first call counts.
     pub fn watch(&self, ranks: &[Rank]) {
         // The first one counts.
-        let _ = self.engine.watched.set(ranks.to_vec());
+        let _ = self.engine.context.watched.set(ranks.to_vec());
     }
 
     /// What it was opened with.

@@ -63,8 +63,6 @@ pub(super) struct Engine {
     pub(super) is_stopping: AtomicBool,
     /// Has the messenger hear of what is declared.
     subscription: OnceLock<Subscription>,
-    /// Whose loss ends all that waits.
-    pub(super) watched: OnceLock<Vec<Rank>>,
     /// What is done while a call waits.
     pub(super) meanwhile: OnceLock<fn()>,
 }
@@ -81,7 +79,6 @@ impl Engine {
             service: ServiceThread::default(),
             is_stopping: AtomicBool::new(false),
             subscription: OnceLock::new(),
-            watched: OnceLock::new(),
             meanwhile: OnceLock::new(),
         });
         let context = &engine.context;
@@ -371,16 +368,7 @@ impl Engine {
     /// Whether the job goes on, and `peer` and all that are watched are there.
     #[inline]
     pub(super) fn check(&self, peer: Rank) -> Result<()> {
-        self.context.fabric.membership().check(peer)?;
-        // Relaxed: who was woken by a declaration sees that it was counted; anybody else looks again.
-        if self.context.disturbances.load(Ordering::Relaxed) > 0 { self.check_watched() } else { Ok(()) }
-    }
-
-    #[cold]
-    fn check_watched(&self) -> Result<()> {
-        let membership = self.context.fabric.membership();
-        let mut watched = self.watched.get().into_iter().flatten();
-        watched.try_for_each(|&rank| membership.check(rank))
+        self.context.check(peer)
     }
 }
 

@@ -67,6 +67,21 @@ fn a_watched_loss_ends_a_receive_from_another() {
 }
 
 #[test]
+fn a_watched_loss_ends_the_wait_for_a_peer_to_open_its_messenger() {
+    let fabrics = shm::within_process(3);
+    let messenger = open(&fabrics[0]);
+    messenger.watch(&[Rank(1), Rank(2)]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            fabrics[0].back_end().sleep(std::time::Duration::from_millis(20));
+            fabrics[0].membership().declare_lost(Rank(2), "the test says so");
+        });
+        let error = messenger.send(Rank(1), b"x").unwrap_err();
+        assert_eq!(error.lost_peer(), Some(Rank(2)), "{error}");
+    });
+}
+
+#[test]
 fn something_is_done_while_a_call_waits() {
     static TIMES: AtomicU32 = AtomicU32::new(0);
     run_threads(&shm::within_process(2), |fabric| {
