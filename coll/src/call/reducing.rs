@@ -8,11 +8,12 @@ use std::ffi::{c_int, c_void};
 use std::ops::Deref;
 
 use svmio_adio::abi::{Datatype, Op};
-use svmio_collectives::executor::{Group, GroupSettings, Operation};
+use svmio_collectives::executor::{GroupSettings, Operation};
 
 use super::{Call, Outcome, or_leave};
 use crate::error::{Error, Result};
 use crate::family::Family;
+use crate::group::Group;
 use crate::operator::with_native;
 use crate::stock::{Elements, Stock};
 
