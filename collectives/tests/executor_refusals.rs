@@ -22,13 +22,17 @@ fn sum() -> Elementwise<u64, fn(u64, u64) -> u64> {
     Elementwise::commutative(u64::wrapping_add)
 }
 
+/// How many blocks there are.
+fn count(is_wrong: bool) -> usize {
+    if is_wrong { SIZE + 1 } else { SIZE }
+}
+
 fn blocks(is_wrong: bool) -> Vec<std::ops::Range<usize>> {
-    let end = if is_wrong { SIZE + 1 } else { SIZE };
-    (0..end).map(|block| block * LENGTH..(block + 1) * LENGTH).collect()
+    (0..count(is_wrong)).map(|block| block * LENGTH..(block + 1) * LENGTH).collect()
 }
 
 /// Each collective, with arguments that are wrong where it is said.
-const CALLS: [(&str, Call); 15] = [
+const CALLS: [(&str, Call); 24] = [
     ("bcast", |group, wrong| group.bcast(if wrong { 99 } else { 0 }, &mut vec![0; LENGTH])),
     ("gather", |group, wrong| {
         group.gather(if wrong { 99 } else { 0 }, &[0; LENGTH], &mut vec![0; SIZE * LENGTH])
@@ -56,13 +60,55 @@ const CALLS: [(&str, Call); 15] = [
     ("reduce", |group, wrong| group.reduce(0, &mut vec![0; LENGTH + usize::from(wrong)], &sum())),
     ("allreduce", |group, wrong| group.allreduce(&mut vec![0; LENGTH + usize::from(wrong)], &sum())),
     ("reduce_scatter", |group, wrong| {
-        let counts = vec![LENGTH; if wrong { SIZE + 1 } else { SIZE }];
+        let counts = vec![LENGTH; count(wrong)];
         group.reduce_scatter(&vec![0; SIZE * LENGTH], &counts, &mut vec![0; LENGTH], &sum())
     }),
     ("scan", |group, wrong| group.scan(&mut vec![0; 8 + usize::from(wrong)], &sum())),
     ("exscan", |group, wrong| group.exscan(&mut vec![0; 8 + usize::from(wrong)], &sum())),
     ("allgather_in_place", |group, wrong| {
         group.allgather_in_place(&mut vec![0; SIZE * LENGTH - usize::from(wrong)])
+    }),
+    ("gather_blocks", |group, wrong| {
+        let mut data = vec![0; (SIZE + 1) * LENGTH];
+        let mut blocks: Vec<_> = data.chunks_mut(LENGTH).collect();
+        group.gather_blocks(1, &[0; LENGTH], &mut blocks[..count(wrong)])
+    }),
+    ("scatter_blocks", |group, wrong| {
+        group.scatter_blocks(1, &[&[0; LENGTH][..]; SIZE + 1][..count(wrong)], &mut [0; LENGTH])
+    }),
+    ("allgather_blocks", |group, wrong| {
+        let mut data = vec![0; (SIZE + 1) * LENGTH];
+        let mut blocks: Vec<_> = data.chunks_mut(LENGTH).collect();
+        group.allgather_blocks(&mut blocks[..count(wrong)])
+    }),
+    ("alltoall_blocks", |group, wrong| {
+        let mut data = vec![0; SIZE * LENGTH];
+        let mut received: Vec<_> = data.chunks_mut(LENGTH).collect();
+        group.alltoall_blocks(&[&[0; LENGTH][..]; SIZE + 1][..count(wrong)], &mut received)
+    }),
+    ("alltoallv into blocks that lie over each other", |group, wrong| {
+        let mut received = blocks(false);
+        if wrong {
+            received[2] = received[0].clone();
+        }
+        group.alltoallv(&vec![0; SIZE * LENGTH], &blocks(false), &mut vec![0; SIZE * LENGTH], &received)
+    }),
+    ("gatherv_in_place", |group, wrong| match group.member() {
+        1 => group.gatherv_in_place(&mut vec![0; SIZE * LENGTH], &blocks(wrong)),
+        _ => group.gather_blocks(1, &[0; LENGTH], &mut []),
+    }),
+    ("scatterv_in_place", |group, wrong| match group.member() {
+        1 => group.scatterv_in_place(&vec![0; SIZE * LENGTH], &blocks(wrong)),
+        _ => group.scatter_blocks(1, &[], &mut [0; LENGTH]),
+    }),
+    ("reduce_to", |group, wrong| match group.member() {
+        0 => group.reduce(0, &mut [0; LENGTH], &sum()),
+        _ => group.reduce_to(usize::from(wrong), &[0; LENGTH], &sum()),
+    }),
+    ("exscan_from", |group, wrong| match group.member() {
+        1 if !wrong => group.exscan(&mut [0; 8], &sum()),
+        2 => group.exscan(&mut [0; 8], &sum()),
+        _ => group.exscan_from(&[0; 8], &sum()),
     }),
 ];
 
@@ -106,7 +152,13 @@ fn whatever_a_member_refuses_all_hear_of_it() {
         for (member, errors) in each(refused, call).into_iter().enumerate() {
             assert!(errors.len() >= 2, "{name}: {errors:?}");
             let (first, later) = errors.split_at(1);
-            let own = matches!(first[0], Error::Length { .. } | Error::NoSuchMember { .. });
+            let own = matches!(
+                first[0],
+                Error::Length { .. }
+                    | Error::NoSuchMember { .. }
+                    | Error::IsRoot { .. }
+                    | Error::NotFirst { .. }
+            );
             assert_eq!(own, member == 1, "{name}: {first:?}");
             let reason = |error: &Error| match error {
                 Error::Refused { member: 1, reason } => reason.clone(),

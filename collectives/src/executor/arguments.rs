@@ -17,11 +17,31 @@ pub(crate) fn check_member(member: usize, size: usize) -> Result<()> {
 
 /// That there is a block for each of `size` members, in a buffer of `length` bytes.
 pub(crate) fn check_blocks(blocks: &[Range<usize>], length: usize, size: usize) -> Result<()> {
-    check_length("the list of blocks", blocks.len(), size)?;
+    check_count(blocks.len(), size)?;
+    check_within(blocks, length)
+}
+
+/// That there is a block for each of `size` members.
+pub(crate) fn check_count(blocks: usize, size: usize) -> Result<()> {
+    check_length("the list of blocks", blocks, size)
+}
+
+/// That none of the blocks reaches beyond a buffer of `length` bytes.
+pub(crate) fn check_within(blocks: &[Range<usize>], length: usize) -> Result<()> {
     blocks.iter().try_for_each(|block| {
         let end = block.end.max(block.start);
         check_length("a buffer with a block beyond its end", length, length.max(end))
     })
+}
+
+/// That a member other than the root of a reduction only gives.
+pub(crate) fn check_is_not_root(member: usize, root: usize) -> Result<()> {
+    if member == root { Err(Error::IsRoot { member }) } else { Ok(()) }
+}
+
+/// That only the first member gets nothing of those before it.
+pub(crate) fn check_is_first(member: usize) -> Result<()> {
+    if member == 0 { Ok(()) } else { Err(Error::NotFirst { member }) }
 }
 
 /// That a vector has whole elements.

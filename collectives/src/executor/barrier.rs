@@ -82,6 +82,12 @@ impl Barrier {
         self.ground.size()
     }
 
+    /// Has `meanwhile` called again and again while this member waits for others, as
+    /// [`Group::do_meanwhile`](super::Group::do_meanwhile) has it.
+    pub fn do_meanwhile(&mut self, meanwhile: fn()) {
+        self.ground.do_meanwhile(meanwhile);
+    }
+
     /// Returns when all members have come, if the schedule [is a barrier](Schedule::is_barrier).
     ///
     /// # Errors

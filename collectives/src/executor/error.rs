@@ -67,4 +67,16 @@ pub enum Error {
         /// How many there are.
         size: usize,
     },
+    /// The root of a reduction gets the result: it cannot only give.
+    #[error("member {member} is the root, which gets the result")]
+    IsRoot {
+        /// Which.
+        member: usize,
+    },
+    /// A member other than the first gets something of those before it: it cannot only give.
+    #[error("member {member} gets what those before it have: only the first does not")]
+    NotFirst {
+        /// Which.
+        member: usize,
+    },
 }

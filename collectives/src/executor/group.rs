@@ -45,7 +45,6 @@ use progress::Progress;
 pub use progress::Request;
 pub use settings::GroupSettings;
 pub use starting::LentMemory;
-use waiting::{NAP, with_meanwhile};
 
 /// Bytes that go with a flag.
 const CARD_BYTES: usize = 8 * WORDS;

@@ -47,13 +47,18 @@ impl Group {
 
     /// A check of what the next operation is given: all others are told where it fails.
     #[inline]
-    pub(super) fn tell(&mut self, checked: Result<()>) -> Result<()> {
+    pub(super) fn tell<T>(&mut self, checked: Result<T>) -> Result<T> {
         checked.inspect_err(|error| self.refuse(self.number + 1, error))
     }
 
     #[inline]
     pub(super) fn check_length(&mut self, what: &'static str, found: usize, expected: usize) -> Result<()> {
         self.tell(arguments::check_length(what, found, expected))
+    }
+
+    pub(super) fn check_count(&mut self, blocks: usize) -> Result<()> {
+        let checked = arguments::check_count(blocks, self.size());
+        self.tell(checked)
     }
 
     pub(super) fn check_member(&mut self, member: usize) -> Result<()> {

@@ -1,15 +1,10 @@
 //! How a member waits: polling, asleep, or, in the background, not at all.
 
-use std::time::Duration;
-
 use super::Group;
 use crate::executor::board::Awaited;
 use crate::executor::coroutine::Pause;
 use crate::executor::error::Result;
-use crate::executor::patience::Polled;
-
-/// How long a member sleeps at most that has something to do [meanwhile](Group::do_meanwhile).
-pub(super) const NAP: Duration = Duration::from_micros(500);
+use crate::executor::patience::{NAP, Polled, with_meanwhile};
 
 impl Group {
     #[inline]
@@ -85,24 +80,5 @@ impl Group {
         };
         let slept = self.board.sleep(awaited, self.meanwhile.map(|_| NAP), go_on);
         slept.inspect_err(|error| self.give_up(error))
-    }
-}
-
-/// `is_done`, which does what is to be done meanwhile after each so many polls.
-pub(super) fn with_meanwhile(
-    mut is_done: impl FnMut() -> bool,
-    meanwhile: Option<fn()>,
-    every: u32,
-) -> impl FnMut() -> bool {
-    let mut polls = 0_u32;
-    move || {
-        if is_done() {
-            return true;
-        }
-        polls = polls.wrapping_add(1);
-        if let (Some(meanwhile), true) = (meanwhile, polls.is_multiple_of(every)) {
-            meanwhile();
-        }
-        false
     }
 }

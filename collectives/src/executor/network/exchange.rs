@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use super::group::NetworkGroup;
-use crate::executor::arguments;
-pub(super) use crate::executor::arguments::{check_elements, check_length};
+use crate::executor::arguments::{self, check_length};
 use crate::executor::error::Result;
 use crate::executor::operation::Operation;
 
@@ -61,10 +60,6 @@ impl NetworkGroup {
 
     pub(super) fn check_member(&self, member: usize) -> Result<()> {
         arguments::check_member(member, self.size())
-    }
-
-    pub(super) fn check_blocks(&self, blocks: &[Range<usize>], length: usize) -> Result<()> {
-        arguments::check_blocks(blocks, length, self.size())
     }
 }
 

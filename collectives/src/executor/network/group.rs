@@ -104,6 +104,13 @@ impl NetworkGroup {
         self.own
     }
 
+    /// Has `meanwhile` called again and again while this member waits for others, in its messenger, too, as
+    /// [`Group::do_meanwhile`](crate::executor::Group::do_meanwhile) has it.
+    pub fn do_meanwhile(&mut self, meanwhile: fn()) {
+        self.barrier.do_meanwhile(meanwhile);
+        self.messenger.do_meanwhile(meanwhile);
+    }
+
     /// Returns when all members have come.
     ///
     /// # Errors

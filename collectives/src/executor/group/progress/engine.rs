@@ -6,8 +6,8 @@ use super::Backlog;
 use crate::executor::board::{Awaited, Board};
 use crate::executor::coroutine::Coroutine;
 use crate::executor::error::{Error, Result};
-use crate::executor::group::{Group, with_meanwhile};
-use crate::executor::patience::{Patience, Polled};
+use crate::executor::group::Group;
+use crate::executor::patience::{Patience, Polled, with_meanwhile};
 use crate::executor::slots::Memories;
 
 /// What carries operations out; one thread at a time has it.
