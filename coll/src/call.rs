@@ -1,9 +1,8 @@
 //! One call of a collective, on one member.
 
-use svmio_collectives::executor::Group;
-
 use crate::error::Result;
 use crate::family::Family;
+use crate::group::Group;
 use crate::stock::Stock;
 
 mod moving;

@@ -1,40 +1,56 @@
-//! The jobs that this process takes part in: formed with groups, kept until `MPI_Finalize`, each with a fabric over
-//! shared memory that later groups of its members use, too.
+//! The jobs that this process takes part in: formed with groups, kept until `MPI_Finalize`, each with fabrics that later
+//! groups of its members use, too.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use svmio_transport::Fabric;
+use svmio_collectives::executor::Fabrics;
 use svmio_transport::job::{Job, spawn_service_thread};
 
 /// Between two looks whether all have left.
 const PAUSE: Duration = Duration::from_micros(100);
 
+/// By what a job's processes reach each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// All by shared memory.
+    Memory,
+    /// Those of one node by shared memory, others over a network.
+    Network,
+}
+
+/// What a job is known by to all of its members, and this one's rank in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) id: u64,
+    pub(crate) rank: u32,
+    pub(crate) reach: Reach,
+}
+
 struct Part {
-    id: u64,
+    known: Known,
     job: Job,
+    fabrics: Fabrics,
 }
 
 /// In the order in which they were formed.
 static PARTS: Mutex<Vec<Part>> = Mutex::new(Vec::new());
 
-/// The latest ones, the very latest first: what they are known by to all of their members, and this one's rank.
-pub(crate) fn latest<const N: usize>() -> [Option<(u64, u32)>; N] {
+/// The latest ones, the very latest first.
+pub(crate) fn latest<const N: usize>() -> [Option<Known>; N] {
     let parts = parts();
-    std::array::from_fn(|at| {
-        let part = &parts[parts.len().checked_sub(at + 1)?];
-        Some((part.id, part.job.rank().0))
-    })
+    std::array::from_fn(|at| Some(parts[parts.len().checked_sub(at + 1)?].known))
 }
 
-/// The fabric of job `id`.
-pub(crate) fn fabric(id: u64) -> Option<Fabric> {
-    parts().iter().find(|part| part.id == id).map(|part| part.job.fabric().clone())
+/// By what the processes of job `id` reach each other.
+pub(crate) fn fabrics(id: u64) -> Option<Fabrics> {
+    parts().iter().find(|part| part.known.id == id).map(|part| part.fabrics.clone())
 }
 
 /// Keeps a job until [`finish`].
-pub(crate) fn keep(id: u64, job: Job) {
-    parts().push(Part { id, job });
+pub(crate) fn keep(id: u64, job: Job, fabrics: Fabrics, reach: Reach) {
+    let known = Known { id, rank: job.rank().0, reach };
+    parts().push(Part { known, job, fabrics });
 }
 
 /// Leaves all of them, when all members do; calls `meanwhile` again and again until then. What goes wrong is logged: no
@@ -46,9 +62,10 @@ pub(crate) fn finish(meanwhile: impl Fn()) {
         return;
     }
     // The same order in all processes: each waits for the members of one job at a time.
-    parts.sort_unstable_by_key(|part| part.id);
+    parts.sort_unstable_by_key(|part| part.known.id);
     let finish = move || {
-        for Part { job, .. } in parts {
+        // The fabrics go after it: a member that is slower may still use this one's memory.
+        for Part { job, fabrics: _fabrics, .. } in parts {
             let size = job.size();
             if let Err(error) = job.finish() {
                 tracing::error!("leaving the {size} processes of a group of collectives: {error}");

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use svmio_adio::Failure;
 use svmio_adio::abi::{Comm, SUCCESS};
-use svmio_collectives::executor::Group;
 
 use crate::family::Family;
+use crate::group::Group;
 use crate::setting::{Collective, Collectives};
 use crate::stock::Stock;
 use crate::{counting, forming, jobs, logging};
@@ -27,7 +27,7 @@ pub(crate) struct Kept {
 /// This process in a communicator's group.
 pub(crate) enum Seat {
     /// It is a member.
-    Taken(Box<Group>),
+    Taken(Group),
     /// It was, until this.
     Failed(Failure),
     /// There is none.
@@ -53,7 +53,7 @@ impl Kept {
     }
 
     fn fill(&self, group: Group, left: Collectives) {
-        *self.seat() = Seat::Taken(Box::new(group));
+        *self.seat() = Seat::Taken(group);
         // Relaxed: as above.
         self.left.store(left.0, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
 //! Buffers of a program, as rows of bytes: as they are where the datatype has its data in a row, else packed by MPI.
 
 use std::ffi::{c_int, c_void};
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 
 use svmio_adio::abi::{Abi, Datatype};
 
@@ -117,26 +117,38 @@ impl<A: Family> Buffer<A> {
         self
     }
 
-    /// The bytes, where they lie in a row.
+    /// The bytes, where they lie in a row, to be read.
+    ///
+    /// # Safety
+    /// Nobody writes them for as long as the answer is used: MPI has programs leave what is sent alone.
     #[inline]
-    pub(crate) fn row(&mut self) -> Option<&mut [u8]> {
+    unsafe fn row<'b>(&self) -> Option<&'b [u8]> {
+        if self.len() == 0 {
+            return Some(&[]);
+        }
+        // SAFETY: the buffer has so many bytes in a row, as `of` was promised; the caller vouches for the rest.
+        self.layout.is_row.then(|| unsafe { std::slice::from_raw_parts(self.at.cast(), self.len()) })
+    }
+
+    /// The same, to be written.
+    ///
+    /// # Safety
+    /// It is what a call receives in, and nothing else refers to it for as long as the answer is used.
+    #[inline]
+    unsafe fn row_mut<'b>(&self) -> Option<&'b mut [u8]> {
         if self.len() == 0 {
             return Some(&mut []);
         }
-        // SAFETY: the buffer has so many bytes in a row, which are the call's, as `of` was promised. Where the program
-        // only lends them for reading, no group writes there.
+        // SAFETY: as above. What is received in, is the call's alone.
         self.layout.is_row.then(|| unsafe { std::slice::from_raw_parts_mut(self.at.cast(), self.len()) })
     }
 
     /// The data, to be sent.
     #[inline]
     pub(crate) fn read(&self, stock: &Stock<A>) -> Result<Data<'_>> {
-        if self.len() == 0 {
-            return Ok(Data::Here(&[]));
-        }
-        if self.layout.is_row {
-            // SAFETY: as in `row`.
-            return Ok(Data::Here(unsafe { std::slice::from_raw_parts(self.at.cast(), self.len()) }));
+        // SAFETY: what is sent in place is copied before it is written, see `Data::into_own`; all else nobody writes.
+        if let Some(bytes) = unsafe { self.row() } {
+            return Ok(Data::Here(bytes));
         }
         let mut packed = vec![0; self.len()];
         // SAFETY: the buffer has so many elements, as `of` was promised.
@@ -144,14 +156,11 @@ impl<A: Family> Buffer<A> {
         Ok(Data::Packed(packed))
     }
 
-    /// Has `body` fill the buffer. What is there before, it does not see.
+    /// Has `body` fill the buffer, which is one that a call receives in. What is there before, it does not see.
     #[inline]
-    pub(crate) fn write(
-        mut self,
-        stock: &Stock<A>,
-        body: impl FnOnce(&mut [u8]) -> Result<()>,
-    ) -> Result<()> {
-        if let Some(bytes) = self.row() {
+    pub(crate) fn write(self, stock: &Stock<A>, body: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
+        // SAFETY: what a call sends lies elsewhere, or was copied.
+        if let Some(bytes) = unsafe { self.row_mut() } {
             return body(bytes);
         }
         let mut packed = vec![0; self.len()];
@@ -169,12 +178,27 @@ impl<A: Family> Buffer<A> {
     }
 }
 
-/// A buffer of blocks, one for each member.
+/// A buffer of blocks, one for each member. What is between them is none of the call's business.
 #[derive(Debug)]
 pub(crate) struct Blocks<A: Abi> {
     blocks: Vec<Buffer<A>>,
-    /// Whether all are of one datatype.
-    is_uniform: bool,
+}
+
+/// Where a block is filled.
+enum Space<'b> {
+    /// Where the program wants it.
+    Here(&'b mut [u8]),
+    /// Here first.
+    Packed(Vec<u8>),
+}
+
+impl Space<'_> {
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            Self::Here(bytes) => bytes,
+            Self::Packed(packed) => packed,
+        }
+    }
 }
 
 impl<A: Family> Blocks<A> {
@@ -199,7 +223,7 @@ impl<A: Family> Blocks<A> {
             Some(Buffer { at: layout.at(at.cast_mut(), place as isize), count, layout })
         };
         let blocks: Vec<_> = counts.iter().zip(places).map(block).collect::<Option<_>>()?;
-        let blocks = Self { blocks, is_uniform: true };
+        let blocks = Self { blocks };
         (!(at.is_null() || A::is_in_place(at)) || !layout.is_row || blocks.are_empty()).then_some(blocks)
     }
 
@@ -229,7 +253,7 @@ impl<A: Family> Blocks<A> {
             Some(Buffer { at: at.cast_mut().wrapping_byte_offset(place as isize), count, layout })
         };
         let blocks: Vec<_> = counts.iter().zip(places).zip(datatypes).map(block).collect::<Option<_>>()?;
-        let blocks = Self { blocks, is_uniform: false };
+        let blocks = Self { blocks };
         (!A::is_in_place(at) || blocks.are_empty()).then_some(blocks)
     }
 
@@ -238,44 +262,34 @@ impl<A: Family> Blocks<A> {
         self.blocks[member]
     }
 
-    /// The data, to be sent, and where in it that for each member is.
-    pub(crate) fn read(&self, stock: &Stock<A>) -> Result<(Data<'_>, Vec<Range<usize>>)> {
-        if let Some((start, ranges)) = self.row() {
-            let length = ranges.iter().map(|range| range.end).max().unwrap_or(0);
-            // SAFETY: all blocks are between these bytes, which are the program's; only blocks are read.
-            return Ok((Data::Here(unsafe { slice(start, length) }), ranges));
-        }
-        let (length, ranges) = self.one_behind_the_other();
-        let mut packed = vec![0; length];
-        for (block, range) in self.blocks.iter().zip(&ranges) {
-            if !range.is_empty() {
-                // SAFETY: the block has so many elements, as `of` was promised.
-                unsafe { stock.pack(block.at, &block.layout.elements, &mut packed[range.clone()]) }?;
-            }
-        }
-        Ok((Data::Packed(packed), ranges))
+    /// The data, to be sent, block by block.
+    pub(crate) fn read(&self, stock: &Stock<A>) -> Result<Vec<Data<'_>>> {
+        self.blocks.iter().map(|block| block.read(stock)).collect()
     }
 
-    /// Has `body` fill the blocks, told where each is. What is there before, it sees only of the block `kept`.
+    /// Has `body` fill the blocks, which are those that a call receives in. What is there before, it sees only of the block
+    /// `kept`.
     pub(crate) fn write(
         &self,
         stock: &Stock<A>,
         kept: Option<usize>,
-        body: impl FnOnce(&mut [u8], &[Range<usize>]) -> Result<()>,
+        body: impl FnOnce(&mut [&mut [u8]]) -> Result<()>,
     ) -> Result<()> {
-        if let Some((start, ranges)) = self.row() {
-            let length = ranges.iter().map(|range| range.end).max().unwrap_or(0);
-            // SAFETY: as in `read`; only blocks are written.
-            return body(unsafe { slice_mut(start, length) }, &ranges);
-        }
-        let (length, ranges) = self.one_behind_the_other();
-        let mut packed = vec![0; length];
-        if let Some(kept) = kept {
-            packed[ranges[kept].clone()].copy_from_slice(&self.blocks[kept].read(stock)?);
-        }
-        body(&mut packed, &ranges)?;
-        for (block, range) in self.blocks.iter().zip(ranges) {
-            block.unpack(stock, &mut packed[range])?;
+        let space = |(member, block): (usize, &Buffer<A>)| {
+            // SAFETY: what a call receives in is the call's alone, and by MPI's rules no two blocks share a byte; what the
+            // call sends lies elsewhere, or was copied.
+            if let Some(bytes) = unsafe { block.row_mut() } {
+                return Ok(Space::Here(bytes));
+            }
+            let is_kept = kept == Some(member);
+            Ok(Space::Packed(if is_kept { block.read(stock)?.into_own() } else { vec![0; block.len()] }))
+        };
+        let mut spaces: Vec<_> = self.blocks.iter().enumerate().map(space).collect::<Result<_>>()?;
+        body(&mut spaces.iter_mut().map(Space::bytes).collect::<Vec<_>>())?;
+        for (block, space) in self.blocks.iter().zip(spaces) {
+            if let Space::Packed(mut packed) = space {
+                block.unpack(stock, &mut packed)?;
+            }
         }
         Ok(())
     }
@@ -283,33 +297,11 @@ impl<A: Family> Blocks<A> {
     fn are_empty(&self) -> bool {
         self.blocks.iter().all(|block| block.len() == 0)
     }
+}
 
-    /// Where the first byte is, and the blocks counted from there, where each lies in a row.
-    fn row(&self) -> Option<(*mut u8, Vec<Range<usize>>)> {
-        let full = || self.blocks.iter().filter(|block| block.len() > 0);
-        if !self.is_uniform || !full().all(|block| block.layout.is_row) {
-            return None;
-        }
-        let Some(start) = full().map(|block| block.at as usize).min() else {
-            return Some((std::ptr::null_mut(), vec![0..0; self.blocks.len()]));
-        };
-        let range = |block: &Buffer<A>| match block.len() {
-            0 => 0..0,
-            length => block.at as usize - start..block.at as usize - start + length,
-        };
-        let first = full().map(|block| block.at).min()?;
-        Some((first.cast(), self.blocks.iter().map(range).collect()))
-    }
-
-    fn one_behind_the_other(&self) -> (usize, Vec<Range<usize>>) {
-        let mut end = 0;
-        let range = |block: &Buffer<A>| {
-            end += block.len();
-            end - block.len()..end
-        };
-        let ranges = self.blocks.iter().map(range).collect();
-        (end, ranges)
-    }
+/// What is in blocks, as a group wants it.
+pub(crate) fn bytes_of<'b>(blocks: &'b [Data<'_>]) -> Vec<&'b [u8]> {
+    blocks.iter().map(|block| &**block).collect()
 }
 
 /// # Safety
@@ -317,18 +309,4 @@ impl<A: Family> Blocks<A> {
 unsafe fn array<'a, T>(at: *const T, length: usize) -> Option<&'a [T]> {
     // SAFETY: the caller vouches for the values.
     (!at.is_null()).then(|| unsafe { std::slice::from_raw_parts(at, length) })
-}
-
-/// # Safety
-/// There are `length` bytes from `start` on.
-unsafe fn slice<'a>(start: *mut u8, length: usize) -> &'a [u8] {
-    // SAFETY: the caller vouches for the bytes.
-    if length == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start, length) } }
-}
-
-/// # Safety
-/// There are `length` bytes from `start` on, which are the caller's.
-unsafe fn slice_mut<'a>(start: *mut u8, length: usize) -> &'a mut [u8] {
-    // SAFETY: the caller vouches for the bytes.
-    if length == 0 { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(start, length) } }
 }

@@ -40,12 +40,14 @@
 //! collectives that do not block; neighbourhood collectives; those with large counts (`MPI_Bcast_c`).
 
 mod call;
+mod card;
 pub mod component;
 mod counting;
 mod error;
 mod face;
 pub mod family;
 mod forming;
+mod group;
 mod jobs;
 mod kept;
 mod layout;

@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 const ALL: &str = "SVMIO_COLLECTIVES";
 /// Lists those that are left to MPI.
 const OFF: &str = "SVMIO_COLLECTIVES_OFF";
+/// Says on how many nodes a communicator may be.
+const NODES: &str = "SVMIO_COLLECTIVES_NODES";
 
 macro_rules! collectives {
     ($($collective:ident = $name:literal),*) => {
@@ -94,9 +96,49 @@ pub(crate) fn left_to_mpi() -> Result<Collectives, &'static str> {
     LEFT.get_or_init(read).as_ref().copied().map_err(String::as_str)
 }
 
+/// On how many nodes the processes of a communicator may be whose collectives svmio does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Nodes {
+    /// On as many as it has.
+    #[default]
+    All,
+    /// On one: MPI does those of others.
+    One,
+}
+
+impl Nodes {
+    fn named(name: &str) -> Result<Self, String> {
+        match name {
+            "all" => Ok(Self::All),
+            "one" => Ok(Self::One),
+            other => Err(format!("{NODES} is '{other}', and has to be 'all' or 'one'")),
+        }
+    }
+}
+
+/// What the environment says of that.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn nodes() -> Result<Nodes, &'static str> {
+    static READ: OnceLock<Result<Nodes, String>> = OnceLock::new();
+    let read = || match std::env::var(NODES) {
+        Ok(name) => Nodes::named(&name),
+        Err(std::env::VarError::NotPresent) => Ok(Nodes::default()),
+        Err(problem) => Err(format!("{NODES}: {problem}")),
+    };
+    READ.get_or_init(read).as_ref().copied().map_err(String::as_str)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Collective, Collectives};
+    use super::{Collective, Collectives, Nodes};
+
+    #[test]
+    fn nodes_are_one_or_all() {
+        assert_eq!((Nodes::named("one"), Nodes::named("all")), (Ok(Nodes::One), Ok(Nodes::All)));
+        assert!(Nodes::named("2").unwrap_err().contains("'all' or 'one'"));
+    }
 
     #[test]
     fn a_list_names_collectives() {

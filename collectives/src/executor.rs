@@ -5,6 +5,8 @@
 //!     └─ ground    the members' memory, and how signals go through it
 //!   Group      collectives of processes on one machine, over what they share               (group)
 //!     │  board     a line per member: numbered cards, who has finished, who sleeps         loom tests it
+//!     │  arguments  what is checked of them, whoever carries the operation out
+//!     │  blocks    one for each member: evenly in one buffer, or each by itself
 //!     │  slots     behind each line a ring of slots for data
 //!     │  patience  polling, giving the core away, or sleeping: what this machine's state asks for
 //!     │  coroutine  operations in the background pause where they would wait
@@ -16,8 +18,10 @@
 //!
 //! Flags are numbers that only grow, each with a single writer; nothing is reset between two operations.
 
+pub(crate) mod arguments;
 mod barrier;
 mod bed;
+mod blocks;
 mod board;
 mod coroutine;
 mod error;

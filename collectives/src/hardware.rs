@@ -58,7 +58,7 @@ pub use error::{Error, Result};
 pub use lines::Lines;
 pub use machine::{Controller, ControllerStep, Level, Node, NodeStep, settled};
 pub use port::{Port, PortAccess, PortLines, Ppdev, Registers};
-pub use trial::trial;
+pub use trial::{Trial, trial};
 
 /// How many nodes a controller has lines for: as many as the paper's.
 pub const MOST_NODES: usize = 60;

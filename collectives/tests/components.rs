@@ -2,17 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "calls/affine.rs"]
+mod affine;
+
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
+use affine::affine;
 use proptest::prelude::*;
 use svmio_collectives::components::{
     Basic, Collectives, Component, Components, Error, Function, Functions, Module, Standing, Team, Wish,
 };
-use svmio_collectives::executor::{Elementwise, Operation};
+use svmio_collectives::executor::{Elementwise, Group, GroupSettings, Operation};
 use svmio_collectives::hardware::Emulator;
 use svmio_transport::message::{MessageSettings, Messenger, Port};
 use svmio_transport::{Fabric, Rank, SegmentId, shm};
@@ -239,17 +244,58 @@ fn a_component_that_one_member_cannot_have_none_has() {
     }
 }
 
-fn sum() -> impl Operation {
-    Elementwise::<u64, _>::commutative(u64::wrapping_add)
+/// A component whose group member 0 does not join, with lists of members that make none.
+#[derive(Debug)]
+struct Absent;
+
+impl Component for Absent {
+    fn name(&self) -> &'static str {
+        "absent"
+    }
+
+    fn purpose(&self) -> &'static str {
+        "to be joined by some"
+    }
+
+    fn functions(&self) -> Functions {
+        Functions::ALL
+    }
+
+    fn availability(&self, _here: &Fabric) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn query(&self, _team: &Team) -> Result<Wish, String> {
+        Ok(Wish::of_priority(100))
+    }
+
+    fn join(&self, team: &Team, _basic: &mut Basic, _proposal: u64) -> Result<Box<dyn Module>, Error> {
+        let mut members = team.members().to_vec();
+        if team.own() == 0 {
+            members[1] = members[0];
+        }
+        Ok(Box::new(Group::join(team.fabric(), &members, team.segment(7), GroupSettings::default())?))
+    }
 }
 
-/// Affine functions x ↦ ax + b modulo 2³², to be put into each other: associative, and their order matters.
-fn affine() -> impl Operation {
-    Elementwise::<u64, _>::ordered(|first, then| {
-        let parts = |function: u64| (function as u32, (function >> 32) as u32);
-        let ((a, b), (c, d)) = (parts(first), parts(then));
-        u64::from(c.wrapping_mul(a)) | u64::from(c.wrapping_mul(b).wrapping_add(d)) << 32
-    })
+#[test]
+fn members_do_not_wait_for_one_that_cannot_join_a_component() {
+    members(4, |team| {
+        let begun = Instant::now();
+        let mut components = Components::standard();
+        components.add(Box::new(Absent));
+        let mut collectives = components.select(team).unwrap();
+        // The time limit of joining is many times that.
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        let told = refusal(&collectives, "absent");
+        assert!(told.starts_with("member 0: ") && told.contains("twice"), "{told}");
+        assert_eq!(collectives.chosen(Function::Barrier), "shared");
+        collectives.barrier().unwrap();
+    });
+}
+
+fn sum() -> impl Operation {
+    Elementwise::<u64, _>::commutative(u64::wrapping_add)
 }
 
 /// Blocks of these lengths, one behind the other with a byte between, and the bytes up to the end of the last.

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use calls::{Call, MOST, affine, call};
 use memmap2::MmapMut;
 use proptest::prelude::*;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::ClockId;
 use serde::{Deserialize, Serialize};
 use svmio_collectives::Algorithm;
@@ -40,6 +41,8 @@ enum Plan {
     Storm { barriers: u64, counters: String },
     /// Rank 1 dies while operations are outstanding.
     Dying,
+    /// Rank 2 has no memory left when it has exported its own.
+    Short,
     /// Nothing is outstanding: nothing runs, and nothing is left of a group that was dropped.
     Idle,
 }
@@ -174,6 +177,33 @@ fn dying(fabric: &Fabric) {
     requests.into_iter().for_each(|request| is_lost(request.wait().unwrap_err()));
 }
 
+/// Others are connected to it when it fails: they learn of that all the same.
+fn short(fabric: &Fabric) {
+    const SLOT: usize = 2 << 20;
+    let members: Vec<Rank> = (0..fabric.size()).map(Rank).collect();
+    let settings = GroupSettings { slot: SLOT, ..GroupSettings::default() };
+    let join = |number| Group::join(fabric, &members, SegmentId::new(SPACE, number), settings);
+    let mut first = join(0).unwrap();
+    first.barrier().unwrap();
+    if fabric.rank() == Rank(2) {
+        // Enough for its own segment, of two lanes with eight slots each, and for half of another one.
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+        let limit = pages * rustix::param::page_size() as u64 + 24 * SLOT as u64;
+        let limit = Rlimit { current: Some(limit), ..getrlimit(Resource::As) };
+        setrlimit(Resource::As, limit).unwrap();
+    }
+    let begun = Instant::now();
+    let error = join(1).expect_err("there is no memory for it");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{error} after {:?}", begun.elapsed());
+    match error {
+        Error::NotJoined { rank, .. } if fabric.rank() != Rank(2) => assert_eq!(rank, Rank(2)),
+        Error::Fabric(_) if fabric.rank() == Rank(2) => {}
+        other => panic!("{other}"),
+    }
+    first.barrier().unwrap();
+}
+
 fn idle(fabric: &Fabric) {
     let threads = || {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap();
@@ -221,6 +251,7 @@ fn rank_process() {
         Plan::Late { algorithms, counters } => late(fabric, &algorithms, &Counters::open(&counters)),
         Plan::Storm { barriers, counters } => storm(fabric, barriers, &Counters::open(&counters)),
         Plan::Dying => dying(fabric),
+        Plan::Short => short(fabric),
         Plan::Idle => idle(fabric),
     }
     // After a loss, the end of the job is an error.
@@ -303,6 +334,13 @@ fn barriers_of_nested_and_disjoint_groups_with_random_delays_never_hang() {
 #[test]
 fn a_process_that_dies_ends_what_is_outstanding() {
     run(3, "shm", &Plan::Dying, &[1]);
+}
+
+#[test]
+fn a_process_that_cannot_join_ends_that_for_all() {
+    for size in [3, 5] {
+        run(size, "shm", &Plan::Short, &[]);
+    }
 }
 
 #[test]

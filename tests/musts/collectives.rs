@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use svmio_tests::collectives::{EVERY, counted};
-use svmio_tests::{Finished, Job, Mpi, Program, Scratch, is_full_run};
+use svmio_tests::collectives::{EVERY, counted, those_left_hear_of_a_loss};
+use svmio_tests::{Finished, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 
 /// Random collectives, byte for byte as MPI's own.
 fn oracle(mpi: Mpi) {
@@ -70,17 +70,19 @@ fn communicators(mpi: Mpi) {
 
 /// A rank that goes without a word is named to all others.
 fn lost(mpi: Mpi) {
-    let program = Program::c("collectives_lost", mpi);
+    those_left_hear_of_a_loss(mpi, Nodes::One, 3, &[]);
+}
+
+/// Where nothing may be read or written but what a call is given.
+fn borders(mpi: Mpi) {
+    let program = Program::c("collectives_borders", mpi);
     let scratch = Scratch::new();
-    // The launcher is to let the others tell.
-    let keep = if mpi.is_mpich() { "-disable-auto-cleanup" } else { "--enable-recovery" };
-    let mut job = Job::new(&scratch, &program, 3).collectives("preload").options(&[keep]).start();
-    for rank in [0, 2] {
-        let file = scratch.file(&format!("told-{rank}"));
-        let told = job.until("a rank was told", || std::fs::read_to_string(&file).ok());
-        let is_right =
-            |line: &str| line.contains("allreduce by svmio failed") && line.contains("rank 1 on node");
-        assert!(told.lines().count() == 2 && told.lines().all(is_right), "{told}");
+    let job = Job::new(&scratch, &program, 3).collectives("preload").variable("SVMIO_STATS", "1");
+    let output = job.succeed();
+    assert!(output.contains("all borders were kept"), "{output}");
+    for collective in ["bcast", "gatherv", "scatterv", "allgatherv", "alltoallv", "reduce", "exscan"] {
+        let (ours, all) = counted(&output, collective);
+        assert!(ours > 0 && ours == all, "{collective}: {output}");
     }
 }
 
@@ -102,6 +104,11 @@ macro_rules! mpis {
             #[test]
             fn communicators_come_and_go() {
                 communicators(Mpi::$mpi);
+            }
+
+            #[test]
+            fn borders_are_kept() {
+                borders(Mpi::$mpi);
             }
 
             #[test]

@@ -7,9 +7,16 @@ int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     MPI_OK(MPI_Barrier(MPI_COMM_WORLD));
-    if (rank == 1) _exit(0);
-    /* A launcher may lose what ranks write when one of them ends: so they write files. */
     char unfinished[64], finished[64];
+    if (rank == 1) {
+        /* Not before all others have left the barrier. */
+        for (int other = 0; other < ranks; other++) {
+            snprintf(unfinished, sizeof unfinished, "unfinished-%d", other);
+            while (other != rank && access(unfinished, R_OK) != 0) usleep(1000);
+        }
+        _exit(0);
+    }
+    /* A launcher may lose what ranks write when one of them ends: so they write files. */
     snprintf(unfinished, sizeof unfinished, "unfinished-%d", rank);
     snprintf(finished, sizeof finished, "told-%d", rank);
     FILE *file = fopen(unfinished, "w");
@@ -24,9 +31,11 @@ int main(int argc, char **argv) {
         fprintf(file, "%s\n", text);
     }
     HOLDS(fclose(file) == 0 && rename(unfinished, finished) == 0);
-    /* The loss of this rank is not what the other one is to be told. */
-    char others[64];
-    snprintf(others, sizeof others, "told-%d", 2 - rank);
-    while (access(others, R_OK) != 0) usleep(1000);
+    /* The loss of this rank is not what the others are to be told. */
+    for (int other = 0; other < ranks; other++) {
+        char others[64];
+        snprintf(others, sizeof others, "told-%d", other);
+        while (other != 1 && access(others, R_OK) != 0) usleep(1000);
+    }
     _exit(0);
 }

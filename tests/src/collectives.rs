@@ -1,4 +1,9 @@
-//! What `SVMIO_STATS=1` tells of the collectives that svmio did for a program.
+//! What jobs tell of the collectives that svmio did for them: by `SVMIO_STATS=1`, and when one of them is lost.
+
+use crate::job::Job;
+use crate::mpi::Mpi;
+use crate::nodes::Nodes;
+use crate::program::Program;
 
 /// All that svmio does.
 pub const EVERY: [&str; 17] = [
@@ -34,4 +39,25 @@ pub fn counted(output: &str, collective: &str) -> (u64, u64) {
     let numbers =
         numbers.split_once('/').and_then(|(ours, all)| Some((ours.parse().ok()?, all.parse().ok()?)));
     numbers.unwrap_or_else(|| panic!("{collective} in {output}"))
+}
+
+/// A rank goes without a word, and is named to all others, by an error and in time.
+///
+/// # Panics
+/// Where they are not told, or something else.
+pub fn those_left_hear_of_a_loss(mpi: Mpi, nodes: Nodes, ranks: u32, variables: &[(&str, &str)]) {
+    let program = Program::c("collectives_lost", mpi);
+    let scratch = nodes.scratch();
+    // The launcher is to let the others tell.
+    let keep = if mpi.is_mpich() { "-disable-auto-cleanup" } else { "--enable-recovery" };
+    let job = Job::new(&scratch, &program, ranks).over(nodes).collectives("preload").options(&[keep]);
+    let job = variables.iter().fold(job, |job, (name, value)| job.variable(*name, *value));
+    let mut job = job.start();
+    for rank in (0..ranks).filter(|&rank| rank != 1) {
+        let file = scratch.file(&format!("told-{rank}"));
+        let told = job.until("a rank was told", || std::fs::read_to_string(&file).ok());
+        let is_right =
+            |line: &str| line.contains("allreduce by svmio failed") && line.contains("rank 1 on node");
+        assert!(told.lines().count() == 2 && told.lines().all(is_right), "{told}");
+    }
 }

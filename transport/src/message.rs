@@ -68,9 +68,7 @@ use self::outgoing::{Send, Sent};
 pub use self::port::Port;
 pub use self::scope::{Posted, Request, Scope};
 pub use self::settings::{MessageSettings, Mode};
-#[cfg(doc)]
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::memory::UserMemory;
 use crate::units::Rank;
@@ -111,14 +109,35 @@ impl Messenger {
     /// Opens a port of this process, which nobody else of the process has open. Connects to nobody yet.
     ///
     /// # Errors
-    /// Those of the fabric, where it has to make something for that; the present ones do not.
+    /// Those of the fabric, where it has to make something for that; the present ones do not. [`Error::Unsupported`] for a
+    /// [silent](Port::silent) port with settings that are `asynchronous`.
     pub fn open(fabric: &Fabric, port: Port, settings: &MessageSettings) -> Result<Self> {
+        if settings.asynchronous && port.is_silent() {
+            let what = "messages that go on by themselves, on a port without an interrupt";
+            return Err(Error::Unsupported { back_end: fabric.capabilities().back_end.clone(), what });
+        }
         let context = Context::new(fabric.clone(), settings.clone(), port.space(), port.interrupt());
         Ok(Self::over(Engine::new(context)))
     }
 
     fn over(engine: Arc<Engine>) -> Self {
         Self { engine, last_from: AtomicU32::new(0), reported: Mutex::default() }
+    }
+
+    /// Has `meanwhile` called now and then while a call of this messenger waits for longer than a moment: by a host library
+    /// that has to go on with what it has begun. It should be short, and must not wait for anything. Only the first
+    /// one counts.
+    pub fn do_meanwhile(&self, meanwhile: fn()) {
+        // The first one counts.
+        let _ = self.engine.meanwhile.set(meanwhile);
+    }
+
+    /// Has the loss of any of `ranks` end all that waits, and fail all further messages, whoever they are to or from: for
+    /// peers who depend on each other, so that one who has noticed leaves others waiting for it. To be called before
+    /// the first message; only the first call counts.
+    pub fn watch(&self, ranks: &[Rank]) {
+        // The first one counts.
+        let _ = self.engine.context.watched.set(ranks.to_vec());
     }
 
     /// What it was opened with.

@@ -3,7 +3,6 @@
 #include "coll_svmio.h"
 
 #include "ompi/datatype/ompi_datatype.h"
-#include "ompi/group/group.h"
 #include "opal/util/output.h"
 
 #if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
@@ -71,11 +70,10 @@ int coll_svmio_is_described(datatype_t datatype)
     return ompi_datatype_is_predefined(datatype) || NULL != datatype->args;
 }
 
-/* A module for a communicator of several processes, all of them on this host. */
+/* A module for a communicator of several processes. Whether svmio can serve it, its processes find out together. */
 static mca_coll_base_module_t *comm_query(comm_t comm, int *priority)
 {
-    if (coll_svmio_parameters.priority < 0 || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2
-        || ompi_group_have_remote_peers(comm->c_local_group)) {
+    if (coll_svmio_parameters.priority < 0 || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2) {
         return NULL;
     }
     *priority = coll_svmio_parameters.priority;

@@ -24,12 +24,10 @@ impl<A: Family> Call<'_, A> {
         root: c_int,
     ) -> Outcome {
         // SAFETY: the caller vouches for the arguments.
-        let mut buffer = or_leave!(unsafe { Buffer::of(self.stock, buffer, count, datatype) });
+        let buffer = or_leave!(unsafe { Buffer::of(self.stock, buffer, count, datatype) });
         let root = or_leave!(self.root(root));
-        if let Some(bytes) = buffer.row() {
-            self.group.bcast(root, bytes)?;
-        } else if self.group.member() == root {
-            self.group.bcast(root, &mut buffer.read(self.stock)?.into_own())?;
+        if self.group.member() == root {
+            self.group.bcast_from(&buffer.read(self.stock)?)?;
         } else {
             buffer.write(self.stock, |bytes| Ok(self.group.bcast(root, bytes)?))?;
         }

@@ -5,13 +5,15 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::ops::Deref;
 
 use svmio_adio::abi::{Datatype, Op};
-use svmio_collectives::executor::{Group, GroupSettings, Operation};
+use svmio_collectives::executor::{GroupSettings, Operation};
 
 use super::{Call, Outcome, or_leave};
 use crate::error::{Error, Result};
 use crate::family::Family;
+use crate::group::Group;
 use crate::operator::with_native;
 use crate::stock::{Elements, Stock};
 
@@ -34,8 +36,6 @@ struct Span {
     extent: usize,
     /// Where the data of an element begins, counted from where the element is put.
     lower: isize,
-    /// Bytes from the first one of an element's data to the last one.
-    true_extent: usize,
     /// Whether there are no gaps, and the data begins where the element is put.
     is_dense: bool,
 }
@@ -55,13 +55,12 @@ impl<A: Family> Call<'_, A> {
     pub(crate) unsafe fn reduce(self, call: Combined<A>, count: c_int, root: c_int) -> Outcome {
         let root = or_leave!(self.root(root));
         self.reduced(call, count, |group, operands, operation| {
-            let combine = |group: &mut Group, data: &mut [u8]| Ok(group.reduce(root, data, operation)?);
             // SAFETY: the caller vouches for the arguments.
             unsafe {
                 if group.member() == root {
-                    operands.in_received(group, combine)
+                    operands.in_received(group, |group, data| Ok(group.reduce(root, data, operation)?))
                 } else {
-                    operands.in_sent(group, combine)
+                    Ok(group.reduce_to(root, &operands.sent()?, operation)?)
                 }
             }
         })
@@ -80,13 +79,12 @@ impl<A: Family> Call<'_, A> {
     /// The arguments are those of `MPI_Exscan`.
     pub(crate) unsafe fn exscan(self, call: Combined<A>, count: c_int) -> Outcome {
         self.reduced(call, count, |group, operands, operation| {
-            let combine = |group: &mut Group, data: &mut [u8]| Ok(group.exscan(data, operation)?);
             // SAFETY: the caller vouches for the arguments. The first member receives nothing: it may have no buffer.
             unsafe {
                 if group.member() == 0 {
-                    operands.in_sent(group, combine)
+                    Ok(group.exscan_from(&operands.sent()?, operation)?)
                 } else {
-                    operands.in_received(group, combine)
+                    operands.in_received(group, |group, data| Ok(group.exscan(data, operation)?))
                 }
             }
         })
@@ -105,9 +103,12 @@ impl<A: Family> Call<'_, A> {
             let own = elements[group.member()];
             // SAFETY: the caller vouches for the arguments. What is in place is overwritten from the beginning on.
             unsafe {
-                let mut sent = operands.copy(operands.source(), operands.count);
-                let sent = sent.bytes();
-                operands.receive(own, |into| Ok(group.reduce_scatter(sent, &bytes, into, operation)?))
+                let sent = if operands.are_in_place() {
+                    Operand::Copied(operands.copy()?)
+                } else {
+                    operands.sent()?
+                };
+                operands.receive(own, |into| Ok(group.reduce_scatter(&sent, &bytes, into, operation)?))
             }
         })
     }
@@ -124,7 +125,7 @@ impl<A: Family> Call<'_, A> {
         let (kind, operator) = (stock.kind(call.datatype), stock.operator(call.op));
         let width = kind.and_then(crate::operator::Kind::width);
         if let (Some(kind), Some(width), Some(operator)) = (kind, width, operator) {
-            let span = Span { extent: width, lower: 0, true_extent: width, is_dense: true };
+            let span = Span { extent: width, lower: 0, is_dense: true };
             let operands = Operands { stock, call, count, span };
             if operator.is_for(kind) {
                 // MPI says what is wrong with no buffer.
@@ -152,7 +153,7 @@ impl<A: Family> Call<'_, A> {
             None => stock.is_commutative(call.op),
         };
         let span = match width {
-            Some(width) => Span { extent: width, lower: 0, true_extent: width, is_dense: true },
+            Some(width) => Span { extent: width, lower: 0, is_dense: true },
             None => or_leave!(Span::of(stock, call.datatype)),
         };
         // The longest element that every function of a group takes.
@@ -172,12 +173,7 @@ impl Span {
         let (lower, true_extent) = stock.mpi.true_extent(datatype);
         let (lower, true_extent) = (lower as isize, usize::try_from(true_extent).ok()?);
         let is_dense = lower == 0 && size == extent && true_extent == extent;
-        (size > 0 && true_extent <= extent).then_some(Self { extent, lower, true_extent, is_dense })
-    }
-
-    /// Bytes from the first one of so many elements' data to the last one.
-    fn length(&self, count: usize) -> usize {
-        if count == 0 { 0 } else { (count - 1) * self.extent + self.true_extent }
+        (size > 0 && true_extent <= extent).then_some(Self { extent, lower, is_dense })
     }
 }
 
@@ -190,9 +186,31 @@ struct Operands<'c, A: Family> {
 }
 
 impl<A: Family> Operands<'_, A> {
+    fn are_in_place(&self) -> bool {
+        A::is_in_place(self.call.send)
+    }
+
     /// Where this member's operands are.
     fn source(&self) -> *const c_void {
-        if A::is_in_place(self.call.send) { self.call.receive } else { self.call.send }
+        if self.are_in_place() { self.call.receive } else { self.call.send }
+    }
+
+    /// What this member gives, which it only reads.
+    ///
+    /// # Safety
+    /// The call's arguments are as MPI wants them, and the operands stay as they are for as long as the answer is used.
+    #[inline]
+    unsafe fn sent(&self) -> Result<Operand<'_>> {
+        let length = self.count * self.span.extent;
+        if !self.span.is_dense {
+            // SAFETY: as the caller vouches.
+            return Ok(Operand::Copied(unsafe { self.copy() }?));
+        }
+        if length == 0 {
+            return Ok(Operand::Here(&[]));
+        }
+        // SAFETY: the buffer has so many bytes in a row, which nobody writes.
+        Ok(Operand::Here(unsafe { std::slice::from_raw_parts(self.source().cast(), length) }))
     }
 
     /// Combines them where the result is to be.
@@ -207,7 +225,7 @@ impl<A: Family> Operands<'_, A> {
     ) -> Result<()> {
         if !self.span.is_dense {
             // SAFETY: as the caller vouches.
-            let mut own = unsafe { self.copy(self.source(), self.count) };
+            let mut own = unsafe { self.copy() }?;
             body(group, own.bytes())?;
             // SAFETY: as above.
             return unsafe { self.spread(&own, self.count) };
@@ -216,7 +234,8 @@ impl<A: Family> Operands<'_, A> {
         if length == 0 {
             return body(group, &mut []);
         }
-        // SAFETY: both buffers have so many bytes in a row; one that is the other is left as it is.
+        // SAFETY: both buffers have so many bytes in a row; one that is the other is left as it is. What is received in, is
+        // the call's alone.
         let data = unsafe {
             if self.source() != self.call.receive.cast_const() {
                 std::ptr::copy_nonoverlapping(self.source().cast::<u8>(), self.call.receive.cast(), length);
@@ -226,27 +245,6 @@ impl<A: Family> Operands<'_, A> {
         body(group, data)
     }
 
-    /// Combines them where the result is for others.
-    ///
-    /// # Safety
-    /// As for [`in_received`](Self::in_received); `body` writes nothing.
-    unsafe fn in_sent(
-        &self,
-        group: &mut Group,
-        body: impl FnOnce(&mut Group, &mut [u8]) -> Result<()>,
-    ) -> Result<()> {
-        if !self.span.is_dense {
-            // SAFETY: as the caller vouches.
-            return body(group, unsafe { self.copy(self.source(), self.count) }.bytes());
-        }
-        let length = self.count * self.span.extent;
-        if length == 0 {
-            return body(group, &mut []);
-        }
-        // SAFETY: the buffer has so many bytes in a row; `body` does not write there.
-        body(group, unsafe { std::slice::from_raw_parts_mut(self.source().cast_mut().cast(), length) })
-    }
-
     /// Has `body` make the first `count` elements of the result.
     ///
     /// # Safety
@@ -254,7 +252,7 @@ impl<A: Family> Operands<'_, A> {
     unsafe fn receive(&self, count: usize, body: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
         let length = count * self.span.extent;
         if self.span.is_dense && length > 0 {
-            // SAFETY: the buffer has so many bytes in a row, which are the call's.
+            // SAFETY: the buffer has so many bytes in a row, which are the call's alone.
             return body(unsafe { std::slice::from_raw_parts_mut(self.call.receive.cast(), length) });
         }
         let mut own = Aligned::new(length, self.span.lower);
@@ -263,19 +261,34 @@ impl<A: Family> Operands<'_, A> {
         unsafe { self.spread(&own, count) }
     }
 
-    /// So many elements of the program's, as they lie there.
+    /// The operands, laid out as the program's are, with zeroes between the data: the program's own gaps are not touched.
     ///
     /// # Safety
-    /// The buffer has so many elements.
-    unsafe fn copy(&self, from: *const c_void, count: usize) -> Aligned {
-        let mut own = Aligned::new(count * self.span.extent, self.span.lower);
-        let length = self.span.length(count);
-        if length > 0 {
-            let from = from.wrapping_byte_offset(self.span.lower);
-            // SAFETY: between the first and the last byte of data all is the program's.
-            unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), own.bytes().as_mut_ptr(), length) };
+    /// The program's buffer has so many elements.
+    unsafe fn copy(&self) -> Result<Aligned> {
+        let Span { extent, is_dense, lower } = self.span;
+        let mut own = Aligned::new(self.count * extent, lower);
+        if self.count == 0 {
+            return Ok(own);
         }
-        own
+        if is_dense {
+            // SAFETY: the operands have so many bytes in a row.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    self.source().cast::<u8>(),
+                    own.bytes().as_mut_ptr(),
+                    self.count * extent,
+                );
+            }
+            return Ok(own);
+        }
+        let (elements, mut packed) = self.packing(self.count);
+        // SAFETY: both have so many elements.
+        unsafe {
+            self.stock.pack(self.source(), &elements, &mut packed)?;
+            self.stock.unpack(&mut packed, &elements, own.start_mut())?;
+        }
+        Ok(own)
     }
 
     /// Puts so many elements into the result, and leaves its gaps alone.
@@ -298,15 +311,19 @@ impl<A: Family> Operands<'_, A> {
             }
             return Ok(());
         }
-        let datatype = self.call.datatype;
-        let size = usize::try_from(self.stock.mpi.type_size(datatype)).unwrap_or(0);
-        let elements = Elements { datatype, size, extent: extent as isize };
-        let mut packed = vec![0; count * size];
+        let (elements, mut packed) = self.packing(count);
         // SAFETY: both have so many elements.
         unsafe {
             self.stock.pack(own.start(), &elements, &mut packed)?;
             self.stock.unpack(&mut packed, &elements, self.call.receive)
         }
+    }
+
+    /// The call's elements, and room for the data of so many.
+    fn packing(&self, count: usize) -> (Elements<A>, Vec<u8>) {
+        let datatype = self.call.datatype;
+        let size = usize::try_from(self.stock.mpi.type_size(datatype)).unwrap_or(0);
+        (Elements { datatype, size, extent: self.span.extent as isize }, vec![0; count * size])
     }
 
     /// Gives `body` the operation as MPI does it.
@@ -316,6 +333,24 @@ impl<A: Family> Operands<'_, A> {
         let operation = Local { stock, call, span: *span, is_commutative, failure: &failure };
         body(&operation)?;
         failure.take().map_or(Ok(true), Err)
+    }
+}
+
+/// What a member gives.
+enum Operand<'c> {
+    /// Where the program has it.
+    Here(&'c [u8]),
+    Copied(Aligned),
+}
+
+impl Deref for Operand<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Here(bytes) => bytes,
+            Self::Copied(own) => own.as_bytes(),
+        }
     }
 }
 
@@ -334,6 +369,12 @@ impl Aligned {
         Self { units: vec![0; (from + length).div_ceil(ALIGNMENT)], from, length, lower }
     }
 
+    fn as_bytes(&self) -> &[u8] {
+        let start = self.units.as_ptr().cast::<u8>();
+        // SAFETY: the units have so many bytes.
+        unsafe { std::slice::from_raw_parts(start.wrapping_add(self.from), self.length) }
+    }
+
     fn bytes(&mut self) -> &mut [u8] {
         let start = self.units.as_mut_ptr().cast::<u8>();
         // SAFETY: the units have so many bytes; any are valid.
@@ -343,6 +384,11 @@ impl Aligned {
     /// Where the first element is put.
     fn start(&self) -> *const c_void {
         self.units.as_ptr().cast::<u8>().wrapping_add(self.from).wrapping_offset(-self.lower).cast()
+    }
+
+    /// The same, to put something there.
+    fn start_mut(&mut self) -> *mut c_void {
+        self.units.as_mut_ptr().cast::<u8>().wrapping_add(self.from).wrapping_offset(-self.lower).cast()
     }
 }
 

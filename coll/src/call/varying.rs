@@ -8,7 +8,7 @@ use svmio_collectives::executor::Error as GroupError;
 use super::moving::{Received, Sent};
 use super::{Call, Outcome, or_leave};
 use crate::family::Family;
-use crate::layout::{Blocks, Buffer};
+use crate::layout::{Blocks, Buffer, Data, bytes_of};
 use crate::stock::Stock;
 
 /// What a call says of a buffer with a block for each member.
@@ -52,7 +52,7 @@ impl<A: Family> Call<'_, A> {
         if self.group.member() != root {
             // SAFETY: the caller vouches for the arguments.
             let own = or_leave!(unsafe { send.buffer(self.stock) });
-            self.group.gatherv(root, &own.read(self.stock)?, &mut [], &[])?;
+            self.group.gather_blocks(root, &own.read(self.stock)?, &mut [])?;
             return Ok(true);
         }
         // SAFETY: as above.
@@ -60,7 +60,7 @@ impl<A: Family> Call<'_, A> {
         // SAFETY: as above.
         let own = or_leave!(unsafe { send.buffer_or(self.stock, blocks.block(root)) });
         let own = send.read(self.stock, &own)?;
-        blocks.write(self.stock, None, |into, ranges| Ok(self.group.gatherv(root, &own, into, ranges)?))?;
+        blocks.write(self.stock, None, |blocks| Ok(self.group.gather_blocks(root, &own, blocks)?))?;
         Ok(true)
     }
 
@@ -71,18 +71,19 @@ impl<A: Family> Call<'_, A> {
         if self.group.member() != root {
             // SAFETY: the caller vouches for the arguments.
             let own = or_leave!(unsafe { receive.buffer(self.stock) });
-            own.write(self.stock, |into| Ok(self.group.scatterv(root, &[], &[], into)?))?;
+            own.write(self.stock, |into| Ok(self.group.scatter_blocks(root, &[], into)?))?;
             return Ok(true);
         }
         // SAFETY: as above.
         let blocks = or_leave!(unsafe { send.blocks(self.stock, self.group.size()) });
-        let (data, ranges) = blocks.read(self.stock)?;
+        let data = blocks.read(self.stock)?;
+        let data = bytes_of(&data);
         if A::is_in_place(receive.at) {
-            self.group.scatterv(root, &data, &ranges, &mut vec![0; ranges[root].len()])?;
+            self.group.scatter_blocks(root, &data, &mut vec![0; data[root].len()])?;
         } else {
             // SAFETY: as above.
             let own: Buffer<A> = or_leave!(unsafe { receive.buffer(self.stock) });
-            own.write(self.stock, |into| Ok(self.group.scatterv(root, &data, &ranges, into)?))?;
+            own.write(self.stock, |into| Ok(self.group.scatter_blocks(root, &data, into)?))?;
         }
         Ok(true)
     }
@@ -94,20 +95,20 @@ impl<A: Family> Call<'_, A> {
         let blocks = or_leave!(unsafe { receive.blocks(self.stock, self.group.size()) });
         let own = self.group.member();
         if A::is_in_place(send.at) {
-            blocks.write(self.stock, Some(own), |data, ranges| Ok(self.group.allgatherv(data, ranges)?))?;
+            blocks.write(self.stock, Some(own), |blocks| Ok(self.group.allgather_blocks(blocks)?))?;
             return Ok(true);
         }
         // SAFETY: as above.
         let sent = or_leave!(unsafe { send.buffer(self.stock) });
         let sent = sent.read(self.stock)?;
-        blocks.write(self.stock, None, |data, ranges| {
-            let block = &mut data[ranges[own].clone()];
+        blocks.write(self.stock, None, |blocks| {
+            let block = &mut *blocks[own];
             if block.len() != sent.len() {
                 let (expected, found) = (block.len(), sent.len());
                 return Err(GroupError::Length { what: "what a member gives to all", expected, found }.into());
             }
             block.copy_from_slice(&sent);
-            Ok(self.group.allgatherv(data, ranges)?)
+            Ok(self.group.allgather_blocks(blocks)?)
         })?;
         Ok(true)
     }
@@ -125,12 +126,13 @@ impl<A: Family> Call<'_, A> {
             // SAFETY: as above.
             Some(or_leave!(unsafe { send.blocks(self.stock, size) }))
         };
-        let (data, ranges) = sent.as_ref().unwrap_or(&received).read(self.stock)?;
-        // What is received in place, is overwritten while it is sent.
-        let data = if is_in_place { crate::layout::Data::Packed(data.into_own()) } else { data };
-        received.write(self.stock, None, |into, blocks| {
-            Ok(self.group.alltoallv(&data, &ranges, into, blocks)?)
-        })?;
+        let mut data = sent.as_ref().unwrap_or(&received).read(self.stock)?;
+        if is_in_place {
+            // What is received in place, is overwritten while it is sent.
+            data = data.into_iter().map(|block| Data::Packed(block.into_own())).collect();
+        }
+        let data = bytes_of(&data);
+        received.write(self.stock, None, |blocks| Ok(self.group.alltoall_blocks(&data, blocks)?))?;
         Ok(true)
     }
 }

@@ -13,7 +13,8 @@ use super::error::Result;
 use super::function::Functions;
 use super::module::Module;
 use super::team::Team;
-use crate::executor::{Error as ExecutorError, Operation};
+use crate::executor::Operation;
+use crate::executor::arguments::{self, check_elements, check_length};
 
 const PRIORITY: u32 = 10;
 
@@ -111,7 +112,7 @@ impl Basic {
 
     fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
         let length = self.team.messenger().receive(self.team.members()[from], into)?;
-        check_length("what a member sends", length, into.len())
+        Ok(check_length("what a member sends", length, into.len())?)
     }
 
     /// Sends `given(member)` to each other member and receives as many bytes of each as `taken` says, by member.
@@ -148,14 +149,11 @@ impl Basic {
     }
 
     fn check_member(&self, member: usize) -> Result<()> {
-        let size = self.team.size();
-        if member < size { Ok(()) } else { Err(ExecutorError::NoSuchMember { member, size }.into()) }
+        Ok(arguments::check_member(member, self.team.size())?)
     }
 
     fn check_blocks(&self, blocks: &[Range<usize>], length: usize) -> Result<()> {
-        check_length("the list of blocks", blocks.len(), self.team.size())?;
-        let end = blocks.iter().map(|block| block.end.max(block.start)).max().unwrap_or(0);
-        check_length("a buffer with a block beyond its end", length, length.max(end))
+        Ok(arguments::check_blocks(blocks, length, self.team.size())?)
     }
 
     fn equal_blocks(&self, length: usize) -> Vec<Range<usize>> {
@@ -334,12 +332,4 @@ impl Module for Basic {
         }
         if own + 1 < self.team.size() { self.send(own + 1, &combined) } else { Ok(()) }
     }
-}
-
-fn check_length(what: &'static str, found: usize, expected: usize) -> Result<()> {
-    if found == expected { Ok(()) } else { Err(ExecutorError::Length { what, expected, found }.into()) }
-}
-
-fn check_elements(length: usize, operation: &dyn Operation) -> Result<()> {
-    check_length("what is combined", length, length.next_multiple_of(operation.width().max(1)))
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use svmio_transport::Fabric;
 
@@ -14,7 +15,8 @@ use super::module::Module;
 use super::team::Team;
 use crate::executor::Elementwise;
 use crate::hardware::{
-    Barrier, EmulatedLines, Error as HardwareError, Lines, MOST_NODES, Port, PortAccess, Ppdev, Ticket, trial,
+    Barrier, EmulatedLines, Error as HardwareError, Lines, MOST_NODES, Port, PortAccess, Ppdev, Ticket,
+    Trial, trial,
 };
 
 /// A controller between nodes is faster than any network.
@@ -33,6 +35,8 @@ const USUAL_DEVICE: &str = "/dev/parport0";
 #[derive(Debug, Default)]
 pub(super) struct Hardware {
     device: Option<Device>,
+    /// How long the controller may take to answer when it is tried; none for what is usual.
+    limit: Option<Duration>,
     /// The port, from when a team was first wanted: this process has it, and all its groups share it.
     port: Mutex<Option<Port>>,
 }
@@ -138,15 +142,27 @@ impl Component for Hardware {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[Parameter {
-            name: "device",
-            meaning: "emulated:DIRECTORY, ppdev:/dev/parportN or port:ADDRESS: none",
-            is_local: true,
-        }]
+        &[
+            Parameter {
+                name: "device",
+                meaning: "emulated:DIRECTORY, ppdev:/dev/parportN or port:ADDRESS: none",
+                is_local: true,
+            },
+            Parameter {
+                name: "limit",
+                meaning: "ms that a controller may take to answer: 1000, and 100 for each node",
+                is_local: true,
+            },
+        ]
     }
 
-    fn set(&mut self, _parameter: &str, value: &str) -> Result<(), String> {
-        self.device = Some(value.parse()?);
+    fn set(&mut self, parameter: &str, value: &str) -> Result<(), String> {
+        if parameter == "limit" {
+            let limit = value.parse().map_err(|_| format!("{value:?} is no number of milliseconds"))?;
+            self.limit = Some(Duration::from_millis(limit));
+        } else {
+            self.device = Some(value.parse()?);
+        }
         Ok(())
     }
 
@@ -181,8 +197,9 @@ impl Component for Hardware {
         if have_all == [0] {
             return Err(HardwareError::Trial { problem: "another member has no lines" }.into());
         }
-        let is_last = team.own() + 1 == team.size();
-        trial(&mut *lines, is_last, || basic.barrier())?;
+        let mut part = Trial::of_node(team.own(), team.size());
+        part.limit = self.limit.unwrap_or(part.limit);
+        trial(&mut *lines, part, || basic.barrier())?;
         let beside = (0..team.size()).filter(|&member| team.node(member) == team.node(team.own())).count();
         Ok(Box::new(Controlled { barrier: Barrier::new(lines, beside), team: team.clone() }))
     }

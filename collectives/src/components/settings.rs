@@ -179,6 +179,7 @@ mod tests {
             ("shared.slot=many", &["many", "bytes"]),
             ("shared.priority=101", &["101", "0 to 100"]),
             ("allreduce=schedule", &["allreduce", "schedule does not offer allreduce but barrier"]),
+            ("hardware.limit=soon", &["soon", "milliseconds"]),
             ("hardware.device=lpt1", &["lpt1", "emulated:DIRECTORY", "ppdev:", "port:"]),
             ("-basic", &["has to stay"]),
             ("barrier", &["FUNCTION=COMPONENT"]),

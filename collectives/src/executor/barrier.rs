@@ -38,10 +38,11 @@ pub struct Barrier {
 impl Barrier {
     /// Joins the barrier of `members` by `schedule`, whose ranks are places among them. All call this with the same ones
     /// in the same order, the same schedule, and an `id` that none of them uses for anything else. Returns when all have
-    /// come whom this member signals.
+    /// come.
     ///
     /// # Errors
-    /// [`Error::Members`], also where the schedule is for another number of ranks; the fabric's.
+    /// [`Error::Members`], also where the schedule is for another number of ranks; [`Error::NotJoined`] where another
+    /// member fails; the fabric's. After one, `id` is not to be used again.
     pub fn join(fabric: &Fabric, members: &[Rank], id: SegmentId, schedule: &Schedule) -> Result<Self> {
         Self::join_across(&Fabrics::of_job(fabric), members, id, schedule)
     }
@@ -57,6 +58,10 @@ impl Barrier {
         id: SegmentId,
         schedule: &Schedule,
     ) -> Result<Self> {
+        joining::attempt(fabrics, id, || Self::join_all(fabrics, members, id, schedule))
+    }
+
+    fn join_all(fabrics: &Fabrics, members: &[Rank], id: SegmentId, schedule: &Schedule) -> Result<Self> {
         if schedule.ranks() as usize != members.len() {
             let problem = format!("{} members, but a schedule for {}", members.len(), schedule.ranks());
             return Err(Error::Members { id, problem });
@@ -75,6 +80,12 @@ impl Barrier {
     #[must_use]
     pub fn size(&self) -> usize {
         self.ground.size()
+    }
+
+    /// Has `meanwhile` called again and again while this member waits for others, as
+    /// [`Group::do_meanwhile`](super::Group::do_meanwhile) has it.
+    pub fn do_meanwhile(&mut self, meanwhile: fn()) {
+        self.ground.do_meanwhile(meanwhile);
     }
 
     /// Returns when all members have come, if the schedule [is a barrier](Schedule::is_barrier).

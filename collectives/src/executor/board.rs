@@ -5,12 +5,17 @@
 //!                       finished                 up to which operation the member reads nothing any more
 //!                       bed                      where it sleeps, and what it awaits there
 //!                       sleepers                 how many sleep in the whole group (the first member's only)
+//!                       refusal                  from which operation on somebody does none (the first member's only)
+//!                       reason                   why, of a member that refuses
 //! ```
 //!
 //! Operations of a group are numbered; all members do them in the same order. What a member has for operation `n` it
 //! writes into its card `n mod CARDS` and closes it with the number. Numbers only grow, so nothing is ever reset, and
 //! one number tells of all operations before. Each flag has a single writer, as in XHC (G. Katevenis, M. Ploumidis and
 //! M. Marazakis, "A framework for hierarchical single-copy MPI collectives on multicore nodes").
+//!
+//! A member that cannot do an operation *refuses* it, and all that follow: who waits for something of these ends with that.
+//! Operations before it come to their ends. Who waits looks for a refusal before it sleeps, and who refuses wakes all.
 //!
 //! A card is written again [`CARDS`] operations later, when all have finished with the one before. Who has published for
 //! operation `n` has finished with all before `n`.
@@ -56,6 +61,29 @@ pub(super) struct Line {
     finished: Alone<AtomicU64>,
     bed: Bed,
     sleepers: Alone<AtomicU32>,
+    refusal: Alone<AtomicU64>,
+    reason: Reason,
+}
+
+/// Why a member refuses: written once, before the refusal shows.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+struct Reason {
+    bytes: AtomicU64,
+    text: [AtomicU64; REASON],
+}
+
+/// Words that a reason has at most.
+#[cfg(not(loom))]
+const REASON: usize = 31;
+#[cfg(loom)]
+const REASON: usize = 1;
+
+/// That a member does no more operations, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) member: usize,
+    pub(super) reason: String,
 }
 
 impl Line {
@@ -97,6 +125,9 @@ pub(super) struct Awaited {
     /// The operation, from 1.
     pub(super) number: u64,
 }
+
+/// Bits of the member in the word of a refusal; the number is above.
+const MEMBER_BITS: u32 = 16;
 
 /// Bits of the number in a word; the member's and the deed's are above.
 const NUMBER_BITS: u32 = 48;
@@ -162,6 +193,15 @@ impl<L: Lines> Board<L> {
         self.lines.line(self.own).finished.0.store(number, Ordering::Release);
     }
 
+    /// The same where this member may have told more already: it does nothing more at all.
+    #[cold]
+    pub(super) fn finish_for_good(&self, number: u64) {
+        // Relaxed: only this member writes it.
+        if self.lines.line(self.own).finished.0.load(Ordering::Relaxed) < number {
+            self.finish(number);
+        }
+    }
+
     /// The first member, from `from` on, that has not done what is awaited.
     #[inline]
     pub(super) fn missing(&self, awaited: Awaited, from: usize) -> Option<usize> {
@@ -205,6 +245,52 @@ impl<L: Lines> Board<L> {
                 bed.rouse();
             }
         }
+    }
+
+    /// Refuses operation `number` and all that follow. To be called by one thread at a time, of a member that has told all
+    /// that others need of the operations before.
+    #[cold]
+    pub(super) fn refuse(&self, number: u64, reason: &str) {
+        let own = &self.lines.line(self.own).reason;
+        let refusal = &self.lines.line(0).refusal.0;
+        // Relaxed: this member alone writes it, and once; the refusal closes it.
+        if own.bytes.load(Ordering::Relaxed) == 0 {
+            let length = reason.len().clamp(1, 8 * REASON);
+            for (word, bytes) in own.text.iter().zip(reason.as_bytes()[..reason.len().min(length)].chunks(8))
+            {
+                let mut whole = [0; 8];
+                whole[..bytes.len()].copy_from_slice(bytes);
+                word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+            }
+            own.bytes.store(length as u64, Ordering::Relaxed);
+        }
+        // The earliest one counts: who waits for less than that goes on.
+        let word = (number << MEMBER_BITS) | (self.own as u64 + 1);
+        let mut found = refusal.load(Ordering::Relaxed);
+        while found == 0 || found > word {
+            // Release: who sees it sees the reason.
+            match refusal.compare_exchange(found, word, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(other) => found = other,
+            }
+        }
+        // Dekker: after the refusal, before the sleepers' look; each sleeps on a count that this changes.
+        fence(Ordering::SeqCst);
+        (0..self.lines.count()).for_each(|member| self.lines.line(member).rouse());
+    }
+
+    /// Who has refused operation `number`, or one before it.
+    pub(super) fn refusal(&self, number: u64) -> Option<Refusal> {
+        // Acquire: pairs with the Release in `refuse`.
+        let found = self.lines.line(0).refusal.0.load(Ordering::Acquire);
+        if found == 0 || found >> MEMBER_BITS > number {
+            return None;
+        }
+        let member = (found & ((1 << MEMBER_BITS) - 1)) as usize - 1;
+        let said = &self.lines.line(member).reason;
+        let words = said.text.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
+        let bytes: Vec<u8> = words.take(said.bytes.load(Ordering::Relaxed) as usize).collect();
+        Some(Refusal { member, reason: String::from_utf8_lossy(&bytes).into_owned() })
     }
 
     /// Has this member itself look again, if one of its threads sleeps.

@@ -1,11 +1,12 @@
 //! What can go wrong in executing.
 
-use svmio_transport::SegmentId;
+use svmio_transport::{Rank, SegmentId};
 
 /// What executors return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of an executor. After one, the group is of no more use: its members no longer agree on where they are.
+/// An error of an executor. After one, the group is of no more use: its members no longer agree on where they are. The
+/// others hear of it in their turn.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,6 +20,16 @@ pub enum Error {
         id: SegmentId,
         /// What is wrong with them.
         problem: String,
+    },
+    /// A member could not join, which ends the joining for all.
+    #[error("group {id}: rank {rank} could not join it: {reason}")]
+    NotJoined {
+        /// The group's segments.
+        id: SegmentId,
+        /// Who.
+        rank: Rank,
+        /// Its error.
+        reason: String,
     },
     /// The members are not all on one machine with shared memory that the processors keep coherent.
     #[error("the fabric {back_end} maps no memory of other processes: use the executors of schedules there")]
@@ -36,6 +47,14 @@ pub enum Error {
         /// What it has, in bytes.
         found: usize,
     },
+    /// A member could not do its part of an operation, as of wrong arguments, which ends the group for all.
+    #[error("member {member} does no more operations of the group: {reason}")]
+    Refused {
+        /// Which.
+        member: usize,
+        /// Its error.
+        reason: String,
+    },
     /// The function of a reduction that was carried out in the background has panicked, in this operation or in one
     /// before it.
     #[error("the function of a reduction has panicked")]
@@ -47,5 +66,17 @@ pub enum Error {
         member: usize,
         /// How many there are.
         size: usize,
+    },
+    /// The root of a reduction gets the result: it cannot only give.
+    #[error("member {member} is the root, which gets the result")]
+    IsRoot {
+        /// Which.
+        member: usize,
+    },
+    /// A member other than the first gets something of those before it: it cannot only give.
+    #[error("member {member} gets what those before it have: only the first does not")]
+    NotFirst {
+        /// Which.
+        member: usize,
     },
 }

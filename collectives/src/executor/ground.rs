@@ -4,14 +4,16 @@
 //! job's fabric. A member that has both kinds of others has two segments, one on each fabric, laid out alike; a flag is
 //! in the one that its writer reaches.
 
-use svmio_transport::back_end::Wait;
-use svmio_transport::{Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription};
+use svmio_transport::back_end::{Wait, Waited};
+use svmio_transport::{
+    Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription, WriteOrder,
+};
 
 use super::bed::Bed;
 use super::error::{Error, Result};
 use super::joining::{self, Joined};
 use super::network::Fabrics;
-use super::patience::{Patience, PatienceSettings, Polled};
+use super::patience::{NAP, Patience, PatienceSettings, Polled, with_meanwhile};
 use svmio_transport::futex::{Ordering, fence};
 
 /// A word in a member's segment, or the word of this member's that a member writes.
@@ -32,6 +34,8 @@ pub(super) struct Ground {
     is_near: Vec<bool>,
     near: Option<Near>,
     far: Option<Side>,
+    /// What is done while this member waits.
+    meanwhile: Option<fn()>,
 }
 
 /// This member's segment on a fabric, and those of others.
@@ -51,7 +55,7 @@ struct Near {
 
 impl Ground {
     /// Joins the ground of `members`: a segment of `length` bytes of each, which begins with its [`Bed`]. Reaches those at
-    /// the places that `reached` says.
+    /// the places that `reached` says. Returns when all have come; to be called within a [`joining::attempt`].
     ///
     /// # Errors
     /// Those of [`joining::join`].
@@ -65,9 +69,20 @@ impl Ground {
         let own = joining::place_of(fabrics.job().rank(), members, id)?;
         let length = length.max(size_of::<Bed>() as u64);
         let is_near: Vec<bool> = members.iter().map(|&member| fabrics.is_near(member)).collect();
+        let has_far = fabrics.mapped().is_none() || is_near.contains(&false);
+        let size = members.len();
         let side = |fabric: &Fabric, wants_near: bool| {
-            let wanted = |_, place: usize| is_near[place] == wants_near && reached(place);
-            let Joined { local, remote, .. } = joining::join(fabric, members, id, length, wanted)?;
+            // Where there are both, all members are on the one that is joined last, that of the job.
+            let musters = !(wants_near && has_far);
+            let wanted = |own, place: usize| {
+                is_near[place] == wants_near && reached(place)
+                    || musters && joining::is_told(own, place, size)
+            };
+            let joined = joining::join(fabric, members, id, length, wanted)?;
+            if musters {
+                joined.muster(fabric, members, id)?;
+            }
+            let Joined { local, remote, .. } = joined;
             Ok::<_, Error>(Side { remote, local })
         };
         let near = match fabrics.mapped() {
@@ -79,9 +94,22 @@ impl Ground {
             }
             None => None,
         };
-        let has_far = near.is_none() || is_near.contains(&false);
         let far = if has_far { Some(side(fabrics.job(), false)?) } else { None };
-        Ok(Self { fabrics: fabrics.clone(), members: members.to_vec(), own, id, is_near, near, far })
+        Ok(Self {
+            fabrics: fabrics.clone(),
+            members: members.to_vec(),
+            own,
+            id,
+            is_near,
+            near,
+            far,
+            meanwhile: None,
+        })
+    }
+
+    /// Has `meanwhile` called again and again while this member waits for longer than a moment.
+    pub(super) fn do_meanwhile(&mut self, meanwhile: fn()) {
+        self.meanwhile = Some(meanwhile);
     }
 
     /// How this member waits for those whose memory is mapped. Where others are reached over a network, that takes as long as
@@ -131,7 +159,7 @@ impl Ground {
         if self.far.is_some() { self.write(places, generation) } else { Ok(()) }
     }
 
-    /// Writes `payload` in front of a flag, and the generation into the flag: as one write, where the fabric has writes.
+    /// Writes `payload` in front of a flag, and the generation into the flag, which never comes before it.
     pub(super) fn send(&self, payload: &[u8], flag: Place, generation: u64) -> Result<()> {
         let offset = flag.offset - payload.len() as u64;
         if self.maps(flag.member) {
@@ -139,8 +167,14 @@ impl Ground {
             return self.store(&[flag], generation);
         }
         let remote = self.reach(flag.member)?;
-        let parts = [payload, &generation.to_ne_bytes()];
-        self.transfer(flag.member, || remote.write_gathered(offset, &parts))
+        let (peer, fabric) = (self.members[flag.member], self.fabrics.job());
+        if fabric.capabilities().is_reliable && fabric.capabilities().ordering == WriteOrder::Issued {
+            let parts = [payload, &generation.to_ne_bytes()];
+            return self.transfer(flag.member, || remote.write_gathered(offset, &parts));
+        }
+        // A part of it may be late, or be lost until it is repeated.
+        fabric.write_checked(peer, || remote.write(offset, payload))?;
+        self.write(&[flag], generation)
     }
 
     /// Reads this member's own memory, where a member has written.
@@ -208,27 +242,50 @@ impl Ground {
         let Some(near) = &self.near else { return Ok(()) };
         let memory = near.side.local.memory();
         let mut all_came = all_come(memory, flags, |flag| self.is_near[flag.member], generation);
-        if patience.glance(&mut all_came) || patience.poll(&mut all_came) == Polled::Ready {
+        if patience.glance(&mut all_came) {
             return Ok(());
         }
-        bed_of(memory)
-            .sleep(1, || if all_came() { Some(Ok(())) } else { self.check_members().err().map(Err) })
+        let every = patience.polls_of_microseconds();
+        if patience.poll(with_meanwhile(&mut all_came, self.meanwhile, every)) == Polled::Ready {
+            return Ok(());
+        }
+        bed_of(memory).doze(1, self.meanwhile.map(|_| NAP), || {
+            if all_came() {
+                return Some(Ok(()));
+            }
+            if let Some(meanwhile) = self.meanwhile {
+                meanwhile();
+            }
+            self.check_members().err().map(Err)
+        })
     }
 
     /// Waits as the fabric does: in its time, by its own means.
     fn wait_on_fabric(&self, mut all_came: impl FnMut() -> bool) -> Result<()> {
-        let mut done = None;
-        let mut ready = || {
-            if all_came() {
-                done = Some(Ok(()));
-            } else if let Err(error) = self.check_members() {
-                done = Some(Err(error));
+        let fabric = self.fabrics.job();
+        loop {
+            let mut done = None;
+            let mut ready = || {
+                if all_came() {
+                    done = Some(Ok(()));
+                } else if let Err(error) = self.check_members() {
+                    done = Some(Err(error));
+                }
+                done.is_some()
+            };
+            let deadline = self.meanwhile.map(|_| fabric.now().after(NAP));
+            let waited = fabric.wait_until(Wait { deadline, attends: None, ready: &mut ready });
+            match (done, self.meanwhile) {
+                (Some(done), _) => return done,
+                (None, Some(meanwhile)) if waited == Waited::TimedOut => {
+                    // Of a fabric that was closed, the members' check tells.
+                    self.check_members()?;
+                    meanwhile();
+                }
+                // It ends otherwise only where the fabric was closed.
+                (None, _) => return self.check_members(),
             }
-            done.is_some()
-        };
-        // It ends otherwise only where the fabric was closed, which the members' check tells.
-        let _ = self.fabrics.job().wait_until(Wait { deadline: None, attends: None, ready: &mut ready });
-        done.unwrap_or_else(|| self.check_members())
+        }
     }
 
     /// Any of them: one that is not lost itself may wait for one that is, and leave with an error.

@@ -20,12 +20,13 @@ mod moving;
 mod prefix;
 mod progress;
 mod reducing;
+mod refusing;
 mod settings;
 mod starting;
 mod varying;
+mod waiting;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use svmio_transport::{
     Atomics, Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription,
@@ -35,8 +36,9 @@ use super::board::{Awaited, Board, CARDS, Deed, Lines, WORDS, Whom};
 use super::coroutine::Pause;
 use super::error::{Error, Result};
 use super::joining::{self, Joined};
+use super::network::Fabrics;
 use super::operation::Elementwise;
-use super::patience::{Patience, Polled};
+use super::patience::Patience;
 use super::slots::{self, Lane, Memories};
 use progress::Progress;
 
@@ -44,21 +46,22 @@ pub use progress::Request;
 pub use settings::GroupSettings;
 pub use starting::LentMemory;
 
-/// How long a member sleeps at most that has something to do [meanwhile](Group::do_meanwhile).
-const NAP: Duration = Duration::from_micros(500);
-
 /// Bytes that go with a flag.
 const CARD_BYTES: usize = 8 * WORDS;
 
 /// A group of processes on one machine, as one of its members holds it.
 ///
-/// All members do the same operations in the same order. After an error the group is of no more use, and the
+/// All members do the same operations in the same order. A member that is given wrong arguments tells the others: each
+/// ends in the same operation, or in one that follows, with [`Error::Refused`], and so does whatever is called from then
+/// on. Operations that are waited for and those in the background end apart. After an error the group is of no more use, and the
 /// buffers of the operation that failed are to stay as they are: a member that has not noticed yet may copy from and to them.
 #[derive(Debug)]
 pub struct Group {
     board: Board<Arc<Memories>>,
     memories: Arc<Memories>,
     members: Vec<Rank>,
+    /// What every call ends with, once a member has refused one.
+    refused: Option<Box<Error>>,
     /// Whose loss ends this member's waits: the members', and that of others of whom these may wait meanwhile.
     watched: Vec<Rank>,
     own: usize,
@@ -96,15 +99,22 @@ impl Group {
     /// `id` that none of them uses for anything else. Returns when all have come.
     ///
     /// # Errors
-    /// [`Error::NotMapped`] where the fabric maps no memory; [`Error::Members`]; the fabric's.
+    /// [`Error::NotMapped`] where the fabric maps no memory; [`Error::Members`]; [`Error::NotJoined`] where another member
+    /// fails; the fabric's. After one, `id` is not to be used again.
     pub fn join(fabric: &Fabric, members: &[Rank], id: SegmentId, settings: GroupSettings) -> Result<Self> {
+        joining::attempt(&Fabrics::of_job(fabric), id, || Self::join_all(fabric, members, id, settings))
+    }
+
+    fn join_all(fabric: &Fabric, members: &[Rank], id: SegmentId, settings: GroupSettings) -> Result<Self> {
         let capabilities = fabric.capabilities();
         if !capabilities.direct_mapping || capabilities.atomics != Atomics::Processor {
             return Err(Error::NotMapped { back_end: capabilities.back_end.clone() });
         }
         let settings = settings.fitting(members.len());
-        let Joined { own, local, remote } =
-            joining::join(fabric, members, id, slots::length(settings.slot), |own, place| place != own)?;
+        let length = slots::length(settings.slot);
+        let joined = joining::join(fabric, members, id, length, |own, place| place != own)?;
+        joined.muster(fabric, members, id)?;
+        let Joined { own, local, remote, .. } = joined;
         let memory_of = |remote: &Option<RemoteSegment>| match remote {
             None => Ok(local.memory().clone()),
             Some(remote) => remote
@@ -122,6 +132,7 @@ impl Group {
             board: Board::new(Arc::clone(&memories), own),
             memories,
             members: members.to_vec(),
+            refused: None,
             watched: members.to_vec(),
             own,
             number: 0,
@@ -147,6 +158,7 @@ impl Group {
             board: Board::new(Arc::clone(&memories), self.own),
             memories,
             members: self.members.clone(),
+            refused: None,
             watched: self.watched.clone(),
             own: self.own,
             number: 0,
@@ -215,6 +227,7 @@ impl Group {
     /// The next operation, with room for what this member publishes.
     #[inline]
     fn begin(&mut self) -> Result<u64> {
+        self.check_goes_on()?;
         self.number += 1;
         let reused = self.number.saturating_sub(CARDS as u64);
         if reused > self.known_finished {
@@ -276,107 +289,6 @@ impl Group {
         self.known_finished = self.known_finished.max(number);
         Ok(())
     }
-
-    #[inline]
-    fn wait(&mut self, awaited: Awaited) -> Result<()> {
-        if self.pause.is_some() {
-            return self.pause_until(awaited);
-        }
-        let mut at = 0;
-        let board = &self.board;
-        let mut is_done = || match board.missing(awaited, at) {
-            None => true,
-            Some(member) => {
-                at = member;
-                false
-            }
-        };
-        if self.patience.glance(&mut is_done) {
-            return Ok(());
-        }
-        // The others may sleep for what this member has said.
-        if std::mem::take(&mut self.owes_rousing) {
-            board.rouse();
-        }
-        let every = self.patience.polls_of_microseconds();
-        match self.patience.poll(with_meanwhile(is_done, self.meanwhile, every)) {
-            Polled::Ready => Ok(()),
-            Polled::InVain => self.sleep(awaited),
-        }
-    }
-
-    /// This group, in which operations pause where they would wait.
-    fn pausing(mut self, pause: Pause) -> Self {
-        self.pause = Some(pause);
-        self
-    }
-
-    /// Pauses between two operations.
-    fn pause_idly(&self) {
-        if let Some(pause) = &self.pause {
-            pause.pause(None);
-        }
-    }
-
-    /// The same in the background: lets somebody else go on until all is there.
-    fn pause_until(&mut self, awaited: Awaited) -> Result<()> {
-        while self.board.missing(awaited, 0).is_some() {
-            if std::mem::take(&mut self.owes_rousing) {
-                self.board.rouse();
-            }
-            self.check_members()?;
-            if !self.pause.as_ref().is_some_and(|pause| pause.pause(Some(awaited))) {
-                return self.sleep(awaited);
-            }
-        }
-        Ok(())
-    }
-
-    /// Any of them: one that is not lost itself may wait for one that is, and leave with an error.
-    fn check_members(&self) -> Result<()> {
-        let membership = self.fabric.membership();
-        Ok(self.watched.iter().try_for_each(|&rank| membership.check(rank))?)
-    }
-
-    #[cold]
-    fn sleep(&self, awaited: Awaited) -> Result<()> {
-        let go_on = || {
-            if let Some(meanwhile) = self.meanwhile {
-                meanwhile();
-            }
-            self.check_members()
-        };
-        self.board.sleep(awaited, self.meanwhile.map(|_| NAP), go_on)
-    }
-
-    fn check_member(&self, member: usize) -> Result<()> {
-        let size = self.size();
-        if member < size { Ok(()) } else { Err(Error::NoSuchMember { member, size }) }
-    }
-}
-
-/// `is_done`, which does what is to be done meanwhile after each so many polls.
-fn with_meanwhile(
-    mut is_done: impl FnMut() -> bool,
-    meanwhile: Option<fn()>,
-    every: u32,
-) -> impl FnMut() -> bool {
-    let mut polls = 0_u32;
-    move || {
-        if is_done() {
-            return true;
-        }
-        polls = polls.wrapping_add(1);
-        if let (Some(meanwhile), true) = (meanwhile, polls.is_multiple_of(every)) {
-            meanwhile();
-        }
-        false
-    }
-}
-
-/// That a buffer has the length that it must have.
-fn check_length(what: &'static str, found: usize, expected: usize) -> Result<()> {
-    if found == expected { Ok(()) } else { Err(Error::Length { what, expected, found }) }
 }
 
 impl Lines for Arc<Memories> {

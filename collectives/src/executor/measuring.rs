@@ -9,6 +9,7 @@
 //! Only the pair that is measured is awake, and each of it has a core: on a machine with more ranks than cores, the profile
 //! is that of a core for each rank, as the paper's model wants it.
 
+pub(super) mod conducting;
 pub(super) mod pairs;
 
 use serde::{Deserialize, Serialize};
@@ -16,10 +17,11 @@ use svmio_transport::message::{MessageSettings, Messenger, Port};
 use svmio_transport::{Fabric, Rank, SegmentId};
 
 use super::error::{Error, Result};
+use super::joining;
 use super::network::Fabrics;
-use crate::profile::{Measure, SurveyError, SurveySettings};
-use crate::rank::Rank as Member;
-use pairs::{Exchange, Pairs, Shape};
+use crate::profile::{SurveyError, SurveySettings};
+use conducting::{Conductor, measure_by_conducting};
+use pairs::{Exchange, Pairs};
 
 /// What an order has at most, written down.
 const LONGEST_ORDER: usize = 512;
@@ -64,11 +66,13 @@ impl Machine {
         id: SegmentId,
         extent: &SurveySettings,
     ) -> Result<Self> {
-        // Nothing is to go on while signals are measured.
-        let settings = MessageSettings { asynchronous: false, ..MessageSettings::default() };
-        let control = Messenger::open(fabrics.job(), port, &settings)?;
-        let members: Vec<Rank> = (0..fabrics.job().size()).map(Rank).collect();
-        Ok(Self { control, pairs: Pairs::join(fabrics, &members, id, extent)? })
+        joining::attempt(fabrics, id, || {
+            // Nothing is to go on while signals are measured.
+            let settings = MessageSettings { asynchronous: false, ..MessageSettings::default() };
+            let control = Messenger::open(fabrics.job(), port, &settings)?;
+            let members: Vec<Rank> = (0..fabrics.job().size()).map(Rank).collect();
+            Ok(Self { control, pairs: Pairs::join(fabrics, &members, id, extent)? })
+        })
     }
 
     /// Has the process of rank 0 `measure`, while the others do what it asks for; they get nothing. To be called by all.
@@ -132,19 +136,6 @@ impl Machine {
         }
     }
 
-    /// Has two exchange signals; half of how long they take to and fro.
-    fn measured(&mut self, from: Member, to: Member, shape: Shape, repetitions: u32) -> Result<f64> {
-        let (from, to) = (from.index(), to.index());
-        let (first, second) = self.pairs.plan(from, to, shape, repetitions);
-        if to != self.pairs.own() {
-            self.order(to, &Order::Exchange(second))?;
-            return self.timed(from, &Order::Exchange(first));
-        }
-        self.order(from, &Order::Exchange(first))?;
-        self.pairs.exchange(second)?;
-        self.answer(from)
-    }
-
     fn answer(&self, member: usize) -> Result<f64> {
         let mut bytes = [0; size_of::<f64>()];
         self.control.receive(Rank(member as u32), &mut bytes)?;
@@ -152,26 +143,24 @@ impl Machine {
     }
 }
 
-impl Measure for Machine {
-    type Error = Error;
-
-    fn ranks(&self) -> u32 {
-        self.pairs.size() as u32
+impl Conductor for Machine {
+    fn pairs(&mut self) -> &mut Pairs {
+        &mut self.pairs
     }
 
-    fn one_way(&mut self, from: Member, to: Member, bytes: u64, repetitions: u32) -> Result<f64> {
-        self.measured(from, to, Shape::Message(bytes), repetitions)
-    }
-
-    fn burst(&mut self, from: Member, to: Member, signals: u32, repetitions: u32) -> Result<f64> {
-        self.measured(from, to, Shape::Burst(signals), repetitions)
-    }
-
-    fn start(&mut self, rank: Member, repetitions: u32) -> Result<f64> {
-        let member = (rank.index() + 1) % self.pairs.size();
-        if member == rank.index() {
-            return Ok(0.0);
+    fn exchanged(&mut self, from: (usize, Exchange), to: (usize, Exchange)) -> Result<f64> {
+        if to.0 != self.pairs.own() {
+            self.order(to.0, &Order::Exchange(to.1))?;
+            return self.timed(from.0, &Order::Exchange(from.1));
         }
-        self.timed(rank.index(), &Order::Start { member, repetitions })
+        self.order(from.0, &Order::Exchange(from.1))?;
+        self.pairs.exchange(to.1)?;
+        self.answer(from.0)
+    }
+
+    fn started(&mut self, from: usize, to: usize, repetitions: u32) -> Result<f64> {
+        self.timed(from, &Order::Start { member: to, repetitions })
     }
 }
+
+measure_by_conducting!(Machine);

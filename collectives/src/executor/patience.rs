@@ -18,6 +18,9 @@ use svmio_transport::Fabric;
 /// Polls in a row before the first look at anything else: a flag that is on its way between two cores comes within them.
 const FIRST_POLLS: u32 = 32;
 
+/// How long a waiter sleeps at most that has something to do meanwhile.
+pub(super) const NAP: Duration = Duration::from_micros(500);
+
 /// Polls between two looks at the clock, which cost 25 ns each.
 const POLLS: u32 = 64;
 
@@ -240,6 +243,25 @@ impl Patience {
         };
         self.thieves.notice(longest, last);
         polled
+    }
+}
+
+/// `is_done`, which does what is to be done meanwhile after each so many polls.
+pub(super) fn with_meanwhile(
+    mut is_done: impl FnMut() -> bool,
+    meanwhile: Option<fn()>,
+    every: u32,
+) -> impl FnMut() -> bool {
+    let mut polls = 0_u32;
+    move || {
+        if is_done() {
+            return true;
+        }
+        polls = polls.wrapping_add(1);
+        if let (Some(meanwhile), true) = (meanwhile, polls.is_multiple_of(every)) {
+            meanwhile();
+        }
+        false
     }
 }
 

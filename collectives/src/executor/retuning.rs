@@ -37,11 +37,11 @@ mod council;
 mod drift;
 mod settings;
 
-use svmio_transport::back_end::Backing;
-use svmio_transport::{LocalSegment, Rank, SegmentId, Time};
+use svmio_transport::{Rank, SegmentId, Time};
 
 use super::barrier::Barrier;
 use super::error::{Error, Result};
+use super::joining;
 use super::measuring::pairs::{Pairs, median, nanoseconds, rounds};
 use super::network::Fabrics;
 use crate::composition;
@@ -52,9 +52,6 @@ use budget::Budget;
 use council::{Council, Waiting};
 use drift::{Drift, Window};
 pub use settings::RetuningSettings;
-
-/// Bytes of a segment in place of another one: all others are longer, as each begins with a cache line to sleep in.
-const GRAVESTONE: u64 = 8;
 
 /// What a [`TunedBarrier`] begins with: the same for all members.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,8 +116,13 @@ impl TunedBarrier {
     ///
     /// # Errors
     /// [`Error::Members`], also where the schedule is for another number of ranks, the settings make no sense, or
-    /// those of the members differ; the fabric's.
+    /// those of the members differ; [`Error::NotJoined`] where another member fails; the fabric's.
     pub fn join(fabrics: &Fabrics, members: &[Rank], space: u32, tuning: Tuning) -> Result<Self> {
+        let id = SegmentId::new(space, 0);
+        joining::attempt(fabrics, id, || Self::join_all(fabrics, members, space, tuning))
+    }
+
+    fn join_all(fabrics: &Fabrics, members: &[Rank], space: u32, tuning: Tuning) -> Result<Self> {
         let Tuning { schedule, predicted, settings } = tuning;
         let id = SegmentId::new(space, 0);
         let misfit = |problem: &str| Error::Members { id, problem: problem.to_owned() };
@@ -266,7 +268,7 @@ impl TunedBarrier {
     fn promising(&mut self) -> Result<Vec<Schedule>> {
         let id = self.next_id();
         let pairs = Pairs::join(&self.fabrics, &self.members, id, &self.settings.survey);
-        let Some(pairs) = self.all_have(id, pairs)? else { return Ok(Vec::new()) };
+        let Some(pairs) = self.all_have(pairs)? else { return Ok(Vec::new()) };
         let membership = self.fabrics.job().membership();
         let nodes = Partition::of_nodes(self.members.iter().map(|&member| membership.node(member)));
         let surveyed = concerted::survey(pairs, &mut self.council, &nodes, &self.settings)?;
@@ -324,16 +326,15 @@ impl TunedBarrier {
     fn built(&mut self, schedule: &Schedule) -> Result<Option<Barrier>> {
         let id = self.next_id();
         let joined = Barrier::join_across(&self.fabrics, &self.members, id, schedule);
-        self.all_have(id, joined)
+        self.all_have(joined)
     }
 
     /// What this member has joined, if all members could.
-    fn all_have<T>(&mut self, id: SegmentId, joined: Result<T>) -> Result<Option<T>> {
+    fn all_have<T>(&mut self, joined: Result<T>) -> Result<Option<T>> {
         let joined = match joined {
             Err(Error::Fabric(error)) if error.lost_peer().is_some() => return Err(error.into()),
             joined => joined.ok(),
         };
-        let _gravestones = joined.is_none().then(|| self.gravestones(id));
         let failed = f64::from(u8::from(joined.is_none()));
         let [failed, ..] = self.council.largest([failed, 0.0, 0.0, 0.0], Waiting::Asleep)?;
         if failed > 0.0 {
@@ -341,14 +342,6 @@ impl TunedBarrier {
             return Ok(None);
         }
         Ok(joined)
-    }
-
-    /// Segments in place of those that this member does not have: who waits for these sees at once that they are
-    /// others. Without them it would take until the time limit of joining.
-    fn gravestones(&self, id: SegmentId) -> Vec<LocalSegment> {
-        let fabrics = [Some(self.fabrics.job()), self.fabrics.mapped()];
-        let backing = Backing::Anonymous { length: GRAVESTONE };
-        fabrics.into_iter().flatten().filter_map(|fabric| fabric.create(id, &backing).ok()).collect()
     }
 
     /// To be called after a council that has followed the old barrier's last round.

@@ -1,8 +1,10 @@
 //! Emulated controllers, nodes as threads.
 
+use std::process::{Child, Command};
 use std::thread;
+use std::time::Duration;
 
-use svmio_collectives::hardware::{Barrier, EmulatedLines, Emulator, Error, Lines, MOST_NODES, trial};
+use svmio_collectives::hardware::{Barrier, EmulatedLines, Emulator, Error, Lines, MOST_NODES, Trial, trial};
 
 use crate::Register;
 
@@ -138,9 +140,65 @@ fn an_emulated_controller_stands_its_trial() {
                     meeting.wait();
                     Ok::<(), Error>(())
                 };
-                trial(&mut lines as &mut dyn Lines, node == 2, &mut meet).unwrap();
+                trial(&mut lines as &mut dyn Lines, Trial::of_node(node, 3), &mut meet).unwrap();
                 register.attend(&mut Barrier::new(Box::new(lines), 3), 5);
             });
         }
     });
+}
+
+/// Has so many nodes try a circuit. The last one is late by so much when it is to drive its line.
+fn stands_its_trial(nodes: usize, late: Duration) {
+    let directory = tempfile::tempdir().unwrap();
+    let _controller = Emulator::create(directory.path(), 1).unwrap().spawn().unwrap();
+    let meeting = std::sync::Barrier::new(nodes);
+    thread::scope(|scope| {
+        for (node, mut lines) in lines(directory.path(), nodes).into_iter().enumerate() {
+            let meeting = &meeting;
+            scope.spawn(move || {
+                let mut meetings = 0;
+                let meet = || {
+                    meeting.wait();
+                    meetings += 1;
+                    // After the first one, and two more in which the others have driven theirs.
+                    if node + 1 == nodes && meetings == 4 {
+                        thread::sleep(late);
+                    }
+                    Ok::<(), Error>(())
+                };
+                trial(&mut lines as &mut dyn Lines, Trial::of_node(node, nodes), meet).unwrap();
+            });
+        }
+    });
+}
+
+/// A process that computes until the test is over.
+struct Busy(Child);
+
+impl Busy {
+    fn start() -> Self {
+        Self(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("install a shell (dash)"))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_controller_stands_its_trial_among_slow_nodes_and_busy_processes() {
+    let _busy: Vec<Busy> = (0..6).map(|_| Busy::start()).collect();
+    for _ in 0..3 {
+        stands_its_trial(MOST_NODES, Duration::ZERO);
+    }
+}
+
+#[test]
+fn what_a_node_takes_to_drive_its_line_is_not_the_controllers() {
+    // Longer than the controller of so few nodes may take.
+    let late = Trial::of_node(0, 2).limit + Duration::from_millis(100);
+    stands_its_trial(2, late);
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::{Arc, Barrier as Meeting, Mutex};
 use std::thread;
 
-use svmio_collectives::hardware::{Barrier, Error, Level, Lines, Port, Registers, settled, trial};
+use svmio_collectives::hardware::{Barrier, Error, Level, Lines, Port, Registers, Trial, settled, trial};
 
 use crate::Register;
 
@@ -116,8 +116,8 @@ fn tried(ports: &[Port], circuit: usize) -> Vec<Result<(), Error>> {
                 let meeting = &meeting;
                 scope.spawn(move || {
                     let mut lines = port.claim(circuit)?;
-                    let is_last = node + 1 == ports.len();
-                    trial(&mut lines as &mut dyn Lines, is_last, || {
+                    let part = Trial::of_node(node, ports.len());
+                    trial(&mut lines as &mut dyn Lines, part, || {
                         meeting.wait();
                         Ok(())
                     })

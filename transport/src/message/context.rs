@@ -1,5 +1,6 @@
 //! What all links of a messenger share.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -53,6 +54,8 @@ pub(super) struct Context {
     pub(super) waiters: AtomicU32,
     /// How often the membership changed.
     pub(super) disturbances: AtomicU64,
+    /// Whose loss ends all that waits, whoever it has to do with.
+    pub(super) watched: OnceLock<Vec<Rank>>,
     /// Whether the service thread looks from time to time whether what was sent has arrived.
     pub(super) armed: AtomicBool,
 }
@@ -93,8 +96,26 @@ impl Context {
             interrupt,
             waiters: AtomicU32::new(0),
             disturbances: AtomicU64::new(0),
+            watched: OnceLock::new(),
             armed: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the job goes on, and `peer` and all that are watched are there.
+    ///
+    /// # Errors
+    /// `PeerLost`, `Ending`.
+    #[inline]
+    pub(super) fn check(&self, peer: Rank) -> Result<()> {
+        self.fabric.membership().check(peer)?;
+        // Relaxed: who was woken by a declaration sees that it was counted; anybody else looks again.
+        if self.disturbances.load(Ordering::Relaxed) > 0 { self.check_watched() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn check_watched(&self) -> Result<()> {
+        let membership = self.fabric.membership();
+        self.watched.get().into_iter().flatten().try_for_each(|&rank| membership.check(rank))
     }
 
     pub(super) fn back_end(&self) -> &(dyn BackEnd + 'static) {

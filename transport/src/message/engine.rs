@@ -25,6 +25,13 @@ const CHECK_BESIDE: Duration = Duration::from_millis(1);
 /// How often whoever waits for a receive that failed looks whether its peer is still at a write.
 const LOOK_AFTER: Duration = Duration::from_millis(1);
 
+/// How long a waiter waits at most before it does what is to be done meanwhile: often enough for others that wait for
+/// that, and seldom enough to cost little of a core.
+const NAP: Duration = Duration::from_micros(200);
+
+/// A wait that has ended so long before its deadline, with nothing there, was ended by the fabric.
+const EARLY: Duration = Duration::from_micros(50);
+
 /// How often a waiter polls before it waits in earnest: about 2 µs.
 const MOST_POLLS: u32 = 64;
 
@@ -56,6 +63,8 @@ pub(super) struct Engine {
     pub(super) is_stopping: AtomicBool,
     /// Has the messenger hear of what is declared.
     subscription: OnceLock<Subscription>,
+    /// What is done while a call waits.
+    pub(super) meanwhile: OnceLock<fn()>,
 }
 
 impl Engine {
@@ -70,6 +79,7 @@ impl Engine {
             service: ServiceThread::default(),
             is_stopping: AtomicBool::new(false),
             subscription: OnceLock::new(),
+            meanwhile: OnceLock::new(),
         });
         let context = &engine.context;
         let weak = Arc::downgrade(context);
@@ -175,8 +185,12 @@ impl Engine {
     #[cold]
     fn wait_longer(&self, interest: &impl Fn() -> bool, seen: u64) {
         self.context.waiters.fetch_add(1, Ordering::Relaxed);
-        if self.pause(interest, seen, None) == Waited::TimedOut {
+        let nap = self.meanwhile.get().map(|_| self.context.fabric.now().after(NAP));
+        if self.pause(interest, seen, nap) == Waited::TimedOut {
             self.check_links(|link| link.signs.unchecked.load(Ordering::Relaxed));
+            if let Some(meanwhile) = self.meanwhile.get() {
+                meanwhile();
+            }
         }
         self.advance(interest);
         self.take_back();
@@ -209,7 +223,8 @@ impl Engine {
         let deadline = [limit, check, look].into_iter().flatten().min();
         let attends = context.settings.asynchronous.then_some(context.interrupt);
         let waited = context.fabric.wait_until(Wait { deadline, attends, ready: &mut ready });
-        if waited == Waited::TimedOut && deadline.is_none() {
+        let is_early = || deadline.is_none_or(|deadline| now().after(EARLY) < deadline);
+        if waited == Waited::TimedOut && is_early() {
             self.end_with_fabric();
         }
         waited
@@ -275,9 +290,8 @@ impl Engine {
         if disturbances == self.handled.load(Ordering::Relaxed) {
             return;
         }
-        let membership = self.context.fabric.membership();
         for link in self.links.iter() {
-            if let Err(error) = membership.check(link.peer) {
+            if let Err(error) = self.check(link.peer) {
                 let mut state = link.take_turn();
                 if state.error.is_none() {
                     state.fail(link, error);
@@ -351,10 +365,10 @@ impl Engine {
         }
     }
 
-    /// Whether the job goes on and `peer` is there.
+    /// Whether the job goes on, and `peer` and all that are watched are there.
     #[inline]
     pub(super) fn check(&self, peer: Rank) -> Result<()> {
-        self.context.fabric.membership().check(peer)
+        self.context.check(peer)
     }
 }
 

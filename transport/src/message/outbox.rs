@@ -152,7 +152,11 @@ fn connect(context: &Context, peer: Rank, role: Role, was_heard: bool) -> Result
                 );
                 return Err(context.no_messenger(peer, problem));
             }
-            Err(Error::UnknownSegment { .. }) => context.back_end().sleep(patience),
+            Err(Error::UnknownSegment { .. }) => {
+                // It may have left because of somebody else's loss.
+                context.check(peer)?;
+                context.back_end().sleep(patience);
+            }
             connected => return connected,
         }
         patience = (patience * 2).min(PATIENCE[1]);

@@ -91,3 +91,32 @@ fn who_runs_ahead_waits_for_room() {
         }
     });
 }
+
+/// Whoever sleeps for what is refused hears of that; operations before it come to their end.
+#[test]
+fn nobody_sleeps_for_what_is_refused() {
+    check(2, 3, |own, board| {
+        exchanges(1, own, board);
+        if own == 1 {
+            board.finish_for_good(1);
+            board.refuse(2, "no");
+            return;
+        }
+        let go_on = || board.refusal(2).map_or(Ok(()), Err);
+        let refusal = board.sleep(published(2), None, go_on).expect_err("it is refused");
+        assert_eq!((refusal.member, refusal.reason.as_str()), (1, "no"));
+    });
+}
+
+/// Of two who refuse, the earlier operation counts.
+#[test]
+fn the_earliest_refusal_counts() {
+    check(2, 3, |own, board| {
+        board.refuse(3 - own as u64, "no");
+        assert!(board.refusal(1).is_none());
+        assert!(board.refusal(3).is_some());
+        if own == 1 {
+            assert_eq!(board.refusal(2).map(|refusal| refusal.member), Some(1));
+        }
+    });
+}

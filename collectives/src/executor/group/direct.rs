@@ -6,7 +6,7 @@ use svmio_transport::{Registration, UserMemory};
 
 use super::Group;
 use crate::executor::board::WORDS;
-use crate::executor::error::Result;
+use crate::executor::error::{Error, Result};
 
 impl Group {
     /// The others push, side by side.
@@ -63,11 +63,12 @@ impl Group {
     }
 
     /// Memory of the caller, for as long as it waits for the others to finish with it.
-    pub(super) fn register(&self, memory: UserMemory) -> Result<Registration> {
+    pub(super) fn register(&mut self, memory: UserMemory) -> Result<Registration> {
         // SAFETY: each caller in this crate lends memory that it borrows for the whole call, does not touch it otherwise,
         // and returns when the others have finished with it, or with an error. After an error a member that has not noticed yet may
         // still copy: the documentation of `Group` has the caller keep such buffers.
-        Ok(unsafe { self.fabric.register(memory) }?)
+        let registered = unsafe { self.fabric.register(memory) }.map_err(Error::from);
+        registered.inspect_err(|error| self.refuse(self.number, error))
     }
 
     /// The memory whose key a member publishes for operation `number`.

@@ -6,7 +6,8 @@
 
 use std::ops::Range;
 
-use super::{Group, check_length};
+use super::Group;
+use crate::executor::blocks::{Row, apart, apart_mut};
 use crate::executor::error::Result;
 use crate::executor::operation::Operation;
 
@@ -17,8 +18,8 @@ impl Group {
     /// As [`allgather`](Self::allgather).
     pub fn allgather_in_place(&mut self, data: &mut [u8]) -> Result<()> {
         let length = data.len() / self.size();
-        check_length("what is gathered", data.len(), length * self.size())?;
-        self.allgather_blocks(data, length, |member| member * length..(member + 1) * length)
+        self.check_length("what is gathered", data.len(), length * self.size())?;
+        self.share(&mut Row { bytes: data, length }, length)
     }
 
     /// [`gather`](Self::gather) as its root, which is this member; its own data is in its part of `data` already.
@@ -27,7 +28,7 @@ impl Group {
     /// As [`gather`](Self::gather).
     pub fn gather_in_place(&mut self, data: &mut [u8]) -> Result<()> {
         let length = data.len() / self.size();
-        check_length("what is gathered", data.len(), length * self.size())?;
+        self.check_length("what is gathered", data.len(), length * self.size())?;
         self.gather_others(self.own, length, &[], data)
     }
 
@@ -36,8 +37,18 @@ impl Group {
     /// # Errors
     /// As [`gatherv`](Self::gatherv).
     pub fn gatherv_in_place(&mut self, data: &mut [u8], blocks: &[Range<usize>]) -> Result<()> {
-        self.check_blocks(blocks, data.len())?;
-        self.gatherv_others(self.own, blocks[self.own].len(), &[], data, blocks)
+        let mut apart = self.tell(apart_mut(data, blocks))?;
+        self.gather_blocks_in_place(&mut apart)
+    }
+
+    /// The same, where each block is memory by itself.
+    ///
+    /// # Errors
+    /// As [`gather`](Self::gather).
+    pub fn gather_blocks_in_place(&mut self, blocks: &mut [&mut [u8]]) -> Result<()> {
+        self.check_count(blocks.len())?;
+        let length = blocks[self.own].len();
+        self.gather_other_blocks(self.own, length, &[], blocks)
     }
 
     /// [`scatter`](Self::scatter) as its root, which is this member; its own part stays where it is.
@@ -46,7 +57,7 @@ impl Group {
     /// As [`scatter`](Self::scatter).
     pub fn scatter_in_place(&mut self, data: &[u8]) -> Result<()> {
         let length = data.len() / self.size();
-        check_length("what is scattered", data.len(), length * self.size())?;
+        self.check_length("what is scattered", data.len(), length * self.size())?;
         self.scatter_others(self.own, length, data, &mut [])
     }
 
@@ -55,8 +66,17 @@ impl Group {
     /// # Errors
     /// As [`scatterv`](Self::scatterv).
     pub fn scatterv_in_place(&mut self, data: &[u8], blocks: &[Range<usize>]) -> Result<()> {
-        self.check_blocks(blocks, data.len())?;
-        self.scatter_to_others(data, blocks)
+        let apart = self.tell(apart(data, blocks))?;
+        self.scatter_blocks_in_place(&apart)
+    }
+
+    /// The same, where each block is memory by itself.
+    ///
+    /// # Errors
+    /// As [`scatter`](Self::scatter).
+    pub fn scatter_blocks_in_place(&mut self, blocks: &[&[u8]]) -> Result<()> {
+        self.check_count(blocks.len())?;
+        self.scatter_to_others(blocks)
     }
 
     /// As [`alltoall`](Self::alltoall); what comes from a member replaces what went to it. All members do it in place or
@@ -91,7 +111,7 @@ impl Group {
         counts: &[usize],
         operation: &dyn Operation,
     ) -> Result<()> {
-        check_length("the list of counts", counts.len(), self.size())?;
+        self.check_length("the list of counts", counts.len(), self.size())?;
         let mut own = vec![0; counts[self.own]];
         self.reduce_scatter(data, counts, &mut own, operation)?;
         data[..own.len()].copy_from_slice(&own);

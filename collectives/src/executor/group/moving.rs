@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{CARD_BYTES, Group, check_length};
+use super::{CARD_BYTES, Group};
+use crate::executor::blocks::{Given, Room, Row, apart_mut, piece_of, room_of};
 use crate::executor::board::{WORDS, Words};
 use crate::executor::error::Result;
 
@@ -13,20 +14,31 @@ impl Group {
     /// [`Error::NoSuchMember`](crate::executor::Error::NoSuchMember); the fabric's, for a lost member.
     pub fn bcast(&mut self, root: usize, data: &mut [u8]) -> Result<()> {
         self.check_member(root)?;
-        if self.size() == 1 {
-            return Ok(());
+        if self.own == root {
+            return self.bcast_from(data);
         }
         let slot = self.settings.slot;
         for piece in data.chunks_mut(slot) {
-            let number;
-            if self.own == root {
-                number = self.begin()?;
-                self.put(number, piece)?;
-            } else {
-                number = self.begin_silently();
-                self.await_member(root, number)?;
-                self.take(root, number, piece)?;
-            }
+            let number = self.begin_silently();
+            self.await_member(root, number)?;
+            self.take(root, number, piece)?;
+            self.finish(number);
+            self.leave();
+        }
+        Ok(())
+    }
+
+    /// [`bcast`](Self::bcast) as its root, which is this member, and only reads.
+    ///
+    /// # Errors
+    /// As [`bcast`](Self::bcast).
+    pub fn bcast_from(&mut self, data: &[u8]) -> Result<()> {
+        if self.size() == 1 {
+            return Ok(());
+        }
+        for piece in data.chunks(self.settings.slot) {
+            let number = self.begin()?;
+            self.put(number, piece)?;
             self.finish(number);
             self.leave();
         }
@@ -39,29 +51,34 @@ impl Group {
     /// [`Error::Length`](crate::executor::Error::Length); the fabric's, for a lost member.
     pub fn allgather(&mut self, own: &[u8], into: &mut [u8]) -> Result<()> {
         let length = own.len();
-        check_length("what is gathered", into.len(), length * self.size())?;
+        self.check_length("what is gathered", into.len(), length * self.size())?;
         into[self.own * length..][..length].copy_from_slice(own);
-        self.allgather_blocks(into, length, |member| member * length..(member + 1) * length)
+        self.share(&mut Row { bytes: into, length }, length)
     }
 
     /// All get all members' blocks: `blocks` says where in `data` each lies, the same everywhere; each member's own is
     /// there already.
     ///
     /// # Errors
-    /// [`Error::Length`](crate::executor::Error::Length); the fabric's, for a lost member.
+    /// [`Error::Length`](crate::executor::Error::Length), also for blocks that lie over each other; the fabric's, for a
+    /// lost member.
     pub fn allgatherv(&mut self, data: &mut [u8], blocks: &[Range<usize>]) -> Result<()> {
-        self.check_blocks(blocks, data.len())?;
-        let longest = blocks.iter().map(Range::len).max().unwrap_or(0);
-        self.allgather_blocks(data, longest, |member| blocks[member].clone())
+        let mut apart = self.tell(apart_mut(data, blocks))?;
+        self.allgather_blocks(&mut apart)
+    }
+
+    /// The same, where each block is memory by itself.
+    ///
+    /// # Errors
+    /// As [`allgatherv`](Self::allgatherv).
+    pub fn allgather_blocks(&mut self, blocks: &mut [&mut [u8]]) -> Result<()> {
+        self.check_count(blocks.len())?;
+        let longest = blocks.iter().map(|block| block.len()).max().unwrap_or(0);
+        self.share(blocks, longest)
     }
 
     /// Each piece is published before the one before is read: who is late holds up nobody for more than a piece.
-    pub(super) fn allgather_blocks(
-        &mut self,
-        data: &mut [u8],
-        longest: usize,
-        block: impl Fn(usize) -> Range<usize>,
-    ) -> Result<()> {
+    pub(super) fn share(&mut self, blocks: &mut (impl Room + ?Sized), longest: usize) -> Result<()> {
         if self.size() == 1 {
             return Ok(());
         }
@@ -71,13 +88,13 @@ impl Group {
         for piece in 0..pieces {
             while published < pieces.min(piece + 2) {
                 let number = self.begin()?;
-                self.put(number, &data[part(block(self.own), published, slot)])?;
+                self.put(number, room_of(blocks.of(self.own), published, slot))?;
                 published += 1;
             }
             let number = first + piece as u64;
             for member in self.others() {
                 self.await_member(member, number)?;
-                self.take(member, number, &mut data[part(block(member), piece, slot)])?;
+                self.take(member, number, room_of(blocks.of(member), piece, slot))?;
             }
             self.known_finished = self.known_finished.max(number.saturating_sub(2));
         }
@@ -94,7 +111,7 @@ impl Group {
         self.check_member(root)?;
         let length = own.len();
         if self.own == root {
-            check_length("what is gathered", into.len(), length * self.size())?;
+            self.check_length("what is gathered", into.len(), length * self.size())?;
             into[root * length..][..length].copy_from_slice(own);
         }
         self.gather_others(root, length, own, into)
@@ -114,17 +131,16 @@ impl Group {
         if self.goes_directly(length) {
             return self.gather_directly(root, own, into);
         }
-        self.gather_pieces(root, own, into, length, |member| member * length..(member + 1) * length)
+        self.gather_pieces(root, own, &mut Row { bytes: into, length }, length)
     }
 
-    /// Pieces of blocks of at most `longest` bytes to `root`, where `block` says where in `into` they go.
+    /// Pieces of blocks of at most `longest` bytes to `root`, into its `blocks`.
     pub(super) fn gather_pieces(
         &mut self,
         root: usize,
         own: &[u8],
-        into: &mut [u8],
+        blocks: &mut (impl Room + ?Sized),
         longest: usize,
-        block: impl Fn(usize) -> Range<usize>,
     ) -> Result<()> {
         let slot = self.settings.slot;
         for piece in 0..longest.div_ceil(slot) {
@@ -133,11 +149,11 @@ impl Group {
                 number = self.begin_silently();
                 for member in self.others() {
                     self.await_member(member, number)?;
-                    self.take(member, number, &mut into[part(block(member), piece, slot)])?;
+                    self.take(member, number, room_of(blocks.of(member), piece, slot))?;
                 }
             } else {
                 number = self.begin()?;
-                self.put(number, &own[part(0..own.len(), piece, slot)])?;
+                self.put(number, piece_of(own, piece, slot))?;
             }
             self.finish(number);
             self.leave();
@@ -154,7 +170,7 @@ impl Group {
         self.check_member(root)?;
         let length = into.len();
         if self.own == root {
-            check_length("what is scattered", data.len(), length * self.size())?;
+            self.check_length("what is scattered", data.len(), length * self.size())?;
             into.copy_from_slice(&data[root * length..][..length]);
         }
         self.scatter_others(root, length, data, into)
@@ -174,34 +190,31 @@ impl Group {
         if self.goes_directly(length) {
             return self.scatter_directly(root, data, into);
         }
-        self.scatter_pieces(root, data, into, length, |member| member * length..(member + 1) * length)
+        self.scatter_pieces(root, &Row { bytes: data, length }, into, length)
     }
 
-    /// Pieces of blocks of at most `longest` bytes from `root`, where `block` says where in `data` they are.
-    pub(super) fn scatter_pieces(
+    /// Pieces of `blocks` of at most `longest` bytes from `root`.
+    fn scatter_pieces(
         &mut self,
         root: usize,
-        data: &[u8],
+        blocks: &impl Given,
         into: &mut [u8],
         longest: usize,
-        block: impl Fn(usize) -> Range<usize>,
     ) -> Result<()> {
-        let share = self.share();
+        let share = self.portion();
         for piece in 0..longest.div_ceil(share) {
             let number;
             if self.own == root {
                 number = self.begin()?;
                 for member in self.others() {
-                    let bytes = &data[part(block(member), piece, share)];
+                    let bytes = piece_of(blocks.of(member), piece, share);
                     self.memories.write(self.own, number, member * share, bytes)?;
                 }
                 self.publish(number, &[]);
             } else {
                 number = self.begin_silently();
                 self.await_member(root, number)?;
-                let length = into.len();
-                let into = &mut into[part(0..length, piece, share)];
-                self.memories.read(root, number, self.own * share, into)?;
+                self.memories.read(root, number, self.own * share, room_of(into, piece, share))?;
             }
             self.finish(number);
             self.leave();
@@ -216,33 +229,26 @@ impl Group {
     /// [`Error::Length`](crate::executor::Error::Length); the fabric's, for a lost member.
     pub fn alltoall(&mut self, data: &[u8], into: &mut [u8]) -> Result<()> {
         let length = data.len() / self.size();
-        check_length("what is sent", data.len(), length * self.size())?;
-        check_length("what is received", into.len(), data.len())?;
-        let block = |member: usize| member * length..(member + 1) * length;
-        into[block(self.own)].copy_from_slice(&data[block(self.own)]);
+        self.check_length("what is sent", data.len(), length * self.size())?;
+        self.check_length("what is received", into.len(), data.len())?;
+        let own = self.own * length..(self.own + 1) * length;
+        into[own.clone()].copy_from_slice(&data[own]);
         if self.goes_directly(length) {
             return self.alltoall_directly(data, into, length);
         }
-        self.alltoall_pieces(data, into, length, block, block)
+        self.alltoall_pieces(&Row { bytes: data, length }, &mut Row { bytes: into, length }, length)
     }
 
     /// Pieces of blocks of at most `longest` bytes from each to each.
-    pub(super) fn alltoall_pieces(
-        &mut self,
-        data: &[u8],
-        into: &mut [u8],
-        longest: usize,
-        sent: impl Fn(usize) -> Range<usize>,
-        received: impl Fn(usize) -> Range<usize>,
-    ) -> Result<()> {
-        let share = self.share();
+    fn alltoall_pieces(&mut self, sent: &impl Given, received: &mut impl Room, longest: usize) -> Result<()> {
+        let share = self.portion();
         let pieces = longest.div_ceil(share);
         let (first, mut published) = (self.number + 1, 0);
         for piece in 0..pieces {
             while published < pieces.min(piece + 2) {
                 let number = self.begin()?;
                 for member in self.others() {
-                    let bytes = &data[part(sent(member), published, share)];
+                    let bytes = piece_of(sent.of(member), published, share);
                     self.memories.write(self.own, number, member * share, bytes)?;
                 }
                 self.publish(number, &[]);
@@ -251,7 +257,7 @@ impl Group {
             let number = first + piece as u64;
             for member in self.others() {
                 self.await_member(member, number)?;
-                let into = &mut into[part(received(member), piece, share)];
+                let into = room_of(received.of(member), piece, share);
                 self.memories.read(member, number, self.own * share, into)?;
             }
             self.known_finished = self.known_finished.max(number.saturating_sub(2));
@@ -267,7 +273,7 @@ impl Group {
     }
 
     /// Bytes of a slot for each member.
-    pub(super) fn share(&self) -> usize {
+    pub(super) fn portion(&self) -> usize {
         self.settings.slot / self.size() / 64 * 64
     }
 
@@ -297,21 +303,6 @@ impl Group {
         }
         self.memories.read(member, number, 0, into)
     }
-
-    pub(super) fn check_blocks(&self, blocks: &[Range<usize>], length: usize) -> Result<()> {
-        check_length("the list of blocks", blocks.len(), self.size())?;
-        for block in blocks {
-            let end = block.end.max(block.start);
-            check_length("a buffer with a block beyond its end", length, length.max(end))?;
-        }
-        Ok(())
-    }
-}
-
-/// The piece of that number of a block in pieces of `size` bytes; empty behind the end.
-pub(super) fn part(block: Range<usize>, piece: usize, size: usize) -> Range<usize> {
-    let start = block.end.min(block.start + piece * size);
-    start..block.end.min(start + size)
 }
 
 /// At most as many bytes as a card has, as words.

@@ -1,6 +1,7 @@
 //! What the members before a member have, combined: scan, exscan.
 
 use super::Group;
+use crate::executor::arguments;
 use crate::executor::error::Result;
 use crate::executor::operation::Operation;
 
@@ -19,8 +20,27 @@ impl Group {
     /// # Errors
     /// As [`allreduce`](Self::allreduce).
     pub fn exscan(&mut self, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
+        if self.own == 0 {
+            return self.exscan_from(data, operation);
+        }
         let mut left = Vec::new();
         self.prefix(data, operation, &mut left, |left, own| own.copy_from_slice(left))
+    }
+
+    /// [`exscan`](Self::exscan) as its first member, which only gives.
+    ///
+    /// # Errors
+    /// As [`allreduce`](Self::allreduce); [`Error::NotFirst`](crate::executor::Error::NotFirst).
+    pub fn exscan_from(&mut self, data: &[u8], operation: &dyn Operation) -> Result<()> {
+        self.tell(arguments::check_is_first(self.own))?;
+        self.check_elements(data.len(), operation)?;
+        for piece in data.chunks(self.piece(operation)) {
+            let number = self.begin()?;
+            self.put(number, piece)?;
+            self.finish(number);
+            self.leave();
+        }
+        Ok(())
     }
 
     /// Gives `end` what the members before this one have, combined, and this member's own.

@@ -28,7 +28,7 @@ use std::thread::JoinHandle;
 use svmio_transport::{Fabric, Rank, job};
 
 use super::Group;
-use crate::executor::board::Board;
+use crate::executor::board::{Awaited, Board};
 use crate::executor::error::{Error, Result};
 use crate::executor::slots::Memories;
 use engine::Engine;
@@ -164,10 +164,11 @@ impl Shared {
         }
     }
 
-    /// Any of them: one that is not lost itself may wait for one that is, and leave with an error.
-    fn check_members(&self) -> svmio_transport::Result<()> {
+    /// That what is awaited can still come. Any of them: one that is not lost itself may wait for one that is, and leave with an error.
+    fn check(&self, awaited: Awaited) -> Result<()> {
         let membership = self.fabric.membership();
-        self.members.iter().try_for_each(|&member| membership.check(member))
+        self.members.iter().try_for_each(|&member| membership.check(member))?;
+        self.board.check(awaited)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Data combined: allreduce, reduce, reduce_scatter.
 
-use super::moving::{part, read_words, words_of};
-use super::{CARD_BYTES, Group, check_length};
+use super::moving::{read_words, words_of};
+use super::{CARD_BYTES, Group};
+use crate::executor::arguments;
+use crate::executor::blocks::part;
 use crate::executor::error::Result;
 use crate::executor::operation::Operation;
 
@@ -46,21 +48,21 @@ impl Group {
     /// # Errors
     /// As [`allreduce`](Self::allreduce); [`Error::NoSuchMember`](crate::executor::Error::NoSuchMember).
     pub fn reduce(&mut self, root: usize, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
-        self.check_member(root)?;
+        if self.own != root {
+            return self.reduce_to(root, data, operation);
+        }
         self.check_elements(data.len(), operation)?;
         if self.size() == 1 {
             return Ok(());
         }
-        if data.len() <= CARD_BYTES || self.is_reduced_alone(data.len()) {
+        if self.is_given_at_once(data.len()) {
             let number = self.begin()?;
             self.put(number, data)?;
-            if self.own == root {
-                self.await_all(number)?;
-                if data.len() <= CARD_BYTES {
-                    self.combine_cards(number, data, operation);
-                } else {
-                    self.fold_slots(number, 0, data, operation)?;
-                }
+            self.await_all(number)?;
+            if data.len() <= CARD_BYTES {
+                self.combine_cards(number, data, operation);
+            } else {
+                self.fold_slots(number, 0, data, operation)?;
             }
             self.finish(number);
             self.leave();
@@ -69,13 +71,34 @@ impl Group {
         let pieces = self.piece(operation);
         for piece in data.chunks_mut(pieces) {
             let number = self.reduce_shares(piece, operation)?;
-            if self.own == root {
-                self.await_all(number)?;
-                for member in 0..self.size() {
-                    let share = self.share_of(member, piece.len(), operation);
-                    self.memories.read(member, number, 0, &mut piece[share])?;
-                }
+            self.await_all(number)?;
+            for member in 0..self.size() {
+                let share = self.share_of(member, piece.len(), operation);
+                self.memories.read(member, number, 0, &mut piece[share])?;
             }
+            self.finish(number);
+            self.leave();
+        }
+        Ok(())
+    }
+
+    /// [`reduce`](Self::reduce) as a member other than its root, which only reads.
+    ///
+    /// # Errors
+    /// As [`reduce`](Self::reduce); [`Error::IsRoot`](crate::executor::Error::IsRoot).
+    pub fn reduce_to(&mut self, root: usize, data: &[u8], operation: &dyn Operation) -> Result<()> {
+        self.check_member(root)?;
+        self.tell(arguments::check_is_not_root(self.own, root))?;
+        self.check_elements(data.len(), operation)?;
+        if self.is_given_at_once(data.len()) {
+            let number = self.begin()?;
+            self.put(number, data)?;
+            self.finish(number);
+            self.leave();
+            return Ok(());
+        }
+        for piece in data.chunks(self.piece(operation)) {
+            let number = self.reduce_shares(piece, operation)?;
             self.finish(number);
             self.leave();
         }
@@ -94,9 +117,9 @@ impl Group {
         into: &mut [u8],
         operation: &dyn Operation,
     ) -> Result<()> {
-        check_length("the list of counts", counts.len(), self.size())?;
-        check_length("what is combined", data.len(), counts.iter().sum())?;
-        check_length("what is received", into.len(), counts[self.own])?;
+        self.check_length("the list of counts", counts.len(), self.size())?;
+        self.check_length("what is combined", data.len(), counts.iter().sum())?;
+        self.check_length("what is received", into.len(), counts[self.own])?;
         counts.iter().try_for_each(|&count| self.check_elements(count, operation))?;
         let mut begin = 0;
         let blocks: Vec<_> = counts
@@ -107,8 +130,8 @@ impl Group {
             })
             .collect();
         let width = operation.width();
-        let share = (self.share() / width * width).max(width);
-        check_length("an element", width, width.min(self.share()))?;
+        let share = (self.portion() / width * width).max(width);
+        self.check_length("an element", width, width.min(self.portion()))?;
         let longest = counts.iter().copied().max().unwrap_or(0);
         for piece in 0..longest.div_ceil(share) {
             let number = self.begin()?;
@@ -155,14 +178,19 @@ impl Group {
         self.settings.slot / operation.width() * operation.width()
     }
 
+    /// Whether each member gives all that it has in one operation.
+    fn is_given_at_once(&self, length: usize) -> bool {
+        length <= CARD_BYTES || self.is_reduced_alone(length)
+    }
+
     fn is_reduced_alone(&self, length: usize) -> bool {
         length * self.size() <= self.settings.reduced_alone && length <= self.settings.slot
     }
 
-    pub(super) fn check_elements(&self, length: usize, operation: &dyn Operation) -> Result<()> {
+    pub(super) fn check_elements(&mut self, length: usize, operation: &dyn Operation) -> Result<()> {
+        self.tell(arguments::check_elements(length, operation))?;
         let width = operation.width().max(1);
-        check_length("what is combined", length, length.next_multiple_of(width))?;
-        check_length("an element", width, width.min(self.settings.slot))
+        self.check_length("an element", width, width.min(self.settings.slot))
     }
 
     /// `data` becomes what all have on their cards, combined: from the last member on, as the operation wants it.

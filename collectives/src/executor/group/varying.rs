@@ -4,22 +4,25 @@
 
 use std::ops::Range;
 
-use svmio_transport::UserMemory;
+use svmio_transport::back_end::Remote;
+use svmio_transport::{Registration, UserMemory};
 
-use super::moving::part;
-use super::{Group, check_length};
-use crate::executor::board::WORDS;
+use super::Group;
+use crate::executor::blocks::{apart, apart_mut, longest, piece_of, room_of};
 use crate::executor::error::Result;
 use crate::executor::operation::Elementwise;
 
-/// Bytes of an offset in a table of them.
-const OFFSET: usize = size_of::<u64>();
+/// Bytes of a key of lent memory in a table of them.
+const KEY: usize = 3 * size_of::<u64>();
+
+/// What a member publishes that lends its memory instead of sending pieces.
+const LENT: u64 = 0;
 
 impl Group {
     /// `root` gets all members' `own`, each into its block of `into`; elsewhere `into` and `blocks` are not used.
     ///
     /// # Errors
-    /// As [`gather`](Self::gather).
+    /// As [`gather`](Self::gather); also for blocks that lie over each other.
     pub fn gatherv(
         &mut self,
         root: usize,
@@ -27,35 +30,43 @@ impl Group {
         into: &mut [u8],
         blocks: &[Range<usize>],
     ) -> Result<()> {
+        let mut apart = if self.own == root { self.tell(apart_mut(into, blocks))? } else { Vec::new() };
+        self.gather_blocks(root, own, &mut apart)
+    }
+
+    /// The same, where each block is memory by itself; elsewhere than at `root` there are none.
+    ///
+    /// # Errors
+    /// As [`gather`](Self::gather).
+    pub fn gather_blocks(&mut self, root: usize, own: &[u8], blocks: &mut [&mut [u8]]) -> Result<()> {
         self.check_member(root)?;
         if self.own == root {
-            self.check_blocks(blocks, into.len())?;
-            check_length("the root's own block", blocks[root].len(), own.len())?;
-            into[blocks[root].clone()].copy_from_slice(own);
+            self.check_count(blocks.len())?;
+            self.check_length("the root's own block", blocks[root].len(), own.len())?;
+            blocks[root].copy_from_slice(own);
         }
-        self.gatherv_others(root, own.len(), own, into, blocks)
+        self.gather_other_blocks(root, own.len(), own, blocks)
     }
 
     /// All but the root's own, which is there and has `length` bytes.
-    pub(super) fn gatherv_others(
+    pub(super) fn gather_other_blocks(
         &mut self,
         root: usize,
         length: usize,
         own: &[u8],
-        into: &mut [u8],
-        blocks: &[Range<usize>],
+        blocks: &mut [&mut [u8]],
     ) -> Result<()> {
         if !self.copies_directly {
             let mut longest = (length as u64).to_ne_bytes();
             self.allreduce(&mut longest, &Elementwise::commutative(u64::max))?;
             let longest = u64::from_ne_bytes(longest) as usize;
-            return self.gather_pieces(root, own, into, longest, |member| blocks[member].clone());
+            return self.gather_pieces(root, own, blocks, longest);
         }
         let slot = self.settings.slot;
         if self.own == root {
             let number = self.begin_silently();
             for member in self.others() {
-                let into = &mut into[blocks[member].clone()];
+                let into = &mut *blocks[member];
                 if into.len() <= slot {
                     self.await_member(member, number)?;
                     self.take(member, number, into)?;
@@ -91,56 +102,52 @@ impl Group {
         blocks: &[Range<usize>],
         into: &mut [u8],
     ) -> Result<()> {
+        let apart = if self.own == root { self.tell(apart(data, blocks))? } else { Vec::new() };
+        self.scatter_blocks(root, &apart, into)
+    }
+
+    /// The same, where each block is memory by itself; elsewhere than at `root` there are none.
+    ///
+    /// # Errors
+    /// As [`scatter`](Self::scatter).
+    pub fn scatter_blocks(&mut self, root: usize, blocks: &[&[u8]], into: &mut [u8]) -> Result<()> {
         self.check_member(root)?;
         if self.own == root {
-            return self.scatter_from_here(data, blocks, into);
+            self.check_count(blocks.len())?;
+            self.check_length("the root's own block", blocks[root].len(), into.len())?;
+            into.copy_from_slice(blocks[root]);
+            return self.scatter_to_others(blocks);
         }
-        let (share, mut piece) = (self.share(), 0);
+        let (share, mut piece) = (self.portion(), 0);
         loop {
             let number = self.begin_silently();
             self.await_member(root, number)?;
-            let pieces = self.board.words(root, number)[0] as usize;
-            if pieces == 0 {
-                let remote = self.lent_by(root, number);
-                let offset = self.offset_in_slot(root, number)?;
-                self.fabric.read(&remote, offset, into)?;
+            let pieces = self.board.words(root, number)[0];
+            if pieces == LENT {
+                self.read_lent(root, number, into)?;
             } else {
-                let length = into.len();
-                self.memories.read(
-                    root,
-                    number,
-                    self.own * share,
-                    &mut into[part(0..length, piece, share)],
-                )?;
+                self.memories.read(root, number, self.own * share, room_of(into, piece, share))?;
             }
             self.finish(number);
             self.leave();
             piece += 1;
-            if piece >= pieces {
+            if piece >= pieces as usize {
                 return Ok(());
             }
         }
     }
 
-    fn scatter_from_here(&mut self, data: &[u8], blocks: &[Range<usize>], into: &mut [u8]) -> Result<()> {
-        self.check_blocks(blocks, data.len())?;
-        check_length("the root's own block", blocks[self.own].len(), into.len())?;
-        into.copy_from_slice(&data[blocks[self.own].clone()]);
-        self.scatter_to_others(data, blocks)
-    }
-
-    pub(super) fn scatter_to_others(&mut self, data: &[u8], blocks: &[Range<usize>]) -> Result<()> {
+    pub(super) fn scatter_to_others(&mut self, blocks: &[&[u8]]) -> Result<()> {
         if self.is_lent(blocks) {
             let number = self.begin()?;
-            let registration = self.register(UserMemory::of(data))?;
-            self.publish_loan(number, registration.key().0, blocks)?;
+            let _registrations = self.lend_blocks(number, blocks)?;
             self.finish(number);
             self.await_finished(number)?;
         } else {
             let pieces = self.pieces(blocks);
             for piece in 0..pieces {
                 let number = self.begin()?;
-                self.publish_pieces(number, data, blocks, piece, pieces)?;
+                self.publish_pieces(number, blocks, piece, pieces)?;
                 self.finish(number);
                 self.leave();
             }
@@ -157,7 +164,8 @@ impl Group {
     /// need no other operation as long as each block is contiguous.
     ///
     /// # Errors
-    /// [`Error::Length`](crate::executor::Error::Length); the fabric's, for a lost member.
+    /// [`Error::Length`](crate::executor::Error::Length), also for blocks of `received` that lie over each other; the
+    /// fabric's, for a lost member.
     pub fn alltoallv(
         &mut self,
         data: &[u8],
@@ -165,36 +173,43 @@ impl Group {
         into: &mut [u8],
         received: &[Range<usize>],
     ) -> Result<()> {
-        self.check_blocks(sent, data.len())?;
-        self.check_blocks(received, into.len())?;
-        let own = &data[sent[self.own].clone()];
-        check_length("what a member sends to itself", own.len(), received[self.own].len())?;
-        into[received[self.own].clone()].copy_from_slice(own);
-        let registration = self.is_lent(sent).then(|| self.register(UserMemory::of(data))).transpose()?;
-        let own_pieces = if registration.is_some() { 0 } else { self.pieces(sent) };
-        let (share, mut piece, mut most) = (self.share(), 0, 1);
+        let sent = self.tell(apart(data, sent))?;
+        let mut received = self.tell(apart_mut(into, received))?;
+        self.alltoall_blocks(&sent, &mut received)
+    }
+
+    /// The same, where each block is memory by itself.
+    ///
+    /// # Errors
+    /// As [`alltoallv`](Self::alltoallv).
+    pub fn alltoall_blocks(&mut self, sent: &[&[u8]], received: &mut [&mut [u8]]) -> Result<()> {
+        self.check_count(sent.len())?;
+        self.check_count(received.len())?;
+        let own = sent[self.own];
+        self.check_length("what a member sends to itself", own.len(), received[self.own].len())?;
+        received[self.own].copy_from_slice(own);
+        let lends = self.is_lent(sent);
+        let mut registrations = Vec::new();
+        let own_pieces = if lends { LENT as usize } else { self.pieces(sent) };
+        let (share, mut piece, mut most) = (self.portion(), 0, 1);
         let mut number = self.number;
         while piece < most {
             number = self.begin()?;
-            match &registration {
-                Some(registration) if piece == 0 => {
-                    self.publish_loan(number, registration.key().0, sent)?;
-                }
-                _ => self.publish_pieces(number, data, sent, piece, own_pieces)?,
+            if lends && piece == 0 {
+                registrations = self.lend_blocks(number, sent)?;
+            } else {
+                self.publish_pieces(number, sent, piece, own_pieces)?;
             }
             for member in self.others() {
                 self.await_member(member, number)?;
-                let into = &mut into[received[member].clone()];
+                let into = &mut *received[member];
                 let pieces = self.board.words(member, number)[0] as usize;
                 most = most.max(pieces);
                 if piece < pieces {
-                    let length = into.len();
-                    let into = &mut into[part(0..length, piece, share)];
+                    let into = room_of(into, piece, share);
                     self.memories.read(member, number, self.own * share, into)?;
-                } else if pieces == 0 && piece == 0 {
-                    let remote = self.lent_by(member, number);
-                    let offset = self.offset_in_slot(member, number)?;
-                    self.fabric.read(&remote, offset, into)?;
+                } else if pieces == LENT as usize && piece == 0 {
+                    self.read_lent(member, number, into)?;
                 }
             }
             most = most.max(own_pieces);
@@ -202,61 +217,58 @@ impl Group {
             self.leave();
             piece += 1;
         }
-        if registration.is_some() {
+        if lends {
             self.await_finished(number)?;
         }
+        drop(registrations);
         Ok(())
     }
 
     /// Whether blocks are so long that their memory is lent.
-    fn is_lent(&self, blocks: &[Range<usize>]) -> bool {
+    fn is_lent(&self, blocks: &[&[u8]]) -> bool {
         self.copies_directly && self.pieces(blocks) > 1
     }
 
     /// How many pieces the longest block has: at least one.
-    fn pieces(&self, blocks: &[Range<usize>]) -> usize {
-        blocks.iter().map(Range::len).max().unwrap_or(0).div_ceil(self.share()).max(1)
+    fn pieces(&self, blocks: &[&[u8]]) -> usize {
+        longest(blocks).div_ceil(self.portion()).max(1)
     }
 
     /// Publishes a piece of each block, and how many there are.
-    fn publish_pieces(
-        &mut self,
-        number: u64,
-        data: &[u8],
-        blocks: &[Range<usize>],
-        piece: usize,
-        pieces: usize,
-    ) -> Result<()> {
-        let share = self.share();
+    fn publish_pieces(&mut self, number: u64, blocks: &[&[u8]], piece: usize, pieces: usize) -> Result<()> {
+        let share = self.portion();
         for member in self.others() {
-            let bytes = &data[part(blocks[member].clone(), piece, share)];
+            let bytes = piece_of(blocks[member], piece, share);
             self.memories.write(self.own, number, member * share, bytes)?;
         }
         self.publish(number, &[pieces as u64]);
         Ok(())
     }
 
-    /// Publishes where the blocks are in memory that is lent under a key.
-    fn publish_loan(&mut self, number: u64, key: [u64; 3], blocks: &[Range<usize>]) -> Result<()> {
-        for (member, block) in blocks.iter().enumerate() {
-            let offset = (block.start as u64).to_ne_bytes();
-            self.memories.write(self.own, number, member * OFFSET, &offset)?;
+    /// Publishes the keys of blocks that are lent, each by itself: what is between them, is nobody's.
+    fn lend_blocks(&mut self, number: u64, blocks: &[&[u8]]) -> Result<Vec<Registration>> {
+        let mut registrations = Vec::with_capacity(blocks.len());
+        for member in self.others().filter(|&member| !blocks[member].is_empty()) {
+            let registration = self.register(UserMemory::of(blocks[member]))?;
+            for (at, word) in registration.key().0.iter().enumerate() {
+                let place = member * KEY + at * size_of::<u64>();
+                self.memories.write(self.own, number, place, &word.to_ne_bytes())?;
+            }
+            registrations.push(registration);
         }
-        let [start, length, stamp] = key;
-        self.publish(number, &[0, start, length, stamp]);
-        Ok(())
+        self.publish(number, &[LENT]);
+        Ok(registrations)
     }
 
-    /// Where this member's block is in the memory that another one lends.
-    fn offset_in_slot(&self, member: usize, number: u64) -> Result<u64> {
-        let mut offset = [0; OFFSET];
-        self.memories.read(member, number, self.own * OFFSET, &mut offset)?;
-        Ok(u64::from_ne_bytes(offset))
-    }
-
-    /// The memory that a member lends by its card for operation `number`, which was seen.
-    fn lent_by(&self, member: usize, number: u64) -> svmio_transport::back_end::Remote {
-        let words = self.board.words(member, number);
-        self.remote(member, std::array::from_fn(|at| words[(at + 1) % WORDS]))
+    /// Reads the block that a member lends to this one by operation `number`, for which it was seen to have published.
+    fn read_lent(&self, member: usize, number: u64, into: &mut [u8]) -> Result<()> {
+        if into.is_empty() {
+            return Ok(());
+        }
+        let mut key = [0; KEY];
+        self.memories.read(member, number, self.own * KEY, &mut key)?;
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| key[8 * at + byte]));
+        let remote: Remote = self.remote(member, std::array::from_fn(word));
+        Ok(self.fabric.read(&remote, 0, into)?)
     }
 }

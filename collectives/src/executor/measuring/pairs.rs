@@ -7,6 +7,7 @@ use svmio_transport::{Fabric, Rank, SegmentId};
 
 use crate::executor::error::Result;
 use crate::executor::ground::{Ground, Place};
+use crate::executor::joining;
 use crate::executor::network::Fabrics;
 use crate::executor::patience::{Patience, PatienceSettings};
 use crate::executor::pinning::Cores;
@@ -70,7 +71,7 @@ impl Pairs {
     ) -> Result<Self> {
         let largest_message = extent.largest_message.max(LINE).next_multiple_of(LINE);
         let length = (2 + u64::from(extent.longest_burst)) * LINE + largest_message;
-        let ground = Ground::join(fabrics, members, id, length, |_| true)?;
+        let ground = joining::attempt(fabrics, id, || Ground::join(fabrics, members, id, length, |_| true))?;
         // No more than two are awake at a time.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let patience = Patience::new(PatienceSettings::default(), 2, cores);

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::costs::CollectAlgorithm;
-use super::exchange::check_length;
 use super::group::NetworkGroup;
+use crate::executor::arguments::{check_count, check_length};
+use crate::executor::blocks::{Given, Room, Row, apart, apart_mut};
 use crate::executor::error::Result;
 
 impl NetworkGroup {
@@ -21,17 +22,14 @@ impl NetworkGroup {
         }
         match self.settings.choices.gather.unwrap_or_else(|| self.model().collect(length)) {
             CollectAlgorithm::Binomial => self.gather_binomially(root, own, into),
-            CollectAlgorithm::Linear => {
-                let block = |member: usize| member * length..(member + 1) * length;
-                self.gather_linearly(root, own, into, block)
-            }
+            CollectAlgorithm::Linear => self.gather_linearly(root, own, &mut Row { bytes: into, length }),
         }
     }
 
     /// `root` gets all members' `own`, each into its block of `into`; elsewhere `into` and `blocks` are not used.
     ///
     /// # Errors
-    /// As [`gather`](Self::gather).
+    /// As [`gather`](Self::gather); also for blocks that lie over each other.
     pub fn gatherv(
         &mut self,
         root: usize,
@@ -39,29 +37,32 @@ impl NetworkGroup {
         into: &mut [u8],
         blocks: &[Range<usize>],
     ) -> Result<()> {
-        self.check_member(root)?;
-        if self.own == root {
-            self.check_blocks(blocks, into.len())?;
-            check_length("the root's own block", blocks[root].len(), own.len())?;
-        }
-        self.gather_linearly(root, own, into, |member| blocks[member].clone())
+        let mut apart = if self.own == root { apart_mut(into, blocks)? } else { Vec::new() };
+        self.gather_blocks(root, own, &mut apart)
     }
 
-    fn gather_linearly(
-        &self,
-        root: usize,
-        own: &[u8],
-        into: &mut [u8],
-        block: impl Fn(usize) -> Range<usize>,
-    ) -> Result<()> {
+    /// The same, where each block is memory by itself; elsewhere than at `root` there are none.
+    ///
+    /// # Errors
+    /// As [`gather`](Self::gather).
+    pub fn gather_blocks(&mut self, root: usize, own: &[u8], blocks: &mut [&mut [u8]]) -> Result<()> {
+        self.check_member(root)?;
+        if self.own == root {
+            check_count(blocks.len(), self.size())?;
+            check_length("the root's own block", blocks[root].len(), own.len())?;
+        }
+        self.gather_linearly(root, own, blocks)
+    }
+
+    fn gather_linearly(&self, root: usize, own: &[u8], blocks: &mut (impl Room + ?Sized)) -> Result<()> {
         if self.own != root {
             return self.send(root, own);
         }
-        into[block(root)].copy_from_slice(own);
+        blocks.of(root).copy_from_slice(own);
         // All are on their way side by side, whoever is received first.
         (1..self.size()).try_for_each(|distance| {
             let (member, _) = self.neighbours(distance);
-            self.receive(member, &mut into[block(member)])
+            self.receive(member, blocks.of(member))
         })
     }
 
@@ -104,16 +105,14 @@ impl NetworkGroup {
         }
         match self.settings.choices.scatter.unwrap_or_else(|| self.model().collect(length)) {
             CollectAlgorithm::Binomial => self.scatter_binomially(root, data, into),
-            CollectAlgorithm::Linear => {
-                self.scatter_linearly(root, data, into, |member| member * length..(member + 1) * length)
-            }
+            CollectAlgorithm::Linear => self.scatter_linearly(root, &Row { bytes: data, length }, into),
         }
     }
 
     /// All get their block of `root`'s `data`, as long as `into`; elsewhere `data` and `blocks` are not used.
     ///
     /// # Errors
-    /// As [`scatter`](Self::scatter).
+    /// As [`gather`](Self::gather).
     pub fn scatterv(
         &mut self,
         root: usize,
@@ -121,29 +120,32 @@ impl NetworkGroup {
         blocks: &[Range<usize>],
         into: &mut [u8],
     ) -> Result<()> {
-        self.check_member(root)?;
-        if self.own == root {
-            self.check_blocks(blocks, data.len())?;
-            check_length("the root's own block", blocks[root].len(), into.len())?;
-        }
-        self.scatter_linearly(root, data, into, |member| blocks[member].clone())
+        let apart = if self.own == root { apart(data, blocks)? } else { Vec::new() };
+        self.scatter_blocks(root, &apart, into)
     }
 
-    fn scatter_linearly(
-        &self,
-        root: usize,
-        data: &[u8],
-        into: &mut [u8],
-        block: impl Fn(usize) -> Range<usize>,
-    ) -> Result<()> {
+    /// The same, where each block is memory by itself; elsewhere than at `root` there are none.
+    ///
+    /// # Errors
+    /// As [`gather`](Self::gather).
+    pub fn scatter_blocks(&mut self, root: usize, blocks: &[&[u8]], into: &mut [u8]) -> Result<()> {
+        self.check_member(root)?;
+        if self.own == root {
+            check_count(blocks.len(), self.size())?;
+            check_length("the root's own block", blocks[root].len(), into.len())?;
+        }
+        self.scatter_linearly(root, blocks, into)
+    }
+
+    fn scatter_linearly(&self, root: usize, blocks: &(impl Given + ?Sized), into: &mut [u8]) -> Result<()> {
         if self.own != root {
             return self.receive(root, into);
         }
-        into.copy_from_slice(&data[block(root)]);
+        into.copy_from_slice(blocks.of(root));
         let others = (1..self.size()).map(|distance| self.neighbours(distance).0);
         Ok(self.messenger.scope(|scope| {
             for member in others {
-                scope.send(self.members[member], &data[block(member)])?;
+                scope.send(self.members[member], blocks.of(member))?;
             }
             Ok(())
         })?)

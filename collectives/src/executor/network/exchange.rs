@@ -3,18 +3,9 @@
 use std::ops::Range;
 
 use super::group::NetworkGroup;
-use crate::executor::error::{Error, Result};
+use crate::executor::arguments::{self, check_length};
+use crate::executor::error::Result;
 use crate::executor::operation::Operation;
-
-/// That a buffer has the length that it must have.
-pub(super) fn check_length(what: &'static str, found: usize, expected: usize) -> Result<()> {
-    if found == expected { Ok(()) } else { Err(Error::Length { what, expected, found }) }
-}
-
-/// That a vector has whole elements.
-pub(super) fn check_elements(length: usize, operation: &dyn Operation) -> Result<()> {
-    check_length("a vector of elements", length, length.next_multiple_of(operation.width().max(1)))
-}
 
 /// A vector of `length` bytes divided into `parts`, between elements of `width` bytes, as evenly as can be.
 pub(super) fn shares(length: usize, width: usize, parts: usize) -> Vec<Range<usize>> {
@@ -68,16 +59,7 @@ impl NetworkGroup {
     }
 
     pub(super) fn check_member(&self, member: usize) -> Result<()> {
-        let size = self.size();
-        if member < size { Ok(()) } else { Err(Error::NoSuchMember { member, size }) }
-    }
-
-    pub(super) fn check_blocks(&self, blocks: &[Range<usize>], length: usize) -> Result<()> {
-        check_length("the list of blocks", blocks.len(), self.size())?;
-        blocks.iter().try_for_each(|block| {
-            let end = block.end.max(block.start);
-            check_length("a buffer with a block beyond its end", length, length.max(end))
-        })
+        arguments::check_member(member, self.size())
     }
 }
 

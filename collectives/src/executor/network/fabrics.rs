@@ -9,14 +9,22 @@ use svmio_transport::{
 
 use crate::executor::error::{Error, Result};
 use crate::executor::ground::{Ground, Place};
+use crate::executor::joining;
 use crate::executor::patience::{Patience, PatienceSettings};
 
-/// What a process tells each other one of its node has at most so many bytes, with a length before.
+/// What a process tells each other one of its node has at most so many bytes, with a length and a kind before.
 const SLOT: usize = 1024;
 const LENGTH: usize = size_of::<u64>();
+const HEAD: usize = LENGTH + 1;
+
+/// How often a process tells each other one something.
+const ROUNDS: usize = 3;
 
 /// The bytes of a flag, which ends a slot.
 const FLAG: usize = size_of::<u64>();
+
+/// The bytes between.
+const ROOM: usize = SLOT - HEAD - FLAG;
 
 /// The fabrics of one process of a job: the job's own, which reaches everybody, and one of shared memory among the
 /// processes of its node, where the job's maps no memory. Both know the processes by their ranks in the job, and a loss
@@ -125,29 +133,28 @@ fn maps_memory(fabric: &Fabric) -> bool {
 impl Memory {
     /// Shared memory among `neighbours`.
     fn join(job: &Fabric, neighbours: &[Rank], id: SegmentId) -> Result<Self> {
-        let meeting = Meeting::join(job, neighbours, id)?;
-        let secret = if meeting.own == 0 {
-            let secret = JobSecret::random()
-                .map_err(|problem| FabricError::system("making a node's secret", problem))?;
-            meeting.tell_all(0, secret.to_hex().as_bytes())?;
-            secret
-        } else {
-            let told = meeting.told_by(0, 0)?;
-            let text = std::str::from_utf8(&told).ok();
-            text.and_then(|text| text.parse().ok()).ok_or_else(|| meeting.misfit("told no secret"))?
-        };
-        let prepared = shm::prepare(&ShmSettings::default(), &secret)?;
-        let address = prepared.address();
-        meeting.tell_all(1, &address)?;
-        // Nobody ever reaches for those of other nodes here; this process's own address is a valid one.
-        let mut addresses = vec![address; job.size() as usize];
-        for (place, rank) in neighbours.iter().enumerate().filter(|(place, _)| *place != meeting.own) {
-            addresses[rank.index()] = meeting.told_by(place, 1)?;
-        }
+        let meeting = joining::attempt(&Fabrics::of_job(job), id, || Meeting::join(job, neighbours, id))?;
+        // Each round tells what could not be had, too: then all give up together.
+        let secret = meeting.exchange(Round::Secret, meeting.secret())?.swap_remove(0);
+        let secret = std::str::from_utf8(&secret).ok().and_then(|text| text.parse::<JobSecret>().ok());
+        let secret = secret.ok_or_else(|| meeting.misfit("told no secret"))?;
+        let prepared = shm::prepare(&ShmSettings::default(), &secret);
+        let address = prepared.as_ref().map(|prepared| prepared.address()).map_err(Clone::clone);
+        let told = meeting.exchange(Round::Address, address.map_err(Error::from))?;
         let known = job.membership();
         let nodes = known.ranks().map(|rank| known.node(rank).to_owned()).collect();
         let membership = Arc::new(Membership::new(job.rank(), nodes));
-        let fabric = Fabric::new(prepared.join(Arc::clone(&membership), addresses)?);
+        // Nobody ever reaches for those of other nodes here; this process's own address is a valid one.
+        let mut addresses = vec![told[meeting.own].clone(); job.size() as usize];
+        for (rank, address) in neighbours.iter().zip(told) {
+            addresses[rank.index()] = address;
+        }
+        let joined = prepared.and_then(|prepared| prepared.join(Arc::clone(&membership), addresses));
+        meeting.exchange(
+            Round::Joined,
+            joined.as_ref().map(|_| Vec::new()).map_err(|error| error.clone().into()),
+        )?;
+        let fabric = Fabric::new(joined?);
         let of_job = Arc::clone(known);
         let forward = move || forward(&of_job, &membership);
         let subscription = known.on_disturbance(forward.clone());
@@ -173,6 +180,17 @@ fn forward(from: &Membership, to: &Membership) {
     }
 }
 
+/// What the processes of a node tell each other: in this order.
+#[derive(Debug, Clone, Copy)]
+enum Round {
+    /// What keeps others out, by the first of them.
+    Secret,
+    /// Where each is to be found.
+    Address,
+    /// Nothing but that they can.
+    Joined,
+}
+
 /// The processes of a node, telling each other something by the job's fabric.
 struct Meeting {
     ground: Ground,
@@ -184,42 +202,76 @@ struct Meeting {
 
 impl Meeting {
     fn join(job: &Fabric, neighbours: &[Rank], id: SegmentId) -> Result<Self> {
-        // Two slots from each, behind the ground's own cache line.
-        let length = (64 + 2 * neighbours.len() * SLOT) as u64;
+        // A slot from each for each round, behind the ground's own cache line.
+        let length = (64 + ROUNDS * neighbours.len() * SLOT) as u64;
         let ground = Ground::join(&Fabrics::of_job(job), neighbours, id, length, |_| true)?;
         let own = ground.own();
         Ok(Self { ground, job: job.clone(), neighbours: neighbours.to_vec(), own, id })
     }
 
-    /// Tells all others something, in a round.
-    fn tell_all(&self, round: usize, bytes: &[u8]) -> Result<()> {
-        let mut payload = [0; SLOT - FLAG];
-        let room = payload.len() - LENGTH;
-        if bytes.len() > room {
-            return Err(self.misfit(&format!("an address of {} bytes", bytes.len())));
+    /// The secret, by the first of them; the others have none to tell.
+    fn secret(&self) -> Result<Vec<u8>> {
+        if self.own > 0 {
+            return Ok(Vec::new());
         }
+        let secret = JobSecret::random();
+        let secret = secret.map_err(|problem| FabricError::system("making a node's secret", problem))?;
+        Ok(secret.to_hex().as_bytes().to_vec())
+    }
+
+    /// What each of them has, in a round, if all have something.
+    ///
+    /// # Errors
+    /// This one's, or [`Error::NotJoined`]; the fabric's.
+    fn exchange(&self, round: Round, own: Result<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+        let own = own.and_then(|own| match own.len() <= ROOM {
+            true => Ok(own),
+            false => Err(self.misfit(&format!("an address of {} bytes", own.len()))),
+        });
+        let told = own.as_ref().map(Vec::as_slice).map_err(ToString::to_string);
+        let others = || (0..self.neighbours.len()).filter(|&place| place != self.own);
+        others().try_for_each(|place| self.tell(place, round, &told))?;
+        // Of all of them, whatever one tells: nobody writes here any more when this one gives up.
+        let told: Vec<_> = others().map(|place| self.told_by(place, round)).collect();
+        let mut all = told.into_iter().collect::<Result<Vec<_>>>();
+        if let (Ok(all), Ok(own)) = (&mut all, &own) {
+            all.insert(self.own, own.clone());
+        }
+        own.and(all)
+    }
+
+    fn tell(&self, place: usize, round: Round, told: &Result<&[u8], String>) -> Result<()> {
+        let mut payload = [0; SLOT - FLAG];
+        let (is_had, bytes) = match told {
+            Ok(bytes) => (1, *bytes),
+            Err(reason) => (0, &reason.as_bytes()[..reason.len().min(ROOM)]),
+        };
         payload[..LENGTH].copy_from_slice(&(bytes.len() as u64).to_ne_bytes());
-        payload[LENGTH..][..bytes.len()].copy_from_slice(bytes);
-        let flag = self.flag(self.own, round);
-        let mut others = (0..self.neighbours.len()).filter(|&place| place != self.own);
-        others.try_for_each(|member| self.ground.send(&payload, Place { member, offset: flag }, 1))
+        payload[LENGTH] = is_had;
+        payload[HEAD..][..bytes.len()].copy_from_slice(bytes);
+        self.ground.send(&payload, Place { member: place, offset: self.flag(self.own, round) }, 1)
     }
 
     /// What another one told in a round.
-    fn told_by(&self, place: usize, round: usize) -> Result<Vec<u8>> {
+    fn told_by(&self, place: usize, round: Round) -> Result<Vec<u8>> {
         let flag = self.flag(place, round);
         let mut patience = Patience::of_process(PatienceSettings::default(), &self.job);
         self.ground.await_flags(&[Place { member: place, offset: flag }], 1, &mut patience)?;
         let mut payload = [0; SLOT - FLAG];
         self.ground.read_own(place, flag - payload.len() as u64, &mut payload)?;
-        let (length, bytes) = payload.split_at(LENGTH);
-        let length = u64::from_ne_bytes(std::array::from_fn(|at| length[at]));
+        let (head, bytes) = payload.split_at(HEAD);
+        let length = u64::from_ne_bytes(std::array::from_fn(|at| head[at]));
         let told = usize::try_from(length).ok().and_then(|length| bytes.get(..length));
-        told.map(<[u8]>::to_vec).ok_or_else(|| self.misfit("an address without an end"))
+        let told = told.ok_or_else(|| self.misfit("an address without an end"))?;
+        if head[LENGTH] == 1 {
+            return Ok(told.to_vec());
+        }
+        let reason = String::from_utf8_lossy(told).into_owned();
+        Err(Error::NotJoined { id: self.id, rank: self.neighbours[place], reason })
     }
 
-    fn flag(&self, from: usize, round: usize) -> u64 {
-        (64 + (2 * from + round + 1) * SLOT - FLAG) as u64
+    fn flag(&self, from: usize, round: Round) -> u64 {
+        (64 + (ROUNDS * from + round as usize + 1) * SLOT - FLAG) as u64
     }
 
     fn misfit(&self, problem: &str) -> Error {

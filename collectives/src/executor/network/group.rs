@@ -57,8 +57,19 @@ impl NetworkGroup {
     /// groups may use, too, as long as the same thread does.
     ///
     /// # Errors
-    /// [`Error::Members`]; the fabric's.
+    /// [`Error::Members`]; [`Error::NotJoined`] where another member fails; the fabric's. After one, `id` is not to be used
+    /// again.
     pub fn join(
+        fabrics: &Fabrics,
+        messenger: &Arc<Messenger>,
+        members: &[Rank],
+        id: SegmentId,
+        settings: NetworkSettings,
+    ) -> Result<Self> {
+        joining::attempt(fabrics, id, || Self::join_all(fabrics, messenger, members, id, settings))
+    }
+
+    fn join_all(
         fabrics: &Fabrics,
         messenger: &Arc<Messenger>,
         members: &[Rank],
@@ -91,6 +102,13 @@ impl NetworkGroup {
     #[must_use]
     pub fn member(&self) -> usize {
         self.own
+    }
+
+    /// Has `meanwhile` called again and again while this member waits for others, in its messenger, too, as
+    /// [`Group::do_meanwhile`](crate::executor::Group::do_meanwhile) has it.
+    pub fn do_meanwhile(&mut self, meanwhile: fn()) {
+        self.barrier.do_meanwhile(meanwhile);
+        self.messenger.do_meanwhile(meanwhile);
     }
 
     /// Returns when all members have come.

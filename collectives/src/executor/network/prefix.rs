@@ -1,7 +1,7 @@
 //! What the members before a member have, combined: scan, exscan.
 
-use super::exchange::check_elements;
 use super::group::NetworkGroup;
+use crate::executor::arguments::{check_elements, check_is_first};
 use crate::executor::error::Result;
 use crate::executor::operation::Operation;
 
@@ -22,10 +22,22 @@ impl NetworkGroup {
     /// # Errors
     /// As [`allreduce`](Self::allreduce).
     pub fn exscan(&mut self, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
+        if self.own == 0 {
+            return self.exscan_from(data, operation);
+        }
         if let Some(before) = self.before(data, operation)? {
             data.copy_from_slice(&before);
         }
         Ok(())
+    }
+
+    /// [`exscan`](Self::exscan) as its first member, which only gives.
+    ///
+    /// # Errors
+    /// As [`allreduce`](Self::allreduce); [`Error::NotFirst`](crate::executor::Error::NotFirst).
+    pub fn exscan_from(&mut self, data: &[u8], operation: &dyn Operation) -> Result<()> {
+        check_is_first(self.own)?;
+        self.before(data, operation).map(|_| ())
     }
 
     /// What the members before this one have, combined. In each round each knows of twice as many up to itself, and tells

@@ -3,8 +3,10 @@
 use std::ops::Range;
 
 use super::costs::{AllreduceAlgorithm, ReduceAlgorithm, ReduceScatterAlgorithm};
-use super::exchange::{check_elements, check_length, combine, shares};
+use super::exchange::{combine, shares};
 use super::group::NetworkGroup;
+use crate::executor::arguments::{check_elements, check_is_not_root, check_length};
+use crate::executor::blocks::{Row, apart, apart_mut};
 use crate::executor::error::Result;
 use crate::executor::operation::Operation;
 
@@ -177,7 +179,7 @@ impl NetworkGroup {
         }
         // The whole part that each has is its successor's: by turning the list, it is each one's own.
         let turned: Vec<_> = (0..size).map(|member| parts[(member + 1) % size].clone()).collect();
-        self.share_around(data, &turned)
+        self.share_around(&mut apart_mut(data, &turned)?)
     }
 
     /// `data` becomes, at `root`, all members' `data` combined in the order of members; elsewhere it stays.
@@ -186,22 +188,50 @@ impl NetworkGroup {
     /// As [`allreduce`](Self::allreduce); [`Error::NoSuchMember`](crate::executor::Error::NoSuchMember).
     pub fn reduce(&mut self, root: usize, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
         self.check_member(root)?;
+        if self.own != root {
+            return self.reduce_to(root, data, operation);
+        }
         check_elements(data.len(), operation)?;
         if self.size() == 1 {
             return Ok(());
         }
-        match self.settings.choices.reduce.unwrap_or_else(|| self.model().reduce(data.len())) {
-            ReduceAlgorithm::Binomial => self.reduce_binomially(root, data, operation),
-            ReduceAlgorithm::Rabenseifner => self.reduce_by_halves(root, data, operation),
+        let known = data.to_vec();
+        match self.reduce_algorithm(data.len()) {
+            ReduceAlgorithm::Binomial => self.reduce_binomially(root, known, Some(data), operation),
+            ReduceAlgorithm::Rabenseifner => self.reduce_by_halves(root, known, Some(data), operation),
         }
     }
 
-    fn reduce_binomially(&self, root: usize, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
+    /// [`reduce`](Self::reduce) as a member other than its root, which only reads.
+    ///
+    /// # Errors
+    /// As [`reduce`](Self::reduce); [`Error::IsRoot`](crate::executor::Error::IsRoot).
+    pub fn reduce_to(&mut self, root: usize, data: &[u8], operation: &dyn Operation) -> Result<()> {
+        self.check_member(root)?;
+        check_is_not_root(self.own, root)?;
+        check_elements(data.len(), operation)?;
+        match self.reduce_algorithm(data.len()) {
+            ReduceAlgorithm::Binomial => self.reduce_binomially(root, data.to_vec(), None, operation),
+            ReduceAlgorithm::Rabenseifner => self.reduce_by_halves(root, data.to_vec(), None, operation),
+        }
+    }
+
+    fn reduce_algorithm(&self, length: usize) -> ReduceAlgorithm {
+        self.settings.choices.reduce.unwrap_or_else(|| self.model().reduce(length))
+    }
+
+    /// `result` is the root's.
+    fn reduce_binomially(
+        &self,
+        root: usize,
+        mut known: Vec<u8>,
+        result: Option<&mut [u8]>,
+        operation: &dyn Operation,
+    ) -> Result<()> {
         // Where the order matters, the tree is the first member's, who passes the result on.
         let top = if operation.is_commutative() { root } else { 0 };
         let (place, member) = self.counted_from(top);
-        let mut known = data.to_vec();
-        let mut other = vec![0; data.len()];
+        let mut other = vec![0; known.len()];
         let mut distance = 1;
         while place & distance == 0 && distance < self.size() {
             if place + distance < self.size() {
@@ -213,44 +243,49 @@ impl NetworkGroup {
         if place > 0 {
             self.send(member(place - distance), &known)?;
         }
-        match (self.own == top, self.own == root) {
-            (true, true) => data.copy_from_slice(&known),
-            (true, false) => self.send(root, &known)?,
-            (false, true) => self.receive(top, data)?,
-            (false, false) => {}
+        match (self.own == top, result) {
+            (true, Some(result)) => result.copy_from_slice(&known),
+            (true, None) => self.send(root, &known)?,
+            (false, Some(result)) => self.receive(top, result)?,
+            (false, None) => {}
         }
         Ok(())
     }
 
-    fn reduce_by_halves(&self, root: usize, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
-        let (folding, width) = (Folding::of(self.size()), operation.width());
+    /// `result` is the root's.
+    fn reduce_by_halves(
+        &self,
+        root: usize,
+        mut known: Vec<u8>,
+        result: Option<&mut [u8]>,
+        operation: &dyn Operation,
+    ) -> Result<()> {
+        let (folding, width, length) = (Folding::of(self.size()), operation.width(), known.len());
         let kept_by = |active: usize| {
-            let halvings = folding.halvings(active, data.len(), width);
-            halvings.last().map_or(0..data.len(), |halving| halving.kept.clone())
+            let halvings = folding.halvings(active, length, width);
+            halvings.last().map_or(0..length, |halving| halving.kept.clone())
         };
         let kept: Vec<Range<usize>> = (0..folding.active).map(kept_by).collect();
-        let mut known = data.to_vec();
         match folding.part(self.own) {
-            Part::Folded => self.send(self.own + 1, data)?,
+            Part::Folded => self.send(self.own + 1, &known)?,
             Part::Active(active) => {
                 if self.own < 2 * folding.folded {
                     self.combine_from(self.own - 1, &mut known, operation)?;
                 }
-                let halvings = folding.halvings(active, data.len(), width);
+                let halvings = folding.halvings(active, length, width);
                 self.combine_halves(&halvings, &mut known, operation)?;
                 if self.own != root {
                     self.send(root, &known[kept[active].clone()])?;
                 }
             }
         }
-        if self.own == root {
-            for (active, kept) in kept.into_iter().enumerate() {
-                let member = folding.member(active);
-                if member == root {
-                    data[kept.clone()].copy_from_slice(&known[kept]);
-                } else {
-                    self.receive(member, &mut data[kept])?;
-                }
+        let Some(result) = result else { return Ok(()) };
+        for (active, kept) in kept.into_iter().enumerate() {
+            let member = folding.member(active);
+            if member == root {
+                result[kept.clone()].copy_from_slice(&known[kept]);
+            } else {
+                self.receive(member, &mut result[kept])?;
             }
         }
         Ok(())
@@ -272,21 +307,24 @@ impl NetworkGroup {
         check_length("what is combined", data.len(), counts.iter().sum())?;
         check_length("what is received", into.len(), counts[self.own])?;
         counts.iter().try_for_each(|&count| check_elements(count, operation))?;
-        let begin = |member: usize| counts[..member].iter().sum::<usize>();
-        let own = begin(self.own)..begin(self.own) + counts[self.own];
+        let mut end = 0;
+        let block = |count: &usize| {
+            end += count;
+            end - count..end
+        };
+        let blocks: Vec<Range<usize>> = counts.iter().map(block).collect();
         match self.settings.choices.reduce_scatter.unwrap_or_else(|| self.model().reduce_scatter(data.len()))
         {
             ReduceScatterAlgorithm::Allreduce => {
                 let mut all = data.to_vec();
                 self.allreduce(&mut all, operation)?;
-                into.copy_from_slice(&all[own]);
+                into.copy_from_slice(&all[blocks[self.own].clone()]);
             }
             ReduceScatterAlgorithm::Pairwise => {
                 let length = into.len();
                 let mut parts = vec![0; length * self.size()];
-                let sent = |member: usize| begin(member)..begin(member) + counts[member];
-                let received = |member: usize| member * length..(member + 1) * length;
-                self.trade_by_pairs(data, sent, &mut parts, received)?;
+                let received = &mut Row { bytes: parts.as_mut_slice(), length };
+                self.trade_by_pairs(apart(data, &blocks)?.as_slice(), received)?;
                 // From the last on: what is combined is to the right of what comes.
                 let (rest, last) = parts.split_at_mut(length * (self.size() - 1));
                 into.copy_from_slice(last);

@@ -1,5 +1,7 @@
 //! Data from one to all: bcast.
 
+use std::ops::Range;
+
 use super::costs::BcastAlgorithm;
 use super::exchange::{shares, spanned};
 use super::group::NetworkGroup;
@@ -12,74 +14,115 @@ impl NetworkGroup {
     /// [`Error::NoSuchMember`](crate::executor::Error::NoSuchMember); the fabric's, for a lost member.
     pub fn bcast(&mut self, root: usize, data: &mut [u8]) -> Result<()> {
         self.check_member(root)?;
+        if self.own == root {
+            return self.bcast_from(data);
+        }
+        match self.bcast_algorithm(data.len()) {
+            BcastAlgorithm::Binomial => {
+                let (above, _) = self.above(root);
+                self.receive(above, data)?;
+                self.send_below(root, |_, _| &*data)
+            }
+            BcastAlgorithm::Pipelined => {
+                let (place, member) = self.counted_from(root);
+                for segment in data.chunks_mut(self.settings.segment) {
+                    self.receive(member(place - 1), segment)?;
+                    if place + 1 < self.size() {
+                        self.send(member(place + 1), segment)?;
+                    }
+                }
+                Ok(())
+            }
+            BcastAlgorithm::ScatterAllgather => {
+                let parts = shares(data.len(), 1, self.size());
+                let (place, _) = self.counted_from(root);
+                let (above, distance) = self.above(root);
+                let below = spanned(&parts[place..self.size().min(place + distance)]);
+                self.receive(above, &mut data[below])?;
+                self.send_below(root, |from, to| &data[spanned(&parts[from..to])])?;
+                self.pass_around(root, |Passing { next, before, sent, received }| {
+                    let bytes = data[parts[sent].clone()].to_vec();
+                    self.exchange(next, &bytes, before, &mut data[parts[received].clone()])
+                })
+            }
+        }
+    }
+
+    /// [`bcast`](Self::bcast) as its root, which is this member, and only reads.
+    ///
+    /// # Errors
+    /// As [`bcast`](Self::bcast).
+    pub fn bcast_from(&mut self, data: &[u8]) -> Result<()> {
         if self.size() == 1 {
             return Ok(());
         }
-        match self.settings.choices.bcast.unwrap_or_else(|| self.model().bcast(data.len())) {
-            BcastAlgorithm::Binomial => self.bcast_binomially(root, data),
-            BcastAlgorithm::Pipelined => self.bcast_pipelined(root, data),
-            BcastAlgorithm::ScatterAllgather => self.bcast_by_parts(root, data),
+        let root = self.own;
+        match self.bcast_algorithm(data.len()) {
+            BcastAlgorithm::Binomial => self.send_below(root, |_, _| data),
+            BcastAlgorithm::Pipelined => {
+                let (next, _) = self.neighbours(1);
+                data.chunks(self.settings.segment).try_for_each(|segment| self.send(next, segment))
+            }
+            BcastAlgorithm::ScatterAllgather => {
+                let parts = shares(data.len(), 1, self.size());
+                self.send_below(root, |from, to| &data[spanned(&parts[from..to])])?;
+                // What comes around is here already.
+                let mut passing = vec![0; parts.iter().map(Range::len).max().unwrap_or(0)];
+                self.pass_around(root, |Passing { next, before, sent, received }| {
+                    let known = &mut passing[..parts[received].len()];
+                    self.exchange(next, &data[parts[sent].clone()], before, known)
+                })
+            }
         }
     }
 
-    fn bcast_binomially(&self, root: usize, data: &mut [u8]) -> Result<()> {
+    fn bcast_algorithm(&self, length: usize) -> BcastAlgorithm {
+        self.settings.choices.bcast.unwrap_or_else(|| self.model().bcast(length))
+    }
+
+    /// From whom this member, which is not the root, gets something in the binomial tree, and how many places are below it
+    /// at most, its own one included.
+    fn above(&self, root: usize) -> (usize, usize) {
         let (place, member) = self.counted_from(root);
-        let mut distance = 1;
         // The lowest bit of a place leads to whom it has the data from.
-        while place & distance == 0 && distance < self.size() {
-            distance *= 2;
-        }
-        if place > 0 {
-            self.receive(member(place - distance), data)?;
-        }
+        let distance = 1 << place.trailing_zeros();
+        (member(place - distance), distance)
+    }
+
+    /// Sends to those below this member in the binomial tree what is for the places from the first on, up to the second.
+    fn send_below<'d>(&self, root: usize, data: impl Fn(usize, usize) -> &'d [u8]) -> Result<()> {
+        let (place, member) = self.counted_from(root);
+        let size = self.size();
+        let mut distance = if place == 0 { size.next_power_of_two() } else { 1 << place.trailing_zeros() };
         while distance > 1 {
             distance /= 2;
-            if place + distance < self.size() {
-                self.send(member(place + distance), data)?;
+            let to = place + distance;
+            if to < size {
+                self.send(member(to), data(to, size.min(to + distance)))?;
             }
         }
         Ok(())
     }
 
-    fn bcast_pipelined(&self, root: usize, data: &mut [u8]) -> Result<()> {
+    /// Has `step` pass each part on, round by round.
+    fn pass_around(&self, root: usize, mut step: impl FnMut(Passing) -> Result<()>) -> Result<()> {
         let (place, member) = self.counted_from(root);
-        for segment in data.chunks_mut(self.settings.segment) {
-            if place > 0 {
-                self.receive(member(place - 1), segment)?;
-            }
-            if place + 1 < self.size() {
-                self.send(member(place + 1), segment)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The root's data goes down a binomial tree, to each only the parts of those below it; then the parts go around.
-    fn bcast_by_parts(&self, root: usize, data: &mut [u8]) -> Result<()> {
-        let (place, member) = self.counted_from(root);
-        let (size, parts) = (self.size(), shares(data.len(), 1, self.size()));
-        let mut distance = 1;
-        while place & distance == 0 && distance < size {
-            distance *= 2;
-        }
-        if place > 0 {
-            let below = spanned(&parts[place..size.min(place + distance)]);
-            self.receive(member(place - distance), &mut data[below])?;
-        }
-        while distance > 1 {
-            distance /= 2;
-            if place + distance < size {
-                let below = spanned(&parts[place + distance..size.min(place + 2 * distance)]);
-                self.send(member(place + distance), &data[below])?;
-            }
-        }
-        // By places, not members: part i is that of the member at place i.
+        let size = self.size();
         let (next, before) = (member((place + 1) % size), member((place + size - 1) % size));
-        for round in 0..size - 1 {
+        (0..size - 1).try_for_each(|round| {
             let (sent, received) = ((place + size - round) % size, (place + 2 * size - round - 1) % size);
-            let bytes = data[parts[sent].clone()].to_vec();
-            self.exchange(next, &bytes, before, &mut data[parts[received].clone()])?;
-        }
-        Ok(())
+            step(Passing { next, before, sent, received })
+        })
     }
+}
+
+/// A round in which parts go around. Part *i* is that of the member at place *i*.
+#[derive(Debug)]
+struct Passing {
+    /// Which member gets a part, and which one gives one.
+    next: usize,
+    before: usize,
+    /// Which part goes, and which one comes.
+    sent: usize,
+    received: usize,
 }

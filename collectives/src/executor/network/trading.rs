@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::costs::AlltoallAlgorithm;
-use super::exchange::check_length;
 use super::group::NetworkGroup;
+use crate::executor::arguments::{check_count, check_length};
+use crate::executor::blocks::{Given, Room, Row, apart, apart_mut};
 use crate::executor::error::Result;
 
 impl NetworkGroup {
@@ -17,10 +18,11 @@ impl NetworkGroup {
         let length = data.len() / self.size();
         check_length("what is sent", data.len(), length * self.size())?;
         check_length("what is received", into.len(), data.len())?;
-        let block = |member: usize| member * length..(member + 1) * length;
         match self.settings.choices.alltoall.unwrap_or_else(|| self.model().alltoall(length)) {
             AlltoallAlgorithm::Bruck => self.trade_by_bits(data, into, length),
-            AlltoallAlgorithm::Pairwise => self.trade_by_pairs(data, block, into, block),
+            AlltoallAlgorithm::Pairwise => {
+                self.trade_by_pairs(&Row { bytes: data, length }, &mut Row { bytes: into, length })
+            }
         }
     }
 
@@ -28,7 +30,8 @@ impl NetworkGroup {
     /// comes what member `j` has for this one.
     ///
     /// # Errors
-    /// [`Error::Length`](crate::executor::Error::Length); the fabric's, for a lost member.
+    /// [`Error::Length`](crate::executor::Error::Length), also for blocks of `received` that lie over each other; the
+    /// fabric's, for a lost member.
     pub fn alltoallv(
         &mut self,
         data: &[u8],
@@ -36,23 +39,29 @@ impl NetworkGroup {
         into: &mut [u8],
         received: &[Range<usize>],
     ) -> Result<()> {
-        self.check_blocks(sent, data.len())?;
-        self.check_blocks(received, into.len())?;
+        self.alltoall_blocks(&apart(data, sent)?, &mut apart_mut(into, received)?)
+    }
+
+    /// The same, where each block is memory by itself.
+    ///
+    /// # Errors
+    /// As [`alltoallv`](Self::alltoallv).
+    pub fn alltoall_blocks(&mut self, sent: &[&[u8]], received: &mut [&mut [u8]]) -> Result<()> {
+        check_count(sent.len(), self.size())?;
+        check_count(received.len(), self.size())?;
         check_length("what a member sends to itself", sent[self.own].len(), received[self.own].len())?;
-        self.trade_by_pairs(data, |member| sent[member].clone(), into, |member| received[member].clone())
+        self.trade_by_pairs(sent, received)
     }
 
     pub(super) fn trade_by_pairs(
         &self,
-        data: &[u8],
-        sent: impl Fn(usize) -> Range<usize>,
-        into: &mut [u8],
-        received: impl Fn(usize) -> Range<usize>,
+        sent: &(impl Given + ?Sized),
+        received: &mut (impl Room + ?Sized),
     ) -> Result<()> {
-        into[received(self.own)].copy_from_slice(&data[sent(self.own)]);
+        received.of(self.own).copy_from_slice(sent.of(self.own));
         for distance in 1..self.size() {
             let (to, from) = self.neighbours(distance);
-            self.exchange(to, &data[sent(to)], from, &mut into[received(from)])?;
+            self.exchange(to, sent.of(to), from, received.of(from))?;
         }
         Ok(())
     }

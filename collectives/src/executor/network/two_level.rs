@@ -16,10 +16,10 @@ use std::sync::Arc;
 use svmio_transport::message::Messenger;
 use svmio_transport::{Rank, SegmentId};
 
-use super::exchange::{check_elements, check_length};
 use super::fabrics::Fabrics;
 use super::group::{NetworkGroup, NetworkSettings};
 use crate::algorithm::Algorithm;
+use crate::executor::arguments::{check_elements, check_is_not_root, check_length};
 use crate::executor::error::{Error, Result};
 use crate::executor::group::{Group, GroupSettings};
 use crate::executor::joining;
@@ -55,8 +55,21 @@ impl TwoLevelGroup {
     /// nodes.
     ///
     /// # Errors
-    /// [`Error::Members`]; the fabric's.
+    /// [`Error::Members`]; [`Error::NotJoined`] where another member fails; the fabric's. After one, the ids are not to be
+    /// used again.
     pub fn join(
+        fabrics: &Fabrics,
+        messenger: &Arc<Messenger>,
+        members: &[Rank],
+        id: SegmentId,
+        within: GroupSettings,
+        between: NetworkSettings,
+    ) -> Result<Self> {
+        let join = || Self::join_all(fabrics, messenger, members, id, within, between);
+        joining::attempt(fabrics, id, join)
+    }
+
+    fn join_all(
         fabrics: &Fabrics,
         messenger: &Arc<Messenger>,
         members: &[Rank],
@@ -81,25 +94,33 @@ impl TwoLevelGroup {
             debug_assert!(number < PARTS);
             SegmentId::new(id.space, id.number + number)
         };
-        let all = NetworkGroup::join(fabrics, messenger, members, part(0), between)?;
         let ranks = |list: &[usize]| list.iter().map(|&member| members[member]).collect::<Vec<_>>();
         let (number, place) = places[own];
-        let node = match fabrics.mapped() {
-            Some(fabric) if nodes[number].len() > 1 => {
-                let mut node = Group::join(fabric, &ranks(&nodes[number]), part(1), within)?;
-                // Its first member may wait for one of another node that is lost, and leave with an error.
-                node.watch(members);
-                Some(node)
+        let node = || -> Result<Option<Group>> {
+            match fabrics.mapped() {
+                Some(fabric) if nodes[number].len() > 1 => {
+                    let mut node = Group::join(fabric, &ranks(&nodes[number]), part(1), within)?;
+                    // Its first member may wait for one of another node that is lost, and leave with an error.
+                    node.watch(members);
+                    Ok(Some(node))
+                }
+                _ => Ok(None),
             }
-            _ => None,
         };
-        let first: Vec<usize> = nodes.iter().map(|node| node[0]).collect();
-        let first = if place == 0 && nodes.len() > 1 {
-            let settings = NetworkSettings { barrier: None, ..alone };
-            Some(NetworkGroup::join(fabrics, messenger, &ranks(&first), part(2), settings)?)
-        } else {
-            None
+        let heads: Vec<usize> = nodes.iter().map(|node| node[0]).collect();
+        let first = || match place {
+            0 if nodes.len() > 1 => joining::attempt(fabrics, part(2), || {
+                let settings = NetworkSettings { barrier: None, ..alone };
+                // Within the attempt: the first members of other nodes hear of what fails within this one.
+                let node = node()?;
+                let first = NetworkGroup::join(fabrics, messenger, &ranks(&heads), part(2), settings)?;
+                Ok((node, Some(first)))
+            }),
+            _ => Ok((node()?, None)),
         };
+        let (node, first) = first()?;
+        // Last: who comes to it has the others, and all hear of who has not.
+        let all = NetworkGroup::join(fabrics, messenger, members, part(0), between)?;
         let is_ordered = nodes.concat().is_sorted();
         Ok(Self { all, node, first, nodes, places, is_ordered })
     }
@@ -121,6 +142,15 @@ impl TwoLevelGroup {
         &mut self.all
     }
 
+    /// Has `meanwhile` called again and again while this member waits for others, as [`Group::do_meanwhile`] has it.
+    pub fn do_meanwhile(&mut self, meanwhile: fn()) {
+        let groups = [Some(&mut self.all), self.first.as_mut()];
+        groups.into_iter().flatten().for_each(|group| group.do_meanwhile(meanwhile));
+        if let Some(node) = &mut self.node {
+            node.do_meanwhile(meanwhile);
+        }
+    }
+
     /// Returns when all members have come.
     ///
     /// # Errors
@@ -135,20 +165,31 @@ impl TwoLevelGroup {
     /// As [`NetworkGroup::bcast`].
     pub fn bcast(&mut self, root: usize, data: &mut [u8]) -> Result<()> {
         self.all.check_member(root)?;
+        if self.member() == root {
+            return self.bcast_from(data);
+        }
         let (root_node, root_place) = self.places[root];
         if self.own_node() == root_node {
             if let Some(node) = &mut self.node {
                 node.bcast(root_place, data)?;
             }
-            if let Some(first) = &mut self.first {
-                first.bcast(root_node, data)?;
-            }
-            return Ok(());
+            return self.first.as_mut().map_or(Ok(()), |first| first.bcast_from(data));
         }
         if let Some(first) = &mut self.first {
             first.bcast(root_node, data)?;
         }
         self.node.as_mut().map_or(Ok(()), |node| node.bcast(0, data))
+    }
+
+    /// [`bcast`](Self::bcast) as its root, which is this member, and only reads.
+    ///
+    /// # Errors
+    /// As [`NetworkGroup::bcast`].
+    pub fn bcast_from(&mut self, data: &[u8]) -> Result<()> {
+        if let Some(node) = &mut self.node {
+            node.bcast_from(data)?;
+        }
+        self.first.as_mut().map_or(Ok(()), |first| first.bcast_from(data))
     }
 
     /// `data` becomes, at `root`, all members' `data` combined in the order of members; elsewhere it stays.
@@ -157,27 +198,48 @@ impl TwoLevelGroup {
     /// As [`NetworkGroup::reduce`].
     pub fn reduce(&mut self, root: usize, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
         self.all.check_member(root)?;
+        if self.member() != root {
+            return self.reduce_to(root, data, operation);
+        }
         check_elements(data.len(), operation)?;
         if !self.combines(operation) {
             return self.all.reduce(root, data, operation);
         }
-        let (root_node, root_place) = self.places[root];
         let mut sum = data.to_vec();
+        self.reduce_by_nodes(root, &mut sum, operation)?;
+        data.copy_from_slice(&sum);
+        Ok(())
+    }
+
+    /// [`reduce`](Self::reduce) as a member other than its root, which only reads.
+    ///
+    /// # Errors
+    /// As [`NetworkGroup::reduce_to`].
+    pub fn reduce_to(&mut self, root: usize, data: &[u8], operation: &dyn Operation) -> Result<()> {
+        self.all.check_member(root)?;
+        check_is_not_root(self.member(), root)?;
+        check_elements(data.len(), operation)?;
+        if !self.combines(operation) {
+            return self.all.reduce_to(root, data, operation);
+        }
+        self.reduce_by_nodes(root, &mut data.to_vec(), operation)
+    }
+
+    /// `sum` becomes the result at `root`, and anything elsewhere.
+    fn reduce_by_nodes(&mut self, root: usize, sum: &mut [u8], operation: &dyn Operation) -> Result<()> {
+        let (root_node, root_place) = self.places[root];
         if let Some(node) = &mut self.node {
-            node.reduce(0, &mut sum, operation)?;
+            node.reduce(0, sum, operation)?;
         }
         if let Some(first) = &mut self.first {
-            first.reduce(root_node, &mut sum, operation)?;
+            first.reduce(root_node, sum, operation)?;
         }
         // The root's node passes it from its first on.
         if self.own_node() == root_node
             && root_place > 0
             && let Some(node) = &mut self.node
         {
-            node.bcast(0, &mut sum)?;
-        }
-        if self.member() == root {
-            data.copy_from_slice(&sum);
+            node.bcast(0, sum)?;
         }
         Ok(())
     }

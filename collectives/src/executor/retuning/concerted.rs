@@ -4,11 +4,11 @@
 //! until the time is known to all; so all get the same profile, and come to the same conclusions from it.
 
 use super::council::{Council, Waiting};
-use crate::executor::error::{Error, Result};
-use crate::executor::measuring::pairs::{Exchange, Pairs, Shape};
+use crate::executor::error::Result;
+use crate::executor::measuring::conducting::{Conductor, measure_by_conducting};
+use crate::executor::measuring::pairs::{Exchange, Pairs};
 use crate::partition::Partition;
-use crate::profile::{Measure, Profile, SurveyError, survey_nodes};
-use crate::rank::Rank as Member;
+use crate::profile::{Profile, SurveyError, survey_nodes};
 
 use super::settings::RetuningSettings;
 
@@ -37,18 +37,6 @@ struct Concerted<'council> {
 }
 
 impl Concerted<'_> {
-    fn measured(&mut self, from: Member, to: Member, shape: Shape, repetitions: u32) -> Result<f64> {
-        let (from, to) = (from.index(), to.index());
-        let (first, second) = self.pairs.plan(from, to, shape, repetitions);
-        let part: Option<Exchange> = match self.pairs.own() {
-            own if own == from => Some(first),
-            own if own == to => Some(second),
-            _ => None,
-        };
-        let time = part.map(|part| self.pairs.exchange(part)).transpose()?.flatten();
-        self.told(time)
-    }
-
     /// What the one tells who has taken a time.
     fn told(&mut self, time: Option<f64>) -> Result<f64> {
         let [time, ..] =
@@ -57,28 +45,23 @@ impl Concerted<'_> {
     }
 }
 
-impl Measure for Concerted<'_> {
-    type Error = Error;
-
-    fn ranks(&self) -> u32 {
-        self.pairs.size() as u32
+impl Conductor for Concerted<'_> {
+    fn pairs(&mut self) -> &mut Pairs {
+        &mut self.pairs
     }
 
-    fn one_way(&mut self, from: Member, to: Member, bytes: u64, repetitions: u32) -> Result<f64> {
-        self.measured(from, to, Shape::Message(bytes), repetitions)
+    fn exchanged(&mut self, from: (usize, Exchange), to: (usize, Exchange)) -> Result<f64> {
+        let own = self.pairs.own();
+        let part = [from, to].into_iter().find(|(member, _)| *member == own);
+        let time = part.map(|(_, part)| self.pairs.exchange(part)).transpose()?.flatten();
+        self.told(time)
     }
 
-    fn burst(&mut self, from: Member, to: Member, signals: u32, repetitions: u32) -> Result<f64> {
-        self.measured(from, to, Shape::Burst(signals), repetitions)
-    }
-
-    fn start(&mut self, rank: Member, repetitions: u32) -> Result<f64> {
-        let other = (rank.index() + 1) % self.pairs.size();
-        if other == rank.index() {
-            return Ok(0.0);
-        }
-        let is_own = self.pairs.own() == rank.index();
-        let time = is_own.then(|| self.pairs.time_start(other, repetitions)).transpose()?;
+    fn started(&mut self, from: usize, to: usize, repetitions: u32) -> Result<f64> {
+        let is_own = self.pairs.own() == from;
+        let time = is_own.then(|| self.pairs.time_start(to, repetitions)).transpose()?;
         self.told(time)
     }
 }
+
+measure_by_conducting!(Concerted<'_>);

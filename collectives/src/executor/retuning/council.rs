@@ -7,7 +7,7 @@ use svmio_transport::{Rank, SegmentId};
 
 use crate::executor::error::Result;
 use crate::executor::ground::{Ground, Place};
-use crate::executor::joining;
+use crate::executor::joining::{self, distances};
 use crate::executor::network::Fabrics;
 use crate::executor::patience::{Patience, PatienceSettings};
 
@@ -23,7 +23,6 @@ pub(super) struct Council {
     ground: Ground,
     patience: Patience,
     drowsy: Patience,
-    is_reliable: bool,
     meetings: u64,
 }
 
@@ -37,7 +36,7 @@ pub(super) enum Waiting {
 }
 
 impl Council {
-    /// Joins the council of `members`, who call this with the same arguments.
+    /// Joins the council of `members`, who call this with the same arguments, within a [`joining::attempt`].
     ///
     /// # Errors
     /// Those of [`Ground::join`].
@@ -55,8 +54,7 @@ impl Council {
             vain_yields: 0,
         };
         let drowsy = Patience::of_process(drowsy, fabrics.job());
-        let is_reliable = fabrics.job().capabilities().is_reliable;
-        Ok(Self { patience: ground.patience(), drowsy, ground, is_reliable, meetings: 0 })
+        Ok(Self { patience: ground.patience(), drowsy, ground, meetings: 0 })
     }
 
     /// The largest of what the members bring, number by number. Returns when all members have come, and who has left it
@@ -66,7 +64,7 @@ impl Council {
     /// The fabric's, for a lost member.
     pub(super) fn largest(&mut self, mut known: [f64; WORDS], waiting: Waiting) -> Result<[f64; WORDS]> {
         self.meetings += 1;
-        let Self { ground, patience, drowsy, is_reliable, meetings } = self;
+        let Self { ground, patience, drowsy, meetings } = self;
         let patience = if waiting == Waiting::Awake { patience } else { drowsy };
         let (own, size) = (ground.own(), ground.size());
         for (step, far) in (0..).zip(distances(size)) {
@@ -78,30 +76,16 @@ impl Council {
             for (bytes, word) in bytes.chunks_exact_mut(WORD).zip(known) {
                 bytes.copy_from_slice(&word.to_ne_bytes());
             }
-            let told = (own + far) % size;
-            if *is_reliable {
-                ground.send(&bytes, Place { member: told, offset: flag }, *meetings)?;
-            } else {
-                // A part of a write may be lost until it is repeated: the flag must not come before the numbers are
-                // there.
-                ground.send(&bytes, Place { member: told, offset: flag - WORD as u64 }, *meetings)?;
-                ground.signal(&[Place { member: told, offset: flag }], *meetings)?;
-            }
+            ground.send(&bytes, Place { member: (own + far) % size, offset: flag }, *meetings)?;
             let teller = (own + size - far) % size;
             ground.await_flags(&[Place { member: teller, offset: flag }], *meetings, patience)?;
-            let end = if *is_reliable { flag } else { flag - WORD as u64 };
-            ground.read_own(teller, end - bytes.len() as u64, &mut bytes)?;
+            ground.read_own(teller, flag - bytes.len() as u64, &mut bytes)?;
             for (word, bytes) in known.iter_mut().zip(bytes.chunks_exact(WORD)) {
                 *word = word.max(f64::from_ne_bytes(std::array::from_fn(|at| bytes[at])));
             }
         }
         Ok(known)
     }
-}
-
-/// How far the members are from those whom they tell, step by step.
-fn distances(size: usize) -> impl Iterator<Item = usize> {
-    std::iter::successors(Some(1), |far| Some(2 * far)).take_while(move |&far| far < size)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::worlds::run_threads;
 use super::{MessageSettings, Messenger, Mode, Port, Rank};
@@ -39,6 +40,71 @@ fn lose_while(body: impl Fn(&Messenger) -> Result<(), Error> + Sync) {
 #[test]
 fn a_receive_from_a_lost_peer_ends() {
     lose_while(|messenger| messenger.receive(Rank(1), &mut [0; 8]).map(|_| ()));
+}
+
+#[test]
+fn a_watched_loss_ends_a_receive_from_another() {
+    let fabrics = shm::within_process(3);
+    let begun = Barrier::new(2);
+    run_threads(&fabrics[..2], |fabric| {
+        let (settings, port) =
+            (MessageSettings { asynchronous: false, ..Default::default() }, Port::silent(7).unwrap());
+        let messenger = Messenger::open(fabric, port, &settings).unwrap();
+        messenger.watch(&[Rank(0), Rank(1), Rank(2)]);
+        begun.wait();
+        if fabric.rank() == Rank(0) {
+            let error = messenger.receive(Rank(1), &mut [0; 8]).unwrap_err();
+            assert_eq!(error.lost_peer(), Some(Rank(2)), "{error}");
+            // Neither of two that wait by rendezvous waits for ever.
+            let error = messenger.send(Rank(1), &vec![0; 1 << 20]).unwrap_err();
+            assert_eq!(error.lost_peer(), Some(Rank(2)), "{error}");
+        } else {
+            fabric.back_end().sleep(std::time::Duration::from_millis(20));
+            fabrics[0].membership().declare_lost(Rank(2), "the test says so");
+        }
+        begun.wait();
+    });
+}
+
+#[test]
+fn a_watched_loss_ends_the_wait_for_a_peer_to_open_its_messenger() {
+    let fabrics = shm::within_process(3);
+    let messenger = open(&fabrics[0]);
+    messenger.watch(&[Rank(1), Rank(2)]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            fabrics[0].back_end().sleep(std::time::Duration::from_millis(20));
+            fabrics[0].membership().declare_lost(Rank(2), "the test says so");
+        });
+        let error = messenger.send(Rank(1), b"x").unwrap_err();
+        assert_eq!(error.lost_peer(), Some(Rank(2)), "{error}");
+    });
+}
+
+#[test]
+fn something_is_done_while_a_call_waits() {
+    static TIMES: AtomicU32 = AtomicU32::new(0);
+    run_threads(&shm::within_process(2), |fabric| {
+        let messenger = open(fabric);
+        if fabric.rank() == Rank(1) {
+            messenger.do_meanwhile(|| {
+                TIMES.fetch_add(1, Ordering::Relaxed);
+            });
+            messenger.receive(Rank(0), &mut []).unwrap();
+        } else {
+            while TIMES.load(Ordering::Relaxed) < 3 {
+                fabric.back_end().sleep(std::time::Duration::from_millis(1));
+            }
+            messenger.send(Rank(1), &[]).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_silent_port_has_no_thread() {
+    let fabric = &shm::within_process(1)[0];
+    let opened = Messenger::open(fabric, Port::silent(0).unwrap(), &MessageSettings::default());
+    assert!(matches!(opened, Err(Error::Unsupported { .. })), "{opened:?}");
 }
 
 #[test]

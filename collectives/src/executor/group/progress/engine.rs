@@ -6,8 +6,8 @@ use super::Backlog;
 use crate::executor::board::{Awaited, Board};
 use crate::executor::coroutine::Coroutine;
 use crate::executor::error::{Error, Result};
-use crate::executor::group::{Group, with_meanwhile};
-use crate::executor::patience::{Patience, Polled};
+use crate::executor::group::Group;
+use crate::executor::patience::{Patience, Polled, with_meanwhile};
 use crate::executor::slots::Memories;
 
 /// What carries operations out; one thread at a time has it.
@@ -78,8 +78,10 @@ fn carry_out(mut group: Group, backlog: &Backlog) {
         let is_closing = backlog.outstanding.is_closing();
         match backlog.pop() {
             Some(task) => {
+                let before = group.number;
                 let done = task(broken.clone().map_or(Ok(&mut group), Err));
-                if done.is_err() {
+                if let Err(error) = &done {
+                    group.refuse(before + 1, error);
                     // It may have published what others sleep for, and ended before it roused them.
                     group.leave();
                 }

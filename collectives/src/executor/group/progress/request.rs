@@ -10,8 +10,8 @@ use super::engine::Engine;
 use super::handover::Holding;
 use super::{Backlog, Shared, Task};
 use crate::executor::error::{Error, Result};
-use crate::executor::group::{Group, NAP};
-use crate::executor::patience::Polled;
+use crate::executor::group::Group;
+use crate::executor::patience::{NAP, Polled};
 
 /// How often a core is given away before sleeping for who has the engine.
 const TURNS: u32 = 32;
@@ -171,7 +171,7 @@ impl Shared {
                 if let Some(meanwhile) = meanwhile {
                     meanwhile();
                 }
-                self.check_members()
+                self.check(awaited)
             };
             // Of an error, the operation finds out by itself.
             let _ = self.board.sleep(awaited, meanwhile.map(|_| NAP), go_on);

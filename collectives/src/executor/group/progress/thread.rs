@@ -72,7 +72,7 @@ impl Shared {
             engine.asleep_for = Some(awaited);
             drop(engine);
             // Of an error, the operation finds out by itself.
-            let _ = self.board.sleep(awaited, None, || self.check_members());
+            let _ = self.board.sleep(awaited, None, || self.check(awaited));
             engine = self.handover.take();
             engine.asleep_for = None;
         }

@@ -1,0 +1,332 @@
+//! What the members of a communicator tell each other before they form a group, and what comes of it.
+
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use svmio_transport::Rank;
+use svmio_transport::job::current_node;
+use svmio_transport::settings::{FabricChoice, Origin, Settings};
+
+use crate::jobs::{self, Known, Reach};
+use crate::setting::{self, Collectives, Nodes};
+
+/// How many jobs a card tells of.
+const JOBS: usize = 8;
+
+/// What a member shows to the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Card {
+    /// Whether it can be in a group at all.
+    is_ready: bool,
+    /// What it leaves to MPI.
+    pub(crate) left: Collectives,
+    /// On how many nodes the others may be.
+    nodes: Nodes,
+    /// Whether it has failed to reach others over a network.
+    has_failed: bool,
+    /// Which fabric it is told to take between nodes.
+    fabric: Option<FabricChoice>,
+    /// The same for processes that can share memory.
+    machine: u64,
+    /// The same for processes of one node, also an emulated one.
+    node: u64,
+    /// What a new job will be known by, if this member is the first.
+    job: u64,
+    /// What no other group has of which this member is the first.
+    pub(crate) number: u32,
+    /// The jobs that it is in already.
+    jobs: [Option<Known>; JOBS],
+}
+
+/// What members do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// They leave all to MPI.
+    Leave(&'static str),
+    /// They form a group.
+    Take {
+        /// Of the processes of which job.
+        found: Found,
+        /// By what.
+        reach: Reach,
+    },
+}
+
+/// The job of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// One that all members are in, where they have these ranks.
+    Known { job: u64, members: Vec<Rank> },
+    /// They have to form one, known by this.
+    None { job: u64 },
+}
+
+/// Whether forming a job over a network has failed.
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// From now on, this process forms no groups over a network with new jobs.
+pub(crate) fn cannot_span_nodes() {
+    // Relaxed: the next card tells it.
+    HAS_FAILED.store(true, Ordering::Relaxed);
+}
+
+impl Card {
+    /// That of a member that cannot.
+    pub(crate) const UNREADY: Card = Card {
+        is_ready: false,
+        left: Collectives::EVERY,
+        nodes: Nodes::One,
+        has_failed: false,
+        fabric: None,
+        machine: 0,
+        node: 0,
+        job: 0,
+        number: 0,
+        jobs: [None; JOBS],
+    };
+
+    /// This process's.
+    ///
+    /// # Errors
+    /// What is wrong with the environment.
+    pub(crate) fn own(settings: &Settings) -> Result<Self, String> {
+        static NUMBERS: AtomicU32 = AtomicU32::new(0);
+        let rows = settings.effective();
+        let is_told = rows.iter().any(|row| {
+            row.section.is_empty() && row.key == "fabric" && !matches!(row.origin, Origin::Default)
+        });
+        Ok(Self {
+            is_ready: true,
+            left: setting::left_to_mpi()?,
+            nodes: setting::nodes()?,
+            // Relaxed: see `cannot_span_nodes`.
+            has_failed: HAS_FAILED.load(Ordering::Relaxed),
+            fabric: is_told.then_some(settings.fabric),
+            machine: machine()?,
+            node: hash(&current_node()),
+            job: RandomState::new().hash_one(0),
+            // Relaxed: only different numbers matter.
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            jobs: jobs::latest(),
+        })
+    }
+
+    /// As it is shown.
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let flags = u64::from(self.is_ready)
+            | u64::from(self.nodes == Nodes::One) << 1
+            | u64::from(self.has_failed) << 2
+            | self.fabric.map_or(0, |fabric| if fabric == FabricChoice::Shm { 1 } else { 2 }) << 3;
+        let words =
+            [flags, u64::from(self.left.0), self.machine, self.node, self.job, u64::from(self.number)];
+        let job = |job: Option<Known>| {
+            job.map_or([0; 3], |Known { id, rank, reach }| {
+                [id, u64::from(rank) + 1, u64::from(reach == Reach::Network)]
+            })
+        };
+        words.into_iter().chain(self.jobs.into_iter().flat_map(job)).flat_map(u64::to_ne_bytes).collect()
+    }
+
+    /// As it was shown; unready where it makes no sense.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Card {
+        let word = |at: usize| {
+            let bytes = bytes.get(8 * at..8 * at + 8).and_then(|bytes| bytes.try_into().ok());
+            bytes.map_or(0, u64::from_ne_bytes)
+        };
+        let flag = |bit: u32| word(0) >> bit & 1 == 1;
+        let job = |at: usize| {
+            let rank = word(7 + 3 * at).checked_sub(1)? as u32;
+            let reach = if word(8 + 3 * at) == 1 { Reach::Network } else { Reach::Memory };
+            Some(Known { id: word(6 + 3 * at), rank, reach })
+        };
+        Card {
+            is_ready: flag(0),
+            left: Collectives(word(1) as u32),
+            nodes: if flag(1) { Nodes::One } else { Nodes::All },
+            has_failed: flag(2),
+            fabric: match word(0) >> 3 {
+                1 => Some(FabricChoice::Shm),
+                2 => Some(FabricChoice::Ofi),
+                _ => None,
+            },
+            machine: word(2),
+            node: word(3),
+            job: word(4),
+            number: word(5) as u32,
+            jobs: std::array::from_fn(job),
+        }
+    }
+
+    fn rank_in(&self, job: u64) -> Option<Rank> {
+        self.jobs.iter().flatten().find(|known| known.id == job).map(|known| Rank(known.rank))
+    }
+
+    fn place(&self) -> (u64, u64) {
+        (self.machine, self.node)
+    }
+}
+
+/// What those who have shown these cards do.
+pub(crate) fn decide(cards: &[Card]) -> Decision {
+    let Some(first) = cards.first() else { return Decision::Leave("nobody is in it") };
+    if !cards.iter().all(|card| card.is_ready) {
+        return Decision::Leave("a member cannot do them, as it says itself");
+    }
+    if cards.iter().any(|card| card.left.are_all()) {
+        return Decision::Leave("the environment says so");
+    }
+    let is_one_node = cards.iter().all(|card| card.place() == first.place());
+    let reach = if is_one_node { Ok(Reach::Memory) } else { between_nodes(cards) };
+    let reach = match reach {
+        Ok(reach) => reach,
+        Err(why) => return Decision::Leave(why),
+    };
+    // Those of one node have its memory in any job.
+    let known = first.jobs.iter().flatten().filter(|known| is_one_node || known.reach == reach);
+    let found = known.into_iter().find_map(|known| {
+        let members: Option<Vec<Rank>> = cards.iter().map(|card| card.rank_in(known.id)).collect();
+        Some(Found::Known { job: known.id, members: members? })
+    });
+    match found {
+        Some(found) => Decision::Take { found, reach },
+        None if reach == Reach::Network && cards.iter().any(|card| card.has_failed) => {
+            Decision::Leave("a member has failed to reach others over a network")
+        }
+        None => Decision::Take { found: Found::None { job: first.job }, reach },
+    }
+}
+
+/// By what those of several nodes reach each other.
+fn between_nodes(cards: &[Card]) -> Result<Reach, &'static str> {
+    if cards.iter().any(|card| card.nodes == Nodes::One) {
+        return Err("its members are on several nodes, and the environment leaves these to MPI");
+    }
+    let mut places: Vec<_> = cards.iter().map(|card| (card.node, card.machine)).collect();
+    places.sort_unstable();
+    places.dedup();
+    if places.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+        return Err("two of its hosts have the same name: SVMIO_NODE gives them others");
+    }
+    let is_told = |fabric| cards.iter().any(|card| card.fabric == Some(fabric));
+    let is_one_machine = cards.iter().all(|card| card.machine == cards[0].machine);
+    match (is_one_machine, is_told(FabricChoice::Ofi), is_told(FabricChoice::Shm)) {
+        (_, true, _) | (false, _, false) => Ok(Reach::Network),
+        (true, false, _) => Ok(Reach::Memory),
+        (false, false, true) => Err("its members are on several hosts, and are told to use shared memory"),
+    }
+}
+
+/// The same number for processes that can share memory.
+fn machine() -> Result<u64, String> {
+    let told = |problem| format!("finding out which machine this is: {problem}");
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").map_err(told)?;
+    // Local sockets have their names in it.
+    let network = std::fs::read_link("/proc/self/ns/net").map_err(told)?;
+    Ok(hash(&(boot, network)))
+}
+
+/// The same in all processes.
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(id: u64, rank: u32) -> Known {
+        Known { id, rank, reach: Reach::Memory }
+    }
+
+    fn card(node: u64, jobs: &[Known]) -> Card {
+        let mut card = Card {
+            is_ready: true,
+            left: Collectives::default(),
+            nodes: Nodes::All,
+            machine: 1,
+            node,
+            job: 77,
+            number: 4,
+            ..Card::UNREADY
+        };
+        for (to, job) in card.jobs.iter_mut().zip(jobs) {
+            *to = Some(*job);
+        }
+        card
+    }
+
+    fn reach(cards: &[Card]) -> Option<Reach> {
+        match decide(cards) {
+            Decision::Take { reach, .. } => Some(reach),
+            Decision::Leave(_) => None,
+        }
+    }
+
+    #[test]
+    fn cards_survive_the_wire() {
+        let jobs = [job(9, 0), Known { reach: Reach::Network, ..job(8, 7) }];
+        let card = Card { left: Collectives(5), fabric: Some(FabricChoice::Ofi), ..card(3, &jobs) };
+        for card in [card, Card::UNREADY, Card { has_failed: true, nodes: Nodes::One, ..card }] {
+            assert_eq!(Card::from_bytes(&card.to_bytes()), card);
+        }
+    }
+
+    #[test]
+    fn the_latest_job_of_the_first_that_all_are_in_is_used() {
+        let cards = [
+            card(1, &[job(5, 0), job(6, 2)]),
+            card(1, &[job(6, 1)]),
+            card(1, &[job(7, 0), job(6, 0), job(5, 1)]),
+        ];
+        let known = |job, ranks: &[u32]| Decision::Take {
+            found: Found::Known { job, members: ranks.iter().copied().map(Rank).collect() },
+            reach: Reach::Memory,
+        };
+        assert_eq!(decide(&cards), known(6, &[2, 1, 0]));
+        assert_eq!(decide(&cards[..1]), known(5, &[0]));
+        let none = Decision::Take { found: Found::None { job: 77 }, reach: Reach::Memory };
+        assert_eq!(decide(&[cards[0], card(1, &[job(7, 0)])]), none);
+    }
+
+    #[test]
+    fn who_cannot_leaves_all_to_mpi() {
+        let ready = card(1, &[]);
+        for others in [Card::UNREADY, Card { left: Collectives::EVERY, ..ready }] {
+            assert!(matches!(decide(&[ready, others]), Decision::Leave(_)), "{others:?}");
+        }
+    }
+
+    #[test]
+    fn nodes_are_reached_by_memory_where_they_share_it() {
+        let (one, other) = (card(1, &[]), card(2, &[]));
+        let host = Card { machine: 2, ..other };
+        let told = |card, fabric| Card { fabric: Some(fabric), ..card };
+        assert_eq!(reach(&[one, one]), Some(Reach::Memory));
+        assert_eq!(reach(&[told(one, FabricChoice::Ofi), one]), Some(Reach::Memory));
+        assert_eq!(reach(&[one, other]), Some(Reach::Memory));
+        assert_eq!(reach(&[one, told(other, FabricChoice::Ofi)]), Some(Reach::Network));
+        assert_eq!(reach(&[one, host]), Some(Reach::Network));
+        assert_eq!(reach(&[one, told(host, FabricChoice::Shm)]), None);
+        assert_eq!(reach(&[one, Card { nodes: Nodes::One, ..host }]), None);
+        assert_eq!(reach(&[one, Card { node: 1, ..host }]), None);
+        assert_eq!(reach(&[one, Card { has_failed: true, ..host }]), None);
+        assert_eq!(reach(&[one, Card { has_failed: true, ..one }]), Some(Reach::Memory));
+    }
+
+    #[test]
+    fn only_a_job_over_a_network_reaches_several_hosts() {
+        let network = |id, rank| Known { reach: Reach::Network, ..job(id, rank) };
+        let one = card(1, &[job(5, 0), network(6, 0)]);
+        let host = Card { machine: 2, ..card(2, &[job(5, 1), network(6, 1)]) };
+        let found = |cards: &[Card]| match decide(cards) {
+            Decision::Take { found: Found::Known { job, .. }, .. } => Some(job),
+            _ => None,
+        };
+        assert_eq!(found(&[one, host]), Some(6));
+        assert_eq!(found(&[one, Card { has_failed: true, ..host }]), Some(6));
+        // On one node any job will do.
+        assert_eq!(found(&[card(1, &[network(6, 0)]), card(1, &[network(6, 1)])]), Some(6));
+    }
+}

@@ -1,0 +1,143 @@
+//! A communicator's group: of processes that share memory, or of several nodes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use svmio_collectives::executor::{self, Error, Operation, Result, TwoLevelGroup};
+use svmio_transport::{Error as FabricError, Membership, Rank};
+
+/// How long it may take until all have heard of a loss that one of them has heard of, and how often that is looked at.
+const HEARSAY: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A group, as one of its members holds it.
+#[derive(Debug)]
+pub(crate) struct Group {
+    members: Members,
+    /// How many calls were begun, of members on several nodes.
+    calls: u64,
+}
+
+#[derive(Debug)]
+enum Members {
+    OneMemory(Box<executor::Group>),
+    Nodes(Box<Nodes>),
+}
+
+/// Members on several nodes.
+#[derive(Debug)]
+struct Nodes {
+    group: TwoLevelGroup,
+    membership: Arc<Membership>,
+    ranks: Vec<Rank>,
+}
+
+impl Nodes {
+    /// What is behind an error: where a member has left, the loss of another one that it has heard of first.
+    #[cold]
+    fn explained(&self, error: Error) -> Error {
+        if !matches!(error, Error::Fabric(FabricError::NoMessenger { .. })) {
+            return error;
+        }
+        let until = Instant::now() + HEARSAY;
+        loop {
+            let loss = self.ranks.iter().find_map(|&rank| self.membership.check(rank).err());
+            match loss {
+                Some(loss) => return loss.into(),
+                None if Instant::now() >= until => return error,
+                None => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+}
+
+impl Group {
+    pub(crate) fn of_memory(group: executor::Group) -> Self {
+        Self { members: Members::OneMemory(Box::new(group)), calls: 0 }
+    }
+
+    /// Those that have `ranks` in the job of that membership.
+    pub(crate) fn of_network(group: TwoLevelGroup, membership: Arc<Membership>, ranks: Vec<Rank>) -> Self {
+        Self { members: Members::Nodes(Box::new(Nodes { group, membership, ranks })), calls: 0 }
+    }
+
+    /// How many members there are.
+    #[inline]
+    pub(crate) fn size(&self) -> usize {
+        match &self.members {
+            Members::OneMemory(group) => group.size(),
+            Members::Nodes(nodes) => nodes.group.size(),
+        }
+    }
+
+    /// This member's number.
+    #[inline]
+    pub(crate) fn member(&self) -> usize {
+        match &self.members {
+            Members::OneMemory(group) => group.member(),
+            Members::Nodes(nodes) => nodes.group.member(),
+        }
+    }
+
+    /// A number that is larger after each operation that others take part in.
+    #[inline]
+    pub(crate) fn operations(&self) -> u64 {
+        match &self.members {
+            Members::OneMemory(group) => group.operations(),
+            Members::Nodes(_) => self.calls,
+        }
+    }
+
+    /// Has `meanwhile` called again and again while this member waits for others.
+    pub(crate) fn do_meanwhile(&mut self, meanwhile: fn()) {
+        match &mut self.members {
+            Members::OneMemory(group) => group.do_meanwhile(meanwhile),
+            Members::Nodes(nodes) => nodes.group.do_meanwhile(meanwhile),
+        }
+    }
+}
+
+macro_rules! operations {
+    ($($level:ident $name:ident($($argument:ident: $kind:ty),*);)*) => {
+        /// The functions of the same names of [`executor::Group`].
+        impl Group {
+            $(
+                #[inline]
+                pub(crate) fn $name(&mut self, $($argument: $kind),*) -> Result<()> {
+                    match &mut self.members {
+                        Members::OneMemory(group) => group.$name($($argument),*),
+                        Members::Nodes(nodes) => {
+                            self.calls += 1;
+                            let done = operations!(@$level nodes).$name($($argument),*);
+                            done.map_err(|error| nodes.explained(error))
+                        }
+                    }
+                }
+            )*
+        }
+    };
+    // What has a second level, and what goes by messages alone.
+    (@two_levels $nodes:ident) => { $nodes.group };
+    (@messages $nodes:ident) => { $nodes.group.flat() };
+}
+
+operations! {
+    two_levels barrier();
+    two_levels bcast(root: usize, data: &mut [u8]);
+    two_levels bcast_from(data: &[u8]);
+    messages gather(root: usize, own: &[u8], into: &mut [u8]);
+    messages gather_blocks(root: usize, own: &[u8], blocks: &mut [&mut [u8]]);
+    messages scatter(root: usize, data: &[u8], into: &mut [u8]);
+    messages scatter_blocks(root: usize, blocks: &[&[u8]], into: &mut [u8]);
+    two_levels allgather(own: &[u8], into: &mut [u8]);
+    messages allgather_blocks(blocks: &mut [&mut [u8]]);
+    messages alltoall(data: &[u8], into: &mut [u8]);
+    messages alltoall_blocks(sent: &[&[u8]], received: &mut [&mut [u8]]);
+    two_levels reduce(root: usize, data: &mut [u8], operation: &dyn Operation);
+    two_levels reduce_to(root: usize, data: &[u8], operation: &dyn Operation);
+    two_levels allreduce(data: &mut [u8], operation: &dyn Operation);
+    messages reduce_scatter(data: &[u8], counts: &[usize], into: &mut [u8], operation: &dyn Operation);
+    messages scan(data: &mut [u8], operation: &dyn Operation);
+    messages exscan(data: &mut [u8], operation: &dyn Operation);
+    messages exscan_from(data: &[u8], operation: &dyn Operation);
+}

@@ -1,0 +1,79 @@
+//! A member that cannot do an operation tells the others, so that nobody waits for it.
+
+use svmio_transport::Error as FabricError;
+
+use super::Group;
+use crate::executor::arguments;
+use crate::executor::board::{Awaited, Board, Lines, Refusal};
+use crate::executor::error::{Error, Result};
+
+impl Group {
+    /// That all that is awaited can still come.
+    pub(super) fn check(&mut self, awaited: Awaited) -> Result<()> {
+        self.check_members()?;
+        self.board.check(awaited).inspect_err(|error| self.give_up(error))
+    }
+
+    #[inline]
+    pub(super) fn check_goes_on(&self) -> Result<()> {
+        self.refused.as_deref().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// After a refusal, nothing more is done here, and nobody waits for this member's reading.
+    #[cold]
+    pub(super) fn give_up(&mut self, error: &Error) {
+        if matches!(error, Error::Refused { .. }) {
+            self.refused = Some(Box::new(error.clone()));
+            self.board.finish_for_good(self.number);
+        }
+    }
+
+    /// Does no operation from that number on, and has the others hear of it, unless they do by themselves.
+    #[cold]
+    pub(super) fn refuse(&mut self, number: u64, error: &Error) {
+        let is_known = match error {
+            Error::Fabric(FabricError::PeerLost { .. } | FabricError::Ending { .. }) => true,
+            Error::Refused { .. } => true,
+            _ => self.refused.is_some() || self.size() == 1,
+        };
+        if is_known {
+            return;
+        }
+        let reason = error.to_string();
+        self.board.finish_for_good(number.saturating_sub(1));
+        self.board.refuse(number, &reason);
+        self.refused = Some(Box::new(Error::Refused { member: self.own, reason }));
+    }
+
+    /// A check of what the next operation is given: all others are told where it fails.
+    #[inline]
+    pub(super) fn tell<T>(&mut self, checked: Result<T>) -> Result<T> {
+        checked.inspect_err(|error| self.refuse(self.number + 1, error))
+    }
+
+    #[inline]
+    pub(super) fn check_length(&mut self, what: &'static str, found: usize, expected: usize) -> Result<()> {
+        self.tell(arguments::check_length(what, found, expected))
+    }
+
+    pub(super) fn check_count(&mut self, blocks: usize) -> Result<()> {
+        let checked = arguments::check_count(blocks, self.size());
+        self.tell(checked)
+    }
+
+    pub(super) fn check_member(&mut self, member: usize) -> Result<()> {
+        let checked = arguments::check_member(member, self.size());
+        self.tell(checked)
+    }
+}
+
+impl<L: Lines> Board<L> {
+    /// That nobody has refused the operation of which something is awaited.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub(super) fn check(&self, awaited: Awaited) -> Result<()> {
+        let refused = |Refusal { member, reason }: Refusal| Err(Error::Refused { member, reason });
+        self.refusal(awaited.number).map_or(Ok(()), refused)
+    }
+}

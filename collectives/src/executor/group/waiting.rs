@@ -1,0 +1,84 @@
+//! How a member waits: polling, asleep, or, in the background, not at all.
+
+use super::Group;
+use crate::executor::board::Awaited;
+use crate::executor::coroutine::Pause;
+use crate::executor::error::Result;
+use crate::executor::patience::{NAP, Polled, with_meanwhile};
+
+impl Group {
+    #[inline]
+    pub(super) fn wait(&mut self, awaited: Awaited) -> Result<()> {
+        self.check_goes_on()?;
+        if self.pause.is_some() {
+            return self.pause_until(awaited);
+        }
+        let mut at = 0;
+        let board = &self.board;
+        let mut is_done = || match board.missing(awaited, at) {
+            None => true,
+            Some(member) => {
+                at = member;
+                false
+            }
+        };
+        if self.patience.glance(&mut is_done) {
+            return Ok(());
+        }
+        // The others may sleep for what this member has said.
+        if std::mem::take(&mut self.owes_rousing) {
+            board.rouse();
+        }
+        let every = self.patience.polls_of_microseconds();
+        match self.patience.poll(with_meanwhile(is_done, self.meanwhile, every)) {
+            Polled::Ready => Ok(()),
+            Polled::InVain => self.sleep(awaited),
+        }
+    }
+
+    /// This group, in which operations pause where they would wait.
+    pub(super) fn pausing(mut self, pause: Pause) -> Self {
+        self.pause = Some(pause);
+        self
+    }
+
+    /// Pauses between two operations.
+    pub(super) fn pause_idly(&self) {
+        if let Some(pause) = &self.pause {
+            pause.pause(None);
+        }
+    }
+
+    /// The same in the background: lets somebody else go on until all is there.
+    fn pause_until(&mut self, awaited: Awaited) -> Result<()> {
+        while self.board.missing(awaited, 0).is_some() {
+            if std::mem::take(&mut self.owes_rousing) {
+                self.board.rouse();
+            }
+            self.check(awaited)?;
+            if !self.pause.as_ref().is_some_and(|pause| pause.pause(Some(awaited))) {
+                return self.sleep(awaited);
+            }
+        }
+        Ok(())
+    }
+
+    /// Any of them: one that is not lost itself may wait for one that is, and leave with an error.
+    pub(super) fn check_members(&self) -> Result<()> {
+        let membership = self.fabric.membership();
+        Ok(self.watched.iter().try_for_each(|&rank| membership.check(rank))?)
+    }
+
+    #[cold]
+    fn sleep(&mut self, awaited: Awaited) -> Result<()> {
+        let go_on = || {
+            if let Some(meanwhile) = self.meanwhile {
+                meanwhile();
+            }
+            self.check_members()?;
+            self.board.check(awaited)
+        };
+        let slept = self.board.sleep(awaited, self.meanwhile.map(|_| NAP), go_on);
+        slept.inspect_err(|error| self.give_up(error))
+    }
+}

