@@ -1,4 +1,5 @@
-//! MPI's collectives by svmio's [`Group`](svmio_collectives::executor::Group): what all adapters share.
+//! MPI's collectives by svmio's [`Group`](svmio_collectives::executor::Group) and
+//! [`TwoLevelGroup`](svmio_collectives::executor::TwoLevelGroup): what all adapters share.
 //!
 //! An adapter is what a program's call of a collective reaches: a preload library (`coll/mpich`, `coll/openmpi`), or a
 //! component of Open MPI's `coll` framework. It asks this crate first, and MPI where that does not take the call:
@@ -25,19 +26,24 @@
 //! ```text
 //!   face        the functions that adapters call
 //!     kept      the group of a communicator: the one of the last call, or its attribute, or a new one
-//!       forming    who they are, whether all can; the fabric they share (jobs), the group; agreed by all
+//!       forming    what they show each other (card) decides; the fabrics they share (jobs), the group; agreed by all
+//!     group     of members that share memory, or of several nodes
 //!     call      moving, varying, reducing: a call's arguments as those of the group's function
-//!       layout      a buffer: bytes in a row as they are, others by MPI_Pack and MPI_Unpack
+//!       layout      a buffer, or blocks: bytes in a row as they are, others by MPI_Pack and MPI_Unpack
 //!       operator    MPI_Op: predefined ones in loops of our own, all others by MPI_Reduce_local
 //!     progress  MPI goes on with what it has to do while a process waits in a group
 //!     counting  how many calls were taken, for SVMIO_STATS
-//!     setting   which collectives are left to MPI, by SVMIO_COLLECTIVES_OFF
+//!     setting   which collectives are left to MPI, by SVMIO_COLLECTIVES_OFF, and on which communicators, by _NODES
 //!   component   what the component of Open MPI knows of datatypes beyond that
 //!   family      what differs between the families of MPI;  stock: MPI's own functions
 //! ```
 //!
-//! What is left to MPI: intercommunicators; communicators of one process, of several hosts or of several worlds; all
-//! collectives that do not block; neighbourhood collectives; those with large counts (`MPI_Bcast_c`).
+//! Memory is the program's, and only what a call is given is touched: what it sends is only ever read, blocks that lie
+//! apart are referred to one by one, and the gaps of a datatype are MPI's to leave alone.
+//!
+//! What is left to MPI: intercommunicators; communicators of one process or of several worlds; those of several nodes
+//! where no job can be formed; all collectives that do not block; neighbourhood collectives; those with large counts
+//! (`MPI_Bcast_c`).
 
 mod call;
 mod card;

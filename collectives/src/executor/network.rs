@@ -7,13 +7,14 @@
 //!     ├── exchange    a message to one, a message from another, at the same time
 //!     ├── spreading   bcast │ collecting  gather, scatter │ sharing  allgather │ trading  alltoall
 //!     └── reducing    reduce, allreduce, reduce_scatter    prefix  scan, exscan
-//!   TwoLevelGroup   a Group of shared memory within each node, its first members over the network        (two_level)
+//!   TwoLevelGroup   a Group of shared memory within each node, its first members over the network        (two_level, by_nodes)
 //! ```
 //!
 //! The algorithms are the well-known ones (R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of Collective
 //! Communication Operations in MPICH"). Operations that do not commute are combined in the order of members by all of
 //! those that are chosen for them.
 
+mod by_nodes;
 mod collecting;
 mod costs;
 mod exchange;

@@ -180,6 +180,26 @@ pub(crate) fn done_on_two_levels(
             let mut into = vec![0; 8 * length * size];
             group.allgather(&give(*length), &mut into).map(|()| into)
         }
+        Call::Allgatherv { lengths } => {
+            let mut parts: Vec<Vec<u8>> = lengths[..size].iter().map(|length| vec![0; 8 * length]).collect();
+            parts[own] = give(lengths[own]);
+            group
+                .allgather_blocks(&mut parts.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>())
+                .map(|()| parts.concat())
+        }
+        Call::Gather { root, length } => {
+            let mut into = vec![0; if own == *root { 8 * length * size } else { 0 }];
+            group.gather(*root, &give(*length), &mut into).map(|()| into)
+        }
+        Call::Scatter { root, length } => {
+            let mut into = vec![0; 8 * length];
+            let data = if own == *root { give(length * size) } else { Vec::new() };
+            group.scatter(*root, &data, &mut into).map(|()| into)
+        }
+        Call::Alltoall { length } => {
+            let mut into = vec![0; 8 * length * size];
+            group.alltoall(&give(length * size), &mut into).map(|()| into)
+        }
         Call::Reduce { root, length, commutes } => {
             let mut data = give(*length);
             group.reduce(*root, &mut data, &*operation(*commutes)).map(|()| data)
@@ -187,6 +207,12 @@ pub(crate) fn done_on_two_levels(
         Call::Allreduce { length, commutes } => {
             let mut data = give(*length);
             group.allreduce(&mut data, &*operation(*commutes)).map(|()| data)
+        }
+        Call::ReduceScatter { lengths, commutes } => {
+            let counts: Vec<usize> = lengths[..size].iter().map(|length| 8 * length).collect();
+            let mut into = vec![0; counts[own]];
+            let data = give(lengths[..size].iter().sum());
+            group.reduce_scatter(&data, &counts, &mut into, &*operation(*commutes)).map(|()| into)
         }
         other => done(group.flat(), other, number),
     }

@@ -8,7 +8,8 @@
 //!   allgather   each node to its first ─► nodes' blocks among the first ─► all of each node
 //! ```
 //!
-//! All else goes by messages alone.
+//! What is different for each member goes so, too (`by_nodes`). Scan and exscan, and what each member knows only its own
+//! lengths of, goes by messages alone.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,15 +33,15 @@ use crate::partition::Partition;
 #[derive(Debug)]
 pub struct TwoLevelGroup {
     /// All members, by messages.
-    all: NetworkGroup,
+    pub(super) all: NetworkGroup,
     /// The members of this node, unless there is only this one.
-    node: Option<Group>,
+    pub(super) node: Option<Group>,
     /// The first members of the nodes, where this is one, and there are several.
-    first: Option<NetworkGroup>,
+    pub(super) first: Option<NetworkGroup>,
     /// The members of each node; nodes in the order of their first members.
-    nodes: Vec<Vec<usize>>,
+    pub(super) nodes: Vec<Vec<usize>>,
     /// Which node each member is on, and which of its members it is.
-    places: Vec<(usize, usize)>,
+    pub(super) places: Vec<(usize, usize)>,
     /// Whether the members of each node follow each other, so that nodes are combined in the order of members.
     is_ordered: bool,
 }
@@ -301,12 +302,12 @@ impl TwoLevelGroup {
         Ok(())
     }
 
-    fn own_node(&self) -> usize {
+    pub(super) fn own_node(&self) -> usize {
         self.places[self.all.member()].0
     }
 
     /// Whether nodes can be combined one after the other.
-    fn combines(&self, operation: &dyn Operation) -> bool {
+    pub(super) fn combines(&self, operation: &dyn Operation) -> bool {
         self.is_ordered || operation.is_commutative()
     }
 }

@@ -1,0 +1,292 @@
+//! What is different for each member, on two levels: a node's members tell their first one, and the first ones exchange
+//! what is for each node. So each pair of nodes exchanges one message, where it would be one for each pair of members.
+//!
+//! ```text
+//!   gather           each node to its first ─► the first of the root's node ─► root
+//!   scatter          the same backwards
+//!   alltoall         each node to its first ─► among the first ─► each of the node
+//!   allgather        each node to its first ─► among the first ─► all of each node
+//!   reduce_scatter   each node combined at its first ─► among the first ─► each of the node
+//! ```
+//!
+//! What is so long that a node's first member would need much memory for it goes by messages alone, as all does where no
+//! two members are on one node. Within and between nodes, blocks lie in the order of nodes, and of the members of each.
+
+use std::ops::Range;
+
+use super::exchange::check_elements;
+use super::two_level::TwoLevelGroup;
+use crate::executor::blocks::{check_count, check_length};
+use crate::executor::error::Result;
+use crate::executor::operation::Operation;
+
+/// How many bytes a first member keeps for others at most: with so many, one message more or less matters little.
+const MOST: usize = 4 << 20;
+
+impl TwoLevelGroup {
+    /// `root` gets all members' `own`, which have the same length, one behind the other; elsewhere `into` is not used.
+    ///
+    /// # Errors
+    /// As [`NetworkGroup::gather`](super::NetworkGroup::gather).
+    pub fn gather(&mut self, root: usize, own: &[u8], into: &mut [u8]) -> Result<()> {
+        self.all.check_member(root)?;
+        let (length, is_root) = (own.len(), self.member() == root);
+        if !self.goes_by_nodes(length * self.size()) {
+            return self.all.gather(root, own, into);
+        }
+        if is_root {
+            check_length("what is gathered", into.len(), length * self.size())?;
+        }
+        let (root_node, root_place) = self.places[root];
+        let is_roots_node = self.own_node() == root_node;
+        let mut held = self.gathered_in_node(own)?;
+        if let Some(first) = &mut self.first {
+            let nodes = one_behind_the_other(self.nodes.iter().map(|node| node.len() * length));
+            let mut all = vec![0; if is_roots_node { length * self.places.len() } else { 0 }];
+            first.gatherv(root_node, &held, &mut all, &nodes)?;
+            held = all;
+        }
+        if is_roots_node
+            && root_place > 0
+            && let Some(node) = &mut self.node
+        {
+            let mut parts: Vec<&[u8]> = vec![&[]; node.size()];
+            parts[root_place] = &held;
+            let mut passed = vec![0; if is_root { into.len() } else { 0 }];
+            node.scatter_blocks(0, &parts, &mut passed)?;
+            held = passed;
+        }
+        if is_root {
+            self.to_members(&held, length, into);
+        }
+        Ok(())
+    }
+
+    /// All get their part of `root`'s `data`, which lie one behind the other and are as long as `into`; elsewhere `data`
+    /// is not used.
+    ///
+    /// # Errors
+    /// As [`NetworkGroup::scatter`](super::NetworkGroup::scatter).
+    pub fn scatter(&mut self, root: usize, data: &[u8], into: &mut [u8]) -> Result<()> {
+        self.all.check_member(root)?;
+        let (length, is_root) = (into.len(), self.member() == root);
+        if !self.goes_by_nodes(length * self.size()) {
+            return self.all.scatter(root, data, into);
+        }
+        let mut held = Vec::new();
+        if is_root {
+            check_length("what is scattered", data.len(), length * self.size())?;
+            held = self.by_nodes(data, length);
+        }
+        let (root_node, root_place) = self.places[root];
+        let (own_node, own_place) = self.places[self.member()];
+        let size = self.size();
+        if own_node == root_node
+            && root_place > 0
+            && let Some(node) = &mut self.node
+        {
+            let mut all = vec![0; if own_place == 0 { length * size } else { 0 }];
+            let mut parts: Vec<&mut [u8]> = (0..node.size()).map(|_| Default::default()).collect();
+            parts[root_place] = &mut all;
+            let (none, own): (&mut [&mut [u8]], &[u8]) = (&mut [], if is_root { &held } else { &[] });
+            node.gather_blocks(0, own, if own_place == 0 { &mut parts } else { none })?;
+            held = all;
+        }
+        if let Some(first) = &mut self.first {
+            let nodes = one_behind_the_other(self.nodes.iter().map(|node| node.len() * length));
+            let mut own = vec![0; nodes[own_node].len()];
+            first.scatterv(root_node, &held, &nodes, &mut own)?;
+            held = own;
+        }
+        self.scattered_in_node(&held, into)
+    }
+
+    /// Each gets from each: part `i` of `data` goes to member `i`, and into part `j` comes what member `j` has for this
+    /// one. All parts are equally long.
+    ///
+    /// # Errors
+    /// As [`NetworkGroup::alltoall`](super::NetworkGroup::alltoall).
+    pub fn alltoall(&mut self, data: &[u8], into: &mut [u8]) -> Result<()> {
+        let size = self.size();
+        let length = data.len() / size;
+        let largest = self.nodes.iter().map(Vec::len).max().unwrap_or(1);
+        if !self.goes_by_nodes(largest * data.len()) {
+            return self.all.alltoall(data, into);
+        }
+        check_length("what is sent", data.len(), length * size)?;
+        check_length("what is received", into.len(), data.len())?;
+        // Of each of the node, for all.
+        let held = self.gathered_in_node(&self.by_nodes(data, length))?;
+        // For each of the node, of all.
+        let mut arranged = Vec::new();
+        let own_node = self.own_node();
+        let members = self.nodes[own_node].len();
+        if self.places[self.member()].1 == 0 {
+            let targets = one_behind_the_other(self.nodes.iter().map(|node| node.len() * length));
+            let sent = one_behind_the_other(targets.iter().map(|target| members * target.len()));
+            let parts = targets.iter().flat_map(|target| {
+                (0..members)
+                    .map(|from| from * size * length)
+                    .map(move |at| at + target.start..at + target.end)
+            });
+            let leaving: Vec<u8> = parts.flat_map(|part| &held[part]).copied().collect();
+            // What comes from a node is as long as what goes to it.
+            let mut coming = vec![0; leaving.len()];
+            match &mut self.first {
+                Some(first) => first.alltoallv(&leaving, &sent, &mut coming, &sent)?,
+                None => coming.copy_from_slice(&leaving),
+            }
+            let senders = coming.chunks_exact((members * length).max(1));
+            arranged = vec![0; coming.len()];
+            for (from, parts) in senders.enumerate() {
+                for (to, part) in parts.chunks_exact(length).enumerate() {
+                    arranged[(to * size + from) * length..][..length].copy_from_slice(part);
+                }
+            }
+        }
+        let mut own = vec![0; into.len()];
+        self.scattered_in_node(&arranged, &mut own)?;
+        self.to_members(&own, length, into);
+        Ok(())
+    }
+
+    /// All get all members' blocks: each is memory by itself, and as long everywhere; each member's own is there already.
+    ///
+    /// # Errors
+    /// As [`NetworkGroup::allgatherv`](super::NetworkGroup::allgatherv).
+    pub fn allgather_blocks(&mut self, blocks: &mut [&mut [u8]]) -> Result<()> {
+        check_count(blocks.len(), self.size())?;
+        if !self.goes_by_nodes(0) {
+            return self.all.allgather_blocks(blocks);
+        }
+        let lengths = self.nodes.iter().flatten().map(|&member| blocks[member].len());
+        let ranges = one_behind_the_other(lengths);
+        let nodes = self.ranges_of_nodes(&ranges);
+        let own = self.member();
+        let mut all = vec![0; ranges.last().map_or(0, |range| range.end)];
+        let (own_node, own_place) = self.places[own];
+        match &mut self.node {
+            Some(node) => {
+                let begin = nodes[own_node].start;
+                let first = self.nodes[..own_node].iter().map(Vec::len).sum::<usize>();
+                let parts: Vec<Range<usize>> = ranges[first..first + node.size()]
+                    .iter()
+                    .map(|range| range.start - begin..range.end - begin)
+                    .collect();
+                let none: &mut [u8] = &mut [];
+                let into = if own_place == 0 { &mut all[nodes[own_node].clone()] } else { none };
+                node.gatherv(0, blocks[own], into, &parts)?;
+            }
+            None => all[nodes[own_node].clone()].copy_from_slice(blocks[own]),
+        }
+        if let Some(first) = &mut self.first {
+            first.allgatherv(&mut all, &nodes)?;
+        }
+        if let Some(node) = &mut self.node {
+            node.bcast(0, &mut all)?;
+        }
+        for (&member, range) in self.nodes.iter().flatten().zip(ranges) {
+            blocks[member].copy_from_slice(&all[range]);
+        }
+        Ok(())
+    }
+
+    /// All members' `data` combined in the order of members and divided among them: member `i` gets `counts[i]` bytes,
+    /// behind those of the members before. `counts` are the same everywhere.
+    ///
+    /// # Errors
+    /// As [`NetworkGroup::reduce_scatter`](super::NetworkGroup::reduce_scatter).
+    pub fn reduce_scatter(
+        &mut self,
+        data: &[u8],
+        counts: &[usize],
+        into: &mut [u8],
+        operation: &dyn Operation,
+    ) -> Result<()> {
+        if !self.combines(operation) || !self.goes_by_nodes(0) {
+            return self.all.reduce_scatter(data, counts, into, operation);
+        }
+        check_length("the list of counts", counts.len(), self.size())?;
+        check_length("what is combined", data.len(), counts.iter().sum())?;
+        check_length("what is received", into.len(), counts[self.member()])?;
+        counts.iter().try_for_each(|&count| check_elements(count, operation))?;
+        let blocks = one_behind_the_other(counts.iter().copied());
+        let order: Vec<usize> = self.nodes.iter().flatten().copied().collect();
+        let mut sum: Vec<u8> =
+            order.iter().flat_map(|&member| &data[blocks[member].clone()]).copied().collect();
+        let ranges = one_behind_the_other(order.iter().map(|&member| counts[member]));
+        let nodes = self.ranges_of_nodes(&ranges);
+        let own_node = self.own_node();
+        if let Some(node) = &mut self.node {
+            node.reduce(0, &mut sum, operation)?;
+        }
+        let mut held = sum;
+        if let Some(first) = &mut self.first {
+            let mut own = vec![0; nodes[own_node].len()];
+            let counts: Vec<usize> = nodes.iter().map(Range::len).collect();
+            first.reduce_scatter(&held, &counts, &mut own, operation)?;
+            held = own;
+        }
+        let Some(node) = &mut self.node else {
+            into.copy_from_slice(&held);
+            return Ok(());
+        };
+        let parts = one_behind_the_other(self.nodes[own_node].iter().map(|&member| counts[member]));
+        node.scatterv(0, &held, &parts, into)
+    }
+
+    /// Whether something goes by nodes of which a first member keeps so many bytes: the same at all members.
+    fn goes_by_nodes(&self, bytes: usize) -> bool {
+        self.nodes.len() < self.size() && bytes <= MOST
+    }
+
+    /// The `own` of all of this node, at its first.
+    fn gathered_in_node(&mut self, own: &[u8]) -> Result<Vec<u8>> {
+        let is_first = self.places[self.member()].1 == 0;
+        let Some(node) = &mut self.node else { return Ok(own.to_vec()) };
+        let mut held = vec![0; if is_first { own.len() * node.size() } else { 0 }];
+        node.gather(0, own, &mut held)?;
+        Ok(held)
+    }
+
+    /// To each of this node its part of what the first has.
+    fn scattered_in_node(&mut self, held: &[u8], into: &mut [u8]) -> Result<()> {
+        match &mut self.node {
+            Some(node) => node.scatter(0, held, into),
+            None => {
+                into.copy_from_slice(held);
+                Ok(())
+            }
+        }
+    }
+
+    /// Parts in the order of members, in that of nodes.
+    fn by_nodes(&self, data: &[u8], length: usize) -> Vec<u8> {
+        let members = self.nodes.iter().flatten();
+        members.flat_map(|member| &data[member * length..][..length]).copied().collect()
+    }
+
+    /// The reverse.
+    fn to_members(&self, data: &[u8], length: usize, into: &mut [u8]) {
+        for (&member, part) in self.nodes.iter().flatten().zip(data.chunks_exact(length.max(1))) {
+            into[member * length..][..length].copy_from_slice(part);
+        }
+    }
+
+    /// From the first of a node's members to the last, where `ranges` are those of members in the order of nodes.
+    fn ranges_of_nodes(&self, ranges: &[Range<usize>]) -> Vec<Range<usize>> {
+        let mut ranges = ranges.iter();
+        let lengths = self.nodes.iter().map(|node| ranges.by_ref().take(node.len()).map(Range::len).sum());
+        one_behind_the_other(lengths)
+    }
+}
+
+/// Ranges of these lengths, one behind the other.
+fn one_behind_the_other(lengths: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
+    let mut end = 0;
+    let range = |length: usize| {
+        end += length;
+        end - length..end
+    };
+    lengths.map(range).collect()
+}
