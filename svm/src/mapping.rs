@@ -41,6 +41,9 @@
 //! does or before. While any part of a file is mapped, nobody may make the file shorter: what is cut off may still be
 //! seen, or read as zero, or be a signal.
 //!
+//! **Memory that has no file's name** is a file that was made [`temporary`](crate::OpenOptions::temporary), and removed
+//! when all have opened it.
+//!
 //! # States and races
 //!
 //! The states of a page, and what leads from one to the other, are drawn in `mapping/page.rs`. One mutex guards all

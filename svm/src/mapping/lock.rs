@@ -33,7 +33,7 @@ pub trait Meeting {
     fn meet(&mut self) -> std::result::Result<(), Box<dyn StdError + Send + Sync>>;
 }
 
-/// Any function that is a barrier.
+/// Any function that is a barrier: for a group of the crate `svmio-collectives` it is `|| group.barrier()`.
 impl<F, E> Meeting for F
 where
     F: FnMut() -> std::result::Result<(), E>,

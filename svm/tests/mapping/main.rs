@@ -8,6 +8,7 @@ mod job;
 mod ahead;
 mod eviction;
 mod failures;
+mod full_store;
 mod litmus;
 mod memory;
 mod model;
