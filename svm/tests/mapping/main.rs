@@ -12,6 +12,7 @@ mod full_store;
 mod litmus;
 mod memory;
 mod model;
+mod network;
 
 use std::sync::Arc;
 
