@@ -15,8 +15,8 @@ use super::service::{Counters, Service};
 use super::streams::Window;
 use super::table::{Place, Table, runs};
 
-/// Bytes of a request: they take a network of a gigabit some 2 ms, many times a round trip, and the first of them do not
-/// wait long for the last.
+/// Bytes of a request: they take a network of a gigabit some 2 ms, many times a round trip, and the first of them do
+/// not wait long for the last.
 const PIECE: usize = 256 << 10;
 /// Requests that are under way at a time.
 const UNDER_WAY: usize = 6;

@@ -10,8 +10,8 @@ use super::*;
 
 const BYTES: u64 = 8 * SEGMENT;
 
-/// Runs `body` with the stores of so many nodes, the first of which is a small file system of its own, and what takes all
-/// of its space.
+/// Runs `body` with the stores of so many nodes, the first of which is a small file system of its own, and what takes
+/// all of its space.
 fn with_small_store(nodes: u32, body: impl Fn(&[Store], &(dyn Fn(bool) + Sync)) + Send + Sync) {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = |number: u32| directory.path().join(format!("n{number}"));
