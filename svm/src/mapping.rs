@@ -13,14 +13,14 @@
 //!
 //! A segment whose home is this node is [mapped straight](self::Mapping) in its place, with its storage reserved:
 //! loads and stores there are those of memory, and no fault is served. All other pages are memory of this process,
-//! which is filled when it is touched: the kernel tells of the fault (`userfaultfd`), a thread fetches the page from its
-//! home, past the node's page cache, and puts it in place, **protected**: the first store to it is another fault, by
-//! which the page gets a **twin**, a copy of what it was. What differs from the twin goes home, byte by byte, when it is
-//! time. So several nodes that store into one page all win, as long as they store into different bytes of it. (Twins
-//! and differences are those of TreadMarks: Keleher, Cox, Dwarkadas, Zwaenepoel, *TreadMarks: Distributed Shared Memory
-//! on Standard Workstations and Operating Systems*, 1994, section 3. Homes that are always up to date, so that a fault
-//! costs one round trip, are those of Zhou, Iftode, Li, *Performance Evaluation of Two Home-Based Lazy Release
-//! Consistency Protocols for Shared Virtual Memory Systems*, 1996, section 2.)
+//! which is filled when it is touched: the kernel tells of the fault (`userfaultfd`), a thread fetches the page from
+//! its home, past the node's page cache, and puts it in place, **protected**: the first store to it is another fault,
+//! by which the page gets a **twin**, a copy of what it was. What differs from the twin goes home, byte by byte, when
+//! it is time. So several nodes that store into one page all win, as long as they store into different bytes of it.
+//! (Twins and differences are those of TreadMarks: Keleher, Cox, Dwarkadas, Zwaenepoel, *TreadMarks: Distributed Shared
+//! Memory on Standard Workstations and Operating Systems*, 1994, its multiple-writer protocol. Homes that are always up
+//! to date, so that a fault costs one round trip, are those of Zhou, Iftode, Li, *Performance Evaluation of Two
+//! Home-Based Lazy Release Consistency Protocols for Shared Virtual Memory Systems*, 1996.)
 //!
 //! # What one sees of the others
 //!
@@ -29,17 +29,20 @@
 //! stored before a [barrier](Mapping::barrier), all see after it. [`Mapping::flush`] is the half of a barrier that
 //! shows, [`Mapping::refresh`] the half that sees. Programs in which any two accesses to a byte, one of them a store,
 //! have such a thing between them, find memory as if there were only one (Gharachorloo et al., *Memory Consistency and
-//! Event Ordering in Scalable Shared-Memory Multiprocessors*, 1990, section 3.2). Of others' stores that are not ordered
-//! so, each byte may be seen or not.
+//! Event Ordering in Scalable Shared-Memory Multiprocessors*, 1990). Of others' stores that are not
+//! ordered so, each byte may be seen or not.
 //!
 //! **With the file's other faces** a mapping agrees by the rules of MPI-IO: what [`File::write_at`] wrote and
 //! [`File::flush`] showed, on whatever node, a refresh sees; what a mapping has flushed, [`File::read_at`] sees after
-//! [`File::refresh`], and on this node at once. [`Mapping::sync`] is what `MPI_File_sync` is for bytes that are written:
-//! they are on the storage devices on return.
+//! [`File::refresh`], and on this node at once. [`Mapping::sync`] is what `MPI_File_sync` is for bytes that are
+//! written: they are on the storage devices on return.
 //!
 //! A mapping that can be stored into makes the file as long as it reaches. One for reading has to end where the file
 //! does or before. While any part of a file is mapped, nobody may make the file shorter: what is cut off may still be
 //! seen, or read as zero, or be a signal.
+//!
+//! **Memory that has no file's name** is a file that was made [`temporary`](crate::OpenOptions::temporary), and removed
+//! when all have opened it.
 //!
 //! # States and races
 //!
@@ -48,10 +51,11 @@
 //! protected, one that is Dirty in place and open, all others are not in place. So each change of page tables (putting
 //! in place, protecting, opening, taking away) is made together with that of the record, under the mutex. It takes a
 //! system call of a microsecond or two, and is a small part of what a fault costs. Nothing is waited for under it: no
-//! message, no storage, no other lock. What takes time is done by whoever has put the page into a state that says so
+//! message, no storage, and no lock but short ones of the mapping's own (advice, the queue of what is fetched ahead, room
+//! for twins). What takes time is done by whoever has put the page into a state that says so
 //! (Fetching, WritingBack), which makes it his.
 //!
-//! Each of two things that meet at a page comes first:
+//! Of two things that meet at a page, either may come first:
 //!
 //! | | and | what holds |
 //! |---|---|---|
@@ -67,14 +71,14 @@
 //! | fetch | write-back | Never of one page: a page that is in place is not fetched. It is taken away when its bytes have arrived, so that who fetches it next finds them at home. |
 //! | fetch | claim | A segment that nobody has written is zeros, without a message. It gets a home before the first store to it is let go on, so that it has no changed pages when it is mapped in place. Who waits for a page of it is woken and finds the segment. |
 //!
-//! Where a home has no space, or is lost, changed pages stay, and every [sync](Mapping::sync) tries again; only what was
-//! stored under a lock is given up at its [release](MappingLock::release), with an error.
+//! Where a home has no space, or is lost, changed pages stay, and every [sync](Mapping::sync) tries again; only what
+//! was stored under a lock is given up at its [release](MappingLock::release), with an error.
 //!
-//! **No handler waits for itself.** The threads that serve faults and fetch ahead touch pages only by way of the record,
-//! where they are in place. They are not the agent, which answers other nodes whatever becomes of mappings. Bytes that
-//! [`File::write_at`] and [`File::read_at`] move from or to mapped memory are copied once more, so that no lock of the
-//! page cache, which handlers need, is held during a fault. Room is made by whoever needs it, before it takes a page for
-//! its own.
+//! **No handler waits for itself.** The threads that serve faults and fetch ahead touch pages only by way of the
+//! record, where they are in place. They are not the agent, which answers other nodes whatever becomes of mappings.
+//! Bytes that [`File::write_at`] and [`File::read_at`] move from or to mapped memory are copied once more, so that no
+//! lock of the page cache, which handlers need, is held during a fault. Room is made by whoever needs it, before it
+//! takes a page for its own.
 //!
 //! # Memory
 //!
@@ -83,9 +87,9 @@
 //!
 //! # When a home is lost
 //!
-//! The job's watchdog notices, and what was asked of the node ends with an error. A thread that touches a page there does
-//! not hang: [`MappingOptions::on_loss`] is told, and then the page is poisoned: the thread gets SIGBUS (before Linux 6.6
-//! SIGSEGV), as for a file on a device that fails. A page that is lost is tried again after the next
+//! The job's watchdog notices, and what was asked of the node ends with an error. A thread that touches a page there
+//! does not hang: [`MappingOptions::on_loss`] is told, and then the page is poisoned: the thread gets SIGBUS (before
+//! Linux 6.6 SIGSEGV), as for a file on a device that fails. A page that is lost is tried again after the next
 //! [`Mapping::refresh`].
 //!
 //! # What to keep from

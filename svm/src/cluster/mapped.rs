@@ -64,8 +64,8 @@ impl SharedFile {
         taken.ok_or_else(|| self.cluster().context().out_of_place(node))
     }
 
-    /// Brings home what processes of this node wrote to `range` by way of the cache, where it may stay under a lock that
-    /// the node keeps.
+    /// Brings home what processes of this node wrote to `range` by way of the cache, where it may stay under a lock
+    /// that the node keeps.
     pub(crate) fn bring_cached_home(&self, range: &Range<u64>) -> Result<()> {
         if self.is_cached() { self.flush_cached_in(range) } else { Ok(()) }
     }

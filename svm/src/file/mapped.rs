@@ -1,8 +1,8 @@
 //! Accesses from and to memory that is a mapping of a file.
 //!
-//! Copying from or to such memory may be a fault, which is served by a thread that may need the page cache's locks, and an
-//! agent that may need a segment's file, which a system call keeps locked. So nothing of that is held while mapped memory is
-//! touched: the bytes are copied once more.
+//! Copying from or to such memory may be a fault, which is served by a thread that may need the page cache's locks, and
+//! an agent that may need a segment's file, which a system call keeps locked. So nothing of that is held while mapped
+//! memory is touched: the bytes are copied once more.
 
 use crate::blocks::{self, Blocks};
 use crate::error::Result;

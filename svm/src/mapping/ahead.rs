@@ -15,9 +15,9 @@ use super::service::{Counters, Service};
 use super::streams::Window;
 use super::table::{Place, Table, runs};
 
-/// Pages of a request: their bytes take a network of a gigabit some 2 ms, many times a round trip, and the first of them
-/// do not wait long for the last.
-const PIECE: usize = 64;
+/// Bytes of a request: they take a network of a gigabit some 2 ms, many times a round trip, and the first of them do
+/// not wait long for the last.
+const PIECE: usize = 256 << 10;
 /// Requests that are under way at a time.
 const UNDER_WAY: usize = 6;
 
@@ -142,6 +142,7 @@ impl Service {
     /// Begins to fetch the next pages that are wanted; `None` where none are, which is waited for if `waits`, or where
     /// the mapping ends.
     fn next_piece(&self, waits: bool) -> Option<Piece> {
+        let most = (PIECE / self.memory.page()).max(1);
         let mut all = self.ahead.wanted();
         loop {
             // Acquire: with the Release of who ends it.
@@ -161,7 +162,7 @@ impl Service {
             let mut index = None;
             while let Some(page) = first.pages.front().copied() {
                 let its = is_mapped(&page).then(|| self.segment_of(page));
-                if pages.len() >= PIECE || its.is_some() && index.is_some() && its != index {
+                if pages.len() >= most || its.is_some() && index.is_some() && its != index {
                     break;
                 }
                 first.pages.pop_front();

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// The runs of bytes that differ, ascending; none touches the next. Equal bytes between two runs are in neither: another
-/// writer of the page may have changed them at home.
+/// The runs of bytes that differ, ascending; none touches the next. Equal bytes between two runs are in neither:
+/// another writer of the page may have changed them at home.
 pub(super) fn runs(page: &[u8], twin: &[u8]) -> Vec<Range<usize>> {
     assert_eq!(page.len(), twin.len(), "a page and its twin");
     /// Bytes that are compared at once where they are equal, as most are.

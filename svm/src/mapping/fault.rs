@@ -159,8 +159,9 @@ impl Service {
             }
             Err(error) => {
                 let mut table = self.table();
-                let is_ours = |state: Option<&PageState>| matches!(state, Some(PageState::Fetching { ticket: other, .. }) if *other == ticket);
-                if is_ours(table.state(page)) {
+                if let Some(PageState::Fetching { ticket: other, .. }) = table.state(page)
+                    && *other == ticket
+                {
                     table.remove(page);
                 }
                 Err(error)

@@ -33,7 +33,7 @@ pub trait Meeting {
     fn meet(&mut self) -> std::result::Result<(), Box<dyn StdError + Send + Sync>>;
 }
 
-/// Any function that is a barrier.
+/// Any function that is a barrier: for a group of the crate `svmio-collectives` it is `|| group.barrier()`.
 impl<F, E> Meeting for F
 where
     F: FnMut() -> std::result::Result<(), E>,
@@ -60,8 +60,8 @@ impl Mapping {
     /// Meets all others who have mapped the file, all of whom call this: from then on each sees what all had stored.
     ///
     /// # Errors
-    /// [`Error::Meeting`]; as [`Mapping::flush`] and [`Mapping::refresh`]. Who gets an error before the meeting does not
-    /// come to it: the others hear of that only as far as `meeting` tells.
+    /// [`Error::Meeting`]; as [`Mapping::flush`] and [`Mapping::refresh`]. Who gets an error before the meeting does
+    /// not come to it: the others hear of that only as far as `meeting` tells.
     pub fn barrier(&self, meeting: &mut impl Meeting) -> Result<()> {
         self.flush()?;
         let name = || self.service().file.name().into();
@@ -74,8 +74,9 @@ impl MappingLock<'_> {
     /// Unlocks the range, after what was stored there has got home.
     ///
     /// # Errors
-    /// [`Error::OnNode`], [`Error::Fabric`], …: the range is unlocked, but what was stored did not get home and is lost: it
-    /// must not come home over what the next holder stores. [`Error::Lock`] where the lock had been taken away.
+    /// [`Error::OnNode`], [`Error::Fabric`], …: the range is unlocked, but what was stored did not get home and is
+    /// lost: it must not come home over what the next holder stores. [`Error::Lock`] where the lock had been taken
+    /// away.
     pub fn release(mut self) -> Result<()> {
         self.end()
     }

@@ -24,7 +24,8 @@ pub(super) struct Memory {
     is_writable: bool,
 }
 
-// SAFETY: the addresses are this value's own as long as it lives; who loads and stores there vouches for doing so rightly.
+// SAFETY: the addresses are this value's own as long as it lives; who loads and stores there vouches for doing so
+// rightly.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -116,8 +117,9 @@ impl Memory {
     /// Copies a page that is there.
     pub(super) fn copy_of(&self, page: u64) -> Vec<u8> {
         let mut copy = vec![0; self.page];
-        // SAFETY: the page is this value's own; whoever calls has found it to be there. Where it is not write-protected,
-        // others may store into it meanwhile, as into any memory that is shared: each byte is one from before or after.
+        // SAFETY: the page is this value's own; whoever calls has found it to be there. Where it is not
+        // write-protected, others may store into it meanwhile, as into any memory that is shared: each byte is one from
+        // before or after.
         unsafe { ptr::copy_nonoverlapping(self.at(page), copy.as_mut_ptr(), self.page) };
         copy
     }
@@ -254,8 +256,8 @@ impl Memory {
     }
 }
 
-/// Whether a run of pages could not be done because the kernel keeps it in two parts, as it may after one of the pages was
-/// [cured](Memory::cure).
+/// Whether a run of pages could not be done because the kernel keeps it in two parts, as it may after one of the pages
+/// was [cured](Memory::cure).
 fn is_divided(done: &io::Result<()>, run: &Range<u64>) -> bool {
     done.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::NotFound) && run.end - run.start > 1
 }

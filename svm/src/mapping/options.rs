@@ -59,8 +59,8 @@ impl MappingOptions {
     ///
     /// # Errors
     /// [`Error::BadRange`] where it is empty, or ends behind the end of a file that was opened for reading;
-    /// [`Error::TooLarge`]; [`Error::NotOpenedFor`] reading; [`Error::FaultsRefused`]; what is wrong with a segment; the
-    /// operating system's error where there are no addresses.
+    /// [`Error::TooLarge`]; [`Error::NotOpenedFor`] reading; [`Error::FaultsRefused`]; what is wrong with a segment;
+    /// the operating system's error where there are no addresses.
     pub fn map(&self, file: &Arc<File>, range: Range<FileOffset>) -> Result<Mapping> {
         Mapping::with(file, range, self)
     }

@@ -61,8 +61,8 @@ impl<T: Pod> Region<T> {
     /// [`Error::BadRange`] where they do not lie in the mapping, or `start` is not where such values can lie.
     ///
     /// # Safety
-    /// As long as the region is there, no process stores into its bytes but by guards of such regions: neither through a
-    /// mapping nor by [`File::write_at`](crate::File::write_at), and nobody shortens the file.
+    /// As long as the region is there, no process stores into its bytes but by guards of such regions: neither through
+    /// a mapping nor by [`File::write_at`](crate::File::write_at), and nobody shortens the file.
     pub unsafe fn new(mapping: &Arc<Mapping>, start: FileOffset, count: usize) -> Result<Region<T>> {
         let region: Region<T> = Region { mapping: Arc::clone(mapping), start, count, of: PhantomData };
         let bytes = count.checked_mul(size_of::<T>()).and_then(|bytes| start.0.checked_add(bytes as u64));
@@ -91,8 +91,8 @@ impl<T: Pod> Region<T> {
     /// As [`Mapping::lock`].
     pub fn read(&self, elements: Range<usize>) -> Result<ReadGuard<'_, T>> {
         let lock = self.mapping.lock(self.bytes(&elements)?, Mode::Shared)?;
-        // SAFETY: the values lie in the mapping, aligned, and any bytes are values; whoever made the region vouches that
-        // nobody changes them but under a lock that this one excludes.
+        // SAFETY: the values lie in the mapping, aligned, and any bytes are values; whoever made the region vouches
+        // that nobody changes them but under a lock that this one excludes.
         let elements = unsafe { std::slice::from_raw_parts(self.at(elements.start), elements.len()) };
         Ok(ReadGuard { elements, lock })
     }

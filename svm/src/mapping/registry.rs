@@ -1,5 +1,5 @@
-//! Which addresses of this process are mappings: bytes are not copied from and to them while a lock is held that whoever
-//! serves the fault may need.
+//! Which addresses of this process are mappings: bytes are not copied from and to them while a lock is held that
+//! whoever serves the fault may need.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -15,9 +15,9 @@ use super::write_back::After;
 const BATCH: usize = 64;
 
 impl Service {
-    /// Makes room for `pages` more: by dropping pages of which home has all bytes, and by bringing home the others. Says
-    /// whether there is room; there is none where what is in the way cannot be brought home. On return the pages that
-    /// the caller knows of may be in other states.
+    /// Makes room for `pages` more: by dropping pages of which home has all bytes, and by bringing home the others.
+    /// Says whether there is room; there is none where what is in the way cannot be brought home. On return the pages
+    /// that the caller knows of may be in other states.
     pub(super) fn make_room<'t>(
         &'t self,
         mut table: MutexGuard<'t, Table>,

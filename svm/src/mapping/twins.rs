@@ -1,7 +1,7 @@
 //! Copies of pages as they were before they were stored into.
 //!
-//! They lie in memory of their own, not in the allocator's: thousands of them come and go on many threads, and what they
-//! took has to be given back at once for the limit to hold.
+//! They lie in memory of their own, not in the allocator's: thousands of them come and go on many threads, and what
+//! they took has to be given back at once for the limit to hold.
 
 use std::io;
 use std::ops::Deref;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 use svmio_svm::team::Team;
 use svmio_svm::{CacheSettings, Cluster, File, FileName, NodeName, OpenOptions, Result, Store};
-use svmio_transport::{Fabric, JobSecret, Membership, Rank, settings::Settings, shm};
+use svmio_transport::{Fabric, JobSecret, Membership, Rank, ofi, settings::Settings, shm};
 use tempfile::TempDir;
 
 /// How something ended that all ranks did together: the same on all of them. What went wrong says on which.
@@ -123,10 +123,16 @@ pub(crate) fn agreed<T>(outcome: Result<T>) -> Agreed<T> {
     outcome.map_err(|error| error.to_string())
 }
 
+/// By shared memory, or with `SVMIO_TEST_FABRIC=ofi` by libfabric over the loopback interface.
 fn fabrics(memberships: &[Arc<Membership>]) -> Vec<Fabric> {
     let secret = JobSecret::random().expect("the system has random numbers");
-    let settings = Settings::default().shm;
-    let prepare = |_| shm::prepare(&settings, &secret).expect("shared memory can be had");
+    let Settings { shm, mut ofi, .. } = Settings::default();
+    ofi.address = "127.0.0.1".into();
+    let is_network = std::env::var_os("SVMIO_TEST_FABRIC").is_some_and(|name| name == "ofi");
+    let prepare = |_| match is_network {
+        true => ofi::prepare(&ofi, &secret).expect("libfabric can be had: install libfabric1"),
+        false => shm::prepare(&shm, &secret).expect("shared memory can be had"),
+    };
     let prepared: Vec<_> = memberships.iter().map(prepare).collect();
     let addresses: Vec<_> = prepared.iter().map(|prepared| prepared.address()).collect();
     let pairs = prepared.into_iter().zip(memberships);

@@ -8,9 +8,11 @@ mod job;
 mod ahead;
 mod eviction;
 mod failures;
+mod full_store;
 mod litmus;
 mod memory;
 mod model;
+mod network;
 
 use std::sync::Arc;
 

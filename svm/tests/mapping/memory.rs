@@ -124,3 +124,29 @@ fn regions_of_values_are_read_by_many_and_written_by_one() {
         process.meet();
     });
 }
+
+#[test]
+fn a_file_without_a_name_is_memory_that_nodes_share() {
+    const BYTES: u64 = 4 * SEGMENT;
+    let (directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let file = open(process, &small_segments().exclusive(true).temporary(true));
+        if process.rank() == 0 {
+            process.cluster.remove(&FileName::new("mapped").unwrap()).unwrap();
+        }
+        process.meet();
+        let mapping = map(&file, BYTES, &MappingOptions::new());
+        let own = |at: &u64| at % 2 == u64::from(process.rank());
+        (0..BYTES).filter(own).for_each(|at| store(&mapping, at, at as u8));
+        mapping.barrier(&mut meeting(process)).unwrap();
+        assert!((0..BYTES).all(|at| load(&mapping, at) == at as u8));
+        process.meet();
+        mapping.unmap().unwrap();
+        process.close(Arc::into_inner(file).expect("nothing else has it")).unwrap();
+        process.meet();
+        for kind in ["objects", "deleted"] {
+            let path = directory.path().join(format!("n{}/{kind}", process.rank()));
+            assert_eq!(std::fs::read_dir(path).unwrap().count(), 0, "{kind}");
+        }
+    });
+}

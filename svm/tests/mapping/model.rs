@@ -1,8 +1,8 @@
 //! Random programs of several ranks, against plain memory and the rules of release consistency.
 //!
-//! A program is a row of rounds with barriers between. In each, every rank stores into bytes of its own, by its mapping or
-//! by `write_at`, looks at bytes that nobody stores into, by its mapping or by `read_at`, and now and then syncs, advises or
-//! fetches. Counters are added to under locks all the while, by whatever face.
+//! A program is a row of rounds with barriers between. In each, every rank stores into bytes of its own, by its mapping
+//! or by `write_at`, looks at bytes that nobody stores into, by its mapping or by `read_at`, and now and then syncs,
+//! advises or fetches. Counters are added to under locks all the while, by whatever face.
 //!
 //! Some programs run each time, with `SVMIO_FULL=1` some hundred; `SVMIO_MODEL_PROGRAMS` says how many.
 

@@ -1,0 +1,24 @@
+//! The same over a network.
+
+use std::process::Command;
+
+/// What is tried: something of each kind.
+const TESTS: [&str; 6] = [
+    "ahead::advice_is_followed",
+    "failures::a_page_whose_home_is_lost_is_told_of_and_poisoned_soon",
+    "litmus::all_writers_of_a_page_win",
+    "litmus::who_has_seen_a_new_value_does_not_see_an_older_one_again",
+    "memory::what_is_stored_on_one_node_is_seen_on_all_after_a_barrier",
+    "model::programs_find_the_memory_that_release_consistency_promises",
+];
+
+#[test]
+fn mappings_work_over_libfabric() {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(TESTS).args(["--exact", "--test-threads=2"]);
+    let programs = if std::env::var_os("SVMIO_FULL").is_some() { "40" } else { "3" };
+    command.env("SVMIO_TEST_FABRIC", "ofi").env("SVMIO_MODEL_PROGRAMS", programs);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("6 passed"), "{said}");
+}
