@@ -14,9 +14,8 @@
 
 use std::ops::Range;
 
-use super::exchange::check_elements;
 use super::two_level::TwoLevelGroup;
-use crate::executor::blocks::{check_count, check_length};
+use crate::executor::arguments::{check_count, check_elements, check_length};
 use crate::executor::error::Result;
 use crate::executor::operation::Operation;
 
