@@ -198,9 +198,6 @@ pub(crate) fn decide(cards: &[Card]) -> Decision {
 
 /// By what those of several nodes reach each other.
 fn between_nodes(cards: &[Card]) -> Result<Reach, &'static str> {
-    if cards.iter().any(|card| card.nodes == Nodes::One) {
-        return Err("its members are on several nodes, and the environment leaves these to MPI");
-    }
     let mut places: Vec<_> = cards.iter().map(|card| (card.node, card.machine)).collect();
     places.sort_unstable();
     places.dedup();
@@ -209,7 +206,11 @@ fn between_nodes(cards: &[Card]) -> Result<Reach, &'static str> {
     }
     let is_told = |fabric| cards.iter().any(|card| card.fabric == Some(fabric));
     let is_one_machine = cards.iter().all(|card| card.machine == cards[0].machine);
+    let all_want = cards.iter().all(|card| card.nodes == Nodes::All);
     match (is_one_machine, is_told(FabricChoice::Ofi), is_told(FabricChoice::Shm)) {
+        (_, true, _) | (false, _, false) if !all_want => Err(
+            "its members are on several nodes, whose collectives are MPI's unless SVMIO_COLLECTIVES_NODES=all is set",
+        ),
         (_, true, _) | (false, _, false) => Ok(Reach::Network),
         (true, false, _) => Ok(Reach::Memory),
         (false, false, true) => Err("its members are on several hosts, and are told to use shared memory"),
@@ -310,6 +311,7 @@ mod tests {
         assert_eq!(reach(&[one, host]), Some(Reach::Network));
         assert_eq!(reach(&[one, told(host, FabricChoice::Shm)]), None);
         assert_eq!(reach(&[one, Card { nodes: Nodes::One, ..host }]), None);
+        assert_eq!(reach(&[one, Card { nodes: Nodes::One, ..other }]), Some(Reach::Memory));
         assert_eq!(reach(&[one, Card { node: 1, ..host }]), None);
         assert_eq!(reach(&[one, Card { has_failed: true, ..host }]), None);
         assert_eq!(reach(&[one, Card { has_failed: true, ..one }]), Some(Reach::Memory));

@@ -41,9 +41,9 @@
 //! Memory is the program's, and only what a call is given is touched: what it sends is only ever read, blocks that lie
 //! apart are referred to one by one, and the gaps of a datatype are MPI's to leave alone.
 //!
-//! What is left to MPI: intercommunicators; communicators of one process or of several worlds; those of several nodes
-//! where no job can be formed; all collectives that do not block; neighbourhood collectives; those with large counts
-//! (`MPI_Bcast_c`).
+//! What is left to MPI: intercommunicators; communicators of one process or of several worlds; those of several nodes,
+//! unless the user wants them taken and a job can be formed; all collectives that do not block; neighbourhood
+//! collectives; those with large counts (`MPI_Bcast_c`).
 
 mod call;
 mod card;

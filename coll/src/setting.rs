@@ -99,11 +99,11 @@ pub(crate) fn left_to_mpi() -> Result<Collectives, &'static str> {
 /// On how many nodes the processes of a communicator may be whose collectives svmio does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Nodes {
-    /// On as many as it has.
+    /// On one, or on several that share a memory: MPI does those of others, which over most networks is quicker.
     #[default]
-    All,
-    /// On one: MPI does those of others.
     One,
+    /// On as many as it has.
+    All,
 }
 
 impl Nodes {

@@ -7,10 +7,12 @@ use svmio_tests::{Files, Hosts, Job, Mpi, Nodes, Program, is_full_run};
 
 /// Emulated nodes share a memory: they are to act as if they did not.
 const OVER_NETWORK: (&str, &str) = ("SVMIO_FABRIC", "ofi");
+/// Communicators of several nodes are MPI's otherwise.
+const WANTED: (&str, &str) = ("SVMIO_COLLECTIVES_NODES", "all");
 
 fn job<'s>(scratch: &'s svmio_tests::Scratch, program: &Program, nodes: Nodes<'s>, ranks: u32) -> Job<'s> {
-    let job =
-        Job::new(scratch, program, ranks).over(nodes).collectives("preload").variable("SVMIO_STATS", "1");
+    let job = Job::new(scratch, program, ranks).over(nodes).collectives("preload");
+    let job = job.variable("SVMIO_STATS", "1").variable(WANTED.0, WANTED.1);
     // Hosts have no other way.
     if matches!(nodes, Nodes::Hosts(_)) { job } else { job.variable(OVER_NETWORK.0, OVER_NETWORK.1) }
 }
@@ -106,8 +108,8 @@ macro_rules! mpis {
             /// Two of four have to do with whom the others miss.
             #[test]
             fn who_is_lost_is_named() {
-                those_left_hear_of_a_loss(Mpi::$mpi, Nodes::Emulated(4), 4, &[OVER_NETWORK]);
-                those_left_hear_of_a_loss(Mpi::$mpi, Nodes::Emulated(2), 5, &[OVER_NETWORK]);
+                those_left_hear_of_a_loss(Mpi::$mpi, Nodes::Emulated(4), 4, &[OVER_NETWORK, WANTED]);
+                those_left_hear_of_a_loss(Mpi::$mpi, Nodes::Emulated(2), 5, &[OVER_NETWORK, WANTED]);
             }
         }
     )*};
@@ -133,7 +135,7 @@ fn hosts_get_what_mpi_gives() {
 fn who_is_lost_on_a_host_is_named() {
     let hosts = Hosts::new(3);
     for mpi in Mpi::DEBIAN {
-        those_left_hear_of_a_loss(mpi, Nodes::Hosts(&hosts), 4, &[]);
+        those_left_hear_of_a_loss(mpi, Nodes::Hosts(&hosts), 4, &[WANTED]);
     }
 }
 
@@ -146,7 +148,8 @@ fn the_component_serves_hosts() {
     let scratch = nodes.scratch();
     let job = || Job::new(&scratch, &program, 4).over(nodes).argument("0").argument("40");
     let expected = job().argument("alone").files(Files::Stock).succeed();
-    let output = job().collectives("component").variable("SVMIO_STATS", "1").succeed();
+    let output =
+        job().collectives("component").variable("SVMIO_STATS", "1").variable(WANTED.0, WANTED.1).succeed();
     let digest = |output: &str| output.split_once("digest ").map(|(_, rest)| rest[..8].to_owned());
     assert!(digest(&output).is_some() && digest(&output) == digest(&expected), "{output}\n{expected}");
     assert!(counted(&output, "allreduce").0 > 0, "{output}");
