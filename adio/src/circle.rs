@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   communicator ── attribute ──► Circle      MPI's own collectives at first; from the ninth time on,
-//!        │ open                      │        or in a cluster at once, svmio's engine         (forming)
+//!        │ open                      │        or in a cluster at once, svmio's engine,        (forming)
 //!        ▼                           ▼
 //!   file's Handle ── Team ── Ranks: the file's own communicator, and the circle
 //! ```
@@ -102,7 +102,7 @@ pub(crate) fn use_cluster<A: Abi>(mpi: &'static Mpi<A>, comm: Comm<A>, company: 
     if matches!(&*state, State::Engine(_) | State::Stock { in_cluster: true }) {
         return;
     }
-    let engine = forming::in_cluster(mpi, comm, company, circle.is_shared);
+    let engine = forming::in_cluster(mpi, comm, company);
     *state = engine.map_or(State::Stock { in_cluster: true }, |engine| State::Engine(Arc::new(engine)));
 }
 

@@ -28,6 +28,11 @@ pub(crate) fn of(id: u64) -> Option<Arc<Cluster>> {
     parts().iter().map(|part| &part.cluster).find(|cluster| cluster.id() == id).map(Arc::clone)
 }
 
+/// Whether the processes of cluster `id` share memory, all with all: the same on all of them.
+pub(crate) fn share_memory(id: u64) -> bool {
+    of(id).is_some_and(|cluster| cluster.shares_memory())
+}
+
 /// By what teams of the processes of cluster `id` reach each other.
 pub(crate) fn reach(id: u64) -> Option<Reach> {
     of(id)?.reach().ok()

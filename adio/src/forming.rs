@@ -59,17 +59,16 @@ pub(crate) fn on_one_node<A: Abi>(mpi: &'static Mpi<A>, comm: Comm<A>) -> Option
     join(mpi, comm, reach, members, cards.first()?.number)
 }
 
-/// The engine of the ranks of `comm`, members of a cluster; `None`, for all of them, where they cannot have one. Where
-/// they do not `share` it with other files, they use it at the same time as other engines, which a network does not bear.
-pub(crate) fn in_cluster<A: Abi>(
-    mpi: &'static Mpi<A>,
-    comm: Comm<A>,
-    company: &Company,
-    share: bool,
-) -> Option<Engine> {
+/// The engine of the ranks of `comm`, members of a cluster who share memory; `None`, for all of them, where they cannot have
+/// one. Over a network it would take twice as long as MPI's own collectives.
+pub(crate) fn in_cluster<A: Abi>(mpi: &'static Mpi<A>, comm: Comm<A>, company: &Company) -> Option<Engine> {
+    // The same for all of them.
+    if !clusters::share_memory(company.cluster_id()) {
+        return None;
+    }
     let members = company.members().to_vec();
     let reach = clusters::reach(company.cluster_id());
-    let is_usable = reach.as_ref().is_some_and(|reach| share || reach.is_memory(&members));
+    let is_usable = reach.as_ref().is_some_and(|reach| reach.is_memory(&members));
     let number = if mpi.rank(comm) == 0 { i64::from(next_number()) } else { -1 };
     let mut numbers = [number, i64::from(!is_usable)];
     mpi.maxima(comm, &mut numbers).ok()?;

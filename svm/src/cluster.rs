@@ -364,6 +364,11 @@ impl Cluster {
         &self.context
     }
 
+    /// Whether each process can map the others' memory: the same on all of them.
+    pub fn shares_memory(&self) -> bool {
+        self.context.fabric.capabilities().direct_mapping
+    }
+
     /// By what teams of its processes reach each other. The first time all of them call this.
     ///
     /// # Errors

@@ -1,11 +1,13 @@
 //! Asking agents, and waiting for their answers.
 //!
 //! Any number of threads may ask, each any number of questions at a time. Whoever waits receives for all: one thread
-//! at a time takes what comes, and gives it to whom it is for.
+//! at a time takes what comes, and wakes whom it is for. When it has its own answer, it wakes one of the others, which
+//! receives from then on.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use svmio_transport::message::{MessageSettings, Messenger, Port};
@@ -30,15 +32,24 @@ pub(crate) struct Client {
     next: AtomicU64,
     asked: Requests,
     state: Mutex<State>,
-    changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// What was asked and not been waited for; with the answer, once it has come.
-    open: HashMap<u64, Option<Vec<u8>>>,
+    /// What was asked, until the answer has been taken.
+    open: HashMap<u64, Open>,
     /// What the thread that receives receives into; somebody has it where it is not here.
     buffer: Option<Vec<u8>>,
+}
+
+/// What has become of a question.
+enum Open {
+    /// Nobody waits for the answer yet.
+    Asked,
+    /// This thread does, asleep.
+    Awaited(Thread),
+    /// It has come.
+    Answered(Vec<u8>),
 }
 
 /// A question that was asked.
@@ -56,6 +67,36 @@ pub(super) enum Unasked {
     Fabric(svmio_transport::Error),
 }
 
+impl State {
+    /// Gives an answer to whom it is for.
+    fn give(&mut self, answer: Vec<u8>) {
+        // Of a question that nobody waits for any more, or of none.
+        let number = answer.first_chunk().map(|number| u64::from_le_bytes(*number));
+        let Some(open) = number.and_then(|number| self.open.get_mut(&number)) else { return };
+        if let Open::Awaited(waiter) = std::mem::replace(open, Open::Answered(answer)) {
+            waiter.unpark();
+        }
+    }
+
+    /// Where nobody receives, somebody who waits is to.
+    fn hand_over(&self) {
+        let waits = |open: &Open| if let Open::Awaited(waiter) = open { Some(waiter.clone()) } else { None };
+        if self.buffer.is_some()
+            && let Some(waiter) = self.open.values().find_map(waits)
+        {
+            waiter.unpark();
+        }
+    }
+
+    fn wake_all(&self) {
+        for open in self.open.values() {
+            if let Open::Awaited(waiter) = open {
+                waiter.unpark();
+            }
+        }
+    }
+}
+
 impl Client {
     pub(super) fn open(fabric: &Fabric) -> svmio_transport::Result<Client> {
         let answers = Messenger::open(fabric, ANSWERS, &MessageSettings::default())?;
@@ -66,7 +107,6 @@ impl Client {
             next: AtomicU64::new(1),
             asked: Requests::default(),
             state: Mutex::new(state),
-            changed: Condvar::new(),
         })
     }
 
@@ -94,7 +134,7 @@ impl Client {
         if bytes.len() > wire::LONGEST {
             return Err(Unasked::TooLong(bytes.len()));
         }
-        self.state().open.insert(number, None);
+        self.state().open.insert(number, Open::Asked);
         let question = Question { number, to };
         match requests.send(to, &bytes) {
             Ok(()) => {
@@ -128,36 +168,38 @@ impl Client {
     fn wait_for_bytes(&self, question: &Question) -> svmio_transport::Result<Vec<u8>> {
         let mut state = self.state();
         loop {
-            if let Some(answer) = state.open.get_mut(&question.number).and_then(Option::take) {
-                state.open.remove(&question.number);
+            if let Some(Open::Answered(_)) = state.open.get(&question.number)
+                && let Some(Open::Answered(answer)) = state.open.remove(&question.number)
+            {
+                state.hand_over();
                 return Ok(answer);
             }
             if let Err(error) = self.fabric.membership().check(question.to) {
                 state.open.remove(&question.number);
+                state.hand_over();
                 return Err(error);
             }
             let Some(mut buffer) = state.buffer.take() else {
-                let waited = self.changed.wait_timeout(state, LOOK_AGAIN);
-                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                // Told while the state is held: whoever answers, or hands over, finds this thread.
+                state.open.insert(question.number, Open::Awaited(thread::current()));
+                drop(state);
+                thread::park_timeout(LOOK_AGAIN);
+                state = self.state();
                 continue;
             };
             drop(state);
             // An error is that a process was lost, perhaps not the one that is waited for here.
-            let received = self.answers.receive_any(&mut buffer);
+            let received = self.answers.receive_any(&mut buffer).map(|(_, length)| buffer[..length].to_vec());
             state = self.state();
-            if let Ok((_, length)) = received
-                && let Some(number) = buffer[..length].first_chunk::<8>()
-                && let Some(place) = state.open.get_mut(&u64::from_le_bytes(*number))
-            {
-                *place = Some(buffer[..length].to_vec());
-            }
             state.buffer = Some(buffer);
-            self.changed.notify_all();
-            if let Err(error) = received
-                && error.lost_peer().is_none()
-            {
-                state.open.remove(&question.number);
-                return Err(error);
+            let received = received.map(|answer| state.give(answer));
+            if let Err(error) = received {
+                // Each looks whether it is concerned.
+                state.wake_all();
+                if error.lost_peer().is_none() {
+                    state.open.remove(&question.number);
+                    return Err(error);
+                }
             }
         }
     }

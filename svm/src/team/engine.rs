@@ -1,12 +1,8 @@
-//! Members telling each other things by svmio's own engine of collectives: within shared memory, or over a network in a
-//! thread of its own, so that whoever waits can have something else go on meanwhile.
+//! Members telling each other things by svmio's own engine of collectives: within shared memory, or over a network.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
 use svmio_collectives::executor::{self, Elementwise, Group, GroupSettings, NetworkSettings, TwoLevelGroup};
-use svmio_transport::job::spawn_service_thread;
 use svmio_transport::{Rank, SegmentId};
 
 use crate::error::{Error, Result};
@@ -17,28 +13,21 @@ use super::reach::{Reach, failed};
 /// Bytes of a slot of a group: most of what is told fits into a cache line, and longer texts go in pieces.
 const SLOT: usize = 4096;
 
-/// Between two times that something else goes on while a network's answer is awaited.
-const NAP: Duration = Duration::from_micros(100);
-
 /// A member's part in what the engine does for a team.
 ///
 /// After an error it is of no more use, and all that is asked of it fails for that reason.
 pub struct Engine {
     seat: Mutex<Seat>,
-    /// What is done while this member waits.
-    meanwhile: Option<fn()>,
 }
 
 enum Seat {
     /// All members share memory.
     Memory(Box<Group>),
-    /// They do not: a thread has the group.
-    Network(Sender<Task>),
+    /// They do not.
+    Network(Box<TwoLevelGroup>),
     /// There was something, until this.
     Failed(String),
 }
-
-type Task = Box<dyn FnOnce(&mut TwoLevelGroup) + Send>;
 
 impl Engine {
     /// How many numbers of segments an engine takes.
@@ -64,14 +53,18 @@ impl Engine {
             (Some(messenger), _) => {
                 let settings = NetworkSettings::default();
                 let group = TwoLevelGroup::join(&reach.fabrics, messenger, members, id, within, settings);
-                Seat::Network(beside(group.map_err(|error| failed(&error))?)?)
+                let mut group = group.map_err(|error| failed(&error))?;
+                if let Some(meanwhile) = meanwhile {
+                    group.do_meanwhile(meanwhile);
+                }
+                Seat::Network(Box::new(group))
             }
             (None, _) => {
                 let problem = "the members reach each other neither by memory nor by messages";
                 return Err(Error::Disunited { problem: problem.into() });
             }
         };
-        Ok(Engine { seat: Mutex::new(seat), meanwhile })
+        Ok(Engine { seat: Mutex::new(seat) })
     }
 
     /// Has the group do something; `work` is the same for either kind.
@@ -79,50 +72,19 @@ impl Engine {
         &self,
         bytes: &mut [u8],
         in_memory: impl FnOnce(&mut Group, &mut [u8]) -> executor::Result<()>,
-        over_network: impl FnOnce(&mut TwoLevelGroup, &mut [u8]) -> executor::Result<()> + Send + 'static,
+        over_network: impl FnOnce(&mut TwoLevelGroup, &mut [u8]) -> executor::Result<()>,
     ) -> Result<()> {
         let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = match &mut *seat {
             Seat::Memory(group) => in_memory(group, bytes).map_err(|error| error.to_string()),
-            Seat::Network(tasks) => self.run_beside(tasks, bytes, over_network),
+            Seat::Network(group) => over_network(group, bytes).map_err(|error| error.to_string()),
             Seat::Failed(problem) => Err(problem.clone()),
         };
         outcome.map_err(|problem| {
-            // The others hear of it where the thread that has the group ends with it.
+            // The others hear of it where this member's part in the group ends.
             *seat = Seat::Failed(problem.clone());
             Error::Disunited { problem }
         })
-    }
-
-    fn run_beside(
-        &self,
-        tasks: &Sender<Task>,
-        bytes: &mut [u8],
-        work: impl FnOnce(&mut TwoLevelGroup, &mut [u8]) -> executor::Result<()> + Send + 'static,
-    ) -> Result<(), String> {
-        const ENDED: &str = "the thread for a network's collectives has ended";
-        let (answer, answers) = channel();
-        let mut own = bytes.to_vec();
-        let task: Task = Box::new(move |group| {
-            let outcome = work(group, &mut own).map(|()| own);
-            // Nobody waits any more where the process ends.
-            let _ = answer.send(outcome);
-        });
-        tasks.send(task).map_err(|_| ENDED)?;
-        let outcome = self.wait(&answers).ok_or(ENDED)?;
-        bytes.copy_from_slice(&outcome.map_err(|error| error.to_string())?);
-        Ok(())
-    }
-
-    fn wait<T>(&self, answers: &Receiver<T>) -> Option<T> {
-        let Some(meanwhile) = self.meanwhile else { return answers.recv().ok() };
-        loop {
-            match answers.recv_timeout(NAP) {
-                Ok(answer) => return Some(answer),
-                Err(RecvTimeoutError::Timeout) => meanwhile(),
-                Err(RecvTimeoutError::Disconnected) => return None,
-            }
-        }
     }
 }
 
@@ -141,33 +103,10 @@ impl Means for Engine {
     }
 
     fn broadcast(&self, root: usize, bytes: &mut [u8]) -> Result<()> {
-        self.run(bytes, |group, bytes| group.bcast(root, bytes), move |group, bytes| group.bcast(root, bytes))
+        self.run(bytes, |group, bytes| group.bcast(root, bytes), |group, bytes| group.bcast(root, bytes))
     }
 
     fn all_gather(&self, own: &[u8], all: &mut [u8]) -> Result<()> {
-        let copy = own.to_vec();
-        self.run(all, |group, all| group.allgather(own, all), move |group, all| group.allgather(&copy, all))
+        self.run(all, |group, all| group.allgather(own, all), |group, all| group.allgather(own, all))
     }
-}
-
-impl<M: Means + ?Sized> Means for Arc<M> {
-    fn maxima(&self, numbers: &mut [i64]) -> Result<()> {
-        (**self).maxima(numbers)
-    }
-
-    fn broadcast(&self, root: usize, bytes: &mut [u8]) -> Result<()> {
-        (**self).broadcast(root, bytes)
-    }
-
-    fn all_gather(&self, own: &[u8], all: &mut [u8]) -> Result<()> {
-        (**self).all_gather(own, all)
-    }
-}
-
-/// A thread that has the group, and ends when nobody has tasks for it any more.
-fn beside(mut group: TwoLevelGroup) -> Result<Sender<Task>> {
-    let (sender, tasks) = channel::<Task>();
-    let body = move || tasks.into_iter().for_each(|task| task(&mut group));
-    spawn_service_thread("svmio-team", body).map_err(|error| failed(&error.into()))?;
-    Ok(sender)
 }

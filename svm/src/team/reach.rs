@@ -31,8 +31,9 @@ impl Reach {
         if share {
             return Ok(Reach { fabrics, messenger: None });
         }
-        let messenger = Messenger::open(fabric, PORT, &MessageSettings::default());
+        let messenger = Messenger::open(fabric, PORT, &for_calls());
         let messenger = messenger.map_err(|error| failed(&error.into()))?;
+        messenger.watch(&fabric.membership().ranks().collect::<Vec<_>>());
         Ok(Reach { fabrics, messenger: Some(Arc::new(messenger)) })
     }
 
@@ -41,6 +42,11 @@ impl Reach {
         self.fabrics.mapped().is_some()
             && members.iter().all(|&rank| self.fabrics.are_near(self.fabrics.job().rank(), rank))
     }
+}
+
+/// All are in a call while messages are under way, most of which have a few bytes.
+fn for_calls() -> MessageSettings {
+    MessageSettings { asynchronous: false, ..MessageSettings::default() }
 }
 
 pub(super) fn failed(error: &svmio_collectives::executor::Error) -> Error {

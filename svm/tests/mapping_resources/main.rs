@@ -71,7 +71,7 @@ fn memory_stays_within_the_limit_while_much_more_is_touched() {
             let mut look = |at: u64| {
                 if at.is_multiple_of(1 << 20) {
                     assert!(mapping.statistics().memory <= limit, "{:?}", mapping.statistics());
-                    most = most.max(resident() - before);
+                    most = most.max(resident().saturating_sub(before));
                 }
             };
             for at in (4 << 20..bytes).step_by(PAGE as usize) {
