@@ -67,6 +67,10 @@ functions! {
     test = "PMPI_Test\0": fn(*mut Request<A>, *mut c_int, *mut A::Status);
     pack = "PMPI_Pack\0": fn(*const c_void, c_int, Datatype<A>, *mut c_void, c_int, *mut c_int, Comm<A>);
     unpack = "PMPI_Unpack\0": fn(*const c_void, c_int, *mut c_int, *mut c_void, c_int, Datatype<A>, Comm<A>);
+    type_create_hindexed = "PMPI_Type_create_hindexed\0":
+        fn(c_int, *const c_int, *const isize, Datatype<A>, *mut Datatype<A>);
+    type_commit = "PMPI_Type_commit\0": fn(*mut Datatype<A>);
+    type_free = "PMPI_Type_free\0": fn(*mut Datatype<A>);
     reduce_local = "PMPI_Reduce_local\0": fn(*const c_void, *mut c_void, c_int, Datatype<A>, Op<A>);
     op_commutative = "PMPI_Op_commutative\0": fn(Op<A>, *mut c_int);
 }
@@ -156,7 +160,8 @@ impl<A: Family> Stock<A> {
     ) -> Result<()> {
         for (first, chunk) in elements.chunks(into) {
             let (mut end, length) = (0, chunk.len() as c_int);
-            let from = from.wrapping_byte_offset(first as isize * elements.extent);
+            let (from, datatype) =
+                self.not_null(first as isize * elements.extent, from.cast_mut(), elements)?;
             let count = (chunk.len() / elements.size) as c_int;
             // SAFETY: the caller vouches for the elements; the chunk has room for them.
             let code = unsafe {
@@ -164,7 +169,7 @@ impl<A: Family> Stock<A> {
                 (self.functions.pack)(
                     from,
                     count,
-                    elements.datatype,
+                    datatype.handle,
                     into,
                     length,
                     &raw mut end,
@@ -191,7 +196,7 @@ impl<A: Family> Stock<A> {
     ) -> Result<()> {
         for (first, chunk) in elements.chunks(from) {
             let (mut end, length) = (0, chunk.len() as c_int);
-            let into = into.wrapping_byte_offset(first as isize * elements.extent);
+            let (into, datatype) = self.not_null(first as isize * elements.extent, into, elements)?;
             let count = (chunk.len() / elements.size) as c_int;
             // SAFETY: as above.
             let code = unsafe {
@@ -202,7 +207,7 @@ impl<A: Family> Stock<A> {
                     &raw mut end,
                     into,
                     count,
-                    elements.datatype,
+                    datatype.handle,
                     self.communicators.own,
                 )
             };
@@ -212,6 +217,29 @@ impl<A: Family> Stock<A> {
             }
         }
         Ok(())
+    }
+
+    /// The place that is `offset` bytes behind `at`, and the elements' datatype. Where datatypes say addresses, the place is
+    /// 0 (`MPI_BOTTOM`), which MPICH's packing takes for a mistake: then it is 1, and the datatype begins one byte before.
+    fn not_null(
+        &self,
+        offset: isize,
+        at: *mut c_void,
+        elements: &Elements<A>,
+    ) -> Result<(*mut c_void, Described<'_, A>)> {
+        let at = at.wrapping_byte_offset(offset);
+        let mut described = Described { stock: self, handle: elements.datatype, is_own: false };
+        if at.is_null() {
+            let (old, new) = (elements.datatype, &raw mut described.handle);
+            // SAFETY: reads one block, stores a handle; the program vouches for its datatype.
+            let code = unsafe { (self.functions.type_create_hindexed)(1, &1, &-1, old, new) };
+            check(code, "MPI_Type_create_hindexed")?;
+            described.is_own = true;
+            // SAFETY: the datatype was made just now.
+            check(unsafe { (self.functions.type_commit)(&raw mut described.handle) }, "MPI_Type_commit")?;
+            return Ok((at.wrapping_byte_add(1), described));
+        }
+        Ok((at, described))
     }
 
     /// Whether `comm` is an intercommunicator.
@@ -297,6 +325,22 @@ impl<A: Family> Stock<A> {
         // SAFETY: the request is one of `start_request`'s.
         unsafe { (self.functions.grequest_complete)(request) };
         self.test(&mut request);
+    }
+}
+
+/// A datatype, of the program's or of our own, which goes with this.
+struct Described<'s, A: Family> {
+    stock: &'s Stock<A>,
+    handle: Datatype<A>,
+    is_own: bool,
+}
+
+impl<A: Family> Drop for Described<'_, A> {
+    fn drop(&mut self) {
+        if self.is_own {
+            // SAFETY: made by `not_null`, and in no use any more.
+            unsafe { (self.stock.functions.type_free)(&raw mut self.handle) };
+        }
     }
 }
 

@@ -117,6 +117,35 @@ static void gaps_of_elements(void) {
     drop(&sent), drop(&received);
 }
 
+/* Datatypes that say addresses, for a buffer that is nowhere. */
+static void addresses(void) {
+    int own[2] = {rank, 10 * rank}, all[2 * MOST], apart[2 * MOST], one = 1;
+    MPI_Datatype here, there;
+    MPI_Aint places[2];
+    int lengths[] = {1, 1};
+    MPI_OK(MPI_Get_address(&own[1], &places[0]));
+    MPI_OK(MPI_Get_address(&own[0], &places[1]));
+    MPI_OK(MPI_Type_create_hindexed(2, lengths, places, MPI_INT, &here));
+    MPI_OK(MPI_Type_commit(&here));
+    MPI_OK(MPI_Get_address(apart, &places[0]));
+    MPI_OK(MPI_Type_create_hindexed(1, &one, places, MPI_INT, &there));
+    MPI_OK(MPI_Type_commit(&there));
+    MPI_OK(MPI_Gather(MPI_BOTTOM, 1, here, all, 2, MPI_INT, 0, MPI_COMM_WORLD));
+    for (int i = 0; rank == 0 && i < ranks; i++) {
+        EQUAL(all[2 * i], 10 * i);
+        EQUAL(all[2 * i + 1], i);
+    }
+    MPI_OK(MPI_Bcast(MPI_BOTTOM, 1, here, 1, MPI_COMM_WORLD));
+    EQUAL(own[0], 1);
+    EQUAL(own[1], 10);
+    own[0] = rank;
+    /* Elements in a row from an address on. */
+    MPI_OK(MPI_Allgather(own, 1, MPI_INT, MPI_BOTTOM, 1, there, MPI_COMM_WORLD));
+    for (int i = 0; i < ranks; i++) EQUAL(apart[i], i);
+    MPI_OK(MPI_Type_free(&here));
+    MPI_OK(MPI_Type_free(&there));
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     HOLDS(ranks > 1 && ranks <= MOST);
@@ -125,6 +154,7 @@ int main(int argc, char **argv) {
     int lengths[] = {1, 10, 3000, 100000};
     for (int i = 0; i < 4; i++) blocks_of(lengths[i]);
     gaps_of_elements();
+    addresses();
     if (rank == 0) printf("all borders were kept\n");
     MPI_Finalize();
     return 0;
