@@ -181,15 +181,11 @@ impl<A: Abi> Mpi<A> {
         size
     }
 
-    /// A key for attributes of communicators, which never goes.
-    pub(crate) fn create_attribute(
-        &self,
-        copy: CopyAttribute<A>,
-        delete: DeleteAttribute<A>,
-    ) -> Option<c_int> {
-        let mut key = 0;
+    /// A key for attributes of communicators, which never goes. A communicator's copies do not have them.
+    pub(crate) fn create_attribute(&self, delete: DeleteAttribute<A>) -> Option<c_int> {
+        let (mut key, none) = (0, std::ptr::null_mut());
         // SAFETY: stores one integer; the functions live as long as this library, which is never closed.
-        let code = unsafe { (self.comm_create_keyval)(copy, delete, &raw mut key, std::ptr::null_mut()) };
+        let code = unsafe { (self.comm_create_keyval)(do_not_copy::<A>, delete, &raw mut key, none) };
         (code == SUCCESS).then_some(key)
     }
 
@@ -340,4 +336,17 @@ fn check(code: c_int, function: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(ErrorClass::Other, format!("{function} failed with code {code}")))
+}
+
+unsafe extern "C" fn do_not_copy<A: Abi>(
+    _comm: Comm<A>,
+    _key: c_int,
+    _extra: *mut c_void,
+    _value: *mut c_void,
+    _copy: *mut c_void,
+    copies: *mut c_int,
+) -> c_int {
+    // SAFETY: MPI's own flag.
+    unsafe { copies.write(0) };
+    SUCCESS
 }

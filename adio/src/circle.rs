@@ -123,7 +123,7 @@ pub(crate) fn finish() {
 unsafe fn of<A: Abi>(mpi: &Mpi<A>, comm: Comm<A>) -> Arc<Circle> {
     // A process has one family of MPIs.
     static KEY: OnceLock<Option<c_int>> = OnceLock::new();
-    let key = *KEY.get_or_init(|| mpi.create_attribute(do_not_copy::<A>, goes::<A>));
+    let key = *KEY.get_or_init(|| mpi.create_attribute(goes::<A>));
     // SAFETY: the caller vouches for the communicator.
     if let Some(known) = key.and_then(|key| unsafe { mpi.attribute(comm, key) }) {
         let known: *const Circle = known.cast_const().cast();
@@ -145,19 +145,6 @@ unsafe fn of<A: Abi>(mpi: &Mpi<A>, comm: Comm<A>) -> Arc<Circle> {
         drop(unsafe { Arc::from_raw(value) });
     }
     circle
-}
-
-unsafe extern "C" fn do_not_copy<A: Abi>(
-    _comm: Comm<A>,
-    _key: c_int,
-    _extra: *mut c_void,
-    _value: *mut c_void,
-    _copy: *mut c_void,
-    copies: *mut c_int,
-) -> c_int {
-    // SAFETY: MPI's own flag.
-    unsafe { copies.write(0) };
-    SUCCESS
 }
 
 unsafe extern "C" fn goes<A: Abi>(

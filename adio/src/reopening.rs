@@ -331,20 +331,7 @@ fn remember<A: Plug>(
 fn attribute<A: Plug>(mpi: &'static Mpi<A>) -> Option<c_int> {
     // A process has one family of MPIs.
     static KEY: OnceLock<Option<c_int>> = OnceLock::new();
-    *KEY.get_or_init(|| mpi.create_attribute(do_not_copy::<A>, communicator_goes::<A>))
-}
-
-unsafe extern "C" fn do_not_copy<A: Plug>(
-    _comm: Comm<A>,
-    _key: c_int,
-    _extra: *mut c_void,
-    _value: *mut c_void,
-    _copy: *mut c_void,
-    copies: *mut c_int,
-) -> c_int {
-    // SAFETY: MPI's own flag.
-    unsafe { copies.write(0) };
-    SUCCESS
+    *KEY.get_or_init(|| mpi.create_attribute(communicator_goes::<A>))
 }
 
 unsafe extern "C" fn communicator_goes<A: Plug>(
