@@ -34,9 +34,7 @@ impl State {
     /// The memory must be valid and nobody else's until the message is there, or the outcome set.
     #[inline]
     pub(super) unsafe fn receive(&mut self, link: &Link, memory: UserMemory) -> Result<Option<Arrival>> {
-        if let Some(error) = &self.error {
-            return Err(error.clone());
-        }
+        self.check_pair()?;
         if !self.posted.is_empty() && link.signs.messages.has_arrived() {
             // Who waits first is served first, and then perhaps this one at once.
             if let Err(error) = self.match_posted(link) {
@@ -81,6 +79,10 @@ impl State {
     }
 
     /// Lets messages meet the receives that wait.
+    ///
+    /// # Errors
+    /// Also those by which the pair has failed when a message was met: then the next message is not for the next
+    /// receive, as those that waited between have ended without theirs.
     pub(super) fn match_posted(&mut self, link: &Link) -> Result<()> {
         while let Some(posted) = self.posted.pop_front() {
             // SAFETY: whoever posted it promised it until the outcome is set.
@@ -100,14 +102,12 @@ impl State {
                 }
             }
         }
-        Ok(())
+        self.check_pair()
     }
 
     /// How long the next message is, if there is one that nobody waits for.
     pub(super) fn probe(&mut self, link: &Link) -> Result<Option<usize>> {
-        if let Some(error) = &self.error {
-            return Err(error.clone());
-        }
+        self.check_pair()?;
         if !self.posted.is_empty() {
             return Ok(None);
         }

@@ -48,9 +48,7 @@ impl State {
     /// # Safety
     /// The memory must be valid and unchanged until the send is complete, or its outcome set.
     pub(super) unsafe fn send(&mut self, link: &Link, send: Send) -> Result<Sent> {
-        if let Some(error) = &self.error {
-            return Err(error.clone());
-        }
+        self.check_pair()?;
         if self.queued.is_empty() {
             // SAFETY: the caller's promise.
             match unsafe { self.put(link, send, None) } {

@@ -105,8 +105,25 @@ impl State {
         self.return_credits(link)
     }
 
-    /// Ends everything that nobody works on with `error`; the rest follows by [`reap`](Self::reap).
+    /// Whether messages go on. To be asked after whatever may have [failed](Self::fail) the pair on its way: nothing is
+    /// met, posted or queued afterwards, since nobody would end it.
+    ///
+    /// # Errors
+    /// Why they do not.
+    #[inline]
+    pub(super) fn check_pair(&self) -> Result<()> {
+        match &self.error {
+            None => Ok(()),
+            Some(error) => Err(error.clone()),
+        }
+    }
+
+    /// Ends everything that nobody works on with `error`; the rest follows by [`reap`](Self::reap). The first error
+    /// stays.
     pub(super) fn fail(&mut self, link: &Link, error: Error) {
+        if self.error.is_some() {
+            return;
+        }
         tracing::debug!(peer = %link.peer, %error, "a pair's messages end");
         for posted in std::mem::take(&mut self.posted) {
             self.end(&posted.outcome, Err(error.clone()));

@@ -3,6 +3,7 @@
 mod beside;
 mod closing;
 mod contract;
+mod dying;
 mod lending;
 mod losses;
 mod oracle;
