@@ -10,11 +10,15 @@ use crate::{build, process, setup, test, wheels};
 
 /// Cargo, with the installation and the MPIs from virtual environments told to what it starts.
 pub(crate) fn cargo(paths: &Paths) -> Command {
-    let mut cargo = build::cargo(paths);
-    cargo.env("SVMIO_INSTALLATION", paths.installation());
-    cargo.env("SVMIO_MPICH5", paths.venv("mpich5"));
-    cargo.env("SVMIO_OPENMPI5", paths.venv("openmpi5"));
-    cargo
+    with_what_tests_need(build::cargo(paths), paths)
+}
+
+/// A program, with the installation and the MPIs from virtual environments told to it.
+pub(crate) fn with_what_tests_need(mut program: Command, paths: &Paths) -> Command {
+    program.env("SVMIO_INSTALLATION", paths.installation());
+    program.env("SVMIO_MPICH5", paths.venv("mpich5"));
+    program.env("SVMIO_OPENMPI5", paths.venv("openmpi5"));
+    program
 }
 
 /// Runs the tests that repeat themselves as often as is promised.
@@ -47,13 +51,12 @@ fn cargo_of(paths: &Paths, package: &str, name: &str) -> Command {
     cargo
 }
 
-/// Cargo, about to explore the interleavings of the lock-free parts. What `loom` needs is another build of
-/// everything, so it has a folder of its own.
+/// Cargo, about to explore the interleavings of the lock-free parts. They are made otherwise for that; all that they
+/// depend on is what the other tests have, too.
 pub(crate) fn loom(paths: &Paths) -> Command {
     let mut cargo = build::cargo(paths);
-    cargo.args(["test", "--profile", "loom", "--lib", "loom"]);
-    cargo.args(["--package", "svmio-transport", "--package", "svmio-collectives"]);
-    cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", paths.target().join("loom"));
+    cargo.args(["test", "--lib", "--features", "svmio-transport/loom,svmio-collectives/loom"]);
+    cargo.args(["--package", "svmio-transport", "--package", "svmio-collectives", "loom"]);
     cargo
 }
 
