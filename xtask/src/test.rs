@@ -3,7 +3,7 @@
 //! A further suite is a further row of [`ROUNDS`].
 //!
 //! ```text
-//! rounds one after the other:   setup │ wheels │ fmt → clippy → doc → cargo-test │ aims
+//! rounds one after the other:   setup │ wheels │ fmt → clippy → doc → cargo-test │ cargo-test-alone → aims
 //!                                     │ build  │ romio → mpi4py → ... → loom      │
 //! ```
 
@@ -76,7 +76,7 @@ const ROUNDS: &[&[Queue]] = &[
             Stage::new("loom", loom),
         ],
     ],
-    &[&[Stage::new("aims", promises::aims)]],
+    &[&[Stage::new("cargo-test-alone", programs::run_alone), Stage::new("aims", promises::aims)]],
     &[&[
         Stage::long("romio-8-ranks", |paths| romio::runs::run(paths, &Selection::over_nodes(8), &[])),
         Stage::long("mpi4py-8-ranks", |paths| mpi4py::run(paths, &Selection::over_nodes(8))),

@@ -20,13 +20,30 @@ use crate::{pool, promises};
 /// How long one of them may take: the slowest need a tenth of it.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The package whose tests take longest: they come first, so that the last ones to end are short.
+/// The package whose tests take longest: they come first, after the documentation's, so that the last to end are short.
 const SLOWEST: &str = "tests";
 
-/// Builds and runs them all.
+/// Those that measure on cores which they need for themselves.
+const ALONE: [&str; 2] = ["tests/musts/fabric_idle.rs", "tests/musts/idle_ranks.rs"];
+
+/// Builds them all, and runs those that run beside others.
 pub(super) fn run(paths: &Paths) -> Result<Tally> {
     let programs = build(paths)?;
-    let outcomes = pool::run(&programs, cores(), |_| 1, |program| program.outcome(paths));
+    counted(paths, programs.into_iter().filter(|program| !program.is_alone()).collect(), cores())
+}
+
+/// Runs those that run alone.
+pub(super) fn run_alone(paths: &Paths) -> Result<Tally> {
+    let programs: Vec<_> = build(paths)?.into_iter().filter(Program::is_alone).collect();
+    if programs.len() != ALONE.len() {
+        bail!("of {}, not all are there: see xtask/src/test/programs.rs", ALONE.join(", "));
+    }
+    counted(paths, programs, 1)
+}
+
+/// Runs programs, so many at a time, and adds up.
+fn counted(paths: &Paths, programs: Vec<Program>, at_once: usize) -> Result<Tally> {
+    let outcomes = pool::run(&programs, at_once, |_| 1, |program| program.outcome(paths));
     let mut tally = Tally::default();
     let mut failed = Vec::new();
     for outcome in outcomes {
@@ -80,7 +97,7 @@ fn build(paths: &Paths) -> Result<Vec<Program>> {
     if programs.is_empty() {
         bail!("cargo has built no test program");
     }
-    programs.push(Program::Documentation);
+    programs.insert(0, Program::Documentation);
     programs.sort_by_key(|program| !program.is_slow(paths.root()));
     Ok(programs)
 }
@@ -99,8 +116,15 @@ fn built(root: &Path, message: &str) -> Result<Option<Program>> {
 }
 
 impl Program {
+    fn is_alone(&self) -> bool {
+        matches!(self, Self::Built { source, .. } if ALONE.iter().any(|alone| source == Path::new(alone)))
+    }
+
     fn is_slow(&self, root: &Path) -> bool {
-        matches!(self, Self::Built { folder, .. } if *folder == root.join(SLOWEST))
+        match self {
+            Self::Built { folder, .. } => *folder == root.join(SLOWEST),
+            Self::Documentation => true,
+        }
     }
 
     fn title(&self) -> String {
