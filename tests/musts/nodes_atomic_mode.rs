@@ -6,7 +6,7 @@ use svmio_tests::{Hosts, Job, Mpi, Nodes, Program, is_full_run};
 
 /// Through handles that all ranks opened together.
 fn one_communicator(nodes: Nodes, mpi: Mpi) {
-    for ranks in [4, 8] {
+    for ranks in nodes.numbers_of_ranks() {
         atomic_mode(nodes, mpi, ranks, &["one-communicator"]);
     }
 }

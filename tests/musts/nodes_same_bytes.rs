@@ -11,7 +11,7 @@ fn same_bytes(nodes: Nodes, mpi: Mpi) {
     let stock = &Stock::of(mpi)[0];
     assert!(stock.is_random, "the best driver can be trusted with everything");
     let seeds = if is_full_run() { 250 } else { 5 };
-    for ranks in [4, 8] {
+    for ranks in nodes.numbers_of_ranks() {
         let scratch = nodes.scratch();
         let write = |scratch, name: String, lacks: &[&str]| {
             let kinds = if lacks.is_empty() { "all" } else { "without-nonblocking-collectives" };
