@@ -24,7 +24,8 @@ const LIMIT: Duration = Duration::from_secs(600);
 const SLOWEST: &str = "tests";
 
 /// Those that measure on cores which they need for themselves.
-const ALONE: [&str; 2] = ["tests/musts/fabric_idle.rs", "tests/musts/idle_ranks.rs"];
+const ALONE: [&str; 3] =
+    ["tests/musts/fabric_idle.rs", "tests/musts/idle_ranks.rs", "transport/tests/job/main.rs"];
 
 /// Builds them all, and runs those that run beside others.
 pub(super) fn run(paths: &Paths) -> Result<Tally> {
