@@ -1,4 +1,5 @@
-//! Reads libfabric's structures and constants from the installed headers.
+//! Reads libfabric's structures and constants from the installed headers, and sets `cfg(loom)`, by which the lock-free
+//! parts are made for loom, where that feature is on.
 //!
 //! Only declarations are taken: the library is loaded when a program first asks for it (see `ofi::library`), so
 //! nothing is linked here.
@@ -63,6 +64,9 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=BINDGEN_EXTRA_CLANG_ARGS");
     println!("cargo::rerun-if-env-changed=LIBCLANG_PATH");
+    if env::var_os("CARGO_FEATURE_LOOM").is_some() {
+        println!("cargo::rustc-cfg=loom");
+    }
 
     let mut builder = bindgen::builder()
         .header_contents("libfabric.h", HEADERS)

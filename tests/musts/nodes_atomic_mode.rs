@@ -6,7 +6,7 @@ use svmio_tests::{Hosts, Job, Mpi, Nodes, Program, is_full_run};
 
 /// Through handles that all ranks opened together.
 fn one_communicator(nodes: Nodes, mpi: Mpi) {
-    for ranks in [4, 8] {
+    for ranks in nodes.numbers_of_ranks() {
         atomic_mode(nodes, mpi, ranks, &["one-communicator"]);
     }
 }
@@ -19,7 +19,7 @@ fn several_communicators(nodes: Nodes, mpi: Mpi) {
 fn atomic_mode(nodes: Nodes, mpi: Mpi, ranks: u32, which: &[&str]) {
     let program = Program::c("atomic_mode", mpi);
     let scratch = nodes.scratch();
-    let rounds = if is_full_run() { "2000" } else { "40" };
+    let rounds = if is_full_run() { "2000" } else { "20" };
     let job = Job::new(&scratch, &program, ranks).over(nodes).argument("svm:/atomic").argument(rounds);
     let job = which.iter().fold(job.argument("1"), |job, which| job.argument(which));
     let output = job.limit(Duration::from_secs(300)).succeed();

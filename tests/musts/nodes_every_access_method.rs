@@ -4,7 +4,7 @@ use svmio_tests::{Hosts, Job, Mpi, Nodes, Program};
 
 fn every_access_method(nodes: Nodes, mpi: Mpi) {
     let program = Program::c("every_access_method", mpi);
-    for ranks in [4, 8] {
+    for ranks in nodes.numbers_of_ranks() {
         let scratch = nodes.scratch();
         let job = Job::new(&scratch, &program, ranks).over(nodes);
         let output = job.argument("svm:/some/where/file").succeed();

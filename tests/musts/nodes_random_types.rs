@@ -10,7 +10,7 @@ fn right(mpi: Mpi, ranks: u32) {
     let nodes = Nodes::Emulated(4);
     let program = Program::c("random_types", mpi);
     let scratch = nodes.scratch();
-    let seeds = if is_full_run() { 2000 } else { 60 };
+    let seeds = if is_full_run() { 2000 } else { 30 };
     let job =
         Job::new(&scratch, &program, ranks).over(nodes).argument("svm:/random/types").argument("together");
     let job = job.argument("0").argument(seeds.to_string());

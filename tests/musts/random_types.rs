@@ -10,12 +10,12 @@ use svmio_tests::{Files, Job, Mpi, Program, Scratch, Stock, is_full_run};
 
 /// How many seeds of each kind are tried: in plain runs, and in full ones.
 const AMOUNTS: [(&str, u32, u32); 6] = [
-    ("memory", 300, 10_000),
-    ("file", 300, 10_000),
-    ("ends", 150, 3000),
-    ("interlaced", 60, 1000),
+    ("memory", 150, 10_000),
+    ("file", 150, 10_000),
+    ("ends", 75, 3000),
+    ("interlaced", 30, 1000),
     ("far", 4, 40),
-    ("together", 80, 3000),
+    ("together", 40, 3000),
 ];
 
 fn seeds(kind: &str) -> u32 {

@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::asking::is_full_run;
 use crate::hosts::Hosts;
 use crate::installation::Installation;
 use crate::scratch::Scratch;
@@ -32,6 +33,17 @@ impl Nodes<'_> {
             Nodes::One => 1,
             Nodes::Emulated(count) => count as usize,
             Nodes::Hosts(hosts) => hosts.count(),
+        }
+    }
+
+    /// The numbers of ranks to run a program with: as many as there are nodes, and twice as many. In a plain run emulated
+    /// nodes have two ranks each, and others one.
+    pub fn numbers_of_ranks(self) -> Vec<u32> {
+        let nodes = u32::try_from(self.count()).expect("few nodes");
+        match self {
+            _ if is_full_run() => vec![nodes, 2 * nodes],
+            Nodes::Emulated(_) => vec![2 * nodes],
+            Nodes::One | Nodes::Hosts(_) => vec![nodes],
         }
     }
 

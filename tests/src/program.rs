@@ -35,12 +35,12 @@ impl Program {
         let name = &place.file_name().unwrap_or_default().to_string_lossy();
         let alone = place.with_file_name(format!("{name}.c"));
         let mut own = if alone.is_file() { vec![alone] } else { files(place, "c") };
-        own.extend(files(&sources().join("support"), "c"));
         let headers = [files(&sources().join("support"), "h"), files(place, "h")].concat();
-        let support = format!("-I{}", sources().join("support").display());
+        let include = format!("-I{}", sources().join("support").display());
         // MPICH's MPI_STATUSES_IGNORE looks to compilers like an array that is too short.
         let odd = "-Wno-stringop-overflow";
-        let options = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", odd, "-pthread", &support];
+        let options = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", odd, "-pthread", &include];
+        own.extend(support(mpi, &options));
         compile(name, mpi, &mpi.c_compiler(), &options, &own, &headers)
     }
 
@@ -66,6 +66,18 @@ impl Program {
 
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
+}
+
+/// What all programs share, as object files. Linkers know them by what is in them.
+fn support(mpi: Mpi, options: &[&str]) -> Vec<PathBuf> {
+    let place = sources().join("support");
+    let headers = files(&place, "h");
+    let options = [options, &["-c"]].concat();
+    let object = |source: PathBuf| {
+        let name = format!("support-{}", source.file_stem().unwrap_or_default().to_string_lossy());
+        compile(&name, mpi, &mpi.c_compiler(), &options, &[source], &headers).path
+    };
+    files(&place, "c").into_iter().map(object).collect()
 }
 
 /// Compiles unless this very text was compiled before.

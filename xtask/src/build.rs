@@ -48,21 +48,22 @@ impl Family {
 
 /// Builds everything for release and lays it out under `target/svmio`.
 pub(crate) fn run(paths: &Paths) -> Result<()> {
-    let products = products();
-    let mut cargo = cargo(paths);
-    cargo.args(["build", "--release"]);
-    for product in &products {
-        cargo.args(["--package", product.package]);
-    }
-    cargo.args(["--package", component::PACKAGE]);
-    process::run(&mut cargo)?;
-    let release = cargo_target(paths).join("release");
-    for product in &products {
+    process::run(&mut for_release(paths))?;
+    let release = release(paths);
+    for product in &products() {
         put(&release.join(product.made), &paths.installation().join(&product.place))?;
     }
     put(&component::link(paths, &release)?, &paths.installation().join(component::PLACE))?;
     println!("build: {} is ready", paths.installation().display());
     Ok(())
+}
+
+/// Builds a benchmark for release and returns its file.
+pub(crate) fn benchmark(paths: &Paths, name: &str) -> Result<PathBuf> {
+    // Together with the installation, it finds all that it depends on built already: for other packages cargo would
+    // choose other features.
+    process::run(for_release(paths).args(["--package", "svmio-benches", "--bin", name]))?;
+    Ok(release(paths).join(name))
 }
 
 /// Copies the built installation to `prefix`, building it first.
@@ -116,6 +117,21 @@ fn products() -> [Product; 6] {
         },
         Product { package: "svmio-yield", made: "libsvmio_yield.so", place: YIELD.into() },
     ]
+}
+
+/// Cargo, about to build for release all that is installed.
+fn for_release(paths: &Paths) -> Command {
+    let mut cargo = cargo(paths);
+    cargo.args(["build", "--release"]);
+    for package in products().iter().map(|product| product.package).chain([component::PACKAGE]) {
+        cargo.args(["--package", package]);
+    }
+    cargo
+}
+
+/// Cargo's folder of what is built for release.
+fn release(paths: &Paths) -> PathBuf {
+    cargo_target(paths).join("release")
 }
 
 fn cargo_target(paths: &Paths) -> PathBuf {

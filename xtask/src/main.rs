@@ -11,7 +11,8 @@
 //!        hosts      │            comparison  what passes on stock must pass on svmio; the table
 //!                   ├── demo                 coll_perf on svmio and on stock, in one table
 //!                   ├── promises             the workspace's real MPI programs: soak, bench, aims
-//!                   └── test                 all of it and the workspace's own tests, counted
+//!                   └── test                 all of it and the workspace's own tests, counted, side by side
+//!                                            where they do not disturb each other
 //! ```
 //!
 //! [`mpi`] knows the four MPIs and [`launcher`] how a job is started with one, on stock files or on
@@ -101,6 +102,9 @@ enum Task {
         #[arg(long = "only", value_name = "STAGE", value_delimiter = ',', value_parser = test::stage_names())]
         only: Vec<String>,
     },
+    /// Run one stage for the process that runs the whole check
+    #[command(hide = true)]
+    Stage { name: String },
 }
 
 fn main() -> ExitCode {
@@ -134,5 +138,6 @@ fn run(task: Task) -> Result<bool> {
         Task::Soak => promises::soak(paths).map(|()| true),
         Task::Bench => promises::bench(paths).map(|()| true),
         Task::Test { only } => test::run(paths, &only),
+        Task::Stage { name } => test::run_for_another(paths, &name),
     }
 }

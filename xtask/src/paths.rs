@@ -51,6 +51,11 @@ impl Paths {
         self.target.join("mpi4py-tests")
     }
 
+    /// The logs of the check's stages and of the workspace's own test programs.
+    pub(crate) fn test_logs(&self) -> PathBuf {
+        self.target.join("test-logs")
+    }
+
     /// The diagrams that the benchmarks draw.
     pub(crate) fn figures(&self) -> PathBuf {
         self.target.join("figures")

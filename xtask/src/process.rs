@@ -146,7 +146,8 @@ fn line(command: &Command) -> String {
     words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }
 
-fn log_file(log: &Path) -> Result<(File, File)> {
+/// A file for standard output and the same for standard error, with the folders that it needs.
+pub(crate) fn log_file(log: &Path) -> Result<(File, File)> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
@@ -194,7 +195,7 @@ fn ended_within(handle: &impl AsFd, limit: Duration) -> Result<bool> {
 }
 
 /// Has the child asked to end when we do: a group of its own does not hear the terminal's Ctrl-C.
-fn end_with_us(command: &mut Command) {
+pub(crate) fn end_with_us(command: &mut Command) {
     let ask = || Ok(set_parent_process_death_signal(Some(Signal::TERM))?);
     // SAFETY: between fork and exec the closure makes one system call and touches no memory.
     unsafe { command.pre_exec(ask) };

@@ -10,11 +10,15 @@ use crate::{build, process, setup, test, wheels};
 
 /// Cargo, with the installation and the MPIs from virtual environments told to what it starts.
 pub(crate) fn cargo(paths: &Paths) -> Command {
-    let mut cargo = build::cargo(paths);
-    cargo.env("SVMIO_INSTALLATION", paths.installation());
-    cargo.env("SVMIO_MPICH5", paths.venv("mpich5"));
-    cargo.env("SVMIO_OPENMPI5", paths.venv("openmpi5"));
-    cargo
+    with_what_tests_need(build::cargo(paths), paths)
+}
+
+/// A program, with the installation and the MPIs from virtual environments told to it.
+pub(crate) fn with_what_tests_need(mut program: Command, paths: &Paths) -> Command {
+    program.env("SVMIO_INSTALLATION", paths.installation());
+    program.env("SVMIO_MPICH5", paths.venv("mpich5"));
+    program.env("SVMIO_OPENMPI5", paths.venv("openmpi5"));
+    program
 }
 
 /// Runs the tests that repeat themselves as often as is promised.
@@ -47,13 +51,16 @@ fn cargo_of(paths: &Paths, package: &str, name: &str) -> Command {
     cargo
 }
 
-/// Cargo, about to explore the interleavings of the lock-free parts. What `loom` needs is another build of
-/// everything, so it has a folder of its own.
+/// Cargo, about to explore the interleavings of the lock-free parts. They are made otherwise for that; what they depend
+/// on is what the other tests have, too.
 pub(crate) fn loom(paths: &Paths) -> Command {
     let mut cargo = build::cargo(paths);
-    cargo.args(["test", "--profile", "loom", "--lib", "loom"]);
-    cargo.args(["--package", "svmio-transport", "--package", "svmio-collectives"]);
-    cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", paths.target().join("loom"));
+    cargo.args(["test", "--lib", "--features", "svmio-transport/loom,svmio-collectives/loom"]);
+    // The third has no library. It is there for cargo to choose the features that it has chosen already.
+    for package in ["svmio-transport", "svmio-collectives", "xtask"] {
+        cargo.args(["--package", package]);
+    }
+    cargo.arg("loom");
     cargo
 }
 
@@ -61,12 +68,12 @@ pub(crate) fn loom(paths: &Paths) -> Command {
 pub(crate) fn bench(paths: &Paths) -> Result<()> {
     setup::run_for_benchmarks()?;
     ready(paths)?;
-    let files = &["--", "--on", "shm,huge,disk"][..];
+    let files = &["--on", "shm,huge,disk"][..];
     let others = ["messages", "overlap", "nodes", "collectives"].map(|name| (name, &[][..]));
-    let more = ["--adapters", "--hosts"].map(|what| ["--", what]);
+    let more = ["--adapters", "--hosts"].map(|what| [what]);
     let more = more.iter().map(|words| ("collectives", &words[..]));
     for (name, words) in [("files", files)].into_iter().chain(others).chain(more) {
-        process::run(benchmark(paths, name).args(words).env("SVMIO_FIGURES", paths.figures()))?;
+        process::run(benchmark(paths, name)?.args(words).env("SVMIO_FIGURES", paths.figures()))?;
     }
     let mut papers = Command::new(build::svmio(paths));
     process::run(papers.args(["bench", "figures", "--plot"]).arg(paths.figures()))
@@ -75,8 +82,8 @@ pub(crate) fn bench(paths: &Paths) -> Result<()> {
 /// Whether the benchmarks of MPI programs work: those of files with small files, once, for svmio and every stock driver;
 /// those of collectives with every adapter. How fast they are is not judged.
 pub(crate) fn benches(paths: &Paths) -> Result<()> {
-    process::run(benchmark(paths, "files").args(["--", "--check"]))?;
-    process::run(benchmark(paths, "collectives").args(["--", "--adapters", "--check"]))
+    process::run(benchmark(paths, "files")?.arg("--check"))?;
+    process::run(benchmark(paths, "collectives")?.args(["--adapters", "--check"]))
 }
 
 /// What a benchmark exits with where others use the machine and nothing can be said.
@@ -91,9 +98,8 @@ pub(crate) fn aims(paths: &Paths) -> Result<Tally> {
         let mut far_off = 0;
         let mut is_near = false;
         for _ in 0..TRIES {
-            let mut command = benchmark(paths, name);
-            let status =
-                command.args(["--", "--check"]).status().with_context(|| format!("cannot run {name}"))?;
+            let mut command = benchmark(paths, name)?;
+            let status = command.arg("--check").status().with_context(|| format!("cannot run {name}"))?;
             is_near = status.success();
             if is_near {
                 break;
@@ -113,10 +119,9 @@ pub(crate) fn aims(paths: &Paths) -> Result<Tally> {
     Ok(tally)
 }
 
-fn benchmark(paths: &Paths, name: &str) -> Command {
-    let mut cargo = cargo(paths);
-    cargo.args(["run", "--release", "--package", "svmio-benches", "--bin", name]);
-    cargo
+/// A benchmark, built.
+fn benchmark(paths: &Paths, name: &str) -> Result<Command> {
+    Ok(with_what_tests_need(Command::new(build::benchmark(paths, name)?), paths))
 }
 
 fn ready(paths: &Paths) -> Result<()> {

@@ -1,8 +1,19 @@
-//! The whole check: stages one after the other, each with its numbers of good and bad results.
+//! The whole check: stages, each with its numbers of good and bad results.
 //!
-//! A further suite is a further row of [`STAGES`].
+//! A further suite is a further row of [`ROUNDS`].
+//!
+//! ```text
+//! rounds one after the other:   setup │ wheels │ fmt → clippy → doc → cargo-test │ cargo-test-alone → aims
+//!                                     │ build  │ romio → mpi4py → ... → loom      │
+//! ```
+
+mod apart;
+mod computing;
+mod programs;
+mod results;
 
 use std::io::{BufRead, BufReader};
+use std::panic::resume_unwind;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,125 +34,184 @@ struct Stage {
     run: fn(&Paths) -> Result<Tally>,
 }
 
-/// In the order in which they run.
-const STAGES: &[Stage] = &[
-    Stage { name: "setup", is_needed: true, takes_long: false, run: |paths| done(set_up(paths)) },
-    Stage { name: "wheels", is_needed: true, takes_long: false, run: |paths| done(wheels::run(paths)) },
-    Stage { name: "build", is_needed: true, takes_long: false, run: |paths| done(build::run(paths)) },
-    Stage { name: "fmt", is_needed: false, takes_long: false, run: |paths| done(fmt(paths)) },
-    Stage { name: "clippy", is_needed: false, takes_long: false, run: |paths| done(clippy(paths)) },
-    Stage { name: "doc", is_needed: false, takes_long: false, run: |paths| done(doc(paths)) },
-    Stage { name: "cargo-test", is_needed: false, takes_long: false, run: cargo_test },
-    Stage { name: "loom", is_needed: false, takes_long: false, run: loom },
-    Stage { name: "aims", is_needed: false, takes_long: false, run: promises::aims },
-    Stage {
-        name: "benches",
-        is_needed: false,
-        takes_long: false,
-        run: |paths| done(promises::benches(paths)),
-    },
-    Stage {
-        name: "romio",
-        is_needed: false,
-        takes_long: false,
-        run: |paths| romio::runs::run(paths, &Selection::default(), &[]),
-    },
-    Stage {
-        name: "mpi4py",
-        is_needed: false,
-        takes_long: false,
-        run: |paths| mpi4py::run(paths, &Selection::default()),
-    },
-    Stage {
-        name: "coll",
-        is_needed: false,
-        takes_long: false,
-        run: |paths| coll::runs::run(paths, &coll::runs::Selection::short()),
-    },
-    Stage {
-        name: "romio-nodes",
-        is_needed: false,
-        takes_long: false,
-        run: |paths| romio::runs::run(paths, &Selection::over_nodes(4), &[]),
-    },
-    Stage {
-        name: "mpi4py-nodes",
-        is_needed: false,
-        takes_long: false,
-        run: |paths| mpi4py::run(paths, &Selection::over_nodes(4)),
-    },
-    Stage {
-        name: "romio-8-ranks",
-        is_needed: false,
-        takes_long: true,
-        run: |paths| romio::runs::run(paths, &Selection::over_nodes(8), &[]),
-    },
-    Stage {
-        name: "mpi4py-8-ranks",
-        is_needed: false,
-        takes_long: true,
-        run: |paths| mpi4py::run(paths, &Selection::over_nodes(8)),
-    },
-    Stage {
-        name: "coll-full",
-        is_needed: false,
-        takes_long: true,
-        run: |paths| coll::runs::run(paths, &coll::runs::Selection::default()),
-    },
-    Stage { name: "romio-hosts", is_needed: false, takes_long: true, run: |paths| on_hosts(paths, "romio") },
-    Stage {
-        name: "mpi4py-hosts",
-        is_needed: false,
-        takes_long: true,
-        run: |paths| on_hosts(paths, "mpi4py"),
-    },
+impl Stage {
+    const fn new(name: &'static str, run: fn(&Paths) -> Result<Tally>) -> Self {
+        Self { name, is_needed: false, takes_long: false, run }
+    }
+
+    const fn needed(name: &'static str, run: fn(&Paths) -> Result<Tally>) -> Self {
+        Self { is_needed: true, ..Self::new(name, run) }
+    }
+
+    const fn long(name: &'static str, run: fn(&Paths) -> Result<Tally>) -> Self {
+        Self { takes_long: true, ..Self::new(name, run) }
+    }
+}
+
+/// Stages that run one after the other.
+type Queue = &'static [Stage];
+
+/// Rounds, one after the other, of queues that run side by side: one that compiles, and so keeps the cores busy, beside
+/// one that waits for most of its time. What measures runs alone.
+const ROUNDS: &[&[Queue]] = &[
+    &[&[Stage::needed("setup", |paths| done(set_up(paths)))]],
+    &[
+        &[Stage::needed("wheels", |paths| done(wheels::run(paths)))],
+        &[Stage::needed("build", |paths| done(build::run(paths)))],
+    ],
+    &[
+        &[
+            Stage::new("fmt", |paths| done(fmt(paths))),
+            Stage::new("clippy", |paths| done(clippy(paths))),
+            Stage::new("doc", |paths| done(doc(paths))),
+            Stage::new("cargo-test", programs::run),
+        ],
+        &[
+            Stage::new("romio", |paths| romio::runs::run(paths, &Selection::default(), &[])),
+            Stage::new("mpi4py", |paths| mpi4py::run(paths, &Selection::default())),
+            Stage::new("coll", |paths| coll::runs::run(paths, &coll::runs::Selection::short())),
+            Stage::new("romio-nodes", |paths| romio::runs::run(paths, &Selection::over_nodes(4), &[])),
+            Stage::new("mpi4py-nodes", |paths| mpi4py::run(paths, &Selection::over_nodes(4))),
+            Stage::new("benches", |paths| done(promises::benches(paths))),
+            Stage::new("loom", loom),
+        ],
+    ],
+    &[&[Stage::new("cargo-test-alone", programs::run_alone), Stage::new("aims", promises::aims)]],
+    &[&[
+        Stage::long("romio-8-ranks", |paths| romio::runs::run(paths, &Selection::over_nodes(8), &[])),
+        Stage::long("mpi4py-8-ranks", |paths| mpi4py::run(paths, &Selection::over_nodes(8))),
+        Stage::long("coll-full", |paths| coll::runs::run(paths, &coll::runs::Selection::default())),
+        Stage::long("romio-hosts", |paths| on_hosts(paths, "romio")),
+        Stage::long("mpi4py-hosts", |paths| on_hosts(paths, "mpi4py")),
+    ]],
 ];
+
+fn stages() -> impl Iterator<Item = &'static Stage> {
+    ROUNDS.iter().copied().flatten().copied().flatten()
+}
 
 /// The names of all stages, in order.
 pub(crate) fn stage_names() -> Vec<&'static str> {
-    STAGES.iter().map(|stage| stage.name).collect()
+    stages().map(|stage| stage.name).collect()
 }
 
 /// The names of the stages that take long.
 pub(crate) fn long_stage_names() -> Vec<String> {
-    STAGES.iter().filter(|stage| stage.takes_long).map(|stage| stage.name.to_owned()).collect()
+    stages().filter(|stage| stage.takes_long).map(|stage| stage.name.to_owned()).collect()
 }
+
+/// What came of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Outcome {
+    tally: Tally,
+    elapsed: Duration,
+    /// What the cores spent on it, all together.
+    computing: Duration,
+}
+
+/// A stage that is over.
+type Ended = (&'static Stage, Outcome);
 
 /// Runs the stages named in `only`; when it is empty, all that do not take long. True when nothing failed.
 pub(crate) fn run(paths: &Paths, only: &[String]) -> Result<bool> {
     if let Some(unknown) = only.iter().find(|name| !stage_names().contains(&name.as_str())) {
         bail!("there is no stage {unknown}; there are {}", stage_names().join(", "));
     }
-    let mut total = Tally::default();
-    let mut rows = Vec::new();
-    for stage in STAGES {
-        let is_wanted =
-            if only.is_empty() { !stage.takes_long } else { only.iter().any(|name| name == stage.name) };
-        if !is_wanted {
-            continue;
-        }
-        println!("\n== {}", stage.name);
-        let started = Instant::now();
-        let tally = (stage.run)(paths).unwrap_or_else(|error| {
-            eprintln!("{}: {error:#}", stage.name);
-            Tally { passed: 0, failed: 1 }
-        });
-        total += tally;
-        rows.push(row(stage.name, tally, started.elapsed()));
-        if tally.failed > 0 && stage.is_needed {
+    let is_wanted = |stage: &Stage| {
+        if only.is_empty() { !stage.takes_long } else { only.iter().any(|name| name == stage.name) }
+    };
+    let started = Instant::now();
+    let mut ended: Vec<Ended> = Vec::new();
+    for round in ROUNDS {
+        let queues = round.iter().map(|queue| queue.iter().filter(|stage| is_wanted(stage)).collect());
+        let queues: Vec<Vec<&'static Stage>> = queues.filter(|queue: &Vec<_>| !queue.is_empty()).collect();
+        ended.extend(run_round(paths, &queues));
+        let is_useless = |(stage, outcome): &&Ended| stage.is_needed && outcome.tally.failed > 0;
+        if let Some((stage, _)) = ended.iter().find(is_useless) {
             eprintln!("{}: without it, the rest makes no sense", stage.name);
             break;
         }
     }
-    let head = ["stage", "passed", "failed", "seconds"].map(String::from);
-    println!("\n{}", table::render(&head, &rows));
-    println!("{} passed, {} failed", total.passed, total.failed);
-    Ok(total.failed == 0 && total.passed > 0)
+    Ok(report(&ended, started.elapsed()))
 }
 
-fn row(name: &str, tally: Tally, time: Duration) -> Vec<String> {
-    let seconds = format!("{:.0}", time.as_secs_f64());
-    vec![name.to_owned(), tally.passed.to_string(), tally.failed.to_string(), seconds]
+/// Runs the stage `name` for the process that runs the check.
+pub(crate) fn run_for_another(paths: &Paths, name: &str) -> Result<bool> {
+    let stage = stages().find(|stage| stage.name == name).with_context(|| format!("no stage {name}"))?;
+    let outcome = run_here(paths, stage);
+    apart::tell(paths, name, outcome)?;
+    Ok(outcome.tally.failed == 0)
+}
+
+/// Runs queues side by side; one alone in this very process, so that its output is shown as it comes.
+fn run_round(paths: &Paths, queues: &[Vec<&'static Stage>]) -> Vec<Ended> {
+    match queues {
+        [] => Vec::new(),
+        [queue] => queue
+            .iter()
+            .map(|stage| {
+                println!("\n== {}", stage.name);
+                (*stage, run_here(paths, stage))
+            })
+            .collect(),
+        _ => {
+            let names =
+                |queue: &Vec<&Stage>| queue.iter().map(|stage| stage.name).collect::<Vec<_>>().join(" ");
+            let all: Vec<String> = queues.iter().map(names).collect();
+            println!("\nside by side, each shown when it has ended: {}", all.join(" | "));
+            std::thread::scope(|scope| {
+                let run = |queue: &'_ Vec<&'static Stage>| {
+                    queue.iter().map(|stage| (*stage, run_apart(paths, stage))).collect::<Vec<Ended>>()
+                };
+                let threads: Vec<_> = queues.iter().map(|queue| scope.spawn(move || run(queue))).collect();
+                let ended = threads
+                    .into_iter()
+                    .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                ended.flatten().collect()
+            })
+        }
+    }
+}
+
+fn run_here(paths: &Paths, stage: &Stage) -> Outcome {
+    let (started, computed) = (Instant::now(), computing::so_far());
+    let tally = (stage.run)(paths).unwrap_or_else(|error| failure(stage, &error));
+    Outcome { tally, elapsed: started.elapsed(), computing: computing::so_far().saturating_sub(computed) }
+}
+
+fn run_apart(paths: &Paths, stage: &Stage) -> Outcome {
+    let started = Instant::now();
+    apart::run(paths, stage.name).unwrap_or_else(|error| {
+        let tally = failure(stage, &error);
+        Outcome { tally, elapsed: started.elapsed(), computing: Duration::ZERO }
+    })
+}
+
+fn failure(stage: &Stage, error: &anyhow::Error) -> Tally {
+    eprintln!("{}: {error:#}", stage.name);
+    Tally { passed: 0, failed: 1 }
+}
+
+/// Shows the table, the stages in their order. True when nothing failed.
+fn report(ended: &[Ended], elapsed: Duration) -> bool {
+    let mut total = Tally::default();
+    let mut rows = Vec::new();
+    for stage in stages() {
+        let Some((_, outcome)) = ended.iter().find(|(one, _)| one.name == stage.name) else { continue };
+        total += outcome.tally;
+        rows.push(row(stage.name, outcome));
+    }
+    let head = ["stage", "passed", "failed", "seconds", "of computing"].map(String::from);
+    println!("\n{}", table::render(&head, &rows));
+    println!("{} passed, {} failed, in {:.0} s", total.passed, total.failed, elapsed.as_secs_f64());
+    total.failed == 0 && total.passed > 0
+}
+
+fn row(name: &str, outcome: &Outcome) -> Vec<String> {
+    let Outcome { tally, elapsed, computing } = outcome;
+    let seconds = [elapsed, computing].map(|time| format!("{:.0}", time.as_secs_f64()));
+    let counts = [tally.passed, tally.failed].map(|count| count.to_string());
+    std::iter::once(name.to_owned()).chain(counts).chain(seconds).collect()
 }
 
 /// A stage that either holds as a whole or does not.
@@ -169,30 +239,32 @@ fn doc(paths: &Paths) -> Result<()> {
     process::run(cargo.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// All unit and integration tests; what they print is shown as it comes.
-fn cargo_test(paths: &Paths) -> Result<Tally> {
-    let mut cargo = promises::cargo(paths);
-    cargo.args(["test", "--workspace", "--no-fail-fast"]);
-    let (tally, succeeded) = counted(&mut cargo)?;
-    checked(tally, succeeded)
-}
-
 /// The lock-free parts, in every order in which threads can meet in them.
 fn loom(paths: &Paths) -> Result<Tally> {
-    let (tally, succeeded) = counted(&mut promises::loom(paths))?;
-    checked(tally, succeeded)
+    counted(&mut promises::loom(paths))
 }
 
 /// A suite over several hosts, with the MPIs that run there.
 fn on_hosts(paths: &Paths, suite: &str) -> Result<Tally> {
     let words = [suite, "--on", "hosts", "--mpi", "mpich,openmpi"];
-    let (tally, succeeded) = counted(&mut hosts::beside_hosts(paths, &words)?)?;
-    checked(tally, succeeded)
+    counted(&mut hosts::beside_hosts(paths, &words)?)
 }
 
-/// The tally of a run of tests that really took place.
-fn checked(tally: Tally, succeeded: bool) -> Result<Tally> {
-    if !succeeded && tally.failed == 0 {
+/// Runs `command`, shows its output and adds up the results that Rust's test programs, or suites, print.
+fn counted(command: &mut Command) -> Result<Tally> {
+    process::end_with_us(command);
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
+    let output = child.stdout.take().context("cargo has no output")?;
+    let mut tally = Tally::default();
+    for line in BufReader::new(output).lines() {
+        let line = line.context("cannot read cargo's output")?;
+        println!("{line}");
+        if let Some(result) = results::of_line(&line) {
+            tally += result;
+        }
+    }
+    let status = child.wait().context("cannot wait for cargo")?;
+    if !status.success() && tally.failed == 0 {
         bail!("it failed before it could count; see above");
     }
     if tally.passed == 0 {
@@ -201,48 +273,22 @@ fn checked(tally: Tally, succeeded: bool) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Runs `command`, shows its output and adds up the results that Rust's test programs, or suites, print.
-fn counted(command: &mut Command) -> Result<(Tally, bool)> {
-    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
-    let output = child.stdout.take().context("cargo has no output")?;
-    let mut tally = Tally::default();
-    for line in BufReader::new(output).lines() {
-        let line = line.context("cannot read cargo's output")?;
-        println!("{line}");
-        if let Some(result) = test_result(&line).or_else(|| suite_result(&line)) {
-            tally += result;
-        }
-    }
-    let status = child.wait().context("cannot wait for cargo")?;
-    Ok((tally, status.success()))
-}
-
-/// The numbers in `test result: ok. 3 passed; 0 failed; ...`.
-fn test_result(line: &str) -> Option<Tally> {
-    let rest = line.strip_prefix("test result: ")?.split_once(". ")?.1;
-    let count = |word: &str| rest.split("; ").find_map(|part| part.strip_suffix(word)?.trim().parse().ok());
-    Some(Tally { passed: count("passed")?, failed: count("failed")? })
-}
-
-/// The numbers in `SUITE: 3 runs good, 0 bad, ...`.
-fn suite_result(line: &str) -> Option<Tally> {
-    let (before, after) = line.split_once(" runs good, ")?;
-    let passed = before.rsplit_once(' ')?.1.parse().ok()?;
-    Some(Tally { passed, failed: after.split_once(" bad")?.0.parse().ok()? })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn results_of_test_programs_are_counted() {
-        let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; \
-            0 filtered out; finished in 0.01s";
-        assert_eq!(test_result(line), Some(Tally { passed: 12, failed: 3 }));
-        assert_eq!(test_result("test a::b ... ok"), None);
-        let line = "ROMIO's tests: 14 runs good, 2 bad, 11 s of runs";
-        assert_eq!(suite_result(line), Some(Tally { passed: 14, failed: 2 }));
-        assert_eq!(suite_result("the runs good, and bad"), None);
+    fn no_two_stages_have_one_name() {
+        let mut names = stage_names();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn the_long_stages_come_last() {
+        let is_long: Vec<bool> = stages().map(|stage| stage.takes_long).collect();
+        assert!(is_long.is_sorted(), "they would run between others in a soak");
     }
 }

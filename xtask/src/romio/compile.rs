@@ -7,11 +7,11 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::programs::{PROGRAMS, Program};
+use crate::launcher::cores;
 use crate::mpi::Mpi;
 use crate::paths::Paths;
-use crate::process;
-use crate::sources;
 use crate::stamp::Stamp;
+use crate::{pool, process, sources};
 
 /// What MPICH's configure would have put for the placeholders here.
 const PLACEHOLDERS: &[(&str, &str)] = &[
@@ -36,7 +36,7 @@ pub(crate) fn run(paths: &Paths, mpi: Mpi) -> Result<()> {
     let sources = sources::romio_tests(paths)?;
     check_completeness(&sources)?;
     let folder = folder(paths, mpi);
-    let names = paths.root().join("tests/romio/mpi_names.h");
+    let names = names(paths);
     let mut description =
         fs::read_to_string(&names).with_context(|| format!("cannot read {}", names.display()))?;
     let mut texts = Vec::new();
@@ -52,25 +52,36 @@ pub(crate) fn run(paths: &Paths, mpi: Mpi) -> Result<()> {
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     println!("romio: building the test programs with {}", mpi.name());
-    for (program, text) in PROGRAMS.iter().zip(texts) {
-        let extension = if program.is_fortran() { "f" } else { "c" };
-        let source = folder.join(format!("{}.{extension}", program.name));
-        fs::write(&source, text).with_context(|| format!("cannot write {}", source.display()))?;
-        let mut compiler = if program.is_fortran() {
-            let Some(fortran) = mpi.fortran_compiler(paths) else { continue };
-            let mut compiler = Command::new(fortran);
-            compiler.args(FORTRAN_FLAGS);
-            compiler
-        } else {
-            let mut compiler = Command::new(mpi.c_compiler(paths));
-            compiler.args(C_FLAGS).arg("-include").arg(&names);
-            compiler
-        };
-        compiler.arg("-o").arg(executable(paths, mpi, program)).arg(&source);
-        let log = folder.join(format!("{}.build.log", program.name));
-        process::run_logged(&mut compiler, &log)?;
-    }
+    let programs: Vec<(&Program, String)> = PROGRAMS.iter().zip(texts).collect();
+    let built = pool::run(&programs, cores(), |_| 1, |(program, text)| build(paths, mpi, program, text));
+    built.into_iter().collect::<Result<()>>()?;
     stamp.write()
+}
+
+/// Builds `program` of its prepared text, where `mpi` has a compiler for it.
+fn build(paths: &Paths, mpi: Mpi, program: &Program, text: &str) -> Result<()> {
+    let folder = folder(paths, mpi);
+    let extension = if program.is_fortran() { "f" } else { "c" };
+    let source = folder.join(format!("{}.{extension}", program.name));
+    fs::write(&source, text).with_context(|| format!("cannot write {}", source.display()))?;
+    let mut compiler = if program.is_fortran() {
+        let Some(fortran) = mpi.fortran_compiler(paths) else { return Ok(()) };
+        let mut compiler = Command::new(fortran);
+        compiler.args(FORTRAN_FLAGS);
+        compiler
+    } else {
+        let mut compiler = Command::new(mpi.c_compiler(paths));
+        compiler.args(C_FLAGS).arg("-include").arg(names(paths));
+        compiler
+    };
+    compiler.arg("-o").arg(executable(paths, mpi, program)).arg(&source);
+    let log = folder.join(format!("{}.build.log", program.name));
+    process::run_logged(&mut compiler, &log)
+}
+
+/// The header that every program in C is given.
+fn names(paths: &Paths) -> PathBuf {
+    paths.root().join("tests/romio/mpi_names.h")
 }
 
 /// Builds `program` alone, with further edits, as `output`.

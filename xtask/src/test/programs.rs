@@ -1,0 +1,234 @@
+//! The workspace's own tests: the programs that cargo makes of them, several at a time.
+//!
+//! Cargo runs them one after the other, and many of them wait most of their time for other processes.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::results;
+use crate::comparison::Tally;
+use crate::launcher::cores;
+use crate::paths::Paths;
+use crate::process::{self, Ending, Finished};
+use crate::{pool, promises};
+
+/// How long one of them may take: the slowest need a tenth of it.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// The package whose tests take longest: they come first, after the documentation's, so that the last to end are short.
+const SLOWEST: &str = "tests";
+
+/// Those that measure on cores which they need for themselves.
+const ALONE: [&str; 3] =
+    ["tests/musts/fabric_idle.rs", "tests/musts/idle_ranks.rs", "transport/tests/job/main.rs"];
+
+/// Builds them all, and runs those that run beside others.
+pub(super) fn run(paths: &Paths) -> Result<Tally> {
+    let programs = build(paths)?;
+    counted(paths, programs.into_iter().filter(|program| !program.is_alone()).collect(), cores())
+}
+
+/// Runs those that run alone.
+pub(super) fn run_alone(paths: &Paths) -> Result<Tally> {
+    let programs: Vec<_> = build(paths)?.into_iter().filter(Program::is_alone).collect();
+    if programs.len() != ALONE.len() {
+        bail!("of {}, not all are there: see xtask/src/test/programs.rs", ALONE.join(", "));
+    }
+    counted(paths, programs, 1)
+}
+
+/// Runs programs, so many at a time, and adds up.
+fn counted(paths: &Paths, programs: Vec<Program>, at_once: usize) -> Result<Tally> {
+    let outcomes = pool::run(&programs, at_once, |_| 1, |program| program.outcome(paths));
+    let mut tally = Tally::default();
+    let mut failed = Vec::new();
+    for outcome in outcomes {
+        tally += outcome.tally;
+        failed.extend(outcome.failed);
+    }
+    if !failed.is_empty() {
+        println!("\nThese have failed:\n{}", failed.join("\n"));
+    }
+    if tally.passed == 0 {
+        bail!("no tests were run");
+    }
+    Ok(tally)
+}
+
+/// A program of tests.
+#[derive(Debug)]
+enum Program {
+    /// One that cargo has built.
+    Built {
+        /// The source that it is made of, from the workspace's root.
+        source: PathBuf,
+        /// Its package's folder: there it is to run.
+        folder: PathBuf,
+        executable: PathBuf,
+    },
+    /// The examples in the documentation, which `rustdoc` makes programs of.
+    Documentation,
+}
+
+/// What came of a program.
+struct Outcome {
+    tally: Tally,
+    /// The tests that failed, by name.
+    failed: Vec<String>,
+}
+
+/// Builds all test programs.
+fn build(paths: &Paths) -> Result<Vec<Program>> {
+    let mut cargo = promises::cargo(paths);
+    cargo.args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]);
+    process::end_with_us(&mut cargo);
+    let output = cargo.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("the tests cannot be built; see above");
+    }
+    let text = String::from_utf8(output.stdout).context("cargo's messages are no text")?;
+    let programs = text.lines().map(|line| built(paths.root(), line));
+    let mut programs: Vec<Program> =
+        programs.filter_map(Result::transpose).collect::<Result<_>>().context("a message of cargo's")?;
+    if programs.is_empty() {
+        bail!("cargo has built no test program");
+    }
+    programs.insert(0, Program::Documentation);
+    programs.sort_by_key(|program| !program.is_slow(paths.root()));
+    Ok(programs)
+}
+
+/// The test program that a message of cargo's tells of, if it tells of one.
+fn built(root: &Path, message: &str) -> Result<Option<Program>> {
+    let message: Value = serde_json::from_str(message)?;
+    let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
+    let Some(executable) = message["executable"].as_str().filter(|_| is_test) else { return Ok(None) };
+    let path = |value: &Value| value.as_str().map(PathBuf::from).context("a path is missing");
+    let source = path(&message["target"]["src_path"])?;
+    let source = source.strip_prefix(root).unwrap_or(&source).to_path_buf();
+    let manifest = path(&message["manifest_path"])?;
+    let folder = manifest.parent().context("a manifest without a folder")?.to_path_buf();
+    Ok(Some(Program::Built { source, folder, executable: executable.into() }))
+}
+
+impl Program {
+    fn is_alone(&self) -> bool {
+        matches!(self, Self::Built { source, .. } if ALONE.iter().any(|alone| source == Path::new(alone)))
+    }
+
+    fn is_slow(&self, root: &Path) -> bool {
+        match self {
+            Self::Built { folder, .. } => *folder == root.join(SLOWEST),
+            Self::Documentation => true,
+        }
+    }
+
+    fn title(&self) -> String {
+        match self {
+            Self::Built { source, .. } => source.display().to_string(),
+            Self::Documentation => "documentation".to_owned(),
+        }
+    }
+
+    fn command(&self, paths: &Paths) -> Command {
+        match self {
+            Self::Built { folder, executable, .. } => {
+                let mut command = promises::with_what_tests_need(Command::new(executable), paths);
+                command.current_dir(folder);
+                command
+            }
+            Self::Documentation => {
+                let mut cargo = promises::cargo(paths);
+                cargo.args(["test", "--workspace", "--doc", "--no-fail-fast"]);
+                cargo
+            }
+        }
+    }
+
+    /// Runs it and shows what it printed, in one piece.
+    fn outcome(&self, paths: &Paths) -> Outcome {
+        let title = self.title();
+        let name = title.replace(['/', '\\'], "-");
+        let log = paths.test_logs().join("programs").join(format!("{name}.log"));
+        let finished = process::run_limited(&mut self.command(paths), LIMIT, &log);
+        let (outcome, text) = match finished {
+            Ok(finished) => (judged(&title, &finished), finished.output),
+            Err(error) => (failure(&title), format!("{error:#}\n")),
+        };
+        // There is nobody to tell of a terminal that is gone.
+        let _ = write!(std::io::stdout().lock(), "     Running {title}\n{text}");
+        outcome
+    }
+}
+
+/// What a finished program's output and end amount to.
+fn judged(title: &str, finished: &Finished) -> Outcome {
+    let tally = results::of_programs(&finished.output);
+    let failed = results::failed_tests(&finished.output);
+    let mut failed: Vec<String> = failed.map(|test| format!("{title}: {test}")).collect();
+    if finished.succeeded() && tally.failed == 0 {
+        return Outcome { tally, failed };
+    }
+    if finished.ending != Ending::Exited(101) || tally.failed == 0 {
+        // It did not come to its end: what it did before is not all that it had to do.
+        let why = finished.complaint(&format!("{title}: {:?}", finished.ending));
+        failed.push(why);
+    }
+    Outcome { tally: Tally { failed: tally.failed.max(1), ..tally }, failed }
+}
+
+fn failure(title: &str) -> Outcome {
+    Outcome { tally: Tally { passed: 0, failed: 1 }, failed: vec![title.to_owned()] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(ending: Ending, output: &str) -> Finished {
+        Finished { ending, output: output.to_owned(), log: "log".into(), elapsed: Duration::ZERO }
+    }
+
+    #[test]
+    fn messages_of_test_programs_are_told_from_others() {
+        let message = r#"{"reason":"compiler-artifact","manifest_path":"/w/svm/Cargo.toml",
+            "target":{"src_path":"/w/svm/tests/files.rs"},"profile":{"test":true},"executable":"/t/files-1"}"#;
+        let Some(Program::Built { source, folder, executable }) = built(Path::new("/w"), message).unwrap()
+        else {
+            panic!("it is one");
+        };
+        assert_eq!((source, folder), ("svm/tests/files.rs".into(), "/w/svm".into()));
+        assert_eq!(executable, Path::new("/t/files-1"));
+        let library = message.replace(r#""/t/files-1""#, "null");
+        assert!(built(Path::new("/w"), &library).unwrap().is_none());
+        let tool = message.replace(r#""test":true"#, r#""test":false"#);
+        assert!(built(Path::new("/w"), &tool).unwrap().is_none());
+        assert!(built(Path::new("/w"), "Compiling").is_err());
+    }
+
+    #[test]
+    fn failed_tests_are_named() {
+        let output = "running 2 tests\ntest a::b ... FAILED\ntest c ... ok\n\n\
+            test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0s\n";
+        let outcome = judged("svm/tests/files.rs", &finished(Ending::Exited(101), output));
+        assert_eq!(outcome.tally, Tally { passed: 1, failed: 1 });
+        assert_eq!(outcome.failed, ["svm/tests/files.rs: a::b"]);
+    }
+
+    #[test]
+    fn a_program_that_does_not_come_to_its_end_has_failed() {
+        for ending in [Ending::Signalled(6), Ending::TimedOut, Ending::Exited(101)] {
+            let outcome = judged("x", &finished(ending, "running 2 tests\ntest a ... ok\n"));
+            assert_eq!(outcome.tally, Tally { passed: 0, failed: 1 });
+            assert!(outcome.failed[0].starts_with("x: "), "{:?}", outcome.failed);
+        }
+        let all_well = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; finished in 0.01s\n";
+        assert_eq!(judged("x", &finished(Ending::Exited(0), all_well)).failed, Vec::<String>::new());
+        assert_eq!(judged("x", &finished(Ending::Signalled(11), all_well)).tally.failed, 1);
+    }
+}
