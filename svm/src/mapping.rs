@@ -44,6 +44,10 @@
 //! **Memory that has no file's name** is a file that was made [`temporary`](crate::OpenOptions::temporary), and removed
 //! when all have opened it.
 //!
+//! **Entry consistency** costs less where a program's values are each guarded by one lock: what is [`Bound`] to a lock is
+//! brought up to date when a guard of it is had, and sent when that is released, and nothing else is. No page is fetched
+//! or searched for changes, and no load or store is a fault, for the values lie in memory of the guard.
+//!
 //! # States and races
 //!
 //! The states of a page, and what leads from one to the other, are drawn in `mapping/page.rs`. One mutex guards all
@@ -102,6 +106,7 @@ mod advice;
 mod ahead;
 mod bytes;
 mod difference;
+mod entry;
 mod fault;
 mod handlers;
 mod lock;
@@ -133,6 +138,7 @@ use crate::units::FileOffset;
 
 pub use advice::Advice;
 pub use ahead::Fetch;
+pub use entry::{Bound, ExclusiveGuard, SharedGuard};
 pub use lock::{MappingLock, Meeting};
 pub use options::MappingOptions;
 pub use region::{ReadGuard, Region, WriteGuard};

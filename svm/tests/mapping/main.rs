@@ -6,6 +6,7 @@
 mod job;
 
 mod ahead;
+mod entry;
 mod eviction;
 mod failures;
 mod full_store;
