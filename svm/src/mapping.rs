@@ -117,9 +117,11 @@ mod places;
 mod refresh;
 mod region;
 mod registry;
+mod reserving;
 mod room;
 mod service;
 mod streams;
+mod strict;
 mod table;
 mod twins;
 mod userfault;
@@ -132,8 +134,6 @@ use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::file::File;
-use crate::node::NodeName;
-use crate::segment::large_page;
 use crate::units::FileOffset;
 
 pub use advice::Advice;
@@ -144,9 +144,9 @@ pub use options::MappingOptions;
 pub use region::{ReadGuard, Region, WriteGuard};
 pub(crate) use registry::is_mapped;
 pub use service::LostPage;
+pub use strict::{StrictMapping, StrictStatistics};
 
 use handlers::Handlers;
-use memory::Memory;
 use registry::Registration;
 use service::{Parts, Service};
 use streams::Streams;
@@ -171,7 +171,7 @@ use write_back::After;
 /// ```
 pub struct Mapping {
     // In this order: nobody serves faults any more when the memory goes.
-    handlers: Option<Handlers>,
+    handlers: Option<Handlers<Service>>,
     _registration: Registration,
     service: Arc<Service>,
     range: Range<FileOffset>,
@@ -208,37 +208,9 @@ impl Mapping {
         if !may_read {
             return Err(Error::NotOpenedFor { name: file.name().into(), what: "reading" });
         }
-        let bad = |reason: String| Error::BadRange { name: file.name().into(), range: range.clone(), reason };
-        if range.start >= range.end {
-            return Err(bad("it is empty, and a mapping has to have at least one byte".into()));
-        }
-        let page = rustix::param::page_size() as u64;
-        if !file.segment_size().bytes().is_multiple_of(page) {
-            let size = file.segment_size();
-            return Err(bad(format!("segments of {size} bytes are no whole pages of {page}")));
-        }
-        let limit = file.attachment().limit();
-        if range.end.0 > limit {
-            let (name, segment_size) = (file.name().into(), file.segment_size());
-            return Err(Error::TooLarge { name, offset: range.end, segment_size, limit });
-        }
-        if may_write {
-            file.attachment().writable()?.0.grow(range.end.0);
-        } else if range.end.0 > file.size() {
-            let size = file.size();
-            return Err(bad(format!("the file has {size} bytes, and was opened for reading")));
-        }
-        let refused = |source| {
-            let attachment = file.attachment();
-            let node = attachment.own().and_then(|own| attachment.nodes().get(own as usize));
-            let node = node.map_or_else(NodeName::current, NodeName::clone);
-            Error::FaultsRefused { name: file.name().into(), node, source }
-        };
-        let uffd = userfault::open().map_err(|e| refused(userfault::os_error(e)))?;
-        let pages = range.start.0 / page..range.end.0.div_ceil(page);
-        let alignment = large_page().unwrap_or(page).min(file.segment_size().bytes());
+        let memory = reserving::reserve(file, &range, may_write)?;
+        let (page, pages) = (memory.page() as u64, memory.pages().clone());
         let failed = |e| Error::io(format!("mapping {}", file.name()), &file.directory(), e);
-        let memory = Memory::reserve(uffd, pages.clone(), alignment, may_write).map_err(failed)?;
         // Each page has one, and another one while they change.
         let twins = Twins::new(2 * (pages.end - pages.start) as usize, memory.page()).map_err(failed)?;
         let limit = options.limit_in_pages(page);
@@ -252,7 +224,9 @@ impl Mapping {
         }
         let registration = Registration::new(service.memory.start().as_ptr(), service.memory.bytes());
         let failed = |e| service.failed("starting to serve faults".into(), e);
-        let handlers = Handlers::start(&service, options.handlers).map_err(failed)?;
+        let mut handlers = Handlers::start(&service, options.handlers).map_err(failed)?;
+        let ahead = Arc::clone(&service);
+        handlers.add("svmio-ahead", move || ahead.fetch_ahead()).map_err(failed)?;
         Ok(Mapping { handlers: Some(handlers), _registration: registration, service, range })
     }
 

@@ -14,6 +14,9 @@ mod litmus;
 mod memory;
 mod model;
 mod network;
+mod processes;
+mod strict;
+mod strict_model;
 
 use std::sync::Arc;
 

@@ -1,0 +1,416 @@
+//! Who has which pages of a file that is mapped strictly, and who waits for them.
+//!
+//! The home of a segment keeps the directory of its pages, as the fixed distributed managers of Li, Hudak, *Memory
+//! Coherence in Shared Virtual Memory Systems*, 1989, do: of each page, which mappings have a copy, and whether the only
+//! one that has may store into it. A wish that is in the way of others' copies has these asked for; it is granted when all
+//! have been given up. Wishes for a page are served one at a time, in the order in which they came, so that nobody waits
+//! for ever; wishes for different pages have nothing to do with each other.
+//!
+//! ```text
+//!   wish ──► queue ──► served: orders to those in the way ──► all have obeyed, or are lost ──► granted, or refused
+//! ```
+//!
+//! Nothing here waits or sends: what is to be done is returned.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use svmio_transport::Rank;
+
+use crate::cluster::wire::{Order, PagePlace, Wish};
+
+/// The most orders that are told at a time: what is answered, pages of bytes, goes into one message.
+const MOST_ORDERS: usize = 64;
+
+/// A strict mapping of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Party {
+    pub(super) rank: Rank,
+    pub(super) mapping: u32,
+}
+
+/// A wish, by whom, and the request that is to be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) party: Party,
+    pub(super) number: u64,
+    pub(super) wish: Wish,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// The wish is fulfilled; it needs the page's bytes unless it has them.
+    Grant { asked: Asked, has_bytes: bool },
+    /// What a lost process stored into the page is lost with it.
+    Refuse { asked: Asked, lost: Rank },
+    /// Orders, in answer to that request.
+    Tell { party: Party, number: u64, orders: Vec<Order> },
+    /// That request of a mapping that has ended is answered.
+    Dismiss { party: Party, number: u64 },
+}
+
+/// The pages of a file.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    pages: HashMap<PagePlace, Page>,
+    parties: HashMap<Party, Attendance>,
+}
+
+/// One page. The default is one that nobody has.
+#[derive(Debug, Default)]
+struct Page {
+    /// Who has a copy, and by which wish.
+    copies: BTreeMap<Party, u64>,
+    /// The only copy may be stored into.
+    is_exclusive: bool,
+    serving: Option<Serving>,
+    queue: VecDeque<Asked>,
+    lost: Option<Loss>,
+}
+
+/// A wish that waits for others to give up their copies.
+#[derive(Debug)]
+struct Serving {
+    /// `None` where who asked is lost.
+    asked: Option<Asked>,
+    awaited: BTreeSet<Party>,
+}
+
+/// What was stored into a page went with this rank; each is told once.
+#[derive(Debug)]
+struct Loss {
+    rank: Rank,
+    told: BTreeSet<Party>,
+}
+
+/// What a mapping is told.
+#[derive(Debug, Default)]
+struct Attendance {
+    /// The request by which it asks for orders.
+    number: Option<u64>,
+    orders: VecDeque<Order>,
+}
+
+impl Directory {
+    /// A mapping wants a page.
+    pub(super) fn ask(&mut self, asked: Asked) -> Vec<Act> {
+        let mut acts = Vec::new();
+        let place = asked.wish.page;
+        self.pages.entry(place).or_default().queue.push_back(asked);
+        self.advance(place, &mut acts);
+        acts
+    }
+
+    /// A mapping has done what it was ordered to do with a page; what was stored there is home.
+    pub(super) fn obeyed(&mut self, party: Party, place: PagePlace, keeps: bool) -> Vec<Act> {
+        let mut acts = Vec::new();
+        let Some(page) = self.pages.get_mut(&place) else { return acts };
+        page.give_up(party, keeps);
+        self.no_longer_await(place, party, &mut acts);
+        acts
+    }
+
+    /// A mapping has given a page up on its own.
+    pub(super) fn surrendered(&mut self, party: Party, place: PagePlace) {
+        if let Some(page) = self.pages.get_mut(&place) {
+            page.give_up(party, false);
+        }
+        self.tidy(place);
+    }
+
+    /// A mapping asks for orders.
+    pub(super) fn attend(&mut self, party: Party, number: u64) -> Vec<Act> {
+        let attendance = self.parties.entry(party).or_default();
+        attendance.number = Some(number);
+        attendance.tell(party).into_iter().collect()
+    }
+
+    /// A mapping has ended; it had brought home what it stored.
+    pub(super) fn withdraw(&mut self, party: Party) -> Vec<Act> {
+        let mut acts = self.forget(party, false);
+        if let Some(number) = self.parties.remove(&party).and_then(|attendance| attendance.number) {
+            acts.push(Act::Dismiss { party, number });
+        }
+        acts
+    }
+
+    /// A process is lost, with what its mappings stored.
+    pub(super) fn lose(&mut self, rank: Rank) -> Vec<Act> {
+        let has = |page: &Page| {
+            let asked =
+                page.queue.iter().chain(page.serving.iter().filter_map(|serving| serving.asked.as_ref()));
+            page.copies.keys().copied().chain(asked.map(|asked| asked.party)).collect::<Vec<_>>()
+        };
+        let parties = self.pages.values().flat_map(has).chain(self.parties.keys().copied());
+        let of_it: BTreeSet<_> = parties.filter(|party| party.rank == rank).collect();
+        let mut acts = Vec::new();
+        for party in of_it {
+            acts.extend(self.forget(party, true));
+            self.parties.remove(&party);
+        }
+        acts
+    }
+
+    /// A page that was granted could not be read: who was to get it has none.
+    pub(super) fn take_back(&mut self, asked: &Asked) -> Vec<Act> {
+        self.obeyed(asked.party, asked.wish.page, false)
+    }
+
+    fn forget(&mut self, party: Party, is_lost: bool) -> Vec<Act> {
+        let mut acts = Vec::new();
+        let places: Vec<_> = self.pages.keys().copied().collect();
+        for place in places {
+            let Some(page) = self.pages.get_mut(&place) else { continue };
+            if is_lost && page.is_exclusive && page.copies.contains_key(&party) {
+                page.lost = Some(Loss { rank: party.rank, told: BTreeSet::new() });
+            }
+            page.give_up(party, false);
+            page.queue.retain(|asked| asked.party != party);
+            if let Some(serving) = &mut page.serving {
+                // The others have their orders, and are waited for all the same.
+                serving.asked = serving.asked.filter(|asked| asked.party != party);
+            }
+            self.no_longer_await(place, party, &mut acts);
+        }
+        acts
+    }
+
+    fn no_longer_await(&mut self, place: PagePlace, party: Party, acts: &mut Vec<Act>) {
+        if let Some(page) = self.pages.get_mut(&place)
+            && let Some(serving) = &mut page.serving
+            && serving.awaited.remove(&party)
+            && serving.awaited.is_empty()
+        {
+            let asked = serving.asked;
+            page.serving = None;
+            acts.extend(asked.map(|asked| page.fulfil(asked)));
+            self.advance(place, acts);
+        }
+        self.tidy(place);
+    }
+
+    /// Serves the next wishes, as far as nobody is waited for.
+    fn advance(&mut self, place: PagePlace, acts: &mut Vec<Act>) {
+        let Some(page) = self.pages.get_mut(&place) else { return };
+        while page.serving.is_none()
+            && let Some(asked) = page.queue.pop_front()
+        {
+            let is_in_the_way = asked.wish.is_exclusive || page.is_exclusive;
+            let others = page.copies.iter().filter(|(party, _)| is_in_the_way && **party != asked.party);
+            let others: Vec<_> = others.map(|(party, ticket)| (*party, *ticket)).collect();
+            if others.is_empty() {
+                acts.push(page.fulfil(asked));
+                continue;
+            }
+            let awaited = others.iter().map(|(party, _)| *party).collect();
+            page.serving = Some(Serving { asked: Some(asked), awaited });
+            for (party, ticket) in others {
+                let attendance = self.parties.entry(party).or_default();
+                attendance.orders.push_back(Order { page: place, ticket, keeps: !asked.wish.is_exclusive });
+                acts.extend(attendance.tell(party));
+            }
+        }
+    }
+
+    /// Forgets a page of which there is nothing to be known.
+    fn tidy(&mut self, place: PagePlace) {
+        let is_nothing = |page: &Page| {
+            page.copies.is_empty() && page.serving.is_none() && page.queue.is_empty() && page.lost.is_none()
+        };
+        if self.pages.get(&place).is_some_and(is_nothing) {
+            self.pages.remove(&place);
+        }
+    }
+}
+
+impl Page {
+    /// A copy goes, or is one for loads from now on.
+    fn give_up(&mut self, party: Party, keeps: bool) {
+        if self.copies.contains_key(&party) {
+            self.is_exclusive = false;
+            if !keeps {
+                self.copies.remove(&party);
+            }
+        }
+    }
+
+    /// Nobody is in the way.
+    fn fulfil(&mut self, asked: Asked) -> Act {
+        let (party, wish) = (asked.party, asked.wish);
+        if let Some(loss) = &mut self.lost
+            && loss.told.insert(party)
+        {
+            return Act::Refuse { asked, lost: loss.rank };
+        }
+        let has_bytes = wish.has_copy && self.copies.contains_key(&party);
+        self.copies.insert(party, wish.ticket);
+        self.is_exclusive = wish.is_exclusive;
+        Act::Grant { asked, has_bytes: !has_bytes }
+    }
+}
+
+impl Attendance {
+    /// Answers with what there is to be done, if both are there.
+    fn tell(&mut self, party: Party) -> Option<Act> {
+        if self.orders.is_empty() {
+            return None;
+        }
+        let number = self.number.take()?;
+        let orders = self.orders.drain(..self.orders.len().min(MOST_ORDERS)).collect();
+        Some(Act::Tell { party, number, orders })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::units::SegmentIndex;
+
+    const PLACES: u64 = 3;
+    const RANKS: u32 = 4;
+
+    fn place(number: u64) -> PagePlace {
+        PagePlace { segment: SegmentIndex(0), within: number * 4096 }
+    }
+
+    /// A mapping that does as it should: what it has, wants and was ordered, of each page.
+    #[derive(Default)]
+    struct Model {
+        copies: HashMap<PagePlace, bool>,
+        wishes: HashMap<PagePlace, Wish>,
+        orders: VecDeque<Order>,
+        attends: bool,
+        is_lost: bool,
+    }
+
+    struct World {
+        directory: Directory,
+        models: Vec<Model>,
+        tickets: u64,
+        refused: usize,
+    }
+
+    fn party(rank: usize) -> Party {
+        Party { rank: Rank(rank as u32), mapping: 7 }
+    }
+
+    impl World {
+        fn act(&mut self, acts: Vec<Act>) {
+            for act in acts {
+                match act {
+                    Act::Grant { asked, has_bytes } => {
+                        let model = &mut self.models[asked.party.rank.index()];
+                        assert!(!model.is_lost, "granted to the lost");
+                        let place = asked.wish.page;
+                        assert_eq!(model.wishes.remove(&place), Some(asked.wish));
+                        assert!(has_bytes || model.copies.contains_key(&place), "it has no bytes");
+                        model.copies.insert(place, asked.wish.is_exclusive);
+                    }
+                    Act::Refuse { asked, .. } => {
+                        let model = &mut self.models[asked.party.rank.index()];
+                        assert_eq!(model.wishes.remove(&asked.wish.page), Some(asked.wish));
+                        model.copies.remove(&asked.wish.page);
+                        self.refused += 1;
+                    }
+                    Act::Tell { party, orders, .. } => {
+                        let model = &mut self.models[party.rank.index()];
+                        assert!(model.attends && !orders.is_empty());
+                        model.attends = false;
+                        model.orders.extend(orders);
+                    }
+                    Act::Dismiss { .. } => {}
+                }
+            }
+            for place in (0..PLACES).map(place) {
+                let copies = self.models.iter().filter(|model| !model.is_lost);
+                let copies: Vec<_> = copies.filter_map(|model| model.copies.get(&place)).collect();
+                assert!(copies.len() <= 1 || copies.iter().all(|exclusive| !**exclusive), "{copies:?}");
+            }
+        }
+
+        fn wish(&mut self, rank: usize, place: PagePlace, is_exclusive: bool) {
+            let model = &mut self.models[rank];
+            let has = model.copies.get(&place);
+            if model.is_lost
+                || model.wishes.contains_key(&place)
+                || has.is_some_and(|has| *has || !is_exclusive)
+            {
+                return;
+            }
+            self.tickets += 1;
+            let wish = Wish { page: place, is_exclusive, has_copy: has.is_some(), ticket: self.tickets };
+            model.wishes.insert(place, wish);
+            let acts = self.directory.ask(Asked { party: party(rank), number: self.tickets, wish });
+            self.act(acts);
+        }
+
+        /// Obeys one order, or asks for more.
+        fn attend(&mut self, rank: usize) {
+            let model = &mut self.models[rank];
+            if model.is_lost {
+                return;
+            }
+            let acts = if let Some(order) = model.orders.pop_front() {
+                let keeps = order.keeps && model.copies.contains_key(&order.page);
+                if keeps {
+                    model.copies.insert(order.page, false);
+                } else {
+                    model.copies.remove(&order.page);
+                }
+                self.directory.obeyed(party(rank), order.page, keeps)
+            } else if !model.attends {
+                model.attends = true;
+                self.directory.attend(party(rank), 0)
+            } else {
+                return;
+            };
+            self.act(acts);
+        }
+
+        fn leave(&mut self, rank: usize, place: PagePlace) {
+            let model = &mut self.models[rank];
+            if model.is_lost || model.wishes.contains_key(&place) {
+                return;
+            }
+            if model.copies.remove(&place) == Some(true) {
+                self.directory.surrendered(party(rank), place);
+            }
+        }
+
+        fn lose(&mut self, rank: usize) {
+            self.models[rank].is_lost = true;
+            let acts = self.directory.lose(Rank(rank as u32));
+            self.act(acts);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn who_may_store_has_the_only_copy_and_every_wish_is_answered(
+            steps in prop::collection::vec((0u8..12, 0..RANKS as usize, 0..PLACES, any::<bool>()), 1..300),
+            lost in prop::option::of((0usize..300, 0..RANKS as usize)),
+        ) {
+            let models = (0..RANKS).map(|_| Model::default()).collect();
+            let mut world = World { directory: Directory::default(), models, tickets: 0, refused: 0 };
+            for (number, (kind, rank, at, is_exclusive)) in steps.into_iter().enumerate() {
+                match kind {
+                    0..5 => world.wish(rank, place(at), is_exclusive),
+                    5 => world.leave(rank, place(at)),
+                    _ => world.attend(rank),
+                }
+                if let Some((when, rank)) = lost && when == number {
+                    world.lose(rank);
+                }
+            }
+            for _ in 0..200 {
+                (0..RANKS as usize).for_each(|rank| world.attend(rank));
+            }
+            for model in world.models.iter().filter(|model| !model.is_lost) {
+                prop_assert!(model.wishes.is_empty(), "{:?} waits for ever", model.wishes);
+            }
+            prop_assert!(world.refused == 0 || lost.is_some());
+        }
+    }
+}
