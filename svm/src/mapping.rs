@@ -24,6 +24,8 @@
 //!
 //! # What one sees of the others
 //!
+//! There are three kinds of consistency, of which `docs/memory.md` tells when to take which.
+//!
 //! **Release consistency.** A process sees its own stores at once. What it stored before it
 //! [released](MappingLock::release) a lock, another one sees that [locks](Mapping::lock) the range after that. What any
 //! stored before a [barrier](Mapping::barrier), all see after it. [`Mapping::flush`] is the half of a barrier that
@@ -48,9 +50,13 @@
 //! brought up to date when a guard of it is had, and sent when that is released, and nothing else is. No page is fetched
 //! or searched for changes, and no load or store is a fault, for the values lie in memory of the guard.
 //!
+//! **Strict** consistency is for programs without annotations: a [`StrictMapping`] is sequentially consistent, for a page
+//! has one writer at a time, or readers. It is a protocol of its own, with states of its own (`mapping/strict/pages.rs`),
+//! and shares with the others the addresses, the twins and the threads that serve faults.
+//!
 //! # States and races
 //!
-//! The states of a page, and what leads from one to the other, are drawn in `mapping/page.rs`. One mutex guards all
+//! What follows is about release consistency. The states of a page, and what leads from one to the other, are drawn in `mapping/page.rs`. One mutex guards all
 //! records. **Whenever it is free, page tables and records agree**: a page that is Clean or WritingBack is in place and
 //! protected, one that is Dirty in place and open, all others are not in place. So each change of page tables (putting
 //! in place, protecting, opening, taking away) is made together with that of the record, under the mutex. It takes a
@@ -367,6 +373,11 @@ impl Mapping {
         &self.service
     }
 }
+
+/// The examples of the documentation are tried with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/memory.md")]
+struct Examples;
 
 impl Drop for Mapping {
     fn drop(&mut self) {
