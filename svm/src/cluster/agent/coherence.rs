@@ -3,6 +3,7 @@
 //! The agent's thread serves these requests one after the other and waits for none: an answer that cannot be given yet
 //! is given when another request, or a loss, makes it possible.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{MutexGuard, PoisonError};
 
@@ -11,7 +12,6 @@ use svmio_transport::Rank;
 use crate::cluster::NodeIndex;
 use crate::cluster::wire::{Part, Reply, Request, Surrendered};
 use crate::error::{Error, ErrorKind, Result};
-use crate::units::FileId;
 
 use super::Agent;
 use super::directory::{Act, Asked, Directory, Party};
@@ -73,7 +73,7 @@ impl Agent {
             Request::Attend { file, mapping, obeyed } => {
                 let (served, party) =
                     (self.files.get(&self.context, *file)?, Party { rank: from, mapping: *mapping });
-                self.take_home(&served, obeyed, data);
+                self.take_home(&served, party, obeyed, data);
                 for Surrendered { page, keeps, .. } in obeyed {
                     let acts = directory_of(&served).obeyed(party, *page, *keeps);
                     self.act(&served, acts);
@@ -92,7 +92,7 @@ impl Agent {
                 self.send(from, number, &Reply::Done, &[]);
             }
             Request::Withdraw { file, mapping } => {
-                if let Ok(served) = self.served_still(*file) {
+                if let Some(served) = self.files.known(*file) {
                     let acts = directory_of(&served).withdraw(Party { rank: from, mapping: *mapping });
                     self.act(&served, acts);
                 }
@@ -103,12 +103,8 @@ impl Agent {
         Ok(())
     }
 
-    fn served_still(&self, file: FileId) -> Result<std::sync::Arc<Served>> {
-        self.files.known(file).ok_or_else(|| self.cut_short())
-    }
-
-    /// Stores what was ordered home. What cannot be stored is lost: nobody has it any more.
-    fn take_home(&self, served: &Served, pages: &[Surrendered], mut data: &[u8]) {
+    /// Stores what was ordered home. What cannot be stored is lost: nobody has it any more, and who wants it is told.
+    fn take_home(&self, served: &Served, party: Party, pages: &[Surrendered], mut data: &[u8]) {
         for page in pages {
             let bytes: u64 = page.changes.iter().map(Part::bytes).sum();
             let (its, rest) = data.split_at(data.len().min(bytes as usize));
@@ -120,13 +116,14 @@ impl Agent {
                     "a page of {name}, byte {at} of segment {}, is lost: {error}",
                     page.page.segment
                 );
+                directory_of(served).spoil(party.rank, page.page);
             }
         }
     }
 
     /// Does what the directory has decided, and what follows from that.
     fn act(&self, served: &Served, acts: Vec<Act>) {
-        let mut todo: std::collections::VecDeque<Act> = acts.into();
+        let mut todo: VecDeque<Act> = acts.into();
         while let Some(act) = todo.pop_front() {
             match act {
                 Act::Grant { asked, has_bytes } => {
@@ -176,7 +173,7 @@ impl Agent {
 
     fn lost_with(&self, lost: Rank) -> Error {
         let node = self.context.roster.name(self.context.roster.node_of(lost));
-        let message = format!("what rank {} of node {node} had stored here last is lost with it", lost.0);
+        let message = format!("what rank {} of node {node} had stored here last is lost", lost.0);
         Error::OnNode { node: self.context.store.node().clone(), kind: ErrorKind::Other, message }
     }
 

@@ -41,7 +41,7 @@ pub(super) struct Asked {
 pub(super) enum Act {
     /// The wish is fulfilled; it needs the page's bytes unless it has them.
     Grant { asked: Asked, has_bytes: bool },
-    /// What a lost process stored into the page is lost with it.
+    /// What that process stored into the page is lost.
     Refuse { asked: Asked, lost: Rank },
     /// Orders, in answer to that request.
     Tell { party: Party, number: u64, orders: Vec<Order> },
@@ -54,6 +54,8 @@ pub(super) enum Act {
 pub(super) struct Directory {
     pages: HashMap<PagePlace, Page>,
     parties: HashMap<Party, Attendance>,
+    /// Mappings that have ended while they did what they had been ordered: they ask for orders once more.
+    ended: BTreeSet<Party>,
 }
 
 /// One page. The default is one that nobody has.
@@ -76,7 +78,7 @@ struct Serving {
     awaited: BTreeSet<Party>,
 }
 
-/// What was stored into a page went with this rank; each is told once.
+/// What this rank stored into a page is lost; each is told once.
 #[derive(Debug)]
 struct Loss {
     rank: Rank,
@@ -120,16 +122,20 @@ impl Directory {
 
     /// A mapping asks for orders.
     pub(super) fn attend(&mut self, party: Party, number: u64) -> Vec<Act> {
+        if self.ended.remove(&party) {
+            return vec![Act::Dismiss { party, number }];
+        }
         let attendance = self.parties.entry(party).or_default();
         attendance.number = Some(number);
         attendance.tell(party).into_iter().collect()
     }
 
-    /// A mapping has ended; it had brought home what it stored.
+    /// A mapping has ended, which asks for orders or will do so once more; it had brought home what it stored.
     pub(super) fn withdraw(&mut self, party: Party) -> Vec<Act> {
         let mut acts = self.forget(party, false);
-        if let Some(number) = self.parties.remove(&party).and_then(|attendance| attendance.number) {
-            acts.push(Act::Dismiss { party, number });
+        match self.parties.remove(&party).and_then(|attendance| attendance.number) {
+            Some(number) => acts.push(Act::Dismiss { party, number }),
+            None => drop(self.ended.insert(party)),
         }
         acts
     }
@@ -148,7 +154,13 @@ impl Directory {
             acts.extend(self.forget(party, true));
             self.parties.remove(&party);
         }
+        self.ended.retain(|party| party.rank != rank);
         acts
+    }
+
+    /// What a process stored into a page did not come home, and is nowhere.
+    pub(super) fn spoil(&mut self, rank: Rank, place: PagePlace) {
+        self.pages.entry(place).or_default().spoil(rank);
     }
 
     /// A page that was granted could not be read: who was to get it has none.
@@ -162,7 +174,7 @@ impl Directory {
         for place in places {
             let Some(page) = self.pages.get_mut(&place) else { continue };
             if is_lost && page.is_exclusive && page.copies.contains_key(&party) {
-                page.lost = Some(Loss { rank: party.rank, told: BTreeSet::new() });
+                page.spoil(party.rank);
             }
             page.give_up(party, false);
             page.queue.retain(|asked| asked.party != party);
@@ -232,6 +244,11 @@ impl Page {
                 self.copies.remove(&party);
             }
         }
+    }
+
+    /// What `rank` stored is lost.
+    fn spoil(&mut self, rank: Rank) {
+        self.lost = Some(Loss { rank, told: BTreeSet::new() });
     }
 
     /// Nobody is in the way.
@@ -383,6 +400,22 @@ mod tests {
             self.models[rank].is_lost = true;
             let acts = self.directory.lose(Rank(rank as u32));
             self.act(acts);
+        }
+    }
+
+    #[test]
+    fn a_mapping_that_ends_is_told_so_once_whenever_it_asks() {
+        for asks_before in [true, false] {
+            let mut directory = Directory::default();
+            let dismissed = vec![Act::Dismiss { party: party(1), number: 5 }];
+            if asks_before {
+                assert_eq!(directory.attend(party(1), 5), []);
+                assert_eq!(directory.withdraw(party(1)), dismissed);
+            } else {
+                assert_eq!(directory.withdraw(party(1)), []);
+                assert_eq!(directory.attend(party(1), 5), dismissed);
+            }
+            assert!(directory.parties.is_empty() && directory.ended.is_empty());
         }
     }
 
