@@ -54,7 +54,8 @@ pub(super) enum Act {
 pub(super) struct Directory {
     pages: HashMap<PagePlace, Page>,
     parties: HashMap<Party, Attendance>,
-    /// Mappings that have ended while they did what they had been ordered: they ask for orders once more.
+    /// Mappings that have ended while they did what they had been ordered. They ask for orders once more, and bring what
+    /// they had been asked for: until then it is waited for.
     ended: BTreeSet<Party>,
 }
 
@@ -123,7 +124,7 @@ impl Directory {
     /// A mapping asks for orders.
     pub(super) fn attend(&mut self, party: Party, number: u64) -> Vec<Act> {
         if self.ended.remove(&party) {
-            return vec![Act::Dismiss { party, number }];
+            return self.dismiss(party, number);
         }
         let attendance = self.parties.entry(party).or_default();
         attendance.number = Some(number);
@@ -132,12 +133,13 @@ impl Directory {
 
     /// A mapping has ended, which asks for orders or will do so once more; it had brought home what it stored.
     pub(super) fn withdraw(&mut self, party: Party) -> Vec<Act> {
-        let mut acts = self.forget(party, false);
-        match self.parties.remove(&party).and_then(|attendance| attendance.number) {
-            Some(number) => acts.push(Act::Dismiss { party, number }),
-            None => drop(self.ended.insert(party)),
+        match self.parties.get_mut(&party).and_then(|attendance| attendance.number.take()) {
+            Some(number) => self.dismiss(party, number),
+            None => {
+                self.ended.insert(party);
+                Vec::new()
+            }
         }
-        acts
     }
 
     /// A process is lost, with what its mappings stored.
@@ -166,6 +168,13 @@ impl Directory {
     /// A page that was granted could not be read: who was to get it has none.
     pub(super) fn take_back(&mut self, asked: &Asked) -> Vec<Act> {
         self.obeyed(asked.party, asked.wish.page, false)
+    }
+
+    fn dismiss(&mut self, party: Party, number: u64) -> Vec<Act> {
+        let mut acts = self.forget(party, false);
+        self.parties.remove(&party);
+        acts.push(Act::Dismiss { party, number });
+        acts
     }
 
     fn forget(&mut self, party: Party, is_lost: bool) -> Vec<Act> {
@@ -417,6 +426,21 @@ mod tests {
             }
             assert!(directory.parties.is_empty() && directory.ended.is_empty());
         }
+    }
+
+    #[test]
+    fn what_a_mapping_was_asked_for_is_waited_for_when_it_ends() {
+        let mut directory = Directory::default();
+        let wish = |ticket| Wish { page: place(0), is_exclusive: true, has_copy: false, ticket };
+        let asked = |rank, number| Asked { party: party(rank), number, wish: wish(number) };
+        assert_eq!(directory.ask(asked(1, 5)), [Act::Grant { asked: asked(1, 5), has_bytes: true }]);
+        assert_eq!(directory.attend(party(1), 6), []);
+        assert!(matches!(&directory.ask(asked(2, 7))[..], [Act::Tell { number: 6, .. }]));
+        // What it stored is on its way.
+        assert_eq!(directory.withdraw(party(1)), []);
+        let granted = Act::Grant { asked: asked(2, 7), has_bytes: true };
+        assert_eq!(directory.obeyed(party(1), place(0), false), [granted]);
+        assert_eq!(directory.attend(party(1), 8), [Act::Dismiss { party: party(1), number: 8 }]);
     }
 
     proptest! {
