@@ -190,3 +190,21 @@ fn where_a_home_is_lost_what_is_here_stays_and_the_rest_is_told() {
         }
     });
 }
+
+#[test]
+fn a_mapping_that_outlives_its_file_s_openness_ends() {
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let file = open(process, &small_segments());
+        let mapping = map_strictly(&file, 2 * SEGMENT);
+        store(&mapping, u64::from(process.rank()) * SEGMENT, 1);
+        process.meet();
+        assert_eq!(load(&mapping, SEGMENT), 1);
+        mapping.flush().unwrap();
+        process.meet();
+        process.team.close(&file, false).unwrap();
+        process.meet();
+        drop(mapping);
+        process.meet();
+    });
+}

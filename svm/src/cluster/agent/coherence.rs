@@ -12,6 +12,7 @@ use svmio_transport::Rank;
 use crate::cluster::NodeIndex;
 use crate::cluster::wire::{Part, Reply, Request, Surrendered};
 use crate::error::{Error, ErrorKind, Result};
+use crate::units::FileId;
 
 use super::Agent;
 use super::directory::{Act, Asked, Directory, Party};
@@ -54,6 +55,14 @@ impl Agent {
     pub(super) fn forget_coherence(&self, rank: Rank) {
         for served in self.files.all() {
             let acts = directory_of(&served).lose(rank);
+            self.act(&served, acts);
+        }
+    }
+
+    /// A file is closed by all: mappings that are left of it have nobody to agree with.
+    pub(super) fn end_coherence(&self, file: FileId) {
+        if let Some(served) = self.files.known(file) {
+            let acts = directory_of(&served).end();
             self.act(&served, acts);
         }
     }

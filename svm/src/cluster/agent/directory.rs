@@ -160,6 +160,15 @@ impl Directory {
         acts
     }
 
+    /// All mappings are to end.
+    pub(super) fn end(&mut self) -> Vec<Act> {
+        let all = std::mem::take(self).parties.into_iter();
+        let dismiss = |(party, attendance): (Party, Attendance)| {
+            attendance.number.map(|number| Act::Dismiss { party, number })
+        };
+        all.filter_map(dismiss).collect()
+    }
+
     /// What a process stored into a page did not come home, and is nowhere.
     pub(super) fn spoil(&mut self, rank: Rank, place: PagePlace) {
         self.pages.entry(place).or_default().spoil(rank);
