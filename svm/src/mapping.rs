@@ -51,12 +51,14 @@
 //! or searched for changes, and no load or store is a fault, for the values lie in memory of the guard.
 //!
 //! **Strict** consistency is for programs without annotations: a [`StrictMapping`] is sequentially consistent, for a page
-//! has one writer at a time, or readers. It is a protocol of its own, with states of its own (`mapping/strict/pages.rs`),
-//! and shares with the others the addresses, the twins and the threads that serve faults.
+//! has one writer at a time, or readers. It is a protocol of its own, and shares with the others the addresses, the twins
+//! and the threads that serve faults.
 //!
 //! # States and races
 //!
-//! What follows is about release consistency. The states of a page, and what leads from one to the other, are drawn in `mapping/page.rs`. One mutex guards all
+//! Those of strict mappings are theirs (`mapping/strict/pages.rs`); these are those of release consistency.
+//!
+//! The states of a page, and what leads from one to the other, are drawn in `mapping/page.rs`. One mutex guards all
 //! records. **Whenever it is free, page tables and records agree**: a page that is Clean or WritingBack is in place and
 //! protected, one that is Dirty in place and open, all others are not in place. So each change of page tables (putting
 //! in place, protecting, opening, taking away) is made together with that of the record, under the mutex. It takes a

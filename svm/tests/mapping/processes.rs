@@ -15,7 +15,7 @@ use super::litmus::{self, Rank};
 use super::*;
 
 /// Tells a process what to do.
-const PLAN: &str = "SVMIO_TEST_PLAN";
+pub(super) const PLAN: &str = "SVMIO_TEST_PLAN";
 /// Where the nodes' stores are.
 const STORES: &str = "SVMIO_TEST_STORES";
 

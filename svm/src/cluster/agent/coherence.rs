@@ -3,7 +3,6 @@
 //! The agent's thread serves these requests one after the other and waits for none: an answer that cannot be given yet
 //! is given when another request, or a loss, makes it possible.
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{MutexGuard, PoisonError};
 
@@ -130,10 +129,9 @@ impl Agent {
         }
     }
 
-    /// Does what the directory has decided, and what follows from that.
+    /// Does what the directory has decided.
     fn act(&self, served: &Served, acts: Vec<Act>) {
-        let mut todo: VecDeque<Act> = acts.into();
-        while let Some(act) = todo.pop_front() {
+        for act in acts {
             match act {
                 Act::Grant { asked, has_bytes } => {
                     let mut bytes = Vec::new();
@@ -141,7 +139,7 @@ impl Agent {
                     let reply = match ready {
                         Ok(()) => Reply::Granted { has_bytes },
                         Err(error) => {
-                            todo.extend(directory_of(served).take_back(&asked));
+                            directory_of(served).take_back(&asked);
                             Reply::of_error(&error)
                         }
                     };
