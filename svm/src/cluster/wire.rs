@@ -182,7 +182,8 @@ pub(crate) enum Request {
     Acquire { file: FileId, mapping: u32, length: u32, wish: Wish },
     /// It has done what it was ordered to. Answered when there are new orders.
     Attend { file: FileId, mapping: u32, obeyed: Vec<Surrendered> },
-    /// It brings pages home that nobody has asked for; of what it keeps, it keeps the right to store, too.
+    /// It brings pages home that nobody has asked for. Of what it keeps, it keeps the right to store, too; the others are
+    /// copies for loads until they go.
     Surrender { file: FileId, mapping: u32, pages: Vec<Surrendered> },
     /// It has no page any more, and wants none.
     Withdraw { file: FileId, mapping: u32 },

@@ -163,6 +163,12 @@ fn what_is_done_to_a_word_is_done_at_one_moment() {
     proptest!(config, |(seed in any::<u64>(), ranks in 2usize..=7)| execute(seed, ranks, steps));
 }
 
+/// What once was read from a page that was on its way home.
+#[test]
+fn two_ranks_that_refresh_find_nothing_old() {
+    execute(9_594_187_084_015_366_126, 2, 600);
+}
+
 #[test]
 fn the_oracle_finds_what_is_wrong() {
     let operation = |begun, ended, found, left| Operation { word: 0, begun, ended, found, left };

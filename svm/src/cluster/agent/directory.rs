@@ -113,12 +113,12 @@ impl Directory {
         acts
     }
 
-    /// A mapping has given a page up on its own.
+    /// A mapping has brought home what it stored into a page. It can be loaded from there until the mapping has heard that
+    /// this has arrived: so it counts as a copy for loads, and goes as these do, without a word.
     pub(super) fn surrendered(&mut self, party: Party, place: PagePlace) {
         if let Some(page) = self.pages.get_mut(&place) {
-            page.give_up(party, false);
+            page.give_up(party, true);
         }
-        self.tidy(place);
     }
 
     /// A mapping asks for orders.
@@ -177,7 +177,10 @@ impl Directory {
     /// A page that was granted could not be read: who was to get it has none. If it was ordered to give it up, it will say
     /// so.
     pub(super) fn take_back(&mut self, asked: &Asked) {
-        self.surrendered(asked.party, asked.wish.page);
+        if let Some(page) = self.pages.get_mut(&asked.wish.page) {
+            page.give_up(asked.party, false);
+        }
+        self.tidy(asked.wish.page);
     }
 
     fn dismiss(&mut self, party: Party, number: u64) -> Vec<Act> {

@@ -22,6 +22,7 @@
 //! | upgrade | order | Who waits to store may have to give up its copy first, when another's store came before at the home; it is then granted with the bytes. |
 //! | store | order | The kernel ends protecting when no processor can store any more without a fault: a store came before, and is in what goes home, or it faults. |
 //! | order | evict, flush | What is on its way home arrives before the order is obeyed, so that nothing older comes home over something newer. |
+//! | load | evict | A page that is leaving can be loaded from until it goes: the home has it given up before another one may store. |
 //! | evict | order | A copy for loads goes without a word: the home may still order it given up, which is answered at once. |
 
 use std::collections::HashMap;
@@ -47,7 +48,8 @@ pub(super) enum State {
         /// What was stored is on its way home.
         is_flushing: bool,
     },
-    /// In place, protected: what was stored is on its way home, and then the page goes.
+    /// In place, protected: what was stored is on its way home, and then the page goes. To the home it is a copy for loads
+    /// as soon as that has arrived.
     Leaving { twin: Arc<Twin> },
     /// Poisoned: nobody grants it.
     Lost,
