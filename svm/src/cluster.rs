@@ -27,6 +27,7 @@ mod read_ahead;
 mod roster;
 mod shared_file;
 mod statistics;
+mod strictly;
 #[cfg(test)]
 mod tests;
 mod windows;
@@ -61,7 +62,9 @@ pub(crate) use read_ahead::Foresight;
 use roster::Roster;
 pub(crate) use shared_file::{LONG_WRITE, SharedFile};
 pub use statistics::{CacheStatistics, ClusterStatistics};
+pub(crate) use strictly::{MappingNumber, Returned};
 use wire::{FileTruth, Reply, Request};
+pub(crate) use wire::{Order, PagePlace, Wish};
 
 /// The port on which agents are asked.
 const REQUESTS: Port = Port::new(1).expect("there are more ports");

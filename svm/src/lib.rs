@@ -14,6 +14,7 @@
 //!      ▲
 //!  Mapping ─► Service        the file as memory: a record per page, faults served by threads (userfaultfd)
 //!    loads and stores, lock, barrier, sync, advise, fetch; Region: values under guards
+//!  StrictMapping: the same without annotations; Bound: values that come and go with their lock
 //! ```
 //!
 //! * [`Store`] finds, makes and removes files ([`store`](Store) module `store`), whose directories module

@@ -24,6 +24,8 @@
 //!
 //! # What one sees of the others
 //!
+//! There are three kinds of consistency, of which `docs/memory.md` tells when to take which.
+//!
 //! **Release consistency.** A process sees its own stores at once. What it stored before it
 //! [released](MappingLock::release) a lock, another one sees that [locks](Mapping::lock) the range after that. What any
 //! stored before a [barrier](Mapping::barrier), all see after it. [`Mapping::flush`] is the half of a barrier that
@@ -44,7 +46,17 @@
 //! **Memory that has no file's name** is a file that was made [`temporary`](crate::OpenOptions::temporary), and removed
 //! when all have opened it.
 //!
+//! **Entry consistency** costs less where a program's values are each guarded by one lock: what is [`Bound`] to a lock is
+//! brought up to date when a guard of it is had, and sent when that is released, and nothing else is. No page is fetched
+//! or searched for changes, and no load or store is a fault, for the values lie in memory of the guard.
+//!
+//! **Strict** consistency is for programs without annotations: a [`StrictMapping`] is sequentially consistent, for a page
+//! has one writer at a time, or readers. It is a protocol of its own, and shares with the others the addresses, the twins
+//! and the threads that serve faults.
+//!
 //! # States and races
+//!
+//! Those of strict mappings are theirs (`mapping/strict/pages.rs`); these are those of release consistency.
 //!
 //! The states of a page, and what leads from one to the other, are drawn in `mapping/page.rs`. One mutex guards all
 //! records. **Whenever it is free, page tables and records agree**: a page that is Clean or WritingBack is in place and
@@ -102,6 +114,7 @@ mod advice;
 mod ahead;
 mod bytes;
 mod difference;
+mod entry;
 mod fault;
 mod handlers;
 mod lock;
@@ -112,9 +125,11 @@ mod places;
 mod refresh;
 mod region;
 mod registry;
+mod reserving;
 mod room;
 mod service;
 mod streams;
+mod strict;
 mod table;
 mod twins;
 mod userfault;
@@ -127,20 +142,19 @@ use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::file::File;
-use crate::node::NodeName;
-use crate::segment::large_page;
 use crate::units::FileOffset;
 
 pub use advice::Advice;
 pub use ahead::Fetch;
+pub use entry::{Bound, ExclusiveGuard, SharedGuard};
 pub use lock::{MappingLock, Meeting};
 pub use options::MappingOptions;
 pub use region::{ReadGuard, Region, WriteGuard};
 pub(crate) use registry::is_mapped;
 pub use service::LostPage;
+pub use strict::{StrictMapping, StrictStatistics};
 
 use handlers::Handlers;
-use memory::Memory;
 use registry::Registration;
 use service::{Parts, Service};
 use streams::Streams;
@@ -165,7 +179,7 @@ use write_back::After;
 /// ```
 pub struct Mapping {
     // In this order: nobody serves faults any more when the memory goes.
-    handlers: Option<Handlers>,
+    handlers: Option<Handlers<Service>>,
     _registration: Registration,
     service: Arc<Service>,
     range: Range<FileOffset>,
@@ -202,37 +216,9 @@ impl Mapping {
         if !may_read {
             return Err(Error::NotOpenedFor { name: file.name().into(), what: "reading" });
         }
-        let bad = |reason: String| Error::BadRange { name: file.name().into(), range: range.clone(), reason };
-        if range.start >= range.end {
-            return Err(bad("it is empty, and a mapping has to have at least one byte".into()));
-        }
-        let page = rustix::param::page_size() as u64;
-        if !file.segment_size().bytes().is_multiple_of(page) {
-            let size = file.segment_size();
-            return Err(bad(format!("segments of {size} bytes are no whole pages of {page}")));
-        }
-        let limit = file.attachment().limit();
-        if range.end.0 > limit {
-            let (name, segment_size) = (file.name().into(), file.segment_size());
-            return Err(Error::TooLarge { name, offset: range.end, segment_size, limit });
-        }
-        if may_write {
-            file.attachment().writable()?.0.grow(range.end.0);
-        } else if range.end.0 > file.size() {
-            let size = file.size();
-            return Err(bad(format!("the file has {size} bytes, and was opened for reading")));
-        }
-        let refused = |source| {
-            let attachment = file.attachment();
-            let node = attachment.own().and_then(|own| attachment.nodes().get(own as usize));
-            let node = node.map_or_else(NodeName::current, NodeName::clone);
-            Error::FaultsRefused { name: file.name().into(), node, source }
-        };
-        let uffd = userfault::open().map_err(|e| refused(userfault::os_error(e)))?;
-        let pages = range.start.0 / page..range.end.0.div_ceil(page);
-        let alignment = large_page().unwrap_or(page).min(file.segment_size().bytes());
+        let memory = reserving::reserve(file, &range, may_write)?;
+        let (page, pages) = (memory.page() as u64, memory.pages().clone());
         let failed = |e| Error::io(format!("mapping {}", file.name()), &file.directory(), e);
-        let memory = Memory::reserve(uffd, pages.clone(), alignment, may_write).map_err(failed)?;
         // Each page has one, and another one while they change.
         let twins = Twins::new(2 * (pages.end - pages.start) as usize, memory.page()).map_err(failed)?;
         let limit = options.limit_in_pages(page);
@@ -246,7 +232,9 @@ impl Mapping {
         }
         let registration = Registration::new(service.memory.start().as_ptr(), service.memory.bytes());
         let failed = |e| service.failed("starting to serve faults".into(), e);
-        let handlers = Handlers::start(&service, options.handlers).map_err(failed)?;
+        let mut handlers = Handlers::start(&service, options.handlers).map_err(failed)?;
+        let ahead = Arc::clone(&service);
+        handlers.add("svmio-ahead", move || ahead.fetch_ahead()).map_err(failed)?;
         Ok(Mapping { handlers: Some(handlers), _registration: registration, service, range })
     }
 
@@ -387,6 +375,11 @@ impl Mapping {
         &self.service
     }
 }
+
+/// The examples of the documentation are tried with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/memory.md")]
+struct Examples;
 
 impl Drop for Mapping {
     fn drop(&mut self) {

@@ -3,7 +3,9 @@
 //! One thread takes requests and answers at once what needs no waiting. What waits, for the storage device, for a lock
 //! or for other nodes' agents, gets a thread of its own.
 
+mod coherence;
 mod data;
+mod directory;
 mod files;
 mod lending;
 mod names;
@@ -69,6 +71,7 @@ impl Agent {
                 Err(error) => match error.lost_peer() {
                     Some(lost) => {
                         self.files.forget_rank(lost);
+                        self.forget_coherence(lost);
                         if membership.lost().len() + 1 >= membership.size() as usize {
                             return;
                         }
@@ -103,6 +106,9 @@ impl Agent {
             tracing::warn!("rank {from} asked something that makes no sense");
             return;
         };
+        if coherence::concerns(&request) {
+            return self.cohere(from, number, &request, data);
+        }
         if !waits(&request) {
             return self.answer(from, number, &request, data);
         }
@@ -208,6 +214,11 @@ impl Agent {
                 self.clear_way(from, *file, &Wanted::new(range.clone(), *exclusive))
             }
             Request::Unlock { file, lock } => self.take_back(*file, *lock),
+            // Answered when it is time, and so only by way of messages.
+            Request::Acquire { .. }
+            | Request::Attend { .. }
+            | Request::Surrender { .. }
+            | Request::Withdraw { .. } => Err(self.cut_short()),
         }
     }
 }
@@ -243,6 +254,10 @@ fn waits(request: &Request) -> bool {
         | Request::Changes { .. }
         | Request::Versions { .. }
         | Request::Wrote { .. }
+        | Request::Acquire { .. }
+        | Request::Attend { .. }
+        | Request::Surrender { .. }
+        | Request::Withdraw { .. }
         | Request::Unlock { .. } => false,
     }
 }

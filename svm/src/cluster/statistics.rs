@@ -70,8 +70,13 @@ impl fmt::Display for ClusterStatistics {
 }
 
 /// Counts requests by kind.
-#[derive(Default)]
 pub(super) struct Requests([AtomicU64; KINDS.len()]);
+
+impl Default for Requests {
+    fn default() -> Requests {
+        Requests([const { AtomicU64::new(0) }; KINDS.len()])
+    }
+}
 
 impl Requests {
     pub(super) fn add(&self, request: &Request) {

@@ -76,6 +76,45 @@ pub(crate) struct FileTruth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct LockNumber(pub(crate) u64);
 
+/// A page that processes have mapped strictly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct PagePlace {
+    pub(crate) segment: SegmentIndex,
+    /// From the segment's beginning, bytes.
+    pub(crate) within: u64,
+}
+
+/// What a mapping wants of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Wish {
+    pub(crate) page: PagePlace,
+    /// To store into it.
+    pub(crate) is_exclusive: bool,
+    /// It has a copy for loads.
+    pub(crate) has_copy: bool,
+    /// Tells what is granted from what the mapping was granted before of the page.
+    pub(crate) ticket: u64,
+}
+
+/// What a mapping has to do with its copy of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) page: PagePlace,
+    /// By which wish it got the copy.
+    pub(crate) ticket: u64,
+    /// It may keep it for loads.
+    pub(crate) keeps: bool,
+}
+
+/// A page that a mapping brings home. The bytes that were stored there follow behind, in the order of the parts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Surrendered {
+    pub(crate) page: PagePlace,
+    /// It keeps its copy.
+    pub(crate) keeps: bool,
+    pub(crate) changes: Vec<Part>,
+}
+
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Request {
@@ -139,13 +178,52 @@ pub(crate) enum Request {
     GiveBack { file: FileId, lock: LockNumber, place: u32 },
     /// Of a process's own node: other nodes are to give back what is in the way of a lock that it is about to wait for.
     AskBack { file: FileId, range: Range<u64>, exclusive: bool },
+    /// One of the asker's strict mappings wants a page of `length` bytes. Answered when it can have it.
+    Acquire { file: FileId, mapping: u32, length: u32, wish: Wish },
+    /// It has done what it was ordered to. Answered when there are new orders.
+    Attend { file: FileId, mapping: u32, obeyed: Vec<Surrendered> },
+    /// It brings pages home that nobody has asked for. Of what it keeps, it keeps the right to store, too; the others are
+    /// copies for loads until they go.
+    Surrender { file: FileId, mapping: u32, pages: Vec<Surrendered> },
+    /// It has no page any more, and wants none.
+    Withdraw { file: FileId, mapping: u32 },
 }
 
 /// The kinds of requests, in the order of [`Request::kind`].
-pub(super) const KINDS: [&str; 29] = [
-    "join", "open", "find", "install", "place", "choose", "grow", "refresh", "read", "write", "fetch",
-    "versions", "reserve", "wrote", "commit", "adopt", "resize", "punch", "sync", "remove", "discard",
-    "closed", "forget", "lock", "unlock", "giveback", "askback", "merge", "changes",
+pub(super) const KINDS: [&str; 33] = [
+    "join",
+    "open",
+    "find",
+    "install",
+    "place",
+    "choose",
+    "grow",
+    "refresh",
+    "read",
+    "write",
+    "fetch",
+    "versions",
+    "reserve",
+    "wrote",
+    "commit",
+    "adopt",
+    "resize",
+    "punch",
+    "sync",
+    "remove",
+    "discard",
+    "closed",
+    "forget",
+    "lock",
+    "unlock",
+    "giveback",
+    "askback",
+    "merge",
+    "changes",
+    "acquire",
+    "attend",
+    "surrender",
+    "withdraw",
 ];
 
 impl Request {
@@ -181,6 +259,10 @@ impl Request {
             Request::AskBack { .. } => 26,
             Request::Merge { .. } => 27,
             Request::Changes { .. } => 28,
+            Request::Acquire { .. } => 29,
+            Request::Attend { .. } => 30,
+            Request::Surrender { .. } => 31,
+            Request::Withdraw { .. } => 32,
         }
     }
 }
@@ -232,6 +314,11 @@ pub(crate) enum Reply {
     Reserved {
         window: Option<u32>,
     },
+    /// The page may be used as wished; its bytes follow, unless the asker has them.
+    Granted {
+        has_bytes: bool,
+    },
+    Orders(Vec<Order>),
 }
 
 /// A request or an answer with its number, as bytes.

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::file::File;
 use crate::units::FileOffset;
 
-use super::Mapping;
 use super::service::{LostPage, OnLoss};
+use super::{Mapping, StrictMapping};
 
 /// How a mapping is to be.
 #[derive(Clone)]
@@ -63,6 +63,15 @@ impl MappingOptions {
     /// the operating system's error where there are no addresses.
     pub fn map(&self, file: &Arc<File>, range: Range<FileOffset>) -> Result<Mapping> {
         Mapping::with(file, range, self)
+    }
+
+    /// Maps `range` of a file, which was opened for reading and writing, strictly: see [`StrictMapping`]. Nothing is
+    /// fetched ahead.
+    ///
+    /// # Errors
+    /// As [`MappingOptions::map`]; [`Error::NotOpenedFor`] writing.
+    pub fn map_strictly(&self, file: &Arc<File>, range: Range<FileOffset>) -> Result<StrictMapping> {
+        StrictMapping::with(file, range, self)
     }
 
     pub(super) fn limit_in_pages(&self, page: u64) -> usize {

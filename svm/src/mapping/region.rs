@@ -16,7 +16,8 @@ use super::lock::MappingLock;
 /// A row of values in a mapping, which all processes access by guards: many read at a time, or one writes.
 ///
 /// A guard locks the bytes of its elements, on all nodes ([`Mapping::lock`]): who has one sees what the writers before
-/// it wrote.
+/// it wrote. Elements are fetched when they are touched; where they are few and always guarded together,
+/// [`Bound`](super::Bound) costs less.
 ///
 /// ```
 /// use std::sync::Arc;

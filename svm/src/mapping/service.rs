@@ -11,7 +11,8 @@ use crate::units::{FileOffset, SegmentIndex};
 
 use super::advice::Advices;
 use super::ahead::Ahead;
-use super::memory::Memory;
+use super::handlers::ServesFaults;
+use super::memory::{Memory, PageFault};
 use super::table::Table;
 use super::twins::{Twin, Twins};
 
@@ -75,6 +76,28 @@ pub(super) struct Parts {
     pub(super) table: Table,
     pub(super) limit: usize,
     pub(super) on_loss: Option<OnLoss>,
+}
+
+impl ServesFaults for Service {
+    fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    fn serve(&self, fault: PageFault) {
+        Service::serve(self, fault);
+    }
+
+    fn file_name(&self) -> &str {
+        self.file.name()
+    }
+
+    fn is_stopping(&self) -> &AtomicBool {
+        &self.is_stopping
+    }
+
+    fn wake_others(&self) {
+        self.ahead.stop();
+    }
 }
 
 impl Service {

@@ -12,7 +12,7 @@ use svmio_transport::Rank;
 use super::*;
 
 /// Whether the kernel can read so many bytes from there: it is told of a signal by an error.
-fn kernel_reads(at: *const u8, bytes: usize) -> bool {
+pub(super) fn kernel_reads(at: *const u8, bytes: usize) -> bool {
     let (from, to) = std::io::pipe().expect("a pipe can be had");
     // SAFETY: the kernel looks whether the bytes can be read.
     let written = unsafe { libc::write(std::os::fd::AsRawFd::as_raw_fd(&to), at.cast(), bytes) };

@@ -6,6 +6,7 @@
 mod job;
 
 mod ahead;
+mod entry;
 mod eviction;
 mod failures;
 mod full_store;
@@ -13,6 +14,9 @@ mod litmus;
 mod memory;
 mod model;
 mod network;
+mod processes;
+mod strict;
+mod strict_model;
 
 use std::sync::Arc;
 

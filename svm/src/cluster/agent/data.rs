@@ -51,7 +51,7 @@ impl Agent {
     }
 
     /// Stores parts, and tells of each whose segment has been changed.
-    fn store(
+    pub(super) fn store(
         &self,
         served: &Served,
         parts: &[Part],
@@ -157,7 +157,7 @@ impl Agent {
         served.attachment.sync_segments().map(|()| Reply::Done)
     }
 
-    fn append(&self, served: &Served, part: &Part, out: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn append(&self, served: &Served, part: &Part, out: &mut Vec<u8>) -> Result<()> {
         let blocks = self.blocks(served, part)?;
         let start = out.len();
         out.resize(start + part.bytes() as usize, 0);
@@ -179,7 +179,7 @@ impl Agent {
     }
 
     /// A segment whose home this node is, by the asker's word, even if this node has not heard of it.
-    fn own_segment(&self, served: &Served, index: SegmentIndex) -> Result<Arc<Segment>> {
+    pub(super) fn own_segment(&self, served: &Served, index: SegmentIndex) -> Result<Arc<Segment>> {
         match served.attachment.home(index) {
             Home::There(_) => Err(self.not_the_home(served, index)),
             Home::Here | Home::Hole => served.attachment.segment_or_new(index),

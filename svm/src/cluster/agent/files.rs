@@ -11,6 +11,7 @@ use crate::cluster::{Context, NodeIndex};
 use crate::error::Result;
 use crate::units::{FileId, SegmentIndex};
 
+use super::directory::Directory;
 use super::lending::{Lent, forget_kept};
 use super::windows::Windows;
 
@@ -30,6 +31,8 @@ pub(super) struct Served {
     pub(super) lent: Lent,
     pub(super) windows: Windows,
     pub(super) attachment: Arc<Attachment>,
+    /// Who has which pages of strict mappings.
+    pub(super) directory: Mutex<Directory>,
     ledger: Arc<Ledger>,
 }
 
@@ -97,8 +100,12 @@ impl Files {
 
     /// Gives back what a lost process had.
     pub(super) fn forget_rank(&self, rank: Rank) {
-        let all: Vec<_> = self.known_files().served.values().cloned().collect();
-        all.iter().for_each(|served| served.lent.forget_rank(&served.attachment, rank));
+        self.all().iter().for_each(|served| served.lent.forget_rank(&served.attachment, rank));
+    }
+
+    /// All that are served.
+    pub(super) fn all(&self) -> Vec<Arc<Served>> {
+        self.known_files().served.values().cloned().collect()
     }
 
     fn known_files(&self) -> MutexGuard<'_, Known> {
@@ -115,7 +122,8 @@ impl Known {
             let mut versions = ledger.versions.lock().unwrap_or_else(PoisonError::into_inner);
             versions.values_mut().for_each(|version| version.all += 1);
             drop(versions);
-            Arc::new(Served { attachment, ledger, lent: Lent::default(), windows: Windows::default() })
+            let (lent, windows, directory) = (Lent::default(), Windows::default(), Mutex::default());
+            Arc::new(Served { lent, windows, attachment, directory, ledger })
         });
         Arc::clone(served)
     }

@@ -106,6 +106,7 @@ impl Agent {
             .files
             .known(file)
             .is_some_and(|served| served.attachment.state().is_some_and(crate::state::State::is_deleted));
+        self.end_coherence(file);
         self.files.forget(file, is_removed);
         if is_removed {
             self.cache.forget(file)?;

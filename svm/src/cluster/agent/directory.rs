@@ -1,0 +1,304 @@
+//! Who has which pages of a file that is mapped strictly, and who waits for them.
+//!
+//! The home of a segment keeps the directory of its pages, as the fixed distributed managers of Li, Hudak, *Memory
+//! Coherence in Shared Virtual Memory Systems*, 1989, do: of each page, which mappings have a copy, and whether the only
+//! one that has may store into it. A wish that is in the way of others' copies has these asked for; it is granted when all
+//! have been given up. Wishes for a page are served one at a time, in the order in which they came, so that nobody waits
+//! for ever; wishes for different pages have nothing to do with each other.
+//!
+//! ```text
+//!   wish ──► queue ──► served: orders to those in the way ──► all have obeyed, or are lost ──► granted, or refused
+//! ```
+//!
+//! Nothing here waits or sends: what is to be done is returned.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use svmio_transport::Rank;
+
+use crate::cluster::wire::{Order, PagePlace, Wish};
+
+/// The most orders that are told at a time: what is answered, pages of bytes, goes into one message.
+const MOST_ORDERS: usize = 64;
+
+/// A strict mapping of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Party {
+    pub(super) rank: Rank,
+    pub(super) mapping: u32,
+}
+
+/// A wish, by whom, and the request that is to be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) party: Party,
+    pub(super) number: u64,
+    pub(super) wish: Wish,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// The wish is fulfilled; it needs the page's bytes unless it has them.
+    Grant { asked: Asked, has_bytes: bool },
+    /// What that process stored into the page is lost.
+    Refuse { asked: Asked, lost: Rank },
+    /// Orders, in answer to that request.
+    Tell { party: Party, number: u64, orders: Vec<Order> },
+    /// That request of a mapping that has ended is answered.
+    Dismiss { party: Party, number: u64 },
+}
+
+/// The pages of a file.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    pages: HashMap<PagePlace, Page>,
+    parties: HashMap<Party, Attendance>,
+    /// Mappings that have ended while they did what they had been ordered. They ask for orders once more, and bring what
+    /// they had been asked for: until then it is waited for.
+    ended: BTreeSet<Party>,
+}
+
+/// One page. The default is one that nobody has.
+#[derive(Debug, Default)]
+struct Page {
+    /// Who has a copy, and by which wish.
+    copies: BTreeMap<Party, u64>,
+    /// The only copy may be stored into.
+    is_exclusive: bool,
+    serving: Option<Serving>,
+    queue: VecDeque<Asked>,
+    lost: Option<Loss>,
+}
+
+/// A wish that waits for others to give up their copies.
+#[derive(Debug)]
+struct Serving {
+    /// `None` where who asked is lost.
+    asked: Option<Asked>,
+    awaited: BTreeSet<Party>,
+}
+
+/// What this rank stored into a page is lost; each is told once.
+#[derive(Debug)]
+struct Loss {
+    rank: Rank,
+    told: BTreeSet<Party>,
+}
+
+/// What a mapping is told.
+#[derive(Debug, Default)]
+struct Attendance {
+    /// The request by which it asks for orders.
+    number: Option<u64>,
+    orders: VecDeque<Order>,
+}
+
+impl Directory {
+    /// A mapping wants a page.
+    pub(super) fn ask(&mut self, asked: Asked) -> Vec<Act> {
+        let mut acts = Vec::new();
+        let place = asked.wish.page;
+        self.pages.entry(place).or_default().queue.push_back(asked);
+        self.advance(place, &mut acts);
+        acts
+    }
+
+    /// A mapping has done what it was ordered to do with a page; what was stored there is home.
+    pub(super) fn obeyed(&mut self, party: Party, place: PagePlace, keeps: bool) -> Vec<Act> {
+        let mut acts = Vec::new();
+        let Some(page) = self.pages.get_mut(&place) else { return acts };
+        page.give_up(party, keeps);
+        self.no_longer_await(place, party, &mut acts);
+        acts
+    }
+
+    /// A mapping has brought home what it stored into a page. It can be loaded from there until the mapping has heard that
+    /// this has arrived: so it counts as a copy for loads, and goes as these do, without a word.
+    pub(super) fn surrendered(&mut self, party: Party, place: PagePlace) {
+        if let Some(page) = self.pages.get_mut(&place) {
+            page.give_up(party, true);
+        }
+    }
+
+    /// A mapping asks for orders.
+    pub(super) fn attend(&mut self, party: Party, number: u64) -> Vec<Act> {
+        if self.ended.remove(&party) {
+            return self.dismiss(party, number);
+        }
+        let attendance = self.parties.entry(party).or_default();
+        attendance.number = Some(number);
+        attendance.tell(party).into_iter().collect()
+    }
+
+    /// A mapping has ended, which asks for orders or will do so once more; it had brought home what it stored.
+    pub(super) fn withdraw(&mut self, party: Party) -> Vec<Act> {
+        match self.parties.get_mut(&party).and_then(|attendance| attendance.number.take()) {
+            Some(number) => self.dismiss(party, number),
+            None => {
+                self.ended.insert(party);
+                Vec::new()
+            }
+        }
+    }
+
+    /// A process is lost, with what its mappings stored.
+    pub(super) fn lose(&mut self, rank: Rank) -> Vec<Act> {
+        let has = |page: &Page| {
+            let asked =
+                page.queue.iter().chain(page.serving.iter().filter_map(|serving| serving.asked.as_ref()));
+            page.copies.keys().copied().chain(asked.map(|asked| asked.party)).collect::<Vec<_>>()
+        };
+        let parties = self.pages.values().flat_map(has).chain(self.parties.keys().copied());
+        let of_it: BTreeSet<_> = parties.filter(|party| party.rank == rank).collect();
+        let mut acts = Vec::new();
+        for party in of_it {
+            acts.extend(self.forget(party, true));
+            self.parties.remove(&party);
+        }
+        self.ended.retain(|party| party.rank != rank);
+        acts
+    }
+
+    /// All mappings are to end.
+    pub(super) fn end(&mut self) -> Vec<Act> {
+        let all = std::mem::take(self).parties.into_iter();
+        let dismiss = |(party, attendance): (Party, Attendance)| {
+            attendance.number.map(|number| Act::Dismiss { party, number })
+        };
+        all.filter_map(dismiss).collect()
+    }
+
+    /// What a process stored into a page did not come home, and is nowhere.
+    pub(super) fn spoil(&mut self, rank: Rank, place: PagePlace) {
+        self.pages.entry(place).or_default().spoil(rank);
+    }
+
+    /// A page that was granted could not be read: who was to get it has none. If it was ordered to give it up, it will say
+    /// so.
+    pub(super) fn take_back(&mut self, asked: &Asked) {
+        if let Some(page) = self.pages.get_mut(&asked.wish.page) {
+            page.give_up(asked.party, false);
+        }
+        self.tidy(asked.wish.page);
+    }
+
+    fn dismiss(&mut self, party: Party, number: u64) -> Vec<Act> {
+        let mut acts = self.forget(party, false);
+        self.parties.remove(&party);
+        acts.push(Act::Dismiss { party, number });
+        acts
+    }
+
+    fn forget(&mut self, party: Party, is_lost: bool) -> Vec<Act> {
+        let mut acts = Vec::new();
+        let places: Vec<_> = self.pages.keys().copied().collect();
+        for place in places {
+            let Some(page) = self.pages.get_mut(&place) else { continue };
+            if is_lost && page.is_exclusive && page.copies.contains_key(&party) {
+                page.spoil(party.rank);
+            }
+            page.give_up(party, false);
+            page.queue.retain(|asked| asked.party != party);
+            if let Some(serving) = &mut page.serving {
+                // The others have their orders, and are waited for all the same.
+                serving.asked = serving.asked.filter(|asked| asked.party != party);
+            }
+            self.no_longer_await(place, party, &mut acts);
+        }
+        acts
+    }
+
+    fn no_longer_await(&mut self, place: PagePlace, party: Party, acts: &mut Vec<Act>) {
+        if let Some(page) = self.pages.get_mut(&place)
+            && let Some(serving) = &mut page.serving
+            && serving.awaited.remove(&party)
+            && serving.awaited.is_empty()
+        {
+            let asked = serving.asked;
+            page.serving = None;
+            acts.extend(asked.map(|asked| page.fulfil(asked)));
+            self.advance(place, acts);
+        }
+        self.tidy(place);
+    }
+
+    /// Serves the next wishes, as far as nobody is waited for.
+    fn advance(&mut self, place: PagePlace, acts: &mut Vec<Act>) {
+        let Some(page) = self.pages.get_mut(&place) else { return };
+        while page.serving.is_none()
+            && let Some(asked) = page.queue.pop_front()
+        {
+            let is_in_the_way = asked.wish.is_exclusive || page.is_exclusive;
+            let others = page.copies.iter().filter(|(party, _)| is_in_the_way && **party != asked.party);
+            let others: Vec<_> = others.map(|(party, ticket)| (*party, *ticket)).collect();
+            if others.is_empty() {
+                acts.push(page.fulfil(asked));
+                continue;
+            }
+            let awaited = others.iter().map(|(party, _)| *party).collect();
+            page.serving = Some(Serving { asked: Some(asked), awaited });
+            for (party, ticket) in others {
+                let attendance = self.parties.entry(party).or_default();
+                attendance.orders.push_back(Order { page: place, ticket, keeps: !asked.wish.is_exclusive });
+                acts.extend(attendance.tell(party));
+            }
+        }
+    }
+
+    /// Forgets a page of which there is nothing to be known.
+    fn tidy(&mut self, place: PagePlace) {
+        let is_nothing = |page: &Page| {
+            page.copies.is_empty() && page.serving.is_none() && page.queue.is_empty() && page.lost.is_none()
+        };
+        if self.pages.get(&place).is_some_and(is_nothing) {
+            self.pages.remove(&place);
+        }
+    }
+}
+
+impl Page {
+    /// A copy goes, or is one for loads from now on.
+    fn give_up(&mut self, party: Party, keeps: bool) {
+        if self.copies.contains_key(&party) {
+            self.is_exclusive = false;
+            if !keeps {
+                self.copies.remove(&party);
+            }
+        }
+    }
+
+    /// What `rank` stored is lost.
+    fn spoil(&mut self, rank: Rank) {
+        self.lost = Some(Loss { rank, told: BTreeSet::new() });
+    }
+
+    /// Nobody is in the way.
+    fn fulfil(&mut self, asked: Asked) -> Act {
+        let (party, wish) = (asked.party, asked.wish);
+        if let Some(loss) = &mut self.lost
+            && loss.told.insert(party)
+        {
+            return Act::Refuse { asked, lost: loss.rank };
+        }
+        let has_bytes = wish.has_copy && self.copies.contains_key(&party);
+        self.copies.insert(party, wish.ticket);
+        self.is_exclusive = wish.is_exclusive;
+        Act::Grant { asked, has_bytes: !has_bytes }
+    }
+}
+
+impl Attendance {
+    /// Answers with what there is to be done, if both are there.
+    fn tell(&mut self, party: Party) -> Option<Act> {
+        if self.orders.is_empty() {
+            return None;
+        }
+        let number = self.number.take()?;
+        let orders = self.orders.drain(..self.orders.len().min(MOST_ORDERS)).collect();
+        Some(Act::Tell { party, number, orders })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Pages that a process has mapped strictly: asked for at their homes, brought there, and given up when these say so.
+//!
+//! All goes by messages, also to an agent of this very process: answers come when it is time.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+
+use super::wire::{Order, PagePlace, Part, Reply, Request, Surrendered, Wish};
+use super::{NodeIndex, SharedFile};
+
+/// Pages that are brought home together, with what was stored into them.
+#[derive(Default)]
+pub(crate) struct Returned {
+    pages: Vec<Surrendered>,
+    data: Vec<u8>,
+}
+
+/// Which of a process's strict mappings of a file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MappingNumber(pub(crate) u32);
+
+impl Returned {
+    /// Adds a page, of whose bytes these runs were stored into, and which is kept or not.
+    pub(crate) fn put(&mut self, page: PagePlace, keeps: bool, runs: &[Range<usize>], bytes: &[u8]) {
+        let change =
+            |run: &Range<usize>| Part::one(page.segment, page.within + run.start as u64, run.len() as u32);
+        self.pages.push(Surrendered { page, keeps, changes: runs.iter().map(change).collect() });
+        runs.iter().for_each(|run| self.data.extend_from_slice(&bytes[run.clone()]));
+    }
+}
+
+impl SharedFile {
+    /// The node that is the home of segments at a position of the file's list, this one included.
+    pub(crate) fn home_at(&self, home: Option<u32>) -> Result<NodeIndex> {
+        home.map_or(Ok(self.own_node()), |home| self.node_at(home))
+    }
+
+    /// Waits until a page of `length` bytes can be had as wished; hands its bytes to `take`, or `None` where the mapping
+    /// has them.
+    pub(crate) fn acquire_page<T>(
+        &self,
+        (home, mapping): (NodeIndex, MappingNumber),
+        length: usize,
+        wish: Wish,
+        take: impl FnOnce(Option<&[u8]>) -> T,
+    ) -> Result<T> {
+        let (file, mapping, cluster) = (self.file(), mapping.0, self.cluster());
+        cluster.check_home(home)?;
+        let request = Request::Acquire { file, mapping, length: length as u32, wish };
+        let (mut take, mut taken) = (Some(take), None);
+        cluster.context().ask_with(home, &request, &[], &mut |reply, data| {
+            let bytes = match reply {
+                Reply::Granted { has_bytes: true } if data.len() == length => Some(data),
+                Reply::Granted { has_bytes: false } => None,
+                _ => return,
+            };
+            taken = take.take().map(|take| take(bytes));
+        })?;
+        taken.ok_or_else(|| self.out_of_place(home))
+    }
+
+    /// Tells a home what was done, and waits for what it wants to be done next; `None` when the mapping was withdrawn.
+    pub(crate) fn attend(
+        &self,
+        (home, mapping): (NodeIndex, MappingNumber),
+        obeyed: Returned,
+    ) -> Result<Option<Vec<Order>>> {
+        let request = Request::Attend { file: self.file(), mapping: mapping.0, obeyed: obeyed.pages };
+        match self.cluster().context().ask_with(home, &request, &obeyed.data, &mut |_, _| {})? {
+            Reply::Orders(orders) => Ok(Some(orders)),
+            Reply::Done => Ok(None),
+            _ => Err(self.out_of_place(home)),
+        }
+    }
+
+    /// Brings pages home.
+    pub(crate) fn surrender(
+        &self,
+        (home, mapping): (NodeIndex, MappingNumber),
+        pages: Returned,
+    ) -> Result<()> {
+        self.cluster().check_home(home)?;
+        let request = Request::Surrender { file: self.file(), mapping: mapping.0, pages: pages.pages };
+        self.cluster().context().ask_with(home, &request, &pages.data, &mut |_, _| {}).map(|_| ())
+    }
+
+    /// Ends a mapping at a home that it has attended.
+    pub(crate) fn withdraw(&self, (home, mapping): (NodeIndex, MappingNumber)) -> Result<()> {
+        let request = Request::Withdraw { file: self.file(), mapping: mapping.0 };
+        self.cluster().context().ask_with(home, &request, &[], &mut |_, _| {}).map(|_| ())
+    }
+
+    fn out_of_place(&self, node: NodeIndex) -> Error {
+        self.cluster().context().out_of_place(node)
+    }
+}

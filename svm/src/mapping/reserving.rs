@@ -1,0 +1,51 @@
+//! Addresses for a range of a file, and whether there can be any.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::file::File;
+use crate::node::NodeName;
+use crate::segment::large_page;
+use crate::units::FileOffset;
+
+use super::memory::Memory;
+use super::userfault;
+
+/// Reserves addresses for `range` of a file, which is made as long if `may_write`.
+///
+/// # Errors
+/// As [`MappingOptions::map`](super::MappingOptions::map).
+pub(super) fn reserve(file: &Arc<File>, range: &Range<FileOffset>, may_write: bool) -> Result<Memory> {
+    let bad = |reason: String| Error::BadRange { name: file.name().into(), range: range.clone(), reason };
+    if range.start >= range.end {
+        return Err(bad("it is empty, and a mapping has to have at least one byte".into()));
+    }
+    let page = rustix::param::page_size() as u64;
+    if !file.segment_size().bytes().is_multiple_of(page) {
+        let size = file.segment_size();
+        return Err(bad(format!("segments of {size} bytes are no whole pages of {page}")));
+    }
+    let limit = file.attachment().limit();
+    if range.end.0 > limit {
+        let (name, segment_size) = (file.name().into(), file.segment_size());
+        return Err(Error::TooLarge { name, offset: range.end, segment_size, limit });
+    }
+    if may_write {
+        file.attachment().writable()?.0.grow(range.end.0);
+    } else if range.end.0 > file.size() {
+        let size = file.size();
+        return Err(bad(format!("the file has {size} bytes, and was opened for reading")));
+    }
+    let refused = |source| {
+        let attachment = file.attachment();
+        let node = attachment.own().and_then(|own| attachment.nodes().get(own as usize));
+        let node = node.map_or_else(NodeName::current, NodeName::clone);
+        Error::FaultsRefused { name: file.name().into(), node, source }
+    };
+    let uffd = userfault::open().map_err(|e| refused(userfault::os_error(e)))?;
+    let pages = range.start.0 / page..range.end.0.div_ceil(page);
+    let alignment = large_page().unwrap_or(page).min(file.segment_size().bytes());
+    let failed = |e| Error::io(format!("mapping {}", file.name()), &file.directory(), e);
+    Memory::reserve(uffd, pages, alignment, may_write).map_err(failed)
+}

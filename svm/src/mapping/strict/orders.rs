@@ -1,0 +1,119 @@
+//! What homes want back: copies are given up, or stored into no more, when others wish for the page.
+
+use std::collections::BTreeMap;
+use std::sync::{MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::cluster::{NodeIndex, Order, Returned};
+use crate::mapping::difference;
+
+use super::Keeper;
+use super::pages::State;
+
+/// How long a page stays that was put in place for a thread that had waited for it: as long as it takes to run that
+/// thread on a machine that is busy, and not much longer than it takes to ask for the page again.
+const WINDOW: Duration = Duration::from_micros(100);
+
+impl Keeper {
+    /// Does what a home orders, until the mapping has ended there or the home is lost.
+    pub(super) fn obey_orders(&self, home: NodeIndex) {
+        let Some(shared) = self.file.shared() else { return };
+        let mut obeyed = Returned::default();
+        loop {
+            match shared.attend((home, self.number), std::mem::take(&mut obeyed)) {
+                Ok(Some(orders)) => orders.iter().for_each(|order| self.obey(order, &mut obeyed)),
+                Ok(None) => return,
+                Err(error) => {
+                    // Nobody else gets pages from there any more; what is here stays.
+                    tracing::debug!("nothing is ordered of {} any more: {error}", self.file.name());
+                    return;
+                }
+            }
+        }
+    }
+
+    fn obey(&self, order: &Order, obeyed: &mut Returned) {
+        let Some(page) = self.page_at(order.page) else {
+            obeyed.put(order.page, false, &[], &[]);
+            return;
+        };
+        let this = page..page + 1;
+        let mut pages = self.pages();
+        loop {
+            let age = pages.since(page).map_or(WINDOW, |since| since.elapsed());
+            match pages.state(page) {
+                // The grant is on its way.
+                Some(State::Asking { ticket, .. }) if *ticket == order.ticket => {
+                    pages = self.wait(pages, super::LOOK_AGAIN);
+                }
+                Some(State::Shared | State::Exclusive { .. }) if age < WINDOW => {
+                    pages = self.wait(pages, WINDOW - age);
+                }
+                Some(State::Exclusive { is_flushing: true, .. } | State::Leaving { .. }) => {
+                    pages = self.wait(pages, super::LOOK_AGAIN);
+                }
+                _ => break,
+            }
+        }
+        Keeper::count(&self.counters.given_up, 1);
+        let mut done = Ok(());
+        match pages.state(page) {
+            Some(State::Asking { ticket, is_exclusive, has_copy: true }) if !order.keeps => {
+                let state = State::Asking { ticket: *ticket, is_exclusive: *is_exclusive, has_copy: false };
+                done = self.memory.discard(&this);
+                pages.change(page, state);
+                obeyed.put(order.page, false, &[], &[]);
+            }
+            Some(State::Asking { has_copy: true, .. } | State::Shared) if order.keeps => {
+                obeyed.put(order.page, true, &[], &[]);
+            }
+            Some(State::Shared) => {
+                done = self.memory.discard(&this);
+                pages.remove(page);
+                obeyed.put(order.page, false, &[], &[]);
+            }
+            Some(State::Exclusive { .. }) => {
+                // Before it is copied: no store comes after.
+                done = self.memory.protect(&this);
+                let bytes = self.memory.copy_of(page);
+                if let Some(State::Exclusive { twin, .. }) = pages.change(page, State::Shared) {
+                    let runs = difference::runs(&bytes, &twin);
+                    let changed = runs.iter().map(|run| run.len() as u64).sum();
+                    Keeper::count(&self.counters.brought_home, changed);
+                    obeyed.put(order.page, order.keeps, &runs, &bytes);
+                }
+                if !order.keeps {
+                    done = done.and_then(|()| self.memory.discard(&this));
+                    pages.remove(page);
+                }
+            }
+            _ => obeyed.put(order.page, false, &[], &[]),
+        }
+        drop(pages);
+        self.changed.notify_all();
+        if let Err(e) = done {
+            // It fails for addresses that are not there, which these are.
+            tracing::error!("a page of {} may be stored into that is another's: {e}", self.file.name());
+        }
+    }
+
+    /// Ends the part that this mapping has at each home.
+    pub(super) fn withdraw(&self) {
+        let listeners = std::mem::take(&mut *self.listeners());
+        for (home, listener) in listeners {
+            if let Some(shared) = self.file.shared()
+                && let Err(error) = shared.withdraw((home, self.number))
+            {
+                tracing::debug!("a home of {} is not told that a mapping ends: {error}", self.file.name());
+            }
+            // Its panic has been told.
+            let _ = listener.join();
+        }
+    }
+
+    pub(super) fn listeners(&self) -> MutexGuard<'_, BTreeMap<NodeIndex, JoinHandle<()>>> {
+        // A panic elsewhere leaves the map whole.
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

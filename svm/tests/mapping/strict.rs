@@ -1,0 +1,210 @@
+//! Strict mappings beside other faces of the file, with little memory, and where something is lost.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use svmio_svm::mapping::StrictMapping;
+use svmio_transport::Rank;
+
+use super::*;
+
+fn map_strictly(file: &Arc<File>, bytes: u64) -> StrictMapping {
+    StrictMapping::new(file, all(bytes)).expect("the file can be mapped")
+}
+
+fn load(mapping: &StrictMapping, at: u64) -> u8 {
+    assert!(at < mapping.len() as u64);
+    // SAFETY: it lies in the mapping.
+    unsafe { mapping.as_ptr().add(at as usize).read_volatile() }
+}
+
+fn store(mapping: &StrictMapping, at: u64, byte: u8) {
+    assert!(at < mapping.len() as u64);
+    // SAFETY: it lies in the mapping.
+    unsafe { mapping.as_mut_ptr().add(at as usize).write_volatile(byte) }
+}
+
+#[test]
+fn the_file_s_other_faces_agree_when_they_are_told_to() {
+    const BYTES: u64 = 4 * SEGMENT;
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let (file, rank) = (open(process, &small_segments()), u64::from(process.rank()));
+        file.write_at(FileOffset(rank * 2 * SEGMENT), &vec![7; 2 * SEGMENT as usize]).unwrap();
+        process.sync(&file).unwrap();
+        let mapping = map_strictly(&file, BYTES);
+        let own = |at: &u64| at / 100 % 2 == rank;
+        (0..BYTES).filter(own).for_each(|at| store(&mapping, at, 8 + rank as u8));
+        process.meet();
+        assert!((0..BYTES).all(|at| load(&mapping, at) == 8 + (at / 100 % 2) as u8));
+        process.meet();
+        // Both come back to both.
+        mapping.flush().unwrap();
+        process.meet();
+        file.refresh().unwrap();
+        let mut bytes = vec![0; BYTES as usize];
+        file.read_at(FileOffset(0), &mut bytes).unwrap();
+        assert!((0..BYTES).all(|at| bytes[at as usize] == 8 + (at / 100 % 2) as u8));
+        process.meet();
+        // Bytes of one page, by different faces; and into mapped memory by the kernel and the file.
+        if rank == 0 {
+            file.write_at(FileOffset(SEGMENT + 5), &[99; 50]).unwrap();
+            file.flush().unwrap();
+        } else {
+            store(&mapping, SEGMENT, 98);
+            // SAFETY: it lies in the mapping, where nobody else stores.
+            let read = unsafe {
+                file.read_into(FileOffset(0), mapping.as_mut_ptr().add(3 * SEGMENT as usize + 7), 5000)
+            };
+            assert_eq!(read.unwrap(), 5000);
+        }
+        process.meet();
+        mapping.refresh().unwrap();
+        process.meet();
+        assert_eq!([load(&mapping, SEGMENT), load(&mapping, SEGMENT + 5)], [98, 99]);
+        assert!((0..5000).all(|at| load(&mapping, 3 * SEGMENT + 7 + at) == load(&mapping, at)));
+        process.meet();
+        mapping.sync().unwrap();
+        mapping.unmap().unwrap();
+        process.meet();
+    });
+}
+
+#[test]
+fn processes_of_one_node_share_what_is_mapped_in_place() {
+    let (_directory, stores) = job::stores(1);
+    let name = FileName::new("f").unwrap();
+    let file = Arc::new(stores[0].open_file(&name, &small_segments()).unwrap());
+    let other = Arc::new(stores[0].open_file(&name, &small_segments()).unwrap());
+    let (one, two) = (map_strictly(&file, 3 * SEGMENT), map_strictly(&other, 3 * SEGMENT));
+    for at in [5, 2 * SEGMENT, SEGMENT + 1] {
+        assert_eq!(load(&two, at), 0);
+        store(&one, at, 7);
+        assert_eq!(load(&two, at), 7);
+    }
+    assert_eq!(one.statistics().fetched, 0);
+    one.sync().unwrap();
+    let mut byte = [0];
+    file.read_at(FileOffset(5), &mut byte).unwrap();
+    assert_eq!(byte, [7]);
+}
+
+#[test]
+fn what_does_not_fit_goes_home_and_comes_again() {
+    const BYTES: u64 = 64 * SEGMENT;
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let (file, rank) = (open(process, &small_segments()), u64::from(process.rank()));
+        let options = MappingOptions::new().limit(1 << 20).handlers(2);
+        let mapping = options.map_strictly(&file, all(BYTES)).unwrap();
+        for turn in 1..=2 {
+            for at in (rank * 64..BYTES).step_by(PAGE as usize) {
+                store(&mapping, at, turn + at as u8 / 2);
+                assert!(mapping.statistics().memory <= 1 << 20, "{:?}", mapping.statistics());
+            }
+            process.meet();
+            for at in (0..BYTES).step_by(PAGE as usize).flat_map(|page| [page, page + 64]) {
+                assert_eq!(load(&mapping, at), turn + at as u8 / 2, "at {at}");
+            }
+            process.meet();
+        }
+        assert!(mapping.statistics().evicted > BYTES / PAGE, "{:?}", mapping.statistics());
+    });
+}
+
+#[test]
+fn a_lost_process_takes_what_it_stored_and_each_is_told_once() {
+    let (_directory, stores) = job::stores(3);
+    on_nodes(&stores, |process| {
+        let file = open(process, &small_segments());
+        if process.rank() == 0 {
+            file.write_at(FileOffset(0), &[5; SEGMENT as usize]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        let told: Arc<Mutex<Vec<(u64, String)>>> = Arc::default();
+        let tell = Arc::clone(&told);
+        let options = MappingOptions::new().on_loss(move |lost| {
+            tell.lock().unwrap().push((lost.range.start.0, lost.error.to_string()));
+        });
+        let mapping = options.map_strictly(&file, all(SEGMENT)).unwrap();
+        if process.rank() == 2 {
+            store(&mapping, PAGE, 6);
+            assert_eq!(load(&mapping, 3 * PAGE), 5);
+        }
+        process.meet();
+        if process.rank() == 0 {
+            process.job.declare_lost(Rank(2), "the test says so");
+        }
+        process.meet();
+        if process.rank() == 1 {
+            let begun = Instant::now();
+            let reads =
+                |at: u64| super::failures::kernel_reads(mapping.as_ptr().wrapping_add(at as usize), 8);
+            assert!(reads(3 * PAGE), "a copy for loads is no loss");
+            store(&mapping, 3 * PAGE, 9);
+            assert!(!reads(PAGE) && !reads(PAGE + 8));
+            let lost = told.lock().unwrap().clone();
+            assert!(lost.len() == 1 && lost[0].0 == PAGE && lost[0].1.contains("rank 2"), "{lost:?}");
+            mapping.refresh().unwrap();
+            assert_eq!([load(&mapping, PAGE), load(&mapping, 3 * PAGE)], [5, 9], "what came home last");
+            store(&mapping, PAGE, 7);
+            assert!(begun.elapsed() < Duration::from_secs(5));
+        }
+        process.meet();
+        // Nobody attends to the lost one's mapping any more.
+        if process.rank() == 2 {
+            std::mem::forget(mapping);
+        } else {
+            drop(mapping);
+        }
+        process.meet();
+    });
+}
+
+#[test]
+fn where_a_home_is_lost_what_is_here_stays_and_the_rest_is_told() {
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let file = open(process, &small_segments());
+        if process.rank() == 1 {
+            file.write_at(FileOffset(0), &[5; SEGMENT as usize]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == 0 {
+            let told: Arc<Mutex<Vec<u64>>> = Arc::default();
+            let tell = Arc::clone(&told);
+            let options =
+                MappingOptions::new().on_loss(move |lost| tell.lock().unwrap().push(lost.range.start.0));
+            let mapping = options.map_strictly(&file, all(SEGMENT)).unwrap();
+            store(&mapping, 3, 6);
+            process.job.memberships[0].declare_lost(Rank(1), "the test says so");
+            let begun = Instant::now();
+            store(&mapping, 4, 7);
+            assert_eq!([3, 4, 5].map(|at| load(&mapping, at)), [6, 7, 5]);
+            let at = mapping.as_ptr().wrapping_add(7 * PAGE as usize);
+            assert!(!super::failures::kernel_reads(at, 8));
+            assert_eq!(*told.lock().unwrap(), [7 * PAGE]);
+            assert!(mapping.flush().unwrap_err().to_string().contains("n1"));
+            let _ = mapping.unmap().unwrap_err();
+            assert!(begun.elapsed() < Duration::from_secs(5));
+        }
+    });
+}
+
+#[test]
+fn a_mapping_that_outlives_its_file_s_openness_ends() {
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let file = open(process, &small_segments());
+        let mapping = map_strictly(&file, 2 * SEGMENT);
+        store(&mapping, u64::from(process.rank()) * SEGMENT, 1);
+        process.meet();
+        assert_eq!(load(&mapping, SEGMENT), 1);
+        mapping.flush().unwrap();
+        process.meet();
+        process.team.close(&file, false).unwrap();
+        process.meet();
+        drop(mapping);
+        process.meet();
+    });
+}
