@@ -142,17 +142,10 @@ impl From<Error> for Failure {
             ErrorKind::ReadOnly => ErrorClass::ReadOnly,
             ErrorKind::NoSpace => ErrorClass::NoSpace,
             ErrorKind::Quota => ErrorClass::Quota,
+            ErrorKind::Unsupported => ErrorClass::Unsupported,
             _ => ErrorClass::Io,
         };
         Failure::new(class, error.to_string())
-    }
-}
-
-/// A result's value, and its outcome without it.
-pub(crate) fn parted<T>(result: Result<T, Failure>) -> (Option<T>, Result<(), Failure>) {
-    match result {
-        Ok(value) => (Some(value), Ok(())),
-        Err(failure) => (None, Err(failure)),
     }
 }
 

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use svmio_svm::BootId;
-use svmio_svm::team::{Engine, Reach};
+use svmio_svm::team::{self, Engine, Reach};
 use svmio_transport::job::Job;
 use svmio_transport::settings::{FabricChoice, Settings};
 use svmio_transport::{Rank, SegmentId};
@@ -18,7 +18,7 @@ use crate::abi::{Abi, Comm};
 use crate::calls::Mpi;
 use crate::exchange::CommunicatorExchange;
 use crate::venue::Company;
-use crate::{clusters, jobs, meeting, progress};
+use crate::{clusters, jobs, progress};
 
 /// The segments of engines are in the spaces from this on: one for each rank that is the first of its communicator.
 const SPACES: u32 = 0x7500_0000;
@@ -122,8 +122,8 @@ fn prepare() -> Result<(Settings, Card), String> {
     let boot = BootId::current().map_err(|error| error.to_string())?;
     let card = Card {
         is_ready: true,
-        machine: meeting::machine(boot).map_err(|failure| failure.message)?,
-        node: meeting::own_node(),
+        machine: team::machine(boot).map_err(|error| error.to_string())?,
+        node: team::own_node(),
         job: RandomState::new().hash_one(0),
         number: next_number(),
         jobs: jobs::latest(),

@@ -19,8 +19,8 @@
 //! * `abi` holds what differs between the families of MPI; everything else is generic over [`abi::Abi`].
 //!   `calls` are the MPI functions that are used, found at run time by `library`.
 //! * `layout` are ROMIO's own structures. `handle` is what the device keeps of an open file.
-//! * `meeting` finds out where a communicator's ranks are. Those of one node share a store; those of several form a
-//!   cluster (`exchange`), which `clusters` keeps until `MPI_Finalize`. `venue` is where files live then.
+//! * `venue` is where files live: in the store that a communicator's ranks share, or, where these are on several nodes,
+//!   in a cluster that they form, which `clusters` leaves at `MPI_Finalize`.
 //! * `opening` finds or makes a file, `reopening` keeps what ROMIO made of files that are opened again and again.
 //! * What ranks do together for an open, a sync, a resize or a close is [`svmio_svm::team`]'s. `circle` is by what those of
 //!   a communicator tell each other things: MPI, or svmio's engine, which they form (`forming`) in a cluster's job or one of
@@ -62,7 +62,6 @@ pub mod host;
 mod jobs;
 pub mod layout;
 pub mod library;
-mod meeting;
 mod opening;
 mod pairing;
 mod placement;

@@ -19,7 +19,6 @@ use crate::handle::{self, Handle, Role};
 use crate::hints;
 use crate::host::Host;
 use crate::layout::RomioFile;
-use crate::meeting;
 use crate::placement::Rule;
 use crate::reopening::{self, Standing};
 use crate::venue::{self, Venue};
@@ -35,7 +34,7 @@ pub(crate) fn open_collectively<A: Abi>(
     let team = circle::team(mpi, fd.comm);
     let venue = match data_file.as_deref().and_then(venue::of_open) {
         Some(venue) => venue.for_one(),
-        None => meeting::meet(mpi, fd.comm, &team)?,
+        None => Venue::of(&team)?,
     };
     let team = match venue.company() {
         Some(company) if team.size() > 1 => {

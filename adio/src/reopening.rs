@@ -21,13 +21,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use svmio_svm::joined;
 use svmio_svm::team::Team;
 use svmio_svm::{File, FileName, Store};
 
 use crate::abi::{Abi, Comm, Info, MpiFile, SUCCESS, amode};
 use crate::calls::Mpi;
 use crate::circle;
-use crate::clusters;
 use crate::failure::Failure;
 use crate::handle::{self, Handle, Role};
 use crate::layout::RomioFile;
@@ -265,7 +265,7 @@ unsafe fn open_kept<A: Plug>(
 
 /// The file `name` as this process has kept it, and the store in which it is.
 fn reopen(name: &CStr, access_mode: c_int) -> Option<(File, Store)> {
-    if clusters::latest().is_some() {
+    if joined::latest().is_some() {
         return None;
     }
     let store = Store::from_environment().ok()?;

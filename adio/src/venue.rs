@@ -3,13 +3,13 @@
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use svmio_svm::team::Team;
+use svmio_svm::joined;
+use svmio_svm::team::{Place, Team};
 use svmio_svm::{
     Cluster, File, FileId, FileName, Introduction, NodeIndex, NodeName, OpenOptions, Placement, Store,
 };
 use svmio_transport::Rank;
 
-use crate::clusters;
 use crate::failure::{ErrorClass, Failure};
 
 /// Where files live.
@@ -95,10 +95,20 @@ impl Company {
 }
 
 impl Venue {
+    /// Where the files of a communicator's ranks, who are `team`, live. Succeeds on all of them or on none.
+    pub(crate) fn of(team: &Team) -> Result<Venue, Failure> {
+        Ok(match team.meet()? {
+            Place::OneNode(store) => Venue::OneNode(store),
+            Place::Nodes { cluster, store, members } => {
+                Venue::Cluster(Arc::new(Company::new(cluster, store, team.member(), members)))
+            }
+        })
+    }
+
     /// For one rank alone: the cluster that this process joined last, if it has joined any, or its store.
     pub(crate) fn alone() -> Result<Venue, Failure> {
         let store = Store::from_environment()?;
-        Ok(match clusters::latest() {
+        Ok(match joined::latest() {
             Some(cluster) => {
                 let members = vec![cluster.rank()];
                 Venue::Cluster(Arc::new(Company::new(cluster, store, 0, members)))

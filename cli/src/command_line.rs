@@ -13,6 +13,7 @@ use crate::commands::map::MapArguments;
 use crate::commands::remote::ServeStoreArguments;
 use crate::commands::rm::RmArguments;
 use crate::commands::sim::SimArguments;
+use crate::commands::start::StartArguments;
 use crate::commands::stat::StatArguments;
 use crate::commands::store::StoreArguments;
 use crate::commands::verify::VerifyArguments;
@@ -33,6 +34,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Start an MPI program whose `svm:` files are svmio's
     Run(RunArguments),
+    /// Start processes that share `svm:` files with no MPI
+    Start(StartArguments),
     /// List what is in a store
     Ls(LsArguments),
     /// Tell all that is known of files: size, storage, segments, homes

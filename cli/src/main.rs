@@ -36,6 +36,7 @@ fn main() -> ExitCode {
                 ExitCode::from(error.exit_code())
             }
         },
+        Command::Start(arguments) => finish(commands::start::start(&arguments)),
         Command::Ls(arguments) => finish(commands::ls::ls(&arguments)),
         Command::Stat(arguments) => finish(commands::stat::stat(&arguments)),
         Command::Map(arguments) => finish(commands::map::map(&arguments)),

@@ -341,6 +341,22 @@ pub enum Error {
         /// What keeps them from it; a lost process is named by rank and node.
         problem: String,
     },
+    /// Nodes and stores of processes that have a file open together do not fit together.
+    #[error("ranks {first} and {second} {problem}")]
+    Misfit {
+        /// The number of a process.
+        first: usize,
+        /// That of another one, whose node or store does not fit.
+        second: usize,
+        /// How, and the way out.
+        problem: &'static str,
+    },
+    /// What the user has set makes no sense.
+    #[error("svmio's settings cannot be used: {problem}")]
+    Settings {
+        /// Which one, and what would be right.
+        problem: String,
+    },
     /// This process may not serve page faults.
     #[error(
         "mapping {name} on node {node}: page faults cannot be served by this process ({source}). It takes Linux 5.7 or later and one of: read and write permission for /dev/userfaultfd, the sysctl vm.unprivileged_userfaultfd set to 1 (where that device does not exist), or the capability SYS_PTRACE; without, read_at and write_at reach the same bytes"
@@ -409,12 +425,14 @@ pub enum ErrorKind {
     NoSpace,
     /// The quota is used up.
     Quota,
+    /// It cannot be done with what there is.
+    Unsupported,
     /// Anything else.
     Other,
 }
 
 impl ErrorKind {
-    const ALL: [ErrorKind; 8] = [
+    const ALL: [ErrorKind; 9] = [
         ErrorKind::BadName,
         ErrorKind::NoSuchFile,
         ErrorKind::Exists,
@@ -422,6 +440,7 @@ impl ErrorKind {
         ErrorKind::ReadOnly,
         ErrorKind::NoSpace,
         ErrorKind::Quota,
+        ErrorKind::Unsupported,
         ErrorKind::Other,
     ];
 
@@ -460,11 +479,26 @@ impl Error {
             Error::ReadOnly { .. } => ErrorKind::ReadOnly,
             Error::NoSpace { .. } | Error::TooLarge { .. } => ErrorKind::NoSpace,
             Error::Quota { .. } => ErrorKind::Quota,
+            Error::Misfit { .. } => ErrorKind::Unsupported,
             Error::LeftBehind { source, .. } => source.kind(),
             Error::OnNode { kind, .. } | Error::OnHost { kind, .. } | Error::WritesLost { kind, .. } => *kind,
             Error::OfMember { kind, .. } => *kind,
             _ => ErrorKind::Other,
         }
+    }
+
+    /// Two processes of one node that have different stores.
+    pub(crate) fn of_two_stores(first: usize, second: usize) -> Error {
+        let problem = "run on one node, but with different stores: give all ranks of a node one SVMIO_STORE, or each \
+                       emulated node a name of its own by SVMIO_NODE";
+        Error::Misfit { first, second, problem }
+    }
+
+    /// Two processes of different nodes that have one store.
+    pub(crate) fn of_shared_store(first: usize, second: usize) -> Error {
+        let problem = "use one store, but say that they run on different nodes: give each node a store of its own by \
+                       SVMIO_STORE, or one name by SVMIO_NODE";
+        Error::Misfit { first, second, problem }
     }
 
     /// The error for `source`, met while doing `subject` to `path`.

@@ -33,6 +33,8 @@
 //!   is made in several stores. A store of another host is looked at through a [`RemoteStore`], which somebody [serves](serve)
 //!   there.
 //! * [`team`]: what processes do together that have a file open together, on one node or on several: all succeed or all fail.
+//! * [`session`]: a process among those with which it opens files, by its environment or by what a program has; [`joined`] keeps
+//!   the clusters that they form.
 //! * [`mapping`] is the file as memory: a range of it at addresses of a process, whose pages come from their homes when
 //!   they are touched, and go back by what was changed of them.
 //! * [`verify()`] looks a store over, [`StoreSet::verify`] several, and that they agree.
@@ -70,6 +72,7 @@ mod copying;
 mod error;
 mod file;
 mod finding;
+pub mod joined;
 mod kept_locks;
 #[cfg(test)]
 mod killing;
@@ -88,6 +91,7 @@ mod recovery;
 mod remote_store;
 pub mod robust_mutex;
 mod segment;
+pub mod session;
 mod spread_file;
 mod state;
 mod store;

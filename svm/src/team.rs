@@ -4,8 +4,10 @@
 //! ```text
 //!   Team ── open, sync, set_size, close, …   steps that all do their part of             (opening, files)
 //!     ├── agree, told, maxima, all_gather    what they tell each other after each step   (agreement)
+//!     ├── meet ──► Place                     in which store, or cluster, their files are   (meeting)
 //!     └── Means                              by what they tell it
 //!           ├── Engine    the collectives of svmio's own engine, over a fabric           (engine, reach)
+//!           ├── Gathering a program's own function that gathers bytes                  (gathering)
 //!           └── …         anything else that a layer above has
 //! ```
 //!
@@ -14,6 +16,8 @@
 mod agreement;
 mod engine;
 mod files;
+mod gathering;
+mod meeting;
 mod opening;
 mod reach;
 
@@ -25,6 +29,8 @@ use crate::node::NodeName;
 
 pub use agreement::Tellable;
 pub use engine::Engine;
+pub use gathering::Gathering;
+pub use meeting::{Place, machine, own_node};
 pub use opening::Opening;
 pub use reach::Reach;
 

@@ -39,6 +39,30 @@ impl Installation {
         self.directory.join("lib/libsvmio_yield.so")
     }
 
+    /// The header of svmio's functions for C.
+    pub fn header(&self) -> PathBuf {
+        self.directory.join("include/svmio.h")
+    }
+
+    /// The static library of svmio's functions for C.
+    pub fn static_library(&self) -> PathBuf {
+        self.directory.join("lib/libsvmio.a")
+    }
+
+    /// What `pkg-config` says that programs are compiled with.
+    ///
+    /// # Panics
+    /// Where there is no `pkg-config`, or it knows nothing of svmio.
+    pub fn flags(&self, asked: &[&str]) -> Vec<String> {
+        let mut command = Command::new("pkg-config");
+        command.args(asked).arg("svmio").env("PKG_CONFIG_PATH", self.directory.join("lib/pkgconfig"));
+        let output = command.output();
+        let output =
+            output.unwrap_or_else(|error| panic!("pkg-config: {error} (Debian's package is pkgconf)"));
+        assert!(output.status.success(), "pkg-config: {}", complaint(&output));
+        String::from_utf8_lossy(&output.stdout).split_whitespace().map(str::to_owned).collect()
+    }
+
     /// The folder of the component of Open MPI's `coll` framework.
     pub fn component_folder(&self) -> PathBuf {
         self.directory.join("lib/openmpi/component")

@@ -10,6 +10,7 @@
 //!   Scratch      a store and files for one test, in memory, gone afterwards
 //!   Installation::cat, verify: what `svmio cat` and `svmio verify` say of the store
 //!
+//!   MemoryProgram  compiled with `pkg-config`, run by `svmio start`: a program that maps files and has no MPI
 //!   Nodes        where a job's ranks run: one node, emulated ones, Hosts; and where their stores are
 //!
 //!   FabricJob ── starts ──► bin/fabric_process: a rank of a job that has to do with the fabric alone
@@ -29,6 +30,7 @@ pub mod installation;
 pub mod job;
 mod launching;
 mod leftovers;
+pub mod memory_program;
 pub mod mounts;
 pub mod mpi;
 pub mod nodes;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
+use crate::installation::Installation;
 use crate::mpi::Mpi;
 
 /// A compiled program.
@@ -42,6 +43,23 @@ impl Program {
         let options = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", odd, "-pthread", &include];
         own.extend(support(mpi, &options));
         compile(name, mpi, &mpi.c_compiler(), &options, &own, &headers)
+    }
+
+    /// `PLACE.c` alone, for an MPI, with what `pkg-config` says of svmio's functions for C.
+    ///
+    /// # Panics
+    /// As [`Program::c`].
+    pub fn c_that_maps(place: &Path, mpi: Mpi) -> Program {
+        let name = &place.file_name().unwrap_or_default().to_string_lossy();
+        let installation = Installation::get();
+        let flags = installation.flags(&["--cflags", "--libs"]);
+        let odd = "-Wno-stringop-overflow";
+        // Whatever order they come in, the library is not to be left out.
+        let mut options =
+            vec!["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", odd, "-Wl,--no-as-needed"];
+        options.extend(flags.iter().map(String::as_str));
+        let own = [place.with_extension("c")];
+        compile(name, mpi, &mpi.c_compiler(), &options, &own, &[installation.header()])
     }
 
     /// `programs/NAME.f90` for one of Debian's MPIs.

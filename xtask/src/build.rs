@@ -1,6 +1,8 @@
 //! Building the workspace and laying out an installation: `bin/svmio` and two preload libraries for
-//! each family of MPIs, for files and for collectives, each found by the others at its place relative to them.
+//! each family of MPIs, for files and for collectives, each found by the others at its place relative to them; and
+//! `libsvmio` with its header, for programs that map files.
 
+mod c_interface;
 mod component;
 
 use std::fs;
@@ -54,6 +56,11 @@ pub(crate) fn run(paths: &Paths) -> Result<()> {
         put(&release.join(product.made), &paths.installation().join(&product.place))?;
     }
     put(&component::link(paths, &release)?, &paths.installation().join(component::PLACE))?;
+    for (made, place) in c_interface::make(paths, &release)? {
+        put(&made, &paths.installation().join(place))?;
+    }
+    c_interface::strip(&paths.installation().join(c_interface::STATIC.1))?;
+    c_interface::link(&paths.installation())?;
     println!("build: {} is ready", paths.installation().display());
     Ok(())
 }
@@ -69,10 +76,12 @@ pub(crate) fn benchmark(paths: &Paths, name: &str) -> Result<PathBuf> {
 /// Copies the built installation to `prefix`, building it first.
 pub(crate) fn install(paths: &Paths, prefix: &Path) -> Result<()> {
     run(paths)?;
-    for product in products() {
-        put(&paths.installation().join(&product.place), &prefix.join(&product.place))?;
+    let places = products().map(|product| product.place);
+    let others = [component::PLACE, c_interface::HEADER, c_interface::DESCRIPTION].map(PathBuf::from);
+    for place in places.iter().chain(&others) {
+        put(&paths.installation().join(place), &prefix.join(place))?;
     }
-    put(&paths.installation().join(component::PLACE), &prefix.join(component::PLACE))?;
+    c_interface::link(prefix)?;
     println!("install: {} is ready", prefix.join(TOOL).display());
     Ok(())
 }
@@ -91,7 +100,7 @@ const YIELD: &str = "lib/libsvmio_yield.so";
 const FILES: &str = "libsvmio_mpi.so";
 const COLLECTIVES: &str = "libsvmio_coll.so";
 
-fn products() -> [Product; 6] {
+fn products() -> [Product; 8] {
     let preload = |family: Family, name: &str| PathBuf::from("lib").join(family.name()).join(name);
     [
         Product { package: "svmio", made: "svmio", place: TOOL.into() },
@@ -116,7 +125,14 @@ fn products() -> [Product; 6] {
             place: preload(Family::OpenMpi, COLLECTIVES),
         },
         Product { package: "svmio-yield", made: "libsvmio_yield.so", place: YIELD.into() },
+        of_c(c_interface::SHARED),
+        of_c(c_interface::STATIC),
     ]
+}
+
+/// A library for C, by what it is called and its place.
+fn of_c((made, place): (&'static str, &str)) -> Product {
+    Product { package: c_interface::PACKAGE, made, place: place.into() }
 }
 
 /// Cargo, about to build for release all that is installed.

@@ -3,7 +3,7 @@
 //! ```text
 //! setup ── sources ─┐                        system packages; Debian's source package of MPICH
 //! wheels ───────────┤                        mpi4py and the newest MPIs, in virtual environments
-//! build ────────────┼── install              target/svmio: the tool and the preload libraries
+//! build ────────────┼── install              target/svmio: the tool, the preload libraries, what there is for C
 //!                   │
 //!                   ├── coll                 MPICH's own tests of collectives, on svmio's and on stock ones
 //! mpi ── launcher ──┼── suite ── romio       ROMIO's own test programs  ┐ programs × ranks × MPIs,
@@ -69,7 +69,7 @@ enum Task {
     Build,
     /// Build and copy the installation to PREFIX
     Install {
-        /// The folder that gets bin/ and lib/
+        /// The folder that gets bin/, lib/ and include/
         prefix: PathBuf,
     },
     /// Run ROMIO's own test programs

@@ -7,12 +7,14 @@ use anyhow::{Context, Result, bail};
 use crate::process;
 
 /// Debian packages without which nothing here can be built or tested; the debugger tells where a run that hangs stands.
-const PACKAGES: [&str; 15] = [
+const PACKAGES: [&str; 17] = [
     "mpich",
     "libmpich-dev",
     "openmpi-bin",
     "libopenmpi-dev",
     "gcc",
+    "g++",
+    "pkgconf",
     "libc6-dev",
     "gfortran",
     "make",

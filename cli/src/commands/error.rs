@@ -80,10 +80,10 @@ pub(crate) enum CommandError {
     #[error("the simulated fabric is in this process: --prefix0, --prefix1 and --master make no sense there")]
     NoProcesses,
 
-    #[error("process {rank} of the benchmark ended with {status}; what it said is above")]
+    #[error("process {rank} ended with {status}; what it said is above")]
     ProcessFailed { rank: usize, status: ExitStatus },
 
-    #[error("waiting for the benchmark's processes: {0}")]
+    #[error("waiting for the processes: {0}")]
     Waiting(io::Error),
 
     #[error("the benchmark's processes do not understand each other: {problem}")]

@@ -8,6 +8,7 @@
 //!                    store              store        setting a store up, and what it lies on
 //!                    fabric bench config           the fabric: what it can do, how fast it is, its settings
 //!                    barrier sim                   barriers: measured, predicted, tuned, written, simulated
+//!                    start                         processes that share files with no MPI
 //! stores elsewhere   RemoteStore    remote        --hosts: svmio serve-store there, through ssh
 //! meanwhile          Interruption   interruption  a signal ends what is being made, not the process on the spot
 //! what is printed    Output         output        standard output, its end and its terminal
@@ -34,6 +35,7 @@ mod record;
 pub(crate) mod remote;
 pub(crate) mod rm;
 pub(crate) mod sim;
+pub(crate) mod start;
 pub(crate) mod stat;
 pub(crate) mod store;
 mod store_option;

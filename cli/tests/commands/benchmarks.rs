@@ -137,7 +137,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_measured() {
 fn a_benchmark_that_fails_says_so() {
     let setting = Setting::new();
     let message = setting.complaint(1, &["bench", "pingpong", "--sizes", "8", "--prefix1", "false"]);
-    assert!(message.contains("1 of the benchmark ended"), "{message}");
+    assert!(message.contains("process 1 ended"), "{message}");
     let message =
         setting.complaint(1, &["bench", "pingpong", "--sizes", "8", "--prefix0", "no-such-program"]);
     assert!(message.contains("no-such-program"), "{message}");

@@ -119,3 +119,9 @@ svmio_mpiio::export_seek_shared!(Mpich);
 svmio_mpiio::export_pointer!(Mpich);
 svmio_mpiio::export_set_view!(Mpich);
 svmio_mpiio::export_split!(Mpich);
+
+/// By what `libsvmio` finds the functions of this library: see [`svmio_c`].
+#[unsafe(no_mangle)]
+pub extern "C" fn svmio_c_functions() -> *const svmio_c::Functions {
+    svmio_c::beside_mpi()
+}

@@ -153,3 +153,9 @@ svmio_mpiio::export_seek_shared!(OpenMpi);
 svmio_mpiio::export_pointer!(OpenMpi);
 svmio_mpiio::export_set_view!(OpenMpi);
 svmio_mpiio::export_split!(OpenMpi);
+
+/// By what `libsvmio` finds the functions of this library: see [`svmio_c`].
+#[unsafe(no_mangle)]
+pub extern "C" fn svmio_c_functions() -> *const svmio_c::Functions {
+    svmio_c::beside_mpi()
+}

@@ -176,7 +176,7 @@ impl Team {
     }
 
     /// `error` with the member for which it happened, and its node.
-    pub(super) fn located_on_node(&self, error: Error) -> Error {
+    pub(crate) fn located_on_node(&self, error: Error) -> Error {
         let (number, text) = error.told();
         let text = match text.starts_with(LOCATED) {
             true => text,

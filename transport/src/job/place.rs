@@ -83,6 +83,12 @@ impl Place {
     }
 }
 
+/// Whether the environment tells of a job, or of a part of one.
+#[must_use]
+pub fn is_told_of() -> bool {
+    [MASTER, RANK, SIZE, SECRET].into_iter().any(|variable| std::env::var_os(variable).is_some())
+}
+
 /// This process's node: `SVMIO_NODE` where it is set, else the host's name.
 #[must_use]
 pub fn current_node() -> String {

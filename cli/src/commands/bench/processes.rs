@@ -98,7 +98,10 @@ pub(in crate::commands) fn report(value: &impl Serialize, path: &Path) -> Result
 }
 
 /// Waits until all have ended well; with the first that has not, the others are ended, too.
-fn all_ended(mut running: Running) -> Result<(), CommandError> {
+///
+/// # Errors
+/// Which one that was, and how it ended.
+pub(in crate::commands) fn all_ended(mut running: Running) -> Result<(), CommandError> {
     let wait_failed = |error: rustix::io::Errno| CommandError::Waiting(error.into());
     let open = |id: u32| {
         let pid = i32::try_from(id).ok().and_then(Pid::from_raw).ok_or(rustix::io::Errno::SRCH)?;

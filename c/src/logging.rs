@@ -1,0 +1,15 @@
+//! What svmio tells besides outcomes: to standard error, as much as `SVMIO_LOG` asks for.
+
+use std::sync::Once;
+
+use tracing_subscriber::EnvFilter;
+
+/// Starts logging, once, unless the process has a subscriber of its own.
+pub(crate) fn start() {
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| {
+        let filter = EnvFilter::try_from_env("SVMIO_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+        let format = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        let _ = format.with_ansi(false).without_time().with_target(false).try_init();
+    });
+}

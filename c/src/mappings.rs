@@ -1,0 +1,360 @@
+//! Mappings, which C knows by addresses: any address in a mapping stands for it.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use svmio_svm::mapping::{Advice, LostPage, Mapping, MappingOptions};
+use svmio_svm::{Error, FileOffset, LockMode};
+
+use crate::failure::{Failure, Result, reported};
+use crate::files::{self, Asked, OpenFile};
+use crate::held::HeldLock;
+use crate::job::{self, Scope};
+use crate::types::*;
+
+/// A mapping that C has.
+struct Mapped {
+    locks: Mutex<Vec<HeldLock>>,
+    mapping: Arc<Mapping>,
+    file: Arc<OpenFile>,
+    /// The file was opened for this mapping, together, and goes with it.
+    has_file: bool,
+}
+
+impl Mapped {
+    fn new(
+        file: &Arc<OpenFile>,
+        range: Range<FileOffset>,
+        options: &svm_options,
+        has_file: bool,
+    ) -> Result<Mapped> {
+        let mapping = mapping_options(options).map(&file.file, range)?;
+        let (mapping, file) = (Arc::new(mapping), Arc::clone(file));
+        Ok(Mapped { locks: Mutex::default(), mapping, file, has_file })
+    }
+
+    fn locks(&self) -> MutexGuard<'_, Vec<HeldLock>> {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which bytes of the file are at an address that lies in the mapping; without a length all up to the end.
+    fn bytes(&self, address: usize, length: usize) -> Range<FileOffset> {
+        let all = self.mapping.range();
+        let start = all.start.0 + (address - self.mapping.as_ptr().addr()) as u64;
+        let end = if length == 0 { all.end.0 } else { start.saturating_add(length as u64) };
+        FileOffset(start)..FileOffset(end)
+    }
+
+    /// Ends the mapping, after what was stored is where others look for it; returns its file.
+    fn end(self) -> (Result, Arc<OpenFile>, bool) {
+        let Mapped { locks, mapping, file, has_file } = self;
+        let locks = locks.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut released = Ok(());
+        for lock in locks {
+            // All of them, also behind one that fails.
+            released = released.and(lock.release());
+        }
+        let unmapped = match Arc::into_inner(mapping) {
+            Some(mapping) => mapping.unmap(),
+            // Only `Mapped` and its locks have it.
+            None => Ok(()),
+        };
+        (released.and(unmapped).map_err(Failure::from), file, has_file)
+    }
+}
+
+/// By their first addresses.
+static MAPPED: Mutex<BTreeMap<usize, Arc<Mapped>>> = Mutex::new(BTreeMap::new());
+
+fn all_mapped() -> MutexGuard<'static, BTreeMap<usize, Arc<Mapped>>> {
+    MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The mapping at an address.
+fn at(address: *const c_void) -> Result<Arc<Mapped>> {
+    let all = all_mapped();
+    let found = all.range(..=address.addr()).next_back().map(|(_, mapped)| mapped);
+    let found = found.filter(|mapped| address.addr() - mapped.mapping.as_ptr().addr() < mapped.mapping.len());
+    found.cloned().ok_or_else(|| nothing_at(address))
+}
+
+fn nothing_at(address: *const c_void) -> Failure {
+    Failure::argument(format!("at {address:p} nothing is mapped by svmio"))
+}
+
+/// That nothing is mapped.
+pub(crate) fn none_is_left() -> Result {
+    match all_mapped().values().next() {
+        None => Ok(()),
+        Some(mapped) => {
+            let (name, start) = (mapped.file.file.name().to_owned(), mapped.mapping.as_ptr());
+            Err(Failure::state(format!("{name} is mapped at {start:p}: call svm_unmap first")))
+        }
+    }
+}
+
+fn range(offset: u64, length: usize) -> Result<Range<FileOffset>> {
+    match offset.checked_add(length as u64) {
+        Some(end) => Ok(FileOffset(offset)..FileOffset(end)),
+        None => Err(Failure {
+            status: SVM_ERR_RANGE,
+            message: format!("{length} bytes from {offset} on are more than a file has"),
+        }),
+    }
+}
+
+fn mapping_options(options: &svm_options) -> MappingOptions {
+    let mut mapping = MappingOptions::new();
+    if options.limit != 0 {
+        mapping = mapping.limit(options.limit);
+    }
+    match options.ahead {
+        0 => {}
+        SVM_NOTHING => mapping = mapping.ahead(0),
+        bytes => mapping = mapping.ahead(bytes),
+    }
+    if options.handlers != 0 {
+        mapping = mapping.handlers(usize::try_from(options.handlers).unwrap_or(usize::MAX).min(1024));
+    }
+    match options.on_loss {
+        None => mapping,
+        Some(tell) => {
+            let listener = Listener { tell, context: options.context };
+            mapping.on_loss(move |lost| listener.tell(lost))
+        }
+    }
+}
+
+/// Whom the program wants to be told of lost pages.
+struct Listener {
+    tell: unsafe extern "C" fn(*mut c_void, u64, u64, *const c_char),
+    context: *mut c_void,
+}
+
+// SAFETY: the header says that it is called by threads of svmio's.
+unsafe impl Send for Listener {}
+// SAFETY: as above, by several of them.
+unsafe impl Sync for Listener {}
+
+impl Listener {
+    fn tell(&self, lost: &LostPage<'_>) {
+        let text = std::ffi::CString::new(lost.error.to_string().replace('\0', " ")).unwrap_or_default();
+        // SAFETY: the program vouches for its function; the text lasts as long as the call.
+        unsafe { (self.tell)(self.context, lost.range.start.0, lost.range.end.0, text.as_ptr()) };
+    }
+}
+
+/// Takes note of a mapping, and tells where it is.
+fn keep(mapped: Mapped) -> *mut c_void {
+    let start = mapped.mapping.as_mut_ptr();
+    all_mapped().insert(start.addr(), Arc::new(mapped));
+    start.cast()
+}
+
+/// `svm_map`.
+///
+/// # Safety
+/// Pointers are null or lead to what their types say.
+pub(crate) unsafe extern "C" fn map(
+    name: *const c_char,
+    flags: c_uint,
+    offset: u64,
+    length: usize,
+    options: *const svm_options,
+    address: *mut *mut c_void,
+) -> c_int {
+    reported(|| {
+        if address.is_null() {
+            return Err(Failure::argument("svm_map: there is no place for the address: a null pointer"));
+        }
+        // SAFETY: the caller's promise.
+        let options = unsafe { files::options(options) }?;
+        let range = range(offset, length)?;
+        // Mapping for storing takes loads, too.
+        let flags = if flags & SVM_WRITE != 0 { flags | SVM_READ } else { flags };
+        // SAFETY: the caller's promise.
+        let file = Arc::new(unsafe { Asked::from_c(name, flags, &options) }?.open()?);
+        let (mapped, mine) = match Mapped::new(&file, range, &options, true) {
+            Ok(mapped) => (Some(mapped), Ok(())),
+            Err(failure) => (None, Err(failure)),
+        };
+        match (file.with(|session| session.team().agree(mine)), mapped) {
+            (Ok(()), Some(mapped)) => {
+                // SAFETY: the caller's promise.
+                unsafe { address.write(keep(mapped)) };
+                Ok(())
+            }
+            (agreed, mapped) => {
+                drop(mapped);
+                let closed = Arc::into_inner(file).map_or(Ok(()), OpenFile::close);
+                agreed.and(closed)
+            }
+        }
+    })
+}
+
+/// `svm_map_file`.
+///
+/// # Safety
+/// Pointers are null or lead to what their types say.
+pub(crate) unsafe extern "C" fn map_file(
+    file: *const svm_file,
+    offset: u64,
+    length: usize,
+    options: *const svm_options,
+    address: *mut *mut c_void,
+) -> c_int {
+    reported(|| {
+        if address.is_null() {
+            return Err(Failure::argument("svm_map_file: there is no place for the address: a null pointer"));
+        }
+        // SAFETY: the caller's promise.
+        let options = unsafe { files::options(options) }?;
+        let mapped = Mapped::new(&files::of_handle(file)?, range(offset, length)?, &options, false)?;
+        // SAFETY: the caller's promise.
+        unsafe { address.write(keep(mapped)) };
+        Ok(())
+    })
+}
+
+/// `svm_unmap`.
+pub(crate) extern "C" fn unmap(address: *mut c_void) -> c_int {
+    reported(|| {
+        let mapped = all_mapped().remove(&address.addr());
+        let mapped = mapped
+            .ok_or_else(|| Failure::argument(format!("at {address:p} no mapping of svmio's begins")))?;
+        let (file, has_file) = (Arc::clone(&mapped.file), mapped.has_file);
+        let (mapped, is_free) = match Arc::try_unwrap(mapped) {
+            Ok(mapped) => (Ok(mapped), Ok(())),
+            Err(shared) => {
+                let busy = format!("the mapping of {} is used by another thread", file.file.name());
+                (Err(shared), Err(Failure::state(busy)))
+            }
+        };
+        let agreed = match has_file {
+            true => file.with(|session| session.team().agree(is_free)),
+            false => is_free,
+        };
+        let mapped = match (agreed, mapped) {
+            (Ok(()), Ok(mapped)) => mapped,
+            (agreed, mapped) => {
+                all_mapped().insert(address.addr(), mapped.map_or_else(|shared| shared, Arc::new));
+                return agreed;
+            }
+        };
+        drop(file);
+        let (ended, file, has_file) = mapped.end();
+        if !has_file {
+            return ended;
+        }
+        let agreed = file.with(|session| session.team().agree(ended));
+        let closed = Arc::into_inner(file).map_or(Ok(()), OpenFile::close);
+        agreed.and(closed)
+    })
+}
+
+/// `svm_sync`.
+pub(crate) extern "C" fn sync(address: *mut c_void, length: usize) -> c_int {
+    reported(|| {
+        let mapped = at(address)?;
+        Ok(mapped.mapping.sync(mapped.bytes(address.addr(), length))?)
+    })
+}
+
+/// `svm_flush`.
+pub(crate) extern "C" fn flush(address: *mut c_void) -> c_int {
+    reported(|| Ok(at(address)?.mapping.flush()?))
+}
+
+/// `svm_refresh`.
+pub(crate) extern "C" fn refresh(address: *mut c_void) -> c_int {
+    reported(|| Ok(at(address)?.mapping.refresh()?))
+}
+
+/// `svm_barrier`.
+pub(crate) extern "C" fn barrier(address: *mut c_void) -> c_int {
+    reported(|| {
+        if address.is_null() {
+            return job::members()?.with(Scope::All, |session| session.team().agree(Ok(())));
+        }
+        let mapped = at(address)?;
+        mapped.file.with(|session| {
+            let mut has_met = false;
+            let mut meet = || {
+                has_met = true;
+                session.team().agree::<Error>(Ok(()))
+            };
+            let outcome = mapped.mapping.barrier(&mut meet).map_err(Failure::from);
+            match outcome {
+                // The others wait there, and are told.
+                Err(failure) if !has_met => session.team().agree(Err(failure)),
+                outcome => outcome,
+            }
+        })
+    })
+}
+
+/// `svm_lock`.
+pub(crate) extern "C" fn lock(address: *mut c_void, length: usize, mode: c_int) -> c_int {
+    reported(|| {
+        let mode = match mode {
+            SVM_LOCK_SHARED => LockMode::Shared,
+            SVM_LOCK_EXCLUSIVE => LockMode::Exclusive,
+            other => {
+                return Err(Failure::argument(format!(
+                    "{other} is neither SVM_LOCK_SHARED nor SVM_LOCK_EXCLUSIVE"
+                )));
+            }
+        };
+        let mapped = at(address)?;
+        let held = HeldLock::acquire(&mapped.mapping, mapped.bytes(address.addr(), length), mode)?;
+        mapped.locks().push(held);
+        Ok(())
+    })
+}
+
+/// `svm_unlock`.
+pub(crate) extern "C" fn unlock(address: *mut c_void, length: usize) -> c_int {
+    reported(|| {
+        let mapped = at(address)?;
+        let range = mapped.bytes(address.addr(), length);
+        let mut locks = mapped.locks();
+        // The last one first.
+        let Some(found) = locks.iter().rposition(|held| *held.range() == range) else {
+            let name = mapped.file.file.name();
+            let Range { start, end } = range;
+            return Err(Failure::argument(format!(
+                "bytes {start} to {end} of {name} are not locked as a range"
+            )));
+        };
+        let held = locks.remove(found);
+        drop(locks);
+        Ok(held.release()?)
+    })
+}
+
+/// `svm_advise`.
+pub(crate) extern "C" fn advise(address: *mut c_void, length: usize, advice: c_int) -> c_int {
+    reported(|| {
+        let advice = match advice {
+            SVM_NORMAL => Advice::Normal,
+            SVM_SEQUENTIAL => Advice::Sequential,
+            SVM_RANDOM => Advice::Random,
+            SVM_WILL_NEED => Advice::WillNeed,
+            SVM_DO_NOT_NEED => Advice::DoNotNeed,
+            other => return Err(Failure::argument(format!("there is no advice {other}"))),
+        };
+        let mapped = at(address)?;
+        Ok(mapped.mapping.advise(mapped.bytes(address.addr(), length), advice)?)
+    })
+}
+
+/// `svm_fetch`.
+pub(crate) extern "C" fn fetch(address: *mut c_void, length: usize) -> c_int {
+    reported(|| {
+        let mapped = at(address)?;
+        Ok(mapped.mapping.fetch(mapped.bytes(address.addr(), length))?.wait()?)
+    })
+}

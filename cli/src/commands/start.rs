@@ -1,0 +1,80 @@
+//! `svmio start`: processes that find each other by svmio itself, with no MPI.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use svmio_transport::Rank;
+use svmio_transport::job::Launcher;
+
+use super::Outcome;
+use super::bench::processes::all_ended;
+use super::error::CommandError;
+
+/// The arguments of `svmio start`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  svmio start -n 4 -- ./app in.dat           four processes, which share this host's store
+  svmio start -n 4 --nodes 2 -- ./app        the same, as if on two nodes, n0 and n1, each with a store of its own
+
+The processes find each other by SVMIO_JOB_MASTER, SVMIO_JOB_RANK, SVMIO_JOB_SIZE and SVMIO_JOB_SECRET, which
+whatever else starts them can set as well: see the guide. They die with this command; when one of them fails, it
+ends the others.
+
+Exit codes: 0 all have ended well; 1 one has not; 2 wrong command line.")]
+pub(crate) struct StartArguments {
+    /// How many processes
+    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: u32,
+
+    /// Have this host play so many nodes, n0, n1, …, to which the processes are dealt out one by one
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+
+    /// The store (sets SVMIO_STORE); with --nodes, what the names of their stores begin with: DIR-n0, DIR-n1, …
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    store: Option<PathBuf>,
+
+    /// The program
+    #[arg(value_hint = ValueHint::CommandName)]
+    program: OsString,
+
+    /// Its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// Starts the processes, and waits for them.
+///
+/// # Errors
+/// Where one cannot be started, or fails.
+pub(crate) fn start(arguments: &StartArguments) -> Result<Outcome, CommandError> {
+    let absolute = |path: &PathBuf| {
+        std::path::absolute(path).map_err(|source| CommandError::Outside {
+            action: "finding",
+            path: path.clone(),
+            source,
+        })
+    };
+    let own = arguments.store.as_ref().map(absolute).transpose()?.map(PathBuf::into_os_string);
+    let store = own.or_else(|| std::env::var_os("SVMIO_STORE").filter(|store| !store.is_empty()));
+    let mut launcher =
+        Launcher::new(&arguments.program).arguments(&arguments.arguments).size(arguments.ranks);
+    if let Some(nodes) = arguments.nodes {
+        let name = move |rank: Rank| format!("n{}", rank.0 % nodes);
+        launcher = launcher.node(name);
+        if let Some(store) = store {
+            launcher = launcher.prefix(move |rank| {
+                let node = name(rank);
+                let own = [OsStr::new("SVMIO_STORE="), &store, OsStr::new("-"), OsStr::new(&node)];
+                vec!["env".into(), own.into_iter().collect()]
+            });
+        }
+    } else if let Some(store) = store {
+        launcher = launcher.environment("SVMIO_STORE", store);
+    }
+    all_ended(launcher.spawn()?)?;
+    Ok(Outcome::Fine)
+}

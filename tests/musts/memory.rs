@@ -1,0 +1,106 @@
+//! Programs in C that know nothing of MPI share files as memory, on one node and on several, and the tool finds what they
+//! stored; what they do wrong, or may not do, is told to them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use svmio_tests::memory_program::{Compiled, MemoryProgram, store_of_node};
+use svmio_tests::{Installation, Scratch};
+
+const COUNTS: [(u32, Option<u32>); 4] = [(1, None), (3, None), (2, Some(2)), (4, Some(2))];
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/memory").join(name)
+}
+
+/// The program of the guide.
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../c/examples").join(name)
+}
+
+#[test]
+fn the_guide_s_program_computes_the_same_however_many_do() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &example("rod.c"), Compiled::C);
+    let whole = [(1, None), (2, None), (4, Some(2)), (3, Some(3))].map(|(processes, nodes)| {
+        let scratch = Scratch::new();
+        let said = program.succeed(&scratch, processes, nodes, &[]);
+        assert_eq!(said, format!("{processes} processes, heat 300000.000, in the middle 46.021\n"));
+        rod(&scratch, nodes)
+    });
+    assert!(whole.iter().all(|rod| *rod == whole[0]), "the rods differ");
+    let cells: Vec<f64> =
+        whole[0].chunks_exact(8).map(|bytes| f64::from_ne_bytes(bytes.try_into().unwrap())).collect();
+    assert_eq!((cells.len(), cells[0], cells[5999]), (12001, 100.0, 0.0));
+}
+
+/// What the tool finds of the rod, by the stores of all nodes.
+fn rod(scratch: &Scratch, nodes: Option<u32>) -> Vec<u8> {
+    let stores: Vec<PathBuf> = match nodes {
+        None => vec![scratch.store().into()],
+        Some(nodes) => (0..nodes).map(|node| store_of_node(scratch, node)).collect(),
+    };
+    let mut command = Command::new(Installation::get().tool());
+    command.args(["cat", "svm:/rod"]).env("SVMIO_STORES", std::env::join_paths(stores).unwrap());
+    let output = command.output().expect("the tool can be started");
+    assert!(output.status.success(), "{output:?}");
+    output.stdout
+}
+
+#[test]
+fn messages_pass_through_files_and_through_memory_without_a_name() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("messages.c"), Compiled::C);
+    for (processes, nodes) in COUNTS {
+        let scratch = Scratch::new();
+        for arguments in [&["svm:/boxes"][..], &[]] {
+            let said = program.succeed(&scratch, processes, nodes, arguments);
+            assert_eq!(said, "all messages came\n", "{processes} on {nodes:?}");
+        }
+    }
+}
+
+#[test]
+fn programs_in_cxx_and_programs_linked_statically_do_the_same() {
+    let scratch = Scratch::new();
+    for how in [Compiled::Cxx, Compiled::Statically] {
+        let program = MemoryProgram::compile(&scratch, &source("messages.c"), how);
+        assert_eq!(program.succeed(&scratch, 2, Some(2), &["boxes"]), "all messages came\n", "{how:?}");
+    }
+}
+
+#[test]
+fn mistakes_are_told_and_harm_nobody() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("refusals.c"), Compiled::C);
+    for (processes, nodes) in COUNTS {
+        let said = program.succeed(&Scratch::new(), processes, nodes, &[]);
+        assert_eq!(
+            said,
+            "all is refused that has to be\n".repeat(processes as usize),
+            "{processes} on {nodes:?}"
+        );
+    }
+}
+
+#[test]
+fn who_may_not_serve_faults_reads_and_writes_instead() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("without_faults.c"), Compiled::C);
+    for (processes, nodes) in COUNTS {
+        let said = program.succeed(&Scratch::new(), processes, nodes, &[]);
+        assert_eq!(said, "it works without faults\n", "{processes} on {nodes:?}");
+    }
+}
+
+#[test]
+fn the_guide_shows_the_programs_that_are_tried_here() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read =
+        |path: &Path| std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let guide = read(&root.join("docs/guide.md"));
+    for name in ["c/examples/rod.c", "c/examples/rod_mpi.c", "svm/examples/rod.rs"] {
+        let source = read(&root.join(name));
+        assert!(guide.contains(source.trim_end()), "docs/guide.md does not have {name} as it is");
+    }
+}

@@ -1,0 +1,102 @@
+//! Programs that map svmio's files and know nothing of MPI: compiled with what `pkg-config` says, run by `svmio start`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::installation::Installation;
+use crate::scratch::Scratch;
+
+/// How a program is compiled and linked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compiled {
+    /// As C11, with the shared library.
+    C,
+    /// As C++17, likewise.
+    Cxx,
+    /// As C11, with the static library.
+    Statically,
+}
+
+/// A program that maps files.
+#[derive(Debug)]
+pub struct MemoryProgram(PathBuf);
+
+impl MemoryProgram {
+    /// Compiles the C source `source` into a scratch directory.
+    ///
+    /// # Panics
+    /// Where there is no compiler, or an error in the program.
+    pub fn compile(scratch: &Scratch, source: &Path, how: Compiled) -> MemoryProgram {
+        let installation = Installation::get();
+        let name = source.file_stem().unwrap_or_default().to_string_lossy();
+        let path = scratch.file(&format!("{name}-{how:?}"));
+        let (compiler, dialect) = match how {
+            Compiled::C | Compiled::Statically => ("cc", ["-std=c11", "-x", "c"]),
+            Compiled::Cxx => ("c++", ["-std=c++17", "-x", "c++"]),
+        };
+        let mut command = Command::new(compiler);
+        command.args(dialect).args([
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-D_DEFAULT_SOURCE",
+        ]);
+        command.args(installation.flags(&["--cflags"])).arg(source).args(["-x", "none", "-o"]).arg(&path);
+        if how == Compiled::Statically {
+            // What comes after the library's own place and name are those that it needs.
+            let needed = installation.flags(&["--static", "--libs-only-l"]);
+            command.arg(installation.static_library());
+            command.args(needed.iter().filter(|library| *library != "-lsvmio"));
+        } else {
+            command.args(installation.flags(&["--libs"]));
+        }
+        let output = command.output();
+        let output = output.unwrap_or_else(|error| panic!("{compiler}: {error} (run `cargo xtask setup`)"));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "compiling {name}: {}\n{errors}", output.status);
+        MemoryProgram(path)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Runs `processes` of it, with the store of a scratch directory or, on several nodes, those beside it; returns what
+    /// they wrote.
+    ///
+    /// # Panics
+    /// Where one fails, or they take longer than a minute.
+    pub fn succeed(
+        &self,
+        scratch: &Scratch,
+        processes: u32,
+        nodes: Option<u32>,
+        arguments: &[&str],
+    ) -> String {
+        let output = self.run(scratch, processes, nodes, arguments);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        let title = format!("{} {arguments:?}, {processes} on {nodes:?} nodes", self.0.display());
+        assert!(output.status.success(), "{title}: {}\n{said}\n{complaint}", output.status);
+        said
+    }
+
+    fn run(&self, scratch: &Scratch, processes: u32, nodes: Option<u32>, arguments: &[&str]) -> Output {
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=5", "60"]).arg(Installation::get().tool()).arg("start");
+        command.arg("-n").arg(processes.to_string()).arg("--store").arg(scratch.store());
+        command.args(nodes.map(|nodes| format!("--nodes={nodes}"))).arg("--").arg(&self.0).args(arguments);
+        command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    }
+}
+
+/// The store of a node that `svmio start --nodes` plays.
+pub fn store_of_node(scratch: &Scratch, node: u32) -> PathBuf {
+    let mut name = scratch.store().as_os_str().to_owned();
+    name.push(format!("-n{node}"));
+    name.into()
+}
