@@ -93,7 +93,7 @@ fn faults(command_line: &CommandLine) -> Vec<Outcome> {
 
 fn scan(command_line: &CommandLine) -> Vec<Outcome> {
     let bed = Bed::hosts();
-    let bytes = if command_line.check { 64 << 20 } else { 1 << 30 };
+    let bytes = if command_line.check { 128 << 20 } else { 1 << 30 };
     let mut runs = in_turn(command_line.runs, 2, |side| match side {
         0 => bed.line_rate(),
         _ => bed.run(Part::Scan { bytes }),
