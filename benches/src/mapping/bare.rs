@@ -88,7 +88,7 @@ impl Bare {
             .expect("small pages can be had");
         uffd.register(pages.start, count * PAGE).expect("faults of own memory can be served");
         let pages = Arc::new(pages);
-        let cores = is_on_one_core.then(|| stay());
+        let cores = is_on_one_core.then(stay);
         let thread = std::thread::spawn({
             let pages = Arc::clone(&pages);
             move || serve(&uffd, &pages)
