@@ -13,6 +13,9 @@
 //!   bin/collectives  barriers and collectives of processes on one node, by svmio and by MPIs; programs/collectives: what MPIs run
 //!   collectives      its parts
 //!
+//!   bin/mapping      files as memory: single faults, a scan, threads that wait at the same time
+//!   mapping          its parts
+//!
 //!   told             programs/files, which both run, and what it tells
 //!
 //!   messages         running the one or the other; programs/messages.c is what MPIs run
@@ -29,6 +32,7 @@ pub mod aims;
 pub mod collectives;
 pub mod files;
 pub mod interleaved;
+pub mod mapping;
 pub mod messages;
 pub mod nodes;
 pub mod phase;

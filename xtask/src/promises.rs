@@ -69,7 +69,7 @@ pub(crate) fn bench(paths: &Paths) -> Result<()> {
     setup::run_for_benchmarks()?;
     ready(paths)?;
     let files = &["--on", "shm,huge,disk"][..];
-    let others = ["messages", "overlap", "nodes", "collectives"].map(|name| (name, &[][..]));
+    let others = ["messages", "overlap", "nodes", "mapping", "collectives"].map(|name| (name, &[][..]));
     let more = ["--adapters", "--hosts"].map(|what| [what]);
     let more = more.iter().map(|words| ("collectives", &words[..]));
     for (name, words) in [("files", files)].into_iter().chain(others).chain(more) {
@@ -93,7 +93,7 @@ const NOT_JUDGED: i32 = 75;
 pub(crate) fn aims(paths: &Paths) -> Result<Tally> {
     const TRIES: usize = 3;
     let mut tally = Tally::default();
-    for name in ["messages", "overlap"] {
+    for name in ["messages", "overlap", "mapping"] {
         // What is far off three times is far off by itself.
         let mut far_off = 0;
         let mut is_near = false;

@@ -15,11 +15,13 @@ use super::service::{Counters, Service};
 use super::streams::Window;
 use super::table::{Place, Table, runs};
 
-/// Bytes of a request: they take a network of a gigabit some 2 ms, many times a round trip, and the first of them do
-/// not wait long for the last.
-const PIECE: usize = 256 << 10;
-/// Requests that are under way at a time.
-const UNDER_WAY: usize = 6;
+/// Bytes of a request: as many as an answer has that goes into a buffer which is kept ready for it
+/// ([`MessageSettings::eager_buffer`](svmio_transport::message::MessageSettings)). Longer ones are asked for first, one
+/// after the other, and the network rests meanwhile.
+const PIECE: usize = 60 << 10;
+/// Requests that are under way at a time: about a mebibyte, which takes a network of a gigabit 8 ms, many times a round
+/// trip.
+const UNDER_WAY: usize = 16;
 
 /// What is to be fetched.
 #[derive(Default)]

@@ -66,10 +66,11 @@ impl Streams {
         if self.most == 0 {
             return None;
         }
-        if let Some(at) = self.streams.iter().position(|stream| stream.next == Some(page)) {
+        let goes_on = |stream: &Stream| stream.next == Some(page) || stream.has_foreseen(page);
+        if let Some(at) = self.streams.iter().position(goes_on) {
             let mut stream = self.streams.remove(at)?;
             stream.last = page;
-            let window = stream.advance(page, self.most);
+            let window = if stream.is_of_use(page) { stream.advance(page, self.most) } else { None };
             self.streams.push_back(stream);
             return window;
         }
@@ -108,6 +109,25 @@ impl Streams {
 }
 
 impl Stream {
+    /// Whether a page is one that was fetched ahead, and is touched before it has come: whoever goes through pages faster
+    /// than they come waits for some of them, and goes on.
+    fn has_foreseen(&self, page: u64) -> bool {
+        self.window > 0
+            && self.steps(self.last, page).is_some_and(|steps| steps > 0)
+            && self.steps(page, self.frontier).is_some_and(|steps| steps > 0)
+    }
+
+    /// Whether touching a page tells that the last window is of use.
+    fn is_of_use(&self, page: u64) -> bool {
+        self.next.is_some_and(|next| next == page || self.steps(next, page).is_some_and(|steps| steps >= 0))
+    }
+
+    /// How many strides it is from one page to another one.
+    fn steps(&self, from: u64, to: u64) -> Option<i64> {
+        let distance = to.wrapping_sub(from).cast_signed();
+        (distance.checked_rem(self.stride) == Some(0)).then(|| distance / self.stride)
+    }
+
     /// The next window, after a fault at `page`.
     fn advance(&mut self, page: u64, most: u64) -> Option<Window> {
         let first = match self.window {
@@ -146,6 +166,30 @@ mod tests {
             }
         }
         (faults, here.difference(&used).count())
+    }
+
+    #[test]
+    fn who_waits_for_pages_that_come_too_slowly_still_goes_on() {
+        for stride in [1i64, -1, 7] {
+            let mut streams = Streams::new(1024);
+            // Every so many pages are waited for, though they were asked for.
+            let (mut asked, mut marker, mut windows) = (BTreeSet::new(), None, 0);
+            let page = |number: u64| (1u64 << 40).wrapping_add_signed(number as i64 * stride);
+            for number in 0..100_000 {
+                let is_there = asked.contains(&page(number));
+                if is_there && number % 15 != 0 && marker != Some(page(number)) {
+                    continue;
+                }
+                if let Some(window) = streams.touched(page(number), false) {
+                    let before = asked.len();
+                    asked.extend(window.pages());
+                    marker = Some(window.first);
+                    assert_eq!(asked.len() - before, window.count as usize, "nothing is asked for twice");
+                    windows += 1;
+                }
+            }
+            assert!(windows < 120 && asked.len() < 103_000, "{windows} windows, {} pages", asked.len());
+        }
     }
 
     #[test]

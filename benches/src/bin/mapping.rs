@@ -1,0 +1,128 @@
+//! Files as memory: what a fault costs, beside the kernel's and a bare thread's with `userfaultfd`; how fast a file of
+//! another host is gone through, beside iperf3; what threads gain that wait at the same time. Prints tables in Markdown;
+//! the same, as JSON too, goes as `mapping.md` and `mapping.json` into the directory that `SVMIO_FIGURES` names. Needs
+//! root.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
+use serde_json::{Value, json};
+use svmio_benches::aims::{self, Aim, Extent};
+use svmio_benches::interleaved::{self, in_turn};
+use svmio_benches::mapping::report::{Faults, Random, Scan};
+use svmio_benches::mapping::{Bed, Part, member};
+use svmio_benches::phase::{self, Phase};
+
+const PARTS: [&str; 3] = ["faults", "scan", "random"];
+
+/// Files as memory
+#[derive(Debug, Parser)]
+#[command(name = "mapping")]
+struct CommandLine {
+    /// Fewer and shorter runs, and a failure where an aim is missed by far
+    #[arg(long)]
+    check: bool,
+    /// Only these [default: all]
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = PossibleValuesParser::new(PARTS))]
+    only: Vec<String>,
+    /// How often each is run
+    #[arg(long, default_value_t = interleaved::REPETITIONS)]
+    runs: usize,
+}
+
+/// What was measured of a part.
+struct Outcome {
+    table: String,
+    json: Value,
+    aims: Vec<Aim>,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((word, rest)) = arguments.split_first()
+        && word == member::WORD
+    {
+        member::run(rest);
+        return ExitCode::SUCCESS;
+    }
+    let mut command_line = CommandLine::parse();
+    let extent = if command_line.check { Extent::Check } else { Extent::Full };
+    if command_line.check {
+        command_line.runs = 1;
+    }
+    let was_calm = phase::is_calm();
+    println!("cargo run --release -p svmio-benches --bin mapping\n");
+    println!("Medians of {} runs of each, in turn. At the beginning {}.\n", command_line.runs, Phase::now());
+    let mut outcomes = Vec::new();
+    for name in PARTS.iter().filter(|name| command_line.wants(name)) {
+        let part = match *name {
+            "faults" => faults(&command_line),
+            "scan" => scan(&command_line),
+            _ => random(&command_line),
+        };
+        part.iter().for_each(|outcome| println!("{}", outcome.table));
+        outcomes.extend(part);
+    }
+    println!("At the end {}.", Phase::now());
+    if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
+        keep(&PathBuf::from(directory), &outcomes);
+    }
+    let aims: Vec<Aim> = outcomes.into_iter().flat_map(|outcome| outcome.aims).collect();
+    aims::end(extent, &aims, was_calm)
+}
+
+impl CommandLine {
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+}
+
+fn faults(command_line: &CommandLine) -> Vec<Outcome> {
+    let beds = [Bed::shm(), Bed::loopback()];
+    let rounds = if command_line.check { 3 } else { 25 };
+    let runs = in_turn(command_line.runs, beds.len(), |side| {
+        phase::settle();
+        beds[side].run(Part::Faults { rounds, count: 200 })
+    });
+    let faults = beds.iter().zip(runs).map(|(bed, runs)| Faults { bed: bed.name(), runs });
+    faults.map(|it| Outcome { table: it.markdown(), json: it.json(), aims: it.aims() }).collect()
+}
+
+fn scan(command_line: &CommandLine) -> Vec<Outcome> {
+    let bed = Bed::hosts();
+    let bytes = if command_line.check { 128 << 20 } else { 1 << 30 };
+    let mut runs = in_turn(command_line.runs, 2, |side| match side {
+        0 => bed.line_rate(),
+        _ => bed.run(Part::Scan { bytes }),
+    });
+    let mapping = runs.pop().unwrap_or_default();
+    let it = Scan { bytes, mapping, line: runs.pop().unwrap_or_default() };
+    vec![Outcome { table: it.markdown(), json: it.json(), aims: it.aims() }]
+}
+
+fn random(command_line: &CommandLine) -> Vec<Outcome> {
+    let beds = [Bed::shm(), Bed::loopback(), Bed::hosts()];
+    let count = if command_line.check { 200 } else { 2000 };
+    let runs = in_turn(command_line.runs, beds.len(), |side| {
+        phase::settle();
+        beds[side].run(Part::Random { count })
+    });
+    let line = |bed: &Bed| matches!(bed, Bed::Hosts(..)).then(|| bed.line_rate() * 1e6 / 4096.0);
+    let rates = beds.iter().zip(runs).map(|(bed, runs)| Random { bed: bed.name(), line: line(bed), runs });
+    rates.map(|it| Outcome { table: it.markdown(), json: it.json(), aims: it.aims() }).collect()
+}
+
+fn keep(directory: &std::path::Path, outcomes: &[Outcome]) {
+    let write = |extension: &str, text: &str| {
+        let path = directory.join(format!("mapping.{extension}"));
+        fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    };
+    fs::create_dir_all(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let tables: Vec<&str> = outcomes.iter().map(|outcome| outcome.table.as_str()).collect();
+    let values: Vec<&Value> = outcomes.iter().map(|outcome| &outcome.json).collect();
+    write("md", &tables.join("\n"));
+    write("json", &format!("{:#}\n", json!({ "measurements": values })));
+}

@@ -1,0 +1,246 @@
+//! A process on one of the two nodes: the first measures, the second keeps the file.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::Serialize;
+use svmio_svm::mapping::{Advice, Mapping, MappingOptions};
+use svmio_svm::team::Team;
+use svmio_svm::{CacheSettings, Cluster, File, FileName, FileOffset, OpenOptions, Store};
+use svmio_transport::job::Job;
+
+use super::bare::{Bare, Kernel, PAGE};
+use super::peer::Peer;
+use super::{Kind, Part, Plan, Rates, THREADS, Times};
+
+/// The first argument of such a process.
+pub const WORD: &str = "member";
+
+/// The kernel puts so many pages in place where one is touched.
+const AROUND: u64 = 16;
+
+/// Does what the argument behind [`WORD`] says.
+///
+/// # Panics
+/// Where something fails.
+pub fn run(arguments: &[String]) {
+    let plan = arguments.first().expect("the plan is given");
+    let plan: Plan = serde_json::from_str(plan).unwrap_or_else(|error| panic!("{plan}: {error}"));
+    let job = Job::from_environment().unwrap_or_else(|error| panic!("joining the job: {error}"));
+    let rank = job.rank().0;
+    let directory = plan.directory.join(format!("node-{rank}"));
+    fs::create_dir_all(&plan.directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let store = Store::open(&directory).expect("a new store opens");
+    let cluster = Cluster::join(job.fabric().clone(), store, &CacheSettings::default());
+    let cluster = cluster.expect("both join");
+    let team = Team::of_cluster(&cluster).expect("both join");
+    let peer = Peer::open(job.fabric());
+    let member = Member { is_first: rank == 0, cluster, team, peer };
+    match plan.part {
+        Part::Faults { rounds, count } => member.tell(|| member.faults(rounds, count)),
+        Part::Scan { bytes } => member.tell(|| member.scan(bytes)),
+        Part::Random { count } => member.tell(|| member.random(count)),
+    }
+    let Member { cluster, team, peer, .. } = member;
+    drop((team, peer));
+    // In this order: the agent is there as long as somebody may need it.
+    job.finish().unwrap_or_else(|error| panic!("finishing the job: {error}"));
+    cluster.leave();
+}
+
+struct Member {
+    is_first: bool,
+    cluster: Arc<Cluster>,
+    team: Team,
+    peer: Peer,
+}
+
+impl Member {
+    /// Prints what came of `part`, which both have a part in; only the first one's counts.
+    fn tell<T: Serialize>(&self, part: impl FnOnce() -> T) {
+        let told = serde_json::to_string(&part()).expect("numbers can be written as JSON");
+        self.meet();
+        if self.is_first {
+            println!("{told}");
+        }
+    }
+
+    fn meet(&self) {
+        self.team.agree(Ok::<(), svmio_svm::Error>(())).expect("both meet");
+    }
+
+    /// A file of so many pages, which one of both writes, or nobody. Every page begins with what [`word`] says.
+    fn file(&self, name: &str, pages: u64, writer: Option<bool>) -> Arc<File> {
+        let name = FileName::new(name).expect("it is a name");
+        let options = OpenOptions::read_write().create(true);
+        let file = self.team.open_in(&self.cluster, &name, &options).expect("a file can be made");
+        if writer == Some(self.is_first) {
+            const CHUNK: u64 = 256;
+            let mut bytes = Vec::new();
+            for first in (0..pages).step_by(CHUNK as usize) {
+                bytes.clear();
+                for page in first..(first + CHUNK).min(pages) {
+                    bytes.extend_from_slice(&word(page).to_le_bytes());
+                    bytes.resize(bytes.len().next_multiple_of(PAGE), page as u8);
+                }
+                file.write_at(FileOffset(first * PAGE as u64), &bytes).expect("it is written");
+            }
+        }
+        self.team.sync(&file).expect("it is synced");
+        Arc::new(file)
+    }
+
+    /// Has the second one answer until `measure` of the first has ended.
+    fn beside<T>(&self, measure: impl FnOnce() -> T) -> Option<T> {
+        if self.is_first {
+            let measured = measure();
+            self.peer.end();
+            Some(measured)
+        } else {
+            self.peer.answer();
+            None
+        }
+    }
+
+    fn faults(&self, rounds: u64, count: u64) -> Option<BTreeMap<Kind, Times>> {
+        let pages = rounds * count;
+        let remote = self.file("remote", pages, Some(false));
+        // Of what the kernel puts in place around a page that is touched, one is touched.
+        let few = count.div_ceil(AROUND);
+        let own = self.file("own", rounds * few * AROUND, Some(true));
+        let empty = self.file("empty", pages, None);
+        self.beside(|| {
+            let remote = Touched::new(&remote, pages);
+            let own = Touched::new(&own, rounds * few * AROUND);
+            let empty = Touched::new(&empty, pages);
+            let cached = tempfile::tempfile_in("/dev/shm").expect("there is memory");
+            fill(&cached, (rounds * few * AROUND) as usize);
+            let kernel = Kernel::new(&cached, (rounds * few * AROUND) as usize);
+            let mut times: BTreeMap<Kind, Vec<f64>> = BTreeMap::new();
+            for round in 0..rounds {
+                let mut take = |kind, count: u64, touch: &dyn Fn(u64)| {
+                    let times = times.entry(kind).or_default();
+                    times.extend((0..count).map(|turn| seconds(|| touch(turn))));
+                };
+                for (kind, is_on_one_core) in [(Kind::Bare, false), (Kind::BareOnOneCore, true)] {
+                    let bare = Bare::new(count as usize, is_on_one_core);
+                    take(kind, count, &|turn| _ = black_box(bare.touch(turn as usize)));
+                }
+                take(Kind::Message, count, &|_| self.peer.ask());
+                let first = round * few * AROUND;
+                take(Kind::Kernel, few, &|turn| {
+                    _ = black_box(kernel.touch((first + turn * AROUND) as usize))
+                });
+                take(Kind::InPlace, few, &|turn| own.check(first + turn * AROUND));
+                // In no order, so that nothing follows from one for the next.
+                let page = |turn| round * count + turn * 7 % count;
+                take(Kind::Zeros, count, &|turn| assert_eq!(empty.load(page(turn)), 0));
+                take(Kind::Remote, count, &|turn| remote.check(page(turn)));
+                take(Kind::Store, count, &|turn| remote.store(page(turn)));
+            }
+            times.into_iter().map(|(kind, times)| (kind, Times::of(times))).collect()
+        })
+    }
+
+    /// MB/s, as advised by nobody.
+    fn scan(&self, bytes: u64) -> Option<f64> {
+        let pages = bytes / PAGE as u64;
+        let file = self.file("remote", pages, Some(false));
+        self.beside(|| {
+            let mapping = Mapping::new(&file, FileOffset(0)..FileOffset(bytes)).expect("it can be mapped");
+            let touched = Touched { mapping };
+            let seconds = seconds(|| (0..pages).for_each(|page| touched.check(page)));
+            bytes as f64 / 1e6 / seconds
+        })
+    }
+
+    fn random(&self, count: u64) -> Option<Rates> {
+        let each = THREADS as u64 * count;
+        let file = self.file("remote", 2 * each, Some(false));
+        self.beside(|| {
+            let touched = Touched::new(&file, 2 * each);
+            // A prime that divides none of what there is.
+            let page = |turn: u64| turn * 10_007 % (2 * each);
+            let go = |first: u64| (first..first + count).for_each(|turn| touched.check(page(turn)));
+            let one = count as f64 / seconds(|| go(0));
+            let many = each as f64
+                / seconds(|| {
+                    std::thread::scope(|scope| {
+                        for thread in 0..THREADS as u64 {
+                            scope.spawn(move || go(each + thread * count));
+                        }
+                    });
+                });
+            let one_message = count as f64 / seconds(|| (0..count).for_each(|_| self.peer.ask()));
+            let many_messages = each as f64
+                / seconds(|| {
+                    (0..THREADS).for_each(|_| self.peer.begin());
+                    for _ in THREADS as u64..each {
+                        self.peer.finish();
+                        self.peer.begin();
+                    }
+                    (0..THREADS).for_each(|_| self.peer.finish());
+                });
+            Rates { one, many, one_message, many_messages }
+        })
+    }
+}
+
+/// A mapping of which pages are touched.
+struct Touched {
+    mapping: Mapping,
+}
+
+impl Touched {
+    /// The first pages of a file, of which only what is touched is fetched.
+    fn new(file: &Arc<File>, pages: u64) -> Touched {
+        let range = FileOffset(0)..FileOffset(pages * PAGE as u64);
+        let mapping = MappingOptions::new().map(file, range.clone()).expect("it can be mapped");
+        mapping.advise(range, Advice::Random).expect("it is mapped");
+        Touched { mapping }
+    }
+
+    fn load(&self, page: u64) -> u64 {
+        let at = page as usize * PAGE;
+        assert!(at + PAGE <= self.mapping.len());
+        // SAFETY: it lies in the mapping, and is aligned.
+        unsafe { self.mapping.as_ptr().add(at).cast::<u64>().read_volatile() }
+    }
+
+    fn check(&self, page: u64) {
+        assert_eq!(self.load(page), word(page), "page {page}");
+    }
+
+    fn store(&self, page: u64) {
+        let at = page as usize * PAGE;
+        assert!(at + PAGE <= self.mapping.len());
+        // SAFETY: as above.
+        unsafe { self.mapping.as_mut_ptr().add(at).cast::<u64>().write_volatile(page) }
+    }
+}
+
+/// What a page of a file begins with; never 0.
+fn word(page: u64) -> u64 {
+    (page + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+fn seconds(what: impl FnOnce()) -> f64 {
+    let started = Instant::now();
+    what();
+    started.elapsed().as_secs_f64()
+}
+
+fn fill(file: &fs::File, pages: usize) {
+    use std::os::unix::fs::FileExt;
+    file.write_all_at(&vec![1; pages * PAGE], 0).expect("there is memory");
+}
+
+impl Times {
+    fn of(mut seconds: Vec<f64>) -> Times {
+        seconds.sort_by(f64::total_cmp);
+        Times { median: seconds[seconds.len() / 2], p99: seconds[seconds.len() * 99 / 100] }
+    }
+}

@@ -1,0 +1,170 @@
+//! What was measured, as tables.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{Kind, MEGABITS, Rates, THREADS, Times};
+use crate::aims::Aim;
+use crate::interleaved::median;
+
+/// Faults between two nodes.
+#[derive(Debug)]
+pub struct Faults {
+    /// How the nodes reach each other.
+    pub bed: &'static str,
+    /// What each run told.
+    pub runs: Vec<BTreeMap<Kind, Times>>,
+}
+
+/// Going through a file of the other host.
+#[derive(Debug)]
+pub struct Scan {
+    /// How long it is, bytes.
+    pub bytes: u64,
+    /// MB/s in each run.
+    pub mapping: Vec<f64>,
+    /// MB/s that iperf3 got just before.
+    pub line: Vec<f64>,
+}
+
+/// Pages here and there.
+#[derive(Debug)]
+pub struct Random {
+    /// How the nodes reach each other.
+    pub bed: &'static str,
+    /// The most pages that the link carries in a second, where there is one.
+    pub line: Option<f64>,
+    /// What each run told.
+    pub runs: Vec<Rates>,
+}
+
+impl Kind {
+    const ALL: [Kind; 8] = [
+        Kind::Kernel,
+        Kind::InPlace,
+        Kind::Bare,
+        Kind::BareOnOneCore,
+        Kind::Zeros,
+        Kind::Store,
+        Kind::Message,
+        Kind::Remote,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Kernel => "the kernel's own: a mapped file's page that is in memory",
+            Kind::InPlace => "a mapping's page of this node, in place",
+            Kind::Bare => "a bare thread with userfaultfd",
+            Kind::BareOnOneCore => "likewise, on the core of the thread that waits",
+            Kind::Zeros => "a mapping's page that nobody has written",
+            Kind::Store => "the first store into a mapping's page",
+            Kind::Message => "a bare message and its answer of 4 KiB",
+            Kind::Remote => "a mapping's page of the other node",
+        }
+    }
+}
+
+impl Faults {
+    /// Medians over the runs.
+    fn of(&self, kind: Kind) -> Times {
+        let of =
+            |number: fn(&Times) -> f64| median(self.runs.iter().map(|run| number(&run[&kind])).collect());
+        Times { median: of(|times| times.median), p99: of(|times| times.p99) }
+    }
+
+    /// As a table in Markdown; microseconds.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("| a fault, µs ({}) | median | 99th percentile |\n|--|--:|--:|\n", self.bed);
+        for kind in Kind::ALL {
+            let Times { median, p99 } = self.of(kind);
+            text += &format!("| {} | {:.2} | {:.2} |\n", kind.name(), median * 1e6, p99 * 1e6);
+        }
+        text
+    }
+
+    /// What is aimed at.
+    pub fn aims(&self) -> Vec<Aim> {
+        let median = |kind| self.of(kind).median;
+        // The mapping's threads, too, run where the kernel puts them.
+        let local = median(Kind::Zeros) / median(Kind::Bare);
+        let remote = median(Kind::Remote) / (median(Kind::Bare) + median(Kind::Message));
+        let Faults { bed, .. } = self;
+        vec![
+            Aim::at_most(format!("{bed}: a fault served here, of the bare one"), local, 1.3, 30.0),
+            Aim::at_most(
+                format!("{bed}: a fault served from there, of the bare one and a message's way and back"),
+                remote,
+                1.3,
+                30.0,
+            ),
+        ]
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        json!({ "bed": self.bed, "runs": self.runs, "aims": aims(&self.aims()) })
+    }
+}
+
+impl Scan {
+    /// As a table in Markdown.
+    pub fn markdown(&self) -> String {
+        let (mapping, line) = (median(self.mapping.clone()), median(self.line.clone()));
+        format!(
+            "| {} MiB of the other host, {MEGABITS} Mbit/s | MB/s |\n|--|--:|\n| a mapping, page by page | {mapping:.1} |\n\
+             | iperf3 | {line:.1} |\n",
+            self.bytes >> 20
+        )
+    }
+
+    /// What is aimed at.
+    pub fn aims(&self) -> Vec<Aim> {
+        let share = median(self.mapping.clone()) / median(self.line.clone());
+        vec![Aim::at_least("going through the other host's file, of iperf3's rate", share, 0.9, 0.3)]
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        json!({ "bytes": self.bytes, "mapping": self.mapping, "iperf3": self.line, "aims": aims(&self.aims()) })
+    }
+}
+
+impl Random {
+    fn of(&self, number: fn(&Rates) -> f64) -> f64 {
+        median(self.runs.iter().map(number).collect())
+    }
+
+    /// As a table in Markdown; pages a second.
+    pub fn markdown(&self) -> String {
+        let row = |what: &str, one: f64, many: f64| {
+            format!("| {what} | {one:.0} | {many:.0} | {:.2} |\n", many / one)
+        };
+        let mut text = format!(
+            "| pages a second, here and there ({}) | one at a time | {THREADS} | |\n|--|--:|--:|--:|\n",
+            self.bed
+        );
+        text += &row("a mapping, by so many threads", self.of(|r| r.one), self.of(|r| r.many));
+        text += &row("bare messages", self.of(|r| r.one_message), self.of(|r| r.many_messages));
+        if let Some(line) = self.line {
+            text += &format!("| what the link carries | | {line:.0} | |\n");
+        }
+        text
+    }
+
+    /// What is aimed at.
+    pub fn aims(&self) -> Vec<Aim> {
+        let times = self.of(|r| r.many) / self.of(|r| r.one);
+        vec![Aim::at_least(format!("{}: {THREADS} threads, times one's pages", self.bed), times, 6.0, 0.5)]
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        json!({ "bed": self.bed, "line": self.line, "runs": self.runs, "aims": aims(&self.aims()) })
+    }
+}
+
+fn aims(aims: &[Aim]) -> Value {
+    let of = |aim: &Aim| json!({ "what": aim.what, "measured": aim.measured, "aim": aim.aim });
+    Value::Array(aims.iter().map(of).collect())
+}
