@@ -17,7 +17,7 @@ mod transfers;
 
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
@@ -205,9 +205,9 @@ impl Plan {
         (2 * self.run / self.all_runs().count().max(1)).max(1)
     }
 
-    /// Small enough that each run is dealt out to all nodes.
+    /// Small enough that every member's part of each run is dealt out to all nodes.
     fn segment_size(&self) -> SegmentSize {
-        let most = (self.run * KEY / self.members).max(1);
+        let most = (self.run * KEY / self.members.pow(2)).max(1);
         let below = (most as u64 + 1).next_power_of_two() / 2;
         SegmentSize::new(below.min(SegmentSize::DEFAULT.bytes())).unwrap_or(SegmentSize::MIN)
     }
@@ -288,13 +288,16 @@ enum Place {
 }
 
 impl Place {
-    /// A file of this node, for all members.
-    fn local(path: &std::path::Path, bytes: u64, process: &Process) -> Result<Place> {
-        let mut options = std::fs::OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+    /// A file of this node without a name, for all members.
+    fn local(path: &Path, bytes: u64, process: &Process) -> Result<Place> {
+        let (team, met) = (process.team(), || process.team().agree::<Error>(Ok(())));
+        let made = if team.member() == 0 { Some(std::fs::File::create_new(path)?) } else { None };
+        met()?;
+        let open = || std::fs::OpenOptions::new().read(true).write(true).open(path);
+        let file = made.map_or_else(open, Ok)?;
         file.set_len(bytes)?;
-        process.team().agree::<Error>(Ok(()))?;
-        if process.team().member() == 0 {
+        met()?;
+        if team.member() == 0 {
             std::fs::remove_file(path)?;
         }
         Ok(Place::Local(file))
@@ -313,7 +316,10 @@ impl Place {
         let (at, mut values) = ((keys.start * KEY) as u64, vec![0; keys.len()]);
         let bytes = bytemuck::cast_slice_mut(&mut values);
         match self {
-            Place::Nodes(file) => drop(file.read_at(FileOffset(at), bytes)?),
+            Place::Nodes(file) => {
+                let count = file.read_at(FileOffset(at), bytes)?;
+                ensure!(count == bytes.len(), "{} ends within the keys", file.name());
+            }
             Place::Local(file) => file.read_exact_at(bytes, at)?,
         }
         Ok(values)

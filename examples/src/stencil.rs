@@ -5,8 +5,9 @@
 //!               ├ band of member 0 ┼ 1 ┼ 2 ┼ 3 ┤    ├ 0 ┼ 1 ┼ 2 ┼ 3 ┤
 //!
 //!   mapped      a step reads one plate and stores into the other. A band lies on the node of its member, who finds
-//!               it in place. The rows beside a band are the neighbours': the first load from one is a page fault,
-//!               and the barrier that ends a step sees to it that the next one sees what they have stored.
+//!               it in place. The rows beside a band are the neighbours': they are asked for, and a load of what has
+//!               not come is a page fault that waits for it. The barrier that ends a step sees to it that the next one
+//!               sees what they have stored.
 //!   explicit    bands are private memory. In each step the edges are written to the file, and the neighbours'
 //!               read; at the end, all of the band is written.
 //! ```
@@ -16,9 +17,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
-use svmio_svm::mapping::Mapping;
+use svmio_svm::mapping::{Advice, Mapping};
 use svmio_svm::team::Team;
 use svmio_svm::{Error, File, FileOffset, Placement, SegmentSize};
 
@@ -65,6 +66,7 @@ pub fn initial(row: usize, column: usize) -> f64 {
 pub fn run(options: &Options, process: &Process) -> Result<()> {
     let team = process.team();
     let plate = Plate { rows: options.rows, columns: options.columns };
+    ensure!(plate.rows >= team.size() && plate.columns > 0, "there is a row for each process, and a column");
     let band = Band { plate, rows: share(plate.rows, team) };
     let file = process.make("/stencil", plate.segment_size(team.size()), Placement::FirstTouch)?;
     let seconds = match options.access {
@@ -118,9 +120,10 @@ struct Band {
 }
 
 impl Band {
-    /// Those of its rows that are not the plate's edge, and change.
-    fn inner(&self) -> Range<usize> {
-        self.rows.start.max(1)..self.rows.end.min(self.plate.rows - 1)
+    /// Those of its rows that are not the plate's edge, and change. Last come those beside neighbours' rows.
+    fn inner(&self) -> impl Iterator<Item = usize> {
+        let (first, end) = (self.rows.start.max(1), self.rows.end.min(self.plate.rows - 1));
+        (first + 1..end).chain(first..end.min(first + 1))
     }
 
     /// The rows before and behind it, where the plate goes on.
@@ -161,6 +164,11 @@ fn mapped(process: &Process, band: &Band, file: &Arc<File>, steps: usize) -> Res
     let seconds = process.timed(|| {
         for step in 0..steps {
             let (from, to) = (step % 2, (step + 1) % 2);
+            for number in band.neighbours() {
+                // They come while the band's other rows are computed.
+                let range = band.plate.at(from, number)..band.plate.at(from, number + 1);
+                mapping.advise(range, Advice::WillNeed)?;
+            }
             for number in band.inner() {
                 relax([number - 1, number, number + 1].map(|number| row(from, number)), row_mut(to, number));
             }
@@ -186,6 +194,11 @@ fn explicit(process: &Process, band: &Band, file: &File, steps: usize) -> Result
         known.clone().flat_map(|row| (0..columns).map(move |column| initial(row, column))).collect();
     let mut plates = [values.clone(), values];
     let part = |rows: Range<usize>| (rows.start - first) * columns..(rows.end - first) * columns;
+    let all_see = || -> Result<()> {
+        file.flush()?;
+        process.team().agree::<Error>(Ok(()))?;
+        Ok(file.refresh()?)
+    };
 
     process.timed(|| {
         for step in 0..steps {
@@ -196,20 +209,17 @@ fn explicit(process: &Process, band: &Band, file: &File, steps: usize) -> Result
                 let around = [row - 1, row, row + 1].map(|row| &from[part(row..row + 1)]);
                 relax(around, &mut next[part(row..row + 1)]);
             }
-            // After the last step, all of it.
-            let edges = [rows.start..rows.start + 1, rows.end - 1..rows.end];
-            let written = if step + 1 == steps { vec![rows.clone()] } else { edges.to_vec() };
-            for rows in written {
-                file.write_at(plate.at(to, rows.start), bytemuck::cast_slice(&next[part(rows)]))?;
+            for row in [rows.start, rows.end - 1] {
+                file.write_at(plate.at(to, row), bytemuck::cast_slice(&next[part(row..row + 1)]))?;
             }
-            file.flush()?;
-            process.team().agree::<Error>(Ok(()))?;
-            file.refresh()?;
+            all_see()?;
             for row in band.neighbours() {
                 let halo = &mut next[part(row..row + 1)];
                 file.read_at(plate.at(to, row), bytemuck::cast_slice_mut(halo))?;
             }
         }
-        Ok(())
+        let last = &plates[steps % 2][part(rows.clone())];
+        file.write_at(plate.at(steps % 2, rows.start), bytemuck::cast_slice(last))?;
+        all_see()
     })
 }

@@ -92,13 +92,14 @@ impl<M: Memory> InMemory<M> {
     pub(super) fn done(self) -> [M; 2] {
         [self.keys, self.sorted]
     }
+}
 
-    fn run(&self, keys: Range<usize>) -> &[u64] {
-        let (start, count) = self.keys.keys();
-        assert!(keys.start <= keys.end && keys.end <= count);
-        // SAFETY: the keys lie in the memory, aligned; whoever sorts them meets all others before and after.
-        unsafe { std::slice::from_raw_parts(start.add(keys.start), keys.len()) }
-    }
+/// Keys that nobody stores into until all have met.
+fn sorted(memory: &impl Memory, keys: Range<usize>) -> &[u64] {
+    let (start, count) = memory.keys();
+    assert!(keys.start <= keys.end && keys.end <= count);
+    // SAFETY: the keys lie in the memory, aligned; who has sorted them has met all others since, or is this member.
+    unsafe { std::slice::from_raw_parts(start.add(keys.start), keys.len()) }
 }
 
 /// Keys that only this member touches until it meets the others.
@@ -120,7 +121,7 @@ impl<M: Memory> Keys for InMemory<M> {
     }
 
     fn end_of_smaller(&self, run: Range<usize>, key: u64) -> Result<usize> {
-        Ok(run.start + self.run(run).partition_point(|other| *other < key))
+        Ok(run.start + sorted(&self.keys, run).partition_point(|other| *other < key))
     }
 
     fn merge(&mut self, parts: &[Range<usize>], to: usize) -> Result<()> {
@@ -128,16 +129,8 @@ impl<M: Memory> Keys for InMemory<M> {
         for part in parts {
             self.keys.in_order(part.clone())?;
         }
-        let InMemory { keys, sorted } = self;
-        let (start, all) = keys.keys();
-        let part = |part: &Range<usize>| {
-            assert!(part.start <= part.end && part.end <= all);
-            // SAFETY: as in `run`.
-            unsafe { std::slice::from_raw_parts(start.add(part.start), part.len()) }
-                .iter()
-                .map(|key| Ok(*key))
-        };
-        let mut places = own(sorted, to..to + count).iter_mut();
+        let part = |part: &Range<usize>| sorted(&self.keys, part.clone()).iter().map(|key| Ok(*key));
+        let mut places = own(&mut self.sorted, to..to + count).iter_mut();
         merge(parts.iter().map(part).collect(), |key| {
             *places.next().context("there are more keys than were counted")? = key;
             Ok(())
