@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use svmio_transport::job::spawn_service_thread;
 
+use crate::calls::Background;
 use crate::failure::{ErrorClass, Failure};
 use crate::handle::Handle;
 
@@ -21,29 +22,16 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
+    /// What became of it; `None` as long as it goes on.
+    pub(crate) fn ended(&self) -> Option<Result<u64, Failure>> {
+        self.lock().clone()
+    }
+
     /// One that is over.
     pub(crate) fn over(outcome: Result<u64, Failure>) -> Arc<Operation> {
         let operation = Operation::default();
         operation.end(outcome);
         Arc::new(operation)
-    }
-
-    /// What became of it; `None` as long as it goes on.
-    pub(crate) fn outcome(&self) -> Option<Result<u64, Failure>> {
-        self.lock().clone()
-    }
-
-    /// Whether it is over, or is within `most`.
-    pub(crate) fn is_over_within(&self, most: Duration) -> bool {
-        let goes_on = |outcome: &mut Option<_>| outcome.is_none();
-        let waited = self.ended.wait_timeout_while(self.lock(), most, goes_on);
-        waited.unwrap_or_else(PoisonError::into_inner).0.is_some()
-    }
-
-    /// Waits until it is over: what it waits for itself ends, with an error where a node is lost.
-    pub(crate) fn wait(&self) {
-        let waited = self.ended.wait_while(self.lock(), |outcome| outcome.is_none());
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     fn end(&self, outcome: Result<u64, Failure>) {
@@ -54,6 +42,28 @@ impl Operation {
     fn lock(&self) -> MutexGuard<'_, Option<Result<u64, Failure>>> {
         // A panic elsewhere leaves the outcome whole.
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Background for Operation {
+    fn is_over(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// What it waits for itself ends, with an error where a node is lost.
+    fn wait(&self) {
+        let waited = self.ended.wait_while(self.lock(), |outcome| outcome.is_none());
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn rest(&self) {
+        const A_WHILE: Duration = Duration::from_micros(100);
+        let waited = self.ended.wait_timeout_while(self.lock(), A_WHILE, |outcome| outcome.is_none());
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn outcome(&self) -> Result<u64, Failure> {
+        self.ended().unwrap_or_else(|| Err(interrupted()))
     }
 }
 

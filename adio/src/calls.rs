@@ -8,7 +8,7 @@ mod files;
 mod infos;
 mod requests;
 
-pub use requests::complete_requests;
+pub use requests::{Background, complete_requests};
 
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
 
@@ -156,7 +156,8 @@ impl<A: Abi> Mpi<A> {
     }
 
     /// Whether several threads may call MPI at the same time.
-    pub(crate) fn has_many_threads(&self) -> bool {
+    #[must_use]
+    pub fn has_many_threads(&self) -> bool {
         /// `MPI_THREAD_MULTIPLE`, equal in all families.
         const MULTIPLE: c_int = 3;
         let mut level = MULTIPLE;

@@ -78,7 +78,7 @@ mod venue;
 mod view;
 pub mod viewing;
 
-pub use calls::{Mpi, complete_requests};
+pub use calls::{Background, Mpi, complete_requests};
 pub use clusters::finish;
 pub use failure::{ErrorClass, Failure, behind};
 pub use flatten::is_one_run;

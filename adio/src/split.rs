@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi::Abi;
 use crate::background::Operation;
-use crate::calls::Mpi;
+use crate::calls::{Background, Mpi};
 use crate::failure::Failure;
 use crate::handle;
 use crate::layout::RomioFile;
@@ -68,7 +68,7 @@ pub unsafe fn end<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>) -> Result<(), Fai
     // None where none has begun, or an ordered one, which is over already: on all ranks.
     let Some(Begun { operation, direction, status }) = handle.split.take() else { return Ok(()) };
     operation.wait();
-    let outcome = operation.outcome().unwrap_or(Ok(0));
+    let outcome = operation.outcome();
     if let Ok(moved) = &outcome {
         // SAFETY: the address is that of the status in ROMIO's structure, which is still there.
         unsafe { mpi.set_status(status as *mut A::Status, *moved) };

@@ -17,7 +17,7 @@ use svmio_svm::{FileOffset, LockMode};
 
 use crate::abi::{Abi, Datatype, Request};
 use crate::background::{self, Operation};
-use crate::calls::Mpi;
+use crate::calls::{Background, Mpi};
 use crate::contiguous::{self, Position};
 use crate::failure::{ErrorClass, Failure};
 use crate::flatten::{self, Cursor, Shape};
@@ -201,9 +201,9 @@ pub(crate) unsafe fn begin<A: Abi>(
     }
     // SAFETY: the caller's promise.
     let operation = unsafe { started(mpi, fd, access) }?;
-    match operation.outcome() {
+    match operation.ended() {
         Some(outcome) => mpi.completed_request(outcome?),
-        None => mpi.request_for(Arc::clone(&operation)).inspect_err(|_| {
+        None => mpi.request_for(Arc::clone(&operation) as Arc<dyn Background>).inspect_err(|_| {
             // The program has nothing to wait by, and its buffer back.
             operation.wait();
         }),

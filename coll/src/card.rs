@@ -8,7 +8,7 @@ use svmio_transport::job::current_node;
 use svmio_transport::settings::{FabricChoice, Origin, Settings};
 
 use crate::jobs::{self, Known, Reach};
-use crate::setting::{self, Collectives, Nodes};
+use crate::setting::{self, Begun, Collectives, Nodes};
 
 /// How many jobs a card tells of.
 const JOBS: usize = 8;
@@ -20,6 +20,8 @@ pub(crate) struct Card {
     is_ready: bool,
     /// What it leaves to MPI.
     pub(crate) left: Collectives,
+    /// Which of those that do not block it leaves to MPI, too.
+    pub(crate) begun: Begun,
     /// On how many nodes the others may be.
     nodes: Nodes,
     /// Whether it has failed to reach others over a network.
@@ -75,6 +77,7 @@ impl Card {
     pub(crate) const UNREADY: Card = Card {
         is_ready: false,
         left: Collectives::EVERY,
+        begun: Begun::Long,
         nodes: Nodes::One,
         has_failed: false,
         fabric: None,
@@ -98,6 +101,7 @@ impl Card {
         Ok(Self {
             is_ready: true,
             left: setting::left_to_mpi()?,
+            begun: setting::begun()?,
             nodes: setting::nodes()?,
             // Relaxed: see `cannot_span_nodes`.
             has_failed: HAS_FAILED.load(Ordering::Relaxed),
@@ -116,9 +120,9 @@ impl Card {
         let flags = u64::from(self.is_ready)
             | u64::from(self.nodes == Nodes::One) << 1
             | u64::from(self.has_failed) << 2
-            | self.fabric.map_or(0, |fabric| if fabric == FabricChoice::Shm { 1 } else { 2 }) << 3;
-        let words =
-            [flags, u64::from(self.left.0), self.machine, self.node, self.job, u64::from(self.number)];
+            | self.fabric.map_or(0, |fabric| if fabric == FabricChoice::Shm { 1 } else { 2 }) << 3
+            | u64::from(self.begun == Begun::All) << 5;
+        let words = [flags, self.left.0, self.machine, self.node, self.job, u64::from(self.number)];
         let job = |job: Option<Known>| {
             job.map_or([0; 3], |Known { id, rank, reach }| {
                 [id, u64::from(rank) + 1, u64::from(reach == Reach::Network)]
@@ -141,10 +145,11 @@ impl Card {
         };
         Card {
             is_ready: flag(0),
-            left: Collectives(word(1) as u32),
+            left: Collectives(word(1)),
+            begun: if flag(5) { Begun::All } else { Begun::Long },
             nodes: if flag(1) { Nodes::One } else { Nodes::All },
             has_failed: flag(2),
-            fabric: match word(0) >> 3 {
+            fabric: match word(0) >> 3 & 3 {
                 1 => Some(FabricChoice::Shm),
                 2 => Some(FabricChoice::Ofi),
                 _ => None,
@@ -245,6 +250,7 @@ mod tests {
         let mut card = Card {
             is_ready: true,
             left: Collectives::default(),
+            begun: Begun::default(),
             nodes: Nodes::All,
             machine: 1,
             node,
@@ -268,7 +274,12 @@ mod tests {
     #[test]
     fn cards_survive_the_wire() {
         let jobs = [job(9, 0), Known { reach: Reach::Network, ..job(8, 7) }];
-        let card = Card { left: Collectives(5), fabric: Some(FabricChoice::Ofi), ..card(3, &jobs) };
+        let card = Card {
+            left: Collectives(5),
+            begun: Begun::All,
+            fabric: Some(FabricChoice::Ofi),
+            ..card(3, &jobs)
+        };
         for card in [card, Card::UNREADY, Card { has_failed: true, nodes: Nodes::One, ..card }] {
             assert_eq!(Card::from_bytes(&card.to_bytes()), card);
         }

@@ -2,9 +2,11 @@
 
 use std::ffi::{c_int, c_void};
 
-use svmio_adio::abi::{Comm, Datatype, Op, SUCCESS};
+use svmio_adio::abi::{Comm, Datatype, Op, Request, SUCCESS};
 use svmio_adio::{ErrorClass, Failure};
 
+use crate::background::{self, Begun};
+use crate::call::background::Start;
 use crate::call::{Call, Combined, Datatypes, Divided, Received, Sent};
 use crate::counting;
 use crate::error::Error;
@@ -77,15 +79,53 @@ fn taken<A: Family>(
     taken.unwrap_or(Taken::NotMine)
 }
 
+/// Has a member of the group of `comm` begin its part by `body`, if svmio does this collective there, and stores its request.
+///
+/// # Safety
+/// `request` is null or valid for a write.
+#[inline]
+unsafe fn begun<A: Family>(
+    collective: Collective,
+    comm: Comm<A>,
+    request: *mut Request<A>,
+    body: impl FnOnce(Start<'_, A>) -> Result<Option<Box<dyn Begun>>, Error>,
+) -> Taken {
+    let outcome = kept::with_known::<A, Option<Taken>>(comm, |kept| {
+        let stock = A::stock().get().filter(|_| !kept.leaves(collective) && !request.is_null())?;
+        let begun = match &mut *kept.seat() {
+            Seat::Taken(group) => {
+                match body(Start { stock, group: group.background()?, least: kept.least() }) {
+                    Ok(begun) => background::request_for(stock, collective, begun?),
+                    Err(error) => Err(failure_of(collective, &error)),
+                }
+            }
+            Seat::Failed(failure) => Err(failure.clone()),
+            Seat::Empty => return None,
+        };
+        Some(match begun {
+            Ok(begun) => {
+                // SAFETY: the caller vouches for the pointer.
+                unsafe { request.write(begun) };
+                Taken::Done(SUCCESS)
+            }
+            Err(failure) => Taken::Done(failure.to_code(stock.mpi)),
+        })
+    });
+    let taken = outcome.flatten();
+    counting::count(collective, taken.is_some());
+    taken.unwrap_or(Taken::NotMine)
+}
+
 #[cold]
-fn failure_of(collective: Collective, error: &Error) -> Failure {
+pub(crate) fn failure_of(collective: Collective, error: &Error) -> Failure {
     let name = collective.name();
     let message = format!("{name} by svmio failed, as will all further ones of this communicator: {error}");
     Failure::new(ErrorClass::Other, message)
 }
 
 macro_rules! collectives {
-    ($($name:ident, $mpi:literal, $collective:ident: ($($argument:ident: $kind:ty),*), $call:ident => $body:expr;)*) => {$(
+    ($($name:ident, $mpi:literal, $collective:ident, $begin:ident, $begin_mpi:literal, $nonblocking:ident:
+        ($($argument:ident: $kind:ty),*), $call:ident => $body:expr;)*) => {$(
         #[doc = concat!("`", $mpi, "`.")]
         ///
         /// # Safety
@@ -99,6 +139,26 @@ macro_rules! collectives {
                 unsafe { $body }
             })
         }
+
+        #[doc = concat!("`", $begin_mpi, "`.")]
+        ///
+        /// # Safety
+        /// The arguments are those of that function.
+        #[inline]
+        #[allow(clippy::too_many_arguments, reason = "they are those of MPI's functions")]
+        pub unsafe fn $begin<A: Family>(
+            $($argument: $kind,)*
+            comm: Comm<A>,
+            request: *mut Request<A>,
+        ) -> Taken {
+            let body = |$call: Start<'_, A>| {
+                // SAFETY: the caller vouches for the arguments.
+                #[allow(unused_unsafe, reason = "a barrier has no arguments to vouch for")]
+                unsafe { $body }
+            };
+            // SAFETY: the caller vouches for the arguments.
+            unsafe { begun(Collective::$nonblocking, comm, request, body) }
+        }
     )*};
 }
 
@@ -107,10 +167,10 @@ type Room = *mut c_void;
 type Counts = *const c_int;
 
 collectives! {
-    barrier, "MPI_Barrier", Barrier: (), call => call.barrier();
-    bcast, "MPI_Bcast", Bcast: (buffer: Room, count: c_int, datatype: Datatype<A>, root: c_int),
+    barrier, "MPI_Barrier", Barrier, ibarrier, "MPI_Ibarrier", Ibarrier: (), call => call.barrier();
+    bcast, "MPI_Bcast", Bcast, ibcast, "MPI_Ibcast", Ibcast: (buffer: Room, count: c_int, datatype: Datatype<A>, root: c_int),
         call => call.bcast(buffer, count, datatype, root);
-    gather, "MPI_Gather", Gather:
+    gather, "MPI_Gather", Gather, igather, "MPI_Igather", Igather:
         (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_count: c_int,
          receive_type: Datatype<A>, root: c_int),
         call => call.gather(
@@ -118,7 +178,7 @@ collectives! {
             Received { at: receive, count: receive_count, datatype: receive_type },
             root,
         );
-    gatherv, "MPI_Gatherv", Gatherv:
+    gatherv, "MPI_Gatherv", Gatherv, igatherv, "MPI_Igatherv", Igatherv:
         (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_counts: Counts,
          places: Counts, receive_type: Datatype<A>, root: c_int),
         call => call.gatherv(
@@ -126,7 +186,7 @@ collectives! {
             Divided { at: receive, counts: receive_counts, places, datatypes: Datatypes::One(receive_type) },
             root,
         );
-    scatter, "MPI_Scatter", Scatter:
+    scatter, "MPI_Scatter", Scatter, iscatter, "MPI_Iscatter", Iscatter:
         (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_count: c_int,
          receive_type: Datatype<A>, root: c_int),
         call => call.scatter(
@@ -134,7 +194,7 @@ collectives! {
             Received { at: receive, count: receive_count, datatype: receive_type },
             root,
         );
-    scatterv, "MPI_Scatterv", Scatterv:
+    scatterv, "MPI_Scatterv", Scatterv, iscatterv, "MPI_Iscatterv", Iscatterv:
         (send: Bytes, send_counts: Counts, places: Counts, send_type: Datatype<A>, receive: Room,
          receive_count: c_int, receive_type: Datatype<A>, root: c_int),
         call => call.scatterv(
@@ -142,28 +202,28 @@ collectives! {
             Received { at: receive, count: receive_count, datatype: receive_type },
             root,
         );
-    allgather, "MPI_Allgather", Allgather:
+    allgather, "MPI_Allgather", Allgather, iallgather, "MPI_Iallgather", Iallgather:
         (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_count: c_int,
          receive_type: Datatype<A>),
         call => call.allgather(
             Sent { at: send, count: send_count, datatype: send_type },
             Received { at: receive, count: receive_count, datatype: receive_type },
         );
-    allgatherv, "MPI_Allgatherv", Allgatherv:
+    allgatherv, "MPI_Allgatherv", Allgatherv, iallgatherv, "MPI_Iallgatherv", Iallgatherv:
         (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_counts: Counts,
          places: Counts, receive_type: Datatype<A>),
         call => call.allgatherv(
             Sent { at: send, count: send_count, datatype: send_type },
             Divided { at: receive, counts: receive_counts, places, datatypes: Datatypes::One(receive_type) },
         );
-    alltoall, "MPI_Alltoall", Alltoall:
+    alltoall, "MPI_Alltoall", Alltoall, ialltoall, "MPI_Ialltoall", Ialltoall:
         (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_count: c_int,
          receive_type: Datatype<A>),
         call => call.alltoall(
             Sent { at: send, count: send_count, datatype: send_type },
             Received { at: receive, count: receive_count, datatype: receive_type },
         );
-    alltoallv, "MPI_Alltoallv", Alltoallv:
+    alltoallv, "MPI_Alltoallv", Alltoallv, ialltoallv, "MPI_Ialltoallv", Ialltoallv:
         (send: Bytes, send_counts: Counts, send_places: Counts, send_type: Datatype<A>, receive: Room,
          receive_counts: Counts, receive_places: Counts, receive_type: Datatype<A>),
         call => call.alltoallv(
@@ -175,7 +235,7 @@ collectives! {
                 datatypes: Datatypes::One(receive_type),
             },
         );
-    alltoallw, "MPI_Alltoallw", Alltoallw:
+    alltoallw, "MPI_Alltoallw", Alltoallw, ialltoallw, "MPI_Ialltoallw", Ialltoallw:
         (send: Bytes, send_counts: Counts, send_places: Counts, send_types: *const Datatype<A>, receive: Room,
          receive_counts: Counts, receive_places: Counts, receive_types: *const Datatype<A>),
         call => call.alltoallv(
@@ -187,30 +247,28 @@ collectives! {
                 datatypes: Datatypes::Each(receive_types),
             },
         );
-    reduce, "MPI_Reduce", Reduce:
+    reduce, "MPI_Reduce", Reduce, ireduce, "MPI_Ireduce", Ireduce:
         (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>, root: c_int),
         call => call.reduce(Combined { send, receive, datatype, op }, count, root);
-    allreduce, "MPI_Allreduce", Allreduce:
+    allreduce, "MPI_Allreduce", Allreduce, iallreduce, "MPI_Iallreduce", Iallreduce:
         (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>),
         call => call.allreduce(Combined { send, receive, datatype, op }, count);
-    reduce_scatter, "MPI_Reduce_scatter", ReduceScatter:
+    reduce_scatter, "MPI_Reduce_scatter", ReduceScatter, ireduce_scatter, "MPI_Ireduce_scatter", IreduceScatter:
         (send: Bytes, receive: Room, counts: Counts, datatype: Datatype<A>, op: Op<A>),
         call => {
             let size = call.group.size();
-            if counts.is_null() {
-                return Ok(false);
-            }
-            let counts = std::slice::from_raw_parts(counts, size);
+            // No counts are wrong, which MPI says.
+            let counts = if counts.is_null() { &[-1] } else { std::slice::from_raw_parts(counts, size) };
             call.reduce_scatter(Combined { send, receive, datatype, op }, counts)
         };
-    reduce_scatter_block, "MPI_Reduce_scatter_block", ReduceScatterBlock:
+    reduce_scatter_block, "MPI_Reduce_scatter_block", ReduceScatterBlock, ireduce_scatter_block, "MPI_Ireduce_scatter_block", IreduceScatterBlock:
         (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>),
         call => {
             let counts = vec![count; call.group.size()];
             call.reduce_scatter(Combined { send, receive, datatype, op }, &counts)
         };
-    scan, "MPI_Scan", Scan: (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>),
+    scan, "MPI_Scan", Scan, iscan, "MPI_Iscan", Iscan: (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>),
         call => call.scan(Combined { send, receive, datatype, op }, count);
-    exscan, "MPI_Exscan", Exscan: (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>),
+    exscan, "MPI_Exscan", Exscan, iexscan, "MPI_Iexscan", Iexscan: (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>),
         call => call.exscan(Combined { send, receive, datatype, op }, count);
 }

@@ -6,7 +6,7 @@ mod openmpi;
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
-use svmio_adio::abi::{Abi, Comm, Datatype, Op};
+use svmio_adio::abi::{Abi, Comm, Datatype, Op, Request};
 use svmio_adio::library::{Library, SymbolError};
 
 use crate::operator::{Kind, Operator};
@@ -38,6 +38,11 @@ pub trait Family: Abi {
     /// Whether MPI can say how a datatype was made.
     fn is_described(_datatype: Datatype<Self>) -> bool {
         true
+    }
+
+    /// A request that is complete and there for ever, where this MPI has one.
+    fn completed_request(_library: &Library) -> Option<Request<Self>> {
+        None
     }
 
     /// Whether a buffer argument is `MPI_IN_PLACE`.

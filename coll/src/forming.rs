@@ -19,13 +19,21 @@ use crate::card::{self, Card, Decision, Found};
 use crate::family::Family;
 use crate::group::Group;
 use crate::jobs::Reach;
-use crate::setting::Collectives;
+use crate::setting::{Begun, Collectives};
 use crate::stock::Stock;
 use crate::{jobs, logging};
 
-/// Forms the group of `comm`, with all of its members; `None`, for all of them, where it has none. With it comes what
-/// is left to MPI all the same.
-pub(crate) fn form<A: Family>(stock: &Stock<A>, comm: Comm<A>) -> Option<(Group, Collectives)> {
+/// What the members have come to.
+pub(crate) struct Formed {
+    pub(crate) group: Group,
+    /// What is left to MPI all the same.
+    pub(crate) left: Collectives,
+    /// Which of those that do not block are not.
+    pub(crate) begun: Begun,
+}
+
+/// Forms the group of `comm`, with all of its members; `None`, for all of them, where it has none.
+pub(crate) fn form<A: Family>(stock: &Stock<A>, comm: Comm<A>) -> Option<Formed> {
     logging::start();
     let mpi = stock.mpi;
     if stock.is_between(comm) || mpi.size(comm) < 2 || !stock.is_of_one_world(comm) {
@@ -39,7 +47,10 @@ pub(crate) fn form<A: Family>(stock: &Stock<A>, comm: Comm<A>) -> Option<(Group,
     if let Err(problem) = &ready {
         warn(problem);
     }
-    let (settings, card) = ready.map_or((None, Card::UNREADY), |(settings, card)| (Some(settings), card));
+    let (settings, mut card) = ready.map_or((None, Card::UNREADY), |(settings, card)| (Some(settings), card));
+    if !can_go_on_in_background(mpi) {
+        card.left = card.left.or(Collectives::NONBLOCKING);
+    }
     let shown = mpi.all_gather_equal(comm, &card.to_bytes()).ok()?;
     let cards: Vec<Card> = shown.iter().map(|bytes| Card::from_bytes(bytes)).collect();
     let (found, reach) = match card::decide(&cards) {
@@ -87,7 +98,17 @@ pub(crate) fn form<A: Family>(stock: &Stock<A>, comm: Comm<A>) -> Option<(Group,
         warn(problem);
     }
     let group = agreed(mpi, comm, group.ok())?;
-    Some((group, cards.iter().fold(Collectives::default(), |all, card| Collectives(all.0 | card.left.0))))
+    let left = cards.iter().fold(Collectives::default(), |all, card| all.or(card.left));
+    // Messages go on only while their group is waited in.
+    let left = if reach == Reach::Network { left.or(Collectives::NONBLOCKING) } else { left };
+    let are_all = cards.iter().all(|card| card.begun == Begun::All);
+    Some(Formed { group, left, begun: if are_all { Begun::All } else { Begun::Long } })
+}
+
+/// Whether programs can be given requests of collectives that svmio does. An MPI that asks for them with its locks taken
+/// would have other threads of the program wait, on which the collective may depend.
+fn can_go_on_in_background<A: Abi>(mpi: &Mpi<A>) -> bool {
+    mpi.has_background_requests() && !(mpi.asks_operations() && mpi.has_many_threads())
 }
 
 /// The segments of groups are in the spaces from this on: one for each member that is the first of a group.

@@ -36,7 +36,7 @@ impl Nodes {
     /// What is behind an error: where a member has left, the loss of another one that it has heard of first.
     #[cold]
     fn explained(&self, error: Error) -> Error {
-        if !matches!(error, Error::Fabric(FabricError::NoMessenger { .. })) {
+        if !matches!(error, Error::Fabric(FabricError::NoMessenger { .. }) | Error::Refused { .. }) {
             return error;
         }
         let until = Instant::now() + HEARSAY;
@@ -88,6 +88,14 @@ impl Group {
         }
     }
 
+    /// What operations in the background are begun by, where there are any.
+    pub(crate) fn background(&mut self) -> Option<&mut executor::Group> {
+        match &mut self.members {
+            Members::OneMemory(group) => Some(group),
+            Members::Nodes(_) => None,
+        }
+    }
+
     /// Has `meanwhile` called again and again while this member waits for others.
     pub(crate) fn do_meanwhile(&mut self, meanwhile: fn()) {
         match &mut self.members {
@@ -98,7 +106,7 @@ impl Group {
 }
 
 macro_rules! operations {
-    ($($level:ident $name:ident($($argument:ident: $kind:ty),*);)*) => {
+    ($($name:ident($($argument:ident: $kind:ty),*);)*) => {
         /// The functions of the same names of [`executor::Group`].
         impl Group {
             $(
@@ -108,7 +116,7 @@ macro_rules! operations {
                         Members::OneMemory(group) => group.$name($($argument),*),
                         Members::Nodes(nodes) => {
                             self.calls += 1;
-                            let done = operations!(@$level nodes).$name($($argument),*);
+                            let done = nodes.group.$name($($argument),*);
                             done.map_err(|error| nodes.explained(error))
                         }
                     }
@@ -116,28 +124,26 @@ macro_rules! operations {
             )*
         }
     };
-    // What has a second level, and what goes by messages alone.
-    (@two_levels $nodes:ident) => { $nodes.group };
-    (@messages $nodes:ident) => { $nodes.group.flat() };
 }
 
 operations! {
-    two_levels barrier();
-    two_levels bcast(root: usize, data: &mut [u8]);
-    two_levels bcast_from(data: &[u8]);
-    two_levels gather(root: usize, own: &[u8], into: &mut [u8]);
-    messages gather_blocks(root: usize, own: &[u8], blocks: &mut [&mut [u8]]);
-    two_levels scatter(root: usize, data: &[u8], into: &mut [u8]);
-    messages scatter_blocks(root: usize, blocks: &[&[u8]], into: &mut [u8]);
-    two_levels allgather(own: &[u8], into: &mut [u8]);
-    two_levels allgather_blocks(blocks: &mut [&mut [u8]]);
-    two_levels alltoall(data: &[u8], into: &mut [u8]);
-    messages alltoall_blocks(sent: &[&[u8]], received: &mut [&mut [u8]]);
-    two_levels reduce(root: usize, data: &mut [u8], operation: &dyn Operation);
-    two_levels reduce_to(root: usize, data: &[u8], operation: &dyn Operation);
-    two_levels allreduce(data: &mut [u8], operation: &dyn Operation);
-    two_levels reduce_scatter(data: &[u8], counts: &[usize], into: &mut [u8], operation: &dyn Operation);
-    messages scan(data: &mut [u8], operation: &dyn Operation);
-    messages exscan(data: &mut [u8], operation: &dyn Operation);
-    messages exscan_from(data: &[u8], operation: &dyn Operation);
+    barrier();
+    bcast(root: usize, data: &mut [u8]);
+    bcast_from(data: &[u8]);
+    gather(root: usize, own: &[u8], into: &mut [u8]);
+    gather_blocks(root: usize, own: &[u8], blocks: &mut [&mut [u8]]);
+    scatter(root: usize, data: &[u8], into: &mut [u8]);
+    scatter_blocks(root: usize, blocks: &[&[u8]], into: &mut [u8]);
+    allgather(own: &[u8], into: &mut [u8]);
+    allgather_blocks(blocks: &mut [&mut [u8]]);
+    allgather_blocks_from(own: &[u8], blocks: &mut [&mut [u8]]);
+    alltoall(data: &[u8], into: &mut [u8]);
+    alltoall_blocks(sent: &[&[u8]], received: &mut [&mut [u8]]);
+    reduce(root: usize, data: &mut [u8], operation: &dyn Operation);
+    reduce_to(root: usize, data: &[u8], operation: &dyn Operation);
+    allreduce(data: &mut [u8], operation: &dyn Operation);
+    reduce_scatter(data: &[u8], counts: &[usize], into: &mut [u8], operation: &dyn Operation);
+    scan(data: &mut [u8], operation: &dyn Operation);
+    exscan(data: &mut [u8], operation: &dyn Operation);
+    exscan_from(data: &[u8], operation: &dyn Operation);
 }

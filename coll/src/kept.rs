@@ -5,13 +5,14 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use svmio_adio::Failure;
 use svmio_adio::abi::{Comm, SUCCESS};
 
 use crate::family::Family;
+use crate::forming::Formed;
 use crate::group::Group;
 use crate::setting::{Collective, Collectives};
 use crate::stock::Stock;
@@ -20,7 +21,9 @@ use crate::{counting, forming, jobs, logging};
 /// What is kept of a communicator.
 pub(crate) struct Kept {
     /// Which collectives MPI does.
-    left: AtomicU32,
+    left: AtomicU64,
+    /// Of those that do not block also those of less data than that, in bytes.
+    least: AtomicUsize,
     seat: Mutex<Seat>,
 }
 
@@ -36,7 +39,7 @@ pub(crate) enum Seat {
 
 impl Kept {
     fn new() -> Self {
-        Self { left: AtomicU32::new(u32::MAX), seat: Mutex::new(Seat::Empty) }
+        Self { left: AtomicU64::new(u64::MAX), least: AtomicUsize::new(0), seat: Mutex::new(Seat::Empty) }
     }
 
     /// Whether MPI does the collective.
@@ -46,20 +49,27 @@ impl Kept {
         Collectives(self.left.load(Ordering::Relaxed)).contains(collective)
     }
 
+    /// The least amount of data that a collective has that does not block, in bytes.
+    pub(crate) fn least(&self) -> usize {
+        // Relaxed: as above.
+        self.least.load(Ordering::Relaxed)
+    }
+
     #[inline]
     pub(crate) fn seat(&self) -> MutexGuard<'_, Seat> {
         // A panic in the middle leaves a group of which the others hear nothing more; there is no unwinding into MPI.
         self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fill(&self, group: Group, left: Collectives) {
+    fn fill(&self, Formed { group, left, begun }: Formed) {
         *self.seat() = Seat::Taken(group);
         // Relaxed: as above.
+        self.least.store(begun.least(), Ordering::Relaxed);
         self.left.store(left.0, Ordering::Relaxed);
     }
 
     fn empty(&self) {
-        self.left.store(u32::MAX, Ordering::Relaxed);
+        self.left.store(u64::MAX, Ordering::Relaxed);
         *self.seat() = Seat::Empty;
     }
 }
@@ -99,6 +109,21 @@ thread_local! {
 /// where svmio has no business.
 #[inline]
 pub(crate) fn with<A: Family, R>(comm: Comm<A>, body: impl FnOnce(&Kept) -> R) -> Option<R> {
+    with_found(comm, find::<A>, body)
+}
+
+/// The same, but no group is formed, which would have to wait for the other members: `None` where nothing was decided yet.
+#[inline]
+pub(crate) fn with_known<A: Family, R>(comm: Comm<A>, body: impl FnOnce(&Kept) -> R) -> Option<R> {
+    with_found(comm, known::<A>, body)
+}
+
+#[inline]
+fn with_found<A: Family, R>(
+    comm: Comm<A>,
+    find: impl FnOnce(Comm<A>) -> Option<*const Kept>,
+    body: impl FnOnce(&Kept) -> R,
+) -> Option<R> {
     let number = A::number(comm.0);
     // Relaxed: a handle is given again only to who has heard that it was freed.
     let generation = GENERATION.load(Ordering::Relaxed);
@@ -106,7 +131,7 @@ pub(crate) fn with<A: Family, R>(comm: Comm<A>, body: impl FnOnce(&Kept) -> R) -
     let kept = if last.comm == number && last.generation == generation {
         last.kept
     } else {
-        let kept = find::<A>(comm)?;
+        let kept = find(comm)?;
         LAST.set(Last { generation, comm: number, kept });
         kept
     };
@@ -116,7 +141,13 @@ pub(crate) fn with<A: Family, R>(comm: Comm<A>, body: impl FnOnce(&Kept) -> R) -
 }
 
 #[cold]
-fn find<A: Family>(comm: Comm<A>) -> Option<*const Kept> {
+fn known<A: Family>(comm: Comm<A>) -> Option<*const Kept> {
+    let (stock, keys) = ready(comm)?;
+    stock.attribute(comm, keys.kept).map(|kept| kept.cast_const().cast())
+}
+
+/// What attributes are looked for by, where `comm` can have one at this time.
+fn ready<A: Family>(comm: Comm<A>) -> Option<(&'static Stock<A>, &'static Keys)> {
     // Relaxed: at its end, a program has but one thread that calls MPI.
     if IS_FORMING.get() || HAS_ENDED.load(Ordering::Relaxed) {
         return None;
@@ -125,7 +156,12 @@ fn find<A: Family>(comm: Comm<A>) -> Option<*const Kept> {
     if comm.0 == stock.communicators.null.0 || !stock.mpi.is_active() {
         return None;
     }
-    let keys = keys(stock)?;
+    Some((stock, keys(stock)?))
+}
+
+#[cold]
+fn find<A: Family>(comm: Comm<A>) -> Option<*const Kept> {
+    let (stock, keys) = ready(comm)?;
     if let Some(kept) = stock.attribute(comm, keys.kept) {
         return Some(kept.cast_const().cast());
     }
@@ -139,10 +175,10 @@ fn find<A: Family>(comm: Comm<A>) -> Option<*const Kept> {
     IS_FORMING.set(true);
     let formed = forming::form(stock, comm);
     IS_FORMING.set(false);
-    if let Some((mut group, left)) = formed {
+    if let Some(mut formed) = formed {
         stock.testing.start(stock);
-        group.do_meanwhile(crate::progress::advance::<A>);
-        kept.fill(group, left);
+        formed.group.do_meanwhile(crate::progress::advance::<A>);
+        kept.fill(formed);
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|kept| kept.strong_count() > 0);
         all.push(Arc::downgrade(&kept));

@@ -4,11 +4,12 @@ use std::ffi::{c_int, c_void};
 use std::ops::Deref;
 
 use svmio_adio::abi::{Abi, Datatype};
+use svmio_collectives::executor::LentMemory;
 
 use crate::error::Result;
 use crate::family::Family;
 use crate::operator::Kind;
-use crate::stock::{Elements, Stock};
+use crate::stock::{Described, Elements, Stock};
 
 /// Where the data of a datatype lies.
 #[derive(Debug, Clone, Copy)]
@@ -143,6 +144,30 @@ impl<A: Family> Buffer<A> {
         self.layout.is_row.then(|| unsafe { std::slice::from_raw_parts_mut(self.at.cast(), self.len()) })
     }
 
+    /// The data, to be sent in the background.
+    pub(crate) fn lend(&self, stock: &Stock<A>) -> Result<Bytes> {
+        // SAFETY: MPI has programs leave what is sent alone until the request is complete, and after an error, too.
+        if let Some(bytes) = unsafe { self.row() } {
+            // SAFETY: as above.
+            return Ok(Bytes::Lent(unsafe { LentMemory::new(bytes.as_ptr().cast_mut(), bytes.len()) }));
+        }
+        Ok(Bytes::Own(self.read(stock)?.into_own()))
+    }
+
+    /// Memory for what is received in the background, and what [fills](Room::fill) the buffer with it.
+    pub(crate) fn room(self, stock: &'static Stock<A>) -> Result<(Bytes, Room<A>)> {
+        // SAFETY: what a call receives in is the call's alone until its request is complete.
+        if let Some(bytes) = unsafe { self.row_mut() } {
+            // SAFETY: as above.
+            return Ok((
+                Bytes::Lent(unsafe { LentMemory::new(bytes.as_mut_ptr(), bytes.len()) }),
+                Room::Here,
+            ));
+        }
+        let datatype = stock.duplicate(self.layout.elements.datatype)?;
+        Ok((Bytes::Own(vec![0; self.len()]), Room::There { stock, buffer: self, datatype }))
+    }
+
     /// The data, to be sent.
     #[inline]
     pub(crate) fn read(&self, stock: &Stock<A>) -> Result<Data<'_>> {
@@ -175,6 +200,60 @@ impl<A: Family> Buffer<A> {
         }
         // SAFETY: as in `read`.
         unsafe { stock.unpack(packed, &self.layout.elements, self.at) }
+    }
+}
+
+/// Memory of an operation in the background.
+#[derive(Debug)]
+pub(crate) enum Bytes {
+    /// Where the program has it.
+    Lent(LentMemory),
+    Own(Vec<u8>),
+}
+
+impl Bytes {
+    pub(crate) const NONE: Bytes = Bytes::Own(Vec::new());
+}
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Lent(memory) => memory.as_ref(),
+            Self::Own(bytes) => bytes,
+        }
+    }
+}
+
+impl AsMut<[u8]> for Bytes {
+    fn as_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Lent(memory) => memory.as_mut(),
+            Self::Own(bytes) => bytes,
+        }
+    }
+}
+
+/// Where what was received in the background is to be.
+pub(crate) enum Room<A: Family> {
+    /// It is there.
+    Here,
+    /// In a buffer with gaps.
+    There { stock: &'static Stock<A>, buffer: Buffer<A>, datatype: Described<'static, A> },
+}
+
+// SAFETY: the buffer is the call's alone; all else are handles, and of MPI's threads those do not care that hold them.
+unsafe impl<A: Family> Send for Room<A> {}
+
+impl<A: Family> Room<A> {
+    /// Puts it there.
+    pub(crate) fn fill(self, bytes: Bytes) -> Result<()> {
+        match (self, bytes) {
+            (Self::There { stock, mut buffer, datatype }, Bytes::Own(mut packed)) => {
+                buffer.layout.elements.datatype = datatype.handle;
+                buffer.unpack(stock, &mut packed)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -265,6 +344,21 @@ impl<A: Family> Blocks<A> {
     /// The data, to be sent, block by block.
     pub(crate) fn read(&self, stock: &Stock<A>) -> Result<Vec<Data<'_>>> {
         self.blocks.iter().map(|block| block.read(stock)).collect()
+    }
+
+    /// Bytes of data of the longest block.
+    pub(crate) fn longest(&self) -> usize {
+        self.blocks.iter().map(Buffer::len).max().unwrap_or(0)
+    }
+
+    /// The data, to be sent in the background, block by block.
+    pub(crate) fn lend(&self, stock: &Stock<A>) -> Result<Vec<Bytes>> {
+        self.blocks.iter().map(|block| block.lend(stock)).collect()
+    }
+
+    /// Memory for what is received in the background, block by block.
+    pub(crate) fn rooms(&self, stock: &'static Stock<A>) -> Result<(Vec<Bytes>, Vec<Room<A>>)> {
+        self.blocks.iter().map(|block| block.room(stock)).collect()
     }
 
     /// Has `body` fill the blocks, which are those that a call receives in. What is there before, it sees only of the block

@@ -9,13 +9,14 @@
 //!                                           └─ Taken::NotMine      nothing was done: the caller calls MPI's own
 //! ```
 //!
-//! * The functions have exactly the arguments of MPI's C functions, and their names without `MPI_`.
+//! * The functions have exactly the arguments of MPI's C functions, and their names without `MPI_`: `ibarrier` and so on are
+//!   those that do not block.
 //! * All members of a communicator get the same answer, unless one of them has passed an argument that is wrong in
 //!   itself (a negative count, a root that is not there): that one is told `NotMine`, for MPI to say what is wrong.
 //! * A code that is not `MPI_SUCCESS` has not been given to the communicator's error handler: a component returns it to
 //!   Open MPI, which does that; a preload library calls [`report`].
-//! * Nothing has to be started. A communicator's group is formed at its first collective, whichever that is, over MPI's
-//!   own collectives. Meanwhile these functions answer `NotMine` to the thread that forms it, so that a component may be
+//! * Nothing has to be started. A communicator's group is formed at its first collective that blocks, over MPI's own
+//!   collectives. Meanwhile these functions answer `NotMine` to the thread that forms it, so that a component may be
 //!   asked by the very MPI that this crate asks. [`begin`], called by all processes after `MPI_Init`, forms that of
 //!   `MPI_COMM_WORLD` at once, so that all other groups use its fabric.
 //! * Nothing has to be ended. An attribute of `MPI_COMM_SELF`, which `MPI_Finalize` deletes first, ends all groups.
@@ -31,6 +32,8 @@
 //!     call      moving, varying, reducing: a call's arguments as those of the group's function
 //!       layout      a buffer, or blocks: bytes in a row as they are, others by MPI_Pack and MPI_Unpack
 //!       operator    MPI_Op: predefined ones in loops of our own, all others by MPI_Reduce_local
+//!       background  the same of calls that do not block
+//!     background  collectives that go on while the program computes, and their requests
 //!     progress  MPI goes on with what it has to do while a process waits in a group
 //!     counting  how many calls were taken, for SVMIO_STATS
 //!     setting   which collectives are left to MPI, by SVMIO_COLLECTIVES_OFF, and on which communicators, by _NODES
@@ -42,9 +45,12 @@
 //! apart are referred to one by one, and the gaps of a datatype are MPI's to leave alone.
 //!
 //! What is left to MPI: intercommunicators; communicators of one process or of several worlds; those of several nodes,
-//! unless the user wants them taken and a job can be formed; all collectives that do not block; neighbourhood
-//! collectives; those with large counts (`MPI_Bcast_c`).
+//! unless the user wants them taken and a job can be formed; neighbourhood and persistent collectives; those with large
+//! counts (`MPI_Bcast_c`). Of collectives that do not block also short ones, unless the user wants them taken; those of a
+//! communicator without a group, since forming one would wait; of several nodes; that reduce by an operation that MPI
+//! carries out; and, with MPICH, of programs that call MPI by several threads at the same time.
 
+mod background;
 mod call;
 mod card;
 pub mod component;
@@ -66,7 +72,9 @@ mod stock;
 
 pub use face::{
     Taken, allgather, allgatherv, allreduce, alltoall, alltoallv, alltoallw, barrier, bcast, begin, exscan,
-    gather, gatherv, reduce, reduce_scatter, reduce_scatter_block, report, scan, scatter, scatterv,
+    gather, gatherv, iallgather, iallgatherv, iallreduce, ialltoall, ialltoallv, ialltoallw, ibarrier,
+    ibcast, iexscan, igather, igatherv, ireduce, ireduce_scatter, ireduce_scatter_block, iscan, iscatter,
+    iscatterv, reduce, reduce_scatter, reduce_scatter_block, report, scan, scatter, scatterv,
 };
 pub use family::Family;
 pub use operator::{Kind, Number, Operator};

@@ -186,6 +186,37 @@ pub(crate) fn with_native<R>(
     })
 }
 
+/// An operation that the processor has on such elements, for use in the background.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Native {
+    operator: Operator,
+    kind: Kind,
+    width: usize,
+}
+
+impl Native {
+    /// `None` where the processor does not have it.
+    pub(crate) fn of(operator: Operator, kind: Kind) -> Option<Self> {
+        let width = with_native(operator, kind, |operation| operation.width())?;
+        operator.is_for(kind).then_some(Self { operator, kind, width })
+    }
+}
+
+impl Operation for Native {
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn combine(&self, left: &[u8], right: &mut [u8]) {
+        // `of` has found that it is there.
+        let _ = with_native(self.operator, self.kind, |operation| operation.combine(left, right));
+    }
+
+    fn is_commutative(&self) -> bool {
+        true
+    }
+}
+
 fn larger<T: Element + PartialOrd>() -> Elementwise<T, impl Fn(T, T) -> T> {
     Elementwise::commutative(|left, right| if left > right { left } else { right })
 }

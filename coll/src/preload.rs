@@ -40,54 +40,54 @@ pub fn initialized<A: Family>(code: c_int) -> c_int {
 macro_rules! export_collectives {
     ($family:ty) => {
         $crate::export_collectives! { @each $family,
-            barrier, MPI_Barrier, PMPI_Barrier: ();
-            bcast, MPI_Bcast, PMPI_Bcast:
+            barrier, MPI_Barrier, PMPI_Barrier, ibarrier, MPI_Ibarrier, PMPI_Ibarrier: ();
+            bcast, MPI_Bcast, PMPI_Bcast, ibcast, MPI_Ibcast, PMPI_Ibcast:
                 (buffer: *mut c_void, count: c_int, datatype: Datatype<$family>, root: c_int);
-            gather, MPI_Gather, PMPI_Gather:
+            gather, MPI_Gather, PMPI_Gather, igather, MPI_Igather, PMPI_Igather:
                 (send: *const c_void, send_count: c_int, send_type: Datatype<$family>, receive: *mut c_void,
                  receive_count: c_int, receive_type: Datatype<$family>, root: c_int);
-            gatherv, MPI_Gatherv, PMPI_Gatherv:
+            gatherv, MPI_Gatherv, PMPI_Gatherv, igatherv, MPI_Igatherv, PMPI_Igatherv:
                 (send: *const c_void, send_count: c_int, send_type: Datatype<$family>, receive: *mut c_void,
                  receive_counts: *const c_int, places: *const c_int, receive_type: Datatype<$family>, root: c_int);
-            scatter, MPI_Scatter, PMPI_Scatter:
+            scatter, MPI_Scatter, PMPI_Scatter, iscatter, MPI_Iscatter, PMPI_Iscatter:
                 (send: *const c_void, send_count: c_int, send_type: Datatype<$family>, receive: *mut c_void,
                  receive_count: c_int, receive_type: Datatype<$family>, root: c_int);
-            scatterv, MPI_Scatterv, PMPI_Scatterv:
+            scatterv, MPI_Scatterv, PMPI_Scatterv, iscatterv, MPI_Iscatterv, PMPI_Iscatterv:
                 (send: *const c_void, send_counts: *const c_int, places: *const c_int, send_type: Datatype<$family>,
                  receive: *mut c_void, receive_count: c_int, receive_type: Datatype<$family>, root: c_int);
-            allgather, MPI_Allgather, PMPI_Allgather:
+            allgather, MPI_Allgather, PMPI_Allgather, iallgather, MPI_Iallgather, PMPI_Iallgather:
                 (send: *const c_void, send_count: c_int, send_type: Datatype<$family>, receive: *mut c_void,
                  receive_count: c_int, receive_type: Datatype<$family>);
-            allgatherv, MPI_Allgatherv, PMPI_Allgatherv:
+            allgatherv, MPI_Allgatherv, PMPI_Allgatherv, iallgatherv, MPI_Iallgatherv, PMPI_Iallgatherv:
                 (send: *const c_void, send_count: c_int, send_type: Datatype<$family>, receive: *mut c_void,
                  receive_counts: *const c_int, places: *const c_int, receive_type: Datatype<$family>);
-            alltoall, MPI_Alltoall, PMPI_Alltoall:
+            alltoall, MPI_Alltoall, PMPI_Alltoall, ialltoall, MPI_Ialltoall, PMPI_Ialltoall:
                 (send: *const c_void, send_count: c_int, send_type: Datatype<$family>, receive: *mut c_void,
                  receive_count: c_int, receive_type: Datatype<$family>);
-            alltoallv, MPI_Alltoallv, PMPI_Alltoallv:
+            alltoallv, MPI_Alltoallv, PMPI_Alltoallv, ialltoallv, MPI_Ialltoallv, PMPI_Ialltoallv:
                 (send: *const c_void, send_counts: *const c_int, send_places: *const c_int,
                  send_type: Datatype<$family>, receive: *mut c_void, receive_counts: *const c_int,
                  receive_places: *const c_int, receive_type: Datatype<$family>);
-            alltoallw, MPI_Alltoallw, PMPI_Alltoallw:
+            alltoallw, MPI_Alltoallw, PMPI_Alltoallw, ialltoallw, MPI_Ialltoallw, PMPI_Ialltoallw:
                 (send: *const c_void, send_counts: *const c_int, send_places: *const c_int,
                  send_types: *const Datatype<$family>, receive: *mut c_void, receive_counts: *const c_int,
                  receive_places: *const c_int, receive_types: *const Datatype<$family>);
-            reduce, MPI_Reduce, PMPI_Reduce:
+            reduce, MPI_Reduce, PMPI_Reduce, ireduce, MPI_Ireduce, PMPI_Ireduce:
                 (send: *const c_void, receive: *mut c_void, count: c_int, datatype: Datatype<$family>,
                  op: Op<$family>, root: c_int);
-            allreduce, MPI_Allreduce, PMPI_Allreduce:
+            allreduce, MPI_Allreduce, PMPI_Allreduce, iallreduce, MPI_Iallreduce, PMPI_Iallreduce:
                 (send: *const c_void, receive: *mut c_void, count: c_int, datatype: Datatype<$family>,
                  op: Op<$family>);
-            reduce_scatter, MPI_Reduce_scatter, PMPI_Reduce_scatter:
+            reduce_scatter, MPI_Reduce_scatter, PMPI_Reduce_scatter, ireduce_scatter, MPI_Ireduce_scatter, PMPI_Ireduce_scatter:
                 (send: *const c_void, receive: *mut c_void, counts: *const c_int, datatype: Datatype<$family>,
                  op: Op<$family>);
-            reduce_scatter_block, MPI_Reduce_scatter_block, PMPI_Reduce_scatter_block:
+            reduce_scatter_block, MPI_Reduce_scatter_block, PMPI_Reduce_scatter_block, ireduce_scatter_block, MPI_Ireduce_scatter_block, PMPI_Ireduce_scatter_block:
                 (send: *const c_void, receive: *mut c_void, count: c_int, datatype: Datatype<$family>,
                  op: Op<$family>);
-            scan, MPI_Scan, PMPI_Scan:
+            scan, MPI_Scan, PMPI_Scan, iscan, MPI_Iscan, PMPI_Iscan:
                 (send: *const c_void, receive: *mut c_void, count: c_int, datatype: Datatype<$family>,
                  op: Op<$family>);
-            exscan, MPI_Exscan, PMPI_Exscan:
+            exscan, MPI_Exscan, PMPI_Exscan, iexscan, MPI_Iexscan, PMPI_Iexscan:
                 (send: *const c_void, receive: *mut c_void, count: c_int, datatype: Datatype<$family>,
                  op: Op<$family>);
         }
@@ -97,21 +97,34 @@ macro_rules! export_collectives {
                 (count: *mut c_int, arguments: *mut c_void, required: c_int, provided: *mut c_int);
         }
     };
-    (@each $family:ty, $($face:ident, $name:ident, $profiled:ident: ($($argument:ident: $kind:ty),*);)*) => {$(
-        $crate::export_collectives! { @one $family, $face, $name, $profiled, ($($argument: $kind),*) }
-        $crate::export_collectives! { @one $family, $face, $profiled, $profiled, ($($argument: $kind),*) }
+    (@each $family:ty, $($face:ident, $name:ident, $profiled:ident, $begin:ident, $begin_name:ident,
+        $begin_profiled:ident: ($($argument:ident: $kind:ty),*);)*) => {$(
+        $crate::export_collectives! { @one $family, $face, $name, $profiled, ($($argument: $kind),*), () }
+        $crate::export_collectives! { @one $family, $face, $profiled, $profiled, ($($argument: $kind),*), () }
+        $crate::export_collectives! {
+            @one $family, $begin, $begin_name, $begin_profiled, ($($argument: $kind),*), (request: *mut Request<$family>)
+        }
+        $crate::export_collectives! {
+            @one $family, $begin, $begin_profiled, $begin_profiled, ($($argument: $kind),*),
+            (request: *mut Request<$family>)
+        }
     )*};
-    (@one $family:ty, $face:ident, $name:ident, $profiled:ident, ($($argument:ident: $kind:ty),*)) => {
+    (@one $family:ty, $face:ident, $name:ident, $profiled:ident, ($($argument:ident: $kind:ty),*),
+        ($($request:ident: $of:ty)?)) => {
         #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
         ///
         /// # Safety
         /// As MPI wants it.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $kind,)* comm: Comm<$family>) -> c_int {
-            type Function = unsafe extern "C" fn($($kind,)* Comm<$family>) -> c_int;
+        pub unsafe extern "C" fn $name(
+            $($argument: $kind,)*
+            comm: Comm<$family>,
+            $($request: $of)?
+        ) -> c_int {
+            type Function = unsafe extern "C" fn($($kind,)* Comm<$family>, $($of)?) -> c_int;
             static STOCK: OnceLock<Option<Function>> = OnceLock::new();
             // SAFETY: the caller's arguments.
-            match unsafe { $crate::$face::<$family>($($argument,)* comm) } {
+            match unsafe { $crate::$face::<$family>($($argument,)* comm, $($request)?) } {
                 $crate::Taken::Done(SUCCESS) => SUCCESS,
                 $crate::Taken::Done(code) => $crate::report(comm, code),
                 $crate::Taken::NotMine => {
@@ -119,7 +132,7 @@ macro_rules! export_collectives {
                     // SAFETY: the type is that of the function in mpi.h.
                     let stock = STOCK.get_or_init(|| unsafe { $crate::preload::stock(symbol) });
                     // SAFETY: the caller's arguments.
-                    stock.map_or($crate::preload::MISSING, |stock| unsafe { stock($($argument,)* comm) })
+                    stock.map_or($crate::preload::MISSING, |stock| unsafe { stock($($argument,)* comm, $($request)?) })
                 }
             }
         }

@@ -43,20 +43,49 @@ collectives! {
     ReduceScatter = "reduce_scatter",
     ReduceScatterBlock = "reduce_scatter_block",
     Scan = "scan",
-    Exscan = "exscan"
+    Exscan = "exscan",
+    Ibarrier = "ibarrier",
+    Ibcast = "ibcast",
+    Igather = "igather",
+    Igatherv = "igatherv",
+    Iscatter = "iscatter",
+    Iscatterv = "iscatterv",
+    Iallgather = "iallgather",
+    Iallgatherv = "iallgatherv",
+    Ialltoall = "ialltoall",
+    Ialltoallv = "ialltoallv",
+    Ialltoallw = "ialltoallw",
+    Ireduce = "ireduce",
+    Iallreduce = "iallreduce",
+    IreduceScatter = "ireduce_scatter",
+    IreduceScatterBlock = "ireduce_scatter_block",
+    Iscan = "iscan",
+    Iexscan = "iexscan"
 }
+
+/// Says which of those that do not block.
+const NONBLOCKING: &str = "SVMIO_COLLECTIVES_NONBLOCKING";
 
 /// Some of the collectives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Collectives(pub(crate) u32);
+pub(crate) struct Collectives(pub(crate) u64);
 
 impl Collectives {
     /// All that there are.
     pub(crate) const EVERY: Collectives = Collectives((1 << Collective::ALL.len()) - 1);
 
+    /// Those that do not block.
+    pub(crate) const NONBLOCKING: Collectives =
+        Collectives(Self::EVERY.0 & !((1 << Collective::Ibarrier as u32) - 1));
+
     #[inline]
     pub(crate) fn contains(self, collective: Collective) -> bool {
         self.0 >> collective as u32 & 1 == 1
+    }
+
+    /// These and others.
+    pub(crate) fn or(self, others: Collectives) -> Collectives {
+        Collectives(self.0 | others.0)
     }
 
     pub(crate) fn are_all(self) -> bool {
@@ -68,7 +97,7 @@ impl Collectives {
         let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
         let bit = |name: &str| {
             let known = Collective::ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(name));
-            known.map(|collective| 1 << collective as u32).ok_or_else(|| {
+            known.map(|collective| 1_u64 << collective as u32).ok_or_else(|| {
                 let known = Collective::ALL.map(Collective::name).join(", ");
                 format!("{OFF} names '{name}', which is no collective that svmio does: it does {known}")
             })
@@ -130,9 +159,60 @@ pub(crate) fn nodes() -> Result<Nodes, &'static str> {
     READ.get_or_init(read).as_ref().copied().map_err(String::as_str)
 }
 
+/// Which collectives that do not block svmio does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Begun {
+    /// Those of long data, where all members can tell that they are: MPI does the others as fast.
+    #[default]
+    Long,
+    /// All that can be.
+    All,
+}
+
+impl Begun {
+    /// Bytes that a member has for another one, or gets: for fewer, what a request costs is most of the time.
+    const LONG: usize = 64 << 10;
+
+    /// The least amount of data, in bytes.
+    pub(crate) fn least(self) -> usize {
+        match self {
+            Self::Long => Self::LONG,
+            Self::All => 0,
+        }
+    }
+
+    fn named(name: &str) -> Result<Self, String> {
+        match name {
+            "long" => Ok(Self::Long),
+            "all" => Ok(Self::All),
+            other => Err(format!("{NONBLOCKING} is '{other}', and has to be 'long' or 'all'")),
+        }
+    }
+}
+
+/// What the environment says of that.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn begun() -> Result<Begun, &'static str> {
+    static READ: OnceLock<Result<Begun, String>> = OnceLock::new();
+    let read = || match std::env::var(NONBLOCKING) {
+        Ok(name) => Begun::named(&name),
+        Err(std::env::VarError::NotPresent) => Ok(Begun::default()),
+        Err(problem) => Err(format!("{NONBLOCKING}: {problem}")),
+    };
+    READ.get_or_init(read).as_ref().copied().map_err(String::as_str)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Collective, Collectives, Nodes};
+    use super::{Begun, Collective, Collectives, Nodes};
+
+    #[test]
+    fn what_is_begun_is_long_or_all() {
+        assert_eq!((Begun::named("long"), Begun::named("all")), (Ok(Begun::Long), Ok(Begun::All)));
+        assert!(Begun::named("short").unwrap_err().contains("'long' or 'all'"));
+    }
 
     #[test]
     fn nodes_are_one_or_all() {
@@ -153,6 +233,15 @@ mod tests {
     fn an_unknown_name_is_told_with_the_known_ones() {
         let error = Collectives::listed("bcast,broadcast").unwrap_err();
         assert!(error.contains("'broadcast'") && error.contains("barrier, bcast, gather"), "{error}");
+    }
+
+    #[test]
+    fn half_of_them_do_not_block() {
+        let nonblocking = Collective::ALL.into_iter().filter(|&one| Collectives::NONBLOCKING.contains(one));
+        let names: Vec<_> = nonblocking.map(Collective::name).collect();
+        let blocking: Vec<_> = Collective::ALL.into_iter().map(Collective::name).take(names.len()).collect();
+        assert_eq!(names, blocking.iter().map(|name| format!("i{name}")).collect::<Vec<_>>());
+        assert_eq!(2 * names.len(), Collective::ALL.len());
     }
 
     #[test]

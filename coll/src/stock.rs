@@ -70,6 +70,7 @@ functions! {
     type_create_hindexed = "PMPI_Type_create_hindexed\0":
         fn(c_int, *const c_int, *const isize, Datatype<A>, *mut Datatype<A>);
     type_commit = "PMPI_Type_commit\0": fn(*mut Datatype<A>);
+    type_dup = "PMPI_Type_dup\0": fn(Datatype<A>, *mut Datatype<A>);
     type_free = "PMPI_Type_free\0": fn(*mut Datatype<A>);
     reduce_local = "PMPI_Reduce_local\0": fn(*const c_void, *mut c_void, c_int, Datatype<A>, Op<A>);
     op_commutative = "PMPI_Op_commutative\0": fn(Op<A>, *mut c_int);
@@ -82,6 +83,8 @@ pub struct Stock<A: Family> {
     functions: Functions<A>,
     kinds: Vec<(Datatype<A>, Kind)>,
     operators: Vec<(Op<A>, Operator)>,
+    /// A request that is complete and there for ever.
+    pub(crate) completed: Option<Request<A>>,
     pub(crate) testing: Testing<A>,
     pub(crate) keys: OnceLock<Keys>,
 }
@@ -106,6 +109,7 @@ impl<A: Family> Stock<A> {
             functions: Functions::resolve(mpi).map_err(unusable)?,
             kinds: A::kinds(&library),
             operators: A::operators(&library),
+            completed: A::completed_request(&library),
             testing: Testing::new(),
             keys: OnceLock::new(),
         };
@@ -242,6 +246,16 @@ impl<A: Family> Stock<A> {
         Ok((at, described))
     }
 
+    /// The same datatype, there as long as the answer: the program may free its own while it is in use.
+    pub(crate) fn duplicate(&self, datatype: Datatype<A>) -> Result<Described<'_, A>> {
+        let mut described = Described { stock: self, handle: datatype, is_own: false };
+        // SAFETY: stores a handle; the program vouches for its datatype.
+        let code = unsafe { (self.functions.type_dup)(datatype, &raw mut described.handle) };
+        check(code, "MPI_Type_dup")?;
+        described.is_own = true;
+        Ok(described)
+    }
+
     /// Whether `comm` is an intercommunicator.
     pub(crate) fn is_between(&self, comm: Comm<A>) -> bool {
         let mut answer = 0;
@@ -329,9 +343,9 @@ impl<A: Family> Stock<A> {
 }
 
 /// A datatype, of the program's or of our own, which goes with this.
-struct Described<'s, A: Family> {
+pub(crate) struct Described<'s, A: Family> {
     stock: &'s Stock<A>,
-    handle: Datatype<A>,
+    pub(crate) handle: Datatype<A>,
     is_own: bool,
 }
 

@@ -32,7 +32,7 @@ fn blocks(is_wrong: bool) -> Vec<std::ops::Range<usize>> {
 }
 
 /// Each collective, with arguments that are wrong where it is said.
-const CALLS: [(&str, Call); 24] = [
+const CALLS: [(&str, Call); 25] = [
     ("bcast", |group, wrong| group.bcast(if wrong { 99 } else { 0 }, &mut vec![0; LENGTH])),
     ("gather", |group, wrong| {
         group.gather(if wrong { 99 } else { 0 }, &[0; LENGTH], &mut vec![0; SIZE * LENGTH])
@@ -67,6 +67,11 @@ const CALLS: [(&str, Call); 24] = [
     ("exscan", |group, wrong| group.exscan(&mut vec![0; 8 + usize::from(wrong)], &sum())),
     ("allgather_in_place", |group, wrong| {
         group.allgather_in_place(&mut vec![0; SIZE * LENGTH - usize::from(wrong)])
+    }),
+    ("allgather_blocks_from", |group, wrong| {
+        let mut data = vec![0; SIZE * LENGTH];
+        let own = vec![0; LENGTH - usize::from(wrong)];
+        group.allgather_blocks_from(&own, &mut data.chunks_mut(LENGTH).collect::<Vec<_>>())
     }),
     ("gather_blocks", |group, wrong| {
         let mut data = vec![0; (SIZE + 1) * LENGTH];

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use svmio_tests::collectives::{EVERY, counted, those_left_hear_of_a_loss};
+use svmio_tests::collectives::{ALL_BEGUN, EVERY, counted, nonblocking, those_left_hear_of_a_loss};
 use svmio_tests::{Finished, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 
 /// Random collectives, byte for byte as MPI's own.
@@ -14,10 +14,13 @@ fn oracle(mpi: Mpi) {
         let scratch = Scratch::new();
         let seeds = if is_full_run() { 20_000 } else { 60 };
         let limit = Duration::from_secs(if is_full_run() { 3600 } else { 120 });
-        let job = Job::new(&scratch, &program, ranks).collectives("preload").variable("SVMIO_STATS", "1");
+        let job = Job::new(&scratch, &program, ranks)
+            .collectives("preload")
+            .variable("SVMIO_STATS", "1")
+            .variable(ALL_BEGUN.0, ALL_BEGUN.1);
         let output = job.argument("0").argument(seeds.to_string()).limit(limit).succeed();
         assert!(output.contains(&format!("{seeds} seeds are right")), "{output}");
-        for collective in EVERY {
+        for collective in EVERY.map(str::to_owned).iter().chain(&nonblocking()) {
             let (ours, all) = counted(&output, collective);
             assert!(ours > 0 && ours <= all, "{collective} of {ranks} ranks: {ours} of {all}\n{output}");
         }
@@ -27,7 +30,10 @@ fn oracle(mpi: Mpi) {
 fn each(mpi: Mpi, ranks: u32, variables: &[(&str, &str)]) -> Finished {
     let program = Program::c("collectives_each", mpi);
     let scratch = Scratch::new();
-    let job = Job::new(&scratch, &program, ranks).collectives("preload").variable("SVMIO_STATS", "1");
+    let job = Job::new(&scratch, &program, ranks)
+        .collectives("preload")
+        .variable("SVMIO_STATS", "1")
+        .variable(ALL_BEGUN.0, ALL_BEGUN.1);
     let finished = variables.iter().fold(job, |job, (name, value)| job.variable(name, value)).run();
     let is_right = finished.status.success() && finished.output.contains("each is right");
     assert!(is_right, "{}", finished.account());
@@ -43,11 +49,18 @@ fn taken(mpi: Mpi) {
             let expected = if collective == "barrier" { (1, 3) } else { (1, 1) };
             assert_eq!(counted(&output, collective), expected, "{collective}: {output}");
         }
+        for collective in nonblocking() {
+            assert_eq!(counted(&output, &collective), (1, 1), "{collective}: {output}");
+        }
     }
-    let output = each(mpi, 2, &[("SVMIO_COLLECTIVES_OFF", "bcast, allreduce")]).output;
-    for (collective, expected) in [("bcast", (0, 1)), ("allreduce", (0, 1)), ("reduce", (1, 1))] {
+    let output = each(mpi, 2, &[("SVMIO_COLLECTIVES_OFF", "bcast, allreduce, iscan")]).output;
+    for (collective, expected) in
+        [("bcast", (0, 1)), ("allreduce", (0, 1)), ("reduce", (1, 1)), ("iscan", (0, 1)), ("ibcast", (1, 1))]
+    {
         assert_eq!(counted(&output, collective), expected, "{collective}: {output}");
     }
+    let output = each(mpi, 2, &[(ALL_BEGUN.0, "long")]).output;
+    assert_eq!((counted(&output, "ibcast"), counted(&output, "bcast")), ((0, 1), (1, 1)), "{output}");
     let output = each(mpi, 2, &[("SVMIO_COLLECTIVES_OFF", "broadcast")]).output;
     assert!(output.contains("SVMIO_COLLECTIVES_OFF names 'broadcast'"), "{output}");
     assert_eq!(counted(&output, "scan"), (0, 1), "{output}");
@@ -55,11 +68,32 @@ fn taken(mpi: Mpi) {
     assert_eq!(counted(&output, "scan"), (0, 1), "{output}");
 }
 
+/// What does not block goes on whatever the program does.
+fn begun(mpi: Mpi) {
+    let program = Program::c("collectives_nonblocking", mpi);
+    for ranks in [2, 4] {
+        let scratch = Scratch::new();
+        let job = Job::new(&scratch, &program, ranks)
+            .collectives("preload")
+            .variable("SVMIO_STATS", "1")
+            .variable(ALL_BEGUN.0, ALL_BEGUN.1);
+        let output = job.succeed();
+        assert!(output.contains("all that was begun is right"), "{output}");
+        for collective in ["iallreduce", "ibcast", "ibarrier"] {
+            let (ours, all) = counted(&output, collective);
+            assert!(ours > 0 && ours == all, "{collective}: {output}");
+        }
+    }
+}
+
 /// Communicators come and go, also with the same handle.
 fn communicators(mpi: Mpi) {
     let program = Program::c("collectives_communicators", mpi);
     let scratch = Scratch::new();
-    let job = Job::new(&scratch, &program, 3).collectives("preload").variable("SVMIO_STATS", "1");
+    let job = Job::new(&scratch, &program, 3)
+        .collectives("preload")
+        .variable("SVMIO_STATS", "1")
+        .variable(ALL_BEGUN.0, ALL_BEGUN.1);
     let output = job.succeed();
     assert!(output.contains("all communicators are right"), "{output}");
     for collective in ["bcast", "allreduce"] {
@@ -77,7 +111,10 @@ fn lost(mpi: Mpi) {
 fn borders(mpi: Mpi) {
     let program = Program::c("collectives_borders", mpi);
     let scratch = Scratch::new();
-    let job = Job::new(&scratch, &program, 3).collectives("preload").variable("SVMIO_STATS", "1");
+    let job = Job::new(&scratch, &program, 3)
+        .collectives("preload")
+        .variable("SVMIO_STATS", "1")
+        .variable(ALL_BEGUN.0, ALL_BEGUN.1);
     let output = job.succeed();
     assert!(output.contains("all borders were kept"), "{output}");
     for collective in ["bcast", "gatherv", "scatterv", "allgatherv", "alltoallv", "reduce", "exscan"] {
@@ -99,6 +136,11 @@ macro_rules! mpis {
             #[test]
             fn all_are_taken_that_can_be() {
                 taken(Mpi::$mpi);
+            }
+
+            #[test]
+            fn what_does_not_block_goes_on() {
+                begun(Mpi::$mpi);
             }
 
             #[test]
@@ -131,7 +173,10 @@ fn fortran_is_served() {
     for mpi in Mpi::DEBIAN {
         let program = Program::fortran("collectives_fortran", mpi);
         let scratch = Scratch::new();
-        let job = Job::new(&scratch, &program, 3).collectives("preload").variable("SVMIO_STATS", "1");
+        let job = Job::new(&scratch, &program, 3)
+            .collectives("preload")
+            .variable("SVMIO_STATS", "1")
+            .variable(ALL_BEGUN.0, ALL_BEGUN.1);
         let output = job.succeed();
         assert!(output.contains("Fortran is right"), "{output}");
         for collective in ["barrier", "bcast", "allreduce", "allgather"] {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use svmio_tests::collectives::{EVERY, counted, those_left_hear_of_a_loss};
+use svmio_tests::collectives::{EVERY, counted, nonblocking, those_left_hear_of_a_loss};
 use svmio_tests::{Files, Hosts, Job, Mpi, Nodes, Program, is_full_run};
 
 /// Emulated nodes share a memory: they are to act as if they did not.
@@ -48,6 +48,9 @@ fn taken(mpi: Mpi) {
         // One of a single rank, one between groups.
         let expected = if collective == "barrier" { (1, 3) } else { (1, 1) };
         assert_eq!(counted(&output, collective), expected, "{collective}: {output}");
+    }
+    for collective in nonblocking() {
+        assert_eq!(counted(&output, &collective), (0, 1), "{collective}: {output}");
     }
     // Nodes that share a memory need no network.
     assert_eq!(counted(&each(&[("SVMIO_FABRIC", "shm")]), "scan"), (1, 1));

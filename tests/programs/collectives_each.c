@@ -1,9 +1,50 @@
-/* Each collective once, of all ranks; and where svmio has no business: of one rank, between groups. */
+/* Each collective once, of all ranks, those that do not block all at the same time; and where svmio has no business: of one
+ * rank, between groups. */
 #include "check.h"
+
+enum { MOST = 16 };
+
+static void begun(MPI_Comm world, int own, int sum, const int *other, const int *ones, const int *places,
+                  const int *bytes, const MPI_Datatype *types) {
+    enum { CALLS = 17 };
+    MPI_Request requests[CALLS], *next = requests;
+    int told = rank == ranks - 1 ? 77 : 0, part = -1, varying = -1, all[8][MOST], results[6] = {-1, -1, -1, -1, -1, -1};
+    MPI_OK(MPI_Ibarrier(world, next++));
+    MPI_OK(MPI_Ibcast(&told, 1, MPI_INT, ranks - 1, world, next++));
+    MPI_OK(MPI_Igather(&own, 1, MPI_INT, all[0], 1, MPI_INT, 0, world, next++));
+    MPI_OK(MPI_Igatherv(&own, 1, MPI_INT, all[1], ones, places, MPI_INT, 0, world, next++));
+    MPI_OK(MPI_Iscatter(other, 1, MPI_INT, &part, 1, MPI_INT, 0, world, next++));
+    MPI_OK(MPI_Iscatterv(other, ones, places, MPI_INT, &varying, 1, MPI_INT, ranks - 1, world, next++));
+    MPI_OK(MPI_Iallgather(&own, 1, MPI_INT, all[2], 1, MPI_INT, world, next++));
+    MPI_OK(MPI_Iallgatherv(&own, 1, MPI_INT, all[3], ones, places, MPI_INT, world, next++));
+    MPI_OK(MPI_Ialltoall(other, 1, MPI_INT, all[4], 1, MPI_INT, world, next++));
+    MPI_OK(MPI_Ialltoallv(other, ones, places, MPI_INT, all[5], ones, places, MPI_INT, world, next++));
+    MPI_OK(MPI_Ialltoallw(other, ones, bytes, types, all[6], ones, bytes, types, world, next++));
+    MPI_OK(MPI_Ireduce(&own, &results[0], 1, MPI_INT, MPI_SUM, 0, world, next++));
+    MPI_OK(MPI_Iallreduce(&own, &results[1], 1, MPI_INT, MPI_MAX, world, next++));
+    MPI_OK(MPI_Ireduce_scatter(ones, &results[2], ones, MPI_INT, MPI_SUM, world, next++));
+    MPI_OK(MPI_Ireduce_scatter_block(ones, &results[3], 1, MPI_INT, MPI_SUM, world, next++));
+    MPI_OK(MPI_Iscan(&own, &results[4], 1, MPI_INT, MPI_SUM, world, next++));
+    MPI_OK(MPI_Iexscan(&own, &results[5], 1, MPI_INT, MPI_SUM, world, next++));
+    EQUAL(next - requests, CALLS);
+    MPI_Status statuses[CALLS];
+    MPI_OK(MPI_Waitall(CALLS, requests, statuses));
+    EQUAL(told, 77);
+    EQUAL(part, rank);
+    EQUAL(varying, 10 * (ranks - 1) + rank);
+    for (int which = 0; which < 4; which++)
+        if (rank == 0 || which > 1) EQUAL(all[which][ranks - 1], ranks);
+    for (int which = 4; which < 7; which++) EQUAL(all[which][ranks - 1], 10 * (ranks - 1) + rank);
+    EQUAL(results[0], rank == 0 ? sum : -1);
+    EQUAL(results[1], ranks);
+    EQUAL(results[2], ranks);
+    EQUAL(results[3], ranks);
+    EQUAL(results[4], own * rank / 2 + own);
+    if (rank > 0) EQUAL(results[5], own * rank / 2);
+}
 
 int main(int argc, char **argv) {
     begin(&argc, &argv);
-    enum { MOST = 16 };
     HOLDS(ranks <= MOST);
     int own = rank + 1, sum = ranks * (ranks + 1) / 2, all[MOST], other[MOST], ones[MOST], places[MOST], bytes[MOST];
     MPI_Datatype types[MOST];
@@ -48,6 +89,8 @@ int main(int argc, char **argv) {
     EQUAL(result, own * rank / 2 + own);
     MPI_OK(MPI_Exscan(&own, &result, 1, MPI_INT, MPI_SUM, world));
     if (rank > 0) EQUAL(result, own * rank / 2);
+
+    begun(world, own, sum, other, ones, places, bytes, types);
 
     MPI_OK(MPI_Barrier(MPI_COMM_SELF));
     MPI_Comm half, between;

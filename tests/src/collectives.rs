@@ -5,7 +5,7 @@ use crate::mpi::Mpi;
 use crate::nodes::Nodes;
 use crate::program::Program;
 
-/// All that svmio does.
+/// All that svmio does; see [`nonblocking`], too.
 pub const EVERY: [&str; 17] = [
     "barrier",
     "bcast",
@@ -25,6 +25,15 @@ pub const EVERY: [&str; 17] = [
     "scan",
     "exscan",
 ];
+
+/// Short ones that do not block are MPI's otherwise.
+pub const ALL_BEGUN: (&str, &str) = ("SVMIO_COLLECTIVES_NONBLOCKING", "all");
+
+/// Those of them that do not block.
+#[must_use]
+pub fn nonblocking() -> [String; 17] {
+    EVERY.map(|collective| format!("i{collective}"))
+}
 
 /// How many calls of a collective rank 0 made that svmio did, and how many reached it in all, as the job's `output` tells.
 ///

@@ -388,6 +388,11 @@ impl Messenger {
     /// Ends it, as dropping does.
     pub fn close(self) {}
 
+    /// Ends it for all who have it: it is not to be used any more.
+    pub fn end(&self) {
+        self.engine.close();
+    }
+
     fn engine(&self) -> &Engine {
         &self.engine
     }

@@ -8,12 +8,31 @@
 use std::ffi::{c_double, c_int, c_longlong, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use super::{Mpi, check};
 use crate::abi::{Abi, Request, SUCCESS};
-use crate::background::Operation;
 use crate::failure::{ErrorClass, Failure};
+
+/// What a request is for: it goes on whatever the program does. All but [`settle`](Self::settle) call nothing of MPI's.
+pub trait Background: Send + Sync {
+    /// Whether it is over. Takes it further where that needs no waiting.
+    fn is_over(&self) -> bool;
+
+    /// Returns when it is over.
+    fn wait(&self);
+
+    /// Gives the processor to somebody else: it was asked for in vain again and again.
+    fn rest(&self);
+
+    /// Does what is left to a thread of the program's once it is over, before MPI is told.
+    fn settle(&self) {}
+
+    /// What became of it, once it is over: how many bytes its status tells of.
+    ///
+    /// # Errors
+    /// What went wrong.
+    fn outcome(&self) -> Result<u64, Failure>;
+}
 
 impl<A: Abi> Mpi<A> {
     /// Makes `status` tell of `bytes` bytes.
@@ -79,15 +98,22 @@ impl<A: Abi> Mpi<A> {
     }
 
     /// Whether this MPI can tell of what goes on in the background.
-    pub(crate) fn has_background_requests(&self) -> bool {
-        self.extended_start().is_some() || self.progress_register().is_some()
+    #[must_use]
+    pub fn has_background_requests(&self) -> bool {
+        self.asks_operations() || self.progress_register().is_some()
+    }
+
+    /// Whether this MPI, as MPICH, asks an operation's own function when the program waits, and may have its locks meanwhile.
+    #[must_use]
+    pub fn asks_operations(&self) -> bool {
+        self.extended_start().is_some()
     }
 
     /// A request that is complete when `operation` is over, and has its bytes in the status.
     ///
     /// # Errors
     /// MPI's own, where its handler returns.
-    pub(crate) fn request_for(&self, operation: Arc<Operation>) -> Result<Request<A>, Failure> {
+    pub fn request_for(&self, operation: Arc<dyn Background>) -> Result<Request<A>, Failure> {
         let (null, is_complete) = (self.constants.request_null, AtomicBool::new(false));
         let pending = Arc::new(Pending::<A> {
             operation,
@@ -120,7 +146,7 @@ impl<A: Abi> Mpi<A> {
             drop(unsafe { Arc::from_raw(state.cast::<Pending<A>>().cast_const()) });
         })?;
         *pending.request.lock().unwrap_or_else(PoisonError::into_inner) = request;
-        self.watch(pending);
+        self.watch(Box::new(pending));
         Ok(request)
     }
 
@@ -148,11 +174,11 @@ impl<A: Abi> Mpi<A> {
         unsafe { self.stock("opal_progress_register\0") }
     }
 
-    /// Keeps `pending` where [`complete_requests`] finds it, which Open MPI calls whenever it makes progress.
-    fn watch(&self, pending: Arc<Pending<A>>) {
+    /// Keeps `watched` where [`complete_requests`] finds it, which Open MPI calls whenever it makes progress.
+    fn watch(&self, watched: Box<dyn Watched>) {
         static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
         complete_requests();
-        WATCHED.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(pending));
+        WATCHED.lock().unwrap_or_else(PoisonError::into_inner).push(watched);
         // Relaxed: only a hint; whoever goes on takes the lock.
         COUNT.fetch_add(1, Ordering::Relaxed);
         if let (Some(register), false) =
@@ -177,7 +203,7 @@ type ExtendedStart<A> = unsafe extern "C" fn(
 
 /// What a request in the background is for.
 struct Pending<A: Abi> {
-    operation: Arc<Operation>,
+    operation: Arc<dyn Background>,
     request: Mutex<Request<A>>,
     /// Whether MPI was told.
     is_complete: AtomicBool,
@@ -188,12 +214,13 @@ struct Pending<A: Abi> {
 impl<A: Abi> Pending<A> {
     /// Tells MPI if it is over; whether it is.
     fn complete_if_over(&self) -> bool {
-        if self.operation.outcome().is_none() {
+        if !self.operation.is_over() {
             return false;
         }
         let request = *self.request.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: it decides who tells, and orders nothing.
         if let (Ok(mpi), false) = (Mpi::<A>::get(), self.is_complete.swap(true, Ordering::Relaxed)) {
+            self.operation.settle();
             // SAFETY: the request was started, and this is the first time that it is completed.
             unsafe { (mpi.grequest_complete)(request) };
         }
@@ -203,13 +230,16 @@ impl<A: Abi> Pending<A> {
 
 /// Something that MPI is told of when it is over, whatever family it is of.
 trait Watched: Send {
+    /// Whether it is over. Calls nothing of MPI's.
     fn is_over(&self) -> bool;
+
+    /// Tells MPI.
     fn complete(&self);
 }
 
 impl<A: Abi> Watched for Arc<Pending<A>> {
     fn is_over(&self) -> bool {
-        self.operation.outcome().is_some()
+        self.operation.is_over()
     }
 
     fn complete(&self) {
@@ -246,10 +276,8 @@ unsafe extern "C" fn query_pending<A: Abi>(state: *mut c_void, status: *mut A::S
     let pending = unsafe { &*state.cast::<Pending<A>>() };
     let Ok(mpi) = Mpi::<A>::get() else { return A::error_class(ErrorClass::Other) };
     let (moved, code) = match pending.operation.outcome() {
-        Some(Ok(moved)) => (moved, SUCCESS),
-        Some(Err(failure)) => (0, failure.to_code(mpi)),
-        // MPI asks only once it was told.
-        None => (0, A::error_class(ErrorClass::Other)),
+        Ok(moved) => (moved, SUCCESS),
+        Err(failure) => (0, failure.to_code(mpi)),
     };
     // SAFETY: MPI passes a status of its own.
     unsafe {
@@ -268,13 +296,12 @@ unsafe extern "C" fn free_pending<A: Abi>(state: *mut c_void) -> c_int {
 /// MPICH asks again and again, at once, when the program waits: the processor is somebody else's now and then.
 unsafe extern "C" fn poll_pending<A: Abi>(state: *mut c_void, _status: *mut A::Status) -> c_int {
     const EVERY: u32 = 64;
-    const A_WHILE: Duration = Duration::from_micros(100);
     // SAFETY: as in `query_pending`.
     let pending = unsafe { &*state.cast::<Pending<A>>() };
     // Relaxed: only a count.
     let is_long = pending.polls.fetch_add(1, Ordering::Relaxed) % EVERY == EVERY - 1;
     if is_long {
-        pending.operation.is_over_within(A_WHILE);
+        pending.operation.rest();
     }
     pending.complete_if_over();
     SUCCESS

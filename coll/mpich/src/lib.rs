@@ -1,13 +1,14 @@
 //! The preload library of collectives for programs on MPICH. See [`svmio_coll`].
 //!
-//! MPICH's Fortran functions call the C ones, so that those are enough. Beyond the collectives it takes
-//! `MPI_Error_class`: that of MPICH 4.0 does not tell the class of a code that was added to a predefined class.
+//! MPICH's Fortran functions call the C ones, so that those are enough. Beyond the collectives it takes two functions, and
+//! passes them on. `MPI_Error_class`: that of MPICH 4.0 does not tell the class of a code that was added to a predefined
+//! class. `MPI_Request_get_status`: that alone does not ask what goes on in the background whether it is over.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
 use svmio_adio::abi::mpich::Mpich;
-use svmio_adio::abi::{Abi, Comm, Datatype, Op, SUCCESS};
+use svmio_adio::abi::{Abi, Comm, Datatype, Op, Request, SUCCESS};
 use svmio_adio::library::Library;
 
 svmio_coll::export_collectives!(Mpich);
@@ -32,8 +33,59 @@ pub unsafe extern "C" fn PMPI_Error_class(code: c_int, class: *mut c_int) -> c_i
     unsafe { class_of(code, class) }
 }
 
-/// The class of a code of this library's own; of any other what the next library tells: the one for files, whose codes
-/// are no better known to MPICH, or MPICH.
+/// `MPI_Request_get_status` of MPI-3.1.
+///
+/// # Safety
+/// As MPI wants it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Request_get_status(
+    request: Request<Mpich>,
+    flag: *mut c_int,
+    status: *mut Status,
+) -> c_int {
+    // SAFETY: the caller's arguments.
+    unsafe { status_of(request, flag, status) }
+}
+
+/// `PMPI_Request_get_status` of MPI-3.1.
+///
+/// # Safety
+/// As MPI wants it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Request_get_status(
+    request: Request<Mpich>,
+    flag: *mut c_int,
+    status: *mut Status,
+) -> c_int {
+    // SAFETY: the caller's arguments.
+    unsafe { status_of(request, flag, status) }
+}
+
+type Status = <Mpich as Abi>::Status;
+
+/// # Safety
+/// The arguments are those of `MPI_Request_get_status`.
+unsafe fn status_of(request: Request<Mpich>, flag: *mut c_int, status: *mut Status) -> c_int {
+    type GetStatus = unsafe extern "C" fn(Request<Mpich>, *mut c_int, *mut Status) -> c_int;
+    static NEXT: OnceLock<Option<GetStatus>> = OnceLock::new();
+    svmio_adio::complete_requests();
+    // SAFETY: the type of the function in mpi.h.
+    let next = NEXT.get_or_init(|| unsafe { function_behind(c"MPI_Request_get_status") });
+    // SAFETY: the caller's arguments.
+    next.map_or(svmio_coll::preload::MISSING, |next| unsafe { next(request, flag, status) })
+}
+
+/// The function of that name of the next library: the one for files, which may know more than MPICH, or MPICH.
+///
+/// # Safety
+/// `F` is a function pointer of the type that the function has.
+unsafe fn function_behind<F: Copy>(name: &CStr) -> Option<F> {
+    // SAFETY: the caller vouches for the type.
+    let after = |library: Library| unsafe { library.function::<F>(name) };
+    after(Library::next()).or_else(|_| Library::mpi().and_then(after)).ok()
+}
+
+/// The class of a code of this library's own; of any other what the next library tells.
 ///
 /// # Safety
 /// `class` is valid for a write.
@@ -45,12 +97,8 @@ unsafe fn class_of(code: c_int, class: *mut c_int) -> c_int {
         return SUCCESS;
     }
     static NEXT: OnceLock<Option<ErrorClass>> = OnceLock::new();
-    let next = NEXT.get_or_init(|| {
-        let name = c"MPI_Error_class";
-        // SAFETY: the type of the function in mpi.h.
-        let after = |library: Library| unsafe { library.function::<ErrorClass>(name) };
-        after(Library::next()).or_else(|_| Library::mpi().and_then(after)).ok()
-    });
+    // SAFETY: the type of the function in mpi.h.
+    let next = NEXT.get_or_init(|| unsafe { function_behind(c"MPI_Error_class") });
     match next {
         // SAFETY: the caller's arguments.
         Some(next) => unsafe { next(code, class) },

@@ -6,6 +6,6 @@ use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
 use svmio_adio::abi::openmpi::OpenMpi;
-use svmio_adio::abi::{Comm, Datatype, Op, SUCCESS};
+use svmio_adio::abi::{Comm, Datatype, Op, Request, SUCCESS};
 
 svmio_coll::export_collectives!(OpenMpi);

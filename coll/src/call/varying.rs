@@ -3,7 +3,6 @@
 use std::ffi::{c_int, c_void};
 
 use svmio_adio::abi::Datatype;
-use svmio_collectives::executor::Error as GroupError;
 
 use super::moving::{Received, Sent};
 use super::{Call, Outcome, or_leave};
@@ -32,7 +31,7 @@ pub(crate) enum Datatypes<A: Family> {
 impl<A: Family> Divided<A> {
     /// # Safety
     /// It is that of a call of a communicator with so many members.
-    unsafe fn blocks(&self, stock: &Stock<A>, size: usize) -> Option<Blocks<A>> {
+    pub(super) unsafe fn blocks(&self, stock: &Stock<A>, size: usize) -> Option<Blocks<A>> {
         let Self { at, counts, places, datatypes } = *self;
         // SAFETY: the caller vouches for it.
         unsafe {
@@ -93,23 +92,15 @@ impl<A: Family> Call<'_, A> {
     pub(crate) unsafe fn allgatherv(self, send: Sent<A>, receive: Divided<A>) -> Outcome {
         // SAFETY: the caller vouches for the arguments.
         let blocks = or_leave!(unsafe { receive.blocks(self.stock, self.group.size()) });
-        let own = self.group.member();
         if A::is_in_place(send.at) {
+            let own = self.group.member();
             blocks.write(self.stock, Some(own), |blocks| Ok(self.group.allgather_blocks(blocks)?))?;
             return Ok(true);
         }
         // SAFETY: as above.
         let sent = or_leave!(unsafe { send.buffer(self.stock) });
         let sent = sent.read(self.stock)?;
-        blocks.write(self.stock, None, |blocks| {
-            let block = &mut *blocks[own];
-            if block.len() != sent.len() {
-                let (expected, found) = (block.len(), sent.len());
-                return Err(GroupError::Length { what: "what a member gives to all", expected, found }.into());
-            }
-            block.copy_from_slice(&sent);
-            Ok(self.group.allgather_blocks(blocks)?)
-        })?;
+        blocks.write(self.stock, None, |blocks| Ok(self.group.allgather_blocks_from(&sent, blocks)?))?;
         Ok(true)
     }
 

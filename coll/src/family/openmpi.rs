@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use svmio_adio::abi::openmpi::OpenMpi;
-use svmio_adio::abi::{Comm, Datatype, Op};
+use svmio_adio::abi::{Comm, Datatype, Op, Request};
 use svmio_adio::library::{Library, SymbolError};
 
 use super::{Communicators, Family};
@@ -42,6 +42,10 @@ impl Family for OpenMpi {
 
     fn is_described(datatype: Datatype<OpenMpi>) -> bool {
         crate::component::is_described(datatype.0)
+    }
+
+    fn completed_request(library: &Library) -> Option<Request<OpenMpi>> {
+        library.variable(c"ompi_request_empty").ok().map(|address| Request(address as usize))
     }
 
     fn stock() -> &'static OnceLock<Stock<OpenMpi>> {

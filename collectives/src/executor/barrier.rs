@@ -17,7 +17,7 @@ mod plan;
 use svmio_transport::{Fabric, Rank, SegmentId};
 
 use super::error::{Error, Result};
-use super::ground::Ground;
+use super::ground::{Ground, Place as GroundPlace};
 use super::joining;
 use super::network::Fabrics;
 use super::patience::Patience;
@@ -88,6 +88,15 @@ impl Barrier {
         self.ground.do_meanwhile(meanwhile);
     }
 
+    /// Has all whom this member signals hear that it will not come any more. What is awaited of counters, nobody hears.
+    pub(super) fn refuse(&self) {
+        for planned in &self.planned {
+            let (Planned::Signals { signal: told, .. } | Planned::Counting { resumed: told, .. }) = planned;
+            // Who cannot be reached is lost, or has left itself.
+            let _ = self.ground.signal(told, REFUSED);
+        }
+    }
+
     /// Returns when all members have come, if the schedule [is a barrier](Schedule::is_barrier).
     ///
     /// # Errors
@@ -98,16 +107,29 @@ impl Barrier {
         planned.iter().try_for_each(|planned| match planned {
             Planned::Signals { signal, awaited } => {
                 ground.signal(signal, *generation)?;
-                ground.await_flags(awaited, *generation, patience)
+                ground.await_flags(awaited, *generation, patience)?;
+                check_refusals(ground, awaited)
             }
             Planned::Counting { levels, resumed, own } => {
                 if comes_last(ground, levels)? {
                     ground.signal(resumed, *generation)
                 } else {
-                    ground.await_flags(&[*own], *generation, patience)
+                    ground.await_flags(&[*own], *generation, patience)?;
+                    check_refusals(ground, &[*own])
                 }
             }
         })
+    }
+}
+
+/// What a member signals that will not come any more: later than all generations.
+const REFUSED: u64 = u64::MAX;
+
+/// That none of those who have signalled these flags has refused to come.
+fn check_refusals(ground: &Ground, flags: &[GroundPlace]) -> Result<()> {
+    match ground.first_at_least(flags, REFUSED) {
+        Some(member) => Err(Error::Refused { member, reason: "it has left the group".to_owned() }),
+        None => Ok(()),
     }
 }
 

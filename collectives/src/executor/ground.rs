@@ -260,6 +260,16 @@ impl Ground {
         })
     }
 
+    /// Who has written at least this into one of these flags of this member's.
+    pub(super) fn first_at_least(&self, flags: &[Place], generation: u64) -> Option<usize> {
+        let reached = |flag: &&Place| {
+            let word = self.written_by(flag.member).ok().and_then(|memory| memory.word64(flag.offset).ok());
+            // Acquire: as those who wait for it.
+            word.is_some_and(|word| word.load(Ordering::Acquire) >= generation)
+        };
+        flags.iter().find(reached).map(|flag| flag.member)
+    }
+
     /// Waits as the fabric does: in its time, by its own means.
     fn wait_on_fabric(&self, mut all_came: impl FnMut() -> bool) -> Result<()> {
         let fabric = self.fabrics.job();

@@ -6,8 +6,10 @@
 //!     ├── costs       what a message costs, and by that what each algorithm does; Choices override
 //!     ├── exchange    a message to one, a message from another, at the same time
 //!     ├── spreading   bcast │ collecting  gather, scatter │ sharing  allgather │ trading  alltoall
-//!     └── reducing    reduce, allreduce, reduce_scatter    prefix  scan, exscan
+//!     ├── reducing    reduce, allreduce, reduce_scatter    prefix  scan, exscan
+//!     └── refusing    who cannot do an operation leaves, and nobody waits for it
 //!   TwoLevelGroup   a Group of shared memory within each node, its first members over the network        (two_level, by_nodes)
+//!                   what has no second level goes by messages alone                                        (messages)
 //! ```
 //!
 //! The algorithms are the well-known ones (R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of Collective
@@ -20,8 +22,10 @@ mod costs;
 mod exchange;
 mod fabrics;
 mod group;
+mod messages;
 mod prefix;
 mod reducing;
+mod refusing;
 mod sharing;
 mod spreading;
 mod trading;

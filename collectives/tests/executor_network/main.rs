@@ -6,6 +6,7 @@ mod calls;
 #[path = "../calls/data.rs"]
 mod data;
 mod joining;
+mod refusing;
 mod seats;
 
 use std::sync::atomic::{AtomicU64, Ordering};

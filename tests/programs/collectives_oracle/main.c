@@ -1,4 +1,4 @@
-/* Random collectives, each done twice: as the program calls it, and by MPI's own function. Both have to come to the same,
+/* Random collectives, each done twice: as the program calls it, waiting in it or not, and by MPI's own function. Both have to come to the same,
  * byte for byte. Arguments: the first seed and how many. What all calls came to is told as a number: where MPI's own
  * functions are svmio's, too, as with the component of Open MPI, that of a run without svmio has to be the same. With a
  * third argument, "alone", only MPI's own are called. */
@@ -64,6 +64,8 @@ static void one(void) {
     struct round round = {.comm = comm, .seed = seed << 20};
     MPI_OK(MPI_Comm_rank(comm, &round.rank));
     MPI_OK(MPI_Comm_size(comm, &round.size));
+    /* Those that do not block are MPI's own as long as no other has been called. */
+    if (between(&shared, 0, 3) > 0) MPI_OK(named.Barrier(comm));
     int calls = between(&shared, 1, 6);
     for (int call = 0; call < calls; call++) {
         int longest[] = {0, 1, 20, 300, 3000, 40000};
@@ -78,7 +80,8 @@ static void one(void) {
         struct meanwhile meanwhile;
         if (is_mixed) start(&meanwhile);
         if (is_mixed && is_early) finish(&meanwhile);
-        if (between(&shared, 0, 5) == 0) MPI_OK(named.Barrier(comm));
+        tried = between(&shared, 0, 1) ? &begun : &named;
+        if (between(&shared, 0, 5) == 0) MPI_OK(tried->Barrier(comm));
         int is_move = between(&shared, 0, 1);
         /* Those of one rank are all MPI's own. */
         if (round.size > 1 && is_move) move(&round);

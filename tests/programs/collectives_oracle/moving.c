@@ -17,7 +17,7 @@ static void bcast(struct round *round) {
     struct integers kind = own_kind(round);
     int count = round->integers / kind.count;
     struct buffer ours = buffer_of(kind.type, count, round->seed + round->rank), theirs = copy_of(&ours);
-    if (!alone) MPI_OK(named.Bcast(ours.at, count, kind.type, round->root, round->comm));
+    if (!alone) MPI_OK(tried->Bcast(ours.at, count, kind.type, round->root, round->comm));
     int *plain = plain_of(theirs.at, kind.type, count, round->integers);
     MPI_OK(stock.Bcast(plain, round->integers, MPI_INT, round->root, round->comm));
     spread(plain, round->integers, theirs.at, kind.type, count);
@@ -45,7 +45,7 @@ static void blocks(struct round *round, int which) {
     struct buffer send = buffer_of(from.type, (long)sent * size, round->seed + round->rank);
     struct buffer ours = buffer_of(to.type, (long)received * size, ~round->seed + round->rank), theirs = copy_of(&ours);
     int *in = plain_of(send.at, from.type, sent * size, all), *out = plain_of(theirs.at, to.type, received * size, all);
-    if (!alone) blocks_by(&named, round, which, send.at, sent, from.type, ours.at, received, to.type);
+    if (!alone) blocks_by(tried, round, which, send.at, sent, from.type, ours.at, received, to.type);
     blocks_by(&stock, round, which, in, integers, MPI_INT, out, integers, MPI_INT);
     spread(out, all, theirs.at, to.type, received * size);
     same(&ours, &theirs);
@@ -137,7 +137,7 @@ static void varying(struct round *round, int which) {
     int own = amount(round, 0, me), n = own / from.count, m = own / to.count;
     struct buffer send = buffer_of(from.type, sent.end + own + UNIT, round->seed + me);
     struct buffer ours = buffer_of(to.type, own + received.end + UNIT, ~round->seed + me), theirs = copy_of(&ours);
-    if (!alone) varying_by(&named, round, which, &sent, &received, n, m, send.at, ours.at);
+    if (!alone) varying_by(tried, round, which, &sent, &received, n, m, send.at, ours.at);
     int has_one = which == 0 || which == 2, gets_one = which == 1;
     int *data = has_one ? plain_of(send.at, from.type, n, own) : plain_blocks(&sent, &plain_sent, send.at, size);
     int *into = gets_one ? plain_of(theirs.at, to.type, m, own)

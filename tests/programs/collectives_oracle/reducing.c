@@ -196,7 +196,7 @@ static struct reduction drawn(struct random *random) {
 static void call(struct round *round, const struct collectives *by, int which, const struct reduction *reduction,
                  const int *counts, struct buffer *send, struct buffer *receive, int is_in_place) {
     /* MPICH 4.0 follows MPI_IN_PLACE where the operation of a reduce is not commutative. */
-    int is_there = is_in_place && (by == &named || which != 0);
+    int is_there = is_in_place && (by != &stock || which != 0);
     void *in = is_there ? MPI_IN_PLACE : send->at, *out = receive->at;
     MPI_Datatype type = reduction->type;
     MPI_Op op = reduction->op;
@@ -238,7 +238,7 @@ void reduce(struct round *round) {
     int is_in_place = round->is_in_place && (which > 0 || is_root);
     if (is_in_place) memcpy(ours.bytes, send.bytes, send.length);
     struct buffer theirs = copy_of(&ours);
-    if (!alone) call(round, &named, which, &reduction, counts, &send, &ours, is_in_place);
+    if (!alone) call(round, tried, which, &reduction, counts, &send, &ours, is_in_place);
     if (reduction.type == maps[1]) {
         /* MPICH 4.0 writes beyond its own buffers where data begins behind the place of an element. */
         struct reduction plain = {maps[0], after, 0, 11};

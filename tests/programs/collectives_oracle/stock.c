@@ -8,6 +8,7 @@
 #define NAMED(name) .name = MPI_##name,
 const struct collectives named = {COLLECTIVES(NAMED)};
 struct collectives stock;
+const struct collectives *tried = &named;
 int alone;
 
 void find_stock(void) {

@@ -14,9 +14,13 @@ struct collectives {
     COLLECTIVES(DECLARED)
 };
 
-/* Those that the program calls by name, and MPI's own. */
-extern const struct collectives named;
+/* Those that the program calls by name; the same done by those that do not block, whose requests are completed in some way
+ * or other; and MPI's own. */
+extern const struct collectives named, begun;
 extern struct collectives stock;
+
+/* Which of the first two are tried. */
+extern const struct collectives *tried;
 
 /* Only MPI's own are called. */
 extern int alone;

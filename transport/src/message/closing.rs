@@ -18,8 +18,12 @@ use crate::error::Result;
 const REST: Duration = Duration::from_secs(10);
 
 impl Engine {
-    /// Makes sure that what was sent has arrived, and ends the service thread.
+    /// Makes sure that what was sent has arrived, and ends the service thread. Only the first time.
     pub(super) fn close(&self) {
+        // Acquire: who comes second finds all done by the same thread, or by one that it was handed on by.
+        if self.is_stopping.load(Ordering::Acquire) {
+            return;
+        }
         self.send_the_rest();
         self.check_links(|_| true);
         // Release: pairs with the load in `serve`.

@@ -77,6 +77,17 @@ impl Group {
         self.share(blocks, longest)
     }
 
+    /// The same, where each member's own is what it gives: `own`.
+    ///
+    /// # Errors
+    /// As [`allgather_blocks`](Self::allgather_blocks).
+    pub fn allgather_blocks_from(&mut self, own: &[u8], blocks: &mut [&mut [u8]]) -> Result<()> {
+        self.check_count(blocks.len())?;
+        self.check_length("what a member gives to all", own.len(), blocks[self.own].len())?;
+        blocks[self.own].copy_from_slice(own);
+        self.allgather_blocks(blocks)
+    }
+
     /// Each piece is published before the one before is read: who is late holds up nobody for more than a piece.
     pub(super) fn share(&mut self, blocks: &mut (impl Room + ?Sized), longest: usize) -> Result<()> {
         if self.size() == 1 {

@@ -45,6 +45,12 @@ impl Group {
         self.refused = Some(Box::new(Error::Refused { member: self.own, reason }));
     }
 
+    /// Does no more operations, and has the others hear why, unless they do by themselves: of what is none of the group's.
+    #[cold]
+    pub fn refuse_next(&mut self, error: &Error) {
+        self.refuse(self.number + 1, error);
+    }
+
     /// A check of what the next operation is given: all others are told where it fails.
     #[inline]
     pub(super) fn tell<T>(&mut self, checked: Result<T>) -> Result<T> {

@@ -8,6 +8,8 @@
 //! [lends](LentMemory). What an operation says of its lengths is checked when it is carried out, and told by
 //! [`Request::wait`].
 
+mod apart;
+
 use std::ops::Range;
 use std::ptr::NonNull;
 

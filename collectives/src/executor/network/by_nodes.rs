@@ -28,37 +28,39 @@ impl TwoLevelGroup {
     /// # Errors
     /// As [`NetworkGroup::gather`](super::NetworkGroup::gather).
     pub fn gather(&mut self, root: usize, own: &[u8], into: &mut [u8]) -> Result<()> {
-        self.all.check_member(root)?;
-        let (length, is_root) = (own.len(), self.member() == root);
-        if !self.goes_by_nodes(length * self.size()) {
-            return self.all.gather(root, own, into);
-        }
-        if is_root {
-            check_length("what is gathered", into.len(), length * self.size())?;
-        }
-        let (root_node, root_place) = self.places[root];
-        let is_roots_node = self.own_node() == root_node;
-        let mut held = self.gathered_in_node(own)?;
-        if let Some(first) = &mut self.first {
-            let nodes = one_behind_the_other(self.nodes.iter().map(|node| node.len() * length));
-            let mut all = vec![0; if is_roots_node { length * self.places.len() } else { 0 }];
-            first.gatherv(root_node, &held, &mut all, &nodes)?;
-            held = all;
-        }
-        if is_roots_node
-            && root_place > 0
-            && let Some(node) = &mut self.node
-        {
-            let mut parts: Vec<&[u8]> = vec![&[]; node.size()];
-            parts[root_place] = &held;
-            let mut passed = vec![0; if is_root { into.len() } else { 0 }];
-            node.scatter_blocks(0, &parts, &mut passed)?;
-            held = passed;
-        }
-        if is_root {
-            self.to_members(&held, length, into);
-        }
-        Ok(())
+        self.attempt(|group| {
+            group.all.check_member(root)?;
+            let (length, is_root) = (own.len(), group.member() == root);
+            if !group.goes_by_nodes(length * group.size()) {
+                return group.all.gather(root, own, into);
+            }
+            if is_root {
+                check_length("what is gathered", into.len(), length * group.size())?;
+            }
+            let (root_node, root_place) = group.places[root];
+            let is_roots_node = group.own_node() == root_node;
+            let mut held = group.gathered_in_node(own)?;
+            if let Some(first) = &mut group.first {
+                let nodes = one_behind_the_other(group.nodes.iter().map(|node| node.len() * length));
+                let mut all = vec![0; if is_roots_node { length * group.places.len() } else { 0 }];
+                first.gatherv(root_node, &held, &mut all, &nodes)?;
+                held = all;
+            }
+            if is_roots_node
+                && root_place > 0
+                && let Some(node) = &mut group.node
+            {
+                let mut parts: Vec<&[u8]> = vec![&[]; node.size()];
+                parts[root_place] = &held;
+                let mut passed = vec![0; if is_root { into.len() } else { 0 }];
+                node.scatter_blocks(0, &parts, &mut passed)?;
+                held = passed;
+            }
+            if is_root {
+                group.to_members(&held, length, into);
+            }
+            Ok(())
+        })
     }
 
     /// All get their part of `root`'s `data`, which lie one behind the other and are as long as `into`; elsewhere `data`
@@ -67,37 +69,39 @@ impl TwoLevelGroup {
     /// # Errors
     /// As [`NetworkGroup::scatter`](super::NetworkGroup::scatter).
     pub fn scatter(&mut self, root: usize, data: &[u8], into: &mut [u8]) -> Result<()> {
-        self.all.check_member(root)?;
-        let (length, is_root) = (into.len(), self.member() == root);
-        if !self.goes_by_nodes(length * self.size()) {
-            return self.all.scatter(root, data, into);
-        }
-        let mut held = Vec::new();
-        if is_root {
-            check_length("what is scattered", data.len(), length * self.size())?;
-            held = self.by_nodes(data, length);
-        }
-        let (root_node, root_place) = self.places[root];
-        let (own_node, own_place) = self.places[self.member()];
-        let size = self.size();
-        if own_node == root_node
-            && root_place > 0
-            && let Some(node) = &mut self.node
-        {
-            let mut all = vec![0; if own_place == 0 { length * size } else { 0 }];
-            let mut parts: Vec<&mut [u8]> = (0..node.size()).map(|_| Default::default()).collect();
-            parts[root_place] = &mut all;
-            let (none, own): (&mut [&mut [u8]], &[u8]) = (&mut [], if is_root { &held } else { &[] });
-            node.gather_blocks(0, own, if own_place == 0 { &mut parts } else { none })?;
-            held = all;
-        }
-        if let Some(first) = &mut self.first {
-            let nodes = one_behind_the_other(self.nodes.iter().map(|node| node.len() * length));
-            let mut own = vec![0; nodes[own_node].len()];
-            first.scatterv(root_node, &held, &nodes, &mut own)?;
-            held = own;
-        }
-        self.scattered_in_node(&held, into)
+        self.attempt(|group| {
+            group.all.check_member(root)?;
+            let (length, is_root) = (into.len(), group.member() == root);
+            if !group.goes_by_nodes(length * group.size()) {
+                return group.all.scatter(root, data, into);
+            }
+            let mut held = Vec::new();
+            if is_root {
+                check_length("what is scattered", data.len(), length * group.size())?;
+                held = group.by_nodes(data, length);
+            }
+            let (root_node, root_place) = group.places[root];
+            let (own_node, own_place) = group.places[group.member()];
+            let size = group.size();
+            if own_node == root_node
+                && root_place > 0
+                && let Some(node) = &mut group.node
+            {
+                let mut all = vec![0; if own_place == 0 { length * size } else { 0 }];
+                let mut parts: Vec<&mut [u8]> = (0..node.size()).map(|_| Default::default()).collect();
+                parts[root_place] = &mut all;
+                let (none, own): (&mut [&mut [u8]], &[u8]) = (&mut [], if is_root { &held } else { &[] });
+                node.gather_blocks(0, own, if own_place == 0 { &mut parts } else { none })?;
+                held = all;
+            }
+            if let Some(first) = &mut group.first {
+                let nodes = one_behind_the_other(group.nodes.iter().map(|node| node.len() * length));
+                let mut own = vec![0; nodes[own_node].len()];
+                first.scatterv(root_node, &held, &nodes, &mut own)?;
+                held = own;
+            }
+            group.scattered_in_node(&held, into)
+        })
     }
 
     /// Each gets from each: part `i` of `data` goes to member `i`, and into part `j` comes what member `j` has for this
@@ -106,47 +110,49 @@ impl TwoLevelGroup {
     /// # Errors
     /// As [`NetworkGroup::alltoall`](super::NetworkGroup::alltoall).
     pub fn alltoall(&mut self, data: &[u8], into: &mut [u8]) -> Result<()> {
-        let size = self.size();
-        let length = data.len() / size;
-        let largest = self.nodes.iter().map(Vec::len).max().unwrap_or(1);
-        if !self.goes_by_nodes(largest * data.len()) {
-            return self.all.alltoall(data, into);
-        }
-        check_length("what is sent", data.len(), length * size)?;
-        check_length("what is received", into.len(), data.len())?;
-        // Of each of the node, for all.
-        let held = self.gathered_in_node(&self.by_nodes(data, length))?;
-        // For each of the node, of all.
-        let mut arranged = Vec::new();
-        let own_node = self.own_node();
-        let members = self.nodes[own_node].len();
-        if self.places[self.member()].1 == 0 {
-            let targets = one_behind_the_other(self.nodes.iter().map(|node| node.len() * length));
-            let sent = one_behind_the_other(targets.iter().map(|target| members * target.len()));
-            let parts = targets.iter().flat_map(|target| {
-                (0..members)
-                    .map(|from| from * size * length)
-                    .map(move |at| at + target.start..at + target.end)
-            });
-            let leaving: Vec<u8> = parts.flat_map(|part| &held[part]).copied().collect();
-            // What comes from a node is as long as what goes to it.
-            let mut coming = vec![0; leaving.len()];
-            match &mut self.first {
-                Some(first) => first.alltoallv(&leaving, &sent, &mut coming, &sent)?,
-                None => coming.copy_from_slice(&leaving),
+        self.attempt(|group| {
+            let size = group.size();
+            let length = data.len() / size;
+            let largest = group.nodes.iter().map(Vec::len).max().unwrap_or(1);
+            if !group.goes_by_nodes(largest * data.len()) {
+                return group.all.alltoall(data, into);
             }
-            let senders = coming.chunks_exact((members * length).max(1));
-            arranged = vec![0; coming.len()];
-            for (from, parts) in senders.enumerate() {
-                for (to, part) in parts.chunks_exact(length).enumerate() {
-                    arranged[(to * size + from) * length..][..length].copy_from_slice(part);
+            check_length("what is sent", data.len(), length * size)?;
+            check_length("what is received", into.len(), data.len())?;
+            // Of each of the node, for all.
+            let held = group.gathered_in_node(&group.by_nodes(data, length))?;
+            // For each of the node, of all.
+            let mut arranged = Vec::new();
+            let own_node = group.own_node();
+            let members = group.nodes[own_node].len();
+            if group.places[group.member()].1 == 0 {
+                let targets = one_behind_the_other(group.nodes.iter().map(|node| node.len() * length));
+                let sent = one_behind_the_other(targets.iter().map(|target| members * target.len()));
+                let parts = targets.iter().flat_map(|target| {
+                    (0..members)
+                        .map(|from| from * size * length)
+                        .map(move |at| at + target.start..at + target.end)
+                });
+                let leaving: Vec<u8> = parts.flat_map(|part| &held[part]).copied().collect();
+                // What comes from a node is as long as what goes to it.
+                let mut coming = vec![0; leaving.len()];
+                match &mut group.first {
+                    Some(first) => first.alltoallv(&leaving, &sent, &mut coming, &sent)?,
+                    None => coming.copy_from_slice(&leaving),
+                }
+                let senders = coming.chunks_exact((members * length).max(1));
+                arranged = vec![0; coming.len()];
+                for (from, parts) in senders.enumerate() {
+                    for (to, part) in parts.chunks_exact(length).enumerate() {
+                        arranged[(to * size + from) * length..][..length].copy_from_slice(part);
+                    }
                 }
             }
-        }
-        let mut own = vec![0; into.len()];
-        self.scattered_in_node(&arranged, &mut own)?;
-        self.to_members(&own, length, into);
-        Ok(())
+            let mut own = vec![0; into.len()];
+            group.scattered_in_node(&arranged, &mut own)?;
+            group.to_members(&own, length, into);
+            Ok(())
+        })
     }
 
     /// All get all members' blocks: each is memory by itself, and as long everywhere; each member's own is there already.
@@ -154,40 +160,56 @@ impl TwoLevelGroup {
     /// # Errors
     /// As [`NetworkGroup::allgatherv`](super::NetworkGroup::allgatherv).
     pub fn allgather_blocks(&mut self, blocks: &mut [&mut [u8]]) -> Result<()> {
-        check_count(blocks.len(), self.size())?;
-        if !self.goes_by_nodes(0) {
-            return self.all.allgather_blocks(blocks);
-        }
-        let lengths = self.nodes.iter().flatten().map(|&member| blocks[member].len());
-        let ranges = one_behind_the_other(lengths);
-        let nodes = self.ranges_of_nodes(&ranges);
-        let own = self.member();
-        let mut all = vec![0; ranges.last().map_or(0, |range| range.end)];
-        let (own_node, own_place) = self.places[own];
-        match &mut self.node {
-            Some(node) => {
-                let begin = nodes[own_node].start;
-                let first = self.nodes[..own_node].iter().map(Vec::len).sum::<usize>();
-                let parts: Vec<Range<usize>> = ranges[first..first + node.size()]
-                    .iter()
-                    .map(|range| range.start - begin..range.end - begin)
-                    .collect();
-                let none: &mut [u8] = &mut [];
-                let into = if own_place == 0 { &mut all[nodes[own_node].clone()] } else { none };
-                node.gatherv(0, blocks[own], into, &parts)?;
+        self.attempt(|group| {
+            check_count(blocks.len(), group.size())?;
+            if !group.goes_by_nodes(0) {
+                return group.all.allgather_blocks(blocks);
             }
-            None => all[nodes[own_node].clone()].copy_from_slice(blocks[own]),
-        }
-        if let Some(first) = &mut self.first {
-            first.allgatherv(&mut all, &nodes)?;
-        }
-        if let Some(node) = &mut self.node {
-            node.bcast(0, &mut all)?;
-        }
-        for (&member, range) in self.nodes.iter().flatten().zip(ranges) {
-            blocks[member].copy_from_slice(&all[range]);
-        }
-        Ok(())
+            let lengths = group.nodes.iter().flatten().map(|&member| blocks[member].len());
+            let ranges = one_behind_the_other(lengths);
+            let nodes = group.ranges_of_nodes(&ranges);
+            let own = group.member();
+            let mut all = vec![0; ranges.last().map_or(0, |range| range.end)];
+            let (own_node, own_place) = group.places[own];
+            match &mut group.node {
+                Some(node) => {
+                    let begin = nodes[own_node].start;
+                    let first = group.nodes[..own_node].iter().map(Vec::len).sum::<usize>();
+                    let parts: Vec<Range<usize>> = ranges[first..first + node.size()]
+                        .iter()
+                        .map(|range| range.start - begin..range.end - begin)
+                        .collect();
+                    let none: &mut [u8] = &mut [];
+                    let into = if own_place == 0 { &mut all[nodes[own_node].clone()] } else { none };
+                    node.gatherv(0, blocks[own], into, &parts)?;
+                }
+                None => all[nodes[own_node].clone()].copy_from_slice(blocks[own]),
+            }
+            if let Some(first) = &mut group.first {
+                first.allgatherv(&mut all, &nodes)?;
+            }
+            if let Some(node) = &mut group.node {
+                node.bcast(0, &mut all)?;
+            }
+            for (&member, range) in group.nodes.iter().flatten().zip(ranges) {
+                blocks[member].copy_from_slice(&all[range]);
+            }
+            Ok(())
+        })
+    }
+
+    /// The same, where each member's own is what it gives: `own`.
+    ///
+    /// # Errors
+    /// As [`NetworkGroup::allgatherv`](super::NetworkGroup::allgatherv).
+    pub fn allgather_blocks_from(&mut self, own: &[u8], blocks: &mut [&mut [u8]]) -> Result<()> {
+        self.attempt(|group| {
+            check_count(blocks.len(), group.size())?;
+            let member = group.member();
+            check_length("what a member gives to all", own.len(), blocks[member].len())?;
+            blocks[member].copy_from_slice(own);
+            group.allgather_blocks(blocks)
+        })
     }
 
     /// All members' `data` combined in the order of members and divided among them: member `i` gets `counts[i]` bytes,
@@ -202,36 +224,38 @@ impl TwoLevelGroup {
         into: &mut [u8],
         operation: &dyn Operation,
     ) -> Result<()> {
-        if !self.combines(operation) || !self.goes_by_nodes(0) {
-            return self.all.reduce_scatter(data, counts, into, operation);
-        }
-        check_length("the list of counts", counts.len(), self.size())?;
-        check_length("what is combined", data.len(), counts.iter().sum())?;
-        check_length("what is received", into.len(), counts[self.member()])?;
-        counts.iter().try_for_each(|&count| check_elements(count, operation))?;
-        let blocks = one_behind_the_other(counts.iter().copied());
-        let order: Vec<usize> = self.nodes.iter().flatten().copied().collect();
-        let mut sum: Vec<u8> =
-            order.iter().flat_map(|&member| &data[blocks[member].clone()]).copied().collect();
-        let ranges = one_behind_the_other(order.iter().map(|&member| counts[member]));
-        let nodes = self.ranges_of_nodes(&ranges);
-        let own_node = self.own_node();
-        if let Some(node) = &mut self.node {
-            node.reduce(0, &mut sum, operation)?;
-        }
-        let mut held = sum;
-        if let Some(first) = &mut self.first {
-            let mut own = vec![0; nodes[own_node].len()];
-            let counts: Vec<usize> = nodes.iter().map(Range::len).collect();
-            first.reduce_scatter(&held, &counts, &mut own, operation)?;
-            held = own;
-        }
-        let Some(node) = &mut self.node else {
-            into.copy_from_slice(&held);
-            return Ok(());
-        };
-        let parts = one_behind_the_other(self.nodes[own_node].iter().map(|&member| counts[member]));
-        node.scatterv(0, &held, &parts, into)
+        self.attempt(|group| {
+            if !group.combines(operation) || !group.goes_by_nodes(0) {
+                return group.all.reduce_scatter(data, counts, into, operation);
+            }
+            check_length("the list of counts", counts.len(), group.size())?;
+            check_length("what is combined", data.len(), counts.iter().sum())?;
+            check_length("what is received", into.len(), counts[group.member()])?;
+            counts.iter().try_for_each(|&count| check_elements(count, operation))?;
+            let blocks = one_behind_the_other(counts.iter().copied());
+            let order: Vec<usize> = group.nodes.iter().flatten().copied().collect();
+            let mut sum: Vec<u8> =
+                order.iter().flat_map(|&member| &data[blocks[member].clone()]).copied().collect();
+            let ranges = one_behind_the_other(order.iter().map(|&member| counts[member]));
+            let nodes = group.ranges_of_nodes(&ranges);
+            let own_node = group.own_node();
+            if let Some(node) = &mut group.node {
+                node.reduce(0, &mut sum, operation)?;
+            }
+            let mut held = sum;
+            if let Some(first) = &mut group.first {
+                let mut own = vec![0; nodes[own_node].len()];
+                let counts: Vec<usize> = nodes.iter().map(Range::len).collect();
+                first.reduce_scatter(&held, &counts, &mut own, operation)?;
+                held = own;
+            }
+            let Some(node) = &mut group.node else {
+                into.copy_from_slice(&held);
+                return Ok(());
+            };
+            let parts = one_behind_the_other(group.nodes[own_node].iter().map(|&member| counts[member]));
+            node.scatterv(0, &held, &parts, into)
+        })
     }
 
     /// Whether something goes by nodes of which a first member keeps so many bytes: the same at all members.

@@ -15,15 +15,19 @@ impl NetworkGroup {
     /// [`Error::Length`](crate::executor::Error::Length), [`Error::NoSuchMember`](crate::executor::Error::NoSuchMember);
     /// the fabric's, for a lost member.
     pub fn gather(&mut self, root: usize, own: &[u8], into: &mut [u8]) -> Result<()> {
-        self.check_member(root)?;
-        let length = own.len();
-        if self.own == root {
-            check_length("what is gathered", into.len(), length * self.size())?;
-        }
-        match self.settings.choices.gather.unwrap_or_else(|| self.model().collect(length)) {
-            CollectAlgorithm::Binomial => self.gather_binomially(root, own, into),
-            CollectAlgorithm::Linear => self.gather_linearly(root, own, &mut Row { bytes: into, length }),
-        }
+        self.attempt(|group| {
+            group.check_member(root)?;
+            let length = own.len();
+            if group.own == root {
+                check_length("what is gathered", into.len(), length * group.size())?;
+            }
+            match group.settings.choices.gather.unwrap_or_else(|| group.model().collect(length)) {
+                CollectAlgorithm::Binomial => group.gather_binomially(root, own, into),
+                CollectAlgorithm::Linear => {
+                    group.gather_linearly(root, own, &mut Row { bytes: into, length })
+                }
+            }
+        })
     }
 
     /// `root` gets all members' `own`, each into its block of `into`; elsewhere `into` and `blocks` are not used.
@@ -37,8 +41,10 @@ impl NetworkGroup {
         into: &mut [u8],
         blocks: &[Range<usize>],
     ) -> Result<()> {
-        let mut apart = if self.own == root { apart_mut(into, blocks)? } else { Vec::new() };
-        self.gather_blocks(root, own, &mut apart)
+        self.attempt(|group| {
+            let mut apart = if group.own == root { apart_mut(into, blocks)? } else { Vec::new() };
+            group.gather_blocks(root, own, &mut apart)
+        })
     }
 
     /// The same, where each block is memory by itself; elsewhere than at `root` there are none.
@@ -46,12 +52,14 @@ impl NetworkGroup {
     /// # Errors
     /// As [`gather`](Self::gather).
     pub fn gather_blocks(&mut self, root: usize, own: &[u8], blocks: &mut [&mut [u8]]) -> Result<()> {
-        self.check_member(root)?;
-        if self.own == root {
-            check_count(blocks.len(), self.size())?;
-            check_length("the root's own block", blocks[root].len(), own.len())?;
-        }
-        self.gather_linearly(root, own, blocks)
+        self.attempt(|group| {
+            group.check_member(root)?;
+            if group.own == root {
+                check_count(blocks.len(), group.size())?;
+                check_length("the root's own block", blocks[root].len(), own.len())?;
+            }
+            group.gather_linearly(root, own, blocks)
+        })
     }
 
     fn gather_linearly(&self, root: usize, own: &[u8], blocks: &mut (impl Room + ?Sized)) -> Result<()> {
@@ -98,15 +106,17 @@ impl NetworkGroup {
     /// # Errors
     /// As [`gather`](Self::gather).
     pub fn scatter(&mut self, root: usize, data: &[u8], into: &mut [u8]) -> Result<()> {
-        self.check_member(root)?;
-        let length = into.len();
-        if self.own == root {
-            check_length("what is scattered", data.len(), length * self.size())?;
-        }
-        match self.settings.choices.scatter.unwrap_or_else(|| self.model().collect(length)) {
-            CollectAlgorithm::Binomial => self.scatter_binomially(root, data, into),
-            CollectAlgorithm::Linear => self.scatter_linearly(root, &Row { bytes: data, length }, into),
-        }
+        self.attempt(|group| {
+            group.check_member(root)?;
+            let length = into.len();
+            if group.own == root {
+                check_length("what is scattered", data.len(), length * group.size())?;
+            }
+            match group.settings.choices.scatter.unwrap_or_else(|| group.model().collect(length)) {
+                CollectAlgorithm::Binomial => group.scatter_binomially(root, data, into),
+                CollectAlgorithm::Linear => group.scatter_linearly(root, &Row { bytes: data, length }, into),
+            }
+        })
     }
 
     /// All get their block of `root`'s `data`, as long as `into`; elsewhere `data` and `blocks` are not used.
@@ -120,8 +130,10 @@ impl NetworkGroup {
         blocks: &[Range<usize>],
         into: &mut [u8],
     ) -> Result<()> {
-        let apart = if self.own == root { apart(data, blocks)? } else { Vec::new() };
-        self.scatter_blocks(root, &apart, into)
+        self.attempt(|group| {
+            let apart = if group.own == root { apart(data, blocks)? } else { Vec::new() };
+            group.scatter_blocks(root, &apart, into)
+        })
     }
 
     /// The same, where each block is memory by itself; elsewhere than at `root` there are none.
@@ -129,12 +141,14 @@ impl NetworkGroup {
     /// # Errors
     /// As [`gather`](Self::gather).
     pub fn scatter_blocks(&mut self, root: usize, blocks: &[&[u8]], into: &mut [u8]) -> Result<()> {
-        self.check_member(root)?;
-        if self.own == root {
-            check_count(blocks.len(), self.size())?;
-            check_length("the root's own block", blocks[root].len(), into.len())?;
-        }
-        self.scatter_linearly(root, blocks, into)
+        self.attempt(|group| {
+            group.check_member(root)?;
+            if group.own == root {
+                check_count(blocks.len(), group.size())?;
+                check_length("the root's own block", blocks[root].len(), into.len())?;
+            }
+            group.scatter_linearly(root, blocks, into)
+        })
     }
 
     fn scatter_linearly(&self, root: usize, blocks: &(impl Given + ?Sized), into: &mut [u8]) -> Result<()> {

@@ -39,7 +39,9 @@ impl Default for NetworkSettings {
 
 /// A group of processes, as one of its members holds it, that tell each other everything by messages.
 ///
-/// All members do the same operations in the same order. After an error the group is of no more use. What is different
+/// All members do the same operations in the same order. After an error the group is of no more use. A member that is given
+/// wrong arguments leaves it: each of the others ends in the same operation, or in one that follows, with an error, and so
+/// does whatever is called from then on. That closes its messenger, also for other groups that use it. What is different
 /// from a [`Group`](crate::executor::Group) is only how it is done.
 #[derive(Debug)]
 pub struct NetworkGroup {
@@ -47,7 +49,9 @@ pub struct NetworkGroup {
     pub(super) members: Vec<Rank>,
     pub(super) own: usize,
     pub(super) settings: NetworkSettings,
-    barrier: Barrier,
+    pub(super) barrier: Barrier,
+    /// What every call ends with, once one has failed.
+    pub(super) refused: Option<Box<Error>>,
     fabric: Fabric,
 }
 
@@ -89,7 +93,7 @@ impl NetworkGroup {
         }
         let barrier = Barrier::join_across(fabrics, members, id, &schedule)?;
         let (messenger, fabric) = (Arc::clone(messenger), fabrics.job().clone());
-        Ok(Self { messenger, members: members.to_vec(), own, settings, barrier, fabric })
+        Ok(Self { messenger, members: members.to_vec(), own, settings, barrier, refused: None, fabric })
     }
 
     /// How many members there are.
@@ -116,7 +120,7 @@ impl NetworkGroup {
     /// # Errors
     /// The fabric's, for a lost member.
     pub fn barrier(&mut self) -> Result<()> {
-        self.barrier.wait()
+        self.attempt(|group| group.barrier.wait())
     }
 
     /// Measures what messages cost, between the first member and the last, and goes by that from now on. To be called by
@@ -125,23 +129,27 @@ impl NetworkGroup {
     /// # Errors
     /// The fabric's.
     pub fn measure_costs(&mut self) -> Result<MessageCosts> {
-        let mut told = [0; 2 * size_of::<f64>()];
-        let last = self.size() - 1;
-        if last > 0 && (self.own == 0 || self.own == last) {
-            let times =
-                [self.half_round_trip(last - self.own, 0)?, self.half_round_trip(last - self.own, LONG)?];
-            for (bytes, time) in told.chunks_exact_mut(size_of::<f64>()).zip(times) {
-                bytes.copy_from_slice(&time.to_ne_bytes());
+        self.attempt(|group| {
+            let mut told = [0; 2 * size_of::<f64>()];
+            let last = group.size() - 1;
+            if last > 0 && (group.own == 0 || group.own == last) {
+                let times = [
+                    group.half_round_trip(last - group.own, 0)?,
+                    group.half_round_trip(last - group.own, LONG)?,
+                ];
+                for (bytes, time) in told.chunks_exact_mut(size_of::<f64>()).zip(times) {
+                    bytes.copy_from_slice(&time.to_ne_bytes());
+                }
             }
-        }
-        self.bcast(0, &mut told)?;
-        let time = |at: usize| f64::from_ne_bytes(std::array::from_fn(|byte| told[8 * at + byte]));
-        let (short, long) = (time(0), time(1));
-        if last > 0 {
-            self.settings.costs.latency = short;
-            self.settings.costs.per_byte = ((long - short) / LONG as f64).max(0.0);
-        }
-        Ok(self.settings.costs)
+            group.bcast(0, &mut told)?;
+            let time = |at: usize| f64::from_ne_bytes(std::array::from_fn(|byte| told[8 * at + byte]));
+            let (short, long) = (time(0), time(1));
+            if last > 0 {
+                group.settings.costs.latency = short;
+                group.settings.costs.per_byte = ((long - short) / LONG as f64).max(0.0);
+            }
+            Ok(group.settings.costs)
+        })
     }
 
     /// Nanoseconds that a message takes: the median of some.

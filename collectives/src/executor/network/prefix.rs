@@ -11,10 +11,12 @@ impl NetworkGroup {
     /// # Errors
     /// As [`allreduce`](Self::allreduce).
     pub fn scan(&mut self, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
-        if let Some(before) = self.before(data, operation)? {
-            operation.combine(&before, data);
-        }
-        Ok(())
+        self.attempt(|group| {
+            if let Some(before) = group.before(data, operation)? {
+                operation.combine(&before, data);
+            }
+            Ok(())
+        })
     }
 
     /// `data` becomes the `data` of the members before this one, combined in their order; the first member's stays.
@@ -22,13 +24,15 @@ impl NetworkGroup {
     /// # Errors
     /// As [`allreduce`](Self::allreduce).
     pub fn exscan(&mut self, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
-        if self.own == 0 {
-            return self.exscan_from(data, operation);
-        }
-        if let Some(before) = self.before(data, operation)? {
-            data.copy_from_slice(&before);
-        }
-        Ok(())
+        self.attempt(|group| {
+            if group.own == 0 {
+                return group.exscan_from(data, operation);
+            }
+            if let Some(before) = group.before(data, operation)? {
+                data.copy_from_slice(&before);
+            }
+            Ok(())
+        })
     }
 
     /// [`exscan`](Self::exscan) as its first member, which only gives.
@@ -36,8 +40,10 @@ impl NetworkGroup {
     /// # Errors
     /// As [`allreduce`](Self::allreduce); [`Error::NotFirst`](crate::executor::Error::NotFirst).
     pub fn exscan_from(&mut self, data: &[u8], operation: &dyn Operation) -> Result<()> {
-        check_is_first(self.own)?;
-        self.before(data, operation).map(|_| ())
+        self.attempt(|group| {
+            check_is_first(group.own)?;
+            group.before(data, operation).map(|_| ())
+        })
     }
 
     /// What the members before this one have, combined. In each round each knows of twice as many up to itself, and tells

@@ -80,26 +80,30 @@ impl NetworkGroup {
     /// [`Error::Length`](crate::executor::Error::Length) where it is no whole number of elements; the fabric's, for a
     /// lost member.
     pub fn allreduce(&mut self, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
-        check_elements(data.len(), operation)?;
-        if self.size() == 1 {
-            return Ok(());
-        }
-        let commutes = operation.is_commutative();
-        let chosen = match self.settings.choices.allreduce {
-            Some(AllreduceAlgorithm::Ring) if !commutes => None,
-            chosen => chosen,
-        };
-        match chosen.unwrap_or_else(|| self.model().allreduce(data.len(), commutes)) {
-            AllreduceAlgorithm::RecursiveDoubling => self.folded(data, operation, |group, active, data| {
-                group.combine_doubling(active, data, operation)
-            }),
-            AllreduceAlgorithm::Rabenseifner => self.folded(data, operation, |group, active, data| {
-                let halvings = Folding::of(group.size()).halvings(active, data.len(), operation.width());
-                group.combine_halves(&halvings, data, operation)?;
-                group.share_halves(&halvings, data)
-            }),
-            AllreduceAlgorithm::Ring => self.combine_around(data, operation),
-        }
+        self.attempt(|group| {
+            check_elements(data.len(), operation)?;
+            if group.size() == 1 {
+                return Ok(());
+            }
+            let commutes = operation.is_commutative();
+            let chosen = match group.settings.choices.allreduce {
+                Some(AllreduceAlgorithm::Ring) if !commutes => None,
+                chosen => chosen,
+            };
+            match chosen.unwrap_or_else(|| group.model().allreduce(data.len(), commutes)) {
+                AllreduceAlgorithm::RecursiveDoubling => {
+                    group.folded(data, operation, |group, active, data| {
+                        group.combine_doubling(active, data, operation)
+                    })
+                }
+                AllreduceAlgorithm::Rabenseifner => group.folded(data, operation, |group, active, data| {
+                    let halvings = Folding::of(group.size()).halvings(active, data.len(), operation.width());
+                    group.combine_halves(&halvings, data, operation)?;
+                    group.share_halves(&halvings, data)
+                }),
+                AllreduceAlgorithm::Ring => group.combine_around(data, operation),
+            }
+        })
     }
 
     /// Has a power of two of the members `go_on`, after the others' data is folded into theirs, and before these get it back.
@@ -187,19 +191,21 @@ impl NetworkGroup {
     /// # Errors
     /// As [`allreduce`](Self::allreduce); [`Error::NoSuchMember`](crate::executor::Error::NoSuchMember).
     pub fn reduce(&mut self, root: usize, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
-        self.check_member(root)?;
-        if self.own != root {
-            return self.reduce_to(root, data, operation);
-        }
-        check_elements(data.len(), operation)?;
-        if self.size() == 1 {
-            return Ok(());
-        }
-        let known = data.to_vec();
-        match self.reduce_algorithm(data.len()) {
-            ReduceAlgorithm::Binomial => self.reduce_binomially(root, known, Some(data), operation),
-            ReduceAlgorithm::Rabenseifner => self.reduce_by_halves(root, known, Some(data), operation),
-        }
+        self.attempt(|group| {
+            group.check_member(root)?;
+            if group.own != root {
+                return group.reduce_to(root, data, operation);
+            }
+            check_elements(data.len(), operation)?;
+            if group.size() == 1 {
+                return Ok(());
+            }
+            let known = data.to_vec();
+            match group.reduce_algorithm(data.len()) {
+                ReduceAlgorithm::Binomial => group.reduce_binomially(root, known, Some(data), operation),
+                ReduceAlgorithm::Rabenseifner => group.reduce_by_halves(root, known, Some(data), operation),
+            }
+        })
     }
 
     /// [`reduce`](Self::reduce) as a member other than its root, which only reads.
@@ -207,13 +213,15 @@ impl NetworkGroup {
     /// # Errors
     /// As [`reduce`](Self::reduce); [`Error::IsRoot`](crate::executor::Error::IsRoot).
     pub fn reduce_to(&mut self, root: usize, data: &[u8], operation: &dyn Operation) -> Result<()> {
-        self.check_member(root)?;
-        check_is_not_root(self.own, root)?;
-        check_elements(data.len(), operation)?;
-        match self.reduce_algorithm(data.len()) {
-            ReduceAlgorithm::Binomial => self.reduce_binomially(root, data.to_vec(), None, operation),
-            ReduceAlgorithm::Rabenseifner => self.reduce_by_halves(root, data.to_vec(), None, operation),
-        }
+        self.attempt(|group| {
+            group.check_member(root)?;
+            check_is_not_root(group.own, root)?;
+            check_elements(data.len(), operation)?;
+            match group.reduce_algorithm(data.len()) {
+                ReduceAlgorithm::Binomial => group.reduce_binomially(root, data.to_vec(), None, operation),
+                ReduceAlgorithm::Rabenseifner => group.reduce_by_halves(root, data.to_vec(), None, operation),
+            }
+        })
     }
 
     fn reduce_algorithm(&self, length: usize) -> ReduceAlgorithm {
@@ -303,36 +311,42 @@ impl NetworkGroup {
         into: &mut [u8],
         operation: &dyn Operation,
     ) -> Result<()> {
-        check_length("the list of counts", counts.len(), self.size())?;
-        check_length("what is combined", data.len(), counts.iter().sum())?;
-        check_length("what is received", into.len(), counts[self.own])?;
-        counts.iter().try_for_each(|&count| check_elements(count, operation))?;
-        let mut end = 0;
-        let block = |count: &usize| {
-            end += count;
-            end - count..end
-        };
-        let blocks: Vec<Range<usize>> = counts.iter().map(block).collect();
-        match self.settings.choices.reduce_scatter.unwrap_or_else(|| self.model().reduce_scatter(data.len()))
-        {
-            ReduceScatterAlgorithm::Allreduce => {
-                let mut all = data.to_vec();
-                self.allreduce(&mut all, operation)?;
-                into.copy_from_slice(&all[blocks[self.own].clone()]);
-            }
-            ReduceScatterAlgorithm::Pairwise => {
-                let length = into.len();
-                let mut parts = vec![0; length * self.size()];
-                let received = &mut Row { bytes: parts.as_mut_slice(), length };
-                self.trade_by_pairs(apart(data, &blocks)?.as_slice(), received)?;
-                // From the last on: what is combined is to the right of what comes.
-                let (rest, last) = parts.split_at_mut(length * (self.size() - 1));
-                into.copy_from_slice(last);
-                if length > 0 {
-                    rest.chunks_exact(length).rev().for_each(|left| operation.combine(left, into));
+        self.attempt(|group| {
+            check_length("the list of counts", counts.len(), group.size())?;
+            check_length("what is combined", data.len(), counts.iter().sum())?;
+            check_length("what is received", into.len(), counts[group.own])?;
+            counts.iter().try_for_each(|&count| check_elements(count, operation))?;
+            let mut end = 0;
+            let block = |count: &usize| {
+                end += count;
+                end - count..end
+            };
+            let blocks: Vec<Range<usize>> = counts.iter().map(block).collect();
+            match group
+                .settings
+                .choices
+                .reduce_scatter
+                .unwrap_or_else(|| group.model().reduce_scatter(data.len()))
+            {
+                ReduceScatterAlgorithm::Allreduce => {
+                    let mut all = data.to_vec();
+                    group.allreduce(&mut all, operation)?;
+                    into.copy_from_slice(&all[blocks[group.own].clone()]);
+                }
+                ReduceScatterAlgorithm::Pairwise => {
+                    let length = into.len();
+                    let mut parts = vec![0; length * group.size()];
+                    let received = &mut Row { bytes: parts.as_mut_slice(), length };
+                    group.trade_by_pairs(apart(data, &blocks)?.as_slice(), received)?;
+                    // From the last on: what is combined is to the right of what comes.
+                    let (rest, last) = parts.split_at_mut(length * (group.size() - 1));
+                    into.copy_from_slice(last);
+                    if length > 0 {
+                        rest.chunks_exact(length).rev().for_each(|left| operation.combine(left, into));
+                    }
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }

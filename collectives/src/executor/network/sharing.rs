@@ -14,11 +14,14 @@ impl NetworkGroup {
     /// # Errors
     /// [`Error::Length`](crate::executor::Error::Length); the fabric's, for a lost member.
     pub fn allgather(&mut self, own: &[u8], into: &mut [u8]) -> Result<()> {
-        let length = own.len();
-        check_length("what is gathered", into.len(), length * self.size())?;
-        into[self.own * length..][..length].copy_from_slice(own);
-        let blocks: Vec<_> = (0..self.size()).map(|member| member * length..(member + 1) * length).collect();
-        self.allgatherv(into, &blocks)
+        self.attempt(|group| {
+            let length = own.len();
+            check_length("what is gathered", into.len(), length * group.size())?;
+            into[group.own * length..][..length].copy_from_slice(own);
+            let blocks: Vec<_> =
+                (0..group.size()).map(|member| member * length..(member + 1) * length).collect();
+            group.allgatherv(into, &blocks)
+        })
     }
 
     /// All get all members' blocks: `blocks` says where in `data` each lies, the same everywhere; each member's own is
@@ -28,7 +31,7 @@ impl NetworkGroup {
     /// [`Error::Length`](crate::executor::Error::Length), also for blocks that lie over each other; the fabric's, for a
     /// lost member.
     pub fn allgatherv(&mut self, data: &mut [u8], blocks: &[Range<usize>]) -> Result<()> {
-        self.allgather_blocks(&mut apart_mut(data, blocks)?)
+        self.attempt(|group| group.allgather_blocks(&mut apart_mut(data, blocks)?))
     }
 
     /// The same, where each block is memory by itself.
@@ -36,14 +39,30 @@ impl NetworkGroup {
     /// # Errors
     /// As [`allgatherv`](Self::allgatherv).
     pub fn allgather_blocks(&mut self, blocks: &mut [&mut [u8]]) -> Result<()> {
-        check_count(blocks.len(), self.size())?;
-        if self.size() == 1 {
-            return Ok(());
-        }
-        match self.settings.choices.allgather.unwrap_or_else(|| self.model().allgather(longest(blocks))) {
-            AllgatherAlgorithm::Bruck => self.share_doubling(blocks),
-            AllgatherAlgorithm::Ring => self.share_around(blocks),
-        }
+        self.attempt(|group| {
+            check_count(blocks.len(), group.size())?;
+            if group.size() == 1 {
+                return Ok(());
+            }
+            match group.settings.choices.allgather.unwrap_or_else(|| group.model().allgather(longest(blocks)))
+            {
+                AllgatherAlgorithm::Bruck => group.share_doubling(blocks),
+                AllgatherAlgorithm::Ring => group.share_around(blocks),
+            }
+        })
+    }
+
+    /// The same, where each member's own is what it gives: `own`.
+    ///
+    /// # Errors
+    /// As [`allgatherv`](Self::allgatherv).
+    pub fn allgather_blocks_from(&mut self, own: &[u8], blocks: &mut [&mut [u8]]) -> Result<()> {
+        self.attempt(|group| {
+            check_count(blocks.len(), group.size())?;
+            check_length("what a member gives to all", own.len(), blocks[group.own].len())?;
+            blocks[group.own].copy_from_slice(own);
+            group.allgather_blocks(blocks)
+        })
     }
 
     /// Each has the blocks of the members from itself on, as many as its distance to the next whom it gets more from.

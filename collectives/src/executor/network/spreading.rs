@@ -13,39 +13,41 @@ impl NetworkGroup {
     /// # Errors
     /// [`Error::NoSuchMember`](crate::executor::Error::NoSuchMember); the fabric's, for a lost member.
     pub fn bcast(&mut self, root: usize, data: &mut [u8]) -> Result<()> {
-        self.check_member(root)?;
-        if self.own == root {
-            return self.bcast_from(data);
-        }
-        match self.bcast_algorithm(data.len()) {
-            BcastAlgorithm::Binomial => {
-                let (above, _) = self.above(root);
-                self.receive(above, data)?;
-                self.send_below(root, |_, _| &*data)
+        self.attempt(|group| {
+            group.check_member(root)?;
+            if group.own == root {
+                return group.bcast_from(data);
             }
-            BcastAlgorithm::Pipelined => {
-                let (place, member) = self.counted_from(root);
-                for segment in data.chunks_mut(self.settings.segment) {
-                    self.receive(member(place - 1), segment)?;
-                    if place + 1 < self.size() {
-                        self.send(member(place + 1), segment)?;
-                    }
+            match group.bcast_algorithm(data.len()) {
+                BcastAlgorithm::Binomial => {
+                    let (above, _) = group.above(root);
+                    group.receive(above, data)?;
+                    group.send_below(root, |_, _| &*data)
                 }
-                Ok(())
+                BcastAlgorithm::Pipelined => {
+                    let (place, member) = group.counted_from(root);
+                    for segment in data.chunks_mut(group.settings.segment) {
+                        group.receive(member(place - 1), segment)?;
+                        if place + 1 < group.size() {
+                            group.send(member(place + 1), segment)?;
+                        }
+                    }
+                    Ok(())
+                }
+                BcastAlgorithm::ScatterAllgather => {
+                    let parts = shares(data.len(), 1, group.size());
+                    let (place, _) = group.counted_from(root);
+                    let (above, distance) = group.above(root);
+                    let below = spanned(&parts[place..group.size().min(place + distance)]);
+                    group.receive(above, &mut data[below])?;
+                    group.send_below(root, |from, to| &data[spanned(&parts[from..to])])?;
+                    group.pass_around(root, |Passing { next, before, sent, received }| {
+                        let bytes = data[parts[sent].clone()].to_vec();
+                        group.exchange(next, &bytes, before, &mut data[parts[received].clone()])
+                    })
+                }
             }
-            BcastAlgorithm::ScatterAllgather => {
-                let parts = shares(data.len(), 1, self.size());
-                let (place, _) = self.counted_from(root);
-                let (above, distance) = self.above(root);
-                let below = spanned(&parts[place..self.size().min(place + distance)]);
-                self.receive(above, &mut data[below])?;
-                self.send_below(root, |from, to| &data[spanned(&parts[from..to])])?;
-                self.pass_around(root, |Passing { next, before, sent, received }| {
-                    let bytes = data[parts[sent].clone()].to_vec();
-                    self.exchange(next, &bytes, before, &mut data[parts[received].clone()])
-                })
-            }
-        }
+        })
     }
 
     /// [`bcast`](Self::bcast) as its root, which is this member, and only reads.
@@ -53,27 +55,29 @@ impl NetworkGroup {
     /// # Errors
     /// As [`bcast`](Self::bcast).
     pub fn bcast_from(&mut self, data: &[u8]) -> Result<()> {
-        if self.size() == 1 {
-            return Ok(());
-        }
-        let root = self.own;
-        match self.bcast_algorithm(data.len()) {
-            BcastAlgorithm::Binomial => self.send_below(root, |_, _| data),
-            BcastAlgorithm::Pipelined => {
-                let (next, _) = self.neighbours(1);
-                data.chunks(self.settings.segment).try_for_each(|segment| self.send(next, segment))
+        self.attempt(|group| {
+            if group.size() == 1 {
+                return Ok(());
             }
-            BcastAlgorithm::ScatterAllgather => {
-                let parts = shares(data.len(), 1, self.size());
-                self.send_below(root, |from, to| &data[spanned(&parts[from..to])])?;
-                // What comes around is here already.
-                let mut passing = vec![0; parts.iter().map(Range::len).max().unwrap_or(0)];
-                self.pass_around(root, |Passing { next, before, sent, received }| {
-                    let known = &mut passing[..parts[received].len()];
-                    self.exchange(next, &data[parts[sent].clone()], before, known)
-                })
+            let root = group.own;
+            match group.bcast_algorithm(data.len()) {
+                BcastAlgorithm::Binomial => group.send_below(root, |_, _| data),
+                BcastAlgorithm::Pipelined => {
+                    let (next, _) = group.neighbours(1);
+                    data.chunks(group.settings.segment).try_for_each(|segment| group.send(next, segment))
+                }
+                BcastAlgorithm::ScatterAllgather => {
+                    let parts = shares(data.len(), 1, group.size());
+                    group.send_below(root, |from, to| &data[spanned(&parts[from..to])])?;
+                    // What comes around is here already.
+                    let mut passing = vec![0; parts.iter().map(Range::len).max().unwrap_or(0)];
+                    group.pass_around(root, |Passing { next, before, sent, received }| {
+                        let known = &mut passing[..parts[received].len()];
+                        group.exchange(next, &data[parts[sent].clone()], before, known)
+                    })
+                }
             }
-        }
+        })
     }
 
     fn bcast_algorithm(&self, length: usize) -> BcastAlgorithm {

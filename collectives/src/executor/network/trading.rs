@@ -15,15 +15,17 @@ impl NetworkGroup {
     /// # Errors
     /// [`Error::Length`](crate::executor::Error::Length); the fabric's, for a lost member.
     pub fn alltoall(&mut self, data: &[u8], into: &mut [u8]) -> Result<()> {
-        let length = data.len() / self.size();
-        check_length("what is sent", data.len(), length * self.size())?;
-        check_length("what is received", into.len(), data.len())?;
-        match self.settings.choices.alltoall.unwrap_or_else(|| self.model().alltoall(length)) {
-            AlltoallAlgorithm::Bruck => self.trade_by_bits(data, into, length),
-            AlltoallAlgorithm::Pairwise => {
-                self.trade_by_pairs(&Row { bytes: data, length }, &mut Row { bytes: into, length })
+        self.attempt(|group| {
+            let length = data.len() / group.size();
+            check_length("what is sent", data.len(), length * group.size())?;
+            check_length("what is received", into.len(), data.len())?;
+            match group.settings.choices.alltoall.unwrap_or_else(|| group.model().alltoall(length)) {
+                AlltoallAlgorithm::Bruck => group.trade_by_bits(data, into, length),
+                AlltoallAlgorithm::Pairwise => {
+                    group.trade_by_pairs(&Row { bytes: data, length }, &mut Row { bytes: into, length })
+                }
             }
-        }
+        })
     }
 
     /// Each gets from each: block `i` of `data`, by `sent`, goes to member `i`; into block `j` of `into`, by `received`,
@@ -39,7 +41,7 @@ impl NetworkGroup {
         into: &mut [u8],
         received: &[Range<usize>],
     ) -> Result<()> {
-        self.alltoall_blocks(&apart(data, sent)?, &mut apart_mut(into, received)?)
+        self.attempt(|group| group.alltoall_blocks(&apart(data, sent)?, &mut apart_mut(into, received)?))
     }
 
     /// The same, where each block is memory by itself.
@@ -47,10 +49,12 @@ impl NetworkGroup {
     /// # Errors
     /// As [`alltoallv`](Self::alltoallv).
     pub fn alltoall_blocks(&mut self, sent: &[&[u8]], received: &mut [&mut [u8]]) -> Result<()> {
-        check_count(sent.len(), self.size())?;
-        check_count(received.len(), self.size())?;
-        check_length("what a member sends to itself", sent[self.own].len(), received[self.own].len())?;
-        self.trade_by_pairs(sent, received)
+        self.attempt(|group| {
+            check_count(sent.len(), group.size())?;
+            check_count(received.len(), group.size())?;
+            check_length("what a member sends to itself", sent[group.own].len(), received[group.own].len())?;
+            group.trade_by_pairs(sent, received)
+        })
     }
 
     pub(super) fn trade_by_pairs(

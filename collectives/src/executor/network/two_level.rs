@@ -29,7 +29,8 @@ use crate::partition::Partition;
 
 /// A group of processes on several nodes, as one of its members holds it.
 ///
-/// All members do the same operations in the same order. After an error the group is of no more use.
+/// All members do the same operations in the same order. After an error the group is of no more use, for all members, as it
+/// is with a [`NetworkGroup`].
 #[derive(Debug)]
 pub struct TwoLevelGroup {
     /// All members, by messages.
@@ -138,7 +139,7 @@ impl TwoLevelGroup {
         self.all.member()
     }
 
-    /// All members, by messages alone: for what has no second level.
+    /// All members, by messages alone. Who fails there, leaves the group of two levels, too.
     pub fn flat(&mut self) -> &mut NetworkGroup {
         &mut self.all
     }
@@ -157,7 +158,7 @@ impl TwoLevelGroup {
     /// # Errors
     /// The fabric's, for a lost member.
     pub fn barrier(&mut self) -> Result<()> {
-        self.all.barrier()
+        self.attempt(|group| group.all.barrier())
     }
 
     /// All get `root`'s `data`, which has the same length everywhere.
@@ -165,21 +166,23 @@ impl TwoLevelGroup {
     /// # Errors
     /// As [`NetworkGroup::bcast`].
     pub fn bcast(&mut self, root: usize, data: &mut [u8]) -> Result<()> {
-        self.all.check_member(root)?;
-        if self.member() == root {
-            return self.bcast_from(data);
-        }
-        let (root_node, root_place) = self.places[root];
-        if self.own_node() == root_node {
-            if let Some(node) = &mut self.node {
-                node.bcast(root_place, data)?;
+        self.attempt(|group| {
+            group.all.check_member(root)?;
+            if group.member() == root {
+                return group.bcast_from(data);
             }
-            return self.first.as_mut().map_or(Ok(()), |first| first.bcast_from(data));
-        }
-        if let Some(first) = &mut self.first {
-            first.bcast(root_node, data)?;
-        }
-        self.node.as_mut().map_or(Ok(()), |node| node.bcast(0, data))
+            let (root_node, root_place) = group.places[root];
+            if group.own_node() == root_node {
+                if let Some(node) = &mut group.node {
+                    node.bcast(root_place, data)?;
+                }
+                return group.first.as_mut().map_or(Ok(()), |first| first.bcast_from(data));
+            }
+            if let Some(first) = &mut group.first {
+                first.bcast(root_node, data)?;
+            }
+            group.node.as_mut().map_or(Ok(()), |node| node.bcast(0, data))
+        })
     }
 
     /// [`bcast`](Self::bcast) as its root, which is this member, and only reads.
@@ -187,10 +190,12 @@ impl TwoLevelGroup {
     /// # Errors
     /// As [`NetworkGroup::bcast`].
     pub fn bcast_from(&mut self, data: &[u8]) -> Result<()> {
-        if let Some(node) = &mut self.node {
-            node.bcast_from(data)?;
-        }
-        self.first.as_mut().map_or(Ok(()), |first| first.bcast_from(data))
+        self.attempt(|group| {
+            if let Some(node) = &mut group.node {
+                node.bcast_from(data)?;
+            }
+            group.first.as_mut().map_or(Ok(()), |first| first.bcast_from(data))
+        })
     }
 
     /// `data` becomes, at `root`, all members' `data` combined in the order of members; elsewhere it stays.
@@ -198,18 +203,20 @@ impl TwoLevelGroup {
     /// # Errors
     /// As [`NetworkGroup::reduce`].
     pub fn reduce(&mut self, root: usize, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
-        self.all.check_member(root)?;
-        if self.member() != root {
-            return self.reduce_to(root, data, operation);
-        }
-        check_elements(data.len(), operation)?;
-        if !self.combines(operation) {
-            return self.all.reduce(root, data, operation);
-        }
-        let mut sum = data.to_vec();
-        self.reduce_by_nodes(root, &mut sum, operation)?;
-        data.copy_from_slice(&sum);
-        Ok(())
+        self.attempt(|group| {
+            group.all.check_member(root)?;
+            if group.member() != root {
+                return group.reduce_to(root, data, operation);
+            }
+            check_elements(data.len(), operation)?;
+            if !group.combines(operation) {
+                return group.all.reduce(root, data, operation);
+            }
+            let mut sum = data.to_vec();
+            group.reduce_by_nodes(root, &mut sum, operation)?;
+            data.copy_from_slice(&sum);
+            Ok(())
+        })
     }
 
     /// [`reduce`](Self::reduce) as a member other than its root, which only reads.
@@ -217,13 +224,15 @@ impl TwoLevelGroup {
     /// # Errors
     /// As [`NetworkGroup::reduce_to`].
     pub fn reduce_to(&mut self, root: usize, data: &[u8], operation: &dyn Operation) -> Result<()> {
-        self.all.check_member(root)?;
-        check_is_not_root(self.member(), root)?;
-        check_elements(data.len(), operation)?;
-        if !self.combines(operation) {
-            return self.all.reduce_to(root, data, operation);
-        }
-        self.reduce_by_nodes(root, &mut data.to_vec(), operation)
+        self.attempt(|group| {
+            group.all.check_member(root)?;
+            check_is_not_root(group.member(), root)?;
+            check_elements(data.len(), operation)?;
+            if !group.combines(operation) {
+                return group.all.reduce_to(root, data, operation);
+            }
+            group.reduce_by_nodes(root, &mut data.to_vec(), operation)
+        })
     }
 
     /// `sum` becomes the result at `root`, and anything elsewhere.
@@ -250,17 +259,19 @@ impl TwoLevelGroup {
     /// # Errors
     /// As [`NetworkGroup::allreduce`].
     pub fn allreduce(&mut self, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
-        check_elements(data.len(), operation)?;
-        if !self.combines(operation) {
-            return self.all.allreduce(data, operation);
-        }
-        if let Some(node) = &mut self.node {
-            node.reduce(0, data, operation)?;
-        }
-        if let Some(first) = &mut self.first {
-            first.allreduce(data, operation)?;
-        }
-        self.node.as_mut().map_or(Ok(()), |node| node.bcast(0, data))
+        self.attempt(|group| {
+            check_elements(data.len(), operation)?;
+            if !group.combines(operation) {
+                return group.all.allreduce(data, operation);
+            }
+            if let Some(node) = &mut group.node {
+                node.reduce(0, data, operation)?;
+            }
+            if let Some(first) = &mut group.first {
+                first.allreduce(data, operation)?;
+            }
+            group.node.as_mut().map_or(Ok(()), |node| node.bcast(0, data))
+        })
     }
 
     /// All get all members' `own`, which have the same length, one behind the other.
@@ -268,38 +279,40 @@ impl TwoLevelGroup {
     /// # Errors
     /// As [`NetworkGroup::allgather`].
     pub fn allgather(&mut self, own: &[u8], into: &mut [u8]) -> Result<()> {
-        let length = own.len();
-        check_length("what is gathered", into.len(), length * self.size())?;
-        // Node by node: where that is the order of members, straight into its place.
-        let mut by_node = if self.is_ordered { Vec::new() } else { vec![0; into.len()] };
-        let target: &mut [u8] = if self.is_ordered { into } else { &mut by_node };
-        let blocks: Vec<Range<usize>> = self
-            .nodes
-            .iter()
-            .scan(0, |end, node| {
-                let begin = *end;
-                *end += node.len() * length;
-                Some(begin..*end)
-            })
-            .collect();
-        let block = blocks[self.places[self.all.member()].0].clone();
-        match &mut self.node {
-            Some(node) => node.gather(0, own, &mut target[block])?,
-            None => target[block].copy_from_slice(own),
-        }
-        if let Some(first) = &mut self.first {
-            first.allgatherv(target, &blocks)?;
-        }
-        if let Some(node) = &mut self.node {
-            node.bcast(0, target)?;
-        }
-        if !self.is_ordered && length > 0 {
-            let members = self.nodes.iter().flatten();
-            for (&member, bytes) in members.zip(by_node.chunks_exact(length)) {
-                into[member * length..][..length].copy_from_slice(bytes);
+        self.attempt(|group| {
+            let length = own.len();
+            check_length("what is gathered", into.len(), length * group.size())?;
+            // Node by node: where that is the order of members, straight into its place.
+            let mut by_node = if group.is_ordered { Vec::new() } else { vec![0; into.len()] };
+            let target: &mut [u8] = if group.is_ordered { into } else { &mut by_node };
+            let blocks: Vec<Range<usize>> = group
+                .nodes
+                .iter()
+                .scan(0, |end, node| {
+                    let begin = *end;
+                    *end += node.len() * length;
+                    Some(begin..*end)
+                })
+                .collect();
+            let block = blocks[group.places[group.all.member()].0].clone();
+            match &mut group.node {
+                Some(node) => node.gather(0, own, &mut target[block])?,
+                None => target[block].copy_from_slice(own),
             }
-        }
-        Ok(())
+            if let Some(first) = &mut group.first {
+                first.allgatherv(target, &blocks)?;
+            }
+            if let Some(node) = &mut group.node {
+                node.bcast(0, target)?;
+            }
+            if !group.is_ordered && length > 0 {
+                let members = group.nodes.iter().flatten();
+                for (&member, bytes) in members.zip(by_node.chunks_exact(length)) {
+                    into[member * length..][..length].copy_from_slice(bytes);
+                }
+            }
+            Ok(())
+        })
     }
 
     pub(super) fn own_node(&self) -> usize {

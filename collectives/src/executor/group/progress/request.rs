@@ -129,10 +129,15 @@ impl<B> Request<B> {
     /// an error, buffers of an operation that had begun do not come back and are never freed: another member may be
     /// copying to or from them.
     pub fn wait(self) -> Result<B> {
+        self.wait_until_done();
+        self.completion.take()
+    }
+
+    /// Returns when the operation is complete, with or without an error: [`wait`](Self::wait) tells.
+    pub fn wait_until_done(&self) {
         while !self.completion.is_done() {
             self.shared.wait_on(&self.completion, self.meanwhile);
         }
-        self.completion.take()
     }
 }
 

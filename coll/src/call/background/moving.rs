@@ -1,0 +1,122 @@
+//! Barrier, and data from member to member in blocks of one length.
+
+use std::ffi::{c_int, c_void};
+
+use svmio_adio::abi::Datatype;
+
+use super::{Outcome, Start, begun, or_leave};
+use crate::call::{Received, Sent};
+use crate::error::Result;
+use crate::family::Family;
+use crate::layout::{Buffer, Bytes};
+use crate::stock::Stock;
+
+impl<A: Family> Start<'_, A> {
+    pub(crate) fn barrier(self) -> Outcome {
+        or_leave!(self.takes_any());
+        begun(self.group.ibarrier()?, |()| Ok(()))
+    }
+
+    /// # Safety
+    /// The arguments are those of `MPI_Ibcast`.
+    pub(crate) unsafe fn bcast(
+        self,
+        buffer: *mut c_void,
+        count: c_int,
+        datatype: Datatype<A>,
+        root: c_int,
+    ) -> Outcome {
+        // SAFETY: the caller vouches for the arguments.
+        let buffer = or_leave!(unsafe { Buffer::of(self.stock, buffer, count, datatype) });
+        let root = or_leave!(self.root(root));
+        or_leave!(self.takes(buffer.len()));
+        if self.group.member() == root {
+            return begun(self.group.ibcast_from(buffer.lend(self.stock)?)?, |_| Ok(()));
+        }
+        let (bytes, room) = buffer.room(self.stock)?;
+        begun(self.group.ibcast(root, bytes)?, |bytes| room.fill(bytes))
+    }
+
+    /// # Safety
+    /// The arguments are those of `MPI_Igather`.
+    pub(crate) unsafe fn gather(self, send: Sent<A>, receive: Received<A>, root: c_int) -> Outcome {
+        let root = or_leave!(self.root(root));
+        if self.group.member() != root {
+            // SAFETY: the caller vouches for the arguments.
+            let own = or_leave!(unsafe { send.buffer(self.stock) });
+            or_leave!(self.takes(own.len()));
+            return begun(self.group.igather(root, own.lend(self.stock)?, Bytes::NONE)?, |_| Ok(()));
+        }
+        // SAFETY: as above.
+        let block = or_leave!(unsafe { receive.buffer(self.stock) });
+        or_leave!(self.takes(block.len()));
+        // SAFETY: as above.
+        let own = or_leave!(unsafe { send.buffer_or(self.stock, block.next(root)) });
+        let own = lend(self.stock, &own, A::is_in_place(send.at))?;
+        let (bytes, room) = block.times(self.group.size()).room(self.stock)?;
+        begun(self.group.igather(root, own, bytes)?, |(_, bytes)| room.fill(bytes))
+    }
+
+    /// # Safety
+    /// The arguments are those of `MPI_Iscatter`.
+    pub(crate) unsafe fn scatter(self, send: Sent<A>, receive: Received<A>, root: c_int) -> Outcome {
+        let root = or_leave!(self.root(root));
+        if self.group.member() != root {
+            // SAFETY: the caller vouches for the arguments.
+            let own = or_leave!(unsafe { receive.buffer(self.stock) });
+            or_leave!(self.takes(own.len()));
+            let (bytes, room) = own.room(self.stock)?;
+            return begun(self.group.iscatter(root, Bytes::NONE, bytes)?, |(_, bytes)| room.fill(bytes));
+        }
+        // SAFETY: as above.
+        let block = or_leave!(unsafe { send.buffer(self.stock) });
+        or_leave!(self.takes(block.len()));
+        let data = block.times(self.group.size()).lend(self.stock)?;
+        if A::is_in_place(receive.at) {
+            let own = Bytes::Own(vec![0; block.len()]);
+            return begun(self.group.iscatter(root, data, own)?, |_| Ok(()));
+        }
+        // SAFETY: as above.
+        let own = or_leave!(unsafe { receive.buffer(self.stock) });
+        let (bytes, room) = own.room(self.stock)?;
+        begun(self.group.iscatter(root, data, bytes)?, |(_, bytes)| room.fill(bytes))
+    }
+
+    /// # Safety
+    /// The arguments are those of `MPI_Iallgather`.
+    pub(crate) unsafe fn allgather(self, send: Sent<A>, receive: Received<A>) -> Outcome {
+        // SAFETY: the caller vouches for the arguments.
+        let block = or_leave!(unsafe { receive.buffer(self.stock) });
+        or_leave!(self.takes(block.len()));
+        // SAFETY: as above.
+        let own = or_leave!(unsafe { send.buffer_or(self.stock, block.next(self.group.member())) });
+        let own = lend(self.stock, &own, A::is_in_place(send.at))?;
+        let (bytes, room) = block.times(self.group.size()).room(self.stock)?;
+        begun(self.group.iallgather(own, bytes)?, |(_, bytes)| room.fill(bytes))
+    }
+
+    /// # Safety
+    /// The arguments are those of `MPI_Ialltoall`.
+    pub(crate) unsafe fn alltoall(self, send: Sent<A>, receive: Received<A>) -> Outcome {
+        // SAFETY: the caller vouches for the arguments.
+        let block = or_leave!(unsafe { receive.buffer(self.stock) });
+        or_leave!(self.takes(block.len()));
+        let size = self.group.size();
+        let all = block.times(size);
+        let is_in_place = A::is_in_place(send.at);
+        let sent = if is_in_place {
+            all
+        } else {
+            // SAFETY: as above.
+            or_leave!(unsafe { send.buffer(self.stock) }).times(size)
+        };
+        let sent = lend(self.stock, &sent, is_in_place)?;
+        let (bytes, room) = all.room(self.stock)?;
+        begun(self.group.ialltoall(sent, bytes)?, |(_, bytes)| room.fill(bytes))
+    }
+}
+
+/// What is sent: a copy where it is in place, as it lies in what is received.
+fn lend<A: Family>(stock: &Stock<A>, buffer: &Buffer<A>, is_in_place: bool) -> Result<Bytes> {
+    if is_in_place { Ok(Bytes::Own(buffer.read(stock)?.into_own())) } else { buffer.lend(stock) }
+}

@@ -1,0 +1,140 @@
+//! Data combined, by operations that the processor has.
+
+use std::ffi::c_int;
+
+use svmio_collectives::executor::LentMemory;
+
+use super::{Outcome, Start, begun, or_leave};
+use crate::call::Combined;
+use crate::family::Family;
+use crate::layout::Bytes;
+use crate::operator::{Kind, Native};
+use crate::stock::Stock;
+
+impl<A: Family> Start<'_, A> {
+    /// # Safety
+    /// The arguments are those of `MPI_Iallreduce`.
+    pub(crate) unsafe fn allreduce(self, call: Combined<A>, count: c_int) -> Outcome {
+        let operands = or_leave!(self.operands(call, count));
+        // SAFETY: the caller vouches for the arguments.
+        let data = unsafe { operands.in_received() };
+        begun(self.group.iallreduce(data, operands.operation)?, |_| Ok(()))
+    }
+
+    /// # Safety
+    /// The arguments are those of `MPI_Ireduce`.
+    pub(crate) unsafe fn reduce(self, call: Combined<A>, count: c_int, root: c_int) -> Outcome {
+        let root = or_leave!(self.root(root));
+        let operands = or_leave!(self.operands(call, count));
+        // SAFETY: the caller vouches for the arguments.
+        unsafe {
+            if self.group.member() == root {
+                let data = operands.in_received();
+                begun(self.group.ireduce(root, data, operands.operation)?, |_| Ok(()))
+            } else {
+                begun(self.group.ireduce_to(root, operands.sent(), operands.operation)?, |_| Ok(()))
+            }
+        }
+    }
+
+    /// # Safety
+    /// The arguments are those of `MPI_Iscan`.
+    pub(crate) unsafe fn scan(self, call: Combined<A>, count: c_int) -> Outcome {
+        let operands = or_leave!(self.operands(call, count));
+        // SAFETY: the caller vouches for the arguments.
+        let data = unsafe { operands.in_received() };
+        begun(self.group.iscan(data, operands.operation)?, |_| Ok(()))
+    }
+
+    /// # Safety
+    /// The arguments are those of `MPI_Iexscan`.
+    pub(crate) unsafe fn exscan(self, call: Combined<A>, count: c_int) -> Outcome {
+        let operands = or_leave!(self.operands(call, count));
+        // SAFETY: the caller vouches for the arguments. The first member receives nothing: it may have no buffer.
+        unsafe {
+            if self.group.member() == 0 {
+                begun(self.group.iexscan_from(operands.sent(), operands.operation)?, |_| Ok(()))
+            } else {
+                begun(self.group.iexscan(operands.in_received(), operands.operation)?, |_| Ok(()))
+            }
+        }
+    }
+
+    /// `counts` are the elements for each member.
+    ///
+    /// # Safety
+    /// The arguments are those of `MPI_Ireduce_scatter`.
+    pub(crate) unsafe fn reduce_scatter(self, call: Combined<A>, counts: &[c_int]) -> Outcome {
+        let elements = counts.iter().map(|&count| usize::try_from(count).ok()).collect::<Option<Vec<_>>>();
+        let elements = or_leave!(elements);
+        let all = or_leave!(c_int::try_from(elements.iter().sum::<usize>()).ok());
+        let operands = or_leave!(self.operands(call, all));
+        let bytes: Vec<usize> = elements.iter().map(|count| count * operands.width).collect();
+        let own = bytes[self.group.member()];
+        // SAFETY: the caller vouches for the arguments. What is in place is overwritten from the beginning on.
+        let (sent, into) = unsafe {
+            let sent = operands.sent();
+            let sent = if operands.are_in_place() { Bytes::Own(sent.as_ref().to_vec()) } else { sent };
+            (sent, Bytes::Lent(LentMemory::new(call.receive.cast(), own)))
+        };
+        begun(self.group.ireduce_scatter(sent, bytes, into, operands.operation)?, |_| Ok(()))
+    }
+
+    /// What a call combines, if it is taken.
+    fn operands(&self, call: Combined<A>, count: c_int) -> Option<Operands<A>> {
+        let operands = Operands::of(self.stock, call, count)?;
+        self.takes(operands.length)?;
+        Some(operands)
+    }
+}
+
+/// What a call combines.
+struct Operands<A: Family> {
+    call: Combined<A>,
+    operation: Native,
+    width: usize,
+    /// Bytes.
+    length: usize,
+}
+
+impl<A: Family> Operands<A> {
+    fn of(stock: &Stock<A>, call: Combined<A>, count: c_int) -> Option<Self> {
+        let (kind, operator) = (stock.kind(call.datatype)?, stock.operator(call.op)?);
+        let (operation, width) = (Native::of(operator, kind)?, Kind::width(kind)?);
+        let operands = Self { call, operation, width, length: usize::try_from(count).ok()? * width };
+        // MPI says what is wrong with no buffer.
+        (operands.length == 0 || !operands.source().is_null()).then_some(operands)
+    }
+
+    fn are_in_place(&self) -> bool {
+        A::is_in_place(self.call.send)
+    }
+
+    /// Where this member's operands are.
+    fn source(&self) -> *const u8 {
+        if self.are_in_place() { self.call.receive.cast_const().cast() } else { self.call.send.cast() }
+    }
+
+    /// What this member gives, which is only read.
+    ///
+    /// # Safety
+    /// The call's arguments are as MPI wants them: nobody writes the operands until the request is complete.
+    unsafe fn sent(&self) -> Bytes {
+        // SAFETY: as the caller vouches.
+        Bytes::Lent(unsafe { LentMemory::new(self.source().cast_mut(), self.length) })
+    }
+
+    /// The operands, where the result is to be.
+    ///
+    /// # Safety
+    /// The call's arguments are as MPI wants them: nobody else uses what is received in until the request is complete.
+    unsafe fn in_received(&self) -> Bytes {
+        let into = self.call.receive.cast::<u8>();
+        if self.length > 0 && self.source() != into.cast_const() {
+            // SAFETY: both have so many bytes; by MPI's rules they do not overlap.
+            unsafe { std::ptr::copy_nonoverlapping(self.source(), into, self.length) };
+        }
+        // SAFETY: as the caller vouches.
+        Bytes::Lent(unsafe { LentMemory::new(into, self.length) })
+    }
+}

@@ -1,0 +1,101 @@
+//! Data from member to member in blocks of different lengths.
+
+use std::ffi::c_int;
+
+use super::{Outcome, Start, begun, or_leave};
+use crate::call::{Divided, Received, Sent};
+use crate::error::Result;
+use crate::family::Family;
+use crate::layout::{Bytes, Data, Room};
+
+impl<A: Family> Start<'_, A> {
+    /// # Safety
+    /// The arguments are those of `MPI_Igatherv`.
+    pub(crate) unsafe fn gatherv(self, send: Sent<A>, receive: Divided<A>, root: c_int) -> Outcome {
+        or_leave!(self.takes_any());
+        let root = or_leave!(self.root(root));
+        if self.group.member() != root {
+            // SAFETY: the caller vouches for the arguments.
+            let own = or_leave!(unsafe { send.buffer(self.stock) });
+            let blocks = Vec::<Bytes>::new();
+            return begun(self.group.igather_blocks(root, own.lend(self.stock)?, blocks)?, |_| Ok(()));
+        }
+        // SAFETY: as above.
+        let blocks = or_leave!(unsafe { receive.blocks(self.stock, self.group.size()) });
+        // SAFETY: as above.
+        let own = or_leave!(unsafe { send.buffer_or(self.stock, blocks.block(root)) });
+        let own = if A::is_in_place(send.at) {
+            Bytes::Own(own.read(self.stock)?.into_own())
+        } else {
+            own.lend(self.stock)?
+        };
+        let (bytes, rooms) = blocks.rooms(self.stock)?;
+        begun(self.group.igather_blocks(root, own, bytes)?, |(_, bytes)| fill(rooms, bytes))
+    }
+
+    /// # Safety
+    /// The arguments are those of `MPI_Iscatterv`.
+    pub(crate) unsafe fn scatterv(self, send: Divided<A>, receive: Received<A>, root: c_int) -> Outcome {
+        or_leave!(self.takes_any());
+        let root = or_leave!(self.root(root));
+        if self.group.member() != root {
+            // SAFETY: the caller vouches for the arguments.
+            let own = or_leave!(unsafe { receive.buffer(self.stock) });
+            let ((bytes, room), blocks) = (own.room(self.stock)?, Vec::<Bytes>::new());
+            return begun(self.group.iscatter_blocks(root, blocks, bytes)?, |(_, bytes)| room.fill(bytes));
+        }
+        // SAFETY: as above.
+        let blocks = or_leave!(unsafe { send.blocks(self.stock, self.group.size()) });
+        let data = blocks.lend(self.stock)?;
+        if A::is_in_place(receive.at) {
+            let own = Bytes::Own(vec![0; data[root].as_ref().len()]);
+            return begun(self.group.iscatter_blocks(root, data, own)?, |_| Ok(()));
+        }
+        // SAFETY: as above.
+        let own = or_leave!(unsafe { receive.buffer(self.stock) });
+        let (bytes, room) = own.room(self.stock)?;
+        begun(self.group.iscatter_blocks(root, data, bytes)?, |(_, bytes)| room.fill(bytes))
+    }
+
+    /// # Safety
+    /// The arguments are those of `MPI_Iallgatherv`.
+    pub(crate) unsafe fn allgatherv(self, send: Sent<A>, receive: Divided<A>) -> Outcome {
+        // SAFETY: the caller vouches for the arguments.
+        let blocks = or_leave!(unsafe { receive.blocks(self.stock, self.group.size()) });
+        or_leave!(self.takes(blocks.longest()));
+        let (mut bytes, rooms) = blocks.rooms(self.stock)?;
+        if A::is_in_place(send.at) {
+            let own = self.group.member();
+            if let Bytes::Own(packed) = &mut bytes[own] {
+                *packed = blocks.block(own).read(self.stock)?.into_own();
+            }
+            return begun(self.group.iallgather_blocks(bytes)?, |bytes| fill(rooms, bytes));
+        }
+        // SAFETY: as above.
+        let sent = or_leave!(unsafe { send.buffer(self.stock) }).lend(self.stock)?;
+        begun(self.group.iallgather_blocks_from(sent, bytes)?, |(_, bytes)| fill(rooms, bytes))
+    }
+
+    /// # Safety
+    /// The arguments are those of `MPI_Ialltoallv` or `MPI_Ialltoallw`.
+    pub(crate) unsafe fn alltoallv(self, send: Divided<A>, receive: Divided<A>) -> Outcome {
+        or_leave!(self.takes_any());
+        let size = self.group.size();
+        // SAFETY: the caller vouches for the arguments.
+        let received = or_leave!(unsafe { receive.blocks(self.stock, size) });
+        let sent = if A::is_in_place(send.at) {
+            // What is received in place, is overwritten while it is sent.
+            let own = |block: Data<'_>| Bytes::Own(block.into_own());
+            received.read(self.stock)?.into_iter().map(own).collect()
+        } else {
+            // SAFETY: as above.
+            or_leave!(unsafe { send.blocks(self.stock, size) }).lend(self.stock)?
+        };
+        let (bytes, rooms) = received.rooms(self.stock)?;
+        begun(self.group.ialltoall_blocks(sent, bytes)?, |(_, bytes)| fill(rooms, bytes))
+    }
+}
+
+fn fill<A: Family>(rooms: Vec<Room<A>>, blocks: Vec<Bytes>) -> Result<()> {
+    rooms.into_iter().zip(blocks).try_for_each(|(room, bytes)| room.fill(bytes))
+}

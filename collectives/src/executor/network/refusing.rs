@@ -1,0 +1,65 @@
+//! A member that cannot do an operation leaves, so that nobody waits for it.
+//!
+//! ```text
+//!   error ─► its messenger is closed            who sends to it or receives from it ends with an error, and leaves, too
+//!        └─► its signals of the barrier refuse  who awaits one of them ends with an error, and leaves, too
+//! ```
+//!
+//! Who waits, waits for somebody: for one who has left, or for one who waits himself. So all end, one after the other. Of
+//! a lost member all hear by themselves, and that it was lost.
+
+use svmio_transport::Error as FabricError;
+
+use super::group::NetworkGroup;
+use super::two_level::TwoLevelGroup;
+use crate::executor::error::{Error, Result};
+
+impl NetworkGroup {
+    /// Has this member do its part of an operation by `body`, unless one has failed before. Where it fails, nobody goes on
+    /// waiting for this member.
+    #[inline]
+    pub(super) fn attempt<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if let Some(error) = &self.refused {
+            return Err((**error).clone());
+        }
+        body(self).inspect_err(|error| self.give_up(error))
+    }
+
+    /// Does no operation any more, and has the others hear of it, unless they do by themselves.
+    #[cold]
+    pub(super) fn give_up(&mut self, error: &Error) {
+        if self.refused.is_some() {
+            return;
+        }
+        self.refused = Some(Box::new(error.clone()));
+        if is_heard_by_all(error) || self.size() == 1 {
+            return;
+        }
+        self.barrier.refuse();
+        self.messenger.end();
+    }
+}
+
+impl TwoLevelGroup {
+    /// The same as [`NetworkGroup::attempt`].
+    pub(super) fn attempt<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if let Some(error) = &self.all.refused {
+            return Err((**error).clone());
+        }
+        body(self).inspect_err(|error| {
+            // Before the messenger is closed, which may take a while.
+            if let Some(node) = &mut self.node {
+                node.refuse_next(error);
+            }
+            self.all.give_up(error);
+            if let Some(first) = &mut self.first {
+                first.give_up(error);
+            }
+        })
+    }
+}
+
+/// Whether the fabric tells all members of what has gone wrong.
+fn is_heard_by_all(error: &Error) -> bool {
+    matches!(error, Error::Fabric(FabricError::PeerLost { .. } | FabricError::Ending { .. }))
+}
