@@ -1,5 +1,5 @@
-// Heat in a rod, computed by processes that share it as memory: each has a part of the cells, and reads its neighbours'
-// next to that.
+//! Heat in a rod, computed by processes that share it as memory: each has a part of the cells, and reads its neighbours'
+//! next to that.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use svmio_svm::{FileName, FileOffset, OpenOptions};
 const CELLS: usize = 6000;
 const STEPS: usize = 50;
 
-fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let session = Session::from_environment()?;
     let (member, size) = (session.team().member(), session.team().size());
     let first = member * (CELLS / size);

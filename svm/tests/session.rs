@@ -9,18 +9,13 @@ use std::process::Output;
 use svmio_svm::session::Session;
 use svmio_transport::job::{Launcher, Streams};
 
-mod rod {
-    include!("../examples/rod.rs");
-
-    pub(crate) fn run() -> Result<(), Box<dyn Error>> {
-        main()
-    }
-}
+#[path = "../examples/rod.rs"]
+mod rod;
 
 #[test]
 #[ignore = "it is a process of the other tests"]
 fn rank_process() {
-    rod::run().unwrap();
+    rod::main().unwrap();
 }
 
 #[test]

@@ -41,7 +41,9 @@ fn rod(scratch: &Scratch, nodes: Option<u32>) -> Vec<u8> {
         Some(nodes) => (0..nodes).map(|node| store_of_node(scratch, node)).collect(),
     };
     let mut command = Command::new(Installation::get().tool());
-    command.args(["cat", "svm:/rod"]).env("SVMIO_STORES", std::env::join_paths(stores).unwrap());
+    command
+        .args(["cat", "svm:/rod"])
+        .env("SVMIO_STORES", std::env::join_paths(stores).expect("no colon in names"));
     let output = command.output().expect("the tool can be started");
     assert!(output.status.success(), "{output:?}");
     output.stdout
