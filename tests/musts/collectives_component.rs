@@ -18,7 +18,7 @@ fn digest(output: &str) -> &str {
 #[test]
 fn random_ones_are_as_without_it() {
     let program = Program::c("collectives_oracle", MPI);
-    let seeds = if is_full_run() { 20_000 } else { 60 };
+    let seeds = if is_full_run() { 20_000 } else { 150 };
     for ranks in 2..=5 {
         let scratch = Scratch::new();
         let job = || {

@@ -21,7 +21,7 @@ fn job<'s>(scratch: &'s svmio_tests::Scratch, program: &Program, nodes: Nodes<'s
 fn oracle(mpi: Mpi, nodes: Nodes, ranks: u32) {
     let program = Program::c("collectives_oracle", mpi);
     let scratch = nodes.scratch();
-    let seeds = if is_full_run() { 5_000 } else { 60 };
+    let seeds = if is_full_run() { 5_000 } else { 150 };
     let limit = Duration::from_secs(if is_full_run() { 3600 } else { 120 });
     let job = job(&scratch, &program, nodes, ranks).argument("0").argument(seeds.to_string());
     let output = job.limit(limit).succeed();
