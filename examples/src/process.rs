@@ -5,47 +5,27 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use svmio_svm::session::Session;
 use svmio_svm::team::Team;
-use svmio_svm::{CacheSettings, Cluster, File, FileName, OpenOptions, Placement, SegmentSize, Store};
-use svmio_transport::job::{Job, Launcher};
+use svmio_svm::{File, OpenOptions, Placement, SegmentSize};
+use svmio_transport::job::{self, Launcher};
 
 /// One of the processes that run a program together.
-pub struct Process {
-    team: Team,
-    cluster: Arc<Cluster>,
-    job: Job,
-}
+pub struct Process(Session);
 
 impl Process {
-    /// Joins the job that the environment tells of, with the store that it names; returns when all have come.
-    ///
-    /// # Errors
-    /// Where there is no such job or store, or others do not come.
-    pub fn join() -> Result<Process> {
-        let job = Job::from_environment()?;
-        let store = Store::from_environment()?;
-        let cluster = Cluster::join(job.fabric().clone(), store, &CacheSettings::default())?;
-        let team = Team::of_cluster(&cluster)?;
-        Ok(Process { team, cluster, job })
-    }
-
     /// All processes.
     pub fn team(&self) -> &Team {
-        &self.team
+        self.0.team()
     }
 
-    /// Makes memory that all share: a file whose name is gone at once, and which ends with the job.
+    /// Makes memory that all share: a file without a name, which ends with the job.
     ///
     /// # Errors
     /// Where a node cannot have it; on all.
-    pub fn make(&self, name: &str, segment: SegmentSize, placement: Placement) -> Result<Arc<File>> {
-        let name = FileName::new(name)?;
-        let options = OpenOptions::read_write().create(true).exclusive(true).temporary(true);
-        let options = options.segment_size(Some(segment)).placement(placement);
-        let file = self.team.open_in(&self.cluster, &name, &options)?;
-        let removed = if self.team.member() == 0 { self.cluster.remove(&name) } else { Ok(()) };
-        self.team.agree(removed)?;
-        Ok(Arc::new(file))
+    pub fn make(&self, segment: SegmentSize, placement: Placement) -> Result<Arc<File>> {
+        let options = OpenOptions::read_write().segment_size(Some(segment)).placement(placement);
+        Ok(Arc::new(self.0.open_unnamed(&options)?))
     }
 
     /// Waits until all have come to this point, and says how long `work` took the one that it took longest, seconds.
@@ -53,10 +33,10 @@ impl Process {
     /// # Errors
     /// That of the work; where somebody is lost.
     pub fn timed(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
-        self.team.agree::<svmio_svm::Error>(Ok(()))?;
+        self.team().agree::<svmio_svm::Error>(Ok(()))?;
         let started = Instant::now();
         work()?;
-        let [longest] = self.team.maxima([started.elapsed().as_nanos() as i64])?;
+        let [longest] = self.team().maxima([started.elapsed().as_nanos() as i64])?;
         Ok(longest as f64 / 1e9)
     }
 
@@ -65,21 +45,7 @@ impl Process {
     /// # Errors
     /// Where it cannot be closed on one of the nodes.
     pub fn close(&self, file: Arc<File>) -> Result<()> {
-        self.team.close(&file, true)?;
-        Ok(())
-    }
-
-    /// Ends this process's part in the job, as all others do.
-    ///
-    /// # Errors
-    /// Where somebody was lost.
-    pub fn leave(self) -> Result<()> {
-        // Nobody needs anybody any more.
-        self.team.agree::<svmio_svm::Error>(Ok(()))?;
-        drop(self.team);
-        self.job.finish()?;
-        self.cluster.leave();
-        Ok(())
+        Ok(self.0.close(&file, true)?)
     }
 }
 
@@ -89,12 +55,14 @@ impl Process {
 /// # Errors
 /// That of the program; where a process fails.
 pub fn run(nodes: u32, program: impl FnOnce(&Process) -> Result<()>) -> Result<()> {
-    if std::env::var_os("SVMIO_JOB_RANK").is_none() {
+    if !job::is_told_of() {
         return launch(nodes);
     }
-    let process = Process::join()?;
+    let process = Process(Session::from_environment()?);
     program(&process)?;
-    process.leave()
+    // Nobody needs anybody any more.
+    process.team().agree::<svmio_svm::Error>(Ok(()))?;
+    Ok(process.0.finish()?)
 }
 
 /// Starts this very command line on so many nodes that this machine plays, each with a store of its own in memory.

@@ -99,8 +99,8 @@ pub fn run(options: &Options, process: &Process) -> Result<()> {
     let (keys, sorted) = match options.access {
         Access::Mapped | Access::Explicit => {
             let segment = plan.segment_size();
-            let keys = process.make("/keys", segment, Placement::RoundRobin)?;
-            (Place::Nodes(keys), Place::Nodes(process.make("/sorted", segment, Placement::FirstTouch)?))
+            let keys = process.make(segment, Placement::RoundRobin)?;
+            (Place::Nodes(keys), Place::Nodes(process.make(segment, Placement::FirstTouch)?))
         }
         Access::Local => {
             let make = |name| Place::local(&options.directory.join(name), bytes, process);

@@ -68,7 +68,7 @@ pub fn run(options: &Options, process: &Process) -> Result<()> {
     let plate = Plate { rows: options.rows, columns: options.columns };
     ensure!(plate.rows >= team.size() && plate.columns > 0, "there is a row for each process, and a column");
     let band = Band { plate, rows: share(plate.rows, team) };
-    let file = process.make("/stencil", plate.segment_size(team.size()), Placement::FirstTouch)?;
+    let file = process.make(plate.segment_size(team.size()), Placement::FirstTouch)?;
     let seconds = match options.access {
         Access::Mapped => mapped(process, &band, &file, options.steps)?,
         Access::Explicit => explicit(process, &band, &file, options.steps)?,
