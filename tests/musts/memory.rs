@@ -28,10 +28,14 @@ fn the_guide_s_program_computes_the_same_however_many_do() {
         assert_eq!(said, format!("{processes} processes, heat 300000.000, in the middle 46.021\n"));
         rod(&scratch, nodes)
     });
-    assert!(whole.iter().all(|rod| *rod == whole[0]), "the rods differ");
+    for rod in &whole {
+        assert_eq!(rod.len(), 12001 * 8);
+        // The last value is a sum of sums, which depends on who has added what.
+        assert!(rod[..12000 * 8] == whole[0][..12000 * 8], "the rods differ");
+    }
     let cells: Vec<f64> =
         whole[0].chunks_exact(8).map(|bytes| f64::from_ne_bytes(bytes.try_into().unwrap())).collect();
-    assert_eq!((cells.len(), cells[0], cells[5999]), (12001, 100.0, 0.0));
+    assert_eq!((cells[0], cells[5999]), (100.0, 0.0));
 }
 
 /// What the tool finds of the rod, by the stores of all nodes.
@@ -64,8 +68,8 @@ fn messages_pass_through_files_and_through_memory_without_a_name() {
 
 #[test]
 fn programs_in_cxx_and_programs_linked_statically_do_the_same() {
-    let scratch = Scratch::new();
     for how in [Compiled::Cxx, Compiled::Statically] {
+        let scratch = Scratch::new();
         let program = MemoryProgram::compile(&scratch, &source("messages.c"), how);
         assert_eq!(program.succeed(&scratch, 2, Some(2), &["boxes"]), "all messages came\n", "{how:?}");
     }
