@@ -26,7 +26,8 @@ fn random_ones_are_as_without_it() {
             Job::new(&scratch, &program, ranks).argument("0").argument(seeds.to_string()).limit(limit)
         };
         let expected = job().argument("alone").files(Files::Stock).succeed();
-        let output = job().collectives("component").variable("SVMIO_STATS", "1").succeed();
+        let output =
+            job().argument("waiting").collectives("component").variable("SVMIO_STATS", "1").succeed();
         assert_eq!(digest(&output), digest(&expected), "{ranks} ranks\n{output}");
         for collective in EVERY {
             let (ours, all) = counted(&output, collective);

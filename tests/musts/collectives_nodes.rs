@@ -23,7 +23,8 @@ fn oracle(mpi: Mpi, nodes: Nodes, ranks: u32) {
     let scratch = nodes.scratch();
     let seeds = if is_full_run() { 5_000 } else { 150 };
     let limit = Duration::from_secs(if is_full_run() { 3600 } else { 120 });
-    let job = job(&scratch, &program, nodes, ranks).argument("0").argument(seeds.to_string());
+    let job =
+        job(&scratch, &program, nodes, ranks).argument("0").argument(seeds.to_string()).argument("waiting");
     let output = job.limit(limit).succeed();
     assert!(output.contains(&format!("{seeds} seeds are right")), "{output}");
     for collective in EVERY {
