@@ -3,8 +3,8 @@
 //! A further suite is a further row of [`ROUNDS`].
 //!
 //! ```text
-//! rounds one after the other:   setup │ wheels │ fmt → clippy → doc → cargo-test │ cargo-test-alone → aims
-//!                                     │ build  │ romio → mpi4py → ... → loom      │
+//! rounds one after the other:   setup │ wheels │ fmt → clippy → ... → benches │ cargo-test-alone → aims
+//!                                     │ build  │ romio → mpi4py → ... → loom  │
 //! ```
 
 mod apart;
@@ -65,6 +65,7 @@ const ROUNDS: &[&[Queue]] = &[
             Stage::new("clippy", |paths| done(clippy(paths))),
             Stage::new("doc", |paths| done(doc(paths))),
             Stage::new("cargo-test", programs::run),
+            Stage::new("benches", |paths| done(promises::benches(paths))),
         ],
         &[
             Stage::new("romio", |paths| romio::runs::run(paths, &Selection::default(), &[])),
@@ -72,7 +73,6 @@ const ROUNDS: &[&[Queue]] = &[
             Stage::new("coll", |paths| coll::runs::run(paths, &coll::runs::Selection::short())),
             Stage::new("romio-nodes", |paths| romio::runs::run(paths, &Selection::over_nodes(4), &[])),
             Stage::new("mpi4py-nodes", |paths| mpi4py::run(paths, &Selection::over_nodes(4))),
-            Stage::new("benches", |paths| done(promises::benches(paths))),
             Stage::new("loom", loom),
         ],
     ],

@@ -30,7 +30,8 @@ const ALONE: [&str; 3] =
 /// Builds them all, and runs those that run beside others.
 pub(super) fn run(paths: &Paths) -> Result<Tally> {
     let programs = build(paths)?;
-    counted(paths, programs.into_iter().filter(|program| !program.is_alone()).collect(), cores())
+    // Many wait most of their time: one more than cores keeps these busy.
+    counted(paths, programs.into_iter().filter(|program| !program.is_alone()).collect(), cores() + 1)
 }
 
 /// Runs those that run alone.
