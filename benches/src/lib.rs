@@ -13,6 +13,9 @@
 //!   bin/collectives  barriers and collectives of processes on one node, by svmio and by MPIs; programs/collectives: what MPIs run
 //!   collectives      its parts
 //!
+//!   bin/memory       programs on files as memory (svmio-examples), beside themselves with reads and writes
+//!   memory           its parts
+//!
 //!   told             programs/files, which both run, and what it tells
 //!
 //!   messages         running the one or the other; programs/messages.c is what MPIs run
@@ -29,6 +32,7 @@ pub mod aims;
 pub mod collectives;
 pub mod files;
 pub mod interleaved;
+pub mod memory;
 pub mod messages;
 pub mod nodes;
 pub mod phase;
