@@ -15,6 +15,8 @@
 //!
 //!   bin/mapping      files as memory: single faults, a scan, threads that wait at the same time
 //!   mapping          its parts
+//!   bin/memory       programs on files as memory (svmio-examples), beside themselves with reads and writes
+//!   memory           its parts
 //!
 //!   told             programs/files, which both run, and what it tells
 //!
@@ -33,6 +35,7 @@ pub mod collectives;
 pub mod files;
 pub mod interleaved;
 pub mod mapping;
+pub mod memory;
 pub mod messages;
 pub mod nodes;
 pub mod phase;

@@ -69,7 +69,8 @@ pub(crate) fn bench(paths: &Paths) -> Result<()> {
     setup::run_for_benchmarks()?;
     ready(paths)?;
     let files = &["--on", "shm,huge,disk"][..];
-    let others = ["messages", "overlap", "nodes", "mapping", "collectives"].map(|name| (name, &[][..]));
+    let others =
+        ["messages", "overlap", "nodes", "mapping", "memory", "collectives"].map(|name| (name, &[][..]));
     let more = ["--adapters", "--hosts"].map(|what| [what]);
     let more = more.iter().map(|words| ("collectives", &words[..]));
     for (name, words) in [("files", files)].into_iter().chain(others).chain(more) {

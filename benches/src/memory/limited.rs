@@ -1,0 +1,44 @@
+//! Processes that may take only so much memory, pages of files included: a control group of either version.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A control group, gone when this is dropped.
+#[derive(Debug)]
+pub(super) struct Limited {
+    directory: PathBuf,
+}
+
+impl Limited {
+    /// One of so many bytes of memory.
+    ///
+    /// # Errors
+    /// Where this process may not make one: mostly only root may.
+    pub(super) fn to(bytes: u64) -> io::Result<Limited> {
+        // Version 1 has a hierarchy for memory alone, version 2 one for everything.
+        let (root, file) = match Path::new("/sys/fs/cgroup/memory") {
+            root if root.is_dir() => (root, "memory.limit_in_bytes"),
+            _ => (Path::new("/sys/fs/cgroup"), "memory.max"),
+        };
+        let limited = Limited { directory: root.join(format!("svmio-benches-{}", std::process::id())) };
+        fs::create_dir(&limited.directory)?;
+        fs::write(limited.directory.join(file), bytes.to_string())?;
+        Ok(limited)
+    }
+
+    /// The words to put before a program and its arguments, so that it runs in the group.
+    pub(super) fn prefix(&self) -> Vec<OsString> {
+        const ENTER: &str = "echo $$ > \"$1\"; shift; exec \"$@\"";
+        let processes = self.directory.join("cgroup.procs").into_os_string();
+        ["/bin/sh", "-euc", ENTER, "sh"].map(OsString::from).into_iter().chain([processes]).collect()
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        // Nobody is in it any more; where it cannot be removed, it holds nothing.
+        let _ = fs::remove_dir(&self.directory);
+    }
+}
