@@ -155,7 +155,7 @@ impl Random {
     /// What is aimed at.
     pub fn aims(&self) -> Vec<Aim> {
         let times = self.of(|r| r.many) / self.of(|r| r.one);
-        vec![Aim::at_least(format!("{}: {THREADS} threads, times one's pages", self.bed), times, 6.0, 0.5)]
+        vec![Aim::at_least(format!("{}: {THREADS} threads, times one's pages", self.bed), times, 6.0, 0.2)]
     }
 
     /// For programs.
