@@ -4,16 +4,15 @@ mod committing;
 mod keeping;
 mod segments;
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::changes::Changes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{self, Manifest};
 use crate::mapping_cache;
@@ -98,25 +97,7 @@ pub(crate) struct Attachment {
     view: View,
     /// How often the state had been revived when this process came to know it.
     revivals: u64,
-    changes: Mutex<Changes>,
-    /// The time between two syncs or flushes, by a number that no other file and no other time has in this process: a
-    /// segment that is marked with it is in `changes`. Mappings outlive attachments, so that a mere flag would lie.
-    period: AtomicU64,
-}
-
-/// Segments that this process changed.
-#[derive(Debug, Default)]
-struct Changes {
-    /// And has not brought to the storage device yet.
-    unsynced: BTreeSet<SegmentIndex>,
-    /// And that other nodes have not been told of. Empty where the file is on this node alone.
-    untold: BTreeSet<SegmentIndex>,
-}
-
-fn next_period() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    // Relaxed: only uniqueness counts.
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    changes: Changes,
 }
 
 /// What this process sees of the file's shared state.
@@ -241,8 +222,7 @@ impl Attachment {
             temporary: manifest.temporary,
             view,
             revivals,
-            changes: Mutex::default(),
-            period: AtomicU64::new(next_period()),
+            changes: Changes::default(),
         };
         attachment.check_cluster(how.cluster)?;
         Ok(attachment)
@@ -363,11 +343,6 @@ impl Attachment {
             View::Frozen { manifest, .. } => Box::new(manifest.homes()),
         }
     }
-
-    fn changes(&self) -> MutexGuard<'_, Changes> {
-        // A panic elsewhere leaves the sets whole.
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The manifest of the file `id`, checked before anything is done by it: recovery by that of another file would
@@ -459,9 +434,9 @@ mod tests {
             let attached = attach(&store, file.id(), "f", How::default()).ok().unwrap();
             for _ in 0..2 {
                 file.write_at(FileOffset(0), &[turn; 10]).unwrap();
-                assert_eq!(attached.changes().unsynced.len(), 1, "turn {turn}");
+                assert_eq!(attached.changes.unsynced(), 1, "turn {turn}");
                 file.sync_data().unwrap();
-                assert!(attached.changes().unsynced.is_empty());
+                assert_eq!(attached.changes.unsynced(), 0);
             }
             file.write_at(FileOffset(0), b"not synced").unwrap();
         }

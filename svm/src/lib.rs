@@ -24,6 +24,7 @@
 //!   state up (`recovery`); `presence` tells which others are alive, and the kernel keeps that list.
 //!   The last files that were closed are kept mapped, to be opened again at little cost.
 //! * `manifest` is replaced atomically; `state` is mapped by all and changed by atomic operations.
+//! * `changes` knows what this process has to tell other nodes, and to bring to the storage device.
 //! * `segment` copies bytes: through the mapping where pages have storage, by system call where not, so
 //!   that a full file system gives an error and not a signal; it makes large pages where it can. `copying` moves large
 //!   blocks past the caches. `mapping_cache` keeps mappings over close and open.
@@ -67,6 +68,7 @@ extern crate self as svmio_svm;
 mod attachment;
 mod blocks;
 mod cache;
+mod changes;
 mod cluster;
 mod copying;
 mod error;

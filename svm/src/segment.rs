@@ -23,7 +23,6 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, SeekFrom};
 
@@ -31,6 +30,7 @@ use self::large_pages::{LargePages, Outcome};
 use self::mapping::Mapping;
 use self::overwriting::Overwriting;
 use self::page_set::PageSet;
+use crate::changes::Mark;
 use crate::copying;
 use crate::units::SegmentIndex;
 
@@ -47,8 +47,8 @@ pub(crate) struct Segment {
     small: PageSet,
     overwriting: Overwriting,
     large: Option<LargePages>,
-    /// The sync period (see [`crate::attachment`]) in which the segment was last written.
-    written_in: AtomicU64,
+    /// When it was last changed by this process.
+    mark: Mark,
 }
 
 impl Segment {
@@ -59,8 +59,8 @@ impl Segment {
         let alignment = large.map_or(1, |large| large.bytes() as usize);
         let map = Mapping::new(&file, bytes as usize, writable, alignment)?;
         let [stored, populated, small] = std::array::from_fn(|_| PageSet::new(bytes));
-        let written_in = AtomicU64::new(0);
-        Ok(Segment { index, file, map, stored, populated, small, overwriting, large, written_in })
+        let mark = Mark::default();
+        Ok(Segment { index, file, map, stored, populated, small, overwriting, large, mark })
     }
 
     /// Which segment of its file this is.
@@ -158,12 +158,9 @@ impl Segment {
         Ok(())
     }
 
-    /// Marks the segment as written in a sync period. True where it was not marked so before.
-    pub(crate) fn mark_written(&self, period: u64) -> bool {
-        // The load spares the common case the cache line's ownership. Relaxed: `sync` writes back whatever is
-        // there when it is called, and the set of segments to sync has a lock of its own.
-        self.written_in.load(Ordering::Relaxed) != period
-            && self.written_in.swap(period, Ordering::Relaxed) != period
+    /// When this process last changed it.
+    pub(crate) fn mark(&self) -> &Mark {
+        &self.mark
     }
 
     /// Brings all changes, whoever made them, to the storage device.

@@ -52,16 +52,18 @@ fn cargo_of(paths: &Paths, package: &str, name: &str) -> Command {
 }
 
 /// Cargo, about to explore the interleavings of the lock-free parts. They are made otherwise for that; what they depend
-/// on is what the other tests have, too.
-pub(crate) fn loom(paths: &Paths) -> Command {
-    let mut cargo = build::cargo(paths);
-    cargo.args(["test", "--lib", "--features", "svmio-transport/loom,svmio-collectives/loom"]);
-    // The third has no library. It is there for cargo to choose the features that it has chosen already.
-    for package in ["svmio-transport", "svmio-collectives", "xtask"] {
-        cargo.args(["--package", package]);
-    }
-    cargo.arg("loom");
-    cargo
+/// on is what the other tests have, too. Apart, for `svmio-svm` cannot use the other two as they are made then.
+pub(crate) fn loom(paths: &Paths) -> [Command; 2] {
+    [&["svmio-transport", "svmio-collectives"][..], &["svmio-svm"]].map(|packages| {
+        let mut cargo = build::cargo(paths);
+        cargo.args(["test", "--lib"]);
+        for package in packages {
+            cargo.args(["--package", package, "--features", &format!("{package}/loom")]);
+        }
+        // These have no library. They are there for cargo to choose the features that it has chosen already.
+        cargo.args(["--package", "xtask", "--package", "svmio", "loom"]);
+        cargo
+    })
 }
 
 /// Runs the benchmarks, beside what users would take instead, and draws what they find and the papers' diagrams.

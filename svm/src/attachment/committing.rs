@@ -1,7 +1,6 @@
 //! What this process changed of a file: telling other nodes, bringing it to the device, and the manifest.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::manifest::{self, Manifest};
@@ -9,58 +8,28 @@ use crate::object;
 use crate::segment::Segment;
 use crate::state::State;
 
-use super::{Attachment, View, next_period};
+use super::{Attachment, View};
 
 impl Attachment {
-    /// Remembers that this process changed a segment.
+    /// Remembers that this process changed a segment: after it has stored the bytes.
     pub(crate) fn mark_dirty(&self, segment: &Segment) {
-        // Acquire and Release: whoever writes in the new period finds the sets taken already.
-        if segment.mark_written(self.period.load(Ordering::Acquire)) {
-            let is_shared = self.state().is_some_and(|state| state.cluster() != 0);
-            let mut changes = self.changes();
-            changes.unsynced.insert(segment.index());
-            if is_shared {
-                changes.untold.insert(segment.index());
-            }
-        }
+        let is_shared = || self.state().is_some_and(|state| state.cluster() != 0);
+        self.changes.enter(segment.index(), segment.mark(), is_shared);
     }
 
     /// Marks what this process changed since the last time, for other nodes to see when they ask.
     pub(crate) fn tell_changes(&self) {
-        let Some(state) = self.state() else { return };
-        let untold = {
-            let mut changes = self.changes();
-            if changes.untold.is_empty() {
-                return;
-            }
-            self.period.store(next_period(), Ordering::Release);
-            std::mem::take(&mut changes.untold)
-        };
-        untold.into_iter().for_each(|index| state.set_changed(index));
+        if let Some(state) = self.state() {
+            self.changes.tell(|index| state.set_changed(index));
+        }
     }
 
     /// Brings what this process changed to the storage device.
     pub(crate) fn sync_segments(&self) -> Result<()> {
-        let dirty = {
-            let mut changes = self.changes();
-            self.period.store(next_period(), Ordering::Release);
-            std::mem::take(&mut changes.unsynced)
-        };
-        let mut remaining = dirty.iter().copied();
-        for index in remaining.by_ref() {
-            let outcome = self.mapping(index).and_then(|segment| {
-                segment.sync().map_err(|e| {
-                    Error::io(format!("syncing segment {index} of {}", self.name), &self.path(), e)
-                })
-            });
-            if let Err(error) = outcome {
-                let mut changes = self.changes();
-                changes.unsynced.insert(index);
-                changes.unsynced.extend(remaining);
-                return Err(error);
-            }
-        }
-        Ok(())
+        self.changes.sync(|index| {
+            let failed = |e| Error::io(format!("syncing segment {index} of {}", self.name), &self.path(), e);
+            self.mapping(index)?.sync().map_err(failed)
+        })
     }
 
     /// Replaces the manifest if it does not tell the size and the segments that there are, and returns the new one.

@@ -181,8 +181,9 @@ impl Served {
 
     /// A segment's version, with what processes of this node, `own`, have changed.
     fn look<T>(&self, index: SegmentIndex, own: NodeIndex, look: impl FnOnce(&mut Version) -> T) -> T {
-        let is_changed_here = self.attachment.state().is_some_and(|state| state.take_changed(index));
         let mut versions = self.versions();
+        // With the mutex held: nobody else looks between the mark's being taken and its being counted.
+        let is_changed_here = self.attachment.state().is_some_and(|state| state.take_changed(index));
         let version = versions.entry(index).or_default();
         if is_changed_here {
             version.add(own);
