@@ -68,7 +68,7 @@ impl Recovery<'_> {
             if (alone || !survived) && start + bytes > size {
                 // A write that was cut short, or one that no commit tells of.
                 let beyond = size.saturating_sub(start)..bytes;
-                if !survived && segment::next_data(&file, beyond.clone()).map_err(failed)?.is_some() {
+                if !survived && !segment::is_zero(&file, beyond.clone()).map_err(failed)? {
                     lost.push(*index);
                 }
                 segment::punch(&file, beyond).map_err(failed)?;
@@ -182,11 +182,49 @@ fn remove_unfinished(path: &Path, promised: &[SegmentIndex]) -> io::Result<Vec<S
         if let Some(index) = unentered {
             let file = File::open(entry.path())?;
             let length = file.metadata()?.len();
-            removed.extend(segment::next_data(&file, 0..length)?.map(|_| index));
+            removed.extend((!segment::is_zero(&file, 0..length)?).then_some(index));
         }
         if unentered.is_some() || file_name.starts_with(TEMPORARY_PREFIX) {
             fs::remove_file(entry.path())?;
         }
     }
     Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::warnings::told_by;
+    use crate::{FileName, FileOffset, OpenOptions, Store};
+
+    /// What is told when a file is opened after its node went down with `committed` bytes that a close committed and
+    /// `more` that nobody did.
+    fn told_after_going_down(committed: usize, more: usize) -> Vec<String> {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let (name, options) = (FileName::new("f").unwrap(), OpenOptions::read_write().create(true));
+        let file = store.open_file(&name, &options).unwrap();
+        file.write_at(FileOffset(0), &vec![1; committed]).unwrap();
+        file.commit(true).unwrap();
+        file.write_at(FileOffset(committed as u64), &vec![1; more]).unwrap();
+        let id = file.id();
+        let state = crate::object::path(store.path(), id).join(crate::object::STATE);
+        drop(file);
+        crate::attachment::forget(store.path(), id);
+        // Memory of the kernel's run before.
+        std::fs::remove_file(state).unwrap();
+        told_by(|| {
+            let file = store.open_file(&name, &options).unwrap();
+            assert_eq!(file.size(), committed as u64);
+        })
+    }
+
+    #[test]
+    fn only_what_was_not_committed_is_told_to_be_gone() {
+        // Sizes that end in a page, too, with the storage of all of it.
+        for committed in [100, 4096, 5000] {
+            assert_eq!(told_after_going_down(committed, 0), [""; 0], "{committed} bytes");
+            let told = told_after_going_down(committed, 1);
+            assert!(told.len() == 1 && told[0].contains("segment 0"), "{committed} bytes: {told:?}");
+        }
+    }
 }

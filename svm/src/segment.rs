@@ -299,6 +299,26 @@ pub(crate) fn next_data(file: &File, within: Range<u64>) -> io::Result<Option<Ra
     Ok(Some(start..end.min(within.end)))
 }
 
+/// Whether `range` of `file` has no byte but zero, whatever of it has storage.
+pub(crate) fn is_zero(file: &File, range: Range<u64>) -> io::Result<bool> {
+    let mut rest = range;
+    let mut buffer = vec![0u8; 1 << 16];
+    while !rest.is_empty() {
+        let Some(data) = next_data(file, rest.clone())? else { break };
+        let mut at = data.start;
+        while at < data.end {
+            let length = buffer.len().min((data.end - at) as usize);
+            file.read_exact_at(&mut buffer[..length], at)?;
+            if buffer[..length].iter().any(|byte| *byte != 0) {
+                return Ok(false);
+            }
+            at += length as u64;
+        }
+        rest.start = data.end;
+    }
+    Ok(true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

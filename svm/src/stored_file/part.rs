@@ -155,8 +155,8 @@ impl PartHere {
 
     pub(crate) fn is_zero(&self, piece: &Piece) -> Result<bool> {
         let Some(file) = self.open(piece.segment)? else { return Ok(true) };
-        let is_zero =
-            is_zero(&file, piece.within.clone()).map_err(|e| self.failed("reading", piece.segment, e))?;
+        let is_zero = segment::is_zero(&file, piece.within.clone())
+            .map_err(|e| self.failed("reading", piece.segment, e))?;
         Ok(is_zero || self.is_in_use())
     }
 
@@ -227,23 +227,4 @@ impl PartHere {
         let subject = format!("{what} segment {segment} of {}", self.of.name);
         Error::io(subject, &self.path_of(segment), error)
     }
-}
-
-fn is_zero(file: &fs::File, range: Range<u64>) -> io::Result<bool> {
-    let mut rest = range;
-    let mut buffer = vec![0u8; 1 << 16];
-    while !rest.is_empty() {
-        let Some(data) = segment::next_data(file, rest.clone())? else { break };
-        let mut at = data.start;
-        while at < data.end {
-            let length = buffer.len().min((data.end - at) as usize);
-            file.read_exact_at(&mut buffer[..length], at)?;
-            if buffer[..length].iter().any(|byte| *byte != 0) {
-                return Ok(false);
-            }
-            at += length as u64;
-        }
-        rest.start = data.end;
-    }
-    Ok(true)
 }
