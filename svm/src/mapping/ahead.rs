@@ -210,7 +210,7 @@ impl Service {
         }
         let ticket = table.ticket();
         for page in &pages {
-            let fetching = PageState::Fetching { ticket, is_void: false, is_wanted: false };
+            let fetching = PageState::Fetching { ticket, is_void: false, is_wanted: false, is_store: false };
             table.set(*page, fetching, known);
         }
         drop(table);
@@ -293,7 +293,7 @@ impl Service {
 /// Of a page that is being fetched so: whether its bytes may be old, and whether a thread waits for them.
 fn fetch_of(table: &Table, page: u64, ticket: Ticket) -> Option<(bool, bool)> {
     match table.state(page) {
-        Some(PageState::Fetching { ticket: other, is_void, is_wanted }) if *other == ticket => {
+        Some(PageState::Fetching { ticket: other, is_void, is_wanted, .. }) if *other == ticket => {
             Some((*is_void, *is_wanted))
         }
         _ => None,

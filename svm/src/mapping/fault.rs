@@ -128,7 +128,7 @@ impl Service {
                     return Ok(Next::Served);
                 }
                 let ticket = table.ticket();
-                let fetching = PageState::Fetching { ticket, is_void: false, is_wanted: true };
+                let fetching = PageState::Fetching { ticket, is_void: false, is_wanted: true, is_store };
                 table.set(page, fetching, known);
                 self.foresee(table, page);
                 return Ok(Next::Fetch(place, ticket));

@@ -47,6 +47,8 @@ pub(super) enum PageState {
         is_void: bool,
         /// A thread waits for them.
         is_wanted: bool,
+        /// It was a store for which the fetch was begun: the page is Dirty when they are there.
+        is_store: bool,
     },
     /// Its bytes are here, fetched ahead, and are put in place when somebody touches the page: who does so goes on, and
     /// more is worth being fetched ahead.
@@ -69,8 +71,9 @@ impl PageState {
     /// How many pages' memory it takes.
     pub(super) fn weight(&self) -> usize {
         match self {
-            PageState::Fetching { .. } | PageState::Ready(_) | PageState::Clean => 1,
-            PageState::Dirty { .. } | PageState::WritingBack { .. } => 2,
+            PageState::Fetching { is_store: false, .. } | PageState::Ready(_) | PageState::Clean => 1,
+            // With its twin, or room for it.
+            PageState::Fetching { .. } | PageState::Dirty { .. } | PageState::WritingBack { .. } => 2,
             PageState::Lost => 0,
         }
     }
