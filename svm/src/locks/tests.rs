@@ -1,5 +1,5 @@
 //! The lock table in one process and its forked children. What takes whole programs is in the
-//! crate's `tests/locks.rs`.
+//! crate's `tests/locks`.
 
 mod deaths;
 
