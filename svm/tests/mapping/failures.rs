@@ -24,11 +24,7 @@ pub(super) fn kernel_reads(at: *const u8, bytes: usize) -> bool {
 fn a_page_whose_home_is_lost_is_told_of_and_poisoned_soon() {
     let (_directory, stores) = job::stores(2);
     on_nodes(&stores, |process| {
-        let file = open(process, &small_segments());
-        if process.rank() == 1 {
-            file.write_at(FileOffset(0), &[5; SEGMENT as usize]).unwrap();
-        }
-        process.sync(&file).unwrap();
+        let file = filled_by_the_second(process);
         if process.rank() == 0 {
             let told: Arc<Mutex<Vec<(u64, String)>>> = Arc::default();
             let tell = Arc::clone(&told);
@@ -73,11 +69,7 @@ fn a_thread_that_touches_what_is_lost_gets_sigbus() {
     }
     let (_directory, stores) = job::stores(2);
     on_nodes(&stores, |process| {
-        let file = open(process, &small_segments());
-        if process.rank() == 1 {
-            file.write_at(FileOffset(0), &[5; SEGMENT as usize]).unwrap();
-        }
-        process.sync(&file).unwrap();
+        let file = filled_by_the_second(process);
         if process.rank() == 0 {
             let mapping = map(&file, SEGMENT, &MappingOptions::new());
             process.job.memberships[0].declare_lost(Rank(1), "the test says so");

@@ -47,6 +47,16 @@ fn open(process: &Process<'_>, options: &OpenOptions) -> Arc<File> {
     Arc::new(process.open(&name, options).expect("the file opens on all nodes"))
 }
 
+/// A file whose first segment is on the node of rank 1, which has filled it with 5.
+fn filled_by_the_second(process: &Process<'_>) -> Arc<File> {
+    let file = open(process, &small_segments());
+    if process.rank() == 1 {
+        file.write_at(FileOffset(0), &[5; SEGMENT as usize]).expect("it can be written");
+    }
+    process.sync(&file).expect("all sync");
+    file
+}
+
 /// The first `bytes` bytes of a file.
 fn map(file: &Arc<File>, bytes: u64, options: &MappingOptions) -> Mapping {
     options.map(file, all(bytes)).expect("the file can be mapped")

@@ -165,11 +165,7 @@ fn a_lost_process_takes_what_it_stored_and_each_is_told_once() {
 fn where_a_home_is_lost_what_is_here_stays_and_the_rest_is_told() {
     let (_directory, stores) = job::stores(2);
     on_nodes(&stores, |process| {
-        let file = open(process, &small_segments());
-        if process.rank() == 1 {
-            file.write_at(FileOffset(0), &[5; SEGMENT as usize]).unwrap();
-        }
-        process.sync(&file).unwrap();
+        let file = filled_by_the_second(process);
         if process.rank() == 0 {
             let told: Arc<Mutex<Vec<u64>>> = Arc::default();
             let tell = Arc::clone(&told);
