@@ -11,6 +11,7 @@ use svmio_svm::{File, FileName, FileOffset, OpenOptions, SegmentSize};
 
 use crate::failure::{Failure, Result, reported};
 use crate::job::{self, Members, Scope};
+use crate::together::Call;
 use crate::types::*;
 
 /// An open file.
@@ -26,6 +27,11 @@ impl OpenFile {
     /// Does something with those who have it open.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&Session) -> T) -> T {
         self.members.with(self.scope, work)
+    }
+
+    /// Which file it is, for people and for comparison.
+    pub(crate) fn told(&self) -> String {
+        format!("{} (file {})", self.file.name(), self.file.id())
     }
 
     /// Closes it, on all who have it open.
@@ -75,13 +81,16 @@ impl Asked {
             bytes => Some(SegmentSize::new(bytes).map_err(|error| Failure::argument(error.to_string()))?),
         };
         let opened = opened.create(has(SVM_CREATE)).exclusive(has(SVM_EXCLUSIVE)).segment_size(segment_size);
-        let scope = if has(SVM_ALONE) { Scope::Own } else { Scope::All };
-        Ok(Asked { name, options: opened, scope })
+        Ok(Asked { name, options: opened, scope: Scope::of(flags) })
+    }
+
+    /// What is to be opened, for people and for comparison.
+    pub(crate) fn told(&self) -> String {
+        self.name.as_ref().map_or_else(|| "memory without a name".into(), ToString::to_string)
     }
 
     /// Opens it.
-    pub(crate) fn open(&self) -> Result<OpenFile> {
-        let members = job::members()?;
+    pub(crate) fn open(&self, members: Arc<Members>) -> Result<OpenFile> {
         let file = members.with(self.scope, |session| match &self.name {
             Some(name) => session.open(name, &self.options),
             None => session.open_unnamed(&self.options),
@@ -125,11 +134,28 @@ pub(crate) unsafe fn options(options: *const svm_options) -> Result<svm_options>
 /// Where C's handles lead: numbers, which are given out once.
 static OPEN: Mutex<BTreeMap<usize, Arc<OpenFile>>> = Mutex::new(BTreeMap::new());
 
+/// The number of the next handle.
+static NEXT: AtomicUsize = AtomicUsize::new(1);
+
+/// They look like addresses of something aligned.
+const SHIFT: u32 = 4;
+
+/// Set in handles of files that a process has opened by itself.
+const OWN: usize = 1 << 3;
+
 /// A handle that no other file has or had.
-fn new_handle() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(1);
-    // Relaxed: only different numbers matter. They look like addresses of something aligned.
-    NEXT.fetch_add(1, Ordering::Relaxed) << 4
+fn new_handle(scope: Scope) -> usize {
+    // Relaxed: only different numbers matter.
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    (number << SHIFT) | if scope == Scope::Own { OWN } else { 0 }
+}
+
+/// Who makes calls of a handle, also when its file has been closed; of a handle that has never been, all.
+fn scope_of(handle: *const svm_file) -> Scope {
+    let handle = handle.addr();
+    // Relaxed: whoever has got a handle from another thread has got the number before it, too.
+    let has_been = handle >> SHIFT < NEXT.load(Ordering::Relaxed);
+    if has_been && handle & OWN != 0 { Scope::Own } else { Scope::All }
 }
 
 fn open_files() -> MutexGuard<'static, BTreeMap<usize, Arc<OpenFile>>> {
@@ -164,12 +190,15 @@ pub(crate) unsafe extern "C" fn open(
     file: *mut *mut svm_file,
 ) -> c_int {
     reported(|| {
-        if file.is_null() {
-            return Err(Failure::argument("svm_open: there is no place for the file: a null pointer"));
-        }
-        // SAFETY: the caller's promise.
-        let asked = unsafe { Asked::from_c(name, flags, &self::options(options)?) }?;
-        let (open, handle) = (Arc::new(asked.open()?), new_handle());
+        let (members, scope) = (job::members()?, Scope::of(flags));
+        let asked = if file.is_null() {
+            Err(Failure::argument("svm_open: there is no place for the file: a null pointer"))
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self::options(options).and_then(|options| Asked::from_c(name, flags, &options)) }
+        };
+        let (asked, _) = members.begin(scope, "svm_open", asked, Asked::told)?;
+        let (open, handle) = (Arc::new(asked.open(members)?), new_handle(scope));
         open_files().insert(handle, open);
         // SAFETY: the caller's promise.
         unsafe { file.write(std::ptr::without_provenance_mut(handle)) };
@@ -180,8 +209,11 @@ pub(crate) unsafe extern "C" fn open(
 /// `svm_close`.
 pub(crate) extern "C" fn close(file: *mut svm_file) -> c_int {
     reported(|| {
-        let open = open_files().remove(&file.addr()).ok_or_else(no_such_handle)?;
-        let (members, scope) = (Arc::clone(&open.members), open.scope);
+        const FUNCTION: &str = "svm_close";
+        let Some(open) = open_files().remove(&file.addr()) else {
+            return job::members()?.agree(scope_of(file), &Call::new(FUNCTION), Err(no_such_handle()));
+        };
+        let (members, scope, call) = (Arc::clone(&open.members), open.scope, Call::of(FUNCTION, open.told()));
         let (open, is_free) = match Arc::try_unwrap(open) {
             Ok(open) => (Ok(open), Ok(())),
             Err(shared) => {
@@ -189,8 +221,7 @@ pub(crate) extern "C" fn close(file: *mut svm_file) -> c_int {
                 (Err(shared), Err(Failure::state(busy)))
             }
         };
-        let agreed = members.with(scope, |session| session.team().agree(is_free));
-        match (agreed, open) {
+        match (members.agree(scope, &call, is_free), open) {
             (Ok(()), Ok(open)) => open.close(),
             (agreed, open) => {
                 let kept = open.map_or_else(|shared| shared, Arc::new);
@@ -274,7 +305,9 @@ fn check_buffer(buffer: *const c_void, length: usize) -> Result {
 /// `svm_file_sync`.
 pub(crate) extern "C" fn sync(file: *const svm_file) -> c_int {
     reported(|| {
-        let open = of_handle(file)?;
+        let members = job::members()?;
+        let (open, _) =
+            members.begin(scope_of(file), "svm_file_sync", of_handle(file), |open| open.told())?;
         Ok(open.with(|session| session.team().sync(&open.file))?)
     })
 }

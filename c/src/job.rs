@@ -1,14 +1,15 @@
 //! The processes with which this one shares files: joined, asked for, left.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use svmio_svm::session::Session;
-use svmio_svm::team::{Gathering, Team};
 
+use crate::exchange::Exchange;
 use crate::failure::{Failure, Result, numbered, reported};
-use crate::types::{svm_all_gather, svm_exchange};
+use crate::together::Call;
+use crate::types::{SVM_ALONE, svm_exchange};
 use crate::{files, logging, mappings};
 
 /// The job that this process is in, and itself.
@@ -30,6 +31,13 @@ pub(crate) enum Scope {
     Own,
 }
 
+impl Scope {
+    /// Who opens a file that is opened with these flags.
+    pub(crate) fn of(flags: c_uint) -> Scope {
+        if flags & SVM_ALONE != 0 { Scope::Own } else { Scope::All }
+    }
+}
+
 impl Members {
     /// Does something with those who have a file open.
     pub(crate) fn with<T>(&self, scope: Scope, work: impl FnOnce(&Session) -> T) -> T {
@@ -40,6 +48,27 @@ impl Members {
             }
             Scope::Own => work(&self.own),
         }
+    }
+
+    /// A step of those who have a file open; see [`Call::agree`].
+    pub(crate) fn agree(&self, scope: Scope, call: &Call, mine: Result) -> Result {
+        self.with(scope, |session| call.agree(session.team(), mine))
+    }
+
+    /// The first step of a call: what each has made of its arguments, and for what the call is, which is the same on all.
+    pub(crate) fn begin<T>(
+        &self,
+        scope: Scope,
+        function: &'static str,
+        made: Result<T>,
+        subject: impl FnOnce(&T) -> String,
+    ) -> Result<(T, Call)> {
+        let (call, mine) = match &made {
+            Ok(made) => (Call::of(function, subject(made)), Ok(())),
+            Err(failure) => (Call::new(function), Err(failure.clone())),
+        };
+        self.agree(scope, &call, mine)?;
+        made.map(|made| (made, call))
     }
 }
 
@@ -60,6 +89,18 @@ pub(crate) fn members() -> Result<Arc<Members>> {
     members.clone().ok_or_else(|| Failure::state("svm_init has not been called, or svm_finalize has"))
 }
 
+/// That this process is in no job.
+fn none_is_joined() -> Result {
+    match *MEMBERS.read().unwrap_or_else(PoisonError::into_inner) {
+        None => Ok(()),
+        Some(_) => Err(joined_before()),
+    }
+}
+
+fn joined_before() -> Failure {
+    Failure::state("svm_init has been called before: call svm_finalize first")
+}
+
 /// `svm_init`.
 pub(crate) extern "C" fn init() -> c_int {
     reported(|| join(false, || Ok(Session::from_environment()?)))
@@ -72,54 +113,17 @@ pub(crate) extern "C" fn init() -> c_int {
 pub(crate) unsafe extern "C" fn init_with(exchange: *const svm_exchange) -> c_int {
     reported(|| {
         // SAFETY: the caller's promise.
-        let exchange = unsafe { exchange.as_ref() };
-        let exchange =
-            exchange.ok_or_else(|| Failure::argument("svm_init_with: the exchange is a null pointer"))?;
-        let svm_exchange { size, rank, ranks, all_gather, context } = *exchange;
-        if size != size_of::<svm_exchange>() {
-            let expected = size_of::<svm_exchange>();
-            return Err(Failure::argument(format!(
-                "svm_init_with: the exchange says that it has {size} bytes, not {expected}: set its size to sizeof(svm_exchange)"
-            )));
-        }
-        if rank < 0 || rank >= ranks {
-            return Err(Failure::argument(format!("svm_init_with: there is no rank {rank} of {ranks}")));
-        }
-        if all_gather.is_none() {
-            return Err(Failure::argument("svm_init_with: all_gather is a null pointer"));
-        }
-        let function = Function { all_gather, context };
-        let (rank, ranks) = (rank.unsigned_abs() as usize, ranks.unsigned_abs() as usize);
-        let means = Gathering::new(ranks, move |own: &[u8], all: &mut [u8]| function.call(own, all));
-        join(true, || Ok(Session::of_team(Team::new(rank, ranks, Box::new(means)))?))
+        let exchange = unsafe { Exchange::from_c(exchange) }?;
+        exchange.introduce(none_is_joined())?;
+        join(true, || Ok(Session::of_team(exchange.team())?))
     })
-}
-
-/// The program's function.
-struct Function {
-    all_gather: svm_all_gather,
-    context: *mut c_void,
-}
-
-// SAFETY: the program has said that whatever thread calls svmio may call it, one at a time.
-unsafe impl Send for Function {}
-
-impl Function {
-    fn call(&self, own: &[u8], all: &mut [u8]) -> std::result::Result<(), String> {
-        let Some(all_gather) = self.all_gather else { return Err("there is no all_gather".into()) };
-        // SAFETY: as the function's type says: `all` has room for as many bytes as `own` has, of each rank.
-        match unsafe { all_gather(self.context, own.as_ptr().cast(), own.len(), all.as_mut_ptr().cast()) } {
-            0 => Ok(()),
-            number => Err(format!("the program's all_gather has returned {number}")),
-        }
-    }
 }
 
 fn join(by_exchange: bool, session: impl FnOnce() -> Result<Session>) -> Result {
     logging::start();
     let mut members = MEMBERS.write().unwrap_or_else(PoisonError::into_inner);
     if members.is_some() {
-        return Err(Failure::state("svm_init has been called before: call svm_finalize first"));
+        return Err(joined_before());
     }
     let all = session()?;
     let own = all.of_one();
@@ -130,19 +134,23 @@ fn join(by_exchange: bool, session: impl FnOnce() -> Result<Session>) -> Result 
 /// `svm_finalize`.
 pub(crate) extern "C" fn finalize() -> c_int {
     reported(|| {
+        // Meanwhile nobody gets hold of the members who has not yet.
         let mut place = MEMBERS.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(members) = place.take() else {
+        let Some(mut members) = place.take() else {
             return Err(Failure::state("svm_init has not been called, or svm_finalize has"));
         };
         let is_free = mappings::none_is_left().and_then(|()| files::none_is_open());
+        let is_free = is_free.and_then(|()| match Arc::get_mut(&mut members) {
+            Some(_) => Ok(()),
+            None => Err(Failure::state("another thread is in a function of svmio's")),
+        });
         // All leave, or none.
-        let agreed = members.with(Scope::All, |session| session.team().agree(is_free));
+        let agreed = members.agree(Scope::All, &Call::new("svm_finalize"), is_free);
         let members = match (agreed, Arc::try_unwrap(members)) {
             (Ok(()), Ok(members)) => members,
             (agreed, members) => {
                 *place = Some(members.map_or_else(|shared| shared, Arc::new));
-                agreed?;
-                return Err(Failure::state("another thread is in a function of svmio's"));
+                return agreed.and(Err(Failure::state("another thread is in a function of svmio's")));
             }
         };
         let Members { all, own, by_exchange, .. } = members;

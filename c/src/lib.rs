@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!   program ── svm_map, … ──► libsvmio ──► Functions ─┬─ job        the Session: who the others are
-//!                              (library)              ├─ files      open, read_at, write_at, sync
+//!                              (library)              │    └ exchange   the function that a program gives
+//!                                                     ├─ together   calls that all make: none waits for who refuses
+//!                                                     ├─ files      open, read_at, write_at, sync
 //!                                                     ├─ mappings   map, unmap, sync, barrier, advise, fetch
 //!                                                     │    └ held    locks that C holds
 //!                                                     └─ failure    every outcome is a number, with a text beside it
@@ -17,6 +19,7 @@
 //!
 //! This crate knows nothing of MPI: a program that has it gives a function by which its ranks tell each other bytes.
 
+mod exchange;
 mod failure;
 mod files;
 mod functions;
@@ -24,6 +27,7 @@ mod held;
 mod job;
 mod logging;
 mod mappings;
+mod together;
 mod types;
 
 pub use functions::{FUNCTIONS, Functions, NAME, RELEASE, beside_mpi};

@@ -1,17 +1,18 @@
 //! Mappings, which C knows by addresses: any address in a mapping stands for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use svmio_svm::mapping::{Advice, LostPage, Mapping, MappingOptions};
-use svmio_svm::{Error, FileOffset, LockMode};
+use svmio_svm::{FileOffset, LockMode};
 
 use crate::failure::{Failure, Result, reported};
 use crate::files::{self, Asked, OpenFile};
 use crate::held::HeldLock;
 use crate::job::{self, Scope};
+use crate::together::Call;
 use crate::types::*;
 
 /// A mapping that C has.
@@ -33,6 +34,11 @@ impl Mapped {
         let mapping = mapping_options(options).map(&file.file, range)?;
         let (mapping, file) = (Arc::new(mapping), Arc::clone(file));
         Ok(Mapped { locks: Mutex::default(), mapping, file, has_file })
+    }
+
+    /// Who ends it.
+    fn scope(&self) -> Scope {
+        if self.has_file { self.file.scope } else { Scope::Own }
     }
 
     fn locks(&self) -> MutexGuard<'_, Vec<HeldLock>> {
@@ -68,6 +74,10 @@ impl Mapped {
 /// By their first addresses.
 static MAPPED: Mutex<BTreeMap<usize, Arc<Mapped>>> = Mutex::new(BTreeMap::new());
 
+/// Where mappings have begun that this process has ended by itself: it may end them again, and the others know nothing
+/// of that.
+static ENDED_ALONE: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
 fn all_mapped() -> MutexGuard<'static, BTreeMap<usize, Arc<Mapped>>> {
     MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -82,6 +92,19 @@ fn at(address: *const c_void) -> Result<Arc<Mapped>> {
 
 fn nothing_at(address: *const c_void) -> Failure {
     Failure::argument(format!("at {address:p} nothing is mapped by svmio"))
+}
+
+fn ended_alone() -> MutexGuard<'static, BTreeSet<usize>> {
+    ENDED_ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Who ends what is mapped at an address, also if it is not where that begins, or has been ended.
+fn scope_at(address: *const c_void) -> Scope {
+    match at(address) {
+        Ok(mapped) => mapped.scope(),
+        Err(_) if ended_alone().contains(&address.addr()) => Scope::Own,
+        Err(_) => Scope::All,
+    }
 }
 
 /// That nothing is mapped.
@@ -149,6 +172,7 @@ impl Listener {
 /// Takes note of a mapping, and tells where it is.
 fn keep(mapped: Mapped) -> *mut c_void {
     let start = mapped.mapping.as_mut_ptr();
+    ended_alone().remove(&start.addr());
     all_mapped().insert(start.addr(), Arc::new(mapped));
     start.cast()
 }
@@ -166,21 +190,27 @@ pub(crate) unsafe extern "C" fn map(
     address: *mut *mut c_void,
 ) -> c_int {
     reported(|| {
-        if address.is_null() {
-            return Err(Failure::argument("svm_map: there is no place for the address: a null pointer"));
-        }
-        // SAFETY: the caller's promise.
-        let options = unsafe { files::options(options) }?;
-        let range = range(offset, length)?;
-        // Mapping for storing takes loads, too.
-        let flags = if flags & SVM_WRITE != 0 { flags | SVM_READ } else { flags };
-        // SAFETY: the caller's promise.
-        let file = Arc::new(unsafe { Asked::from_c(name, flags, &options) }?.open()?);
+        let (members, scope) = (job::members()?, Scope::of(flags));
+        let asked = || -> Result<_> {
+            if address.is_null() {
+                return Err(Failure::argument("svm_map: there is no place for the address: a null pointer"));
+            }
+            // SAFETY: the caller's promise.
+            let options = unsafe { files::options(options) }?;
+            let range = range(offset, length)?;
+            // Mapping for storing takes loads, too.
+            let flags = if flags & SVM_WRITE != 0 { flags | SVM_READ } else { flags };
+            // SAFETY: the caller's promise.
+            Ok((unsafe { Asked::from_c(name, flags, &options) }?, options, range))
+        };
+        let ((asked, options, range), call) =
+            members.begin(scope, "svm_map", asked(), |(asked, ..)| asked.told())?;
+        let file = Arc::new(asked.open(members)?);
         let (mapped, mine) = match Mapped::new(&file, range, &options, true) {
             Ok(mapped) => (Some(mapped), Ok(())),
             Err(failure) => (None, Err(failure)),
         };
-        match (file.with(|session| session.team().agree(mine)), mapped) {
+        match (file.members.agree(scope, &call, mine), mapped) {
             (Ok(()), Some(mapped)) => {
                 // SAFETY: the caller's promise.
                 unsafe { address.write(keep(mapped)) };
@@ -222,10 +252,13 @@ pub(crate) unsafe extern "C" fn map_file(
 /// `svm_unmap`.
 pub(crate) extern "C" fn unmap(address: *mut c_void) -> c_int {
     reported(|| {
-        let mapped = all_mapped().remove(&address.addr());
-        let mapped = mapped
-            .ok_or_else(|| Failure::argument(format!("at {address:p} no mapping of svmio's begins")))?;
-        let (file, has_file) = (Arc::clone(&mapped.file), mapped.has_file);
+        const FUNCTION: &str = "svm_unmap";
+        let Some(mapped) = all_mapped().remove(&address.addr()) else {
+            let nothing = Failure::argument(format!("at {address:p} no mapping of svmio's begins"));
+            return job::members()?.agree(scope_at(address), &Call::new(FUNCTION), Err(nothing));
+        };
+        let (file, scope, call) =
+            (Arc::clone(&mapped.file), mapped.scope(), Call::of(FUNCTION, mapped.file.told()));
         let (mapped, is_free) = match Arc::try_unwrap(mapped) {
             Ok(mapped) => (Ok(mapped), Ok(())),
             Err(shared) => {
@@ -233,11 +266,7 @@ pub(crate) extern "C" fn unmap(address: *mut c_void) -> c_int {
                 (Err(shared), Err(Failure::state(busy)))
             }
         };
-        let agreed = match has_file {
-            true => file.with(|session| session.team().agree(is_free)),
-            false => is_free,
-        };
-        let mapped = match (agreed, mapped) {
+        let mapped = match (file.members.agree(scope, &call, is_free), mapped) {
             (Ok(()), Ok(mapped)) => mapped,
             (agreed, mapped) => {
                 all_mapped().insert(address.addr(), mapped.map_or_else(|shared| shared, Arc::new));
@@ -245,11 +274,14 @@ pub(crate) extern "C" fn unmap(address: *mut c_void) -> c_int {
             }
         };
         drop(file);
-        let (ended, file, has_file) = mapped.end();
-        if !has_file {
-            return ended;
+        if scope == Scope::Own {
+            ended_alone().insert(address.addr());
         }
-        let agreed = file.with(|session| session.team().agree(ended));
+        let (ended, file, has_file) = mapped.end();
+        let agreed = file.members.agree(scope, &call, ended);
+        if !has_file {
+            return agreed;
+        }
         let closed = Arc::into_inner(file).map_or(Ok(()), OpenFile::close);
         agreed.and(closed)
     })
@@ -276,21 +308,24 @@ pub(crate) extern "C" fn refresh(address: *mut c_void) -> c_int {
 /// `svm_barrier`.
 pub(crate) extern "C" fn barrier(address: *mut c_void) -> c_int {
     reported(|| {
+        const FUNCTION: &str = "svm_barrier";
+        let members = job::members()?;
         if address.is_null() {
-            return job::members()?.with(Scope::All, |session| session.team().agree(Ok(())));
+            return members.agree(Scope::All, &Call::of(FUNCTION, "the job"), Ok(()));
         }
-        let mapped = at(address)?;
+        let mapped = match at(address) {
+            Ok(mapped) => mapped,
+            Err(nothing) => return members.agree(Scope::All, &Call::new(FUNCTION), Err(nothing)),
+        };
+        let call = Call::of(FUNCTION, mapped.file.told());
         mapped.file.with(|session| {
-            let mut has_met = false;
-            let mut meet = || {
-                has_met = true;
-                session.team().agree::<Error>(Ok(()))
-            };
+            let mut met = None;
+            let mut meet = || met.insert(call.agree(session.team(), Ok(()))).clone();
             let outcome = mapped.mapping.barrier(&mut meet).map_err(Failure::from);
-            match outcome {
+            match met {
                 // The others wait there, and are told.
-                Err(failure) if !has_met => session.team().agree(Err(failure)),
-                outcome => outcome,
+                None => call.agree(session.team(), outcome),
+                Some(met) => met.and(outcome),
             }
         })
     })

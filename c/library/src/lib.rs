@@ -39,14 +39,19 @@ fn of_preloaded() -> Option<&'static Functions> {
 
 /// Joins the processes of the job that the environment tells of (`svmio start` sets it, and so may a batch
 /// system: `SVMIO_JOB_RANK`, `SVMIO_JOB_SIZE`, `SVMIO_JOB_MASTER`, `SVMIO_JOB_SECRET`); where it tells of none,
-/// this process is by itself. All processes of the job call it. Programs of MPI call `svm_init_with`.
+/// this process is by itself. All processes of the job call it; where one cannot, it fails there at once, and on the
+/// others within 30 s. Programs of MPI call `svm_init_with`.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_init() -> c_int {
     (functions().init)()
 }
 
 /// Joins the processes that can already tell each other something, such as the ranks of a communicator. All of
-/// them call it. `exchange` may go on return; what its context points to may not, until `svm_finalize`.
+/// them call it; the first thing that they tell each other is whether they can. `exchange` may go on return; what
+/// its context points to may not, until `svm_finalize`.
+///
+/// Where there is nothing by which the others could be told (`exchange` or its `all_gather` is a null pointer, its
+/// `size` is none, its `ranks` is below 1), it returns at once, and the others wait in their `all_gather`: end them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn svm_init_with(exchange: *const svm_exchange) -> c_int {
     // SAFETY: the caller's promise.
@@ -76,7 +81,7 @@ pub extern "C" fn svm_size() -> c_int {
 /// Opens a file, or makes it with `SVM_CREATE`, and maps `length` of its bytes from `offset` on: for stores and
 /// loads with `SVM_WRITE`, which makes the file that long, else for loads. All processes make the call
 /// together, each with the bytes that it wants, unless the flags have `SVM_ALONE`; it succeeds on all of them
-/// or on none.
+/// or on none. Whether they have `SVM_ALONE`, and the name, are the same on all.
 ///
 /// `name` is a path from the store's root, with or without `svm:` before it. A null pointer makes memory that
 /// has no name, zeros, gone with the last who has it mapped. `options` may be null. `*address` is where the
@@ -109,7 +114,8 @@ pub unsafe extern "C" fn svm_map_file(
 
 /// Ends the mapping that begins at `address`, after what was stored is where others look for it; locks on it
 /// are released before. Where `svm_map` has made it, its file is closed, and all who have called that call this
-/// together.
+/// together. An address where no mapping begins, a null pointer, too, counts as one of such a mapping, so that the
+/// others hear of it, unless it lies in a mapping that this process ends by itself, or ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_unmap(address: *mut c_void) -> c_int {
     (functions().unmap)(address)
@@ -135,8 +141,9 @@ pub extern "C" fn svm_refresh(address: *mut c_void) -> c_int {
     (functions().refresh)(address)
 }
 
-/// All who have opened the file meet: from then on each sees what all had stored. With a null pointer, all
-/// processes of the job meet, and no memory is concerned. An error of one of them is the error of all.
+/// All who have opened the file meet: from then on each sees what all had stored. With a null pointer on all of
+/// them, all processes of the job meet, and no memory is concerned. An error of one of them before they meet, an
+/// address that is none, too, is the error of all.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_barrier(address: *mut c_void) -> c_int {
     (functions().barrier)(address)
@@ -182,7 +189,9 @@ pub unsafe extern "C" fn svm_open(
     unsafe { (functions().open)(name, flags, options, file) }
 }
 
-/// Closes a file; all who have opened it together do. None of it may be mapped any more.
+/// Closes a file; all who have opened it together do. None of it may be mapped any more. A handle that is none, a
+/// null pointer, too, counts as one of all processes, so that the others hear of it, unless `SVM_ALONE` had opened
+/// it. The same holds for `svm_file_sync`.
 #[unsafe(no_mangle)]
 pub extern "C" fn svm_close(file: *mut svm_file) -> c_int {
     (functions().close)(file)

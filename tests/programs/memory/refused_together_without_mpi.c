@@ -1,0 +1,3 @@
+/* The same, where svmio starts the processes. */
+#define WITHOUT_MPI
+#include "refused_together.c"
