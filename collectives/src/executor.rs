@@ -9,6 +9,7 @@
 //!     │  blocks    one for each member: evenly in one buffer, or each by itself
 //!     │  slots     behind each line a ring of slots for data
 //!     │  patience  polling, giving the core away, or sleeping: what this machine's state asks for
+//!     │  cores     whether those who wait for each other have a core each
 //!     │  coroutine  operations in the background pause where they would wait
 //!     └─ joining   a segment of each member, connected by all
 //!   network    members on several nodes: signals by two fabrics, collectives by messages and on two levels (network)
@@ -23,6 +24,7 @@ mod barrier;
 mod bed;
 mod blocks;
 mod board;
+mod cores;
 mod coroutine;
 mod error;
 mod ground;

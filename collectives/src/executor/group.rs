@@ -33,12 +33,13 @@ use svmio_transport::{
 };
 
 use super::board::{Awaited, Board, CARDS, Deed, Lines, WORDS, Whom};
+use super::cores::{self, Cores};
 use super::coroutine::Pause;
 use super::error::{Error, Result};
 use super::joining::{self, Joined};
 use super::network::Fabrics;
 use super::operation::Elementwise;
-use super::patience::Patience;
+use super::patience::{Patience, ranks_here};
 use super::slots::{self, Lane, Memories};
 use progress::Progress;
 
@@ -147,7 +148,7 @@ impl Group {
             fabric: fabric.clone(),
             segments: Arc::new(segments),
         };
-        group.agree_on_copies()?;
+        group.tell_each_other()?;
         Ok(group)
     }
 
@@ -164,7 +165,7 @@ impl Group {
             number: 0,
             known_finished: 0,
             owes_rousing: false,
-            patience: Patience::of_process(self.settings.patience, &self.fabric),
+            patience: self.patience.anew(),
             meanwhile: None,
             settings: self.settings,
             copies_directly: self.copies_directly,
@@ -217,10 +218,17 @@ impl Group {
         Ok(())
     }
 
-    fn agree_on_copies(&mut self) -> Result<()> {
+    /// What depends on all members: whether they copy from and to each other's private memory, and how they wait.
+    fn tell_each_other(&mut self) -> Result<()> {
         let mut answer = [u8::from(self.fabric.capabilities().registers_user_memory)];
         self.allreduce(&mut answer, &Elementwise::commutative(u8::min))?;
         self.copies_directly = answer[0] == 1;
+        let own = Cores::of_process().to_bytes();
+        let mut all = vec![0; own.len() * self.size()];
+        self.allgather(&own, &mut all)?;
+        let members: Vec<Cores> = all.as_chunks().0.iter().map(Cores::from_bytes).collect();
+        let is_crowded = cores::are_crowded(&members, ranks_here(&self.fabric), &Cores::of_machine());
+        self.patience.learn(is_crowded);
         Ok(())
     }
 

@@ -140,21 +140,27 @@ pub(crate) enum Polled {
 impl Patience {
     /// That of one of so many ranks on so many cores.
     pub(crate) fn new(settings: PatienceSettings, ranks: usize, cores: usize) -> Self {
-        Self {
-            settings,
-            is_crowded: ranks > cores,
-            shortest_turn: Duration::MAX,
-            waits: 0,
-            thieves: Thieves::default(),
-        }
+        Self::of(settings, ranks > cores)
     }
 
-    /// That of a process of the fabric's job.
+    fn of(settings: PatienceSettings, is_crowded: bool) -> Self {
+        Self { settings, is_crowded, shortest_turn: Duration::MAX, waits: 0, thieves: Thieves::default() }
+    }
+
+    /// That of a process of the fabric's job, as far as it can tell by itself.
     pub(crate) fn of_process(settings: PatienceSettings, fabric: &Fabric) -> Self {
-        let membership = fabric.membership();
-        let own = membership.node(membership.rank());
-        let ranks = membership.ranks().filter(|&rank| membership.node(rank) == own).count();
-        Self::new(settings, ranks, std::thread::available_parallelism().map_or(1, usize::from))
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self::new(settings, ranks_here(fabric), cores)
+    }
+
+    /// One that has not waited yet, for the same processes on the same cores.
+    pub(crate) fn anew(&self) -> Self {
+        Self::of(self.settings, self.is_crowded)
+    }
+
+    /// What others have told of their cores is taken into account from here on.
+    pub(super) fn learn(&mut self, is_crowded: bool) {
+        self.is_crowded = is_crowded;
     }
 
     /// Polls a few times only: for what is about to come.
@@ -244,6 +250,13 @@ impl Patience {
         self.thieves.notice(longest, last);
         polled
     }
+}
+
+/// How many processes of the fabric's job are on this one's node.
+pub(super) fn ranks_here(fabric: &Fabric) -> usize {
+    let membership = fabric.membership();
+    let own = membership.node(membership.rank());
+    membership.ranks().filter(|&rank| membership.node(rank) == own).count()
 }
 
 /// `is_done`, which does what is to be done meanwhile after each so many polls.

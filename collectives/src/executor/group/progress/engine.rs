@@ -26,7 +26,7 @@ pub(super) struct Engine {
 impl Engine {
     /// One that takes tasks from the backlog, for `group`.
     pub(super) fn new(group: Group, backlog: Arc<Backlog>) -> Result<Self> {
-        let patience = Patience::of_process(group.settings.patience, &group.fabric);
+        let patience = group.patience.anew();
         let tasks = Arc::clone(&backlog);
         let coroutine = Coroutine::new(move |pause| carry_out(group.pausing(pause), &tasks))?;
         Ok(Self { coroutine, backlog, awaited: None, asleep_for: None, patience })
