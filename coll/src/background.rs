@@ -1,12 +1,12 @@
 //! Collectives that go on while the program computes, and their requests.
 //!
 //! The group carries them out ([`svmio_collectives::executor::Request`]), whatever the program does. The program has a
-//! generalized request of MPI's for each ([`svmio_adio::Background`]). MPI asks whether it is over whenever the program tests
-//! or waits, which takes it further, too.
+//! generalized request of MPI's for each ([`svmio_adio::Background`]), or one of the component's. MPI asks whether it is over
+//! whenever the program tests or waits, which takes it further, too.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use svmio_adio::abi::Request;
+use svmio_adio::abi::{Comm, Request};
 use svmio_adio::{Background, Failure};
 
 use crate::error::Result;
@@ -94,6 +94,7 @@ impl<A: Family> Background for Operation<A> {
 pub(crate) fn request_for<A: Family>(
     stock: &'static Stock<A>,
     collective: Collective,
+    comm: Comm<A>,
     begun: Box<dyn Begun>,
 ) -> Result<Request<A>, Failure> {
     let is_over = begun.is_over();
@@ -103,7 +104,8 @@ pub(crate) fn request_for<A: Family>(
         operation.outcome()?;
         return stock.completed.map_or_else(|| stock.mpi.completed_request(0), Ok);
     }
-    let request = stock.mpi.request_for(Arc::clone(&operation) as Arc<dyn Background>);
+    let background = Arc::clone(&operation) as Arc<dyn Background>;
+    let request = A::own_request(comm, &background).unwrap_or_else(|| stock.mpi.request_for(background));
     request.inspect_err(|_| {
         // The program has nothing to wait by, and its buffers back.
         operation.wait();

@@ -95,7 +95,7 @@ unsafe fn begun<A: Family>(
         let begun = match &mut *kept.seat() {
             Seat::Taken(group) => {
                 match body(Start { stock, group: group.background()?, least: kept.least() }) {
-                    Ok(begun) => background::request_for(stock, collective, begun?),
+                    Ok(begun) => background::request_for(stock, collective, comm, begun?),
                     Err(error) => Err(failure_of(collective, &error)),
                 }
             }

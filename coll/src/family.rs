@@ -4,10 +4,11 @@ mod mpich;
 mod openmpi;
 
 use std::ffi::c_void;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use svmio_adio::abi::{Abi, Comm, Datatype, Op, Request};
 use svmio_adio::library::{Library, SymbolError};
+use svmio_adio::{Background, Failure};
 
 use crate::operator::{Kind, Operator};
 use crate::stock::Stock;
@@ -42,6 +43,15 @@ pub trait Family: Abi {
 
     /// A request that is complete and there for ever, where this MPI has one.
     fn completed_request(_library: &Library) -> Option<Request<Self>> {
+        None
+    }
+
+    /// A request for a collective in the background that is not a generalized one, where the adapter has such: complete when
+    /// `operation` is over.
+    fn own_request(
+        _comm: Comm<Self>,
+        _operation: &Arc<dyn Background>,
+    ) -> Option<Result<Request<Self>, Failure>> {
         None
     }
 

@@ -37,7 +37,7 @@
 //!     progress  MPI goes on with what it has to do while a process waits in a group
 //!     counting  how many calls were taken, for SVMIO_STATS
 //!     setting   which collectives are left to MPI, by SVMIO_COLLECTIVES_OFF, and on which communicators, by _NODES
-//!   component   what the component of Open MPI knows of datatypes beyond that
+//!   component   what the component of Open MPI knows of datatypes beyond that, and its requests
 //!   family      what differs between the families of MPI;  stock: MPI's own functions
 //! ```
 //!

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use svmio_tests::collectives::{EVERY, counted};
+use svmio_tests::collectives::{ALL_BEGUN, EVERY, counted, nonblocking};
 use svmio_tests::{Files, Finished, Installation, Job, Mpi, Program, Scratch, is_full_run};
 
 const MPI: Mpi = Mpi::DebianOpenMpi;
@@ -19,6 +19,8 @@ fn digest(output: &str) -> &str {
 fn random_ones_are_as_without_it() {
     let program = Program::c("collectives_oracle", MPI);
     let seeds = if is_full_run() { 20_000 } else { 150 };
+    // Few seeds have each of these where a group is there to do it.
+    let mut begun = nonblocking().map(|collective| (collective, 0));
     for ranks in 2..=5 {
         let scratch = Scratch::new();
         let job = || {
@@ -26,20 +28,26 @@ fn random_ones_are_as_without_it() {
             Job::new(&scratch, &program, ranks).argument("0").argument(seeds.to_string()).limit(limit)
         };
         let expected = job().argument("alone").files(Files::Stock).succeed();
-        let output =
-            job().argument("waiting").collectives("component").variable("SVMIO_STATS", "1").succeed();
+        let output = with_component(job()).succeed();
         assert_eq!(digest(&output), digest(&expected), "{ranks} ranks\n{output}");
         for collective in EVERY {
             let (ours, all) = counted(&output, collective);
             assert!(ours > 0 && ours <= all, "{collective} of {ranks} ranks: {ours} of {all}\n{output}");
         }
+        begun.iter_mut().for_each(|(collective, ours)| *ours += counted(&output, collective).0);
     }
+    assert!(begun.iter().all(|(_, ours)| *ours > 0), "{begun:?}");
+}
+
+/// The job with the component, which is to be asked for all that it can do, and to count.
+fn with_component(job: Job<'_>) -> Job<'_> {
+    job.collectives("component").variable("SVMIO_STATS", "1").variable(ALL_BEGUN.0, ALL_BEGUN.1)
 }
 
 fn each(variables: &[(&str, &str)]) -> Finished {
     let program = Program::c("collectives_each", MPI);
     let scratch = Scratch::new();
-    let job = Job::new(&scratch, &program, 3).collectives("component").variable("SVMIO_STATS", "1");
+    let job = with_component(Job::new(&scratch, &program, 3));
     let finished = variables.iter().fold(job, |job, (name, value)| job.variable(name, value)).run();
     let is_right = finished.status.success() && finished.output.contains("each is right");
     assert!(is_right, "{}", finished.account());
@@ -51,10 +59,43 @@ fn each(variables: &[(&str, &str)]) -> Finished {
 fn parameters_switch_it() {
     let output = each(&[("OMPI_MCA_coll_svmio_enable_bcast", "0")]).output;
     assert_eq!(counted(&output, "bcast"), (0, 0), "{output}");
-    assert!(counted(&output, "scan").0 > 0, "{output}");
+    for collective in ["scan", "ibcast"] {
+        assert!(counted(&output, collective).0 > 0, "{collective}: {output}");
+    }
+    let output = each(&[("OMPI_MCA_coll_svmio_enable_ibcast", "0")]).output;
+    assert_eq!((counted(&output, "ibcast"), counted(&output, "bcast").0), ((0, 0), 1), "{output}");
+    let output = each(&[(ALL_BEGUN.0, "long")]).output;
+    assert_eq!((counted(&output, "ibcast"), counted(&output, "bcast").0), ((0, 1), 1), "{output}");
     for (name, value) in [("OMPI_MCA_coll_svmio_priority", "-1"), ("OMPI_MCA_coll", "^svmio")] {
         let output = each(&[(name, value)]).output;
         assert!(!output.contains("collectives done by svmio"), "{name}={value}: {output}");
+    }
+}
+
+/// What does not block goes on whatever the program does, and what it needs may be freed.
+#[test]
+fn what_does_not_block_goes_on() {
+    let program = Program::c("collectives_nonblocking", MPI);
+    for ranks in [2, 4] {
+        let scratch = Scratch::new();
+        let output = with_component(Job::new(&scratch, &program, ranks)).succeed();
+        assert!(output.contains("all that was begun is right"), "{output}");
+        for collective in ["iallreduce", "ibcast", "ibarrier"] {
+            let (ours, all) = counted(&output, collective);
+            assert!(ours > 0 && ours <= all, "{collective}: {output}");
+        }
+    }
+}
+
+/// Open MPI makes communicators by collectives that do not block, while the program is in others.
+#[test]
+fn communicators_come_and_go() {
+    let program = Program::c("collectives_communicators", MPI);
+    let scratch = Scratch::new();
+    let output = with_component(Job::new(&scratch, &program, 3)).succeed();
+    assert!(output.contains("all communicators are right"), "{output}");
+    for collective in ["bcast", "allreduce"] {
+        assert!(counted(&output, collective).0 >= 240, "{collective}: {output}");
     }
 }
 
@@ -62,8 +103,7 @@ fn parameters_switch_it() {
 fn fortran_is_served() {
     let program = Program::fortran("collectives_fortran", MPI);
     let scratch = Scratch::new();
-    let job = Job::new(&scratch, &program, 3).collectives("component").variable("SVMIO_STATS", "1");
-    let output = job.succeed();
+    let output = with_component(Job::new(&scratch, &program, 3)).succeed();
     assert!(output.contains("Fortran is right"), "{output}");
     assert!(counted(&output, "allreduce").0 > 0, "{output}");
 }
@@ -77,7 +117,7 @@ fn open_mpi_tells_its_parameters() {
     let output = info.output().unwrap_or_else(|error| panic!("ompi_info, of openmpi-bin: {error}"));
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("\"coll_svmio_priority\" (current value: \"95\""), "{text}");
-    for collective in EVERY {
+    for collective in EVERY.map(str::to_owned).iter().chain(&nonblocking()) {
         assert!(text.contains(&format!("\"coll_svmio_enable_{collective}\"")), "{collective}: {text}");
     }
 }

@@ -1,4 +1,4 @@
-/* Many communicators, at once and one after the other, freed in any order. */
+/* Many communicators, at once and one after the other, freed in any order; some made while others are used. */
 #include "check.h"
 
 static void use(MPI_Comm comm, int number) {
@@ -12,7 +12,7 @@ static void use(MPI_Comm comm, int number) {
 
 int main(int argc, char **argv) {
     begin(&argc, &argv);
-    enum { AT_ONCE = 40, IN_TURN = 60 };
+    enum { AT_ONCE = 40, IN_TURN = 60, MEANWHILE = 20 };
     static MPI_Comm comms[AT_ONCE];
     for (int i = 0; i < AT_ONCE; i++) {
         MPI_OK(MPI_Comm_dup(i % 3 ? comms[i / 2] : MPI_COMM_WORLD, &comms[i]));
@@ -26,6 +26,15 @@ int main(int argc, char **argv) {
         use(comm, i);
         MPI_OK(MPI_Comm_free(&comm));
         use(MPI_COMM_WORLD, i);
+    }
+    for (int i = 0; i < MEANWHILE; i++) {
+        MPI_Comm comm;
+        MPI_Request request;
+        MPI_OK(MPI_Comm_idup(MPI_COMM_WORLD, &comm, &request));
+        use(MPI_COMM_WORLD, i);
+        MPI_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        use(comm, i);
+        MPI_OK(MPI_Comm_free(&comm));
     }
     if (rank == 0) printf("all communicators are right\n");
     MPI_Finalize();

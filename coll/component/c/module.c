@@ -15,6 +15,24 @@
     }
 COLL_SVMIO_ALL(DEFINE_COLLECTIVE)
 
+/* By this call, and no other that does not block, Open MPI agrees on numbers of new communicators, as a part of making
+ * progress: also within a collective of the same communicator that svmio has begun and waits in. All members leave it to the
+ * component below. */
+static bool is_of_communicators(int count, datatype_t datatype, op_t op)
+{
+    return 1 == count && MPI_INT == datatype && (MPI_MAX == op || MPI_MIN == op);
+}
+
+static int iallreduce(const void *send, void *receive, int count, datatype_t datatype, op_t op, comm_t comm,
+                      ompi_request_t **request, mca_coll_base_module_t *module)
+{
+    const struct coll_svmio_below *below = &((coll_svmio_module_t *) module)->below;
+    if (is_of_communicators(count, datatype, op)) {
+        return below->iallreduce(send, receive, count, datatype, op, comm, request, below->iallreduce_module);
+    }
+    return svmio_iallreduce(send, receive, count, datatype, op, comm, request, module);
+}
+
 /* Keeps what the component below does. Modules of lower priorities are enabled first, so their functions are those of
  * the communicator at this time. */
 static int enable(mca_coll_base_module_t *module, comm_t comm)
@@ -43,6 +61,9 @@ mca_coll_base_module_t *coll_svmio_module_new(void)
 #define OFFER(name, parameters, arguments)                                                                           \
     module->super.coll_##name = coll_svmio_parameters.enable_##name ? svmio_##name : NULL;
     COLL_SVMIO_ALL(OFFER)
+    if (NULL != module->super.coll_iallreduce) {
+        module->super.coll_iallreduce = iallreduce;
+    }
     return &module->super;
 }
 

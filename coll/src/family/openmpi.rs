@@ -1,11 +1,12 @@
 //! Open MPI's: addresses of the variables that `mpi.h` of Open MPI 4.1.4 names, which 5.0 keeps.
 
 use std::ffi::CStr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use svmio_adio::abi::openmpi::OpenMpi;
 use svmio_adio::abi::{Comm, Datatype, Op, Request};
 use svmio_adio::library::{Library, SymbolError};
+use svmio_adio::{Background, Failure};
 
 use super::{Communicators, Family};
 use crate::operator::{Kind, Number, Operator};
@@ -46,6 +47,13 @@ impl Family for OpenMpi {
 
     fn completed_request(library: &Library) -> Option<Request<OpenMpi>> {
         library.variable(c"ompi_request_empty").ok().map(|address| Request(address as usize))
+    }
+
+    fn own_request(
+        comm: Comm<OpenMpi>,
+        operation: &Arc<dyn Background>,
+    ) -> Option<Result<Request<OpenMpi>, Failure>> {
+        crate::component::request_for(comm, operation)
     }
 
     fn stock() -> &'static OnceLock<Stock<OpenMpi>> {
