@@ -358,7 +358,9 @@ impl Store {
                 Err(e) if e.kind() == ErrorKind::NotFound => continue,
                 file => file.map_err(|e| self.name_error(name, e))?,
             };
-            let written = writeln!(file, "{id}")
+            // At once: a file has no buffer, and an identity is formatted byte by byte.
+            let written = file
+                .write_all(format!("{id}\n").as_bytes())
                 .and_then(|()| if durable { file.as_file().sync_all() } else { Ok(()) });
             written.map_err(|e| Error::io(format!("creating {name}"), parent, e))?;
             match file.persist_noclobber(&entry) {
