@@ -134,7 +134,7 @@ impl Segment {
             let (mut until, mut stored) = self.stored.run(from..end);
             if !stored {
                 self.populated.revalidate(punches);
-                self.enlarge(from..until);
+                self.enlarge(from..until, None);
                 (until, stored) = self.stored.run(from..until);
             }
             let (done, bytes) = ((from - at) as usize, (until - from) as usize);
@@ -171,7 +171,7 @@ impl Segment {
 
     /// Gives `range` storage; bytes that had none are zero.
     pub(crate) fn allocate(&self, range: Range<u64>) -> io::Result<()> {
-        self.enlarge(range.clone());
+        self.enlarge(range.clone(), None);
         rustix::fs::fallocate(&self.file, FallocateFlags::empty(), range.start, range.end - range.start)?;
         self.stored.insert(range);
         Ok(())
@@ -206,8 +206,8 @@ impl Segment {
     }
 
     /// Before `range`, which has no storage as far as is known, gets some: makes large pages where enough is to be
-    /// written.
-    fn enlarge(&self, range: Range<u64>) {
+    /// written. Where another process is about the same, `next` is made meanwhile.
+    fn enlarge(&self, range: Range<u64>, next: Option<Range<u64>>) {
         let Some(large) = self.large else { return };
         let deserves = |page: Range<u64>, part: Range<u64>| {
             /// Of a large page, this part (one in so many) has to be known to be in use: making the page costs what as
@@ -220,7 +220,12 @@ impl Segment {
         if pages.is_empty() {
             return;
         }
-        match large.make(&self.file, &self.map, pages.clone(), &range) {
+        let meanwhile = || {
+            if let Some(next) = next {
+                self.enlarge(next, None);
+            }
+        };
+        match large.make(&self.file, &self.map, pages.clone(), &range, meanwhile) {
             Outcome::Made => {
                 self.stored.insert(pages.clone());
                 self.populated.insert(pages);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::UnshareFlags;
-use svmio_svm::{ErrorKind, FileName, FileOffset, OpenOptions, SegmentSize, Store};
+use svmio_svm::{Blocks, ErrorKind, FileName, FileOffset, OpenOptions, SegmentSize, Store};
 
 const MIB: usize = 1 << 20;
 
@@ -80,6 +80,35 @@ fn small_files_and_holes_take_no_large_pages_on_demand() {
         }
         let taken = used(store.path()) - before;
         assert!(taken < 8 * 200_000, "{taken} bytes");
+    });
+}
+
+#[test]
+fn what_grows_bit_by_bit_takes_little_more_than_it_has() {
+    const STEP: u64 = 552_960;
+    const ROW: u64 = 480;
+    with_store_on("size=512m", |store| {
+        let before = used(store.path());
+        let file = new_file(store, "/grows");
+        for step in 0..64 {
+            let (start, values) = (step * STEP, [step as u8 + 1; STEP as usize]);
+            // Like two ranks that write every other row each.
+            for rank in 0..2 {
+                let rows =
+                    Blocks { start: start + rank * ROW, length: ROW, stride: 2 * ROW, count: STEP / ROW / 2 };
+                let bounds = FileOffset(rows.start)..FileOffset(rows.end());
+                let mut write = file.write_strided(bounds, rows.bytes()).unwrap();
+                // SAFETY: there are as many bytes as the rows have.
+                unsafe { write.put(&rows, values.as_ptr(), ROW as isize) }.unwrap();
+                write.finish().unwrap();
+            }
+            let (size, taken) = (start + STEP, used(store.path()) - before);
+            assert_eq!(file.size(), size);
+            assert!(taken <= size * 5 / 4 + 5 * MIB as u64, "{taken} bytes for {size}");
+        }
+        let mut read = vec![0; 64 * STEP as usize];
+        assert_eq!(file.read_at(FileOffset(0), &mut read).unwrap(), read.len());
+        assert!(read.iter().enumerate().all(|(at, byte)| u64::from(*byte) == at as u64 / STEP + 1));
     });
 }
 

@@ -29,9 +29,11 @@ impl File {
     /// # Errors
     /// [`Error::NotOpenedFor`] writing, [`Error::TooLarge`], [`Error::ReadOnly`], [`Error::Access`].
     pub fn write_strided(&self, bounds: Range<FileOffset>, bytes: u64) -> Result<StridedWrite<'_>> {
-        self.check_write(bounds.end.0)?;
+        let state = self.check_write(bounds.end.0)?;
         let bounds = bounds.start.0..bounds.end.0;
-        Ok(StridedWrite { file: self, bounds, bytes, here: None, scatter: None, grown: 0, grown_there: 0 })
+        let likely = likely(&bounds, bytes, state.size());
+        let (here, scatter, grown, grown_there) = (None, None, 0, 0);
+        Ok(StridedWrite { file: self, bounds, bytes, likely, here, scatter, grown, grown_there })
     }
 
     /// Begins to read `bytes` bytes, all of which lie within `bounds` and before the end of the file.
@@ -52,6 +54,8 @@ pub struct StridedWrite<'f> {
     file: &'f File,
     bounds: Range<u64>,
     bytes: u64,
+    /// What is likely to be written soon, by whomever.
+    likely: Range<u64>,
     /// The segment that was written last.
     here: Option<Arc<Segment>>,
     scatter: Option<Scatter<'f>>,
@@ -154,14 +158,10 @@ impl<'f> StridedWrite<'f> {
         }
     }
 
-    /// What of the segment that begins at `start` is likely to be written: where an eighth of all is, others will often
-    /// write what is between.
+    /// What of the segment that begins at `start` is likely to be written.
     fn likely_within(&self, start: u64) -> Range<u64> {
-        if self.bytes < (self.bounds.end - self.bounds.start) / 8 {
-            return 0..0;
-        }
         let within = |at: u64| at.saturating_sub(start).min(self.file.segment_size().bytes());
-        within(self.bounds.start)..within(self.bounds.end)
+        within(self.likely.start)..within(self.likely.end)
     }
 
     /// # Safety
@@ -209,6 +209,22 @@ impl Drop for StridedWrite<'_> {
             state.grow(self.grown);
         }
     }
+}
+
+/// What is likely to be written soon where `bytes` bytes within `bounds` are now, of a file of `size` bytes. Where an eighth
+/// of all is, others will often write what is between. And what has grown to its size bit by bit will often go on
+/// growing: as long as it is wrong by no more than a quarter of what is there, that may be relied on.
+fn likely(bounds: &Range<u64>, bytes: u64, size: u64) -> Range<u64> {
+    const DENSE: u64 = 8;
+    const GROWTH: u64 = 4;
+    let length = bounds.end - bounds.start;
+    if bytes < length / DENSE {
+        return 0..0;
+    }
+    // Others may have been faster with their parts of the same.
+    let is_at_end = bounds.end.saturating_add(length) >= size;
+    let growth = if is_at_end { bounds.start.min(size) / GROWTH } else { 0 };
+    bounds.start..bounds.end.saturating_add(growth)
 }
 
 /// A read of many pieces. They are there after [`StridedRead::finish`].
@@ -388,4 +404,24 @@ impl<'f> StridedRead<'f> {
 fn halves(blocks: &Blocks, at: u64) -> (Blocks, Blocks) {
     let end = blocks.start + blocks.length;
     (Blocks::one(blocks.start, at - blocks.start), Blocks::one(at, end - at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn what_grows_is_likely_to_go_on() {
+        assert_eq!(likely(&(8 * MIB..9 * MIB), MIB, 8 * MIB), 8 * MIB..11 * MIB);
+        // Another one has written his part of the same already.
+        assert_eq!(likely(&(8 * MIB..9 * MIB), MIB / 2, 9 * MIB), 8 * MIB..11 * MIB);
+        let rest = 0..9 * MIB;
+        assert_eq!(likely(&rest, 9 * MIB, 0), rest, "all of it at once");
+        assert_eq!(likely(&rest, 9 * MIB, 9 * MIB), rest, "the same again");
+        assert_eq!(likely(&(MIB..2 * MIB), MIB, 9 * MIB), MIB..2 * MIB, "within what there is");
+        assert_eq!(likely(&(80 * MIB..81 * MIB), MIB, 4 * MIB), 80 * MIB..82 * MIB, "behind a hole");
+        assert_eq!(likely(&(8 * MIB..16 * MIB), MIB / 2, 8 * MIB), 0..0, "with large gaps");
+    }
 }

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::FallocateFlags;
 
 use super::mapping::Mapping;
+use super::next_data;
 
 /// Large pages, where a segment can have them.
 #[derive(Debug, Clone, Copy)]
@@ -69,8 +70,16 @@ impl LargePages {
 
     /// Puts `pages` of the mapped `file`, whole large pages, into large pages, with storage for all their bytes. Each
     /// has bytes in `range`, which is about to be written. Where that does not come about, nothing has changed but where
-    /// bytes lie.
-    pub(super) fn make(self, file: &File, map: &Mapping, pages: Range<u64>, range: &Range<u64>) -> Outcome {
+    /// bytes lie. Before this waits for another process that has hold of one of the pages, perhaps to do the same, it
+    /// does what is to be done `meanwhile`.
+    pub(super) fn make(
+        self,
+        file: &File,
+        map: &Mapping,
+        pages: Range<u64>,
+        range: &Range<u64>,
+        meanwhile: impl FnOnce(),
+    ) -> Outcome {
         if !PATIENCE.may_try(range.end - range.start) {
             return Outcome::Refused;
         }
@@ -78,10 +87,11 @@ impl LargePages {
         let (began, computed) = (Instant::now(), processor_time());
         let made =
             self.give_storage(file, pages.clone(), range).and_then(|()| match map.collapse(pages.clone()) {
-                // Another process has hold of one of the pages at this moment: the others can be had.
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => pages
-                    .step_by(self.bytes as usize)
-                    .try_for_each(|page| map.collapse(page..page + self.bytes)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    meanwhile();
+                    let mut starts = pages.step_by(self.bytes as usize);
+                    starts.try_for_each(|page| self.make_behind_others(file, map, page, range))
+                }
                 made => made,
             });
         match made {
@@ -117,9 +127,30 @@ impl LargePages {
     /// What has no storage at all stays as it is: each large page gets some, where it will be written.
     fn give_storage(self, file: &File, pages: Range<u64>, range: &Range<u64>) -> io::Result<()> {
         for page in pages.step_by(self.bytes as usize) {
-            rustix::fs::fallocate(file, FallocateFlags::empty(), page.max(range.start), 1)?;
+            let at = page.max(range.start);
+            // What another process has locked has some; giving it more would be waiting.
+            if next_data(file, at..at + 1)?.is_none() {
+                rustix::fs::fallocate(file, FallocateFlags::empty(), at, 1)?;
+            }
         }
         Ok(())
+    }
+
+    /// Makes one page, after others that have hold of it. Small pages must not be written to it while they make it large:
+    /// the kernel throws away what it has cleared where it finds that a hole was filled meanwhile.
+    fn make_behind_others(self, file: &File, map: &Mapping, page: u64, range: &Range<u64>) -> io::Result<()> {
+        /// Who has waited once, mostly finds it made.
+        const TRIES: u32 = 4;
+        let mut made = Err(io::ErrorKind::WouldBlock.into());
+        for _ in 0..TRIES {
+            // Waits where the page that has storage is locked.
+            rustix::fs::fallocate(file, FallocateFlags::empty(), page.max(range.start), 1)?;
+            made = map.collapse(page..page + self.bytes);
+            if !matches!(&made, Err(e) if e.kind() == io::ErrorKind::WouldBlock) {
+                break;
+            }
+        }
+        made
     }
 }
 

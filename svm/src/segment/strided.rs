@@ -128,9 +128,14 @@ impl Segment {
             self.populated.revalidate(punches);
             self.small.revalidate(punches);
             let start = at / large.bytes() * large.bytes();
-            let part = start.max(likely.start)..(start + large.bytes()).min(likely.end);
+            let likely_of = |start: u64| start.max(likely.start)..(start + large.bytes()).min(likely.end);
+            let is_wanted = |part: &Range<u64>| !part.is_empty() && !self.small.run(part.clone()).1;
+            let part = likely_of(start);
             if part.contains(&at) && !self.small.run(at..at + 1).1 {
-                self.enlarge(part);
+                // Processes that write to one end of a file all come to a new page at the same time.
+                let next = likely_of(start + large.bytes());
+                self.enlarge(part, Some(next).filter(is_wanted));
+                self.learn(at..at + 1);
             }
         }
         is_stored()
@@ -154,6 +159,43 @@ mod tests {
             let blocks = Blocks { start, length, stride, count };
             blocks.first(blocks.whole_before(BYTES).max(1))
         })
+    }
+
+    /// Ranks that write rows of their own of one step after the other all come to a new large page at the same time.
+    #[test]
+    fn nothing_is_lost_while_several_write_to_the_same_end() {
+        const BYTES: u64 = 16 << 20;
+        const WRITERS: u64 = 4;
+        const ROW: u64 = 480;
+        const ROWS: u64 = 250;
+        const STEP: u64 = WRITERS * ROW * ROWS;
+        let file = tempfile::tempfile_in("/dev/shm").unwrap();
+        file.set_len(BYTES).unwrap();
+        let steps = BYTES / STEP;
+        let meeting = std::sync::Barrier::new(WRITERS as usize);
+        let value = |writer: u64, step: u64| (step * WRITERS + writer) as u8 + 1;
+        let write = |writer: u64| {
+            // Each has a mapping of its own, as if it were another process.
+            let segment = Segment::map(SegmentIndex(0), file.try_clone().unwrap(), BYTES, true).unwrap();
+            for step in 0..steps {
+                meeting.wait();
+                let start = step * STEP + writer * ROW;
+                let rows = Blocks { start, length: ROW, stride: WRITERS * ROW, count: ROWS };
+                let memory = [value(writer, step); ROW as usize];
+                let likely = start..(start + STEP + start / 4).min(BYTES);
+                // SAFETY: each row comes from the same memory, and the last one ends within the segment.
+                unsafe { segment.write_blocks(&rows, (memory.as_ptr(), 0), &likely, 0) }.unwrap();
+            }
+        };
+        std::thread::scope(|scope| (0..WRITERS).for_each(|writer| drop(scope.spawn(move || write(writer)))));
+        let segment = Segment::map(SegmentIndex(0), file, BYTES, true).unwrap();
+        let mut content = vec![0; (steps * STEP) as usize];
+        // SAFETY: the vector has as many bytes.
+        unsafe { segment.read(0, content.as_mut_ptr(), content.len(), 0) }.unwrap();
+        for (number, row) in content.chunks(ROW as usize).enumerate() {
+            let (writer, step) = (number as u64 % WRITERS, number as u64 / WRITERS / ROWS);
+            assert!(row.iter().all(|byte| *byte == value(writer, step)), "row {number}");
+        }
     }
 
     proptest! {
