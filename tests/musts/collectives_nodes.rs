@@ -70,7 +70,7 @@ fn communicators(mpi: Mpi) {
     let output = job(&scratch, &program, nodes, 3).succeed();
     assert!(output.contains("all communicators are right"), "{output}");
     for collective in ["bcast", "allreduce"] {
-        assert_eq!(counted(&output, collective), (200, 200), "{output}");
+        assert_eq!(counted(&output, collective), (240, 240), "{output}");
     }
 }
 
