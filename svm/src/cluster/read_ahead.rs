@@ -22,8 +22,13 @@ use super::client::Question;
 use super::wire::{LONGEST_DATA, Reply};
 use super::{Asked, Context, NodeIndex, SharedFile};
 
-/// The most bytes that are fetched ahead: what the fastest networks move in the time that a page takes to come.
+/// The most bytes that are fetched ahead of short accesses: what the fastest networks move in the time that a page takes
+/// to come.
 const MOST: u64 = 4 << 20;
+
+/// The most that are fetched ahead of long ones, if all processes of the node can have as much in a quarter of the cache.
+/// What is under way when one of them ends has to last until the next one asks for more.
+const MOST_OF_LONG: u64 = 16 << 20;
 
 /// What one handle's reads tell of those to come.
 #[derive(Debug, Default)]
@@ -56,8 +61,9 @@ struct Coming {
 }
 
 impl Pattern {
-    /// Takes note of an access; returns the ranges to be fetched ahead.
-    fn next(&mut self, access: &Range<u64>, page: u64) -> Vec<Range<u64>> {
+    /// Takes note of an access; returns the ranges to be fetched ahead, of no more than `room` bytes where that is more
+    /// than [`MOST`].
+    fn next(&mut self, access: &Range<u64>, page: u64, room: u64) -> Vec<Range<u64>> {
         let stride = access.start.wrapping_sub(self.last.start);
         let is_adjacent = access.start == self.last.end && !self.last.is_empty();
         let is_foreseen = is_adjacent || (stride == self.stride && stride > 0 && stride < u64::MAX / 2);
@@ -69,7 +75,10 @@ impl Pattern {
         if self.hits == 0 {
             return Vec::new();
         }
-        let (length, window) = (access.end - access.start, (page << self.hits).min(MOST));
+        let length = access.end - access.start;
+        // Twice an access: as one ends, the next is on its way already, and the wire never falls silent between them.
+        let most = length.saturating_mul(2).min(room.min(MOST_OF_LONG)).max(MOST);
+        let window = (page << self.hits).max(length.saturating_mul(1 << (self.hits - 1))).min(most);
         let mut ranges = Vec::new();
         if is_adjacent {
             let (from, to) = (self.fetched.max(access.end), access.end.saturating_add(window));
@@ -103,8 +112,11 @@ impl SharedFile {
         if !self.is_cached() || access.is_empty() {
             return;
         }
-        let page = u64::from(self.cache().page());
-        let ranges = foresight.0.lock().unwrap_or_else(PoisonError::into_inner).next(&access, page);
+        let cache = self.cache();
+        let room = cache.bytes() / 4 / u64::from(self.cluster().context().roster.processes_here());
+        let mut pattern = foresight.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ranges = pattern.next(&access, cache.page().into(), room);
+        drop(pattern);
         if let Err(e) = self.begin_ahead(ranges, size) {
             tracing::debug!("nothing is read ahead: {e}");
         }
@@ -256,13 +268,14 @@ mod tests {
     use super::*;
 
     const PAGE: u64 = 1 << 16;
+    const ROOM: u64 = 64 << 20;
 
     #[test]
     fn the_window_of_a_sequential_reader_grows_and_closes() {
         let mut pattern = Pattern::default();
         let mut fetched = 0;
         for access in 0..200 {
-            let ranges = pattern.next(&(access * 4096..(access + 1) * 4096), PAGE);
+            let ranges = pattern.next(&(access * 4096..(access + 1) * 4096), PAGE, ROOM);
             for range in &ranges {
                 assert!(range.start >= (access + 1) * 4096 && range.end > range.start);
                 assert!(range.start >= fetched, "fetched twice");
@@ -271,8 +284,30 @@ mod tests {
         }
         assert!((200 * 4096 + MOST / 2..=200 * 4096 + MOST).contains(&fetched));
         // Somewhere else: nothing can be foreseen.
-        assert_eq!(pattern.next(&(1 << 40..(1 << 40) + 10), PAGE), []);
-        assert_eq!(pattern.next(&(1 << 30..(1 << 30) + 10), PAGE), []);
+        assert_eq!(pattern.next(&(1 << 40..(1 << 40) + 10), PAGE, ROOM), []);
+        assert_eq!(pattern.next(&(1 << 30..(1 << 30) + 10), PAGE, ROOM), []);
+    }
+
+    #[test]
+    fn as_a_long_access_ends_the_next_one_is_under_way() {
+        let mebibytes = |count: u64| count << 20;
+        for (length, room, ahead) in
+            [(4, 64, 8), (1, 64, 4), (8, 64, 16), (100, 64, 16), (8, 12, 12), (8, 0, 4)]
+        {
+            let mut pattern = Pattern::default();
+            let (length, ahead) = (mebibytes(length), mebibytes(ahead));
+            let mut fetched = 0;
+            for access in 0..50 {
+                let access = access * length..(access + 1) * length;
+                for range in pattern.next(&access, PAGE, mebibytes(room)) {
+                    assert!(range.start == fetched.max(access.end), "fetched twice, or not at all");
+                    fetched = range.end;
+                }
+                if access.start / length >= 6 {
+                    assert!((access.end + ahead / 2..=access.end + ahead).contains(&fetched), "{fetched}");
+                }
+            }
+        }
     }
 
     #[test]
@@ -280,7 +315,7 @@ mod tests {
         let mut pattern = Pattern::default();
         let mut all = Vec::new();
         for access in 0..100u64 {
-            all.extend(pattern.next(&(access << 20..(access << 20) + 100), PAGE));
+            all.extend(pattern.next(&(access << 20..(access << 20) + 100), PAGE, ROOM));
         }
         assert!(all.len() > 60);
         assert!(all.windows(2).all(|pair| pair[0].start < pair[1].start));
@@ -291,7 +326,7 @@ mod tests {
     fn random_accesses_fetch_nothing() {
         let mut pattern = Pattern::default();
         for access in [5u64, 90, 12, 70, 33, 8, 61] {
-            assert_eq!(pattern.next(&(access * PAGE..access * PAGE + 10), PAGE), []);
+            assert_eq!(pattern.next(&(access * PAGE..access * PAGE + 10), PAGE, ROOM), []);
         }
     }
 }

@@ -69,6 +69,11 @@ impl Roster {
         self.node_of(self.rank)
     }
 
+    /// How many processes are on the node of this one.
+    pub(crate) fn processes_here(&self) -> u32 {
+        self.nodes.iter().filter(|node| **node == self.own()).count() as u32
+    }
+
     /// The process that has a node's agent.
     pub(crate) fn leader(&self, node: NodeIndex) -> Rank {
         self.leaders[node.0 as usize]
@@ -103,6 +108,7 @@ mod tests {
         assert_eq!(roster.node_of(Rank(4)), NodeIndex(1));
         assert_eq!([0, 1, 2].map(|node| roster.leader(NodeIndex(node))), [Rank(0), Rank(1), Rank(3)]);
         assert!(!roster.leads());
+        assert_eq!(roster.processes_here(), 2);
         assert_eq!(roster.others().collect::<Vec<_>>(), [NodeIndex(1), NodeIndex(2)]);
     }
 }
