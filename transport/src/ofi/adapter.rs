@@ -1,7 +1,7 @@
 //! One process's adapter: what all its parts share, and how its threads wait.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -55,6 +55,8 @@ pub(super) struct Adapter {
     pub(super) strangers: AtomicU64,
     /// Answers that could not leave yet, of all peers.
     pub(super) waiting_answers: AtomicU64,
+    /// How many threads wait for room in the provider's queues.
+    pub(super) wanting_room: AtomicU32,
     pub(super) origin: Instant,
 }
 
@@ -178,6 +180,7 @@ impl Adapter {
         const LONGEST_NAP: Duration = Duration::from_millis(1);
         let began = Instant::now();
         let limit = self.settings.answer_limit();
+        let _wanting = Wanting::room(&self.wanting_room);
         let driving = self.attendant.drive();
         let mut patience = Patience::new(began);
         loop {
@@ -242,6 +245,22 @@ impl Patience {
 
     fn is_left(&self) -> bool {
         Instant::now() < self.0
+    }
+}
+
+/// A thread that waits for room.
+struct Wanting<'a>(&'a AtomicU32);
+
+impl<'a> Wanting<'a> {
+    fn room(count: &'a AtomicU32) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Wanting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -19,8 +19,9 @@ impl Adapter {
     /// `Ending` once the adapter is closed.
     pub(super) fn process(&self) -> Result<Option<usize>> {
         self.with_endpoint(|endpoint| {
-            let count = endpoint.poll(|event| self.handle(endpoint, event));
-            if count.is_some_and(|count| count > 0) {
+            let mut is_news = false;
+            let count = endpoint.poll(|event| is_news |= self.handle(endpoint, event));
+            if is_news {
                 self.waiters.look_again();
             }
             if count.is_some() {
@@ -38,10 +39,17 @@ impl Adapter {
             || self.doubts.are_open()
     }
 
-    fn handle(&self, endpoint: &Endpoint<Token>, event: Event<'_, Token>) {
+    /// Deals with an event; returns whether somebody may wait for it.
+    fn handle(&self, endpoint: &Endpoint<Token>, event: Event<'_, Token>) -> bool {
         match event {
-            Event::Received(bytes) => self.receive(endpoint, bytes),
-            Event::Sent | Event::Transferred(Token::Message(_)) => {}
+            Event::Received(bytes) => {
+                self.receive(endpoint, bytes);
+                return !wire::is_silent(bytes);
+            }
+            Event::Sent | Event::Transferred(Token::Message(_)) => {
+                // Relaxed: who misses it naps for a millisecond at most.
+                return self.wanting_room.load(Ordering::Relaxed) > 0;
+            }
             Event::Transferred(Token::Part(group)) => group.finish_part(0),
             Event::Transferred(Token::Posted(chain, rank, incoming)) => {
                 self.finish_part(endpoint, &chain, rank, Ok(incoming));
@@ -57,6 +65,7 @@ impl Adapter {
             }
             Event::Failed(token, code) => self.fail(endpoint, token, code),
         }
+        true
     }
 
     /// Passes the failure of an operation on.
@@ -196,7 +205,7 @@ impl Adapter {
                 self.interrupts.raise(interrupt);
                 true
             }
-            // The waiters are woken after every message.
+            // The waiters are woken after every message but silent ones.
             _ => true,
         }
     }

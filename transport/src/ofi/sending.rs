@@ -16,7 +16,7 @@ impl Adapter {
     /// # Errors
     /// `PeerLost`; `Ending`.
     pub(super) fn tell(&self, peer: &Peer, message: &Message<'_>) -> Result<()> {
-        self.send(peer, message.is_numbered(), message.length(), |header, bytes| {
+        self.send(peer, message.is_numbered(), false, message.length(), |header, bytes| {
             message.encode(header, bytes);
         })
     }
@@ -121,7 +121,8 @@ impl Adapter {
         used: usize,
         interrupt: Option<Interrupt>,
     ) -> Result<()> {
-        self.send(peer, true, write_header(interrupt) + used, |header, bytes| {
+        let length = write_header(interrupt) + used;
+        self.send(peer, true, wire::is_silent_write(length, interrupt), length, |header, bytes| {
             wire::encode_write(header, interrupt, target.memory.key, parts.iter().copied(), bytes);
         })
     }
@@ -145,14 +146,17 @@ impl Adapter {
         &self,
         peer: &Peer,
         is_numbered: bool,
+        is_silent: bool,
         length: usize,
         fill: impl Fn(&Header, &mut [u8]),
     ) -> Result<()> {
         self.insist(peer.rank, || {
             self.with_endpoint(|endpoint| {
                 let mut outgoing = peer.outgoing();
-                // The message wakes by arriving. Acquire: it leaves after what has landed.
-                peer.has_landed.swap(false, Ordering::Acquire);
+                if !is_silent {
+                    // The message wakes by arriving. Acquire: it leaves after what has landed.
+                    peer.has_landed.swap(false, Ordering::Acquire);
+                }
                 let number = outgoing.sent + u64::from(is_numbered);
                 let header = self.header(peer, number);
                 let address = self.address(endpoint, peer, &mut outgoing)?;
@@ -161,6 +165,9 @@ impl Adapter {
                 match posted {
                     Ok(Posted::Yes) => {
                         outgoing.sent = number;
+                        if is_silent {
+                            peer.has_landed.store(true, Ordering::Release);
+                        }
                         Ok(Some(()))
                     }
                     Ok(Posted::Busy) => Ok(None),

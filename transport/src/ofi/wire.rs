@@ -208,6 +208,23 @@ impl Message<'_> {
     }
 }
 
+/// From how many bytes on a write that triggers nothing is silent: the receiver's waiters are not woken by it. A stream of
+/// such writes would wake them each time for nothing, and whoever sends it tells of its end: by another message, or by
+/// ringing.
+const SILENT: usize = 16 << 10;
+
+/// Whether a message of `length` bytes that [triggers](Message::Write) `interrupt` is silent, if it is a write.
+#[must_use]
+pub fn is_silent_write(length: usize, interrupt: Option<Interrupt>) -> bool {
+    length >= SILENT && interrupt.is_none()
+}
+
+/// Whether what came is a silent write.
+#[must_use]
+pub fn is_silent(bytes: &[u8]) -> bool {
+    is_silent_write(bytes.len(), None) && bytes.get(3) == Some(&WRITE)
+}
+
 /// Writes a whole write message: header, interrupt if any, key, pieces. `into` has exactly the length that
 /// [`WRITE_HEADER`], [`INTERRUPT`] if there is one, [`PIECE_HEADER`] and the pieces make.
 pub fn encode_write<'a>(

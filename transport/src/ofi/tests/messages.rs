@@ -101,6 +101,34 @@ fn who_gets_a_message_needs_no_ring() {
 }
 
 #[test]
+fn a_long_write_wakes_nobody_and_a_ring_tells_of_it() {
+    const LONG: usize = 64 << 10;
+    let (both, addresses) = two_listening("net", [LONG + 512; 2]);
+    let adapters = together(both, &addresses);
+    let [zero, one] = faces(&adapters);
+    let segment = zero.create(SEGMENT, &anonymous(1 << 20)).unwrap();
+    let remote = one.connect(Rank(0), SEGMENT).unwrap();
+    let messages_of = |then: &dyn Fn()| {
+        let before = adapters[1].peers[0].outgoing().sent;
+        remote.write(0, &[1; LONG]).unwrap();
+        then();
+        one.ring(Rank(0)).unwrap();
+        adapters[1].peers[0].outgoing().sent - before
+    };
+    assert_eq!(messages_of(&|| ()), 2, "the write and a ring");
+    assert_eq!(messages_of(&|| remote.write(0, &[2; 8]).unwrap()), 2, "the write and another that wakes");
+    one.store_barrier(Rank(0)).unwrap();
+    let seen = adapters[0].waiters.seen();
+    (0..10).for_each(|_| remote.write(8, &[3; LONG]).unwrap());
+    one.store_barrier(Rank(0)).unwrap();
+    // The questions for the barriers wake, too, perhaps after they were answered.
+    assert!(adapters[0].waiters.seen() - seen <= 2);
+    let mut byte = [0];
+    segment.memory().read(8 + LONG as u64 - 1, &mut byte).unwrap();
+    assert_eq!(byte, [3]);
+}
+
+#[test]
 fn a_message_by_rendezvous_takes_three_messages_beside_its_bytes() {
     for provider in PROVIDERS {
         let (both, addresses) = two_listening(provider, [8192; 2]);
