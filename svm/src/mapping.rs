@@ -15,8 +15,9 @@
 //! loads and stores there are those of memory, and no fault is served. All other pages are memory of this process,
 //! which is filled when it is touched: the kernel tells of the fault (`userfaultfd`), a thread fetches the page from
 //! its home, past the node's page cache, and puts it in place, **protected**: the first store to it is another fault,
-//! by which the page gets a **twin**, a copy of what it was. What differs from the twin goes home, byte by byte, when
-//! it is time. So several nodes that store into one page all win, as long as they store into different bytes of it.
+//! by which the page gets a **twin**, a copy of what it was (and so do some behind it, where it is not the first one in
+//! a row that is stored into). What differs from the twin goes home, byte by byte, when it is time. So several nodes
+//! that store into one page all win, as long as they store into different bytes of it.
 //! (Twins and differences are those of TreadMarks: Keleher, Cox, Dwarkadas, Zwaenepoel, *TreadMarks: Distributed Shared
 //! Memory on Standard Workstations and Operating Systems*, 1994, its multiple-writer protocol. Homes that are always up
 //! to date, so that a fault costs one round trip, are those of Zhou, Iftode, Li, *Performance Evaluation of Two

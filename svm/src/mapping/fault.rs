@@ -1,6 +1,7 @@
 //! Serving faults.
 
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, MutexGuard};
 
 use crate::error::{Error, Result};
@@ -82,11 +83,14 @@ impl Service {
                 if !has_room(table, 1) {
                     return Ok(Next::MakeRoom(1));
                 }
-                // In this order: nobody stores before there is a twin.
-                let twin = self.twin_of(page);
-                let version = table.page(page).and_then(|page| page.version);
-                table.set(page, PageState::Dirty { twin }, version);
-                self.memory.open(&this)?;
+                let pages = self.stored_together(table, page);
+                // In this order: nobody stores before there are twins.
+                for page in pages.clone() {
+                    let twin = self.twin_of(page);
+                    let version = table.page(page).and_then(|page| page.version);
+                    table.set(page, PageState::Dirty { twin }, version);
+                }
+                self.memory.open(&pages)?;
             }
             Some(PageState::Fetching { .. }) => {
                 if let Some(flags) = table.flags(page) {
@@ -137,6 +141,23 @@ impl Service {
         Ok(Next::Served)
     }
 
+    /// The pages to open where `page` is stored into, which is clean, and for which there is room. Who has stored into the
+    /// pages before it will probably go on, and a twin in vain costs less than a fault: so as many more are opened as
+    /// there are changed ones before it.
+    fn stored_together(&self, table: &Table, page: u64) -> Range<u64> {
+        const MOST: usize = 32;
+        if self.advices.for_faults(page).is_none() {
+            return page..page + 1;
+        }
+        let is_changed = |page: &u64| matches!(table.state(*page), Some(PageState::Dirty { .. }));
+        let is_clean = |page: &u64| matches!(table.state(*page), Some(PageState::Clean));
+        let before = (0..page).rev().take(MOST).take_while(is_changed).count();
+        let room = self.limit.saturating_sub(table.used() + 1);
+        let rest = page + 1..self.pages_of(self.segment_of(page)).end;
+        let more = rest.take(before.min(room)).take_while(is_clean).count() as u64;
+        page..page + 1 + more
+    }
+
     /// Fetches a page that a thread waits for.
     fn fetch_wanted(
         &self,
@@ -184,7 +205,9 @@ impl Service {
             {
                 table.remove(page);
                 Counters::add(&self.counters.fetched, 1);
-                self.put(table, page, bytes, is_store, version)
+                // Others may have taken the room for a twin: then the store is another fault, which has room made.
+                let has_room = table.used() + 2 <= self.limit;
+                self.put(table, page, bytes, is_store && has_room, version)
             }
             Some((PageState::Fetching { ticket: other, .. }, _)) if *other == ticket => {
                 table.remove(page);

@@ -89,3 +89,44 @@ fn advice_is_followed() {
         assert!(touch(mapping, 1025..1500).0 < 100);
     });
 }
+
+#[test]
+fn stores_into_one_page_after_the_other_are_few_faults() {
+    for (advice, expected) in [(Advice::Normal, 1..PAGES / 8), (Advice::Random, PAGES..PAGES + 1)] {
+        with_a_remote_file(&MappingOptions::new(), |mapping| {
+            mapping.advise(all(PAGES * PAGE), advice).unwrap();
+            mapping.fetch(all(PAGES * PAGE)).unwrap().wait().unwrap();
+            let before = mapping.statistics().faults;
+            let places = || (0..PAGES).map(|page| page * PAGE + page % PAGE);
+            places().for_each(|at| store(mapping, at, !byte_at(at)));
+            let faults = mapping.statistics().faults - before;
+            assert!(expected.contains(&faults), "{advice:?}: {faults} faults");
+            mapping.flush().unwrap();
+            assert_eq!(mapping.statistics().merged_bytes, PAGES, "nothing else goes home");
+            mapping.advise(all(PAGES * PAGE), Advice::DoNotNeed).unwrap();
+            assert!(
+                places()
+                    .all(|at| load(mapping, at) == !byte_at(at) && load(mapping, at ^ 1) == byte_at(at ^ 1))
+            );
+        });
+    }
+}
+
+#[test]
+fn what_is_stored_into_in_a_row_keeps_to_the_limit_of_memory() {
+    const LIMIT: u64 = 1 << 20;
+    with_a_remote_file(&MappingOptions::new().limit(LIMIT), |mapping| {
+        for turn in 1..=2u8 {
+            for page in 0..PAGES {
+                store(mapping, page * PAGE + 7, !byte_at(page * PAGE + 7) ^ turn);
+                let memory = mapping.statistics().memory;
+                assert!(memory <= LIMIT, "{memory} bytes after page {page}");
+            }
+        }
+        mapping.advise(all(PAGES * PAGE), Advice::DoNotNeed).unwrap();
+        for page in 0..PAGES {
+            let at = page * PAGE + 7;
+            assert_eq!((load(mapping, at), load(mapping, at + 1)), (!byte_at(at) ^ 2, byte_at(at + 1)));
+        }
+    });
+}
