@@ -310,3 +310,40 @@ impl Lines for Arc<Memories> {
         (**self).line(member)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    use svmio_transport::{Rank, SegmentId, shm};
+
+    use super::{Group, GroupSettings};
+
+    /// What two members, threads that are bound to these cores, take the machine for, in the background, too.
+    fn is_crowded(cores: [usize; 2], id: SegmentId) -> Vec<bool> {
+        let fabrics = shm::within_process(2);
+        let members = [Rank(0), Rank(1)];
+        std::thread::scope(|scope| {
+            let join = |(fabric, core)| {
+                scope.spawn(move || {
+                    let mut one = CpuSet::new();
+                    one.set(core);
+                    sched_setaffinity(None, &one).unwrap();
+                    let group = Group::join(fabric, &members, id, GroupSettings::default()).unwrap();
+                    [group.patience.is_crowded(), group.in_background().patience.is_crowded()]
+                })
+            };
+            let threads: Vec<_> = fabrics.iter().zip(cores).map(join).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn members_poll_where_they_are_bound_to_different_cores() {
+        let allowed = sched_getaffinity(None).unwrap();
+        let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+        let (first, last) = (cores[0], cores[cores.len() - 1]);
+        assert_eq!(is_crowded([first, last], SegmentId::new(79, 0)), [first == last; 4]);
+        assert_eq!(is_crowded([first, first], SegmentId::new(79, 1)), [true; 4]);
+    }
+}

@@ -163,6 +163,11 @@ impl Patience {
         self.is_crowded = is_crowded;
     }
 
+    #[cfg(test)]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.is_crowded
+    }
+
     /// Polls a few times only: for what is about to come.
     #[inline]
     pub(crate) fn glance(&self, mut ready: impl FnMut() -> bool) -> bool {
