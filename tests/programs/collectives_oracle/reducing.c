@@ -238,7 +238,9 @@ void reduce(struct round *round) {
     int is_in_place = round->is_in_place && (which > 0 || is_root);
     if (is_in_place) memcpy(ours.bytes, send.bytes, send.length);
     struct buffer theirs = copy_of(&ours);
-    if (!alone) call(round, tried, which, &reduction, counts, &send, &ours, is_in_place);
+    /* MPICH writes beyond its own buffers, too, where it does this without blocking, as it does with an operation of ours. */
+    const struct collectives *by = reduction.type == maps[1] ? &named : tried;
+    if (!alone) call(round, by, which, &reduction, counts, &send, &ours, is_in_place);
     if (reduction.type == maps[1]) {
         /* MPICH 4.0 writes beyond its own buffers where data begins behind the place of an element. */
         struct reduction plain = {maps[0], after, 0, 11};
