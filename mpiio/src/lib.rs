@@ -30,6 +30,7 @@ mod ordered;
 mod pointer;
 mod split;
 mod view;
+mod warming;
 
 pub use entry::{
     file_close, file_delete, file_open, file_ordered, file_preallocate, file_seek_shared, file_split_end,
@@ -37,3 +38,4 @@ pub use entry::{
 };
 pub use pointer::{file_get_byte_offset, file_get_position, file_seek};
 pub use view::file_set_view;
+pub use warming::warm_up;

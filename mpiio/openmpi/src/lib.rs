@@ -159,3 +159,5 @@ svmio_mpiio::export_split!(OpenMpi);
 pub extern "C" fn svmio_c_functions() -> *const svmio_c::Functions {
     svmio_c::beside_mpi()
 }
+
+svmio_mpiio::warm_up_on_load!();
