@@ -205,9 +205,7 @@ impl Service {
             {
                 table.remove(page);
                 Counters::add(&self.counters.fetched, 1);
-                // Others may have taken the room for a twin: then the store is another fault, which has room made.
-                let has_room = table.used() + 2 <= self.limit;
-                self.put(table, page, bytes, is_store && has_room, version)
+                self.put(table, page, bytes, is_store, version)
             }
             Some((PageState::Fetching { ticket: other, .. }, _)) if *other == ticket => {
                 table.remove(page);
