@@ -22,12 +22,12 @@ use super::client::Question;
 use super::wire::{LONGEST_DATA, Reply};
 use super::{Asked, Context, NodeIndex, SharedFile};
 
-/// The most bytes that are fetched ahead of short accesses: what the fastest networks move in the time that a page takes
-/// to come.
+/// The most bytes that are fetched ahead of short accesses: what the fastest networks move in the time that a page
+/// takes to come.
 const MOST: u64 = 4 << 20;
 
-/// The most that are fetched ahead of long ones, if all processes of the node can have as much in a quarter of the cache.
-/// What is under way when one of them ends has to last until the next one asks for more.
+/// The most that are fetched ahead of long ones, if all processes of the node can have as much in a quarter of the
+/// cache. What is under way when one of them ends has to last until the next one asks for more.
 const MOST_OF_LONG: u64 = 16 << 20;
 
 /// What one handle's reads tell of those to come.

@@ -208,9 +208,9 @@ impl Message<'_> {
     }
 }
 
-/// From how many bytes on a write that triggers nothing is silent: the receiver's waiters are not woken by it. A stream of
-/// such writes would wake them each time for nothing, and whoever sends it tells of its end: by another message, or by
-/// ringing.
+/// From how many bytes on a write that triggers nothing is silent: the receiver's waiters are not woken by it. A stream
+/// of such writes would wake them each time for nothing, and whoever sends it tells of its end: by another message, or
+/// by ringing.
 const SILENT: usize = 16 << 10;
 
 /// Whether a message of `length` bytes that [triggers](Message::Write) `interrupt` is silent, if it is a write.
