@@ -6,7 +6,8 @@
 //! and `MPI_Finalize`: processes of several nodes that shared files leave each other there. Split collective accesses are
 //! taken at both ends: they go on in between. Views with gaps are
 //! set, and pointers in them told, without ROMIO's own lists of their pieces.
-//! Everything else (`MPI_File_write_all`, …) is the stock MPI's own: its ROMIO calls our device.
+//! Everything else (`MPI_File_write_all`, …) is the stock MPI's own: its ROMIO calls our device. What the first open would
+//! wait for is [done](warm_up) when the library is loaded.
 //!
 //! ```text
 //!   program ─► MPI_File_open ─► file_open ─► claim ─┬─ svm:…  ─► Plug::open ─► ROMIO ─► ad_svm
