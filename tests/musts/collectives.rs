@@ -4,13 +4,15 @@
 
 use std::time::Duration;
 
-use svmio_tests::collectives::{ALL_BEGUN, EVERY, counted, nonblocking, those_left_hear_of_a_loss};
+use svmio_tests::collectives::{
+    ALL_BEGUN, EVERY, counted, nonblocking, numbers_of_ranks, those_left_hear_of_a_loss,
+};
 use svmio_tests::{Finished, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 
 /// Random collectives, byte for byte as MPI's own.
 fn oracle(mpi: Mpi) {
     let program = Program::c("collectives_oracle", mpi);
-    for ranks in 2..=5 {
+    for ranks in numbers_of_ranks() {
         let scratch = Scratch::new();
         let seeds = if is_full_run() { 20_000 } else { 150 };
         let limit = Duration::from_secs(if is_full_run() { 3600 } else { 120 });

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use svmio_tests::collectives::{ALL_BEGUN, EVERY, counted, nonblocking};
+use svmio_tests::collectives::{ALL_BEGUN, EVERY, counted, nonblocking, numbers_of_ranks};
 use svmio_tests::{Files, Finished, Installation, Job, Mpi, Program, Scratch, is_full_run};
 
 const MPI: Mpi = Mpi::DebianOpenMpi;
@@ -21,7 +21,7 @@ fn random_ones_are_as_without_it() {
     let seeds = if is_full_run() { 20_000 } else { 150 };
     // Few seeds have each of these where a group is there to do it.
     let mut begun = nonblocking().map(|collective| (collective, 0));
-    for ranks in 2..=5 {
+    for ranks in numbers_of_ranks() {
         let scratch = Scratch::new();
         let job = || {
             let limit = Duration::from_secs(if is_full_run() { 3600 } else { 120 });

@@ -1,5 +1,6 @@
 //! What jobs tell of the collectives that svmio did for them: by `SVMIO_STATS=1`, and when one of them is lost.
 
+use crate::is_full_run;
 use crate::job::Job;
 use crate::mpi::Mpi;
 use crate::nodes::Nodes;
@@ -25,6 +26,11 @@ pub const EVERY: [&str; 17] = [
     "scan",
     "exscan",
 ];
+
+/// With how many ranks random collectives are done: in a short run only with the fewest and the most.
+pub fn numbers_of_ranks() -> impl Iterator<Item = u32> {
+    (2..=5).filter(|ranks| is_full_run() || [2, 5].contains(ranks))
+}
 
 /// Short ones that do not block are MPI's otherwise.
 pub const ALL_BEGUN: (&str, &str) = ("SVMIO_COLLECTIVES_NONBLOCKING", "all");
