@@ -1,0 +1,125 @@
+//! Asking agents: one's own at once, other nodes' by messages, several at a time.
+
+use crate::error::{Error, ErrorKind, Result};
+
+use super::client::{Question, Unasked};
+use super::roster::Roster;
+use super::wire::{self, Reply, Request};
+use super::{Cluster, Context, NodeIndex};
+
+/// A question to an agent.
+pub(crate) enum Asked {
+    /// It is on its way, to the agent of a node.
+    Elsewhere(NodeIndex, Question),
+    /// This process's own agent has answered.
+    Answered(Reply, Vec<u8>),
+}
+
+impl Cluster {
+    /// Asks a node's agent; on its own node, the leader does what is asked by itself.
+    pub(crate) fn ask(&self, node: NodeIndex, request: &Request) -> Result<Reply> {
+        self.ask_with(node, request, &[], &mut |_, _| {})
+    }
+
+    /// The same with bytes for the agent, and with what to do with those that it returns.
+    pub(crate) fn ask_with(
+        &self,
+        node: NodeIndex,
+        request: &Request,
+        data: &[u8],
+        take: &mut dyn FnMut(&Reply, &[u8]),
+    ) -> Result<Reply> {
+        match &self.agent {
+            Some(agent) if node == self.own_node() => agent.serve_own(request, data, take),
+            _ => self.context.ask_with(node, request, data, take),
+        }
+    }
+
+    /// Asks, without waiting for the answer.
+    pub(crate) fn begin(&self, node: NodeIndex, request: &Request, data: &[u8]) -> Result<Asked> {
+        match &self.agent {
+            Some(agent) if node == self.own_node() => {
+                let mut out = Vec::new();
+                let reply = agent.serve_own(request, data, &mut |_, bytes| out = bytes.to_vec())?;
+                Ok(Asked::Answered(reply, out))
+            }
+            _ => self.context.begin(node, request, data).map(|question| Asked::Elsewhere(node, question)),
+        }
+    }
+
+    /// Waits for the answer.
+    pub(crate) fn wait(&self, asked: Asked, take: &mut dyn FnMut(&Reply, &[u8])) -> Result<Reply> {
+        match asked {
+            Asked::Elsewhere(node, question) => {
+                self.context.client.wait(question, self.context.roster.name(node), take)
+            }
+            Asked::Answered(reply, out) => {
+                take(&reply, &out);
+                Ok(reply)
+            }
+        }
+    }
+
+    /// That a node is not known to be lost.
+    pub(crate) fn check_home(&self, node: NodeIndex) -> Result<()> {
+        let context = &self.context;
+        context.fabric.membership().check(context.roster.leader(node)).map_err(|source| {
+            let subject = format!("asking node {}", context.roster.name(node));
+            Error::Fabric { subject, source }
+        })
+    }
+
+    /// Asks the agent of the master node.
+    pub(super) fn ask_master(&self, request: &Request) -> Result<Reply> {
+        self.ask(Roster::MASTER, request)
+    }
+}
+
+impl Context {
+    /// Asks another process's agent.
+    pub(super) fn ask_with(
+        &self,
+        node: NodeIndex,
+        request: &Request,
+        data: &[u8],
+        take: &mut dyn FnMut(&Reply, &[u8]),
+    ) -> Result<Reply> {
+        let question = self.begin(node, request, data)?;
+        self.client.wait(question, self.roster.name(node), take)
+    }
+
+    /// Asks, without waiting for the answer.
+    pub(super) fn begin(&self, node: NodeIndex, request: &Request, data: &[u8]) -> Result<Question> {
+        let leader = self.roster.leader(node);
+        self.client.ask(&self.requests, leader, request, data).map_err(|unasked| match unasked {
+            Unasked::TooLong(bytes) => self.too_long(bytes),
+            Unasked::Fabric(source) => {
+                let subject = format!("asking node {}", self.roster.name(node));
+                Error::Fabric { subject, source }
+            }
+        })
+    }
+
+    /// Asks all of `nodes`, none of which is this process's own, at once; returns the answers in their order.
+    pub(super) fn ask_all(&self, nodes: &[NodeIndex], request: &Request) -> Result<Vec<Reply>> {
+        let questions: Vec<_> = nodes.iter().map(|node| self.begin(*node, request, &[])).collect();
+        let wait = |(node, question): (&NodeIndex, Result<Question>)| {
+            self.client.wait(question?, self.roster.name(*node), &mut |_, _| {})
+        };
+        let answers: Vec<_> = nodes.iter().zip(questions).map(wait).collect();
+        answers.into_iter().collect()
+    }
+
+    /// The error for a message of so many bytes.
+    pub(super) fn too_long(&self, bytes: usize) -> Error {
+        Error::OnNode {
+            node: self.store.node().clone(),
+            kind: ErrorKind::Other,
+            message: format!(
+                "what there is to tell of the file takes {bytes} bytes, more than the {} of a message: it has too many \
+                 segments on ever other nodes; make it with a larger svm_segment_size",
+                wire::LONGEST
+            ),
+        }
+    }
+}
