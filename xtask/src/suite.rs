@@ -27,13 +27,21 @@ pub(crate) struct Selection {
     /// Only with these numbers of ranks [default: all that a program accepts of 1, 2, 4]
     #[arg(long = "ranks", value_name = "N", value_delimiter = ',')]
     pub(crate) ranks: Vec<u32>,
+    /// With the MPIs that Debian does not have, only the largest of these numbers
+    #[arg(long)]
+    pub(crate) short: bool,
 }
 
 impl Selection {
+    /// On svmio, with fewer runs for MPIs that Debian does not have.
+    pub(crate) fn short() -> Self {
+        Self { short: true, ..Self::default() }
+    }
+
     /// So many ranks over emulated nodes, with Debian's MPIs.
     pub(crate) fn over_nodes(ranks: u32) -> Self {
         let mpis = vec![Mpi::DebianMpich, Mpi::DebianOpenMpi];
-        Self { mpis, launchers: vec![Launcher::SvmOverNodes], ranks: vec![ranks] }
+        Self { mpis, launchers: vec![Launcher::SvmOverNodes], ranks: vec![ranks], short: false }
     }
 
     pub(crate) fn mpis(&self) -> Vec<Mpi> {
@@ -52,9 +60,20 @@ impl Selection {
     /// Every launcher with every number of ranks that is selected, for a program with an MPI.
     pub(crate) fn runs(&self, mpi: Mpi, accepted: &[u32]) -> Vec<(Launcher, u32)> {
         let launchers = self.launchers().into_iter().filter(|launcher| launcher.serves(mpi));
-        let runs = launchers
-            .flat_map(|launcher| launcher.ranks(accepted).into_iter().map(move |ranks| (launcher, ranks)));
-        runs.filter(|(_, ranks)| self.ranks.is_empty() || self.ranks.contains(ranks)).collect()
+        let runs = launchers.flat_map(|launcher| {
+            self.numbers(mpi, launcher, accepted).into_iter().map(move |ranks| (launcher, ranks))
+        });
+        runs.collect()
+    }
+
+    /// The selected numbers of ranks, for a program with an MPI on a kind of file.
+    fn numbers(&self, mpi: Mpi, launcher: Launcher, accepted: &[u32]) -> Vec<u32> {
+        let mut numbers = launcher.ranks(accepted);
+        numbers.retain(|ranks| self.ranks.is_empty() || self.ranks.contains(ranks));
+        if self.short && !Mpi::DEBIAN.contains(&mpi) {
+            numbers = numbers.into_iter().max().into_iter().collect();
+        }
+        numbers
     }
 
     /// Fails where a selected launcher cannot be used.
@@ -149,4 +168,23 @@ fn parse_launcher(name: &str) -> Result<Launcher, String> {
         .into_iter()
         .find(|launcher| launcher.name() == name)
         .ok_or_else(|| format!("one of {} is expected", Launcher::ALL.map(Launcher::name).join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_is_fewer_numbers_of_ranks_with_mpis_that_debian_does_not_have() {
+        let numbers =
+            |selection: &Selection, mpi| selection.runs(mpi, &[1, 2, 4]).into_iter().map(|(_, ranks)| ranks);
+        for mpi in Mpi::ALL {
+            let all: Vec<u32> = numbers(&Selection::default(), mpi).collect();
+            assert_eq!(all, [1, 2, 4]);
+            let few: Vec<u32> = numbers(&Selection::short(), mpi).collect();
+            assert_eq!(few, if Mpi::DEBIAN.contains(&mpi) { all } else { vec![4] });
+        }
+        let two = Selection { ranks: vec![1, 2], ..Selection::short() };
+        assert_eq!(numbers(&two, Mpi::WheelMpich).collect::<Vec<_>>(), [2]);
+    }
 }

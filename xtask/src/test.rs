@@ -3,8 +3,8 @@
 //! A further suite is a further row of [`ROUNDS`].
 //!
 //! ```text
-//! rounds one after the other:   setup │ wheels │ fmt → clippy → ... → benches │ mpi4py → ... → aims
-//!                                     │ build  │ romio → coll → ... → loom    │
+//! rounds one after the other:   setup │ wheels │ fmt → clippy → ... → cargo-test │ mpi4py → ... → aims
+//!                                     │ build  │ romio → coll → ... → benches    │
 //! ```
 
 mod apart;
@@ -66,22 +66,24 @@ const ROUNDS: &[&[Queue]] = &[
             Stage::new("clippy", |paths| done(clippy(paths))),
             Stage::new("doc", |paths| done(doc(paths))),
             Stage::new("cargo-test", programs::run),
-            Stage::new("benches", |paths| done(promises::benches(paths))),
         ],
         &[
-            Stage::new("romio", |paths| romio::runs::run(paths, &Selection::default(), &[])),
+            Stage::new("romio", |paths| romio::runs::run(paths, &Selection::short(), &[])),
             Stage::new("coll", |paths| coll::runs::run(paths, &coll::runs::Selection::short())),
             Stage::new("romio-nodes", |paths| romio::runs::run(paths, &Selection::over_nodes(4), &[])),
             Stage::new("loom", loom),
+            Stage::new("benches", |paths| done(promises::benches(paths))),
         ],
     ],
     &[&[
-        Stage::new("mpi4py", |paths| mpi4py::run(paths, &Selection::default())),
+        Stage::new("mpi4py", |paths| mpi4py::run(paths, &Selection::short())),
         Stage::new("mpi4py-nodes", |paths| mpi4py::run(paths, &Selection::over_nodes(4))),
         Stage::new("cargo-test-alone", programs::run_alone),
         Stage::new("aims", promises::aims),
     ]],
     &[&[
+        Stage::long("romio-full", |paths| romio::runs::run(paths, &Selection::default(), &[])),
+        Stage::long("mpi4py-full", |paths| mpi4py::run(paths, &Selection::default())),
         Stage::long("romio-8-ranks", |paths| romio::runs::run(paths, &Selection::over_nodes(8), &[])),
         Stage::long("mpi4py-8-ranks", |paths| mpi4py::run(paths, &Selection::over_nodes(8))),
         Stage::long("coll-full", |paths| coll::runs::run(paths, &coll::runs::Selection::default())),
