@@ -69,6 +69,48 @@ fn a_full_file_system_is_an_error_and_what_was_written_stays() {
     }
 }
 
+/// What the file system itself, which knows of no process's mappings, has of a file's only segment.
+fn first_segment(store: &Store) -> Vec<u8> {
+    let mut objects = std::fs::read_dir(store.path().join("objects")).unwrap();
+    let object = objects.next().expect("a file").unwrap().path();
+    assert!(objects.next().is_none(), "one file only");
+    std::fs::read(object.join("segment-0000000000")).unwrap()
+}
+
+#[test]
+fn what_one_process_writes_all_others_read() {
+    const ROW: usize = 480;
+    for huge in ["never", "always", "within_size", "advise"] {
+        with_store_on(&format!("size=256m,huge={huge}"), |store| {
+            for (step, is_preallocated) in
+                [(3 * MIB, false), (300_000, false), (5000, false), (300_000, true)]
+            {
+                let file = new_file(store, "/shared");
+                let data: Vec<u8> = (0..7 * MIB).map(|n| (n % 249) as u8 + 1).collect();
+                if is_preallocated {
+                    file.preallocate(data.len() as u64).unwrap();
+                }
+                let half = data.len() / 2 / ROW * ROW;
+                for at in (0..half).step_by(step) {
+                    file.write_at(FileOffset(at as u64), &data[at..half.min(at + step)]).unwrap();
+                }
+                let count = (data.len() - half) / ROW;
+                let (length, start) = (ROW as u64, half as u64);
+                let rows = Blocks { start, length, stride: length, count: count as u64 };
+                let end = half + count * ROW;
+                let bounds = FileOffset(rows.start)..FileOffset(rows.end());
+                let mut write = file.write_strided(bounds, rows.bytes()).unwrap();
+                // SAFETY: there are as many bytes as the rows have.
+                unsafe { write.put(&rows, data[half..].as_ptr(), ROW as isize) }.unwrap();
+                write.finish().unwrap();
+                assert!(first_segment(store)[..end] == data[..end], "huge={huge}, {step} bytes");
+                drop(file);
+                store.remove(&FileName::new("/shared").unwrap()).unwrap();
+            }
+        });
+    }
+}
+
 #[test]
 fn small_files_and_holes_take_no_large_pages_on_demand() {
     with_store_on("size=256m", |store| {

@@ -85,15 +85,16 @@ impl LargePages {
         }
         let number = (pages.end - pages.start) / self.bytes;
         let (began, computed) = (Instant::now(), processor_time());
-        let made =
-            self.give_storage(file, pages.clone(), range).and_then(|()| match map.collapse(pages.clone()) {
+        let made = self.give_storage(file, map, pages.clone(), range).and_then(|()| {
+            match map.collapse(pages.clone()) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     meanwhile();
                     let mut starts = pages.step_by(self.bytes as usize);
                     starts.try_for_each(|page| self.make_behind_others(file, map, page, range))
                 }
                 made => made,
-            });
+            }
+        });
         match made {
             Ok(()) => {
                 match self.pace(began.elapsed(), processor_time() - computed, number as u32) {
@@ -125,15 +126,14 @@ impl LargePages {
     }
 
     /// What has no storage at all stays as it is: each large page gets some, where it will be written.
-    fn give_storage(self, file: &File, pages: Range<u64>, range: &Range<u64>) -> io::Result<()> {
-        for page in pages.step_by(self.bytes as usize) {
-            let at = page.max(range.start);
-            // What another process has locked has some; giving it more would be waiting.
-            if next_data(file, at..at + 1)?.is_none() {
-                rustix::fs::fallocate(file, FallocateFlags::empty(), at, 1)?;
-            }
-        }
-        Ok(())
+    fn give_storage(
+        self,
+        file: &File,
+        map: &Mapping,
+        pages: Range<u64>,
+        range: &Range<u64>,
+    ) -> io::Result<()> {
+        pages.step_by(self.bytes as usize).try_for_each(|page| give_content(file, map, page.max(range.start)))
     }
 
     /// Makes one page, after others that have hold of it. Small pages must not be written to it while they make it large:
@@ -143,14 +143,29 @@ impl LargePages {
         const TRIES: u32 = 4;
         let mut made = Err(io::ErrorKind::WouldBlock.into());
         for _ in 0..TRIES {
+            let at = page.max(range.start);
             // Waits where the page that has storage is locked.
-            rustix::fs::fallocate(file, FallocateFlags::empty(), page.max(range.start), 1)?;
+            rustix::fs::fallocate(file, FallocateFlags::empty(), at, 1)?;
+            give_content(file, map, at)?;
             made = map.collapse(page..page + self.bytes);
             if !matches!(&made, Err(e) if e.kind() == io::ErrorKind::WouldBlock) {
                 break;
             }
         }
         made
+    }
+}
+
+/// Has the page at `at` not only storage but content.
+///
+/// fallocate(2) gives storage that nobody has cleared: a whole large page of it, where the file system has such ones by
+/// itself. `MADV_COLLAPSE` maps that page as it is (Linux 6.18). Others then read zeros where this process stores
+/// something, and clear the page when they map it. A write by a page fault has it cleared before.
+fn give_content(file: &File, map: &Mapping, at: u64) -> io::Result<()> {
+    // What another process has locked has some; giving it more would be waiting.
+    match next_data(file, at..at + 1)? {
+        Some(_) => Ok(()),
+        None => map.populate_for_writing(at..at + 1),
     }
 }
 

@@ -75,6 +75,13 @@ impl Mapping {
         Ok(unsafe { rustix::mm::madvise(start.cast(), bytes, Advice::LinuxPopulateRead) }?)
     }
 
+    /// Has the kernel map the pages of `range`, which get storage where they have none, for writing.
+    pub(super) fn populate_for_writing(&self, range: Range<u64>) -> io::Result<()> {
+        let (start, bytes) = self.pages(range);
+        // SAFETY: as above.
+        Ok(unsafe { rustix::mm::madvise(start.cast(), bytes, Advice::LinuxPopulateWrite) }?)
+    }
+
     /// Has the kernel put the content of `range` into large pages, and map them.
     pub(super) fn collapse(&self, range: Range<u64>) -> io::Result<()> {
         let (start, bytes) = self.pages(range);
