@@ -50,10 +50,18 @@ impl Exchange {
             return mine;
         }
         let own = Introduction { rank: self.rank, ranks, failure: mine.clone().err() };
-        let mut all = vec![0; Introduction::BYTES * self.ranks];
+        // Where there are more ranks than this one was told, the function writes as many introductions. Memory that is not
+        // written takes none.
+        let mut all = vec![0; Introduction::BYTES * (self.ranks.max(MOST_UNTOLD) + 1)];
         let gathered = self.function.call(&own.to_bytes(), &mut all);
         mine?;
         gathered.map_err(|problem| Failure::from(svmio_svm::Error::Disunited { problem }))?;
+        let (all, more) = all.split_at(Introduction::BYTES * self.ranks);
+        if more[..Introduction::BYTES] != [0; Introduction::BYTES] {
+            return Err(Failure::argument(format!(
+                "svm_init_with: all_gather is one of more ranks than the {ranks} that the exchange says there are"
+            )));
+        }
         for (place, bytes) in all.chunks_exact(Introduction::BYTES).enumerate() {
             let Introduction { rank, ranks: told, failure } = Introduction::from_bytes(bytes);
             if let Some(Failure { status, message }) = failure {
@@ -80,7 +88,10 @@ fn no_such_rank(rank: c_int, ranks: c_int) -> Failure {
     Failure::argument(format!("svm_init_with: there is no rank {rank} of {ranks}"))
 }
 
-/// What a rank tells the others before all else.
+/// How many ranks there may be where the exchange says that there are fewer, for that to be found out.
+const MOST_UNTOLD: usize = 1 << 16;
+
+/// What a rank tells the others before all else. It is never all zeros: there is a rank.
 #[derive(Debug, PartialEq, Eq)]
 struct Introduction {
     rank: c_int,
@@ -142,6 +153,45 @@ impl Function {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::SVM_ERR_ARGUMENT;
+
+    /// Ranks that all tell the same as the one that calls, but for their number: as many as the context says.
+    unsafe extern "C" fn all_the_same(
+        context: *mut c_void,
+        own: *const c_void,
+        length: usize,
+        all: *mut c_void,
+    ) -> c_int {
+        for rank in 0..context.addr() {
+            // SAFETY: as the function's type says.
+            unsafe {
+                let to = all.cast::<u8>().add(rank * length);
+                std::ptr::copy_nonoverlapping(own.cast::<u8>(), to, length);
+                std::ptr::copy_nonoverlapping((rank as u32).to_ne_bytes().as_ptr(), to, 4);
+            }
+        }
+        0
+    }
+
+    #[test]
+    fn who_is_told_of_other_ranks_than_there_are_hears_so() {
+        let introduce = |there: usize, ranks: c_int| {
+            let context = std::ptr::without_provenance_mut(there);
+            let size = size_of::<svm_exchange>();
+            let exchange = svm_exchange { size, rank: 0, ranks, all_gather: Some(all_the_same), context };
+            // SAFETY: it is one, and its function takes this context.
+            unsafe { Exchange::from_c(&raw const exchange) }.and_then(|exchange| exchange.introduce(Ok(())))
+        };
+        for (there, ranks) in [(1, 1), (4, 4)] {
+            assert_eq!(introduce(there, ranks), Ok(()));
+        }
+        for (there, ranks) in [(3, 2), (5, 2), (MOST_UNTOLD, 3)] {
+            let failure = introduce(there, ranks).unwrap_err();
+            let expected = format!("more ranks than the {ranks} that");
+            assert!(failure.status == SVM_ERR_ARGUMENT && failure.message.contains(&expected), "{failure:?}");
+        }
+        assert!(introduce(2, 4).unwrap_err().message.contains("rank 2 says that it is rank 0 of 0"));
+    }
 
     #[test]
     fn introductions_arrive_and_long_texts_are_cut() {

@@ -1,6 +1,6 @@
 //! Mappings, which C knows by addresses: any address in a mapping stands for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -74,9 +74,11 @@ impl Mapped {
 /// By their first addresses.
 static MAPPED: Mutex<BTreeMap<usize, Arc<Mapped>>> = Mutex::new(BTreeMap::new());
 
-/// Where mappings have begun that this process has ended by itself: it may end them again, and the others know nothing
-/// of that.
-static ENDED_ALONE: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+/// Where mappings have begun that this process has ended by itself, the last of them: it may end them again, and the
+/// others know nothing of that.
+static ENDED_ALONE: Mutex<VecDeque<usize>> = Mutex::new(VecDeque::new());
+/// How many of them are remembered. A mistake that comes later is told to the others, too.
+const MOST_ENDED_ALONE: usize = 1024;
 
 fn all_mapped() -> MutexGuard<'static, BTreeMap<usize, Arc<Mapped>>> {
     MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
@@ -94,8 +96,17 @@ fn nothing_at(address: *const c_void) -> Failure {
     Failure::argument(format!("at {address:p} nothing is mapped by svmio"))
 }
 
-fn ended_alone() -> MutexGuard<'static, BTreeSet<usize>> {
+fn ended_alone() -> MutexGuard<'static, VecDeque<usize>> {
     ENDED_ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes note of where a mapping has begun; the oldest of too many is forgotten.
+fn note_ended_alone(ended: &mut VecDeque<usize>, address: usize) {
+    ended.retain(|other| *other != address);
+    if ended.len() >= MOST_ENDED_ALONE {
+        ended.pop_front();
+    }
+    ended.push_back(address);
 }
 
 /// Who ends what is mapped at an address, also if it is not where that begins, or has been ended.
@@ -172,7 +183,7 @@ impl Listener {
 /// Takes note of a mapping, and tells where it is.
 fn keep(mapped: Mapped) -> *mut c_void {
     let start = mapped.mapping.as_mut_ptr();
-    ended_alone().remove(&start.addr());
+    ended_alone().retain(|ended| *ended != start.addr());
     all_mapped().insert(start.addr(), Arc::new(mapped));
     start.cast()
 }
@@ -275,7 +286,7 @@ pub(crate) extern "C" fn unmap(address: *mut c_void) -> c_int {
         };
         drop(file);
         if scope == Scope::Own {
-            ended_alone().insert(address.addr());
+            note_ended_alone(&mut ended_alone(), address.addr());
         }
         let (ended, file, has_file) = mapped.end();
         let agreed = file.members.agree(scope, &call, ended);
@@ -392,4 +403,19 @@ pub(crate) extern "C" fn fetch(address: *mut c_void, length: usize) -> c_int {
         let mapped = at(address)?;
         Ok(mapped.mapping.fetch(mapped.bytes(address.addr(), length))?.wait()?)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_mappings_that_were_ended_alone_the_last_are_known() {
+        let mut ended = VecDeque::new();
+        for address in (0..10_000).chain([9_000]) {
+            note_ended_alone(&mut ended, address);
+        }
+        assert_eq!((ended.len(), ended.back()), (MOST_ENDED_ALONE, Some(&9_000)));
+        assert!((10_001 - MOST_ENDED_ALONE..10_000).all(|address| ended.contains(&address)));
+    }
 }
