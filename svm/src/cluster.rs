@@ -64,9 +64,9 @@ pub(crate) use read_ahead::Foresight;
 use roster::Roster;
 pub(crate) use shared_file::{LONG_WRITE, SharedFile};
 pub use statistics::{CacheStatistics, ClusterStatistics};
-pub(crate) use strictly::{MappingNumber, Returned};
+pub(crate) use strictly::{AskedAhead, MappingNumber, Returned};
 use wire::{FileTruth, Reply, Request};
-pub(crate) use wire::{Order, PagePlace, Wish};
+pub(crate) use wire::{Gone, Order, PagePlace, Wish};
 
 /// The port on which agents are asked.
 const REQUESTS: Port = Port::new(1).expect("there are more ports");

@@ -134,6 +134,7 @@ mod strict;
 mod table;
 mod twins;
 mod userfault;
+mod wanted;
 mod write_back;
 
 use std::ops::Range;
@@ -146,7 +147,6 @@ use crate::file::File;
 use crate::units::FileOffset;
 
 pub use advice::Advice;
-pub use ahead::Fetch;
 pub use entry::{Bound, ExclusiveGuard, SharedGuard};
 pub use lock::{MappingLock, Meeting};
 pub use options::MappingOptions;
@@ -154,6 +154,7 @@ pub use region::{ReadGuard, Region, WriteGuard};
 pub(crate) use registry::is_mapped;
 pub use service::LostPage;
 pub use strict::{StrictMapping, StrictStatistics};
+pub use wanted::Fetch;
 
 use handlers::Handlers;
 use registry::Registration;

@@ -216,6 +216,7 @@ impl Agent {
             Request::Unlock { file, lock } => self.take_back(*file, *lock),
             // Answered when it is time, and so only by way of messages.
             Request::Acquire { .. }
+            | Request::AcquireAhead { .. }
             | Request::Attend { .. }
             | Request::Surrender { .. }
             | Request::Withdraw { .. } => Err(self.cut_short()),
@@ -255,6 +256,7 @@ fn waits(request: &Request) -> bool {
         | Request::Versions { .. }
         | Request::Wrote { .. }
         | Request::Acquire { .. }
+        | Request::AcquireAhead { .. }
         | Request::Attend { .. }
         | Request::Surrender { .. }
         | Request::Withdraw { .. }

@@ -50,9 +50,7 @@ impl Cluster {
     /// Waits for the answer.
     pub(crate) fn wait(&self, asked: Asked, take: &mut dyn FnMut(&Reply, &[u8])) -> Result<Reply> {
         match asked {
-            Asked::Elsewhere(node, question) => {
-                self.context.client.wait(question, self.context.roster.name(node), take)
-            }
+            Asked::Elsewhere(node, question) => self.context.wait(node, question, take),
             Asked::Answered(reply, out) => {
                 take(&reply, &out);
                 Ok(reply)
@@ -85,6 +83,16 @@ impl Context {
         take: &mut dyn FnMut(&Reply, &[u8]),
     ) -> Result<Reply> {
         let question = self.begin(node, request, data)?;
+        self.wait(node, question, take)
+    }
+
+    /// Waits for the answer of a node's agent.
+    pub(super) fn wait(
+        &self,
+        node: NodeIndex,
+        question: Question,
+        take: &mut dyn FnMut(&Reply, &[u8]),
+    ) -> Result<Reply> {
         self.client.wait(question, self.roster.name(node), take)
     }
 

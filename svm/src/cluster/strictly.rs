@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 
-use super::wire::{Order, PagePlace, Part, Reply, Request, Surrendered, Wish};
+use super::client::Question;
+use super::wire::{Gone, Order, PagePlace, Part, Reply, Request, Surrendered, Wish};
 use super::{NodeIndex, SharedFile};
 
 /// Pages that are brought home together, with what was stored into them.
@@ -14,6 +15,14 @@ use super::{NodeIndex, SharedFile};
 pub(crate) struct Returned {
     pages: Vec<Surrendered>,
     data: Vec<u8>,
+}
+
+/// Copies for loads that were asked for, and that nobody waits for yet.
+pub(crate) struct AskedAhead {
+    home: NodeIndex,
+    question: Question,
+    pages: usize,
+    length: usize,
 }
 
 /// Which of a process's strict mappings of a file it is.
@@ -36,18 +45,18 @@ impl SharedFile {
         home.map_or(Ok(self.own_node()), |home| self.node_at(home))
     }
 
-    /// Waits until a page of `length` bytes can be had as wished; hands its bytes to `take`, or `None` where the mapping
+    /// Waits until a page of `length` bytes can be had as wished, and tells what copies went; hands its bytes to `take`, or `None` where the mapping
     /// has them.
     pub(crate) fn acquire_page<T>(
         &self,
         (home, mapping): (NodeIndex, MappingNumber),
         length: usize,
-        wish: Wish,
+        (wish, gone): (Wish, Vec<Gone>),
         take: impl FnOnce(Option<&[u8]>) -> T,
     ) -> Result<T> {
         let (file, mapping, cluster) = (self.file(), mapping.0, self.cluster());
         cluster.check_home(home)?;
-        let request = Request::Acquire { file, mapping, length: length as u32, wish };
+        let request = Request::Acquire { file, mapping, length: length as u32, wish, gone };
         let (mut take, mut taken) = (Some(take), None);
         cluster.context().ask_with(home, &request, &[], &mut |reply, data| {
             let bytes = match reply {
@@ -56,6 +65,38 @@ impl SharedFile {
                 _ => return,
             };
             taken = take.take().map(|take| take(bytes));
+        })?;
+        taken.ok_or_else(|| self.out_of_place(home))
+    }
+
+    /// Asks for copies for loads of pages of `length` bytes, as far as nobody is in the way.
+    pub(crate) fn begin_acquire_ahead(
+        &self,
+        (home, mapping): (NodeIndex, MappingNumber),
+        length: usize,
+        (pages, ticket, gone): (Vec<PagePlace>, u64, Vec<Gone>),
+    ) -> Result<AskedAhead> {
+        let (file, mapping, cluster, count) = (self.file(), mapping.0, self.cluster(), pages.len());
+        cluster.check_home(home)?;
+        let request = Request::AcquireAhead { file, mapping, length: length as u32, pages, ticket, gone };
+        let question = cluster.context().begin(home, &request, &[])?;
+        Ok(AskedAhead { home, question, pages: count, length })
+    }
+
+    /// Waits for the answer: hands to `take` which of the pages are granted, and the bytes of these.
+    pub(crate) fn finish_acquire_ahead<T>(
+        &self,
+        asked: AskedAhead,
+        take: impl FnOnce(&[bool], &[u8]) -> T,
+    ) -> Result<T> {
+        let AskedAhead { home, question, pages, length } = asked;
+        let (mut take, mut taken) = (Some(take), None);
+        self.cluster().context().wait(home, question, &mut |reply, data| {
+            let Reply::GrantedAhead(granted) = reply else { return };
+            let count = granted.iter().filter(|granted| **granted).count();
+            if granted.len() == pages && data.len() == count * length {
+                taken = take.take().map(|take| take(granted, data));
+            }
         })?;
         taken.ok_or_else(|| self.out_of_place(home))
     }

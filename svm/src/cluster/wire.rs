@@ -96,6 +96,9 @@ pub(crate) struct Wish {
     pub(crate) ticket: u64,
 }
 
+/// A copy for loads that a mapping has no more, and by which wish it had got it.
+pub(crate) type Gone = (PagePlace, u64);
+
 /// What a mapping has to do with its copy of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
@@ -178,8 +181,19 @@ pub(crate) enum Request {
     GiveBack { file: FileId, lock: LockNumber, place: u32 },
     /// Of a process's own node: other nodes are to give back what is in the way of a lock that it is about to wait for.
     AskBack { file: FileId, range: Range<u64>, exclusive: bool },
-    /// One of the asker's strict mappings wants a page of `length` bytes. Answered when it can have it.
-    Acquire { file: FileId, mapping: u32, length: u32, wish: Wish },
+    /// One of the asker's strict mappings wants a page of `length` bytes. Answered when it can have it. Copies for loads that
+    /// went to make room are told along with it.
+    Acquire { file: FileId, mapping: u32, length: u32, wish: Wish, gone: Vec<Gone> },
+    /// It would like copies for loads of pages of `length` bytes, as far as nobody may store into them, or waits for them.
+    /// Answered at once.
+    AcquireAhead {
+        file: FileId,
+        mapping: u32,
+        length: u32,
+        pages: Vec<PagePlace>,
+        ticket: u64,
+        gone: Vec<Gone>,
+    },
     /// It has done what it was ordered to. Answered when there are new orders.
     Attend { file: FileId, mapping: u32, obeyed: Vec<Surrendered> },
     /// It brings pages home that nobody has asked for. Of what it keeps, it keeps the right to store, too; the others are
@@ -190,7 +204,7 @@ pub(crate) enum Request {
 }
 
 /// The kinds of requests, in the order of [`Request::kind`].
-pub(super) const KINDS: [&str; 33] = [
+pub(super) const KINDS: [&str; 34] = [
     "join",
     "open",
     "find",
@@ -224,6 +238,7 @@ pub(super) const KINDS: [&str; 33] = [
     "attend",
     "surrender",
     "withdraw",
+    "acquireahead",
 ];
 
 impl Request {
@@ -263,6 +278,7 @@ impl Request {
             Request::Attend { .. } => 30,
             Request::Surrender { .. } => 31,
             Request::Withdraw { .. } => 32,
+            Request::AcquireAhead { .. } => 33,
         }
     }
 }
@@ -319,6 +335,8 @@ pub(crate) enum Reply {
         has_bytes: bool,
     },
     Orders(Vec<Order>),
+    /// Which of the pages are granted, whose bytes follow.
+    GrantedAhead(Vec<bool>),
 }
 
 /// A request or an answer with its number, as bytes.

@@ -2,40 +2,24 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use crate::error::{Error, Result};
-use crate::units::SegmentIndex;
+use crate::error::Result;
 
 use super::bytes::Coming;
 use super::memory::Protection;
 use super::page::{PageState, Ticket};
 use super::service::{Counters, Service};
-use super::streams::Window;
 use super::table::{Place, Table, runs};
+use super::wanted::{Done, Next, tell_failure};
 
 /// Bytes of a request: as many as an answer has that goes into a buffer which is kept ready for it
 /// ([`MessageSettings::eager_buffer`](svmio_transport::message::MessageSettings)). Longer ones are asked for first, one
 /// after the other, and the network rests meanwhile.
-const PIECE: usize = 60 << 10;
+pub(super) const PIECE: usize = 60 << 10;
 /// Requests that are under way at a time: about a mebibyte, which takes a network of a gigabit 8 ms, many times a round
 /// trip.
-const UNDER_WAY: usize = 16;
-
-/// What is to be fetched.
-#[derive(Default)]
-pub(super) struct Ahead {
-    wanted: Mutex<VecDeque<Wanted>>,
-    changed: Condvar,
-}
-
-struct Wanted {
-    pages: VecDeque<u64>,
-    /// The page that is to be kept ready and not in place.
-    marker: Option<u64>,
-    done: Option<Arc<Done>>,
-}
+pub(super) const UNDER_WAY: usize = 16;
 
 /// A request that is under way.
 struct Piece {
@@ -44,83 +28,6 @@ struct Piece {
     marker: Option<u64>,
     coming: Result<Coming>,
     done: Option<Arc<Done>>,
-}
-
-/// The outcome of an explicit fetch. It is told when all who have a part in it have dropped theirs.
-#[derive(Default)]
-struct Outcome {
-    is_done: bool,
-    failed: Option<Error>,
-}
-
-/// A part in an explicit fetch.
-struct Done(Arc<Awaited>);
-
-#[derive(Default)]
-struct Awaited {
-    outcome: Mutex<Outcome>,
-    changed: Condvar,
-}
-
-impl Awaited {
-    fn outcome(&self) -> MutexGuard<'_, Outcome> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Done {
-    fn drop(&mut self) {
-        self.0.outcome().is_done = true;
-        self.0.changed.notify_all();
-    }
-}
-
-/// Pages that were asked for by [`Mapping::fetch`](super::Mapping::fetch). It goes on if this is dropped.
-#[must_use = "wait for it, or advise WillNeed"]
-pub struct Fetch(Arc<Awaited>);
-
-impl Fetch {
-    /// Whether all has come, or failed to.
-    pub fn is_done(&self) -> bool {
-        self.0.outcome().is_done
-    }
-
-    /// Waits until all pages are here, as far as there was room for them.
-    ///
-    /// # Errors
-    /// Why a part of them could not be had.
-    pub fn wait(self) -> Result<()> {
-        let outcome = self.0.changed.wait_while(self.0.outcome(), |outcome| !outcome.is_done);
-        outcome.unwrap_or_else(PoisonError::into_inner).failed.take().map_or(Ok(()), Err)
-    }
-}
-
-impl Ahead {
-    /// Has a window fetched.
-    pub(super) fn want(&self, window: Window) {
-        let wanted = Wanted { pages: window.pages().collect(), marker: Some(window.first), done: None };
-        self.wanted().push_back(wanted);
-        self.changed.notify_one();
-    }
-
-    /// Has pages fetched that the program asks for.
-    pub(super) fn want_all(&self, pages: impl Iterator<Item = u64>) -> Fetch {
-        let awaited = Arc::new(Awaited::default());
-        let done = Some(Arc::new(Done(Arc::clone(&awaited))));
-        self.wanted().push_back(Wanted { pages: pages.collect(), marker: None, done });
-        self.changed.notify_one();
-        Fetch(awaited)
-    }
-
-    /// Has the thread look whether it is to stop.
-    pub(super) fn stop(&self) {
-        drop(self.wanted());
-        self.changed.notify_all();
-    }
-
-    fn wanted(&self) -> MutexGuard<'_, VecDeque<Wanted>> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Service {
@@ -145,57 +52,21 @@ impl Service {
     /// the mapping ends.
     fn next_piece(&self, waits: bool) -> Option<Piece> {
         let most = (PIECE / self.memory.page()).max(1);
-        let mut all = self.ahead.wanted();
+        let segment_of = |page| self.memory.pages().contains(&page).then(|| self.segment_of(page));
         loop {
-            // Acquire: with the Release of who ends it.
-            if self.is_stopping.load(Ordering::Acquire) {
-                all.clear();
-                return None;
-            }
-            let Some(first) = all.front_mut() else {
-                if !waits {
-                    return None;
-                }
-                all = self.ahead.changed.wait(all).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            let is_mapped = |page: &u64| self.memory.pages().contains(page);
-            let mut pages: Vec<u64> = Vec::new();
-            let mut index = None;
-            while let Some(page) = first.pages.front().copied() {
-                let its = is_mapped(&page).then(|| self.segment_of(page));
-                if pages.len() >= most || its.is_some() && index.is_some() && its != index {
-                    break;
-                }
-                first.pages.pop_front();
-                if its.is_some() {
-                    index = its;
-                    pages.push(page);
-                }
-            }
-            let (marker, done) = (first.marker, first.done.clone());
-            if first.pages.is_empty() {
-                all.pop_front();
-            }
-            let Some(index) = index else { continue };
-            drop(all);
-            if let Some(piece) = self.begin_piece(index, pages, marker, done) {
+            let next = self.ahead.next(waits, most, &self.is_stopping, segment_of)?;
+            if let Some(piece) = self.begin_piece(next) {
                 return Some(piece);
             }
-            all = self.ahead.wanted();
         }
     }
 
     /// `None` where nothing of it is to be fetched.
-    fn begin_piece(
-        &self,
-        index: SegmentIndex,
-        mut pages: Vec<u64>,
-        marker: Option<u64>,
-        done: Option<Arc<Done>>,
-    ) -> Option<Piece> {
+    fn begin_piece(&self, next: Next) -> Option<Piece> {
+        let Next { segment: index, mut pages, marker, done } = next;
         if let Err(error) = self.settle(index) {
-            return failed(done, error);
+            tell_failure(done, error);
+            return None;
         }
         pages.sort_unstable();
         let mut table = self.table();
@@ -238,7 +109,7 @@ impl Service {
                 }
             }
             drop(table);
-            let _: Option<()> = failed(done, error);
+            tell_failure(done, error);
         }
         self.notify();
     }
@@ -298,15 +169,4 @@ fn fetch_of(table: &Table, page: u64, ticket: Ticket) -> Option<(bool, bool)> {
         }
         _ => None,
     }
-}
-
-/// Tells whoever asked.
-fn failed<T>(done: Option<Arc<Done>>, error: Error) -> Option<T> {
-    match done {
-        Some(done) => {
-            done.0.outcome().failed.get_or_insert(error);
-        }
-        None => tracing::debug!("nothing is fetched ahead: {error}"),
-    }
-    None
 }

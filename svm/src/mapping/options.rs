@@ -65,8 +65,7 @@ impl MappingOptions {
         Mapping::with(file, range, self)
     }
 
-    /// Maps `range` of a file, which was opened for reading and writing, strictly: see [`StrictMapping`]. Nothing is
-    /// fetched ahead.
+    /// Maps `range` of a file, which was opened for reading and writing, strictly: see [`StrictMapping`].
     ///
     /// # Errors
     /// As [`MappingOptions::map`]; [`Error::NotOpenedFor`] writing.

@@ -10,11 +10,11 @@ use crate::file::File;
 use crate::units::{FileOffset, SegmentIndex};
 
 use super::advice::Advices;
-use super::ahead::Ahead;
 use super::handlers::ServesFaults;
 use super::memory::{Memory, PageFault};
 use super::table::Table;
 use super::twins::{Twin, Twins};
+use super::wanted::Ahead;
 
 /// How long a thread sleeps at most before it looks again, whatever it waits for.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);

@@ -5,6 +5,7 @@
 //!   StrictMapping ── Keeper ─┬─ Memory    addresses: what is in place, and whether a store is a fault
 //!                            ├─ pages     a record of each page that is not missing
 //!                            ├─ serving   faults: a page is wished for at its home  ◄── Handlers: threads in epoll
+//!                            ├─ ahead     copies for loads that nobody waits for yet  ◄── rows of faults
 //!                            ├─ orders    what homes want back                      ◄── a thread for each home
 //!                            └─ leaving   pages that go home unasked                ◄── flush, refresh, room, the end
 //!
@@ -13,6 +14,7 @@
 //!
 //! The pages' states, and what leads from one to the other, are in `strict/pages.rs`.
 
+mod ahead;
 mod leaving;
 mod orders;
 mod pages;
@@ -36,7 +38,9 @@ use super::options::MappingOptions;
 use super::registry::Registration;
 use super::reserving;
 use super::service::OnLoss;
+use super::streams::Streams;
 use super::twins::Twins;
+use super::wanted::Ahead;
 
 use pages::Pages;
 
@@ -79,6 +83,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// process share its copy. A segment gets a home when it is first touched, be it by a load. Where the job, or the file,
 /// has only one node, its processes map the segments themselves and share them as any memory.
 ///
+/// # What is fetched ahead
+///
+/// Rows of loads are followed as those of a [`Mapping`](super::Mapping), and copies for loads of the pages ahead are asked
+/// for, many at a time. The home grants those that no mapping may store into and none waits for, and has none given up for
+/// it; from then on they are copies as all others. The rest is asked for when it is touched.
+///
 /// # Who waits, and for how long
 ///
 /// Wishes for a page are fulfilled in the order in which they come to the home, and an agent waits for nobody: it notes
@@ -114,8 +124,10 @@ pub struct StrictMapping {
 pub struct StrictStatistics {
     /// Faults that were served.
     pub faults: u64,
-    /// Pages that came from their homes.
+    /// Pages that came from their homes because somebody waited for them.
     pub fetched: u64,
+    /// Pages that were fetched ahead.
+    pub fetched_ahead: u64,
     /// Copies that were given up, or stored into no more, because others wanted the page.
     pub given_up: u64,
     /// Pages that went to make room.
@@ -137,6 +149,7 @@ struct Keeper {
     /// Pages have left states in which they are waited for.
     changed: Condvar,
     limit: usize,
+    ahead: Ahead,
     on_loss: Option<OnLoss>,
     /// The homes that have been asked for pages, and who does what they order.
     listeners: Mutex<BTreeMap<NodeIndex, JoinHandle<()>>>,
@@ -149,6 +162,7 @@ struct Keeper {
 struct Counters {
     faults: AtomicU64,
     fetched: AtomicU64,
+    ahead: AtomicU64,
     given_up: AtomicU64,
     evicted: AtomicU64,
     brought_home: AtomicU64,
@@ -181,15 +195,17 @@ impl StrictMapping {
         static NUMBERS: AtomicU32 = AtomicU32::new(0);
         // Relaxed: only uniqueness counts.
         let number = MappingNumber(NUMBERS.fetch_add(1, Ordering::Relaxed));
-        let limit = options.limit_in_pages(memory.page() as u64);
+        let page = memory.page() as u64;
+        let limit = options.limit_in_pages(page);
         let keeper = Arc::new_cyclic(|own| Keeper {
             file: Arc::clone(file),
             memory,
             twins,
             number,
-            pages: Mutex::default(),
+            pages: Mutex::new(Pages::new(Streams::new((options.ahead / page).min(limit as u64 / 4)))),
             changed: Condvar::new(),
             limit,
+            ahead: Ahead::default(),
             on_loss: options.on_loss.clone(),
             listeners: Mutex::default(),
             is_stopping: AtomicBool::new(false),
@@ -197,7 +213,10 @@ impl StrictMapping {
             own: Weak::clone(own),
         });
         let registration = Registration::new(keeper.memory.start().as_ptr(), keeper.memory.bytes());
-        let handlers = Handlers::start(&keeper, options.handlers).map_err(failed)?;
+        let failed = |e| keeper.failed("starting to serve faults", e);
+        let mut handlers = Handlers::start(&keeper, options.handlers).map_err(failed)?;
+        let ahead = Arc::clone(&keeper);
+        handlers.add("svmio-ahead", move || ahead.fetch_ahead()).map_err(failed)?;
         Ok(StrictMapping { handlers: Some(handlers), _registration: registration, keeper, range })
     }
 
@@ -264,6 +283,7 @@ impl StrictMapping {
         StrictStatistics {
             faults: read(&counters.faults),
             fetched: read(&counters.fetched),
+            fetched_ahead: read(&counters.ahead),
             given_up: read(&counters.given_up),
             evicted: read(&counters.evicted),
             brought_home: read(&counters.brought_home),
@@ -324,6 +344,7 @@ impl ServesFaults for Keeper {
 
     fn wake_others(&self) {
         self.changed.notify_all();
+        self.ahead.stop();
     }
 }
 

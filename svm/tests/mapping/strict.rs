@@ -113,6 +113,57 @@ fn what_does_not_fit_goes_home_and_comes_again() {
 }
 
 #[test]
+fn rows_of_loads_are_fetched_ahead_as_far_as_nobody_else_s() {
+    const SEGMENTS: u64 = 32;
+    const PAGES: u64 = SEGMENTS * SEGMENT / PAGE;
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let file = open(process, &small_segments());
+        if process.rank() == 1 {
+            let bytes: Vec<u8> = (0..PAGES * PAGE).map(|at| (at / PAGE) as u8).collect();
+            file.write_at(FileOffset(0), &bytes).unwrap();
+        }
+        process.sync(&file).unwrap();
+        let mapping = map_strictly(&file, PAGES * PAGE);
+        // Every 50th page is another's.
+        let is_stored = |page: u64| page % 50 == 49;
+        for turn in 0..3 {
+            if process.rank() == 1 {
+                for page in (0..PAGES).filter(|page| is_stored(*page)) {
+                    store(&mapping, page * PAGE, page as u8 ^ 0x55 ^ turn);
+                }
+            }
+            process.meet();
+            if process.rank() == 0 {
+                for page in 0..PAGES {
+                    let expected = if is_stored(page) { page as u8 ^ 0x55 ^ turn } else { page as u8 };
+                    assert_eq!(load(&mapping, page * PAGE), expected, "page {page}, turn {turn}");
+                }
+                let statistics = mapping.statistics();
+                if turn == 0 {
+                    let waited_for = PAGES / 50 + PAGES / 8;
+                    assert!(statistics.fetched_ahead > PAGES - waited_for, "{statistics:?}");
+                    assert!(statistics.fetched < waited_for, "{statistics:?}");
+                }
+            }
+            process.meet();
+        }
+        // What was fetched ahead is as old as what was not.
+        if process.rank() == 1 {
+            file.write_at(FileOffset(0), &vec![200; (PAGES * PAGE) as usize]).unwrap();
+            file.flush().unwrap();
+        }
+        process.meet();
+        mapping.refresh().unwrap();
+        process.meet();
+        if process.rank() == 0 {
+            assert!((0..PAGES).all(|page| load(&mapping, page * PAGE + 9) == 200));
+        }
+        process.meet();
+    });
+}
+
+#[test]
 fn a_lost_process_takes_what_it_stored_and_each_is_told_once() {
     let (_directory, stores) = job::stores(3);
     on_nodes(&stores, |process| {

@@ -63,7 +63,7 @@ impl Thread<'_> {
     }
 
     fn step(&mut self) {
-        match self.below(40) {
+        match self.below(41) {
             // Others have to go for these.
             0..4 => {
                 let at = self.below(BYTES / PAGE) * PAGE + 1024;
@@ -72,6 +72,13 @@ impl Thread<'_> {
             4 => self.mapping.flush().unwrap(),
             5 => self.mapping.refresh().unwrap(),
             6..10 => std::thread::yield_now(),
+            // A row of loads, ahead of which more is fetched.
+            40 => {
+                let first = self.below(BYTES / PAGE - 8);
+                for page in first..first + 8 {
+                    std::hint::black_box(self.word(page * PAGE + 1024).load(SeqCst));
+                }
+            }
             kind => {
                 let which = self.below(WORDS.len() as u64) as usize;
                 let value = (self.number << 32) | (self.done.len() as u64 + 1);

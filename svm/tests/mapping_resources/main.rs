@@ -7,7 +7,7 @@ mod job;
 
 use std::sync::Arc;
 
-use svmio_svm::mapping::{Mapping, MappingOptions};
+use svmio_svm::mapping::{Mapping, MappingOptions, StrictMapping};
 use svmio_svm::{CacheSettings, FileName, FileOffset, OpenOptions, SegmentSize};
 
 const PAGE: u64 = 4096;
@@ -15,6 +15,7 @@ const PAGE: u64 = 4096;
 #[test]
 fn mappings_take_what_they_may_and_give_it_back() {
     memory_stays_within_the_limit_while_much_more_is_touched();
+    so_it_does_where_pages_have_one_writer_at_a_time();
     what_is_unmapped_leaves_nothing();
 }
 
@@ -84,6 +85,69 @@ fn memory_stays_within_the_limit_while_much_more_is_touched() {
             }
             assert!(most <= limit + limit / 10, "{most} bytes, and the limit is {limit}");
             mapping.sync(all(bytes)).unwrap();
+        }
+        process.meet();
+        if process.rank() == 1 {
+            let mut byte = [0];
+            for at in (0..bytes).step_by(PAGE as usize) {
+                file.read_at(FileOffset(at + 9), &mut byte).unwrap();
+                assert_eq!(byte, [77], "at {at}");
+            }
+        }
+        process.meet();
+    });
+}
+
+fn so_it_does_where_pages_have_one_writer_at_a_time() {
+    let full = std::env::var_os("SVMIO_FULL").is_some();
+    let (bytes, limit) = (if full { 1 << 30 } else { 80 << 20 }, if full { 64 << 20 } else { 32 << 20 });
+    let (_directory, stores) = job::stores(2);
+    job::run(&stores, &CacheSettings::default(), |process| {
+        let options = OpenOptions::read_write()
+            .create(true)
+            .segment_size(Some(SegmentSize::new(16 << 20).expect("it is a size")));
+        let file = Arc::new(process.open(&FileName::new("s").unwrap(), &options).unwrap());
+        if process.rank() == 1 {
+            let piece: Vec<u8> = (0..4 << 20).map(|at| (at / PAGE) as u8).collect();
+            (0..bytes).step_by(4 << 20).for_each(|at| file.write_at(FileOffset(at), &piece).unwrap());
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == 0 {
+            let map = || MappingOptions::new().limit(limit).map_strictly(&file, all(bytes)).unwrap();
+            let at = |mapping: &StrictMapping, at: u64| mapping.as_mut_ptr().wrapping_add(at as usize);
+            // SAFETY: these lie in the mapping.
+            let load = |mapping: &StrictMapping, of: u64| unsafe { at(mapping, of).read_volatile() };
+            // SAFETY: as above.
+            let store = |mapping: &StrictMapping, of: u64| unsafe { at(mapping, of + 9).write_volatile(77) };
+            // What messages take is there before.
+            let before = {
+                let mapping = map();
+                (0..4 << 20).step_by(PAGE as usize).for_each(|at| store(&mapping, at));
+                (4 << 20..24 << 20).step_by(PAGE as usize).for_each(|at| _ = load(&mapping, at));
+                mapping.unmap().unwrap();
+                resident()
+            };
+            let mapping = map();
+            let mut most = 0;
+            let mut look = |at: u64| {
+                if at.is_multiple_of(1 << 20) {
+                    assert!(mapping.statistics().memory <= limit, "{:?}", mapping.statistics());
+                    most = most.max(resident().saturating_sub(before));
+                }
+            };
+            for at in (0..bytes).step_by(PAGE as usize) {
+                assert_eq!(load(&mapping, at), ((at % (4 << 20)) / PAGE) as u8, "at {at}");
+                look(at);
+            }
+            for at in (0..bytes).step_by(PAGE as usize) {
+                store(&mapping, at);
+                look(at);
+            }
+            assert!(most <= limit + limit / 10, "{most} bytes, and the limit is {limit}");
+            let statistics = mapping.statistics();
+            assert!(statistics.evicted >= (2 * bytes - limit) / PAGE - 1, "{statistics:?}");
+            assert!(statistics.fetched_ahead > bytes / PAGE / 2, "{statistics:?}");
+            mapping.unmap().unwrap();
         }
         process.meet();
         if process.rank() == 1 {

@@ -9,7 +9,7 @@ use std::sync::{MutexGuard, PoisonError};
 use svmio_transport::Rank;
 
 use crate::cluster::NodeIndex;
-use crate::cluster::wire::{Part, Reply, Request, Surrendered};
+use crate::cluster::wire::{Gone, PagePlace, Part, Reply, Request, Surrendered};
 use crate::error::{Error, ErrorKind, Result};
 use crate::units::FileId;
 
@@ -25,6 +25,7 @@ pub(super) fn concerns(request: &Request) -> bool {
     matches!(
         request,
         Request::Acquire { .. }
+            | Request::AcquireAhead { .. }
             | Request::Attend { .. }
             | Request::Surrender { .. }
             | Request::Withdraw { .. }
@@ -68,15 +69,34 @@ impl Agent {
 
     fn serve_coherence(&self, from: Rank, number: u64, request: &Request, data: &[u8]) -> Result<()> {
         match request {
-            Request::Acquire { file, mapping, length, wish } => {
+            Request::Acquire { file, mapping, length, wish, gone } => {
                 let served = self.files.get(&self.context, *file)?;
-                let page = rustix::param::page_size();
-                if *length as usize != page || !wish.page.within.is_multiple_of(page as u64) {
-                    return Err(self.told_pages(*length, page));
-                }
+                self.check_pages(*length, std::slice::from_ref(&wish.page))?;
                 let party = Party { rank: from, mapping: *mapping };
+                note_gone(&served, party, gone);
                 let acts = directory_of(&served).ask(Asked { party, number, wish: *wish });
                 self.act(&served, acts);
+            }
+            Request::AcquireAhead { file, mapping, length, pages, ticket, gone } => {
+                let (served, party) =
+                    (self.files.get(&self.context, *file)?, Party { rank: from, mapping: *mapping });
+                self.check_pages(*length, pages)?;
+                note_gone(&served, party, gone);
+                let mut bytes = Vec::new();
+                let granted = pages.iter().map(|place| {
+                    directory_of(&served).ask_ahead(party, *place, *ticket) && {
+                        let page = Part::one(place.segment, place.within, *length);
+                        let (end, read) = (bytes.len(), self.append(&served, &page, &mut bytes));
+                        if read.is_err() {
+                            // Who touches the page hears of it.
+                            bytes.truncate(end);
+                            directory_of(&served).take_back(party, *place);
+                        }
+                        read.is_ok()
+                    }
+                });
+                let reply = Reply::GrantedAhead(granted.collect());
+                self.send(from, number, &reply, &bytes);
             }
             Request::Attend { file, mapping, obeyed } => {
                 let (served, party) =
@@ -139,7 +159,7 @@ impl Agent {
                     let reply = match ready {
                         Ok(()) => Reply::Granted { has_bytes },
                         Err(error) => {
-                            directory_of(served).take_back(&asked);
+                            directory_of(served).take_back(asked.party, asked.wish.page);
                             Reply::of_error(&error)
                         }
                     };
@@ -184,10 +204,21 @@ impl Agent {
         Error::OnNode { node: self.context.store.node().clone(), kind: ErrorKind::Other, message }
     }
 
-    fn told_pages(&self, theirs: u32, ours: usize) -> Error {
+    /// That pages are of as many bytes for the asker as they are here, and begin where pages do.
+    fn check_pages<'p>(&self, theirs: u32, places: impl IntoIterator<Item = &'p PagePlace>) -> Result<()> {
+        let ours = rustix::param::page_size();
+        if theirs as usize == ours && places.into_iter().all(|place| place.within.is_multiple_of(ours as u64))
+        {
+            return Ok(());
+        }
         let message = format!("its pages are of {ours} bytes, and those asked for of {theirs}");
-        Error::OnNode { node: self.context.store.node().clone(), kind: ErrorKind::Other, message }
+        Err(Error::OnNode { node: self.context.store.node().clone(), kind: ErrorKind::Other, message })
     }
+}
+
+fn note_gone(served: &Served, party: Party, gone: &[Gone]) {
+    let mut directory = directory_of(served);
+    gone.iter().for_each(|(place, ticket)| directory.gone(party, *place, *ticket));
 }
 
 fn directory_of(served: &Served) -> MutexGuard<'_, Directory> {

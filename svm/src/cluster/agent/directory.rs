@@ -12,7 +12,7 @@
 //!
 //! Nothing here waits or sends: what is to be done is returned.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use svmio_transport::Rank;
 
@@ -62,14 +62,18 @@ pub(super) struct Directory {
 /// One page. The default is one that nobody has.
 #[derive(Debug, Default)]
 struct Page {
-    /// Who has a copy, and by which wish.
-    copies: BTreeMap<Party, u64>,
+    copies: Copies,
     /// The only copy may be stored into.
     is_exclusive: bool,
-    serving: Option<Serving>,
+    // Few pages have these, and there may be many pages.
+    serving: Option<Box<Serving>>,
     queue: VecDeque<Asked>,
-    lost: Option<Loss>,
+    lost: Option<Box<Loss>>,
 }
+
+/// Who has a copy, and by which wish; few have.
+#[derive(Debug, Default)]
+struct Copies(Vec<(Party, u64)>);
 
 /// A wish that waits for others to give up their copies.
 #[derive(Debug)]
@@ -104,6 +108,21 @@ impl Directory {
         acts
     }
 
+    /// A mapping would like a copy for loads of a page that it does not have, and nobody waits for it there: says whether
+    /// it gets one. Nobody's copy is asked for, nobody who waits is passed over, and a loss is told to who touches the
+    /// page.
+    pub(super) fn ask_ahead(&mut self, party: Party, place: PagePlace, ticket: u64) -> bool {
+        let is_free = |page: &Page| {
+            let is_lost = page.lost.as_ref().is_some_and(|loss| !loss.told.contains(&party));
+            !page.is_exclusive && page.serving.is_none() && page.queue.is_empty() && !is_lost
+        };
+        let is_granted = self.pages.get(&place).is_none_or(is_free);
+        if is_granted {
+            self.pages.entry(place).or_default().copies.insert(party, ticket);
+        }
+        is_granted
+    }
+
     /// A mapping has done what it was ordered to do with a page; what was stored there is home.
     pub(super) fn obeyed(&mut self, party: Party, place: PagePlace, keeps: bool) -> Vec<Act> {
         let mut acts = Vec::new();
@@ -119,6 +138,19 @@ impl Directory {
         if let Some(page) = self.pages.get_mut(&place) {
             page.give_up(party, true);
         }
+    }
+
+    /// A copy for loads, which a mapping got by that wish, has gone to make room. It may have been ordered to be given up
+    /// by then: that is answered all the same.
+    pub(super) fn gone(&mut self, party: Party, place: PagePlace, ticket: u64) {
+        if let Some(page) = self.pages.get_mut(&place)
+            && page.copies.ticket(party) == Some(ticket)
+            // What was stored there is on its way home: if it does not arrive, that is a loss.
+            && !page.is_exclusive
+        {
+            page.give_up(party, false);
+        }
+        self.tidy(place);
     }
 
     /// A mapping asks for orders.
@@ -147,7 +179,7 @@ impl Directory {
         let has = |page: &Page| {
             let asked =
                 page.queue.iter().chain(page.serving.iter().filter_map(|serving| serving.asked.as_ref()));
-            page.copies.keys().copied().chain(asked.map(|asked| asked.party)).collect::<Vec<_>>()
+            page.copies.parties().chain(asked.map(|asked| asked.party)).collect::<Vec<_>>()
         };
         let parties = self.pages.values().flat_map(has).chain(self.parties.keys().copied());
         let of_it: BTreeSet<_> = parties.filter(|party| party.rank == rank).collect();
@@ -176,11 +208,11 @@ impl Directory {
 
     /// A page that was granted could not be read: who was to get it has none. If it was ordered to give it up, it will say
     /// so.
-    pub(super) fn take_back(&mut self, asked: &Asked) {
-        if let Some(page) = self.pages.get_mut(&asked.wish.page) {
-            page.give_up(asked.party, false);
+    pub(super) fn take_back(&mut self, party: Party, place: PagePlace) {
+        if let Some(page) = self.pages.get_mut(&place) {
+            page.give_up(party, false);
         }
-        self.tidy(asked.wish.page);
+        self.tidy(place);
     }
 
     fn dismiss(&mut self, party: Party, number: u64) -> Vec<Act> {
@@ -195,7 +227,7 @@ impl Directory {
         let places: Vec<_> = self.pages.keys().copied().collect();
         for place in places {
             let Some(page) = self.pages.get_mut(&place) else { continue };
-            if is_lost && page.is_exclusive && page.copies.contains_key(&party) {
+            if is_lost && page.is_exclusive && page.copies.has(party) {
                 page.spoil(party.rank);
             }
             page.give_up(party, false);
@@ -230,14 +262,14 @@ impl Directory {
             && let Some(asked) = page.queue.pop_front()
         {
             let is_in_the_way = asked.wish.is_exclusive || page.is_exclusive;
-            let others = page.copies.iter().filter(|(party, _)| is_in_the_way && **party != asked.party);
-            let others: Vec<_> = others.map(|(party, ticket)| (*party, *ticket)).collect();
+            let others = page.copies.0.iter().filter(|(party, _)| is_in_the_way && *party != asked.party);
+            let others: Vec<_> = others.copied().collect();
             if others.is_empty() {
                 acts.push(page.fulfil(asked));
                 continue;
             }
             let awaited = others.iter().map(|(party, _)| *party).collect();
-            page.serving = Some(Serving { asked: Some(asked), awaited });
+            page.serving = Some(Box::new(Serving { asked: Some(asked), awaited }));
             for (party, ticket) in others {
                 let attendance = self.parties.entry(party).or_default();
                 attendance.orders.push_back(Order { page: place, ticket, keeps: !asked.wish.is_exclusive });
@@ -249,7 +281,7 @@ impl Directory {
     /// Forgets a page of which there is nothing to be known.
     fn tidy(&mut self, place: PagePlace) {
         let is_nothing = |page: &Page| {
-            page.copies.is_empty() && page.serving.is_none() && page.queue.is_empty() && page.lost.is_none()
+            page.copies.0.is_empty() && page.serving.is_none() && page.queue.is_empty() && page.lost.is_none()
         };
         if self.pages.get(&place).is_some_and(is_nothing) {
             self.pages.remove(&place);
@@ -260,17 +292,17 @@ impl Directory {
 impl Page {
     /// A copy goes, or is one for loads from now on.
     fn give_up(&mut self, party: Party, keeps: bool) {
-        if self.copies.contains_key(&party) {
+        if self.copies.has(party) {
             self.is_exclusive = false;
             if !keeps {
-                self.copies.remove(&party);
+                self.copies.remove(party);
             }
         }
     }
 
     /// What `rank` stored is lost.
     fn spoil(&mut self, rank: Rank) {
-        self.lost = Some(Loss { rank, told: BTreeSet::new() });
+        self.lost = Some(Box::new(Loss { rank, told: BTreeSet::new() }));
     }
 
     /// Nobody is in the way.
@@ -281,10 +313,36 @@ impl Page {
         {
             return Act::Refuse { asked, lost: loss.rank };
         }
-        let has_bytes = wish.has_copy && self.copies.contains_key(&party);
+        let has_bytes = wish.has_copy && self.copies.has(party);
         self.copies.insert(party, wish.ticket);
         self.is_exclusive = wish.is_exclusive;
         Act::Grant { asked, has_bytes: !has_bytes }
+    }
+}
+
+impl Copies {
+    fn parties(&self) -> impl Iterator<Item = Party> {
+        self.0.iter().map(|(party, _)| *party)
+    }
+
+    fn ticket(&self, party: Party) -> Option<u64> {
+        self.0.iter().find(|(of, _)| *of == party).map(|(_, ticket)| *ticket)
+    }
+
+    fn has(&self, party: Party) -> bool {
+        self.ticket(party).is_some()
+    }
+
+    fn insert(&mut self, party: Party, ticket: u64) {
+        self.remove(party);
+        if self.0.is_empty() {
+            self.0.reserve_exact(1);
+        }
+        self.0.push((party, ticket));
+    }
+
+    fn remove(&mut self, party: Party) {
+        self.0.retain(|(of, _)| *of != party);
     }
 }
 

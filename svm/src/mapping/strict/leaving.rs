@@ -32,15 +32,13 @@ impl Keeper {
         self.send_home(After::Stays)
     }
 
-    /// Gives all pages up that are not being asked for.
+    /// Gives all pages up that were asked for until now.
     pub(super) fn leave_all(&self) -> Result<()> {
+        self.await_asked();
         self.send_home(After::Goes)?;
         let mut pages = self.pages();
-        let copies: Vec<_> = pages
-            .oldest()
-            .filter(|(_, state)| matches!(state, State::Shared))
-            .map(|(page, _)| page)
-            .collect();
+        let copies: Vec<_> =
+            pages.oldest().filter(|(_, state)| state.is_copy()).map(|(page, _)| page).collect();
         copies.into_iter().for_each(|page| self.drop_copy(&mut pages, page));
         Ok(())
     }
@@ -61,10 +59,11 @@ impl Keeper {
     pub(super) fn pages_with_room(&self) -> MutexGuard<'_, Pages> {
         let mut pages = self.pages();
         while pages.used() + 2 > self.limit {
-            let can_go =
-                |state: &State| matches!(state, State::Shared | State::Exclusive { is_flushing: false, .. });
+            let can_go = |state: &State| {
+                state.is_copy() || matches!(state, State::Exclusive { is_flushing: false, .. })
+            };
             let Some((page, state)) = pages.oldest().find(|(_, state)| can_go(state)) else { break };
-            if matches!(state, State::Shared) {
+            if state.is_copy() {
                 self.drop_copy(&mut pages, page);
                 Keeper::count(&self.counters.evicted, 1);
                 continue;
@@ -89,6 +88,17 @@ impl Keeper {
         pages
     }
 
+    /// Makes room for `count` more pages that nobody waits for, by copies for loads alone; says whether there is room.
+    pub(super) fn make_room_at_once(&self, pages: &mut Pages, count: usize) -> bool {
+        while pages.used() + count > self.limit {
+            let copy = pages.oldest().find(|(_, state)| state.is_copy()).map(|(page, _)| page);
+            let Some(page) = copy else { return false };
+            self.drop_copy(pages, page);
+            Keeper::count(&self.counters.evicted, 1);
+        }
+        true
+    }
+
     /// Which bytes of the file a page is.
     pub(super) fn bytes_of(&self, page: u64) -> Range<FileOffset> {
         let size = self.memory.page() as u64;
@@ -96,11 +106,25 @@ impl Keeper {
     }
 
     fn drop_copy(&self, pages: &mut Pages, page: u64) {
-        if let Err(e) = self.memory.discard(&(page..page + 1)) {
+        let place = self.place(page);
+        pages.note_gone(page, place);
+        if matches!(pages.remove(page), Some(State::Shared))
+            && let Err(e) = self.memory.discard(&(page..page + 1))
+        {
             // It fails for addresses that are not there, which these are.
             tracing::error!("a page of {} stays in memory: {e}", self.file.name());
         }
-        pages.remove(page);
+    }
+
+    /// Waits until nothing is asked for that was until now.
+    fn await_asked(&self) {
+        let mut pages = self.pages();
+        let newest = pages.newest_ticket();
+        let asked = pages.oldest().filter(|(_, state)| matches!(state, State::Asking { .. }));
+        let asked: Vec<_> = asked.map(|(page, _)| page).collect();
+        while asked.iter().any(|page| pages.is_asked(*page, newest)) {
+            pages = self.wait(pages, super::LOOK_AGAIN);
+        }
     }
 
     fn send_home(&self, after: After) -> Result<()> {
@@ -204,6 +228,7 @@ impl Keeper {
                     Ok(())
                 }
                 (Some(State::Leaving { .. }), After::Goes) if are_home => {
+                    pages.note_gone(page, self.place(page));
                     pages.remove(page);
                     self.memory.discard(&this).and_then(|()| self.memory.wake(&this))
                 }

@@ -59,14 +59,18 @@ impl Keeper {
         Keeper::count(&self.counters.given_up, 1);
         let mut done = Ok(());
         match pages.state(page) {
-            Some(State::Asking { ticket, is_exclusive, has_copy: true }) if !order.keeps => {
-                let state = State::Asking { ticket: *ticket, is_exclusive: *is_exclusive, has_copy: false };
+            Some(&State::Asking { ticket, is_exclusive, has_copy: true, is_wanted }) if !order.keeps => {
+                let state = State::Asking { ticket, is_exclusive, has_copy: false, is_wanted };
                 done = self.memory.discard(&this);
                 pages.change(page, state);
                 obeyed.put(order.page, false, &[], &[]);
             }
-            Some(State::Asking { has_copy: true, .. } | State::Shared) if order.keeps => {
+            Some(State::Asking { has_copy: true, .. } | State::Ready(_) | State::Shared) if order.keeps => {
                 obeyed.put(order.page, true, &[], &[]);
+            }
+            Some(State::Ready(_)) => {
+                pages.remove(page);
+                obeyed.put(order.page, false, &[], &[]);
             }
             Some(State::Shared) => {
                 done = self.memory.discard(&this);

@@ -13,17 +13,23 @@
 //!     └─── home ────────────────────────────────────────────────────────────────────── Leaving: in place, protected
 //! ```
 //!
+//! Neighbours of pages that are loaded from are asked for ahead, as copies for loads. The first of them is *Ready* until it
+//! is touched: here like Shared, and not in place.
+//!
 //! Whenever the mutex of the records is free, page tables and records agree. Of two things that meet at a page:
 //!
 //! | | and | what holds |
 //! |---|---|---|
 //! | fault | fault | The first makes it Asking; who else comes waits for what the first gets, and faults again if that is not enough. |
 //! | grant | order | Both come from the home, perhaps out of order. An order tells by which wish the copy was got that it means: if that is the one that is being asked, the grant is on its way and is waited for; otherwise the order is about what was here before. |
+//! | ahead | order | As for a grant, which comes at once, or not at all: of a page that is another's to store into, or that is waited for, nothing is granted ahead. |
+//! | ahead | fault | Who comes to a page that is asked for ahead is woken by its grant, or, where it is not granted, to fault again. |
+//! | asked | refresh | What was asked for before a refresh may be older than it: it is waited for, and goes with the rest. |
 //! | upgrade | order | Who waits to store may have to give up its copy first, when another's store came before at the home; it is then granted with the bytes. |
 //! | store | order | The kernel ends protecting when no processor can store any more without a fault: a store came before, and is in what goes home, or it faults. |
 //! | order | evict, flush | What is on its way home arrives before the order is obeyed, so that nothing older comes home over something newer. |
 //! | load | evict | A page that is leaving can be loaded from until it goes: the home has it given up before another one may store. |
-//! | evict | order | A copy for loads goes without a word: the home may still order it given up, which is answered at once. |
+//! | evict | order | A copy for loads goes at once, and its home is told later: it may still order it given up, which is answered at once. What is told names the wish, so that it is not about a copy that was got since. |
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +37,8 @@ use std::time::Instant;
 
 use lru::LruCache;
 
-use crate::cluster::NodeIndex;
+use crate::cluster::{Gone, NodeIndex, PagePlace};
+use crate::mapping::streams::Streams;
 use crate::mapping::twins::Twin;
 use crate::units::SegmentIndex;
 
@@ -39,7 +46,16 @@ use crate::units::SegmentIndex;
 #[derive(Debug)]
 pub(super) enum State {
     /// Its home was asked.
-    Asking { ticket: u64, is_exclusive: bool, has_copy: bool },
+    Asking {
+        ticket: u64,
+        is_exclusive: bool,
+        has_copy: bool,
+        /// A thread waits for it.
+        is_wanted: bool,
+    },
+    /// A copy for loads, fetched ahead: its bytes are here, and are put in place when somebody touches the page, which tells
+    /// that more is worth being fetched ahead.
+    Ready(Box<[u8]>),
     /// In place, protected: a copy for loads.
     Shared,
     /// In place, open: nobody else has a copy. Where its bytes are not those of the twin, they were stored here.
@@ -56,11 +72,17 @@ pub(super) enum State {
 }
 
 impl State {
+    /// Whether it is a copy for loads, which goes without a word.
+    pub(super) fn is_copy(&self) -> bool {
+        matches!(self, State::Ready(_) | State::Shared)
+    }
+
     /// How many pages' memory it takes.
     fn weight(&self) -> usize {
         match self {
-            State::Asking { .. } | State::Shared => 1,
-            State::Exclusive { .. } | State::Leaving { .. } => 2,
+            State::Asking { is_exclusive: false, .. } | State::Ready(_) | State::Shared => 1,
+            // With its twin, or room for it.
+            State::Asking { .. } | State::Exclusive { .. } | State::Leaving { .. } => 2,
             State::Lost => 0,
         }
     }
@@ -69,9 +91,15 @@ impl State {
 #[derive(Debug)]
 struct Record {
     state: State,
+    /// By which wish it was asked for last.
+    ticket: u64,
     /// When it was put in place, or opened, for a thread that waited.
     since: Option<Instant>,
 }
+
+/// The most copies that went that a home is told of at a time, and that are remembered for it. Of others it finds out
+/// when it orders them given up.
+const MOST_GONE: usize = 256;
 
 /// From where a segment's pages come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,17 +114,19 @@ pub(super) struct Pages {
     /// In the order of their last faults.
     records: LruCache<u64, Record>,
     pub(super) homes: HashMap<SegmentIndex, Home>,
+    pub(super) streams: Streams,
+    /// Copies for loads that went, of which their homes are not told yet.
+    gone: HashMap<NodeIndex, Vec<Gone>>,
     used: usize,
     tickets: u64,
 }
 
-impl Default for Pages {
-    fn default() -> Pages {
-        Pages { records: LruCache::unbounded(), homes: HashMap::new(), used: 0, tickets: 0 }
-    }
-}
-
 impl Pages {
+    pub(super) fn new(streams: Streams) -> Pages {
+        let (records, homes, gone) = (LruCache::unbounded(), HashMap::new(), HashMap::new());
+        Pages { records, homes, streams, gone, used: 0, tickets: 0 }
+    }
+
     /// Pages' memory in use.
     pub(super) fn used(&self) -> usize {
         self.used
@@ -116,10 +146,28 @@ impl Pages {
         self.records.peek(&page)?.since
     }
 
+    /// A thread waits for a page that is asked for.
+    pub(super) fn want(&mut self, page: u64) {
+        if let Some(Record { state: State::Asking { is_wanted, .. }, .. }) = self.records.peek_mut(&page) {
+            *is_wanted = true;
+        }
+    }
+
+    /// Whether a page is being asked for, and was by the time that this ticket was the newest.
+    pub(super) fn is_asked(&self, page: u64, newest: u64) -> bool {
+        matches!(self.state(page), Some(State::Asking { ticket, .. }) if *ticket <= newest)
+    }
+
+    pub(super) fn newest_ticket(&self) -> u64 {
+        self.tickets
+    }
+
     /// Gives a page a state; it counts as used last.
     pub(super) fn set(&mut self, page: u64, state: State, since: Option<Instant>) {
         self.used += state.weight();
-        if let Some(old) = self.records.put(page, Record { state, since }) {
+        let before = self.records.peek(&page).map_or(0, |record| record.ticket);
+        let ticket = if let State::Asking { ticket, .. } = state { ticket } else { before };
+        if let Some(old) = self.records.put(page, Record { state, ticket, since }) {
             self.used -= old.state.weight();
         }
     }
@@ -129,6 +177,23 @@ impl Pages {
         let record = self.records.peek_mut(&page)?;
         self.used = self.used + state.weight() - record.state.weight();
         Some(std::mem::replace(&mut record.state, state))
+    }
+
+    /// Has the home told, with what it is asked next, that a copy for loads goes, which would otherwise be known there for
+    /// ever.
+    pub(super) fn note_gone(&mut self, page: u64, place: PagePlace) {
+        let ticket = self.records.peek(&page).map(|record| record.ticket);
+        if let (Some(ticket), Some(Home::Node(home))) = (ticket, self.homes.get(&place.segment)) {
+            let gone = self.gone.entry(*home).or_default();
+            if gone.len() < MOST_GONE {
+                gone.push((place, ticket));
+            }
+        }
+    }
+
+    /// What a home is to be told.
+    pub(super) fn gone_from(&mut self, home: NodeIndex) -> Vec<Gone> {
+        self.gone.get_mut(&home).map(std::mem::take).unwrap_or_default()
     }
 
     /// The page is missing.

@@ -37,15 +37,20 @@ impl Keeper {
         if let Err(error) = self.listen_to(home) {
             return (None, Err(error));
         }
-        let wish = match self.begin_wish(&mut self.pages_with_room(), fault) {
+        let mut pages = self.pages_with_room();
+        let wish = match self.begin_wish(&mut pages, fault) {
             Ok(Some(wish)) => wish,
             Ok(None) => return (None, Ok(())),
             Err(error) => return (None, Err(self.failed("serving a fault", error))),
         };
+        let gone = pages.gone_from(home);
+        drop(pages);
         let granted = match self.file.shared() {
-            Some(shared) => shared.acquire_page((home, self.number), self.memory.page(), wish, |bytes| {
-                self.granted(page, &wish, bytes)
-            }),
+            Some(shared) => {
+                shared.acquire_page((home, self.number), self.memory.page(), (wish, gone), |bytes| {
+                    self.granted(page, &wish, bytes)
+                })
+            }
             None => Ok(Ok(())),
         };
         let granted = granted.and_then(|put| put.map_err(|e| self.failed("putting a page in place", e)));
@@ -59,7 +64,20 @@ impl Keeper {
             None if !was_there => (is_store, false),
             Some(State::Shared) if was_there => (true, true),
             // The thread is woken when that has ended.
-            Some(State::Asking { .. } | State::Leaving { .. }) => return Ok(None),
+            Some(State::Asking { .. }) => {
+                pages.want(page);
+                self.foresee(pages, fault);
+                return Ok(None);
+            }
+            Some(State::Leaving { .. }) => return Ok(None),
+            Some(State::Ready(_)) if !was_there => {
+                if let Some(State::Ready(bytes)) = pages.state(page) {
+                    self.memory.install(page, bytes, Protection::Protected)?;
+                    pages.set(page, State::Shared, Some(Instant::now()));
+                }
+                self.foresee(pages, fault);
+                return Ok(None);
+            }
             // It was put in place, or taken away, since the thread came to it: let it look again.
             _ => {
                 self.memory.wake(&(page..page + 1))?;
@@ -67,7 +85,8 @@ impl Keeper {
             }
         };
         let ticket = pages.ticket();
-        pages.set(page, State::Asking { ticket, is_exclusive, has_copy }, None);
+        pages.set(page, State::Asking { ticket, is_exclusive, has_copy, is_wanted: true }, None);
+        self.foresee(pages, fault);
         Ok(Some(Wish { page: self.place(page), is_exclusive, has_copy, ticket }))
     }
 
@@ -85,10 +104,8 @@ impl Keeper {
             Keeper::count(&self.counters.fetched, 1);
             if *has_copy {
                 self.memory.discard(&this)?;
-                pages.change(
-                    page,
-                    State::Asking { ticket: wish.ticket, is_exclusive: wish.is_exclusive, has_copy: false },
-                );
+                let Wish { ticket, is_exclusive, .. } = *wish;
+                pages.change(page, State::Asking { ticket, is_exclusive, has_copy: false, is_wanted: true });
             }
             let protection = if wish.is_exclusive { Protection::Open } else { Protection::Protected };
             // In this order: nobody stores before there is a twin.
@@ -109,7 +126,7 @@ impl Keeper {
     }
 
     /// From where a segment's pages come: it gets a home if it has none.
-    fn home_of(&self, index: SegmentIndex) -> Result<Home> {
+    pub(super) fn home_of(&self, index: SegmentIndex) -> Result<Home> {
         if let Some(home) = self.pages().homes.get(&index) {
             return Ok(*home);
         }
@@ -166,7 +183,7 @@ impl Keeper {
     }
 
     /// Sees to it that somebody does what a home orders.
-    fn listen_to(&self, home: NodeIndex) -> Result<()> {
+    pub(super) fn listen_to(&self, home: NodeIndex) -> Result<()> {
         let mut listeners = self.listeners();
         if listeners.contains_key(&home) {
             return Ok(());

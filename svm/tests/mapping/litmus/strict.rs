@@ -8,7 +8,7 @@ use svmio_svm::mapping::StrictMapping;
 use super::*;
 
 /// All of them.
-pub(in super::super) const PROGRAMS: [Program; 7] = [
+pub(in super::super) const PROGRAMS: [Program; 8] = [
     Program { name: "strict-message", least: 2, run: message },
     Program { name: "strict-buffering", least: 2, run: buffering },
     Program { name: "strict-coherence", least: 2, run: coherence },
@@ -16,6 +16,7 @@ pub(in super::super) const PROGRAMS: [Program; 7] = [
     Program { name: "strict-readers", least: 4, run: readers },
     Program { name: "strict-exclusion", least: 2, run: exclusion },
     Program { name: "strict-counting", least: 2, run: counting },
+    Program { name: "strict-rows", least: 2, run: rows },
 ];
 
 #[test]
@@ -202,5 +203,36 @@ fn counting(rank: &Rank<'_>, file: &Arc<File>) {
     }
     rank.meet();
     assert_eq!([all.load(SeqCst), own.load(SeqCst)], [rank.size * rounds(ROUNDS), rounds(ROUNDS)]);
+    rank.meet();
+}
+
+/// One writes a round's number into a row of pages, from the first to the last; all others look from the last to the first,
+/// so that more is fetched ahead of them: nobody who has seen a number sees an older one after that.
+fn rows(rank: &Rank<'_>, file: &Arc<File>) {
+    const ROUNDS: u64 = 20;
+    const PAGES: u64 = 14;
+    let mapping = mapped(rank, file);
+    let words: Vec<_> = (1..=PAGES).map(|page| word(&mapping, SEGMENT + page * PAGE + 8)).collect();
+    if rank.rank == 0 {
+        for round in 1..=rounds(ROUNDS) {
+            words.iter().for_each(|word| word.store(round, SeqCst));
+            // All look at what nobody stores into meanwhile, too.
+            rank.meet();
+            rank.meet();
+        }
+    } else {
+        let mut last = 0;
+        for round in 1..=rounds(ROUNDS) {
+            for word in words.iter().rev() {
+                let found = word.load(SeqCst);
+                assert!(last <= found && found <= round, "{last}, then {found} in round {round}");
+                last = found;
+            }
+            rank.meet();
+            assert!(words.iter().rev().all(|word| word.load(SeqCst) == round), "round {round}");
+            rank.meet();
+            last = round;
+        }
+    }
     rank.meet();
 }

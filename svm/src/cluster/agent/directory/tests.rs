@@ -15,7 +15,12 @@ fn place(number: u64) -> PagePlace {
 /// A mapping that does as it should: what it has, wants and was ordered, of each page.
 #[derive(Default)]
 struct Model {
+    /// Whether it may store into it.
     copies: HashMap<PagePlace, bool>,
+    /// By which wish it got what it has.
+    tickets: HashMap<PagePlace, u64>,
+    /// Copies that went, and of which the directory is not told yet.
+    gone: Vec<(PagePlace, u64)>,
     wishes: HashMap<PagePlace, Wish>,
     orders: VecDeque<Order>,
     attends: bool,
@@ -44,6 +49,7 @@ impl World {
                     assert_eq!(model.wishes.remove(&place), Some(asked.wish));
                     assert!(has_bytes || model.copies.contains_key(&place), "it has no bytes");
                     model.copies.insert(place, asked.wish.is_exclusive);
+                    model.tickets.insert(place, asked.wish.ticket);
                 }
                 Act::Refuse { asked, .. } => {
                     let model = &mut self.models[asked.party.rank.index()];
@@ -81,6 +87,19 @@ impl World {
         self.act(acts);
     }
 
+    fn wish_ahead(&mut self, rank: usize, place: PagePlace) {
+        let model = &mut self.models[rank];
+        if model.is_lost || model.wishes.contains_key(&place) || model.copies.contains_key(&place) {
+            return;
+        }
+        self.tickets += 1;
+        if self.directory.ask_ahead(party(rank), place, self.tickets) {
+            self.models[rank].copies.insert(place, false);
+            self.models[rank].tickets.insert(place, self.tickets);
+        }
+        self.act(Vec::new());
+    }
+
     /// Obeys one order, or asks for more.
     fn attend(&mut self, rank: usize) {
         let model = &mut self.models[rank];
@@ -112,6 +131,17 @@ impl World {
         if model.copies.remove(&place) == Some(true) {
             self.directory.surrendered(party(rank), place);
         }
+        model.gone.extend(model.tickets.remove(&place).map(|ticket| (place, ticket)));
+    }
+
+    /// Tells, late and in any order, of copies that went.
+    fn tell_gone(&mut self, rank: usize, which: u64) {
+        let model = &mut self.models[rank];
+        if !model.is_lost && !model.gone.is_empty() {
+            let at = which as usize % model.gone.len();
+            let (place, ticket) = model.gone.swap_remove(at);
+            self.directory.gone(party(rank), place, ticket);
+        }
     }
 
     fn lose(&mut self, rank: usize) {
@@ -138,6 +168,26 @@ fn a_mapping_that_ends_is_told_so_once_whenever_it_asks() {
 }
 
 #[test]
+fn nothing_is_granted_ahead_of_what_is_another_s_or_waited_for_or_lost() {
+    let mut directory = Directory::default();
+    let wish = |is_exclusive, ticket| Wish { page: place(0), is_exclusive, has_copy: false, ticket };
+    let asked =
+        |rank, is_exclusive, number| Asked { party: party(rank), number, wish: wish(is_exclusive, number) };
+    assert!(directory.ask_ahead(party(0), place(0), 1), "nobody has it");
+    assert!(directory.ask_ahead(party(1), place(0), 2), "another one has a copy for loads");
+    assert_eq!(directory.ask(asked(2, true, 3)), [], "two are to give up their copies");
+    assert!(!directory.ask_ahead(party(3), place(0), 4), "it is waited for");
+    assert_eq!(directory.obeyed(party(0), place(0), false), []);
+    let granted = Act::Grant { asked: asked(2, true, 3), has_bytes: true };
+    assert_eq!(directory.obeyed(party(1), place(0), false), [granted]);
+    assert!(!directory.ask_ahead(party(3), place(0), 5), "it is another's to store into");
+    assert_eq!(directory.lose(Rank(2)), []);
+    assert!(!directory.ask_ahead(party(3), place(0), 6), "who touches it is told of the loss");
+    assert!(matches!(directory.ask(asked(3, false, 7))[..], [Act::Refuse { .. }]));
+    assert!(directory.ask_ahead(party(3), place(0), 8), "it has been told");
+}
+
+#[test]
 fn what_a_mapping_was_asked_for_is_waited_for_when_it_ends() {
     let mut directory = Directory::default();
     let wish = |ticket| Wish { page: place(0), is_exclusive: true, has_copy: false, ticket };
@@ -155,15 +205,17 @@ fn what_a_mapping_was_asked_for_is_waited_for_when_it_ends() {
 proptest! {
     #[test]
     fn who_may_store_has_the_only_copy_and_every_wish_is_answered(
-        steps in prop::collection::vec((0u8..12, 0..RANKS as usize, 0..PLACES, any::<bool>()), 1..300),
+        steps in prop::collection::vec((0u8..13, 0..RANKS as usize, 0..PLACES, any::<bool>()), 1..300),
         lost in prop::option::of((0usize..300, 0..RANKS as usize)),
     ) {
         let models = (0..RANKS).map(|_| Model::default()).collect();
         let mut world = World { directory: Directory::default(), models, tickets: 0, refused: 0 };
         for (number, (kind, rank, at, is_exclusive)) in steps.into_iter().enumerate() {
             match kind {
-                0..5 => world.wish(rank, place(at), is_exclusive),
+                0..4 => world.wish(rank, place(at), is_exclusive),
+                4 => world.wish_ahead(rank, place(at)),
                 5 => world.leave(rank, place(at)),
+                6 => world.tell_gone(rank, at),
                 _ => world.attend(rank),
             }
             if let Some((when, rank)) = lost && when == number {
