@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use svmio_adio::abi::{Comm, Request};
 use svmio_adio::{Background, Failure};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::face;
 use crate::family::Family;
 use crate::setting::Collective;
 use crate::stock::Stock;
@@ -68,8 +69,11 @@ impl<A: Family> Background for Operation<A> {
     fn settle(&self) {
         let mut state = self.state();
         if let State::Begun(begun) = std::mem::replace(&mut *state, State::Over(Ok(()))) {
-            let failed = |error| {
-                let failure = crate::face::failure_of(self.collective, &error);
+            let failed = |error: Error| {
+                // Where only this member's data could not be put in its place, the group goes on.
+                let is_own = error.is_of_mpi();
+                let failure =
+                    if is_own { error.to_failure() } else { face::failure_of(self.collective, &error) };
                 // Some MPIs tell the program no more than that there was a failure.
                 tracing::error!("{}", failure.message);
                 failure

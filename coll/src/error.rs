@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use svmio_adio::{ErrorClass, Failure};
 use svmio_collectives::executor;
+use svmio_transport::Error as Fabric;
 
 /// What functions of this crate return.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
@@ -26,6 +27,11 @@ impl Error {
     /// Whether the group has nothing to do with it.
     pub(crate) fn is_of_mpi(&self) -> bool {
         !matches!(self, Self::Group(_))
+    }
+
+    /// Whether the fabric tells all members of what has gone wrong.
+    pub(crate) fn is_heard_by_all(&self) -> bool {
+        matches!(self, Self::Group(executor::Error::Fabric(Fabric::PeerLost { .. } | Fabric::Ending { .. })))
     }
 
     pub(crate) fn to_failure(&self) -> Failure {

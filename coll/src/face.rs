@@ -63,10 +63,8 @@ fn taken<A: Family>(
                         Some(Taken::Done(error.to_failure().to_code(stock.mpi)))
                     }
                     Err(error) => {
-                        let failure = failure_of(collective, &error);
-                        let code = failure.to_code(stock.mpi);
-                        *seat = Seat::Failed(failure);
-                        Some(Taken::Done(code))
+                        let failure = leave(&mut seat, collective, &error);
+                        Some(Taken::Done(failure.to_code(stock.mpi)))
                     }
                 }
             }
@@ -92,11 +90,13 @@ unsafe fn begun<A: Family>(
 ) -> Taken {
     let outcome = kept::with_known::<A, Option<Taken>>(comm, |kept| {
         let stock = A::stock().get().filter(|_| !kept.leaves(collective) && !request.is_null())?;
-        let begun = match &mut *kept.seat() {
+        let mut seat = kept.seat();
+        let begun = match &mut *seat {
             Seat::Taken(group) => {
                 match body(Start { stock, group: group.background()?, least: kept.least() }) {
                     Ok(begun) => background::request_for(stock, collective, comm, begun?),
-                    Err(error) => Err(failure_of(collective, &error)),
+                    // The others begin it, and would take this member's next one for its part.
+                    Err(error) => Err(leave(&mut seat, collective, &error)),
                 }
             }
             Seat::Failed(failure) => Err(failure.clone()),
@@ -114,6 +114,17 @@ unsafe fn begun<A: Family>(
     let taken = outcome.flatten();
     counting::count(collective, taken.is_some());
     taken.unwrap_or(Taken::NotMine)
+}
+
+/// This member can do no more of the group's operations, of which the others hear.
+#[cold]
+fn leave(seat: &mut Seat, collective: Collective, error: &Error) -> Failure {
+    let failure = failure_of(collective, error);
+    if let Seat::Taken(group) = seat {
+        group.withdraw(error);
+    }
+    *seat = Seat::Failed(failure.clone());
+    failure
 }
 
 #[cold]

@@ -6,7 +6,7 @@ mod openmpi;
 use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
 
-use svmio_adio::abi::{Abi, Comm, Datatype, Op, Request};
+use svmio_adio::abi::{Abi, Comm, Datatype, Errhandler, Op, Request};
 use svmio_adio::library::{Library, SymbolError};
 use svmio_adio::{Background, Failure};
 
@@ -70,4 +70,6 @@ pub struct Communicators<A: Abi> {
     pub own: Comm<A>,
     /// `MPI_COMM_NULL`.
     pub null: Comm<A>,
+    /// `MPI_ERRORS_RETURN`, an error handler for them.
+    pub errors_return: Errhandler<A>,
 }

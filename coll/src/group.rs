@@ -96,6 +96,19 @@ impl Group {
         }
     }
 
+    /// Has the others hear that this member does no more operations, unless they hear of what has gone wrong by themselves.
+    #[cold]
+    pub(crate) fn withdraw(&mut self, error: &crate::error::Error) {
+        if error.is_heard_by_all() {
+            return;
+        }
+        let reason = error.to_string();
+        match &mut self.members {
+            Members::OneMemory(group) => group.withdraw(&reason),
+            Members::Nodes(nodes) => nodes.group.withdraw(&reason),
+        }
+    }
+
     /// Has `meanwhile` called again and again while this member waits for others.
     pub(crate) fn do_meanwhile(&mut self, meanwhile: fn()) {
         match &mut self.members {

@@ -208,6 +208,7 @@ fn keys<A: Family>(stock: &'static Stock<A>) -> Option<&'static Keys> {
     });
     static IS_TOLD: AtomicBool = AtomicBool::new(false);
     let keys = made.map_err(|failure| tell_once(&IS_TOLD, &failure)).ok()?;
+    stock.begin_packing();
     Some(stock.keys.get_or_init(|| keys))
 }
 
@@ -244,5 +245,6 @@ unsafe extern "C" fn end<A: Family>(_: Comm<A>, key: c_int, _: *mut c_void, _: *
     // Others may still wait for this process's part in what MPI does.
     jobs::finish(|| stock.testing.test(stock));
     stock.testing.end(stock);
+    stock.end_packing();
     SUCCESS
 }

@@ -1,9 +1,11 @@
 //! MPI's own functions, beyond those that files need.
 
+mod packing;
+
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-use svmio_adio::abi::{Abi, Comm, Datatype, Op, Request, SUCCESS};
+use svmio_adio::abi::{Abi, Comm, Datatype, Errhandler, Op, Request, SUCCESS};
 use svmio_adio::library::{Library, SymbolError};
 use svmio_adio::{ErrorClass, Failure, Mpi};
 
@@ -13,11 +15,10 @@ use crate::kept::Keys;
 use crate::operator::{Kind, Operator};
 use crate::progress::Testing;
 
+pub(crate) use packing::{Described, Elements};
+
 /// `MPI_UNDEFINED`, equal in all families.
 const UNDEFINED: c_int = -32_766;
-
-/// Bytes that are packed at once at most: MPI counts them in an integer.
-const PACKED_AT_ONCE: usize = 1 << 30;
 
 type CopyAttribute<A> =
     unsafe extern "C" fn(Comm<A>, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
@@ -54,6 +55,9 @@ macro_rules! functions {
 
 functions! {
     comm_call_errhandler = "PMPI_Comm_call_errhandler\0": fn(Comm<A>, c_int);
+    comm_dup = "PMPI_Comm_dup\0": fn(Comm<A>, *mut Comm<A>);
+    comm_free = "PMPI_Comm_free\0": fn(*mut Comm<A>);
+    comm_set_errhandler = "PMPI_Comm_set_errhandler\0": fn(Comm<A>, Errhandler<A>);
     comm_create_keyval = "PMPI_Comm_create_keyval\0": fn(CopyAttribute<A>, DeleteAttribute<A>, *mut c_int, *mut c_void);
     comm_get_attr = "PMPI_Comm_get_attr\0": fn(Comm<A>, c_int, *mut c_void, *mut c_int);
     comm_set_attr = "PMPI_Comm_set_attr\0": fn(Comm<A>, c_int, *mut c_void);
@@ -87,6 +91,8 @@ pub struct Stock<A: Family> {
     pub(crate) completed: Option<Request<A>>,
     pub(crate) testing: Testing<A>,
     pub(crate) keys: OnceLock<Keys>,
+    /// The communicator that packing names.
+    packing: OnceLock<Comm<A>>,
 }
 
 impl<A: Family> Stock<A> {
@@ -112,6 +118,7 @@ impl<A: Family> Stock<A> {
             completed: A::completed_request(&library),
             testing: Testing::new(),
             keys: OnceLock::new(),
+            packing: OnceLock::new(),
         };
         Ok(A::stock().get_or_init(|| stock))
     }
@@ -150,110 +157,6 @@ impl<A: Family> Stock<A> {
     ) -> Result<()> {
         // SAFETY: the caller vouches for the arguments.
         check(unsafe { (self.functions.reduce_local)(left, inout, count, datatype, op) }, "MPI_Reduce_local")
-    }
-
-    /// Packs `count` elements, each of so many bytes of data, one every `extent` bytes from `from` on.
-    ///
-    /// # Safety
-    /// `from` is a buffer of so many elements of `datatype`, which has that size and extent; `into` has room for all.
-    pub(crate) unsafe fn pack(
-        &self,
-        from: *const c_void,
-        elements: &Elements<A>,
-        into: &mut [u8],
-    ) -> Result<()> {
-        for (first, chunk) in elements.chunks(into) {
-            let (mut end, length) = (0, chunk.len() as c_int);
-            let (from, datatype) =
-                self.not_null(first as isize * elements.extent, from.cast_mut(), elements)?;
-            let count = (chunk.len() / elements.size) as c_int;
-            // SAFETY: the caller vouches for the elements; the chunk has room for them.
-            let code = unsafe {
-                let into = chunk.as_mut_ptr().cast();
-                (self.functions.pack)(
-                    from,
-                    count,
-                    datatype.handle,
-                    into,
-                    length,
-                    &raw mut end,
-                    self.communicators.own,
-                )
-            };
-            check(code, "MPI_Pack")?;
-            if end != length {
-                return Err(Error::Packing { expected: length, found: end });
-            }
-        }
-        Ok(())
-    }
-
-    /// The reverse.
-    ///
-    /// # Safety
-    /// As for [`pack`](Self::pack).
-    pub(crate) unsafe fn unpack(
-        &self,
-        from: &mut [u8],
-        elements: &Elements<A>,
-        into: *mut c_void,
-    ) -> Result<()> {
-        for (first, chunk) in elements.chunks(from) {
-            let (mut end, length) = (0, chunk.len() as c_int);
-            let (into, datatype) = self.not_null(first as isize * elements.extent, into, elements)?;
-            let count = (chunk.len() / elements.size) as c_int;
-            // SAFETY: as above.
-            let code = unsafe {
-                let from = chunk.as_ptr().cast();
-                (self.functions.unpack)(
-                    from,
-                    length,
-                    &raw mut end,
-                    into,
-                    count,
-                    datatype.handle,
-                    self.communicators.own,
-                )
-            };
-            check(code, "MPI_Unpack")?;
-            if end != length {
-                return Err(Error::Packing { expected: length, found: end });
-            }
-        }
-        Ok(())
-    }
-
-    /// The place that is `offset` bytes behind `at`, and the elements' datatype. Where datatypes say addresses, the place is
-    /// 0 (`MPI_BOTTOM`), which MPICH's packing takes for a mistake: then it is 1, and the datatype begins one byte before.
-    fn not_null(
-        &self,
-        offset: isize,
-        at: *mut c_void,
-        elements: &Elements<A>,
-    ) -> Result<(*mut c_void, Described<'_, A>)> {
-        let at = at.wrapping_byte_offset(offset);
-        let mut described = Described { stock: self, handle: elements.datatype, is_own: false };
-        if at.is_null() {
-            let (old, new) = (elements.datatype, &raw mut described.handle);
-            // SAFETY: reads one block, stores a handle; the program vouches for its datatype.
-            let code = unsafe { (self.functions.type_create_hindexed)(1, &1, &-1, old, new) };
-            check(code, "MPI_Type_create_hindexed")?;
-            described.is_own = true;
-            // SAFETY: the datatype was made just now.
-            check(unsafe { (self.functions.type_commit)(&raw mut described.handle) }, "MPI_Type_commit")?;
-            return Ok((at.wrapping_byte_add(1), described));
-        }
-        Ok((at, described))
-    }
-
-    /// The same datatype, there as long as the answer: the program may free its own while it is in use.
-    pub(crate) fn duplicate(&self, datatype: Datatype<A>) -> Result<Described<'_, A>> {
-        let mut described = Described { stock: self, handle: datatype, is_own: false };
-        // SAFETY: stores a handle; the program vouches for its datatype.
-        let code = unsafe { (self.functions.type_dup)(datatype, &raw mut described.handle) };
-        check(code, "MPI_Type_dup")?;
-        described.is_own = true;
-        Ok(described)
     }
 
     /// Whether `comm` is an intercommunicator.
@@ -339,40 +242,6 @@ impl<A: Family> Stock<A> {
         // SAFETY: the request is one of `start_request`'s.
         unsafe { (self.functions.grequest_complete)(request) };
         self.test(&mut request);
-    }
-}
-
-/// A datatype, of the program's or of our own, which goes with this.
-pub(crate) struct Described<'s, A: Family> {
-    stock: &'s Stock<A>,
-    pub(crate) handle: Datatype<A>,
-    is_own: bool,
-}
-
-impl<A: Family> Drop for Described<'_, A> {
-    fn drop(&mut self) {
-        if self.is_own {
-            // SAFETY: made by `not_null`, and in no use any more.
-            unsafe { (self.stock.functions.type_free)(&raw mut self.handle) };
-        }
-    }
-}
-
-/// Elements of a datatype in memory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Elements<A: Abi> {
-    pub(crate) datatype: Datatype<A>,
-    /// Bytes of data of each: not 0.
-    pub(crate) size: usize,
-    /// Bytes from one to the next.
-    pub(crate) extent: isize,
-}
-
-impl<A: Abi> Elements<A> {
-    /// Whole elements that can be packed at once, with the number of the first.
-    fn chunks<'b>(&self, bytes: &'b mut [u8]) -> impl Iterator<Item = (usize, &'b mut [u8])> + use<'b, A> {
-        let count = (PACKED_AT_ONCE / self.size).max(1);
-        bytes.chunks_mut(count * self.size).enumerate().map(move |(chunk, bytes)| (chunk * count, bytes))
     }
 }
 

@@ -225,3 +225,30 @@ fn of_two_who_refuse_nobody_waits_for_the_other() {
     assert!(matches!(all[1], Error::NoSuchMember { member: 8, .. }));
     assert!(matches!(all[2], Error::Refused { .. }), "{:?}", all[2]);
 }
+
+/// A host that cannot go on: what it has begun is carried out, and nobody waits for more, of either kind.
+fn withdrawn(group: &mut Group, begins: usize) -> Vec<Error> {
+    if begins == 1 {
+        let begun = group.iallreduce(vec![1; 64], sum()).unwrap();
+        if group.member() == 1 {
+            group.withdraw("no room");
+        }
+        begun.wait().unwrap();
+    } else if group.member() == 1 {
+        group.withdraw("no room");
+    }
+    let begun = group.iallreduce(vec![1; 64], sum()).unwrap().wait().err();
+    (0..40).filter_map(|_| group.barrier().err()).take(1).chain(begun).collect()
+}
+
+#[test]
+fn who_withdraws_is_named_to_those_who_wait_in_either_way() {
+    for begins in [0, 1] {
+        for (member, errors) in each(withdrawn, begins).into_iter().enumerate() {
+            assert_eq!(errors.len(), 2, "member {member}: {errors:?}");
+            let is_told =
+                |error: &Error| matches!(error, Error::Refused { member: 1, reason } if reason == "no room");
+            assert!(member == 1 || errors.iter().all(is_told), "member {member}: {errors:?}");
+        }
+    }
+}

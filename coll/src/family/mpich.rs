@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::sync::OnceLock;
 
 use svmio_adio::abi::mpich::Mpich;
-use svmio_adio::abi::{Comm, Datatype, Op};
+use svmio_adio::abi::{Comm, Datatype, Errhandler, Op};
 use svmio_adio::library::{Library, SymbolError};
 
 use super::{Communicators, Family};
@@ -21,7 +21,12 @@ impl Family for Mpich {
     }
 
     fn communicators(_: &Library) -> Result<Communicators<Mpich>, SymbolError> {
-        Ok(Communicators { world: Comm(0x4400_0000), own: Comm(0x4400_0001), null: Comm(0x0400_0000) })
+        Ok(Communicators {
+            world: Comm(0x4400_0000),
+            own: Comm(0x4400_0001),
+            null: Comm(0x0400_0000),
+            errors_return: Errhandler(0x5400_0001),
+        })
     }
 
     fn kinds(_: &Library) -> Vec<(Datatype<Mpich>, Kind)> {

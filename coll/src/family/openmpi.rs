@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::{Arc, OnceLock};
 
 use svmio_adio::abi::openmpi::OpenMpi;
-use svmio_adio::abi::{Comm, Datatype, Op, Request};
+use svmio_adio::abi::{Comm, Datatype, Errhandler, Op, Request};
 use svmio_adio::library::{Library, SymbolError};
 use svmio_adio::{Background, Failure};
 
@@ -26,6 +26,7 @@ impl Family for OpenMpi {
             world: communicator(c"ompi_mpi_comm_world")?,
             own: communicator(c"ompi_mpi_comm_self")?,
             null: communicator(c"ompi_mpi_comm_null")?,
+            errors_return: Errhandler(library.variable(c"ompi_mpi_errors_return")? as usize),
         })
     }
 

@@ -55,6 +55,12 @@ pub enum Error {
         /// Its error.
         reason: String,
     },
+    /// A host library could not do what an operation needs of it, before others took part.
+    #[error("{reason}")]
+    Host {
+        /// Its error.
+        reason: String,
+    },
     /// The function of a reduction that was carried out in the background has panicked, in this operation or in one
     /// before it.
     #[error("the function of a reduction has panicked")]

@@ -51,6 +51,19 @@ impl Group {
         self.refuse(self.number + 1, error);
     }
 
+    /// Does no more operations, waited for or in the background, and has the others hear why: for a host library that cannot do
+    /// what it has to before an operation. What is under way in the background is carried out before.
+    #[cold]
+    pub fn withdraw(&mut self, reason: &str) {
+        let error = Error::Host { reason: reason.to_owned() };
+        self.refuse_next(&error);
+        let own = error.clone();
+        if self.start((), move |_, ()| Err(own)).is_err() {
+            // Without what carries operations out, none was begun there.
+            self.in_background().refuse(1, &error);
+        }
+    }
+
     /// A check of what the next operation is given: all others are told where it fails.
     #[inline]
     pub(super) fn tell<T>(&mut self, checked: Result<T>) -> Result<T> {

@@ -41,6 +41,14 @@ impl NetworkGroup {
 }
 
 impl TwoLevelGroup {
+    /// Does no more operations, and has the others hear of it: for a host library that cannot do what it has to before an
+    /// operation.
+    #[cold]
+    pub fn withdraw(&mut self, reason: &str) {
+        // Of no use to this member, which knows.
+        let _ = self.attempt::<()>(|_| Err(Error::Host { reason: reason.to_owned() }));
+    }
+
     /// The same as [`NetworkGroup::attempt`].
     pub(super) fn attempt<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if let Some(error) = &self.all.refused {
