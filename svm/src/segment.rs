@@ -147,6 +147,9 @@ impl Segment {
             } else {
                 // SAFETY: the caller vouches for `bytes` readable bytes at `source`.
                 let source = unsafe { std::slice::from_raw_parts(source, bytes) };
+                if !stored {
+                    self.reserve(from..until);
+                }
                 self.write_through(from, source).map_err(|(n, e)| (done + n, e))?;
                 // Elsewhere the question costs more, and the first write of each page through the mapping, too.
                 if self.overwriting == Overwriting::AfterReading {
@@ -185,6 +188,22 @@ impl Segment {
     /// The first range of `within` that has storage, or `None`.
     pub(crate) fn next_data(&self, within: Range<u64>) -> io::Result<Option<Range<u64>>> {
         next_data(&self.file, within)
+    }
+
+    /// Before `range`, which has no storage as far as is known, is written by system call: gives it all its blocks of the
+    /// disk. ext4 sets them aside one by one otherwise, which takes a tenth to a quarter of a long write's time.
+    fn reserve(&self, range: Range<u64>) {
+        /// Bytes: with four writers on two cores, a quarter of that gains nothing.
+        const LEAST: u64 = 1 << 20;
+        if self.overwriting == Overwriting::Directly && range.end - range.start >= LEAST {
+            // Where there is no room for all of it, the write tells how much there is.
+            let _ = rustix::fs::fallocate(
+                &self.file,
+                FallocateFlags::empty(),
+                range.start,
+                range.end - range.start,
+            );
+        }
     }
 
     fn write_through(&self, at: u64, source: &[u8]) -> Result<(), (usize, io::Error)> {
@@ -346,7 +365,7 @@ mod tests {
             writes in prop::collection::vec((0.0..1.0, 0.0..0.4, any::<u8>()), 1..12),
             punched in 0.0..1.0,
         ) {
-            let (directory, bytes) = if in_memory { ("/dev/shm", 8 << 20) } else { ("/tmp", 64 << 12) };
+            let (directory, bytes) = if in_memory { ("/dev/shm", 8 << 20) } else { ("/tmp", 4 << 20) };
             let segment = Segment::map(SegmentIndex(0), file(directory, bytes), bytes, true).unwrap();
             let part = |share: f64| (bytes as f64 * share) as u64;
             let punched = part(punched);
