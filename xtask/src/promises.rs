@@ -33,6 +33,11 @@ pub(crate) fn soak(paths: &Paths) -> Result<()> {
     // Random programs of ranks on several nodes, compared with a model.
     let mut model = cargo_of(paths, "svmio-svm", "model");
     process::run(model.env("SVMIO_FULL", "1"))?;
+    // Files as memory: litmus tests and random programs of each kind of consistency, faults while pages go, and what
+    // mappings take.
+    for name in ["mapping", "mapping_resources"] {
+        process::run(cargo_of(paths, "svmio-svm", name).env("SVMIO_FULL", "1"))?;
+    }
     // A hundred thousand simulated ranks.
     process::run(cargo_of(paths, "svmio-collectives", "simulation").env("SVMIO_FULL", "1"))?;
     // Ten million barriers of real processes with random delays, and random programs of collectives.

@@ -1,6 +1,8 @@
 //! Strict mappings beside other faces of the file, with little memory, and where something is lost.
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use svmio_svm::mapping::StrictMapping;
@@ -159,6 +161,44 @@ fn rows_of_loads_are_fetched_ahead_as_far_as_nobody_else_s() {
         if process.rank() == 0 {
             assert!((0..PAGES).all(|page| load(&mapping, page * PAGE + 9) == 200));
         }
+        process.meet();
+    });
+}
+
+#[test]
+fn what_was_asked_for_before_a_refresh_is_no_older_than_it() {
+    const BYTES: u64 = SEGMENT;
+    let rounds = if std::env::var_os("SVMIO_FULL").is_some() { 1000 } else { 100 };
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let file = filled_by_the_second(process);
+        let mapping = &map_strictly(&file, BYTES);
+        let is_over = &AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            if process.rank() == 0 {
+                // It has pages asked for all the while.
+                scope.spawn(move || {
+                    while !is_over.load(Relaxed) {
+                        (0..BYTES / PAGE).for_each(|page| _ = load(mapping, page * PAGE));
+                    }
+                });
+            }
+            for round in 0..rounds {
+                process.meet();
+                let now = round as u8;
+                if process.rank() == 1 {
+                    file.write_at(FileOffset(0), &[now; BYTES as usize]).unwrap();
+                    file.flush().unwrap();
+                    process.meet();
+                } else {
+                    process.meet();
+                    mapping.refresh().unwrap();
+                    let old = (0..BYTES / PAGE).find(|page| load(mapping, page * PAGE) != now);
+                    assert_eq!(old, None, "round {round}");
+                }
+            }
+            is_over.store(true, Relaxed);
+        });
         process.meet();
     });
 }
