@@ -106,7 +106,45 @@ fn communicators(mpi: Mpi) {
 
 /// A rank that goes without a word is named to all others.
 fn lost(mpi: Mpi) {
-    those_left_hear_of_a_loss(mpi, Nodes::One, 3, &[]);
+    those_left_hear_of_a_loss(mpi, Nodes::One, 3, |job| job.collectives("preload"));
+}
+
+/// The same of who waits for what does not block, or tests it.
+fn lost_meanwhile(mpi: Mpi) {
+    those_left_hear_of_a_loss(mpi, Nodes::One, 3, |job| {
+        job.collectives("preload").variable(ALL_BEGUN.0, ALL_BEGUN.1).argument("begun")
+    });
+}
+
+/// A rank that cannot do its part is named to all others, however they wait.
+fn refused(mpi: Mpi) {
+    let program = Program::c("collectives_refused", mpi);
+    for way in ["waiting", "begun"] {
+        let scratch = Scratch::new();
+        let job = Job::new(&scratch, &program, 3).collectives("preload");
+        let output = job.variable(ALL_BEGUN.0, ALL_BEGUN.1).argument(way).succeed();
+        assert_eq!(output.matches("was told").count(), 3, "{way}: {output}");
+    }
+}
+
+/// Threads do collectives of different communicators at once.
+fn threads(mpi: Mpi) {
+    let program = Program::c("collectives_threads", mpi);
+    let rounds = if is_full_run() { "1000" } else { "10" };
+    for ranks in [2, 3] {
+        let scratch = Scratch::new();
+        let job = Job::new(&scratch, &program, ranks).collectives("preload").variable("SVMIO_STATS", "1");
+        let output = job.variable(ALL_BEGUN.0, ALL_BEGUN.1).argument(rounds).succeed();
+        assert!(output.contains("all threads were right"), "{output}");
+        for (collective, is_begun) in
+            [("allreduce", false), ("bcast", false), ("ibcast", true), ("iallreduce", true)]
+        {
+            let (ours, all) = counted(&output, collective);
+            // Those are left to MPICH where threads call it at the same time.
+            let expected = if is_begun && mpi.is_mpich() { 0 } else { all };
+            assert!(ours == expected && all > 0, "{collective}: {output}");
+        }
+    }
 }
 
 /// Where nothing may be read or written but what a call is given.
@@ -158,6 +196,17 @@ macro_rules! mpis {
             #[test]
             fn who_is_lost_is_named() {
                 lost(Mpi::$mpi);
+                lost_meanwhile(Mpi::$mpi);
+            }
+
+            #[test]
+            fn who_cannot_do_its_part_is_named() {
+                refused(Mpi::$mpi);
+            }
+
+            #[test]
+            fn threads_do_not_disturb_each_other() {
+                threads(Mpi::$mpi);
             }
         }
     )*};

@@ -3,8 +3,10 @@
 use std::process::Command;
 use std::time::Duration;
 
-use svmio_tests::collectives::{ALL_BEGUN, EVERY, counted, nonblocking, numbers_of_ranks};
-use svmio_tests::{Files, Finished, Installation, Job, Mpi, Program, Scratch, is_full_run};
+use svmio_tests::collectives::{
+    ALL_BEGUN, EVERY, counted, nonblocking, numbers_of_ranks, those_left_hear_of_a_loss,
+};
+use svmio_tests::{Files, Finished, Installation, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 
 const MPI: Mpi = Mpi::DebianOpenMpi;
 
@@ -96,6 +98,28 @@ fn communicators_come_and_go() {
     assert!(output.contains("all communicators are right"), "{output}");
     for collective in ["bcast", "allreduce"] {
         assert!(counted(&output, collective).0 >= 240, "{collective}: {output}");
+    }
+}
+
+/// A rank that goes without a word is named to all others, however they wait.
+#[test]
+fn who_is_lost_is_named() {
+    those_left_hear_of_a_loss(MPI, Nodes::One, 3, |job| job.collectives("component"));
+    those_left_hear_of_a_loss(MPI, Nodes::One, 3, |job| with_component(job).argument("begun"));
+}
+
+/// Threads do collectives of different communicators at once.
+#[test]
+fn threads_do_not_disturb_each_other() {
+    let program = Program::c("collectives_threads", MPI);
+    let rounds = if is_full_run() { "1000" } else { "10" };
+    for ranks in [2, 3] {
+        let scratch = Scratch::new();
+        let output = with_component(Job::new(&scratch, &program, ranks)).argument(rounds).succeed();
+        assert!(output.contains("all threads were right"), "{output}");
+        for collective in ["bcast", "allreduce", "ibcast", "iallreduce"] {
+            assert!(counted(&output, collective).0 > 0, "{collective}: {output}");
+        }
     }
 }
 

@@ -11,8 +11,12 @@ const OVER_NETWORK: (&str, &str) = ("SVMIO_FABRIC", "ofi");
 const WANTED: (&str, &str) = ("SVMIO_COLLECTIVES_NODES", "all");
 
 fn job<'s>(scratch: &'s svmio_tests::Scratch, program: &Program, nodes: Nodes<'s>, ranks: u32) -> Job<'s> {
-    let job = Job::new(scratch, program, ranks).over(nodes).collectives("preload");
-    let job = job.variable("SVMIO_STATS", "1").variable(WANTED.0, WANTED.1);
+    over(Job::new(scratch, program, ranks).over(nodes), nodes).variable("SVMIO_STATS", "1")
+}
+
+/// The job with collectives over the network between its nodes.
+fn over<'s>(job: Job<'s>, nodes: Nodes) -> Job<'s> {
+    let job = job.collectives("preload").variable(WANTED.0, WANTED.1);
     // Hosts have no other way.
     if matches!(nodes, Nodes::Hosts(_)) { job } else { job.variable(OVER_NETWORK.0, OVER_NETWORK.1) }
 }
@@ -118,8 +122,10 @@ macro_rules! mpis {
             /// Two of four have to do with whom the others miss.
             #[test]
             fn who_is_lost_is_named() {
-                those_left_hear_of_a_loss(Mpi::$mpi, Nodes::Emulated(4), 4, &[OVER_NETWORK, WANTED]);
-                those_left_hear_of_a_loss(Mpi::$mpi, Nodes::Emulated(2), 5, &[OVER_NETWORK, WANTED]);
+                for (nodes, ranks) in [(4, 4), (2, 5)] {
+                    let nodes = Nodes::Emulated(nodes);
+                    those_left_hear_of_a_loss(Mpi::$mpi, nodes, ranks, |job| over(job, nodes));
+                }
             }
         }
     )*};
@@ -145,7 +151,8 @@ fn hosts_get_what_mpi_gives() {
 fn who_is_lost_on_a_host_is_named() {
     let hosts = Hosts::new(3);
     for mpi in Mpi::DEBIAN {
-        those_left_hear_of_a_loss(mpi, Nodes::Hosts(&hosts), 4, &[WANTED]);
+        let nodes = Nodes::Hosts(&hosts);
+        those_left_hear_of_a_loss(mpi, nodes, 4, |job| over(job, nodes));
     }
 }
 

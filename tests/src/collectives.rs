@@ -56,18 +56,17 @@ pub fn counted(output: &str, collective: &str) -> (u64, u64) {
     numbers.unwrap_or_else(|| panic!("{collective} in {output}"))
 }
 
-/// A rank goes without a word, and is named to all others, by an error and in time.
+/// A rank goes without a word, and is named to all others, by an error and in time. `with` says of the job by which adapter
+/// they hear of it, and gives "begun" as an argument where it is from a collective that does not block.
 ///
 /// # Panics
 /// Where they are not told, or something else.
-pub fn those_left_hear_of_a_loss(mpi: Mpi, nodes: Nodes, ranks: u32, variables: &[(&str, &str)]) {
+pub fn those_left_hear_of_a_loss(mpi: Mpi, nodes: Nodes, ranks: u32, with: impl FnOnce(Job<'_>) -> Job<'_>) {
     let program = Program::c("collectives_lost", mpi);
     let scratch = nodes.scratch();
     // The launcher is to let the others tell.
     let keep = if mpi.is_mpich() { "-disable-auto-cleanup" } else { "--enable-recovery" };
-    let job = Job::new(&scratch, &program, ranks).over(nodes).collectives("preload").options(&[keep]);
-    let job = variables.iter().fold(job, |job, (name, value)| job.variable(*name, *value));
-    let mut job = job.start();
+    let mut job = with(Job::new(&scratch, &program, ranks).over(nodes).options(&[keep])).start();
     for rank in (0..ranks).filter(|&rank| rank != 1) {
         let file = scratch.file(&format!("told-{rank}"));
         let told = job.until("a rank was told", || std::fs::read_to_string(&file).ok());

@@ -1,0 +1,47 @@
+/* A rank cannot do its part of a collective, as of a datatype that was not committed: all hear of it, and who it is. The
+ * argument is how the ranks come to the collective. */
+#include "check.h"
+
+enum { MEMBER = 1 };
+
+/* What an error says names the rank, or is the rank's own. */
+static void told(int code) {
+    HOLDS(code != MPI_SUCCESS);
+    char text[MPI_MAX_ERROR_STRING], name[64];
+    int length;
+    MPI_Error_string(code, text, &length);
+    snprintf(name, sizeof name, "member %d does no more operations", MEMBER);
+    CHECK(rank == MEMBER || strstr(text, name) != NULL, "rank %d is told: %s", rank, text);
+    CHECK(strstr(text, "MPI_Pack failed") != NULL, "rank %d is told: %s", rank, text);
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    EQUAL(argc, 2);
+    int is_begun = strcmp(argv[1], "begun") == 0;
+    HOLDS(is_begun || strcmp(argv[1], "waiting") == 0);
+    MPI_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    MPI_OK(MPI_Barrier(MPI_COMM_WORLD));
+    MPI_Datatype pieces;
+    MPI_OK(MPI_Type_vector(10, 1, 2, MPI_INT, &pieces));
+    if (rank != MEMBER) MPI_OK(MPI_Type_commit(&pieces));
+    int own[20] = {rank}, all[1000];
+    HOLDS(ranks * 10 <= 1000);
+    /* What others have begun has to end, too, if they were not told when they began it. */
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_SUCCESS;
+    if (rank != MEMBER || is_begun) {
+        MPI_Datatype type = is_begun ? pieces : MPI_INT;
+        code = MPI_Iallgather(own, is_begun ? 1 : 10, type, all, 10, MPI_INT, MPI_COMM_WORLD, &request);
+    }
+    if (!is_begun) told(MPI_Allgather(own, 1, pieces, all, 10, MPI_INT, MPI_COMM_WORLD));
+    if (code == MPI_SUCCESS && rank != MEMBER) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (rank != MEMBER || is_begun) told(code);
+    /* And so do all that follow. */
+    told(MPI_Allgather(own, 10, MPI_INT, all, 10, MPI_INT, MPI_COMM_WORLD));
+    told(MPI_Iallgather(own, 10, MPI_INT, all, 10, MPI_INT, MPI_COMM_WORLD, &request));
+    MPI_OK(MPI_Type_free(&pieces));
+    printf("rank %d was told\n", rank);
+    MPI_Finalize();
+    return 0;
+}
