@@ -15,6 +15,8 @@
 //!   itself (a negative count, a root that is not there): that one is told `NotMine`, for MPI to say what is wrong.
 //! * A code that is not `MPI_SUCCESS` has not been given to the communicator's error handler: a component returns it to
 //!   Open MPI, which does that; a preload library calls [`report`].
+//! * A member that cannot do its part, as MPI packs nothing for it, tells the others: for all of them this call or one that
+//!   follows ends with a code, and so do all further ones, of those that do not block, too.
 //! * Nothing has to be started. A communicator's group is formed at its first collective that blocks, over MPI's own
 //!   collectives. Meanwhile these functions answer `NotMine` to the thread that forms it, so that a component may be
 //!   asked by the very MPI that this crate asks. [`begin`], called by all processes after `MPI_Init`, forms that of
