@@ -26,7 +26,7 @@ use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 #[cfg(test)]
 pub(crate) use keeping::overlook;
-pub(crate) use keeping::{forget, keep, reopen};
+pub(crate) use keeping::{forget, keep, reopen, reopen_in_cluster};
 
 /// The most processes of one node that can have one file open.
 pub(crate) const PROCESSES: u16 = 4096;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   File ── SharedFile ── Cluster ── Client ─── requests ───► Agent (in each node's leader)
-//!             (who is home)             ◄────── replies ──────   names    open, find, install, remove   (master: all nodes)
+//!             (who is home)             ◄────── replies ──────   names    open, reopen, find, install, remove (master)
 //!                                                                files    what is served, versions
 //!                                                                data     read, write, reserve
 //!                                                                tables   homes, sizes, manifests       (master)

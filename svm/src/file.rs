@@ -72,12 +72,12 @@ impl File {
         Ok(File { shared: Some(Arc::new(shared)), ..File::new(attachment, options)? })
     }
 
-    /// Closes the file, and keeps what it takes to [open it again](crate::Store::reopen) soon: for the files that were
-    /// closed last. To others it is as closed as if this were just dropped.
+    /// Closes the file, and keeps what it takes to [open it again](crate::Store::reopen) soon, or by the same cluster as
+    /// before: for the files that were closed last. To others it is as closed as if this were just dropped.
     pub fn keep(self) {
-        if self.shared.is_none() {
-            attachment::keep(self.attachment);
-        }
+        let File { attachment, shared, foresight, .. } = self;
+        drop((shared, foresight));
+        attachment::keep(attachment);
     }
 
     /// Whether the manifest tells all that is to be told of the file, and is known to have reached the storage device.

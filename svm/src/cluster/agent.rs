@@ -184,6 +184,7 @@ impl Agent {
             Request::Join { node, store } => self.join(node, *store),
             Request::Open { name, options, nodes } => self.open(name, options, nodes),
             Request::Find { name } => self.find(name),
+            Request::Reopen { name, file, epoch } => self.reopen(name, *file, *epoch),
             Request::Install { truth } => super::install::install(&self.context, truth).map(|()| Reply::Done),
             Request::Remove { name } => self.remove(name),
             Request::Discard { name, file, is_open } => self.discard(name, *file, *is_open),
@@ -229,6 +230,7 @@ fn waits(request: &Request) -> bool {
     match request {
         Request::Open { .. }
         | Request::Find { .. }
+        | Request::Reopen { .. }
         | Request::Install { .. }
         | Request::Discard { .. }
         | Request::Remove { .. }

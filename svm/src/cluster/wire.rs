@@ -72,6 +72,17 @@ pub(crate) struct FileTruth {
     pub(crate) truncations: u64,
 }
 
+/// What a node has of a file that the cluster had open before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Kept {
+    /// All as it was: it serves the file again.
+    AsItWas,
+    /// It has nothing of that name.
+    Nothing,
+    /// Something else, or it does not know.
+    Changed,
+}
+
 /// Which lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct LockNumber(pub(crate) u64);
@@ -127,6 +138,9 @@ pub(crate) enum Request {
     Open { name: Vec<u8>, options: OpenOptions, nodes: Vec<NodeIndex> },
     /// What a node knows of a name.
     Find { name: Vec<u8> },
+    /// Of a node that may have kept a file which the cluster had open: it serves it again, if that is as it was when all
+    /// nodes committed the manifest of `epoch`.
+    Reopen { name: Vec<u8>, file: FileId, epoch: u64 },
     /// Makes a file known on a node.
     Install { truth: FileTruth },
     /// Of the master: homes for segments that have none yet.
@@ -204,7 +218,7 @@ pub(crate) enum Request {
 }
 
 /// The kinds of requests, in the order of [`Request::kind`].
-pub(super) const KINDS: [&str; 34] = [
+pub(super) const KINDS: [&str; 35] = [
     "join",
     "open",
     "find",
@@ -239,6 +253,7 @@ pub(super) const KINDS: [&str; 34] = [
     "surrender",
     "withdraw",
     "acquireahead",
+    "reopen",
 ];
 
 impl Request {
@@ -279,6 +294,7 @@ impl Request {
             Request::Surrender { .. } => 31,
             Request::Withdraw { .. } => 32,
             Request::AcquireAhead { .. } => 33,
+            Request::Reopen { .. } => 34,
         }
     }
 }
@@ -303,6 +319,7 @@ pub(crate) enum Reply {
         truth: FileTruth,
     },
     Found(Option<Finding>),
+    Reopened(Kept),
     Homes(Vec<SegmentHome>),
     Size(u64),
     News {

@@ -112,7 +112,7 @@ impl Process<'_> {
     /// Closes the file; on return all have.
     pub(crate) fn close(&self, file: File) -> Agreed<()> {
         let closed = agreed(self.team.close(&file, false));
-        drop(file);
+        file.keep();
         self.meet();
         closed
     }

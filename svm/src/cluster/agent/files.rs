@@ -87,11 +87,17 @@ impl Files {
             known.ledgers.remove(&file);
         }
         drop(known);
-        if let Some(served) = &served {
-            forget_kept(&served.attachment);
-        }
+        let Some(served) = served else { return };
+        forget_kept(&served.attachment);
+        // Who is just answering something about the file is the last one then, and nothing is kept.
+        let Some(Served { lent, windows, attachment, .. }) = Arc::into_inner(served) else { return };
+        drop((lent, windows));
         // Detaching may have to wait for others of this node.
-        drop(served);
+        if is_removed {
+            drop(attachment);
+        } else {
+            attachment::keep(attachment);
+        }
     }
 
     pub(super) fn clear(&self) {

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, PoisonError};
 
 use crate::attachment::{self, Attachment, How};
-use crate::cluster::wire::{FileTruth, Reply, Request};
-use crate::cluster::{NodeIndex, install};
+use crate::cluster::wire::{FileTruth, Kept, Reply, Request};
+use crate::cluster::{NodeIndex, install, wire_name};
 use crate::error::{Error, Result};
 use crate::finding::{self, Finding};
 use crate::manifest::Manifest;
@@ -117,7 +117,10 @@ impl Agent {
     /// The file that is called `name` on whatever nodes, served by this one; `None` where there is none.
     fn served(&self, name: &FileName) -> Result<Option<Arc<Served>>> {
         if let Ok(id) = self.context.store.lookup(name)
-            && let Some(served) = self.files.known(id)
+            && let Some(served) = match self.files.known(id) {
+                Some(served) => Some(served),
+                None => self.served_again(name, id)?,
+            }
         {
             return Ok(Some(served));
         }
@@ -139,6 +142,61 @@ impl Agent {
         Ok(Some(served))
     }
 
+    /// The file `id`, called `name`, served by all nodes as it was when the cluster had it open before; `None` where one of
+    /// them does not have it as it was then.
+    ///
+    /// What the nodes have then is what they would find by looking for it: each has the manifest that the last commit put
+    /// in place on all of them, no segment that it does not tell of, and a shared state that nobody has touched since.
+    fn served_again(&self, name: &FileName, id: FileId) -> Result<Option<Arc<Served>>> {
+        let context = &self.context;
+        let reopened = attachment::reopen_in_cluster(&context.store, id, context.id());
+        let Some(attachment) = reopened else { return Ok(None) };
+        let served = self.files.insert(attachment);
+        let (state, _) = served.attachment.writable()?;
+        let others: Vec<_> = context.roster.others().collect();
+        let request = Request::Reopen { name: wire_name(name), file: id, epoch: state.epoch() };
+        let answers = match state.needs_commit() {
+            false => context.ask_all(&others, &request),
+            true => Ok(Vec::new()),
+        };
+        let took_part = served.add_nodes(&[]);
+        let is_as_it_was = |(node, answer): (&NodeIndex, &Reply)| match answer {
+            Reply::Reopened(Kept::AsItWas) => true,
+            Reply::Reopened(Kept::Nothing) => !took_part.contains(node),
+            _ => false,
+        };
+        let have_it = |answers: &Vec<Reply>| {
+            answers.len() == others.len() && others.iter().zip(answers).all(is_as_it_was)
+        };
+        if answers.as_ref().is_ok_and(have_it) {
+            served.begin_round();
+            return Ok(Some(served));
+        }
+        drop(served);
+        // Nobody is to have it open while it is looked for.
+        let forgotten = context.ask_all(&others, &Request::Forget { file: id });
+        self.files.forget(id, false);
+        answers.and(forgotten).map(|_| None)
+    }
+
+    /// This node's part in serving a file again.
+    pub(super) fn reopen(&self, name: &[u8], file: FileId, epoch: u64) -> Result<Reply> {
+        let store = &self.context.store;
+        match store.lookup(&file_name(name)?) {
+            Ok(known) if known == file => {}
+            Ok(_) => return Ok(Reply::Reopened(Kept::Changed)),
+            Err(Error::NoSuchFile { .. }) => return Ok(Reply::Reopened(Kept::Nothing)),
+            Err(error) => return Err(error),
+        }
+        let reopened = attachment::reopen_in_cluster(store, file, self.context.id());
+        let Some(attachment) = reopened else { return Ok(Reply::Reopened(Kept::Changed)) };
+        // Where it is not as it was, the master has it forgotten.
+        let served = self.files.insert(attachment);
+        let (state, _) = served.attachment.writable()?;
+        let is_as_it_was = state.epoch() == epoch && state.is_table_committed();
+        Ok(Reply::Reopened(if is_as_it_was { Kept::AsItWas } else { Kept::Changed }))
+    }
+
     fn create(&self, name: &FileName, options: &OpenOptions) -> Result<Arc<Served>> {
         let context = &self.context;
         let unnamed =
@@ -156,7 +214,7 @@ impl Agent {
     fn find_everywhere(&self, name: &FileName) -> Result<Vec<(NodeIndex, Finding)>> {
         let roster = &self.context.roster;
         let others: Vec<_> = roster.others().collect();
-        let request = Request::Find { name: name.as_path().as_os_str().as_bytes().to_vec() };
+        let request = Request::Find { name: wire_name(name) };
         let answers = self.context.ask_all(&others, &request)?;
         let mut findings: Vec<_> = finding::find(&self.context.store, name, self.context.id())?
             .map(|finding| (roster.own(), finding))
@@ -189,7 +247,7 @@ impl Agent {
     }
 
     fn remove_findings(&self, name: &FileName, findings: &[(NodeIndex, Finding)]) -> Result<()> {
-        let name = name.as_path().as_os_str().as_bytes();
+        let name = &wire_name(name)[..];
         for (node, finding) in findings {
             if *node == self.context.roster.own() {
                 self.discard(name, finding.file, false)?;

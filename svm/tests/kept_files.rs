@@ -1,0 +1,121 @@
+//! Files that nodes share, opened again after all have closed them: by what the nodes' processes have kept of them. Here and
+//! not beside others, because a process keeps only a few.
+
+mod job;
+
+use std::os::unix::fs::MetadataExt;
+
+use job::{Process, stores};
+use svmio_svm::{CacheSettings, File, FileName, FileOffset, OpenOptions, SegmentSize, Store};
+
+const SEGMENT: u64 = 1 << 16;
+
+/// Runs `body` as each rank of a job, rank r on node `r % stores`.
+fn job(stores: &[Store], ranks: usize, body: impl Fn(&Process<'_>) + Sync) {
+    job::run(stores.iter().cycle().take(ranks), &CacheSettings::default(), body);
+}
+
+fn open(process: &Process<'_>, text: &str) -> File {
+    let options = OpenOptions::read_write().create(true).segment_size(Some(SegmentSize::MIN));
+    process.open(&name(text), &options).expect("the file opens")
+}
+
+fn name(text: &str) -> FileName {
+    FileName::new(text).expect("it is a name")
+}
+
+fn content(file: &File) -> Vec<u8> {
+    let mut bytes = vec![0; file.size() as usize];
+    assert_eq!(file.read_at(FileOffset(0), &mut bytes).expect("it can be read"), bytes.len());
+    bytes
+}
+
+/// Opens `text` again and closes it; returns how many requests of each of some kinds this rank sent meanwhile.
+fn asked_for<const KINDS: usize>(process: &Process<'_>, text: &str, kinds: [&str; KINDS]) -> [u64; KINDS] {
+    let count = || {
+        let asked = process.cluster.statistics().requests;
+        kinds.map(|kind| asked.get(kind).copied().unwrap_or(0))
+    };
+    let before = count();
+    process.meet();
+    process.close(open(process, text)).expect("the file closes");
+    let after = count();
+    std::array::from_fn(|at| after[at] - before[at])
+}
+
+#[test]
+fn a_file_that_was_closed_is_opened_again_without_being_looked_for() {
+    let (_directory, stores) = stores(3);
+    let manifests = || {
+        let of = |store: &Store| std::fs::read_dir(store.path().join("objects")).unwrap().next().unwrap();
+        let number = |store| std::fs::metadata(of(store).unwrap().path().join("manifest")).unwrap().ino();
+        stores.iter().map(number).collect::<Vec<_>>()
+    };
+    for ranks in [3, 6] {
+        job(&stores, ranks, |process| {
+            let text = format!("f{ranks}");
+            let own = FileOffset(u64::from(process.rank()) * SEGMENT);
+            let file = open(process, &text);
+            file.write_at(own, &[1; SEGMENT as usize]).unwrap();
+            process.close(file).unwrap();
+            let before = (ranks == 3).then(manifests);
+            process.meet();
+            for round in 2..5 {
+                let file = open(process, &text);
+                let expected = vec![round - 1; (u64::from(process.cluster.size()) * SEGMENT) as usize];
+                assert!(content(&file) == expected, "round {round}");
+                process.meet();
+                file.write_at(own, &[round; SEGMENT as usize]).unwrap();
+                if round == 3 {
+                    process.sync(&file).unwrap();
+                }
+                process.close(file).unwrap();
+            }
+            let asked = asked_for(process, &text, ["reopen", "find", "install", "adopt"]);
+            assert_eq!(asked, if process.rank() == 0 { [2, 0, 0, 0] } else { [0; 4] });
+            assert_eq!(before, (ranks == 3).then(manifests), "manifests that are true are left alone");
+        });
+    }
+}
+
+#[test]
+fn a_file_that_changed_on_one_node_is_looked_for_on_all() {
+    let (_directory, stores) = stores(2);
+    job(&stores, 2, |process| {
+        let file = open(process, "f");
+        if process.rank() == 0 {
+            file.write_at(FileOffset(0), b"of the cluster").unwrap();
+        }
+        process.close(file).unwrap();
+        // By somebody who has the file for himself: all of it is on that node.
+        if process.rank() == 0 {
+            let alone = stores[0].open_file(&name("f"), &OpenOptions::read_write()).unwrap();
+            alone.write_at(FileOffset(SEGMENT), b"of one").unwrap();
+            alone.commit(true).unwrap();
+        }
+        process.meet();
+        let file = open(process, "f");
+        let content = content(&file);
+        assert_eq!((content.len() as u64, &content[SEGMENT as usize..]), (SEGMENT + 6, &b"of one"[..]));
+        process.close(file).unwrap();
+        let asked = asked_for(process, "f", ["reopen", "find"]);
+        assert_eq!(asked, if process.rank() == 0 { [1, 0] } else { [0; 2] });
+    });
+}
+
+#[test]
+fn a_part_that_went_while_the_file_was_closed_is_missed() {
+    let (_directory, stores) = stores(2);
+    job(&stores, 2, |process| {
+        let file = open(process, "f");
+        let own = FileOffset(u64::from(process.rank()) * SEGMENT);
+        file.write_at(own, &[1; SEGMENT as usize]).unwrap();
+        process.close(file).unwrap();
+        if process.rank() == 1 {
+            stores[1].remove(&name("f")).unwrap();
+        }
+        process.meet();
+        let error = process.open(&name("f"), &OpenOptions::read_write()).unwrap_err();
+        assert!(error.contains("segment 1"), "{error}");
+    });
+}
