@@ -250,7 +250,7 @@ impl Cluster {
         let context = &self.context;
         let manifest = context.manifest_of(&introduction.0)?;
         let name = manifest.name.clone();
-        install::install(context, &introduction.0)?;
+        install::install(context, &manifest)?;
         let how = How { fresh: true, cluster: self.id(), removed: false };
         let attachment = attachment::attach(&context.store, manifest.id, &name, how)
             .map_err(|error| error.into_error(manifest.id))?;
@@ -370,7 +370,16 @@ impl Context {
     }
 
     fn manifest_of(&self, truth: &FileTruth) -> Result<Manifest> {
-        Manifest::decode(&truth.manifest, self.store.path(), "a file")
+        self.unpacked(&truth.manifest)
+    }
+
+    /// A manifest that came with a message.
+    fn unpacked(&self, bytes: &[u8]) -> Result<Manifest> {
+        Manifest::unpack(bytes).ok_or_else(|| Error::OnNode {
+            node: self.store.node().clone(),
+            kind: ErrorKind::Other,
+            message: "what it was told of a file makes no sense: use the same svmio on all nodes".into(),
+        })
     }
 
     /// An answer that does not belong to the question.

@@ -25,7 +25,7 @@ use crate::units::{FileId, SegmentIndex};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Finding {
     pub(crate) file: FileId,
-    /// The manifest in its store.
+    /// The manifest in its store, packed.
     pub(crate) manifest: Vec<u8>,
     /// What its shared state tells beyond that, where it has survived: the size, and the node's own segments.
     pub(crate) survived: Option<Survived>,
@@ -46,7 +46,7 @@ pub(crate) fn find(store: &Store, name: &FileName, cluster: u64) -> Result<Optio
     };
     let Some(manifest) = read_manifest(store, file, name)? else { return Ok(None) };
     let survived = survived_for(store, file, &manifest, cluster)?;
-    Ok(Some(Finding { file, manifest: manifest.encode(), survived }))
+    Ok(Some(Finding { file, manifest: manifest.pack(), survived }))
 }
 
 /// What `store` knows of the file `file`, whoever has it open: nothing is locked, nothing is changed.

@@ -220,6 +220,21 @@ impl Manifest {
         Ok(manifest)
     }
 
+    /// The manifest in few bytes, for messages between processes of one job.
+    pub(crate) fn pack(&self) -> Vec<u8> {
+        let Manifest { id, name, size, segment_size, epoch, nodes, segments, temporary } = self;
+        let fields = (id, name, size, segment_size, epoch, nodes, segments, temporary);
+        postcard::to_stdvec(&fields).expect("writing to memory does not fail")
+    }
+
+    /// The manifest from the bytes of [`Manifest::pack`]; `None` where they are something else.
+    pub(crate) fn unpack(bytes: &[u8]) -> Option<Manifest> {
+        let (id, name, size, segment_size, epoch, nodes, segments, temporary) =
+            postcard::from_bytes(bytes).ok()?;
+        let manifest = Manifest { id, name, size, segment_size, epoch, nodes, segments, temporary };
+        manifest.check().is_ok().then_some(manifest)
+    }
+
     fn check(&self) -> std::result::Result<(), &'static str> {
         let mut free_from = 0u32;
         for run in &self.segments {
@@ -285,6 +300,15 @@ mod tests {
             let directory = tempfile::tempdir().unwrap();
             manifest.commit(directory.path(), false).unwrap();
             prop_assert_eq!(Manifest::read(directory.path(), "x").unwrap(), manifest);
+        }
+
+        #[test]
+        fn what_is_packed_is_unpacked(manifest in manifests()) {
+            let bytes = manifest.pack();
+            prop_assert_eq!(Manifest::unpack(&bytes), Some(manifest));
+            for cut in 0..bytes.len() {
+                prop_assert_eq!(Manifest::unpack(&bytes[..cut]), None);
+            }
         }
 
         #[test]

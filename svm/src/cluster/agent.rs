@@ -23,7 +23,7 @@ use crate::cache::PageCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::node::NodeName;
 
-use super::wire::{self, Reply, Request};
+use super::wire::{self, FileTruth, Reply, Request};
 use super::{Cluster, Context};
 use files::Files;
 use lending::Wanted;
@@ -179,13 +179,18 @@ impl Agent {
         Ok(Reply::Welcome { process, descriptor, cluster: self.context.id() })
     }
 
+    fn install(&self, truth: &FileTruth) -> Result<Reply> {
+        let manifest = self.context.manifest_of(truth)?;
+        super::install::install(&self.context, &manifest).map(|()| Reply::Done)
+    }
+
     fn serve(&self, from: Rank, request: &Request, data: &[u8], out: &mut Vec<u8>) -> Result<Reply> {
         match request {
             Request::Join { node, store } => self.join(node, *store),
             Request::Open { name, options, nodes } => self.open(name, options, nodes),
             Request::Find { name } => self.find(name),
             Request::Reopen { name, file, epoch } => self.reopen(name, *file, *epoch),
-            Request::Install { truth } => super::install::install(&self.context, truth).map(|()| Reply::Done),
+            Request::Install { truth } => self.install(truth),
             Request::Remove { name } => self.remove(name),
             Request::Discard { name, file, is_open } => self.discard(name, *file, *is_open),
             Request::Closed { file } => self.closed(*file),

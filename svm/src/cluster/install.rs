@@ -14,17 +14,15 @@ use crate::recovery::make_claimed;
 use crate::state::State;
 
 use super::Context;
-use super::wire::FileTruth;
 
 /// Sees to it that this node's store has the file and its name, with a manifest that is true. Where processes of
 /// the node have it open, nothing is changed.
-pub(super) fn install(context: &Context, truth: &FileTruth) -> Result<()> {
-    let manifest = context.manifest_of(truth)?;
+pub(super) fn install(context: &Context, manifest: &Manifest) -> Result<()> {
     let store = &context.store;
     let path = object::path(store.path(), manifest.id);
     let failed = |e: io::Error| Error::io(format!("opening {}", manifest.name), &path, e);
     loop {
-        match make_object(context, &manifest) {
+        match make_object(context, manifest) {
             Ok(()) => break,
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
             Err(e) => return Err(failed(e)),
@@ -41,16 +39,19 @@ pub(super) fn install(context: &Context, truth: &FileTruth) -> Result<()> {
             continue;
         }
         if !gate.anybody_present().map_err(failed)? {
-            if let Ok(own) = Manifest::read(&path, &manifest.name) {
-                make_claimed(&path, &own, &manifest, store.node()).map_err(failed)?;
+            let own = Manifest::read(&path, &manifest.name).ok();
+            if let Some(own) = &own {
+                make_claimed(&path, own, manifest, store.node()).map_err(failed)?;
             }
-            manifest.commit(&path, false)?;
+            if own.as_ref() != Some(manifest) {
+                manifest.commit(&path, false)?;
+            }
             // What it says is true no more. The manifest tells what all nodes together know.
             State::map(state.try_clone().map_err(failed)?).map_err(failed)?.void();
         }
         break;
     }
-    enter_name(context, &manifest)
+    enter_name(context, manifest)
 }
 
 /// Brings a replica up to what the master node knows.

@@ -65,7 +65,7 @@ impl Part {
 /// A segment and its home, as a position in the file's list of nodes.
 pub(crate) type SegmentHome = (SegmentIndex, u32);
 
-/// A file as bytes: its manifest's, and how often it was made shorter.
+/// A file as bytes: its manifest, packed, and how often it was made shorter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileTruth {
     pub(crate) manifest: Vec<u8>,

@@ -135,8 +135,7 @@ impl Agent {
         if let Some(parts) = manifest.parts_on(|node| roster.index(node).is_none()) {
             return Err(Error::NodesMissing { name: name.to_string(), parts });
         }
-        let truth = FileTruth { manifest: manifest.encode(), truncations: 0 };
-        install::install(&self.context, &truth)?;
+        install::install(&self.context, &manifest)?;
         let served = self.files.insert(self.attach(&manifest)?);
         served.begin_round();
         Ok(Some(served))
@@ -234,7 +233,7 @@ impl Agent {
         let roster = &self.context.roster;
         let mut known = Vec::new();
         for (node, finding) in findings {
-            let manifest = Manifest::decode(&finding.manifest, self.context.store.path(), &name.to_string())?;
+            let manifest = self.context.unpacked(&finding.manifest)?;
             known.push((roster.name(*node), manifest, finding.survived.as_ref()));
         }
         let Some(mut manifest) = finding::merge(&name.to_string(), &known)? else { return Ok(None) };
@@ -294,7 +293,7 @@ impl Agent {
 fn truth(served: &Served) -> Result<FileTruth> {
     let (state, _) = served.attachment.writable()?;
     let manifest = served.attachment.manifest(state, state.epoch());
-    Ok(FileTruth { manifest: manifest.encode(), truncations: state.truncations() })
+    Ok(FileTruth { manifest: manifest.pack(), truncations: state.truncations() })
 }
 
 fn file_name(bytes: &[u8]) -> Result<FileName> {

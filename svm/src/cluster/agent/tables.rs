@@ -63,7 +63,7 @@ impl Agent {
         let committed = served.attachment.commit(durable)?;
         let manifest = committed.unwrap_or_else(|| served.attachment.manifest(state, state.epoch()));
         let nodes = self.nodes_of(&served, &manifest);
-        let request = Request::Adopt { manifest: manifest.encode(), durable };
+        let request = Request::Adopt { manifest: manifest.pack(), durable };
         self.context.ask_all(&nodes, &request)?;
         if durable {
             served.durable_epoch().store(manifest.epoch, Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl Agent {
     }
 
     pub(super) fn adopt(&self, manifest: &[u8], durable: bool) -> Result<Reply> {
-        let manifest = Manifest::decode(manifest, self.context.store.path(), "a file")?;
+        let manifest = self.context.unpacked(manifest)?;
         let served = self.files.get(&self.context, manifest.id)?;
         served.attachment.adopt(&manifest, durable)?;
         Ok(Reply::Done)
