@@ -1,19 +1,25 @@
 //! How long a waiter polls, when it gives its core away, and when it is time to sleep.
 //!
-//! Four states of a machine ask for different ways to wait, and a waiter tells them apart by what it sees:
+//! Five states of a machine ask for different ways to wait, and a waiter tells them apart by what it sees:
 //!
 //! * A core for each rank: polling sees a flag soonest, and disturbs nobody.
 //! * More ranks than cores: the rank that is waited for may need this very core, so it is given away at once. A turn of
 //!   the others takes about a microsecond, a sleep and being woken ten.
+//! * A core for each rank, but the one that is waited for happens to be on this one, and stays there because somebody
+//!   computes on the others: the first turn brings what polling would not.
 //! * Giving the core away does not help: it comes back at once, because the scheduler does not hand it across groups of
 //!   processes (each session has its own, where the kernel groups them automatically), or because nobody else wants it.
 //!   Then only sleep lets the others run.
 //! * Giving the core away hurts: somebody computes on it, and has it for milliseconds each time, as a process that yields
 //!   loses its claim to the time that it gave away. Who sleeps keeps it, and gets the core when it is woken.
 
+mod companions;
+
 use std::time::{Duration, Instant};
 
 use svmio_transport::Fabric;
+
+use companions::Companions;
 
 /// Polls in a row before the first look at anything else: a flag that is on its way between two cores comes within them.
 const FIRST_POLLS: u32 = 32;
@@ -43,6 +49,9 @@ pub struct PatienceSettings {
     pub spinning_among_thieves: Duration,
     /// How long it then gives its core away after each poll, from the beginning on: 1 ms.
     pub yielding: Duration,
+    /// The same where those who are waited for were on its own core a short while ago: 5 ms, longer than a computing process
+    /// keeps a core that it shares. Where the waiter sleeps meanwhile, the scheduler has the others move to its core.
+    pub yielding_beside_companions: Duration,
     /// The same where there are more ranks than cores: 1 ms, many turns of all others.
     pub crowded_yielding: Duration,
     /// After how many turns in a row in which nobody else ran it sleeps, where there are more ranks than cores.
@@ -55,6 +64,7 @@ impl Default for PatienceSettings {
             spinning: Duration::from_micros(5),
             spinning_among_thieves: Duration::from_micros(50),
             yielding: Duration::from_millis(1),
+            yielding_beside_companions: Duration::from_millis(5),
             crowded_yielding: Duration::from_millis(1),
             vain_yields: 24,
         }
@@ -70,6 +80,7 @@ pub(crate) struct Patience {
     shortest_turn: Duration,
     /// How many waits there were with more ranks than cores.
     waits: u32,
+    companions: Companions,
     thieves: Thieves,
 }
 
@@ -144,7 +155,14 @@ impl Patience {
     }
 
     fn of(settings: PatienceSettings, is_crowded: bool) -> Self {
-        Self { settings, is_crowded, shortest_turn: Duration::MAX, waits: 0, thieves: Thieves::default() }
+        Self {
+            settings,
+            is_crowded,
+            shortest_turn: Duration::MAX,
+            waits: 0,
+            companions: Companions::default(),
+            thieves: Thieves::default(),
+        }
     }
 
     /// That of a process of the fabric's job, as far as it can tell by itself.
@@ -193,7 +211,24 @@ impl Patience {
 
     fn poll_alone(&mut self, mut ready: impl FnMut() -> bool) -> Polled {
         let began = Instant::now();
-        let (mut last, mut longest) = (began, Duration::ZERO);
+        let (mut last, mut longest, mut turns) = (began, Duration::ZERO, 0);
+        if self.companions.are_here(began) && !self.thieves.are_shunned(began) {
+            std::thread::yield_now();
+            let is_ready = ready();
+            last = Instant::now();
+            longest = last - began;
+            turns = 1;
+            if is_ready {
+                self.thieves.notice(longest, last);
+                return Polled::Ready;
+            }
+        }
+        let settings = &self.settings;
+        let yielding = if self.companions.were_here(began) {
+            settings.yielding_beside_companions
+        } else {
+            settings.yielding
+        };
         let polled = loop {
             if (0..POLLS).any(|_| {
                 std::hint::spin_loop();
@@ -204,17 +239,19 @@ impl Patience {
             let now = Instant::now();
             if now - began >= self.settings.spinning {
                 longest = longest.max(now - last);
-                if now - began >= self.settings.yielding
+                if now - began >= yielding
                     || (self.thieves.are_shunned(now) && now - began >= self.settings.spinning_among_thieves)
                 {
                     break Polled::InVain;
                 }
                 if !self.thieves.are_shunned(now) {
                     std::thread::yield_now();
+                    turns += 1;
                 }
             }
             last = now;
         };
+        self.companions.notice(turns);
         if longest > Duration::ZERO {
             self.thieves.notice(longest, Instant::now());
         }

@@ -49,6 +49,7 @@ impl Council {
         let drowsy = PatienceSettings {
             spinning: std::time::Duration::ZERO,
             spinning_among_thieves: std::time::Duration::ZERO,
+            yielding_beside_companions: std::time::Duration::ZERO,
             yielding: std::time::Duration::ZERO,
             crowded_yielding: std::time::Duration::ZERO,
             vain_yields: 0,
