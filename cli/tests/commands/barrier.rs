@@ -231,7 +231,7 @@ fn what_makes_no_sense_is_refused() {
         (&["barrier", "profile", "none/x.json", "--ranks", "2", "--fabric", "sim:sci-torus"], "none/x.json"),
         (&["barrier", "show", "linear", "--ranks", "2", "--plot", "none/x.svg"], "none/x.svg"),
         (&["barrier", "process", "three.json", "report"], "do not understand"),
-        (&["barrier", "profile", "x.json", "--ranks", "2", "--prefix", "false"], "process 0 ended"),
+        (&["barrier", "profile", "x.json", "--ranks", "2", "--prefix", "false"], "ended with exit status: 1"),
     ];
     for (arguments, expected) in failing {
         let message = setting.complaint(1, arguments);

@@ -213,6 +213,14 @@ fn a_release_wakes_the_next_one_at_once() {
 
 #[test]
 fn who_finds_the_table_full_is_let_in_by_and_by_in_order() {
+    // Who has room and does not run for a period is skipped: then they come in another order.
+    let in_time = (0..20).map(|_| let_in_by_and_by()).find(|(took, _)| *took < sleep::PERIOD);
+    let (_, order) = in_time.expect("this machine is too busy to tell");
+    assert_eq!(order, (1..=40).collect::<Vec<u32>>());
+}
+
+/// How long it takes until all are let in who have found the table full, and in which order they come.
+fn let_in_by_and_by() -> (Duration, Vec<u32>) {
     let shared = Shared::new();
     let table = shared.table();
     let byte = |at: u64, thread| {
@@ -236,9 +244,10 @@ fn who_finds_the_table_full_is_let_in_by_and_by_in_order() {
         start = Instant::now();
         held.drain(..).for_each(|token| table.release(token).unwrap());
     });
-    assert!(start.elapsed() < 10 * sleep::PERIOD, "they woke by themselves");
-    assert_eq!(order.into_inner().unwrap(), (1..=40).collect::<Vec<u32>>());
+    let took = start.elapsed();
+    assert!(took < 10 * sleep::PERIOD, "they woke by themselves");
     shared.assert_in_order();
+    (took, order.into_inner().unwrap())
 }
 
 #[test]
