@@ -27,6 +27,10 @@ const NAP: Duration = Duration::from_micros(100);
 /// How long it sleeps at most; only a provider that forgot to wake it makes that matter.
 const LONGEST_SLEEP: Duration = Duration::from_secs(2);
 
+/// How long in a call of the provider: some lose the signal that comes just before the call begins to wait (`ofi_rxm` of
+/// libfabric 1.17).
+const LONGEST_CALL: Duration = Duration::from_millis(50);
+
 /// How long while something waits for room in the provider's queues.
 const RETRY: Duration = Duration::from_millis(1);
 
@@ -242,7 +246,7 @@ fn run(adapter: &Arc<Adapter>) {
                 attendant.is_in_call.store(true, Ordering::SeqCst);
                 // Whoever rang before that did not know that it takes more than the bell.
                 if !attendant.has_rung.load(Ordering::SeqCst) {
-                    endpoint.sleep(longest);
+                    endpoint.sleep(longest.min(LONGEST_CALL));
                 }
                 attendant.is_in_call.store(false, Ordering::SeqCst);
             }
