@@ -1,6 +1,5 @@
 //! Pages that nobody waits for yet: fetched by a thread of their own, several requests at a time.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,16 +10,12 @@ use super::memory::Protection;
 use super::page::{PageState, Ticket};
 use super::service::{Counters, Service};
 use super::table::{Place, Table, runs};
-use super::wanted::{Done, Next, tell_failure};
+use super::wanted::{Done, Next, keep_under_way, tell_failure};
 
 /// Bytes of a request: as many as an answer has that goes into a buffer which is kept ready for it
 /// ([`MessageSettings::eager_buffer`](svmio_transport::message::MessageSettings)). Longer ones are asked for first, one
 /// after the other, and the network rests meanwhile.
 pub(super) const PIECE: usize = 60 << 10;
-/// Requests that are under way at a time: about a mebibyte, which takes a network of a gigabit 8 ms, many times a round
-/// trip.
-pub(super) const UNDER_WAY: usize = 16;
-
 /// A request that is under way.
 struct Piece {
     pages: Vec<u64>,
@@ -33,19 +28,7 @@ struct Piece {
 impl Service {
     /// Fetches ahead until the mapping ends.
     pub(super) fn fetch_ahead(&self) {
-        let mut under_way: VecDeque<Piece> = VecDeque::new();
-        loop {
-            let piece =
-                if under_way.len() < UNDER_WAY { self.next_piece(under_way.is_empty()) } else { None };
-            match piece {
-                Some(piece) => under_way.push_back(piece),
-                None => match under_way.pop_front() {
-                    Some(piece) => self.finish_piece(piece),
-                    // Nothing is wanted but the end.
-                    None => return,
-                },
-            }
-        }
+        keep_under_way(|waits| self.next_piece(waits), |piece| self.finish_piece(piece));
     }
 
     /// Begins to fetch the next pages that are wanted; `None` where none are, which is waited for if `waits`, or where

@@ -1,14 +1,13 @@
 //! Copies for loads of pages that nobody waits for yet: asked for by a thread of their own, several requests at a time.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::attachment;
 use crate::cluster::{AskedAhead, NodeIndex};
 use crate::error::{Error, Result};
-use crate::mapping::ahead::{PIECE, UNDER_WAY};
+use crate::mapping::ahead::PIECE;
 use crate::mapping::memory::{PageFault, Protection};
-use crate::mapping::wanted::Next;
+use crate::mapping::wanted::{Next, keep_under_way};
 use crate::units::SegmentIndex;
 
 use super::Keeper;
@@ -25,19 +24,7 @@ struct Piece {
 impl Keeper {
     /// Fetches ahead until the mapping ends.
     pub(super) fn fetch_ahead(&self) {
-        let mut under_way: VecDeque<Piece> = VecDeque::new();
-        loop {
-            let piece =
-                if under_way.len() < UNDER_WAY { self.next_piece(under_way.is_empty()) } else { None };
-            match piece {
-                Some(piece) => under_way.push_back(piece),
-                None => match under_way.pop_front() {
-                    Some(piece) => self.finish_piece(piece),
-                    // The mapping ends.
-                    None => return,
-                },
-            }
-        }
+        keep_under_way(|waits| self.next_piece(waits), |piece| self.finish_piece(piece));
     }
 
     /// Has fetched what probably comes after a page that is loaded from. Who stores would have to ask once more.
