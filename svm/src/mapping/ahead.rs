@@ -16,6 +16,7 @@ use super::wanted::{Done, Next, keep_under_way, tell_failure};
 /// ([`MessageSettings::eager_buffer`](svmio_transport::message::MessageSettings)). Longer ones are asked for first, one
 /// after the other, and the network rests meanwhile.
 pub(super) const PIECE: usize = 60 << 10;
+
 /// A request that is under way.
 struct Piece {
     pages: Vec<u64>,
