@@ -27,9 +27,9 @@ const NAP: Duration = Duration::from_micros(100);
 /// How long it sleeps at most; only a provider that forgot to wake it makes that matter.
 const LONGEST_SLEEP: Duration = Duration::from_secs(2);
 
-/// How long in a call of the provider: some lose the signal that comes just before the call begins to wait (`ofi_rxm` of
-/// libfabric 1.17).
-const LONGEST_CALL: Duration = Duration::from_millis(50);
+/// How long in the first call of the provider after something has happened: some lose the signal that comes just before
+/// the call begins to wait (`ofi_rxm` of libfabric 1.17), and one that comes then mostly follows what has happened.
+const FIRST_CALL: Duration = Duration::from_millis(50);
 
 /// How long while something waits for room in the provider's queues.
 const RETRY: Duration = Duration::from_millis(1);
@@ -204,14 +204,20 @@ fn run(adapter: &Arc<Adapter>) {
     let attendant = &adapter.attendant;
     let mut blind_sleep = Duration::from_micros(20);
     let mut drives = 0;
+    let mut call = FIRST_CALL;
     while !attendant.is_stopped.load(Ordering::SeqCst) {
-        attendant.has_rung.store(false, Ordering::SeqCst);
+        if attendant.has_rung.swap(false, Ordering::SeqCst) {
+            call = FIRST_CALL;
+        }
         for task in attendant.take_tasks() {
             adapter.carry_out(task);
         }
         adapter.give_up_the_lost();
         let drives_now = attendant.drives.load(Ordering::Relaxed);
         let was_driven = std::mem::replace(&mut drives, drives_now) != drives_now;
+        if was_driven {
+            call = FIRST_CALL;
+        }
         if attendant.is_driven(was_driven) {
             attendant.is_napping.store(true, Ordering::SeqCst);
             if attendant.is_driven(was_driven) {
@@ -224,6 +230,7 @@ fn run(adapter: &Arc<Adapter>) {
             Ok(Some(0)) => {}
             Ok(Some(_)) => {
                 blind_sleep = Duration::from_micros(20);
+                call = FIRST_CALL;
                 continue;
             }
             // Another thread reads, which the next round sees.
@@ -246,7 +253,8 @@ fn run(adapter: &Arc<Adapter>) {
                 attendant.is_in_call.store(true, Ordering::SeqCst);
                 // Whoever rang before that did not know that it takes more than the bell.
                 if !attendant.has_rung.load(Ordering::SeqCst) {
-                    endpoint.sleep(longest.min(LONGEST_CALL));
+                    endpoint.sleep(longest.min(call));
+                    call = LONGEST_SLEEP;
                 }
                 attendant.is_in_call.store(false, Ordering::SeqCst);
             }
