@@ -8,8 +8,12 @@
 //! | `svm_node` | (told only) the node that the store belongs to |
 //! | `svm_file_id` | (told only) the file's identity |
 //!
-//! A value that makes no sense is ignored, as MPI wants it, and logged. Where `svm_segment_size` is not given, the first
-//! collective write to a file of several nodes settles it, see [`choosing`](crate::choosing).
+//! For programs that set neither, the environment does: `SVMIO_SEGMENT_SIZE` and `SVMIO_PLACEMENT`. A value that makes no
+//! sense is ignored, as MPI wants it, and logged. Where no segment size is given, the first collective write to a file
+//! of several nodes settles it, see [`choosing`](crate::choosing).
+
+use std::ffi::CStr;
+use std::fmt;
 
 use svmio_svm::{File, NodeName, Placement, SegmentSize, Store};
 
@@ -19,30 +23,52 @@ use crate::failure::{ErrorClass, Failure};
 use crate::host::Host;
 use crate::layout::RomioFile;
 
-const SEGMENT_SIZE: &std::ffi::CStr = c"svm_segment_size";
-const PLACEMENT: &std::ffi::CStr = c"svm_placement";
+const SEGMENT_SIZE: &CStr = c"svm_segment_size";
+const PLACEMENT: &CStr = c"svm_placement";
 
-/// The segment size that `info` asks for.
+/// The segment size that `info` asks for, or the environment.
 pub(crate) fn segment_size<A: Abi>(mpi: &Mpi<A>, info: Info<A>) -> Option<SegmentSize> {
-    let text = mpi.info(info, SEGMENT_SIZE)?;
-    match text.parse() {
+    let wish = Wish::of(mpi, info, SEGMENT_SIZE, "SVMIO_SEGMENT_SIZE")?;
+    match wish.value.parse() {
         Ok(size) => Some(size),
         Err(reason) => {
-            tracing::warn!("the hint svm_segment_size={text} is ignored: {reason}");
+            tracing::warn!("{wish} is ignored: {reason}");
             None
         }
     }
 }
 
-/// The placement that `info` asks for.
+/// The placement that `info` asks for, or the environment.
 pub(crate) fn placement<A: Abi>(mpi: &Mpi<A>, info: Info<A>) -> Placement {
-    let Some(text) = mpi.info(info, PLACEMENT) else { return Placement::FirstTouch };
-    parsed_placement(&text).unwrap_or_else(|| {
-        tracing::warn!(
-            "the hint svm_placement={text} is ignored: it should be first_touch, round_robin, block or node=NAME"
-        );
+    let Some(wish) = Wish::of(mpi, info, PLACEMENT, "SVMIO_PLACEMENT") else {
+        return Placement::FirstTouch;
+    };
+    parsed_placement(&wish.value).unwrap_or_else(|| {
+        tracing::warn!("{wish} is ignored: it should be first_touch, round_robin, block or node=NAME");
         Placement::FirstTouch
     })
+}
+
+/// What is asked for, and where.
+struct Wish {
+    source: String,
+    value: String,
+}
+
+impl Wish {
+    fn of<A: Abi>(mpi: &Mpi<A>, info: Info<A>, hint: &CStr, variable: &str) -> Option<Wish> {
+        if let Some(value) = mpi.info(info, hint) {
+            return Some(Wish { source: format!("the hint {}", hint.to_string_lossy()), value });
+        }
+        let value = std::env::var_os(variable)?.to_string_lossy().into_owned();
+        Some(Wish { source: variable.to_owned(), value })
+    }
+}
+
+impl fmt::Display for Wish {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}={}", self.source, self.value)
+    }
 }
 
 fn parsed_placement(text: &str) -> Option<Placement> {
@@ -77,7 +103,7 @@ pub(crate) fn take<A: Abi>(mpi: &Mpi<A>, users: Info<A>, info: Info<A>) -> Resul
     }
 }
 
-const SIEVING_READS: &std::ffi::CStr = c"romio_ds_read";
+const SIEVING_READS: &CStr = c"romio_ds_read";
 
 /// Switches data sieving off in `info`, which is on its way to ROMIO. For reads it would hide where the file ends;
 /// for writes ROMIO does so by itself, because the device does not say that it can.

@@ -1,5 +1,5 @@
-/* chosen_segments FILE: all ranks write blocks of 256 KiB in turn, collectively; tells the size of segments that is in
-   force then, and checks what each reads of its neighbour. */
+/* chosen_segments FILE: all ranks write blocks of 256 KiB in turn, collectively; tells the size and the placement of
+   segments that are in force then, and checks what each reads of its neighbour. */
 
 #include "check.h"
 
@@ -26,15 +26,17 @@ int main(int argc, char **argv) {
     for (int i = 0; i < BLOCK * BLOCKS; i++) EQUAL(found[i], (char)(i % 251 + next));
 
     MPI_Info info;
-    char text[64];
+    char size[64], placement[64];
     int is_there;
     MPI_OK(MPI_File_get_info(file, &info));
-    MPI_Info_get(info, "svm_segment_size", sizeof text - 1, text, &is_there);
+    MPI_Info_get(info, "svm_segment_size", sizeof size - 1, size, &is_there);
+    EQUAL(is_there, 1);
+    MPI_Info_get(info, "svm_placement", sizeof placement - 1, placement, &is_there);
     EQUAL(is_there, 1);
     MPI_Info_free(&info);
     MPI_Type_free(&blocks);
     MPI_OK(MPI_File_close(&file));
-    if (rank == 0) printf("segments of %s bytes\n", text);
+    if (rank == 0) printf("segments of %s bytes, %s\n", size, placement);
     free(written);
     free(found);
     MPI_Finalize();

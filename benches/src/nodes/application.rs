@@ -3,7 +3,8 @@
 use svmio_tests::Program;
 
 use super::bed::{Bed, HOSTS, Keeper, MEGABITS};
-use super::measured;
+use super::gluster;
+use super::measured::{self, Call};
 use crate::aims::{Aim, Extent};
 use crate::interleaved::medians_of_lists;
 
@@ -11,6 +12,8 @@ use crate::interleaved::medians_of_lists;
 struct Application {
     what: &'static str,
     arguments: Vec<String>,
+    /// What svmio's ranks find in their environment; the others' do not look there.
+    variables: Vec<(&'static str, &'static str)>,
     /// The rows that come of it: their names, and the numbers of the program that they show.
     rows: Vec<Row>,
     /// How much is moved in each, MB.
@@ -43,6 +46,7 @@ fn coll_perf(edge: u32) -> Application {
     Application {
         what: COLL_PERF,
         arguments: vec![edge.to_string(), "slowest".to_owned(), "1".to_owned()],
+        variables: vec![],
         rows: vec![row("write"), row("read")],
         megabytes: f64::from(edge).powi(3) * 4.0 / 1e6,
     }
@@ -57,6 +61,7 @@ fn bt(steps: u32) -> Application {
     Application {
         what: "btio",
         arguments: vec![BT_EDGE.to_string(), "full".to_owned(), steps.to_string()],
+        variables: vec![],
         rows: vec![row("write", "write"), row("read", "read")],
         megabytes: f64::NAN,
     }
@@ -71,21 +76,37 @@ fn interleaved(count: u32) -> Application {
     Application {
         what: "pieces",
         arguments: vec!["collective".to_owned(), count.to_string()],
+        variables: vec![],
         rows: vec![row],
         megabytes: f64::from(count) * 8.0 * f64::from(HOSTS) / 1e6,
     }
 }
 
-fn remote(readers: u32, mebibytes: u32) -> Application {
-    let title = if readers == 1 {
-        "what another rank wrote: one reads (the median of all), MB/s".to_owned()
-    } else {
-        format!("what another rank wrote: {readers} read at once, MB/s")
+/// Where svmio keeps what is read.
+#[derive(Clone, Copy)]
+enum Place {
+    /// With who wrote it, as it does by itself: for its readers all of it is remote.
+    Writers,
+    /// On all hosts in turn, as GlusterFS does with shards: readers hold a part of it themselves.
+    AllHosts,
+}
+
+fn remote(readers: u32, mebibytes: u32, place: Place) -> Application {
+    let mut title = "what another rank wrote".to_owned();
+    let mut variables = vec![];
+    if let Place::AllHosts = place {
+        title += ", spread over all hosts";
+        variables = vec![("SVMIO_PLACEMENT", "round_robin"), ("SVMIO_SEGMENT_SIZE", gluster::SHARD)];
+    }
+    title += &match readers {
+        1 => ": one reads (the median of all), MB/s".to_owned(),
+        _ => format!(": {readers} read at once, MB/s"),
     };
     let row = Row { title, number: "first", unit: Unit::MegabytesPerSecond };
     Application {
         what: "remote",
         arguments: vec![readers.to_string(), (u64::from(mebibytes) << 20).to_string()],
+        variables,
         rows: vec![row],
         megabytes: f64::from(readers) * f64::from(mebibytes << 20) / 1e6,
     }
@@ -101,7 +122,10 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
         applications.push(coll_perf(512));
     }
     let steps = if extent == Extent::Full { BT_STEPS.0 } else { BT_STEPS.1 };
-    applications.extend([bt(steps), interleaved(1 << 17), remote(1, 32), remote(HOSTS, 32)]);
+    applications.extend([bt(steps), interleaved(1 << 17)]);
+    for place in [Place::Writers, Place::AllHosts] {
+        applications.extend([remote(1, 32, place), remote(HOSTS, 32, place)]);
+    }
     let mpi = program.mpi;
     println!(
         "\n{mpi}, {HOSTS} ranks on {HOSTS} hosts, {MEGABITS} Mbit/s each way. Beside the others: how many times as \
@@ -117,9 +141,10 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
     let mut wrong = Vec::new();
     for application in applications {
         let arguments: Vec<&str> = application.arguments.iter().map(String::as_str).collect();
+        let call = Call { what: application.what, arguments: &arguments, variables: &application.variables };
         let seconds = medians_of_lists(Keeper::ALL.len(), |side| {
             let keeper = Keeper::ALL[side];
-            let measured = measured::run(bed, program, keeper, application.what, &arguments);
+            let measured = measured::run(bed, program, keeper, call);
             let words = measured.wrong();
             if words > 0.0 {
                 wrong.push(format!("{} {}: {words} words", application.what, keeper.name()));

@@ -10,6 +10,9 @@ use super::bed::on_host;
 /// How long the daemons may take to find each other.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Bytes of a shard, each on one brick, as svmio and GlusterFS both read it.
+pub(super) const SHARD: &str = "4M";
+
 /// Starts a host's daemon. What it keeps is in memory, as the brick is, and goes with the host.
 ///
 /// Without times to keep connections alive it finds no peers here.
@@ -35,11 +38,12 @@ END
 
 const VOLUME: &str = "
     ask() { gluster --mode=script \"$@\" > /dev/null; }
-    bricks=
+    shard=$1 bricks=
+    shift
     for address; do bricks=\"$bricks $address:/dev/shm/brick/v0\"; done
     ask volume create v0 $bricks force
     ask volume set v0 features.shard on
-    ask volume set v0 features.shard-block-size 4MB
+    ask volume set v0 features.shard-block-size ${shard}B
     ask volume start v0";
 
 /// Files that one host writes are read by another at once: names and sizes are not kept.
@@ -62,7 +66,7 @@ pub(super) fn mount(hosts: &Hosts, at: &Path) {
     for host in 0..hosts.count() {
         until_connected(hosts, host, deadline);
     }
-    on_host(hosts, 0, VOLUME, &words);
+    on_host(hosts, 0, VOLUME, &[&[SHARD][..], &words].concat());
     let at = at.to_string_lossy();
     for (host, address) in words.iter().enumerate() {
         on_host(hosts, host, MOUNT, &[address, &at]);

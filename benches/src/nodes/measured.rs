@@ -11,11 +11,30 @@ use crate::told::Told;
 /// So long a run may take: the slowest way through the narrowest link.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Runs one of the program's benchmarks on a file of that keeper's, which is gone afterwards.
+/// One of the program's benchmarks.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// Its name.
+    pub what: &'a str,
+    /// What follows the file's name.
+    pub arguments: &'a [&'a str],
+    /// What the ranks find in their environment.
+    pub variables: &'a [(&'a str, &'a str)],
+}
+
+impl<'a> Call<'a> {
+    /// With the environment as it is.
+    pub fn new(what: &'a str, arguments: &'a [&'a str]) -> Self {
+        Call { what, arguments, variables: &[] }
+    }
+}
+
+/// Runs it on a file of that keeper's, which is gone afterwards.
 ///
 /// # Panics
 /// Where it fails, or where svmio gives back something else than was written.
-pub fn run(bed: &Bed, program: &Program, keeper: Keeper, what: &str, arguments: &[&str]) -> Told {
+pub fn run(bed: &Bed, program: &Program, keeper: Keeper, call: Call<'_>) -> Told {
+    let Call { what, arguments, variables } = call;
     let nodes = Nodes::Hosts(bed.hosts());
     let scratch = nodes.scratch();
     let directory = bed.directory(keeper);
@@ -29,6 +48,9 @@ pub fn run(bed: &Bed, program: &Program, keeper: Keeper, what: &str, arguments: 
     job = job.argument(what).argument(name);
     for argument in arguments {
         job = job.argument(*argument);
+    }
+    for (name, value) in variables {
+        job = job.variable(name, value);
     }
     if let (Files::Stock, Some(component)) = (files, stock.component) {
         job = job.variable("OMPI_MCA_io", component);

@@ -3,7 +3,7 @@
 use svmio_tests::Program;
 
 use super::bed::{Bed, HOSTS, Keeper};
-use super::measured;
+use super::measured::{self, Call};
 use crate::aims::{Aim, Extent};
 use crate::interleaved::medians;
 
@@ -29,7 +29,8 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
             return [measured.get("write") / f64::from(messages) * 1e6];
         }
         let count = pieces.to_string();
-        let measured = measured::run(bed, program, Keeper::Svmio, "pieces", &[WAYS[side - 1].0, &count]);
+        let measured =
+            measured::run(bed, program, Keeper::Svmio, Call::new("pieces", &[WAYS[side - 1].0, &count]));
         [measured.get("write") / f64::from(pieces) * 1e6]
     });
     let message = times[0][0];

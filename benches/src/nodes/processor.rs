@@ -3,7 +3,7 @@
 use svmio_tests::Program;
 
 use super::bed::{Bed, Keeper};
-use super::measured;
+use super::measured::{self, Call};
 use crate::aims::{Aim, Extent};
 use crate::interleaved::{REPETITIONS, median};
 
@@ -14,11 +14,12 @@ use crate::interleaved::{REPETITIONS, median};
 pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
     let mpi = program.mpi;
     let seconds: u32 = if extent == Extent::Full { 10 } else { 3 };
-    let idle = measured::run(bed, program, Keeper::Svmio, "idle", &[&seconds.to_string()]);
+    let idle = measured::run(bed, program, Keeper::Svmio, Call::new("idle", &[&seconds.to_string()]));
     let share = idle.get("processor") / f64::from(seconds);
     let milliseconds = if extent == Extent::Full { "1000" } else { "300" };
     let rounds = (2 * REPETITIONS + 1).to_string();
-    let computing = measured::run(bed, program, Keeper::Svmio, "compute", &[&rounds, milliseconds]);
+    let computing =
+        measured::run(bed, program, Keeper::Svmio, Call::new("compute", &[&rounds, milliseconds]));
     let [with, without] = ["with", "without"].map(|name| median(computing.all(name).collect()));
     let slower = with / without;
     println!(

@@ -4,7 +4,7 @@ use svmio_tests::Program;
 
 use super::bed::{Bed, HOSTS, Keeper};
 use super::link::Links;
-use super::measured;
+use super::measured::{self, Call};
 use crate::aims::{Aim, Extent};
 use crate::interleaved::medians;
 
@@ -30,8 +30,12 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
             if side == 0 {
                 return [links.megabytes_per_second(readers as usize), 0.0, 0.0];
             }
-            let measured =
-                measured::run(bed, program, Keeper::Svmio, "remote", &[&readers.to_string(), &bytes]);
+            let measured = measured::run(
+                bed,
+                program,
+                Keeper::Svmio,
+                Call::new("remote", &[&readers.to_string(), &bytes]),
+            );
             ["first", "second", "copy"].map(|name| megabytes / measured.get(name))
         });
         let (peer, [first, second, copy]) = (speeds[0][0], speeds[1]);
