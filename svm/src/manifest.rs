@@ -4,6 +4,8 @@
 //! many bytes of JSON. The line lets a reader tell a newer format from damage before it looks at the rest.
 //! `docs/formats.md` describes each field.
 
+mod parts;
+
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -88,27 +90,6 @@ impl Manifest {
     /// The position of `node` among the nodes.
     pub fn position_of(&self, node: &NodeName) -> Option<u32> {
         self.nodes.iter().position(|known| known == node).map(|position| position as u32)
-    }
-
-    /// Which segments lie on which of the nodes that `is_missing` holds for; `None` where there are none.
-    pub(crate) fn parts_on(&self, is_missing: impl Fn(&NodeName) -> bool) -> Option<String> {
-        let missing = |run: &&SegmentRun| self.nodes.get(run.home as usize).is_some_and(&is_missing);
-        let mut parts: Vec<String> = Vec::new();
-        for run in self.segments.iter().filter(missing) {
-            let node = &self.nodes[run.home as usize];
-            parts.push(match run.count {
-                1 => format!("segment {} lies on node {node}", run.first),
-                n => format!("segments {} to {} lie on node {node}", run.first, run.first.0 + n - 1),
-            });
-        }
-        let more = parts.len().saturating_sub(8);
-        parts.truncate(8);
-        let list = parts.join(", ");
-        match (parts.len(), more) {
-            (0, _) => None,
-            (_, 0) => Some(format!("{list}, which is")),
-            (_, more) => Some(format!("{list} and {more} more such parts, which are")),
-        }
     }
 
     /// Reads the manifest in `directory`.

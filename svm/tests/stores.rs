@@ -111,10 +111,7 @@ fn a_part_out_of_reach_is_named_and_the_rest_is_read() {
     let file = two.open(&name("/f")).unwrap();
     assert_eq!(file.size(), 6 * SEGMENT);
     let error = file.check_whole().unwrap_err().to_string();
-    assert!(
-        error.contains("segment 2 lies on node n2, segment 5 lies on node n2, which is not among"),
-        "{error}"
-    );
+    assert!(error.contains("segments 2 and 5 lie on node n2, which is not among"), "{error}");
     assert_eq!(file.segments().unwrap().iter().filter(|segment| segment.stored.is_none()).count(), 2);
     let mut within = vec![0; 2 * SEGMENT as usize];
     file.read_at(FileOffset(0), &mut within).unwrap();

@@ -92,7 +92,7 @@ fn the_tool_sees_it_whole(mpi: Mpi) {
 
     // Only some of the hosts, and one that is not there.
     let message = tool.complaint(&addresses[..2].join(","), &["cat", "/out/blocks"]);
-    assert!(message.contains("lies on node svm2"), "{message}");
+    assert!(message.contains(" lie on node svm2, "), "{message}");
     let message = tool.complaint(&format!("{all},10.77.0.99"), &["ls"]);
     assert!(message.contains("on host 10.77.0.99: "), "{message}");
     // What is wrong on one of them is told with its name.

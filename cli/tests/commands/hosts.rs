@@ -144,7 +144,7 @@ fn what_is_missing_or_damaged_is_told_with_its_host() {
     let hosts = Hosts::new();
     hosts.nodes.put("/f", &noise(6 * SEGMENT, 1));
     let message = hosts.complaint(1, "a,b", &["cat", "/f"]);
-    assert!(message.contains("lies on node c") && message.contains("--hosts"), "{message}");
+    assert!(message.contains(" lie on node c, which is") && message.contains("--hosts"), "{message}");
     let message = hosts.complaint(1, "a,b,c", &["cat", "/g"]);
     let place = format!("a:{}", hosts.nodes.path("a").display());
     assert!(message.contains("no file /g") && message.contains(&place), "{message}");

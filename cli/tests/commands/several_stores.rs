@@ -149,7 +149,7 @@ fn a_store_that_is_not_given_is_named_with_what_is_missing() {
         assert!(map.contains("? store not given"), "{map}");
         for arguments in [&["cat", "/f"][..], &["cp", "svm:/f", "out"], &["rm", "/f"]] {
             let message = nodes.complaint(given, arguments);
-            let expected = format!("lies on node {missing}");
+            let expected = format!(" lie on node {missing}, ");
             assert!(message.contains(&expected) && message.contains("--store DIR"), "{message}");
         }
         assert!(nodes.setting.names_outside().iter().all(|name| name.starts_with("store-")));
