@@ -8,8 +8,10 @@
 //!   nodes write their own at the same time.
 //! * Else within [`CLOSE`] of the best size: where writers alternate by few bytes, no size helps, and all are about as
 //!   good. Then what counts is that all nodes take part at the same time: each access of that length should meet
-//!   [`TURNS`] segments of each node, or most of its bytes go to one node at a time, by that node's link.
+//!   several segments of each node, or most of its bytes go to one node at a time, by that node's link.
 //! * Less than [`LEAST`] bytes are a header, from which nothing follows for the data.
+//!
+//! Where a placement spreads segments over nodes, whoever writes them, all that counts is that all nodes take part.
 //!
 //! Sizes are only made smaller: the default is large enough for its cost not to be felt.
 
@@ -25,8 +27,6 @@ const TOLERABLE: u128 = 10;
 const CLOSE: u128 = 5;
 /// Bytes.
 const LEAST: u64 = 1 << 20;
-/// Segments of each node.
-const TURNS: u64 = 4;
 /// More units than these within the bounds of an access are not counted: the smallest sizes are out of question then.
 const MOST_UNITS: u64 = 1 << 14;
 
@@ -36,10 +36,16 @@ pub(crate) struct Choice {
     pub(crate) size: SegmentSize,
     /// Bytes of the access.
     pub(crate) bytes: u64,
-    /// How many of them are remote with this size.
-    pub(crate) remote: u64,
-    /// How many would be with the size in force.
-    pub(crate) remote_before: u64,
+    pub(crate) reason: Reason,
+}
+
+/// Why a size is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// So many bytes are remote with it, and would be with the size in force.
+    Nearness { remote: u64, remote_before: u64 },
+    /// So many nodes get parts, as the placement wants it.
+    Spreading { nodes: usize },
 }
 
 /// The smallest segment size to look at for an access whose bounds are `span` bytes apart, where `now` is in force.
@@ -62,24 +68,43 @@ pub(crate) fn choose(writers: &Writers, smallest: SegmentSize, now: SegmentSize)
         sizes.push((SegmentSize::new(size).ok()?, writers.coarser(times).remote_bytes()));
         size *= 2;
     }
+    let spreading = SegmentSize::to_spread(written(writers, smallest), nodes_of(writers), now);
     let best = sizes.iter().map(|(_, remote)| *remote).min()?;
     let (_, remote_before) = *sizes.last()?;
     let limit = share(bytes, TOLERABLE).max(best + share(bytes, CLOSE));
     let is_good = |(size, remote): &(SegmentSize, u64)| {
-        *remote <= limit
-            && (*remote <= share(bytes, TOLERABLE) || size.bytes() <= spreading(writers, smallest))
+        *remote <= limit && (*remote <= share(bytes, TOLERABLE) || size.bytes() <= spreading.bytes())
     };
     // Where even the smallest ones are too few for all nodes, they are the best there is.
     let smallest = sizes.first().copied()?;
     let (size, remote) = sizes.into_iter().rfind(is_good).unwrap_or(smallest);
-    (size != now).then_some(Choice { size, bytes, remote, remote_before })
+    let reason = Reason::Nearness { remote, remote_before };
+    (size != now).then_some(Choice { size, bytes, reason })
 }
 
-/// The largest size with which what is written is spread over all nodes.
-fn spreading(writers: &Writers, unit: SegmentSize) -> u64 {
+/// The same where segments are spread over `nodes` nodes, whoever writes them.
+pub(crate) fn choose_to_spread(
+    writers: &Writers,
+    smallest: SegmentSize,
+    now: SegmentSize,
+    nodes: usize,
+) -> Option<Choice> {
+    let bytes = writers.bytes();
+    let spreading = SegmentSize::to_spread(written(writers, smallest), nodes, now);
+    let size = if spreading.bytes() < smallest.bytes() { smallest } else { spreading };
+    (bytes >= LEAST && size != now).then_some(Choice { size, bytes, reason: Reason::Spreading { nodes } })
+}
+
+/// Bytes of the units in which something is written.
+fn written(writers: &Writers, unit: SegmentSize) -> u64 {
+    writers.units().len() as u64 * unit.bytes()
+}
+
+/// How many nodes write.
+fn nodes_of(writers: &Writers) -> usize {
     let nodes: BTreeSet<u32> =
         writers.units().flat_map(|(_, of)| of.iter().map(|(node, _)| node.0)).collect();
-    writers.units().len() as u64 * unit.bytes() / (TURNS * nodes.len().max(1) as u64)
+    nodes.len()
 }
 
 fn share(bytes: u64, per_cent: u128) -> u64 {
@@ -137,10 +162,22 @@ mod tests {
         let choice = choose(&interleaved(4, 300_000, 64), SegmentSize::MIN, SegmentSize::DEFAULT);
         let choice = choice.expect("there is much to gain");
         assert_eq!((choice.size.bytes(), choice.bytes), (64 << 10, 64 * 300_000));
-        assert!(
-            choice.remote * 100 < choice.bytes * 15 && choice.remote_before * 100 > choice.bytes * 70,
-            "{choice:?}"
-        );
+        let Reason::Nearness { remote, remote_before } = choice.reason else { panic!("{choice:?}") };
+        assert!(remote * 100 < choice.bytes * 15 && remote_before * 100 > choice.bytes * 70, "{choice:?}");
+    }
+
+    #[test]
+    fn placements_that_spread_get_segments_for_all_nodes() {
+        let chosen = |writers: &Writers, nodes| {
+            let choice = choose_to_spread(writers, SegmentSize::MIN, SegmentSize::DEFAULT, nodes);
+            choice.map(|choice| choice.size.bytes())
+        };
+        let one_writes = |mebibytes| interleaved(1, 1 << 20, mebibytes);
+        assert_eq!(chosen(&one_writes(8), 4), Some(512 << 10));
+        assert_eq!(chosen(&one_writes(8), 3), Some(512 << 10), "a power of two");
+        assert_eq!(chosen(&one_writes(1), 64), Some(64 << 10), "no smaller ones are possible");
+        assert_eq!(chosen(&one_writes(256), 4), None, "each node gets four of the largest");
+        assert_eq!(chosen(&interleaved(2, 1000, 100), 4), None, "a header");
     }
 
     proptest! {
@@ -155,7 +192,7 @@ mod tests {
         fn a_choice_is_nearly_the_best(length in 1u64..3 << 20, pieces in 4u64..64, nodes in 1u32..6) {
             let writers = interleaved(nodes, length, pieces);
             let remote = |times| writers.coarser(times).remote_bytes();
-            let most = spreading(&writers, SegmentSize::MIN);
+            let most = writers.units().len() as u64 * UNIT / (4 * nodes_of(&writers) as u64);
             let limit = (writers.bytes() / 10).max(remote(1) + writers.bytes() / 20);
             let is_good = |times: u32| {
                 let is_local = remote(times) <= writers.bytes() / 10;
@@ -166,8 +203,8 @@ mod tests {
                 return Ok(());
             };
             let times = u32::try_from(choice.size.bytes() / UNIT).expect("it is small");
-            prop_assert_eq!(choice.remote, remote(times));
-            prop_assert_eq!(choice.remote_before, remote(256));
+            let reason = Reason::Nearness { remote: remote(times), remote_before: remote(256) };
+            prop_assert_eq!(choice.reason, reason);
             prop_assert!(is_good(times) || times == 1);
             prop_assert!((1..=8).map(|shift| 1 << shift).all(|larger| larger <= times || !is_good(larger)));
         }

@@ -11,7 +11,7 @@ use svmio_svm::{FileOffset, NodeIndex, SegmentIndex, SegmentSize};
 use crate::abi::Abi;
 use crate::amounts::{Amounts, Writers};
 use crate::calls::Mpi;
-use crate::choosing::{self, Choice};
+use crate::choosing::{self, Choice, Reason};
 use crate::failure::Failure;
 use crate::flatten::{Cursor, Runs};
 use crate::handle::{self, Handle};
@@ -92,7 +92,8 @@ pub(crate) unsafe fn place_new<A: Abi>(
 
 /// Whether, as far as this rank knows, nothing has settled how large the file's segments are.
 fn may_choose(handle: &Handle) -> bool {
-    !handle.has_given_segment_size && handle.rule == Rule::FirstTouch && !handle.file.has_segments()
+    let goes_by_size = !matches!(handle.rule, Rule::Node(_));
+    !handle.has_given_segment_size && goes_by_size && !handle.file.has_segments()
 }
 
 /// Rank 0's part: settles the segment size where `unit` is a smaller one, and enters homes at the master; returns the
@@ -107,7 +108,13 @@ fn place(
     let located = |error: svmio_svm::Error| handle.located(error.into());
     let nodes = company.nodes_of_ranks().iter().copied();
     let writers = Writers::of(nodes.zip(all.iter().map(|told| &told[..])));
-    let choice = if unit == now { None } else { choosing::choose(&writers, unit, now) };
+    let choice = match &handle.rule {
+        Rule::FirstTouch if unit != now => choosing::choose(&writers, unit, now),
+        Rule::RoundRobin(nodes) | Rule::Block(nodes) if unit != now => {
+            choosing::choose_to_spread(&writers, unit, now, nodes.len())
+        }
+        _ => None,
+    };
     let mut chosen = None;
     if let Some(choice) = choice {
         let size = handle.file.choose_segment_size(choice.size).map_err(located)?;
@@ -134,17 +141,22 @@ fn place(
 }
 
 fn log(handle: &Handle, choice: &Choice, in_force: SegmentSize) {
-    let Choice { size, bytes, remote, remote_before } = *choice;
+    let Choice { size, bytes, reason } = *choice;
     let name = handle.file.name();
-    if in_force == size {
-        tracing::info!(
+    match reason {
+        _ if in_force != size => {
+            tracing::info!(
+                "{name}: segments stay at {in_force} bytes, {size} would suit it: others have it open"
+            );
+        }
+        Reason::Nearness { remote, remote_before } => tracing::info!(
             "{name}: segments of {size} bytes: of the first {bytes} bytes {remote} are remote with them, and would be \
              {remote_before} with larger ones"
-        );
-    } else {
-        tracing::info!(
-            "{name}: segments stay at {in_force} bytes, {size} would suit it: others have it open"
-        );
+        ),
+        Reason::Spreading { nodes } => tracing::info!(
+            "{name}: segments of {size} bytes: several of the first {bytes} bytes for each of {nodes} nodes, as the \
+             placement spreads them"
+        ),
     }
 }
 

@@ -48,7 +48,8 @@ pub struct SpreadFile {
 impl StoreSet {
     /// Makes a file that gets the name `name` later. Its segments are placed as `options` say: in the first of the
     /// stores, unless a policy spreads them. With `replacing` it takes the place of the file that has the name.
-    /// `size` is how long it is going to be, bytes, as far as that is known; [`Placement::Block`] goes by it.
+    /// `size` is how long it is going to be, bytes, as far as that is known; [`Placement::Block`] goes by it, and so do
+    /// segments whose size `options` leave open, where a policy spreads them: each store is to get some.
     ///
     /// # Errors
     /// [`Error::NodeNotGiven`]; with `replacing`, as [`StoreSet::remove`]; otherwise as
@@ -73,13 +74,19 @@ impl StoreSet {
             Placement::Node(node) => return Err(self.not_given(node)),
             Placement::RoundRobin | Placement::Block => all().collect::<Vec<_>>(),
         };
-        let segment_size = options.segment_size.unwrap_or(SegmentSize::DEFAULT);
+        let spreading = match (&options.placement, size) {
+            (Placement::RoundRobin | Placement::Block, Some(size)) => {
+                SegmentSize::to_spread(size, nodes.len(), SegmentSize::DEFAULT)
+            }
+            _ => SegmentSize::DEFAULT,
+        };
+        let segment_size = options.segment_size.unwrap_or(spreading);
         let last = size.and_then(|size| segment_size.locate(FileOffset(size.saturating_sub(1))));
         let failed = |e: io::Error| Error::io(format!("creating {name}"), &self.place_of(name), e);
         Ok(SpreadFile {
             set: self.clone(),
             name: name.clone(),
-            options: options.clone(),
+            options: options.clone().segment_size(Some(segment_size)),
             id: FileId::random().map_err(failed)?,
             parts: nodes.iter().map(|_| None).collect(),
             nodes,

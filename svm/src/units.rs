@@ -64,6 +64,19 @@ impl SegmentSize {
             .ok_or(InvalidSegmentSize(bytes))
     }
 
+    /// The largest size, up to `at_most`, with which `bytes` bytes are several segments for each of `nodes` nodes; with
+    /// one node there is nothing to spread.
+    pub fn to_spread(bytes: u64, nodes: usize, at_most: SegmentSize) -> SegmentSize {
+        /// Segments of each node: with fewer, one node might hold twice as much as another.
+        const EACH: u64 = 4;
+        if nodes <= 1 {
+            return at_most;
+        }
+        let of_each = bytes / EACH.saturating_mul(nodes as u64).max(1);
+        let largest = of_each.checked_ilog2().map_or(0, |bits| 1 << bits);
+        SegmentSize::new(largest.clamp(Self::MIN.bytes(), at_most.bytes())).unwrap_or(at_most)
+    }
+
     /// The size in bytes.
     pub fn bytes(self) -> u64 {
         self.0.get()

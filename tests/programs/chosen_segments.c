@@ -1,5 +1,5 @@
-/* chosen_segments FILE: all ranks write blocks of 256 KiB in turn, collectively; tells the size and the placement of
-   segments that are in force then, and checks what each reads of its neighbour. */
+/* chosen_segments FILE [PLACEMENT]: all ranks write blocks of 256 KiB in turn, collectively; tells the size and
+   the placement of segments that are in force then, and checks what each reads of its neighbour. PLACEMENT is a hint. */
 
 #include "check.h"
 
@@ -12,7 +12,11 @@ int main(int argc, char **argv) {
 
     MPI_File file;
     MPI_Datatype blocks;
-    MPI_OK(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    MPI_Info info;
+    MPI_Info_create(&info);
+    if (argc > 2) MPI_Info_set(info, "svm_placement", argv[2]);
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
+    MPI_Info_free(&info);
     MPI_Type_vector(BLOCKS, BLOCK, BLOCK * ranks, MPI_BYTE, &blocks);
     MPI_Type_commit(&blocks);
     MPI_OK(MPI_File_set_view(file, (MPI_Offset)rank * BLOCK, MPI_BYTE, blocks, "native", MPI_INFO_NULL));
@@ -25,7 +29,6 @@ int main(int argc, char **argv) {
     MPI_OK(MPI_File_read_at_all(file, 0, found, BLOCK * BLOCKS, MPI_BYTE, MPI_STATUS_IGNORE));
     for (int i = 0; i < BLOCK * BLOCKS; i++) EQUAL(found[i], (char)(i % 251 + next));
 
-    MPI_Info info;
     char size[64], placement[64];
     int is_there;
     MPI_OK(MPI_File_get_info(file, &info));

@@ -287,6 +287,27 @@ fn a_copy_goes_where_it_is_told() {
 }
 
 #[test]
+fn a_small_file_is_spread_over_all_stores_that_are_to_get_parts() {
+    let nodes = Nodes::new();
+    let content = noise(20 * SEGMENT as usize + 5, 1);
+    fs::write(nodes.setting.outside("here"), &content).unwrap();
+    for policy in ["round_robin", "block"] {
+        let name = format!("/{policy}");
+        nodes.printed("abc", &["cp", "--placement", policy, "here", &format!("svm:{name}")]);
+        let record = &nodes.json("abc", &["stat", "--json", &name])[0];
+        let homes = record["homes"].as_array().unwrap();
+        assert!(homes.len() == 3 && homes.iter().all(|home| home["segments"] == 7), "{policy}: {record}");
+        assert!(nodes.run("abc", &["cat", &name]).stdout == content, "{policy}");
+    }
+    // Where there is nothing to spread, segments stay large.
+    for (given, policy) in [("abc", "first"), ("a", "round_robin")] {
+        let name = format!("/{policy}-{given}");
+        nodes.printed(given, &["cp", "--placement", policy, "here", &format!("svm:{name}")]);
+        assert_eq!(nodes.json(given, &["stat", "--json", &name])[0]["segments"], 1, "{policy}");
+    }
+}
+
+#[test]
 fn stores_have_to_be_there_and_of_different_nodes() {
     let nodes = Nodes::new();
     assert!(nodes.complaint("abd", &["ls"]).contains("no store at"));
