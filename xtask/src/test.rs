@@ -241,7 +241,9 @@ fn clippy(paths: &Paths) -> Result<()> {
 
 fn doc(paths: &Paths) -> Result<()> {
     let mut cargo = build::cargo(paths);
-    cargo.args(["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    // Examples are asked for so that cargo chooses the features that clippy has, of what both depend on.
+    let what = ["--lib", "--bins", "--examples"];
+    cargo.args(["doc", "--workspace", "--no-deps", "--document-private-items"]).args(what);
     process::run(cargo.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
