@@ -27,13 +27,13 @@ pub(crate) struct Selection {
     /// Only with these numbers of ranks [default: all that a program accepts of 1, 2, 4]
     #[arg(long = "ranks", value_name = "N", value_delimiter = ',')]
     pub(crate) ranks: Vec<u32>,
-    /// With the MPIs that Debian does not have, only the largest of these numbers
+    /// Only the smallest and the largest of these numbers, with the MPIs that Debian does not have only the largest
     #[arg(long)]
     pub(crate) short: bool,
 }
 
 impl Selection {
-    /// On svmio, with fewer runs for MPIs that Debian does not have.
+    /// On svmio, with fewer numbers of ranks, and fewest for MPIs that Debian does not have.
     pub(crate) fn short() -> Self {
         Self { short: true, ..Self::default() }
     }
@@ -70,8 +70,10 @@ impl Selection {
     fn numbers(&self, mpi: Mpi, launcher: Launcher, accepted: &[u32]) -> Vec<u32> {
         let mut numbers = launcher.ranks(accepted);
         numbers.retain(|ranks| self.ranks.is_empty() || self.ranks.contains(ranks));
-        if self.short && !Mpi::DEBIAN.contains(&mpi) {
-            numbers = numbers.into_iter().max().into_iter().collect();
+        if self.short {
+            let most = numbers.iter().copied().max();
+            let fewest = numbers.iter().copied().min().filter(|_| Mpi::DEBIAN.contains(&mpi));
+            numbers.retain(|&ranks| Some(ranks) == most || Some(ranks) == fewest);
         }
         numbers
     }
@@ -175,14 +177,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_is_fewer_numbers_of_ranks_with_mpis_that_debian_does_not_have() {
+    fn short_is_fewer_numbers_of_ranks_and_fewest_with_mpis_that_debian_does_not_have() {
         let numbers =
             |selection: &Selection, mpi| selection.runs(mpi, &[1, 2, 4]).into_iter().map(|(_, ranks)| ranks);
         for mpi in Mpi::ALL {
             let all: Vec<u32> = numbers(&Selection::default(), mpi).collect();
             assert_eq!(all, [1, 2, 4]);
             let few: Vec<u32> = numbers(&Selection::short(), mpi).collect();
-            assert_eq!(few, if Mpi::DEBIAN.contains(&mpi) { all } else { vec![4] });
+            assert_eq!(few, if Mpi::DEBIAN.contains(&mpi) { vec![1, 4] } else { vec![4] });
         }
         let two = Selection { ranks: vec![1, 2], ..Selection::short() };
         assert_eq!(numbers(&two, Mpi::WheelMpich).collect::<Vec<_>>(), [2]);
