@@ -1,11 +1,11 @@
 //! Nonblocking and split collective accesses go on while the program computes.
 
-use svmio_tests::{Job, Mpi, Nodes, Program, Scratch};
+use svmio_tests::{Job, Mpi, Nodes, Program, Scratch, ranks_tried};
 
 fn background(mpi: Mpi) {
     let program = Program::c("background", mpi);
     let scratch = Scratch::new();
-    for ranks in [1, 2] {
+    for ranks in ranks_tried(mpi, &[1, 2]) {
         let output = Job::new(&scratch, &program, ranks).argument("svm:/background").succeed();
         assert!(output.contains("all went on"), "{output}");
     }

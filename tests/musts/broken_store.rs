@@ -79,10 +79,11 @@ fn expect(lines: &[Vec<Line>], what: &str, result: &str, words: &[&str]) {
 /// A file that is damaged gives this error, again and again, and others can still be made.
 fn expect_damage(broken: &Broken, result: &str, words: &[&str]) {
     for action in ["read", "update", "create"] {
-        let lines = broken.attempt(&[action, "svm:/dir/file", "exclusive", "svm:/dir/other"]);
+        let other = ["exclusive", "svm:/dir/other", "delete", "svm:/dir/other"];
+        let lines = broken.attempt(&[&[action, "svm:/dir/file"], &other[..]].concat());
         expect(&lines, action, result, &[&["/dir/file"], words].concat());
         expect(&lines, "exclusive", "MPI_SUCCESS", &[]);
-        broken.attempt(&["delete", "svm:/dir/other"]);
+        expect(&lines, "delete", "MPI_SUCCESS", &[]);
     }
     // It can be got rid of.
     let lines = broken.attempt(&["delete", "svm:/dir/file", "make", "svm:/dir/file"]);

@@ -13,7 +13,7 @@ const RANKS: u32 = 3;
 fn killed(mpi: Mpi) {
     let program = Program::c("killed", mpi);
     let scratch = Scratch::new();
-    for seed in 0..if is_full_run() { 200 } else { 15 } {
+    for seed in 0..if is_full_run() { 200 } else { 10 } {
         let mut random = Random::new(seed);
         let (name, log) = (format!("svm:/killed/{seed}"), scratch.file(&format!("log-{seed}")));
         let pids = scratch.new_directory(&format!("ranks-{seed}"));

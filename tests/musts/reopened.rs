@@ -1,10 +1,10 @@
 //! A file that is opened again and again costs little, and is as new each time.
 
-use svmio_tests::{Job, Mpi, Program, Scratch};
+use svmio_tests::{Job, Mpi, Program, Scratch, ranks_tried};
 
 fn reopened(mpi: Mpi) {
     let program = Program::c("reopened", mpi);
-    for ranks in [1, 2, 3] {
+    for ranks in ranks_tried(mpi, &[1, 2, 3]) {
         let scratch = Scratch::new();
         let output = Job::new(&scratch, &program, ranks).argument("svm:/some/where/file").succeed();
         assert!(output.contains("every open finds a new file"), "{output}");

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use svmio_tests::{Files, Installation, Job, Mpi, Program, Scratch, Stock, is_full_run, stock};
+use svmio_tests::{Files, Installation, Job, Mpi, Program, Scratch, Stock, is_full_run, ranks_tried, stock};
 
 fn same_bytes(mpi: Mpi) {
     let program = Program::c("same_bytes", mpi);
     let random = if is_full_run() { 500 } else { 25 };
-    for ranks in [1, 2, 4] {
+    for ranks in ranks_tried(mpi, &[1, 2, 4]) {
         let scratch = Scratch::new();
         let job = |name: String, lacks: &[&str], seeds: u32| {
             let kinds = if lacks.is_empty() { "all" } else { "without-nonblocking-collectives" };

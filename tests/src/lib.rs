@@ -42,7 +42,7 @@ pub mod report;
 pub mod scratch;
 pub mod stock;
 
-pub use asking::is_full_run;
+pub use asking::{is_full_run, ranks_tried};
 pub use fabric_job::{FabricJob, RunningFabricJob};
 pub use hosts::{Hosts, Rate};
 pub use installation::Installation;
