@@ -9,6 +9,7 @@ use svmio_transport::sim::Model;
 
 use super::chart::{Axis, Chart, Line, Scale};
 use super::fabric_choice::model;
+use super::hiding::Summary;
 use super::plan::{Effort, Plan, Point, Protocol, Variant, What};
 use super::showing::Overlap;
 use super::simulation;
@@ -132,7 +133,7 @@ impl Paper<'_> {
         let is_synchronous = |point: &Point| matches!(point.variant, Variant::Synchronous(_));
         report.points.retain(|point| !is_synchronous(point));
         report.points.extend(with_parts.points.into_iter().filter(is_synchronous));
-        Ok(Overlap::of(report, &plan, Point::median))
+        Ok(Overlap::of(report, &plan, Summary::Median))
     }
 
     fn measured(

@@ -17,11 +17,13 @@ pub(crate) struct Hiding {
     /// Seconds of computation from which on asynchronous is not slower, where the two curves meet, but for noise; what
     /// `break_even_calculated` says where they meet before the first measured point; none where they do not meet.
     pub(crate) break_even_measured: Option<f64>,
-    /// `asynchronous - synchronous`, seconds.
+    /// How many seconds `asynchronous` is more than `synchronous`.
     pub(crate) break_even_calculated: f64,
     /// For each computation that is longer than the transfer, how much of the transfer it hid, 0 to 1; the least. At
     /// rest both ends copy, beside a computation only the receiver: longer is what takes twice as long as at rest.
     pub(crate) hidden: Option<f64>,
+    /// The same of a bare copy beside the same computations: no message can be hidden better.
+    pub(crate) bare_hidden: Option<f64>,
     /// The measurements.
     pub(crate) steps: Vec<Step>,
 }
@@ -35,49 +37,100 @@ pub(crate) struct Step {
     pub(crate) synchronous: f64,
     /// Seconds altogether, asynchronously.
     pub(crate) asynchronous: f64,
+    /// Seconds that the asynchronous transfer took in the same rounds without a computation.
+    pub(crate) transfer: f64,
+    /// Seconds by which the computation with the asynchronous transfer took longer than alone.
+    pub(crate) not_hidden: f64,
     /// How much of the asynchronous transfer was hidden, 0 to 1: what of it was not beside the computation, as long as
     /// that takes alone. A computation can hide no more than its own time; measured, it may be a little outside of that.
     pub(crate) hidden: f64,
+    /// What came of a bare copy, where the fabric has memory that both map.
+    pub(crate) bare: Option<Bare>,
+}
+
+/// A copy by the peer without any message: a word tells it to begin, another one that it has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Bare {
+    /// Seconds without a computation.
+    pub(crate) transfer: f64,
+    /// Seconds by which the computation with the copy took longer than alone.
+    pub(crate) not_hidden: f64,
+    /// How much of the copy was hidden, 0 to 1.
+    pub(crate) hidden: f64,
+}
+
+/// How the repetitions of a measurement become one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Summary {
+    /// The middle one, and of differences the middle one between what was measured in the same rounds.
+    Median,
+    /// The least one, and the difference of the least ones: what nobody disturbed.
+    Least,
+}
+
+impl Summary {
+    fn of(self, point: &Point) -> f64 {
+        match self {
+            Summary::Median => point.median(),
+            Summary::Least => point.least(),
+        }
+    }
+
+    /// How much more `longer` is than `shorter`.
+    fn difference(self, longer: &Point, shorter: &Point) -> f64 {
+        match self {
+            Summary::Median => longer.median_beyond(shorter),
+            Summary::Least => longer.least() - shorter.least(),
+        }
+    }
 }
 
 impl Hiding {
     /// What `points` tell, each by its `summary`, of messages of `size` bytes. They have a measurement without
     /// computation for both variants.
-    pub(crate) fn of(
-        points: &[Point],
-        size: u64,
-        asynchronous: Variant,
-        summary: fn(&Point) -> f64,
-    ) -> Option<Hiding> {
-        let total = |compute: f64, is_wanted: &dyn Fn(Variant) -> bool| {
-            let found =
-                points.iter().find(|p| p.size == size && p.compute == compute && is_wanted(p.variant));
-            found.map(summary)
+    pub(crate) fn of(points: &[Point], size: u64, asynchronous: Variant, summary: Summary) -> Option<Hiding> {
+        let Variant::Asynchronous(protocol) = asynchronous else { return None };
+        let find = |compute: f64, is_wanted: &dyn Fn(Variant) -> bool| {
+            points.iter().find(|p| p.size == size && p.compute == compute && is_wanted(p.variant))
         };
         let is_synchronous = |variant| matches!(variant, Variant::Synchronous(_));
-        let is_asynchronous = |variant| variant == asynchronous;
-        let at_rest = [total(0.0, &is_synchronous)?, total(0.0, &is_asynchronous)?];
         let mut computes: Vec<f64> = points.iter().filter(|p| p.size == size).map(|p| p.compute).collect();
         computes.sort_by(f64::total_cmp);
         computes.dedup();
-        let steps: Vec<Step> = computes
-            .into_iter()
-            .filter_map(|compute| {
-                let asynchronous = total(compute, &is_asynchronous)?;
-                let alone = total(compute, &|variant| variant == Variant::Computation)?;
-                let hidden = (at_rest[1] + alone - asynchronous) / at_rest[1];
-                Some(Step { compute, synchronous: total(compute, &is_synchronous)?, asynchronous, hidden })
+        let step = |compute| {
+            let find = |wanted: Variant| find(compute, &|variant| variant == wanted);
+            let alone = find(Variant::Computation)?;
+            let bare = |(beside, at_rest): (&Point, &Point)| {
+                let (transfer, not_hidden) = (summary.of(at_rest), summary.difference(beside, alone));
+                Bare { transfer, not_hidden, hidden: 1.0 - not_hidden / transfer }
+            };
+            let transfer = summary.of(find(Variant::AtRest(protocol))?);
+            let not_hidden = summary.difference(find(asynchronous)?, alone);
+            Some(Step {
+                compute,
+                synchronous: summary.of(points
+                    .iter()
+                    .find(|p| p.size == size && p.compute == compute && is_synchronous(p.variant))?),
+                asynchronous: summary.of(find(asynchronous)?),
+                transfer,
+                not_hidden,
+                hidden: 1.0 - not_hidden / transfer,
+                bare: find(Variant::Bare).zip(find(Variant::BareAtRest)).map(bare),
             })
-            .collect();
-        let longer = steps.iter().filter(|step| step.compute >= LONGER * at_rest[1]).map(|step| step.hidden);
-        let calculated = at_rest[1] - at_rest[0];
+        };
+        let steps: Vec<Step> = computes.into_iter().filter_map(step).collect();
+        let at_rest = [find(0.0, &is_synchronous)?, find(0.0, &|variant| variant == asynchronous)?];
+        let calculated = summary.difference(at_rest[1], at_rest[0]);
+        let longer = || steps.iter().filter(|step| step.compute >= LONGER * step.transfer);
+        let bare = longer().filter_map(|step| step.bare).map(|bare| bare.hidden);
         Some(Hiding {
             size,
-            synchronous: at_rest[0],
-            asynchronous: at_rest[1],
+            synchronous: summary.of(at_rest[0]),
+            asynchronous: summary.of(at_rest[1]),
             break_even_measured: meeting(&steps, calculated),
             break_even_calculated: calculated,
-            hidden: longer.min_by(f64::total_cmp),
+            hidden: longer().map(|step| step.hidden).min_by(f64::total_cmp),
+            bare_hidden: bare.min_by(f64::total_cmp),
             steps,
         })
     }
@@ -124,6 +177,7 @@ mod tests {
             [
                 point(SYNCHRONOUS, compute, synchronous + compute),
                 point(ASYNCHRONOUS, compute, f64::max(asynchronous, compute)),
+                point(Variant::AtRest(Protocol::RendezvousStaged), compute, asynchronous),
                 point(Variant::Computation, compute, compute),
             ]
         });
@@ -132,16 +186,17 @@ mod tests {
 
     #[test]
     fn the_papers_break_even_point_is_found_both_ways() {
-        let hiding = Hiding::of(&points(0.018, 0.029), 1 << 20, ASYNCHRONOUS, Point::median).unwrap();
+        let hiding = Hiding::of(&points(0.018, 0.029), 1 << 20, ASYNCHRONOUS, Summary::Median).unwrap();
         assert!((hiding.break_even_calculated - 0.011).abs() < 1e-12);
         assert!((hiding.break_even_measured.unwrap() - 0.011).abs() < 1e-3, "{hiding:?}");
         assert!((hiding.hidden.unwrap() - 1.0).abs() < 1e-12, "{hiding:?}");
         assert!((hiding.steps[1].hidden - 0.01 / 0.029).abs() < 1e-12);
+        assert_eq!((hiding.bare_hidden, hiding.steps[1].bare), (None, None));
     }
 
     #[test]
     fn what_is_never_slower_breaks_even_below_zero() {
-        let hiding = Hiding::of(&points(0.018, 0.017), 1 << 20, ASYNCHRONOUS, Point::median).unwrap();
+        let hiding = Hiding::of(&points(0.018, 0.017), 1 << 20, ASYNCHRONOUS, Summary::Median).unwrap();
         assert!((hiding.break_even_measured.unwrap() + 0.001).abs() < 1e-12);
     }
 
@@ -151,7 +206,7 @@ mod tests {
         for point in points.iter_mut().filter(|point| point.variant == SYNCHRONOUS) {
             point.seconds = vec![f64::max(0.0178, point.compute)];
         }
-        let hiding = Hiding::of(&points, 1 << 20, ASYNCHRONOUS, Point::median).unwrap();
+        let hiding = Hiding::of(&points, 1 << 20, ASYNCHRONOUS, Summary::Median).unwrap();
         assert_eq!(hiding.break_even_measured, Some(0.0));
     }
 
@@ -161,9 +216,9 @@ mod tests {
         for point in points.iter_mut().filter(|point| point.variant == ASYNCHRONOUS) {
             point.seconds = vec![0.029 + point.compute];
         }
-        let hiding = Hiding::of(&points, 1 << 20, ASYNCHRONOUS, Point::median).unwrap();
+        let hiding = Hiding::of(&points, 1 << 20, ASYNCHRONOUS, Summary::Median).unwrap();
         assert_eq!(hiding.break_even_measured, None);
         assert!(hiding.hidden.unwrap().abs() < 1e-12);
-        assert_eq!(Hiding::of(&points, 4, ASYNCHRONOUS, Point::median), None);
+        assert_eq!(Hiding::of(&points, 4, ASYNCHRONOUS, Summary::Median), None);
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Everything here runs on any fabric, the simulated one included: time is the fabric's.
 
+mod bare;
+mod core;
 mod dma;
 mod interrupt;
 mod messages;
@@ -79,7 +81,12 @@ impl<'f> Place<'f> {
                 Variant::Asynchronous(protocol) => {
                     MessageSettings { mode: mode(protocol), asynchronous: true, ..as_configured }
                 }
-                Variant::Computation | Variant::Transfer | Variant::Interrupt => as_configured,
+                Variant::AtRest(_)
+                | Variant::Computation
+                | Variant::Bare
+                | Variant::BareAtRest
+                | Variant::Transfer
+                | Variant::Interrupt => as_configured,
             };
             Messenger::open(self.fabric, port(number)?, &settings)
         };

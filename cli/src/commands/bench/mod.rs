@@ -32,7 +32,8 @@ use svmio_transport::settings::Settings;
 
 pub(crate) use self::fabric_choice::{FabricChoice, model};
 use self::figures::FiguresArguments;
-use self::plan::{Effort, Plan, Point, Protocol, Report, What};
+use self::hiding::Summary;
+use self::plan::{Effort, Plan, Protocol, Report, What};
 use self::processes::{ProcessArguments, Start};
 use self::sizes::Sizes;
 use super::Outcome;
@@ -230,7 +231,7 @@ fn overlap(arguments: &OverlapArguments) -> Result<Outcome, CommandError> {
     compute.sort_by(f64::total_cmp);
     compute.dedup();
     let plan = common.plan(What::Overlap { compute }, distinct(&arguments.protocols), sizes);
-    let summary = if arguments.least { Point::least } else { Point::median };
+    let summary = if arguments.least { Summary::Least } else { Summary::Median };
     let overlap = showing::Overlap::of(common.measured(&plan, 2)?, &plan, summary);
     if let Some(path) = &common.plot {
         overlap.draw(path)?;

@@ -100,8 +100,15 @@ pub(crate) enum Variant {
     Synchronous(Protocol),
     /// Also while the program computes.
     Asynchronous(Protocol),
+    /// As asynchronous, but with nothing computed meanwhile: what the transfer takes in the rounds in which others
+    /// compute.
+    AtRest(Protocol),
     /// There were none: only the computation.
     Computation,
+    /// There were none: a copy by the peer, asked for by a word in memory that both map.
+    Bare,
+    /// The same, with nothing computed meanwhile.
+    BareAtRest,
     /// There were none: a transfer by DMA.
     Transfer,
     /// There were none: an interrupt.
@@ -127,6 +134,13 @@ impl Point {
     /// The middle one of its times, seconds.
     pub(crate) fn median(&self) -> f64 {
         self.quantile(0.5)
+    }
+
+    /// How much longer than `other` it took, seconds: the middle one of the differences between what was measured in the
+    /// same rounds, so that what changes from round to round does not count.
+    pub(crate) fn median_beyond(&self, other: &Point) -> f64 {
+        let seconds = self.seconds.iter().zip(&other.seconds).map(|(own, other)| own - other).collect();
+        Point { seconds, ..*self }.median()
     }
 
     /// The shortest of its times, seconds.
@@ -163,5 +177,18 @@ mod tests {
         let point = Point { variant: Variant::Interrupt, size: 0, compute: 0.0, seconds };
         assert_eq!([0.0, 0.5, 0.9, 1.0].map(|share| point.quantile(share)), [1.0, 3.0, 5.0, 5.0]);
         assert!(Point { seconds: Vec::new(), ..point }.median().is_nan());
+    }
+
+    #[test]
+    fn differences_are_taken_round_by_round() {
+        let point = |seconds: [f64; 3]| Point {
+            variant: Variant::Computation,
+            size: 0,
+            compute: 0.0,
+            seconds: seconds.to_vec(),
+        };
+        let (long, short) = (point([11.0, 53.0, 32.0]), point([10.0, 50.0, 30.0]));
+        assert_eq!(long.median_beyond(&short), 2.0);
+        assert_eq!(short.median_beyond(&long), -2.0);
     }
 }

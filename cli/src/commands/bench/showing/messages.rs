@@ -112,8 +112,10 @@ impl Measured {
             mode: match point.variant {
                 Variant::Configured(protocol)
                 | Variant::Synchronous(protocol)
-                | Variant::Asynchronous(protocol) => protocol.name(),
+                | Variant::Asynchronous(protocol)
+                | Variant::AtRest(protocol) => protocol.name(),
                 Variant::Computation => "computation",
+                Variant::Bare | Variant::BareAtRest => "bare",
                 Variant::Transfer => "transfer",
                 Variant::Interrupt => "interrupt",
             },

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::super::chart::{Axis, Chart, Line, Scale};
-use super::super::hiding::{Hiding, Step};
-use super::super::plan::{Plan, Point, Protocol, Report, Variant};
+use super::super::hiding::{Hiding, Step, Summary};
+use super::super::plan::{Plan, Protocol, Report, Variant};
 use super::{microseconds, size};
 use crate::commands::error::CommandError;
 use crate::commands::output::Output;
@@ -29,7 +29,7 @@ struct OfMode {
 
 impl Overlap {
     /// By the `summary` of each measurement.
-    pub(crate) fn of(report: Report, plan: &Plan, summary: fn(&Point) -> f64) -> Overlap {
+    pub(crate) fn of(report: Report, plan: &Plan, summary: Summary) -> Overlap {
         let of_mode = |protocol: &Protocol| {
             let variant = Variant::Asynchronous(*protocol);
             let of_size = |&size| Hiding::of(&report.points, size, variant, summary);
@@ -46,8 +46,17 @@ impl Overlap {
             let mode = of_mode.mode;
             output
                 .line(format!("{} ({}), asynchronous sending in mode {mode}", self.fabric, self.provider))?;
-            let mut table =
-                Table::of_numbers(["SIZE", "COMPUTING ms", "SYNCHRONOUS ms", "ASYNCHRONOUS ms", "HIDDEN"]);
+            let mut table = Table::of_numbers([
+                "SIZE",
+                "COMPUTING ms",
+                "SYNCHRONOUS ms",
+                "ASYNCHRONOUS ms",
+                "AT REST µs",
+                "NOT HIDDEN µs",
+                "HIDDEN",
+                "BARE: AT REST µs",
+                "NOT HIDDEN µs",
+            ]);
             for of_size in &of_mode.sizes {
                 for step in &of_size.steps {
                     table.row([
@@ -55,7 +64,11 @@ impl Overlap {
                         format!("{:.1}", step.compute * 1e3),
                         format!("{:.3}", step.synchronous * 1e3),
                         format!("{:.3}", step.asynchronous * 1e3),
+                        microseconds(step.transfer),
+                        microseconds(step.not_hidden),
                         percent(step.hidden),
+                        step.bare.map_or("-".into(), |bare| microseconds(bare.transfer)),
+                        step.bare.map_or("-".into(), |bare| microseconds(bare.not_hidden)),
                     ]);
                 }
             }
@@ -68,6 +81,7 @@ impl Overlap {
                 "BREAK-EVEN µs, MEASURED",
                 "CALCULATED",
                 "HIDDEN AT LEAST",
+                "BARE",
             ]);
             for of_size in &of_mode.sizes {
                 table.row([
@@ -77,6 +91,7 @@ impl Overlap {
                     of_size.break_even_measured.map_or("never".into(), microseconds),
                     microseconds(of_size.break_even_calculated),
                     of_size.hidden.map_or("-".into(), percent),
+                    of_size.bare_hidden.map_or("-".into(), percent),
                 ]);
             }
             table.print(output)?;
