@@ -1,11 +1,14 @@
 //! Computing while a message is sent, on shared memory and between two hosts over a network of 1 Gbit/s: how much of
 //! the transfer the computation hides, and from which computation on sending asynchronously is the better choice.
+//! On shared memory a bare copy stands beside it, by a peer that is told by one word and tells by another one: as much as
+//! can be hidden on this machine at this time.
 //! Prints tables in Markdown, and draws them into the directory `SVMIO_FIGURES` names. With `--check` a few sizes on
 //! shared memory only, and a failure where an aim is missed by far.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use serde_json::Value;
 use svmio_benches::aims::{self, Aim, Extent};
 use svmio_benches::messages::tool;
 use svmio_benches::phase::{self, Phase};
@@ -53,7 +56,7 @@ fn overlapped(fabric: &str, options: &[&str]) -> Vec<Aim> {
     let sizes = result["modes"][0]["sizes"].as_array().unwrap_or_else(|| panic!("no sizes in {result}"));
     println!(
         "\n{fabric}:\n\n| bytes | synchronous | asynchronous | break-even measured | calculated | hidden at least | \
-         not hidden, µs |\n|--:|--:|--:|--:|--:|--:|--:|"
+         not hidden there, µs | bare copy: hidden at least | not hidden, µs |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
     );
     let mut aims = Vec::new();
     for size in sizes {
@@ -64,11 +67,13 @@ fn overlapped(fabric: &str, options: &[&str]) -> Vec<Aim> {
         let break_even = size["break_even_measured"].as_f64().unwrap_or(f64::INFINITY);
         // None where the transfer takes longer than the computations.
         let hidden = size["hidden"].as_f64();
-        let [share, rest] = hidden.map_or(["-".into(), "-".into()], |hidden| {
-            [format!("{:.1} %", hidden * 100.0), format!("{:.1}", (1.0 - hidden) * asynchronous * 1e6)]
-        });
+        let percent =
+            |share: Option<f64>| share.map_or("-".into(), |share| format!("{:.1} %", share * 100.0));
+        let (share, bare_share) = (percent(hidden), percent(size["bare_hidden"].as_f64()));
+        let [rest, bare_rest] = not_hidden(size)
+            .map(|rest| rest.map_or("-".to_owned(), |seconds| format!("{:.1}", seconds * 1e6)));
         println!(
-            "| {bytes} | {:.1} | {:.1} | {:.1} | {:.1} | {share} | {rest} |",
+            "| {bytes} | {:.1} | {:.1} | {:.1} | {:.1} | {share} | {rest} | {bare_share} | {bare_rest} |",
             synchronous * 1e6,
             asynchronous * 1e6,
             break_even * 1e6,
@@ -86,4 +91,17 @@ fn overlapped(fabric: &str, options: &[&str]) -> Vec<Aim> {
         aims.push(Aim::at_most(what("break-even point, of the transfer's time"), share, 0.0, 0.3));
     }
     aims
+}
+
+/// Seconds of a message, and of a bare copy, that the computation did not hide which hid the least share of it.
+fn not_hidden(size: &Value) -> [Option<f64>; 2] {
+    let steps = size["steps"].as_array().into_iter().flatten();
+    let least = |share: &dyn Fn(&Value) -> Option<f64>, least: Option<f64>| {
+        steps.clone().find(|step| share(step) == least).filter(|_| least.is_some())
+    };
+    let share = |step: &Value| step["hidden"].as_f64();
+    let message = least(&share, size["hidden"].as_f64()).and_then(|step| step["not_hidden"].as_f64());
+    let share = |step: &Value| step["bare"]["hidden"].as_f64();
+    let bare = least(&share, size["bare_hidden"].as_f64());
+    [message, bare.and_then(|step| step["bare"]["not_hidden"].as_f64())]
 }
