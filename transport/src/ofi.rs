@@ -64,6 +64,7 @@ mod attendant;
 mod back_end;
 mod chains;
 mod closing;
+mod countdown;
 mod domain;
 mod doubts;
 mod endpoint;

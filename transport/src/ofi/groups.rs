@@ -1,11 +1,12 @@
 //! Transfers that the caller waits for: writes that are too long for messages, and reads.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::adapter::{Adapter, Target, Token};
+use super::countdown::Countdown;
 use super::domain::{Descriptor, Registration, Use};
 use super::endpoint::{Endpoint, Part, Posted};
 use super::peers::Peer;
@@ -55,7 +56,7 @@ impl Scratch {
 pub(super) struct Group {
     /// With whom.
     pub(super) peer: Rank,
-    left: AtomicU32,
+    parts: Countdown,
     code: AtomicI32,
     // Stays until the provider has let go of it, whoever else has forgotten it by then.
     scratch: Option<Scratch>,
@@ -63,7 +64,7 @@ pub(super) struct Group {
 
 impl Group {
     fn new(peer: Rank, scratch: Option<Scratch>) -> Arc<Self> {
-        Arc::new(Self { peer, left: AtomicU32::new(0), code: AtomicI32::new(0), scratch })
+        Arc::new(Self { peer, parts: Countdown::new(), code: AtomicI32::new(0), scratch })
     }
 
     /// A part has ended, with the provider's code or 0.
@@ -71,13 +72,12 @@ impl Group {
         if code != 0 {
             self.code.store(code, Ordering::Relaxed);
         }
-        // Release: whoever sees that none is left sees the code, and the bytes.
-        self.left.fetch_sub(1, Ordering::Release);
+        // Last: whoever sees that none is left sees the code, and the bytes.
+        self.parts.end();
     }
 
     fn has_ended(&self) -> bool {
-        // Acquire: pairs with `finish_part`.
-        self.left.load(Ordering::Acquire) == 0
+        self.parts.is_over()
     }
 
     fn has_failed(&self) -> bool {
@@ -117,13 +117,10 @@ impl Adapter {
 
     /// Waits for all parts, as long as one after the other ends within the limit.
     fn wait_for_group(&self, group: &Group) -> Result<()> {
-        while !group.has_ended() {
-            let left = group.left.load(Ordering::Relaxed);
-            self.wait_for(group.peer, "writing to", self.settings.answer_limit(), || {
-                (group.left.load(Ordering::Acquire) != left).then_some(())
-            })?;
-        }
-        Ok(())
+        let limit = self.settings.answer_limit();
+        group.parts.wait(|has_one_ended| {
+            self.wait_for(group.peer, "writing to", limit, || has_one_ended().then_some(()))
+        })
     }
 
     fn write_parts(
@@ -240,11 +237,11 @@ impl Adapter {
     /// The local memory stays valid until the group has ended.
     unsafe fn post_part(&self, peer: &Peer, part: &Part, group: &Arc<Group>) -> Result<Option<()>> {
         self.with_endpoint(|endpoint| {
-            group.left.fetch_add(1, Ordering::Relaxed);
+            group.parts.begin();
             // SAFETY: the caller's promise.
             let posted = unsafe { self.transfer(endpoint, peer, part, Token::Part(Arc::clone(group))) };
             if !matches!(posted, Ok(Posted::Yes)) {
-                group.left.fetch_sub(1, Ordering::Relaxed);
+                group.parts.end();
             }
             Ok(matches!(posted?, Posted::Yes).then_some(()))
         })
