@@ -5,12 +5,14 @@
 //! [execution](execution) notes what every rank observes, and the [oracle] says whether it may be so. Programs that fail
 //! are made shorter.
 //!
-//! Plain `cargo test` runs some hundred programs, the same each time; with `SVMIO_FULL=1` it is ten thousand. The
-//! environment may say how many (`SVMIO_MODEL_PROGRAMS`), and which others (`SVMIO_MODEL_SEED`, a number).
+//! Plain `cargo test` runs some hundred programs, the same each time; with `SVMIO_FULL=1` it is ten thousand. Over a
+//! [network] it is ten, and a thousand. The environment may say how many (`SVMIO_MODEL_PROGRAMS`), and which others
+//! (`SVMIO_MODEL_SEED`, a number).
 
 mod execution;
 #[path = "../job/mod.rs"]
 mod job;
+mod network;
 mod oracle;
 mod program;
 

@@ -1,0 +1,26 @@
+//! The same over a network.
+
+use std::process::Command;
+
+/// What is tried, the first two of them always.
+const TESTS: [&str; 5] = [
+    "with_a_cache_of_few_pages",
+    "with_a_cache_of_plenty",
+    "with_a_cache_of_one_page",
+    "with_a_cache_of_few_pages_as_long_as_segments",
+    "new_segments_are_seen_all_or_not_at_all",
+];
+
+#[test]
+fn programs_find_what_mpi_promises_over_libfabric() {
+    let is_full = std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1");
+    let (tests, programs) = if is_full { (&TESTS[..], "1000") } else { (&TESTS[..2], "20") };
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(tests).args(["--exact", "--test-threads=2"]);
+    command.env("SVMIO_TEST_FABRIC", "ofi").env("SVMIO_MODEL_PROGRAMS", programs);
+    let output = command.output().unwrap();
+    let (said, complaint) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let passed = format!("{} passed", tests.len());
+    assert!(output.status.success() && said.contains(&passed), "{said}{complaint}");
+}
