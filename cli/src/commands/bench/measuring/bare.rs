@@ -3,10 +3,11 @@
 //! The sender stores a number into a word that both map, and the receiver, who does nothing but look there, copies and
 //! stores the number into another word. So the sender pays for one store, and for one load.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use svmio_transport::back_end::Backing;
-use svmio_transport::{LocalSegment, RemoteSegment, Result, SegmentId, SharedMemory};
+use svmio_transport::{LocalSegment, Membership, Rank, RemoteSegment, Result, SegmentId, SharedMemory};
 
 use super::{Place, Side};
 
@@ -18,12 +19,15 @@ const BEGIN_AT: u64 = 0;
 const END_AT: u64 = 4096;
 const DATA_AT: u64 = 8192;
 
-/// How often somebody who waits looks before the core is given away, should there be only one.
+/// How often somebody who waits looks before the core is given away, should there be only one, and before it is asked
+/// whether the peer is still there.
 const LOOKS: u32 = 1000;
 
 /// Memory of the receiver that the sender maps, too.
 pub(super) struct BareCopy {
     memory: SharedMemory,
+    membership: Arc<Membership>,
+    peer: Rank,
     // They keep the memory for the other side.
     _own: LocalSegment,
     _peers: Option<RemoteSegment>,
@@ -44,7 +48,9 @@ impl BareCopy {
         };
         let is_mapped = place.agreed(u64::from(mapped.is_some()))? == 1;
         let memory = mapped.filter(|_| is_mapped);
-        Ok(memory.map(|memory| Self { memory, _own: own, _peers: peers }))
+        let membership = Arc::clone(place.fabric.membership());
+        let peer = place.peer;
+        Ok(memory.map(|memory| Self { memory, membership, peer, _own: own, _peers: peers }))
     }
 
     /// Has the peer copy, computes, and waits for the end: in the sender.
@@ -54,8 +60,7 @@ impl BareCopy {
         let number = begin.load(Ordering::Relaxed).wrapping_add(1);
         begin.store(number, Ordering::Release);
         compute();
-        wait_for(self.memory.word64(END_AT)?, number);
-        Ok(())
+        self.wait_for(END_AT, number)
     }
 
     /// Copies once it is told to: in the receiver.
@@ -63,24 +68,26 @@ impl BareCopy {
         let end = self.memory.word64(END_AT)?;
         // Relaxed: only this process stores it.
         let number = end.load(Ordering::Relaxed).wrapping_add(1);
-        wait_for(self.memory.word64(BEGIN_AT)?, number);
+        self.wait_for(BEGIN_AT, number)?;
         self.memory.read(DATA_AT, into)?;
         // Release: who sees it may change what was copied.
         end.store(number, Ordering::Release);
         Ok(())
     }
-}
 
-/// Returns when `word` is `number`.
-fn wait_for(word: &AtomicU64, number: u64) {
-    loop {
-        for _ in 0..LOOKS {
-            // Acquire: pairs with the Release of whoever stored it.
-            if word.load(Ordering::Acquire) == number {
-                return;
+    /// Returns when the word at `offset` is `number`, or the peer is lost.
+    fn wait_for(&self, offset: u64, number: u64) -> Result<()> {
+        let word = self.memory.word64(offset)?;
+        loop {
+            for _ in 0..LOOKS {
+                // Acquire: pairs with the Release of whoever stored it.
+                if word.load(Ordering::Acquire) == number {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
             }
-            std::hint::spin_loop();
+            self.membership.check(self.peer)?;
+            std::thread::yield_now();
         }
-        std::thread::yield_now();
     }
 }
