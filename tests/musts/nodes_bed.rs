@@ -74,15 +74,13 @@ fn hosts_by_shells_that_carry_no_environment() {
     }
 }
 
-/// A job that does not end is ended, with all that it has on all nodes.
+/// A job that does not end is ended, with all that it has on all nodes, and tells where its ranks stood.
 fn nothing_is_left_of_a_job_that_takes_too_long(nodes: Nodes, mpi: Mpi) {
     let program = Program::c("where", mpi);
     let scratch = nodes.scratch();
     let job = Job::new(&scratch, &program, 4).over(nodes).argument("svm:/of-rank").argument("and-wait");
     let mut job = job.limit(Duration::from_secs(20)).start();
-    job.until("all ranks' words", || {
-        (nodes.stores(&scratch).iter().all(|store| store.is_dir())).then_some(())
-    });
+    job.until_told("all ranks' words", |output| output.matches(" of 4: ").count() == 4);
     let mark = job.mark();
     assert!(mark.processes().len() > 4, "the launcher and the ranks are seen while they run");
     // The limit is what is tested: it has passed as soon as the job is waited for.
@@ -90,6 +88,9 @@ fn nothing_is_left_of_a_job_that_takes_too_long(nodes: Nodes, mpi: Mpi) {
     let failure = waited.expect_err("the job ended by itself");
     let failure = failure.downcast::<String>().expect("the failure is told in words");
     assert!(failure.contains("has not ended within"), "{failure}");
+    for (what, times) in [("/where-", 4), (" tell_and_wait_for_ever at ", 4), ("mpiexec", 1)] {
+        assert!(failure.matches(what).count() >= times, "not {times} times {what}: {failure}");
+    }
     assert_eq!(mark.processes(), [0; 0], "{mpi}");
     if let Nodes::Hosts(hosts) = nodes {
         for host in 0..hosts.count() {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use crate::hosts::Hosts;
 use crate::leftovers;
 use crate::processes::ended_within;
+use crate::standing;
 
 /// A job of `fabric_process` to be started.
 pub struct FabricJob {
@@ -144,13 +145,16 @@ impl RunningFabricJob {
 
     fn account_of_hanging(&self, hanging: Rank) -> String {
         let mut account = format!("rank {hanging} hangs\n");
+        let mut silent = Vec::new();
         for (rank, id) in (0..self.size).map(Rank).zip(self.pids()) {
-            account += &match self.report(rank) {
-                Some(report) => format!("rank {rank} told {report}\n"),
-                None => format!("rank {rank} has told nothing; its threads are in\n{}", stacks(id)),
-            };
+            if let Some(report) = self.report(rank) {
+                account += &format!("rank {rank} told {report}\n");
+            } else {
+                account += &format!("rank {rank}, process {id}, has told nothing\n");
+                silent.push(id);
+            }
         }
-        account
+        account + &standing::of_processes(&silent)
     }
 
     /// Waits until all have ended, and returns what they tell.
@@ -179,24 +183,6 @@ impl RunningFabricJob {
 pub fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// Where the threads of a process are, as a debugger tells where there is one, else in which call of the kernel.
-fn stacks(id: i32) -> String {
-    let mut debugger = Command::new("gdb");
-    debugger.args(["-batch", "-ex", "thread apply all backtrace", "-p", &id.to_string()]);
-    if let Ok(output) = debugger.output() {
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        // What leads to our functions, and from which they are called, tells nothing.
-        let is_of_interest = |line: &&str| line.starts_with("Thread ") || line.contains(" svmio_transport::");
-        return text.lines().filter(is_of_interest).map(|line| format!("  {line}\n")).collect();
-    }
-    let tasks = fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
-    let told = tasks.map(|task| {
-        let part = |name| read(&task.path().join(name)).unwrap_or_default();
-        format!("  {}: {}\n", part("comm").trim(), part("wchan").trim())
-    });
-    told.collect()
 }
 
 /// The file, once it is there; whoever writes it puts it there as a whole.

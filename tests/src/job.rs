@@ -17,6 +17,7 @@ use crate::nodes::{self, Nodes};
 use crate::processes;
 use crate::program::Program;
 use crate::scratch::Scratch;
+use crate::standing;
 
 /// In the environment of each job's processes, to tell them from all others.
 const MARK: &str = "SVMIO_TESTS_JOB";
@@ -288,7 +289,9 @@ impl Running {
         let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
             .expect("the child is not waited for yet");
         let in_time = processes::ended_within(&handle, self.limit.saturating_sub(self.started.elapsed()));
+        let mut standing = None;
         if !in_time {
+            standing = Some(standing::of_processes(&self.mark().processes()));
             // The launcher last: it would take ranks that die before it for its own failure.
             processes::kill_marked(MARK, &self.mark);
         }
@@ -299,7 +302,8 @@ impl Running {
         }
         let output = read(&self.log);
         let elapsed = self.started.elapsed();
-        let finished = Finished { status, output, elapsed, title: std::mem::take(&mut self.title) };
+        let title = std::mem::take(&mut self.title);
+        let finished = Finished { status, output, elapsed, title, standing };
         if in_time { Ok(finished) } else { Err(finished) }
     }
 
@@ -319,10 +323,20 @@ impl Running {
         read(&self.log)
     }
 
+    /// Waits until `condition` holds for what it has written so far.
+    ///
+    /// # Panics
+    /// As [`until`](Self::until).
+    pub fn until_told(&mut self, what: &str, condition: impl Fn(&str) -> bool) {
+        let log = self.log.clone();
+        self.until(what, || condition(&read(&log)).then_some(()));
+    }
+
     /// Waits until `condition` gives something.
     ///
     /// # Panics
-    /// Where the job's time passes, or the job ends, before it does.
+    /// Where the job's time passes, or the job ends, before it does. In the first case the panic tells where its
+    /// processes stood, and they stand still.
     pub fn until<T>(&mut self, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
         loop {
             let ended = match &mut self.child {
@@ -333,8 +347,11 @@ impl Running {
                 return value;
             }
             assert!(ended.is_none(), "{} ended before {what}\n{}", self.title, self.output());
-            let in_time = self.started.elapsed() < self.limit;
-            assert!(in_time, "{}: no {what} within {:?}\n{}", self.title, self.limit, self.output());
+            if self.started.elapsed() >= self.limit {
+                let standing = standing::of_processes(&self.mark().processes());
+                let told = format!("{}\nits processes stood at\n{standing}", self.output());
+                panic!("{}: no {what} within {:?}\n{told}", self.title, self.limit);
+            }
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -370,12 +387,19 @@ pub struct Finished {
     /// How long it took.
     pub elapsed: Duration,
     title: String,
+    /// Where its processes stood when its time had passed.
+    standing: Option<String>,
 }
 
 impl Finished {
-    /// What it was, how it ended and what it wrote.
+    /// What it was, how it ended, what it wrote and, where it did not end in time, where its processes stood.
     pub fn account(&self) -> String {
-        format!("{}: {} after {:?}; it wrote\n{}", self.title, self.status, self.elapsed, self.output)
+        let Finished { status, output, elapsed, title, standing } = self;
+        let told = format!("{title}: {status} after {elapsed:?}; it wrote\n{output}");
+        match standing {
+            Some(standing) => format!("{told}\nits processes stood at\n{standing}"),
+            None => told,
+        }
     }
 }
 

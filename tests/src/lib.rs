@@ -11,6 +11,7 @@
 //!   Installation::cat, verify: what `svmio cat` and `svmio verify` say of the store
 //!
 //!   MemoryProgram  compiled with `pkg-config`, run by `svmio start`: a program that maps files and has no MPI
+//!   standing     where the processes of a job that does not end hang, told before they are killed
 //!   Nodes        where a job's ranks run: one node, emulated ones, Hosts; and where their stores are
 //!
 //!   FabricJob ── starts ──► bin/fabric_process: a rank of a job that has to do with the fabric alone
@@ -40,6 +41,7 @@ pub mod random;
 pub mod ranks;
 pub mod report;
 pub mod scratch;
+mod standing;
 pub mod stock;
 
 pub use asking::{is_full_run, ranks_tried};

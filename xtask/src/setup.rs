@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// Debian packages without which nothing here can be built or tested; the debugger tells where a run that hangs stands.
+/// Debian packages without which nothing here can be built or tested; elfutils tells where a run that hangs stands.
 const PACKAGES: [&str; 17] = [
     "mpich",
     "libmpich-dev",
@@ -24,7 +24,7 @@ const PACKAGES: [&str; 17] = [
     "libclang-dev",
     "iproute2",
     "iperf3",
-    "gdb",
+    "elfutils",
 ];
 
 /// What the benchmarks compare with, and nothing else needs: the file systems that could be mounted instead.

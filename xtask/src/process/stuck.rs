@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Pid;
 
 /// For every process, and every thread of it: its name, its state, and what it waits for in the kernel. With the calls
-/// that led there, where a debugger is installed.
+/// that led there, where `eu-stack` is installed.
 pub(super) fn describe(processes: &[Pid]) -> String {
     processes.iter().map(|pid| of_process(*pid)).collect()
 }
@@ -34,24 +34,15 @@ fn of_thread(task: &Path) -> String {
     format!("  {name}: state {state}, in {}, system call {}\n", read("wchan"), read("syscall"))
 }
 
-/// Every thread's calls; nothing where there is no debugger, or where it takes longer than so many seconds.
+/// Every thread's calls; nothing where there is no `eu-stack`, or where it takes longer than so many seconds.
 fn calls(pid: Pid) -> String {
     const LIMIT: &str = "20";
-    let mut debugger = Command::new("timeout");
-    debugger.args([
-        "--signal=KILL",
-        LIMIT,
-        "gdb",
-        "--batch",
-        "-nx",
-        "-ex",
-        "thread apply all backtrace 30",
-        "-p",
-    ]);
-    debugger.arg(pid.as_raw_nonzero().to_string()).stdin(Stdio::null());
-    let Ok(output) = debugger.output() else { return String::new() };
+    let mut tracer = Command::new("timeout");
+    tracer.args(["--signal=KILL", LIMIT, "eu-stack", "--inlines", "--source", "-n", "40", "-p"]);
+    tracer.arg(pid.as_raw_nonzero().to_string()).env_remove("DEBUGINFOD_URLS").stdin(Stdio::null());
+    let Ok(output) = tracer.output() else { return String::new() };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.lines().filter(|line| line.starts_with(['#', 'T'])).map(|line| format!("  {line}\n")).collect()
+    text.lines().filter(|line| line.starts_with(['#', 'T', ' '])).map(|line| format!("  {line}\n")).collect()
 }
 
 #[cfg(test)]
