@@ -36,12 +36,12 @@ pub enum Error {
         store: PathBuf,
     },
     /// No file has this name.
-    #[error("no file {name} in the store {} (svmio ls shows what is there)", store.display())]
+    #[error("no file {name} in {} (svmio ls shows what is there)", the_stores(stores))]
     NoSuchFile {
         /// The file.
         name: String,
-        /// The store's directory.
-        store: PathBuf,
+        /// The directory of the store, or of each of several.
+        stores: Vec<PathBuf>,
     },
     /// Exclusive creation found the name taken.
     #[error("the file {name} exists already in the store {}", store.display())]
@@ -436,4 +436,10 @@ impl Error {
             _ => Error::Io { subject, path, source },
         }
     }
+}
+
+fn the_stores(stores: &[PathBuf]) -> String {
+    let paths: Vec<_> = stores.iter().map(|store| store.display().to_string()).collect();
+    let noun = if paths.len() == 1 { "store" } else { "stores" };
+    format!("the {noun} {}", paths.join(", "))
 }

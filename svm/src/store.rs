@@ -273,7 +273,7 @@ impl Store {
         let path = self.root.join(NAMES).join(name.as_path());
         let directory = fs::read_dir(&path).map_err(|e| match e.kind() {
             ErrorKind::NotFound => {
-                Error::NoSuchFile { name: name.to_string(), store: self.root.to_path_buf() }
+                Error::NoSuchFile { name: name.to_string(), stores: vec![self.root.to_path_buf()] }
             }
             ErrorKind::NotADirectory => Error::NotAFile {
                 name: name.to_string(),
@@ -416,7 +416,7 @@ impl Store {
     }
 
     pub(crate) fn no_such_file(&self, name: &FileName) -> Error {
-        Error::NoSuchFile { name: name.to_string(), store: self.root.to_path_buf() }
+        Error::NoSuchFile { name: name.to_string(), stores: vec![self.root.to_path_buf()] }
     }
 
     fn name_error(&self, name: &FileName, error: io::Error) -> Error {

@@ -241,8 +241,7 @@ impl StoreSet {
     }
 
     pub(crate) fn nothing_called(&self, name: &str) -> Error {
-        let paths: Vec<_> = self.members().map(|member| member.label().into_os_string()).collect();
-        Error::NoSuchFile { name: name.into(), store: PathBuf::from(paths.join(OsStr::new(", "))) }
+        Error::NoSuchFile { name: name.into(), stores: self.members().map(|member| member.label()).collect() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Why a command could not do what it was asked to.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus};
@@ -29,6 +30,9 @@ pub(crate) enum CommandError {
 
     #[error("{}: {reason}", path.display())]
     NotMounted { path: PathBuf, reason: &'static str },
+
+    #[error("SVMIO_STORES={}: it names no store (unset it for the default one)", list.display())]
+    NoStoresNamed { list: OsString },
 
     #[error("--store is given several times: with --hosts it is one directory, the same on all of them")]
     SeveralDirectories,
@@ -143,6 +147,7 @@ impl CommandError {
             | CommandError::UnknownLength { .. }
             | CommandError::NoName { .. }
             | CommandError::SeveralDirectories
+            | CommandError::NoStoresNamed { .. }
             | CommandError::BadHost { .. }
             | CommandError::NoProcesses
             | CommandError::Algorithm(_)

@@ -37,7 +37,7 @@ impl StoreOption {
         if !self.hosts.is_empty() {
             return self.open_hosts();
         }
-        match &self.named()[..] {
+        match &self.named()?[..] {
             [] => Ok(Store::from_environment()?.into()),
             [single] => Ok(Store::open(single)?.into()),
             several => open_all(several),
@@ -47,12 +47,13 @@ impl StoreOption {
     /// The stores, where they are. The default one may be made: it can hold nothing else.
     ///
     /// # Errors
-    /// [`CommandError::NoStore`]; otherwise as [`Store::open`] and [`StoreSet::new`]; of hosts, as [`remote::open`].
+    /// [`CommandError::NoStore`], [`CommandError::NoStoresNamed`]; otherwise as [`Store::open`] and [`StoreSet::new`];
+    /// of hosts, as [`remote::open`].
     pub(crate) fn open(&self) -> Result<StoreSet, CommandError> {
         if !self.hosts.is_empty() {
             return self.open_hosts();
         }
-        match &self.named()[..] {
+        match &self.named()?[..] {
             [] => Ok(Store::from_environment()?.into()),
             named => open_all(named),
         }
@@ -69,15 +70,18 @@ impl StoreOption {
         remote::open(&self.hosts, self.launcher.as_deref(), directory.or_else(inherited).as_deref())
     }
 
-    fn named(&self) -> Vec<PathBuf> {
+    fn named(&self) -> Result<Vec<PathBuf>, CommandError> {
         if !self.stores.is_empty() {
-            return self.stores.clone();
+            return Ok(self.stores.clone());
         }
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let several = variable("SVMIO_STORES").map(|list| std::env::split_paths(&list).collect::<Vec<_>>());
-        let several =
-            several.map(|paths| paths.into_iter().filter(|path| !path.as_os_str().is_empty()).collect());
-        several.unwrap_or_else(|| variable("SVMIO_STORE").map(PathBuf::from).into_iter().collect())
+        let Some(list) = variable("SVMIO_STORES") else {
+            return Ok(variable("SVMIO_STORE").map(PathBuf::from).into_iter().collect());
+        };
+        let paths = std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty());
+        let paths: Vec<_> = paths.collect();
+        // Who sets a list does not mean the default store.
+        if paths.is_empty() { Err(CommandError::NoStoresNamed { list }) } else { Ok(paths) }
     }
 }
 

@@ -130,6 +130,32 @@ fn the_environment_names_several_stores_and_options_win() {
 }
 
 #[test]
+fn an_environment_that_names_no_store_is_an_error_and_one_that_is_empty_names_the_default() {
+    let nodes = Nodes::new();
+    nodes.setting.put("/own", b"x");
+    for (stores, outcome) in [(":", Some(2)), ("::", Some(2)), ("", Some(0))] {
+        let output = nodes.setting.svmio().arg("ls").env("SVMIO_STORES", stores).output().unwrap();
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), outcome, "{stores:?}: {message}");
+        let told = format!("SVMIO_STORES={stores}: it names no store");
+        assert_eq!(message.contains(&told), outcome != Some(0), "{message}");
+    }
+}
+
+#[test]
+fn a_name_that_no_store_has_is_told_with_all_of_them() {
+    let nodes = Nodes::new();
+    let path = |node: &str| nodes.path(node).display().to_string();
+    let message = nodes.complaint("ab", &["stat", "/none"]);
+    assert!(
+        message.contains(&format!("no file /none in the stores {}, {} (", path("a"), path("b"))),
+        "{message}"
+    );
+    let message = nodes.complaint("a", &["stat", "/none"]);
+    assert!(message.contains(&format!("no file /none in the store {} (", path("a"))), "{message}");
+}
+
+#[test]
 fn a_store_that_is_not_given_is_named_with_what_is_missing() {
     let nodes = Nodes::new();
     let content = noise(6 * SEGMENT as usize, 1);

@@ -172,7 +172,7 @@ pub(super) struct Remembered {
 /// An error: as itself where somebody acts on it, otherwise as what it says.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Failure {
-    NoSuchFile { name: String, store: PathBytes },
+    NoSuchFile { name: String, stores: AtMost<MOST_ENTRIES, PathBytes> },
     Exists { name: String, store: PathBytes },
     NotAFile { name: String, store: PathBytes, is_directory: bool },
     OpenInAnotherJob { name: String },
@@ -183,7 +183,10 @@ pub(super) enum Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         match error {
-            Error::NoSuchFile { name, store } => Failure::NoSuchFile { name, store: bytes_of(&store) },
+            Error::NoSuchFile { name, stores } => {
+                let stores = AtMost(stores.iter().map(|store| bytes_of(store)).collect());
+                Failure::NoSuchFile { name, stores }
+            }
             Error::Exists { name, store } => Failure::Exists { name, store: bytes_of(&store) },
             Error::NotAFile { name, store, reason } => {
                 let is_directory = reason == IS_DIRECTORY;
@@ -209,7 +212,9 @@ impl Failure {
     pub(super) fn into_error(self, host: &str) -> Error {
         let on_host = |path: PathBytes| path_on(host, &path_of(path));
         match self {
-            Failure::NoSuchFile { name, store } => Error::NoSuchFile { name, store: on_host(store) },
+            Failure::NoSuchFile { name, stores } => {
+                Error::NoSuchFile { name, stores: stores.0.into_iter().map(on_host).collect() }
+            }
             Failure::Exists { name, store } => Error::Exists { name, store: on_host(store) },
             Failure::NotAFile { name, store, is_directory } => {
                 let reason = if is_directory { IS_DIRECTORY } else { "it, or a part of its path, is a file" };
