@@ -6,7 +6,7 @@ fn statistics(mpi: Mpi) {
     let program = Program::c("every_access_method", mpi);
     let scratch = Nodes::Emulated(4).scratch();
     let job = Job::new(&scratch, &program, 4).over(Nodes::Emulated(4));
-    let output = job.argument("svm:/statistics").variable("SVMIO_STATS", "1").succeed();
+    let output = job.argument("svm:/statistics").with_statistics().succeed();
     for rank in 0..4 {
         let told = format!("svmio: rank {rank} on node n{rank}: ");
         let line =

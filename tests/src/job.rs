@@ -41,6 +41,7 @@ pub struct Job<'s> {
     ranks: u32,
     files: Files,
     collectives: Option<&'static str>,
+    has_statistics: bool,
     nodes: Nodes<'s>,
     first_host: usize,
     options: Vec<OsString>,
@@ -58,6 +59,7 @@ impl<'s> Job<'s> {
             ranks,
             files: Files::Svmio,
             collectives: None,
+            has_statistics: false,
             nodes: Nodes::One,
             first_host: 0,
             options: Vec::new(),
@@ -81,6 +83,12 @@ impl<'s> Job<'s> {
     /// Has svmio do MPI's collectives, by this adapter: one that `svmio run --collectives=` takes.
     pub fn collectives(mut self, adapter: &'static str) -> Self {
         self.collectives = Some(adapter);
+        self
+    }
+
+    /// Has each rank tell at the end what its files on several nodes cost, by `svmio run --stats`.
+    pub fn with_statistics(mut self) -> Self {
+        self.has_statistics = true;
         self
     }
 
@@ -164,6 +172,7 @@ impl<'s> Job<'s> {
                 let mut command = self.launched(Installation::get().tool());
                 command.arg("run").env("SVMIO_STORE", self.store());
                 command.args(self.collectives.map(|adapter| format!("--collectives={adapter}")));
+                command.args(self.has_statistics.then_some("--stats"));
                 command
             }
             Files::Stock => {

@@ -15,12 +15,12 @@ fn the_ranks_form_one_job_and_have_the_preload_and_the_variables() {
         for separator in [&["--"][..], &[]] {
             let printed = stdout_of(
                 svmio_run()
-                    .args(["--store", "some/store", "--claim", "/scratch:/data"])
+                    .args(["--store", "some/store", "--claim", "/scratch:/data", "--stats"])
                     .args(["-n", "4"])
                     .args(family.launcher_options())
                     .args(separator)
                     .arg(&program)
-                    .args(["LD_PRELOAD", "SVMIO_STORE", "SVMIO_CLAIM", "SVMIO_OTHER"])
+                    .args(["LD_PRELOAD", "SVMIO_STORE", "SVMIO_CLAIM", "SVMIO_STATS", "SVMIO_OTHER"])
                     .env("LD_PRELOAD", "libm.so.6")
                     .env("SVMIO_OTHER", "a;b=c")
                     .current_dir(directory.path()),
@@ -37,6 +37,7 @@ fn the_ranks_form_one_job_and_have_the_preload_and_the_variables() {
                 assert_eq!(preload.last(), Some(&"libm.so.6"), "{line}");
                 assert_eq!(Path::new(field(line, "SVMIO_STORE")), store);
                 assert_eq!(field(line, "SVMIO_CLAIM"), "/scratch:/data");
+                assert_eq!(field(line, "SVMIO_STATS"), "1");
                 assert_eq!(field(line, "SVMIO_OTHER"), "a;b=c");
             }
         }
