@@ -125,10 +125,7 @@ impl SharedFile {
         if data.len() < LONG_WRITE {
             return self.write_cached(index, within, data);
         }
-        let _under_way = self.cache().begin_past();
-        self.overwrite_cached(index, within, data, false)?;
-        self.write_directly(node, index, within, data)?;
-        self.overwrite_cached(index, within, data, true)
+        self.write_around(node, index, within, data)
     }
 
     pub(super) fn write_directly(

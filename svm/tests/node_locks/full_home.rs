@@ -1,4 +1,5 @@
-//! A home without space: what was written under a lock and cannot get there does not come there later, over newer bytes.
+//! A home without space: what was written under a lock and cannot get there does not come there later, over newer bytes;
+//! and who could not write finds what is there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -9,7 +10,7 @@ use svmio_svm::{CacheSettings, ErrorKind, File, FileName, FileOffset, NodeIndex,
 use svmio_svm::{SegmentIndex, SegmentSize, Store};
 
 use super::job::{self, Process};
-use super::{exclusive, set_word, word};
+use super::{SEGMENT, exclusive, set_word, word};
 
 /// Runs `body` as three ranks on three nodes. The store of the first is a small file system of its own, and has one
 /// segment of the file that all have open, without storage; `fill` takes all its space, and gives it back.
@@ -136,5 +137,21 @@ fn what_cannot_be_brought_home_when_a_kept_lock_goes_back_is_an_error_of_the_nex
         let mut byte = [0];
         file.read_at(FileOffset(100), &mut byte).unwrap();
         assert_eq!(byte, [9]);
+    });
+}
+
+#[test]
+fn what_a_long_write_could_not_bring_home_is_not_read_where_it_was_written_either() {
+    with_full_home(|process, file, fill| {
+        if process.rank() == 1 {
+            assert_eq!(word(file, 0), 0);
+            fill(true);
+            let error = file.write_at(FileOffset(0), &[1; SEGMENT as usize]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NoSpace);
+            assert_eq!(word(file, 0), 0);
+            fill(false);
+        }
+        process.sync(file).unwrap();
+        assert_eq!(word(file, 0), 0);
     });
 }

@@ -1,12 +1,15 @@
 //! Accesses past the cache, to pages for which it has no room and will not have any: what fills their set is dirty and
-//! cannot be brought home, because a node was lost or has no space, or is lost itself to fetches that never ended.
+//! cannot be brought home, because a node was lost or has no space, or is lost itself to fetches that never ended. And
+//! long writes, which need none.
 
 use std::ops::Range;
 
 use crate::cache::PageNumber;
+use crate::cluster::pieces::touched;
 use crate::cluster::wire::{LONGEST_DATA, Part, Reply, Request};
 use crate::cluster::{NodeIndex, SharedFile};
 use crate::error::Result;
+use crate::units::SegmentIndex;
 
 use super::overlap;
 
@@ -51,10 +54,29 @@ impl SharedFile {
     pub(super) fn write_past(&self, page: PageNumber, within: &Range<u32>, bytes: &[u8]) -> Result<()> {
         let node = self.home_of(self.attachment(), &self.key(page))?;
         let Part { segment, within, .. } = self.part(page, within);
-        let _under_way = self.cache().begin_past();
-        // As a long write: others may have put the page into the cache since.
-        self.overwrite_cached(segment, within, bytes, false)?;
-        self.write_directly(node, segment, within, bytes)?;
-        self.overwrite_cached(segment, within, bytes, true)
+        // Others may have put the page into the cache since.
+        self.write_around(node, segment, within, bytes)
+    }
+
+    /// Writes bytes straight to `node`, their home; what is cached agrees with that then.
+    pub(in crate::cluster) fn write_around(
+        &self,
+        node: NodeIndex,
+        index: SegmentIndex,
+        within: u64,
+        data: &[u8],
+    ) -> Result<()> {
+        let cache = self.cache();
+        let _under_way = cache.begin_past();
+        let announced = self.overwrite_cached(index, within, data, false);
+        if let Err(error) = announced.and_then(|()| self.write_directly(node, index, within, data)) {
+            // Nobody knows which of them are home, and nobody may read here what others do not find there.
+            let touched = touched(self, &[Part::one(index, within, data.len() as u32)]);
+            if let Err(e) = cache.expire(self.file(), &touched) {
+                tracing::error!("pages that may not be as their home has them stay cached: {e}");
+            }
+            return Err(error);
+        }
+        self.overwrite_cached(index, within, data, true)
     }
 }
