@@ -322,13 +322,13 @@ impl LockTable {
                 return Ok(table);
             }
             let own = *turn.get_or_insert_with(|| queue.join());
-            let seen = queue.look();
+            let (seen, had_room) = (queue.look(), table.has_room());
             drop(table);
             match queue.sleep(seen, own, Deadline::one_period())? {
                 Woken::Changed => continue,
                 Woken::DeadlinePassed => table = Locked::new(self)?,
             }
-            if table.has_room() && queue.look().serving == seen.serving {
+            if had_room && table.has_room() && queue.look().serving == seen.serving {
                 // Those in front had a whole period to take the room. They are dead.
                 queue.skip_to(own);
             } else {
