@@ -76,6 +76,14 @@ impl Changes {
         mark.0.store(self.period.load(Ordering::Relaxed), Ordering::Release);
     }
 
+    /// Enters a segment into which bytes were stored at another's word, to be brought to the storage device. Other nodes
+    /// learn whose change that was otherwise: told here, it would be news to the node that made it, too.
+    ///
+    /// The segment's mark stays as it is: who finds that of now relies on it that other nodes will be told.
+    pub(crate) fn enter_for_another(&self, index: SegmentIndex) {
+        self.sets().unsynced.insert(index);
+    }
+
     /// Hands over those of which other nodes have not been told. On return all are told that were entered before,
     /// whoever did so.
     pub(crate) fn tell(&self, tell: impl FnMut(SegmentIndex)) {
@@ -160,6 +168,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_stored_for_another_is_synced_and_not_told() {
+        let (changes, mark) = (Changes::default(), Mark::default());
+        let (mut told, mut synced) = (0, 0);
+        changes.enter_for_another(SEGMENT);
+        changes.tell(|_| told += 1);
+        assert_eq!(told, 0);
+        // One's own change is told, whether or not the segment was entered before.
+        changes.enter(SEGMENT, &mark, || true);
+        changes.enter_for_another(SEGMENT);
+        changes.tell(|_| told += 1);
+        let sync = |_| {
+            synced += 1;
+            Ok(())
+        };
+        changes.sync(sync).unwrap();
+        assert_eq!((told, synced, changes.unsynced()), (1, 1, 0));
+    }
+
+    #[test]
     fn what_could_not_be_synced_is_tried_again() {
         let (changes, marks) = (Changes::default(), [0, 1, 2].map(|_| Mark::default()));
         (0..).zip(&marks).for_each(|(index, mark)| changes.enter(SegmentIndex(index), mark, || false));
@@ -205,6 +232,12 @@ mod loom_tests {
             self.changes.enter(SegmentIndex(7), &self.mark, || true);
         }
 
+        /// As an agent does.
+        fn change_for_another(&self, own: usize) {
+            self.bytes[own].store(1, Relaxed);
+            self.changes.enter_for_another(SegmentIndex(7));
+        }
+
         fn look(&self) {
             for (bytes, seen) in self.bytes.iter().zip(&self.seen) {
                 seen.fetch_max(bytes.load(Relaxed), Relaxed);
@@ -235,12 +268,16 @@ mod loom_tests {
             .expect("nothing fails");
     }
 
-    /// One hands over, the other only changes, as an agent does, or also hands over.
+    /// One hands over, the other only changes, or also hands over.
     fn check(hows: [Option<fn(&Shared)>; 2]) {
+        check_changes([Shared::change; 2], hows);
+    }
+
+    fn check_changes(changes: [fn(&Shared, usize); 2], hows: [Option<fn(&Shared)>; 2]) {
         loom::model(move || {
             let shared = Arc::new(Shared::default());
             let act = move |own: usize, shared: &Shared| {
-                shared.change(own);
+                changes[own](shared, own);
                 if let Some(how) = hows[own] {
                     shared.hand_over(own, how);
                 }
@@ -262,6 +299,22 @@ mod loom_tests {
     #[test]
     fn who_syncs_what_others_change_too_syncs_his_own() {
         check([Some(sync), None]);
+    }
+
+    #[test]
+    fn who_tells_what_is_changed_for_another_too_tells_his_own() {
+        check_changes([Shared::change, Shared::change_for_another], [Some(tell), None]);
+    }
+
+    #[test]
+    fn who_syncs_what_is_changed_for_another_too_syncs_his_own() {
+        check_changes([Shared::change, Shared::change_for_another], [Some(sync), None]);
+    }
+
+    #[test]
+    fn who_changes_for_another_and_syncs_syncs_that_while_others_tell_and_sync() {
+        check_changes([Shared::change, Shared::change_for_another], [Some(tell), Some(sync)]);
+        check_changes([Shared::change, Shared::change_for_another], [Some(sync), Some(sync)]);
     }
 
     #[test]

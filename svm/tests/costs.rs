@@ -2,8 +2,10 @@
 
 mod job;
 
+use std::collections::BTreeMap;
+
 use job::{Process, stores};
-use svmio_svm::{CacheSettings, File, FileName, FileOffset, OpenOptions, SegmentSize};
+use svmio_svm::{Blocks, CacheSettings, File, FileName, FileOffset, OpenOptions, SegmentSize};
 
 const SEGMENT: u64 = 1 << 16;
 const PAGE: u64 = 1 << 12;
@@ -64,6 +66,102 @@ fn a_sync_drops_the_pages_of_segments_that_others_have_changed_and_no_more() {
         }
         process.sync(file).unwrap();
         look([2, 3], 2);
+    });
+}
+
+#[test]
+fn a_node_keeps_the_pages_that_it_has_written_itself_while_it_sees_what_others_change() {
+    // In two segments that rank 1 reads and writes.
+    const FIRST: [u64; 3] = [PAGE + 7, 4 * PAGE, 9 * PAGE];
+    const SECOND: [u64; 2] = [2 * SEGMENT, 2 * SEGMENT + 5 * PAGE];
+    with_file(|process, file| {
+        let rank = process.rank();
+        file.write_at(FileOffset(u64::from(rank) * SEGMENT), &[0; SEGMENT as usize]).unwrap();
+        process.sync(file).unwrap();
+        let mut expected: BTreeMap<_, _> = FIRST.into_iter().chain(SECOND).map(|at| (at, 0)).collect();
+        let look = |expected: &BTreeMap<u64, u8>, fetched: u64| {
+            let before = process.cluster.statistics().cache.misses;
+            for (at, value) in expected {
+                assert_eq!(byte(file, *at), *value, "byte {at} on rank {rank}");
+            }
+            let misses = process.cluster.statistics().cache.misses - before;
+            assert!(
+                rank != 1 || misses == fetched,
+                "{misses} pages were fetched, not {fetched}: {expected:?}"
+            );
+            process.meet();
+        };
+        look(&expected, 5);
+        // Who writes where what, and how many pages rank 1 fetches for it.
+        type Changes = &'static [(u32, u64, u8)];
+        let turns: [(Changes, u64); 9] = [
+            (&[(1, FIRST[0], 1)], 0),
+            (&[(1, FIRST[1], 2), (1, FIRST[1], 3), (1, SECOND[0], 4)], 0),
+            (&[], 0),
+            // By way of the home's agent, and at home.
+            (&[(1, FIRST[2], 5), (0, SECOND[1], 6)], 2),
+            (&[(1, FIRST[0], 7), (2, SECOND[0], 8)], 2),
+            (&[(1, FIRST[0], 9), (2, FIRST[1], 10)], 3),
+            (&[(0, FIRST[0], 11), (1, FIRST[1], 12), (1, SECOND[1], 13)], 3),
+            (&[(1, FIRST[0], 14), (1, FIRST[1], 15), (1, FIRST[2], 16)], 0),
+            (&[], 0),
+        ];
+        for (changes, fetched) in turns {
+            for (by, at, value) in changes {
+                if *by == rank {
+                    set_byte(file, *at, *value);
+                }
+                expected.insert(*at, *value);
+            }
+            process.sync(file).unwrap();
+            look(&expected, fetched);
+        }
+    });
+}
+
+#[test]
+fn a_node_keeps_the_pages_beside_those_that_it_has_written_past_its_cache() {
+    const PAGES: u64 = SEGMENT / PAGE;
+    with_file(|process, file| {
+        let rank = process.rank();
+        file.write_at(FileOffset(u64::from(rank) * SEGMENT), &[0; SEGMENT as usize]).unwrap();
+        process.sync(file).unwrap();
+        let mut expected = vec![0; 3 * SEGMENT as usize];
+        let look = |expected: &[u8], fetched: u64| {
+            let before = process.cluster.statistics().cache.misses;
+            let mut bytes = vec![1; expected.len()];
+            file.read_at(FileOffset(0), &mut bytes).unwrap();
+            assert!(bytes == expected, "on rank {rank}");
+            let misses = process.cluster.statistics().cache.misses - before;
+            assert!(rank != 1 || misses == fetched, "{misses} pages were fetched, not {fetched}");
+            process.meet();
+        };
+        look(&expected, 2 * PAGES);
+        // A long write into a whole segment: the pages of the other one stay.
+        expected[..SEGMENT as usize].fill(2);
+        if rank == 1 {
+            file.write_at(FileOffset(0), &expected[..SEGMENT as usize]).unwrap();
+        }
+        process.sync(file).unwrap();
+        look(&expected, PAGES);
+        // Pieces, of every second page.
+        let blocks = Blocks { start: 2 * SEGMENT, length: PAGE / 2, stride: 2 * PAGE, count: PAGES / 2 };
+        for at in (0..blocks.count).map(|number| (blocks.start + number * blocks.stride) as usize) {
+            expected[at..at + blocks.length as usize].fill(3);
+        }
+        if rank == 1 {
+            let bytes = vec![3; blocks.bytes() as usize];
+            let bounds = FileOffset(blocks.start)..FileOffset(blocks.end());
+            // As one of many pieces more.
+            let mut access = file.write_strided(bounds, SEGMENT).unwrap();
+            // SAFETY: there are as many bytes.
+            unsafe { access.put(&blocks, bytes.as_ptr(), blocks.length as isize) }.unwrap();
+            access.finish().unwrap();
+        }
+        process.sync(file).unwrap();
+        look(&expected, PAGES / 2);
+        process.sync(file).unwrap();
+        look(&expected, 0);
     });
 }
 

@@ -7,6 +7,7 @@ use crate::manifest::{self, Manifest};
 use crate::object;
 use crate::segment::Segment;
 use crate::state::State;
+use crate::units::SegmentIndex;
 
 use super::{Attachment, View};
 
@@ -15,6 +16,12 @@ impl Attachment {
     pub(crate) fn mark_dirty(&self, segment: &Segment) {
         let is_shared = || self.state().is_some_and(|state| state.cluster() != 0);
         self.changes.enter(segment.index(), segment.mark(), is_shared);
+    }
+
+    /// Remembers that this process changed a segment at another's word: after it has stored the bytes. Whose change
+    /// that was is for the caller to count.
+    pub(crate) fn mark_dirty_for_another(&self, index: SegmentIndex) {
+        self.changes.enter_for_another(index);
     }
 
     /// Marks what this process changed since the last time, for other nodes to see when they ask.

@@ -153,7 +153,7 @@ impl PageCache {
 
     /// Brings the cache into agreement with bytes that went home past it: where the page is here, it has these bytes
     /// from now on, not dirty, so that no older ones are written over them. Whoever fetched the page since
-    /// [`PageCache::announce_overwrite`] may have got the old ones.
+    /// [`PageCache::announce_overwrite`] may have got the old ones, or newer ones: the page has no version then.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) where the set cannot be locked, or there is no memory.
@@ -198,6 +198,9 @@ impl PageCache {
                     if !is_home {
                         return Ok(());
                     }
+                    // Others' changes may have come home after these bytes, and a fetch since may have brought them, and
+                    // a version that counts them: the page is not as new as that.
+                    frame.record.set_version(None);
                     set.note_cleaned();
                     frame.dirty().remove(&within)
                 })?;

@@ -167,7 +167,10 @@ impl PageCache {
                         }
                         // Before the page becomes valid, so that a death leaves no frame to be quarantined.
                         frame.record.set_state(FrameState::Free);
-                        page.record.set_version(Some(version));
+                        // Bytes on their way home are kept, and may have come there before changes by others that
+                        // the version counts: then the page is not as new as that.
+                        let is_as_new = page.flushing().is_empty();
+                        page.record.set_version(is_as_new.then_some(version));
                         page.valid().set(&whole);
                         Ok(())
                     })?;

@@ -44,6 +44,11 @@ impl PageCache {
         unsafe { self.overwrite(key, at..at + from.len() as u32, from.as_ptr()) }.unwrap()
     }
 
+    fn announce_from(&self, key: &PageKey, at: u32, from: &[u8]) -> Overwrite {
+        // SAFETY: as above.
+        unsafe { self.announce_overwrite(key, at..at + from.len() as u32, from.as_ptr()) }.unwrap()
+    }
+
     /// What the home does: writes the page to where the ticket says, by the cache's file.
     fn deliver(&self, ticket: &FetchTicket, page: &[u8]) {
         use std::os::unix::fs::FileExt;

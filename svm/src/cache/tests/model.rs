@@ -23,9 +23,12 @@ enum Step {
     FinishFetch(usize),
     AbandonFetch(usize),
     BeginFlush,
+    /// The bytes get home; the answer is still to come.
+    ArriveFlush(usize),
     FinishFlush(usize),
     FailFlush(usize),
     BeginOverwrite(Range<u32>, u8),
+    ArriveOverwrite(usize),
     FinishOverwrite(usize),
     /// Another node writes bytes, and nobody here is told.
     Elsewhere(Range<u32>, u8),
@@ -58,9 +61,11 @@ fn step() -> impl Strategy<Value = Step> {
         6 => any::<usize>().prop_map(Step::FinishFetch),
         1 => any::<usize>().prop_map(Step::AbandonFetch),
         5 => Just(Step::BeginFlush),
+        3 => any::<usize>().prop_map(Step::ArriveFlush),
         4 => any::<usize>().prop_map(Step::FinishFlush),
         1 => any::<usize>().prop_map(Step::FailFlush),
         2 => (range(), value.clone()).prop_map(|(r, v)| Step::BeginOverwrite(r, v)),
+        2 => any::<usize>().prop_map(Step::ArriveOverwrite),
         2 => any::<usize>().prop_map(Step::FinishOverwrite),
         3 => (range(), value).prop_map(|(r, v)| Step::Elsewhere(r, v)),
         1 => Just(Step::Refresh),
@@ -74,6 +79,7 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Clone)]
 struct PageModel {
     home: Vec<u8>,
+    /// Counts what others change. What is changed from here is no news here.
     version: u64,
     /// By byte: the set of values that a read here may give.
     readable: Vec<u64>,
@@ -114,11 +120,18 @@ struct PendingFetch {
     served: Option<u64>,
 }
 
+struct PendingFlush {
+    by: usize,
+    flush: Flush,
+    is_home: bool,
+}
+
 struct PendingOverwrite {
     by: usize,
     key: PageKey,
     within: Range<u32>,
     value: u8,
+    is_home: bool,
 }
 
 struct PendingScatter {
@@ -131,9 +144,13 @@ struct Run {
     handles: Vec<PageCache>,
     pages: BTreeMap<PageKey, PageModel>,
     fetches: Vec<PendingFetch>,
-    flushes: Vec<(usize, Flush)>,
+    flushes: Vec<PendingFlush>,
     overwrites: Vec<PendingOverwrite>,
     scatters: Vec<PendingScatter>,
+}
+
+fn overlaps(a: &Range<u32>, b: &Range<u32>) -> bool {
+    a.start < b.end && b.start < a.end
 }
 
 /// One of those pending, if there are any.
@@ -156,13 +173,18 @@ impl Run {
         self.pages.get_mut(key).unwrap()
     }
 
-    /// MPI leaves open what becomes of bytes that are written twice at once: the test does not.
+    /// MPI leaves open what becomes of bytes that are written twice at once: of those written here the test does not.
     fn is_being_overwritten(&self, key: &PageKey, within: &Range<u32>) -> bool {
         let overwrites = self.overwrites.iter().map(|o| (&o.key, &o.within));
         let scatters = self.scatters.iter().map(|s| (&s.key, &s.within));
-        overwrites
-            .chain(scatters)
-            .any(|(other, there)| other == key && there.start < within.end && within.start < there.end)
+        overwrites.chain(scatters).any(|(other, there)| other == key && overlaps(there, within))
+    }
+
+    /// Whether bytes are on their way home past the cache, and have not come there.
+    fn is_sent_past(&self, key: &PageKey, within: &Range<u32>) -> bool {
+        let overwrites = self.overwrites.iter().filter(|o| !o.is_home).map(|o| (&o.key, &o.within));
+        let scatters = self.scatters.iter().map(|s| (&s.key, &s.within));
+        overwrites.chain(scatters).any(|(other, there)| other == key && overlaps(there, within))
     }
 
     /// Flushes a page that is in the way, at once.
@@ -171,8 +193,8 @@ impl Run {
         assert!(model.dirty.iter().any(Option::is_some), "a clean page is in nobody's way");
         assert!(!model.flushing.iter().any(Option::is_some), "this one cannot be flushed");
         self.begin_flush(by, victim);
-        let (by, flush) = self.flushes.pop().expect("it is dirty");
-        self.finish_flush(by, flush);
+        let flush = self.flushes.pop().expect("it is dirty");
+        self.finish_flush(flush);
     }
 
     fn begin_flush(&mut self, by: usize, key: PageKey) {
@@ -194,17 +216,28 @@ impl Run {
                 }
                 assert!(bytes.next().is_none() && found == model.dirty, "what is flushed is what is dirty");
                 model.flushing = std::mem::replace(&mut model.dirty, vec![None; PAGE as usize]);
-                self.flushes.push((by, flush));
+                self.flushes.push(PendingFlush { by, flush, is_home: false });
             }
         }
     }
 
-    fn finish_flush(&mut self, by: usize, flush: Flush) {
+    fn arrive(&mut self, pending: &mut PendingFlush) {
+        if !std::mem::replace(&mut pending.is_home, true) {
+            let model = self.page(&pending.flush.key);
+            for at in 0..PAGE as usize {
+                model.home[at] = model.flushing[at].unwrap_or(model.home[at]);
+            }
+        }
+    }
+
+    fn finish_flush(&mut self, mut pending: PendingFlush) {
+        self.arrive(&mut pending);
+        let PendingFlush { by, flush, .. } = pending;
         let model = self.page(&flush.key);
-        model.version += 1;
         for at in 0..PAGE as usize {
-            if let Some(value) = model.flushing[at].take() {
-                model.home[at] = value;
+            if model.flushing[at].take().is_some() {
+                // Others may have changed it since it came home.
+                model.readable[at] |= 1 << model.home[at];
             }
         }
         self.handles[by].finish_flush(flush).unwrap();
@@ -212,12 +245,18 @@ impl Run {
 
     /// Ends what is under way with pages that are gone: their bytes do not come home any more.
     fn drop_flushes(&mut self, gone: impl Fn(&PageKey) -> bool) {
-        for (by, flush) in std::mem::take(&mut self.flushes) {
-            if gone(&flush.key) {
-                self.handles[by].finish_flush(flush).unwrap();
+        for pending in std::mem::take(&mut self.flushes) {
+            if gone(&pending.flush.key) {
+                self.handles[pending.by].finish_flush(pending.flush).unwrap();
             } else {
-                self.flushes.push((by, flush));
+                self.flushes.push(pending);
             }
+        }
+    }
+
+    fn arrive_past(&mut self, pending: &mut PendingOverwrite) {
+        if !std::mem::replace(&mut pending.is_home, true) {
+            self.page(&pending.key).home[indices(&pending.within)].fill(pending.value);
         }
     }
 
@@ -296,13 +335,20 @@ impl Run {
                 }
             }
             Step::BeginFlush => self.begin_flush(by, key),
-            Step::FinishFlush(which) => {
-                if let Some((by, flush)) = take(&mut self.flushes, which) {
-                    self.finish_flush(by, flush);
+            Step::ArriveFlush(which) => {
+                if let Some(mut pending) = take(&mut self.flushes, which) {
+                    self.arrive(&mut pending);
+                    self.flushes.push(pending);
                 }
             }
+            Step::FinishFlush(which) => {
+                if let Some(pending) = take(&mut self.flushes, which) {
+                    self.finish_flush(pending);
+                }
+            }
+            // Whether or not they have come home.
             Step::FailFlush(which) => {
-                if let Some((by, flush)) = take(&mut self.flushes, which) {
+                if let Some(PendingFlush { by, flush, .. }) = take(&mut self.flushes, which) {
                     let model = self.page(&flush.key);
                     for at in 0..PAGE as usize {
                         let failed = model.flushing[at].take();
@@ -316,7 +362,7 @@ impl Run {
                     return;
                 }
                 let bytes = vec![value; within.len()];
-                match self.handles[by].overwrite_from(&key, within.start, &bytes) {
+                match self.handles[by].announce_from(&key, within.start, &bytes) {
                     Overwrite::Busy(_) => {
                         let flushing = &self.page(&key).flushing[indices(&within)];
                         assert!(flushing.iter().any(Option::is_some));
@@ -324,36 +370,52 @@ impl Run {
                     Overwrite::Done => {
                         let model = self.page(&key);
                         assert!(model.flushing[indices(&within)].iter().all(Option::is_none));
-                        model.dirty[indices(&within)].fill(None);
-                        // Until the bytes are at the home either may be read.
                         for at in indices(&within) {
+                            model.dirty[at] = model.dirty[at].map(|_| value);
+                            // Until the bytes are at the home either may be read.
                             model.readable[at] |= 1 << value | 1 << model.home[at];
                         }
-                        self.overwrites.push(PendingOverwrite { by, key, within, value });
+                        let is_home = false;
+                        self.overwrites.push(PendingOverwrite { by, key, within, value, is_home });
                     }
                 }
             }
+            Step::ArriveOverwrite(which) => {
+                if let Some(mut pending) = take(&mut self.overwrites, which) {
+                    self.arrive_past(&mut pending);
+                    self.overwrites.push(pending);
+                }
+            }
             Step::FinishOverwrite(which) => {
-                if let Some(PendingOverwrite { by, key, within, value }) = take(&mut self.overwrites, which) {
-                    let model = self.page(&key);
-                    model.version += 1;
-                    model.home[indices(&within)].fill(value);
-                    model.readable[indices(&within)].fill(1 << value);
-                    let bytes = vec![value; within.len()];
-                    assert_eq!(self.handles[by].overwrite_from(&key, within.start, &bytes), Overwrite::Done);
+                if let Some(mut pending) = take(&mut self.overwrites, which) {
+                    self.arrive_past(&mut pending);
+                    let PendingOverwrite { by, key, within, value, .. } = &pending;
+                    let bytes = vec![*value; within.len()];
+                    let put = self.handles[*by].overwrite_from(key, within.start, &bytes);
+                    let model = self.pages.get_mut(key).unwrap();
+                    if let Overwrite::Busy(_) = put {
+                        assert!(model.flushing[indices(within)].iter().any(Option::is_some));
+                        self.overwrites.push(pending);
+                        return;
+                    }
+                    assert!(model.flushing[indices(within)].iter().all(Option::is_none));
+                    model.dirty[indices(within)].fill(None);
+                    for at in indices(within) {
+                        // Others may have changed it since.
+                        model.readable[at] = 1 << value | 1 << model.home[at];
+                    }
                 }
             }
             Step::Elsewhere(within, value) => {
-                if self.is_being_overwritten(&key, &within) {
+                if self.is_sent_past(&key, &within) {
                     return;
                 }
                 let model = self.page(&key);
                 model.version += 1;
                 for at in indices(&within) {
-                    if model.dirty[at].or(model.flushing[at]).is_none() {
-                        model.home[at] = value;
-                        model.readable[at] |= 1 << value;
-                    }
+                    // Also where this node writes: what comes home last stays there.
+                    model.home[at] = value;
+                    model.readable[at] |= 1 << value;
                 }
             }
             Step::BeginScatter(within, value) => {
@@ -406,7 +468,6 @@ impl Run {
         }
     }
 
-    /// To this node it is no news: the version stays.
     fn finish_scatter(&mut self, scatter: PendingScatter, dies: bool) {
         let PendingScatter { key, within, value } = scatter;
         self.page(&key).home[indices(&within)].fill(value);
@@ -451,17 +512,13 @@ impl Run {
 
     /// All that was written gets home.
     fn flush_all(&mut self) {
-        for (by, flush) in std::mem::take(&mut self.flushes) {
-            self.finish_flush(by, flush);
-        }
+        std::mem::take(&mut self.flushes).into_iter().for_each(|pending| self.finish_flush(pending));
         for file in 0..FILES {
             for page in self.handles[0].dirty_pages(key(file, 0).file).unwrap() {
                 self.begin_flush(1, key(file, page.0));
             }
         }
-        for (by, flush) in std::mem::take(&mut self.flushes) {
-            self.finish_flush(by, flush);
-        }
+        std::mem::take(&mut self.flushes).into_iter().for_each(|pending| self.finish_flush(pending));
         assert_eq!(self.handles[0].all_dirty().unwrap(), []);
     }
 }

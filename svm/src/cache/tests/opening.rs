@@ -184,6 +184,42 @@ fn a_fetch_during_which_something_newer_came_is_discarded() {
     assert_eq!(cache.finish_fetch(ticket, 1).unwrap(), Fetched::Kept);
 }
 
+/// Others may change bytes at the home between these being there and the answer.
+#[test]
+fn a_page_that_keeps_bytes_on_their_way_home_is_not_as_new_as_its_fetch() {
+    let version = |cache: &PageCache| {
+        let mut found = Vec::new();
+        cache.retain(key(1, 0).file, |_, version| (found.push(version), true).1).unwrap();
+        found
+    };
+    let fetched = |cache: &PageCache, page: &PageKey, version| {
+        let ticket = cache.fetch_begun(page);
+        cache.deliver(&ticket, &[9; PAGE as usize]);
+        assert_eq!(cache.finish_fetch(ticket, version).unwrap(), Fetched::Kept);
+    };
+    let (cache, page) = (cache_of(2), key(1, 0));
+    assert_eq!(cache.write_from(&page, 10, &[1; 5]), WriteOutcome::Cached);
+    let flush = cache.flush_begun(&page);
+    fetched(&cache, &page, 7);
+    assert_eq!(version(&cache), [None], "five bytes were not taken from the home");
+    cache.finish_flush(flush).unwrap();
+    assert_eq!(version(&cache), [None]);
+    let (cache, page) = (cache_of(2), key(1, 0));
+    assert_eq!(cache.write_from(&page, 10, &[1; 5]), WriteOutcome::Cached);
+    fetched(&cache, &page, 7);
+    assert_eq!(version(&cache), [Some(7)], "what is not on its way comes home after all that was there");
+    let flush = cache.flush_begun(&page);
+    cache.finish_flush(flush).unwrap();
+    assert_eq!(version(&cache), [Some(7)]);
+    // Past the cache.
+    let (cache, page) = (cache_of(2), key(1, 0));
+    assert_eq!(cache.announce_from(&page, 10, &[2; 5]), Overwrite::Done);
+    fetched(&cache, &page, 8);
+    assert_eq!(version(&cache), [Some(8)]);
+    assert_eq!(cache.overwrite_from(&page, 10, &[2; 5]), Overwrite::Done);
+    assert_eq!(version(&cache), [None], "five bytes may be older than those that came");
+}
+
 #[test]
 fn what_is_dirty_outlives_a_refresh_and_what_is_cut_off_reads_as_zero() {
     let (cache, page) = (cache_of(2), key(1, 0));

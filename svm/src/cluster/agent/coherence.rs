@@ -190,7 +190,7 @@ impl Agent {
                     format!("storing into segment {} of {}", place.segment, served.attachment.name());
                 Error::io(subject, &served.attachment.path(), e)
             })?;
-            served.attachment.mark_dirty(&segment);
+            served.attachment.mark_dirty_for_another(segment.index());
         }
         if has_bytes {
             self.append(served, &Part::one(place.segment, place.within, page as u32), bytes)?;

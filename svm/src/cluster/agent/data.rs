@@ -38,25 +38,37 @@ impl Agent {
     pub(super) fn merge_bytes(&self, from: Rank, file: FileId, parts: &[Part], data: &[u8]) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
         let node = self.context.roster.node_of(from);
-        let mut changed = BTreeSet::new();
-        let stored = self.store(&served, parts, data, |index| {
-            changed.insert(index);
-        });
         let (own, mut changes) = (self.context.roster.own(), Vec::new());
-        for index in changed {
-            // Parts of it may be there even where not all could be stored.
-            changes.push((index, served.count_change(index, node, own)));
-        }
-        stored.map(|()| Reply::Merged(changes))
+        let count = |index| changes.push((index, served.count_change(index, node, own)));
+        self.store(&served, parts, data, count)?;
+        Ok(Reply::Merged(changes))
     }
 
-    /// Stores parts, and tells of each whose segment has been changed.
+    /// Stores parts, and tells once of each segment that has been changed, also where not all could be stored.
     pub(super) fn store(
         &self,
         served: &Served,
         parts: &[Part],
-        mut data: &[u8],
+        data: &[u8],
         mut change: impl FnMut(SegmentIndex),
+    ) -> Result<()> {
+        let mut changed = BTreeSet::new();
+        let stored = self.store_parts(served, parts, data, &mut changed);
+        // After the bytes: who finds the segment entered or the change counted, finds them.
+        for index in changed {
+            served.attachment.mark_dirty_for_another(index);
+            change(index);
+        }
+        stored
+    }
+
+    /// Stores parts; those segments are `changed` then whose bytes may not be the old ones any more.
+    fn store_parts(
+        &self,
+        served: &Served,
+        parts: &[Part],
+        mut data: &[u8],
+        changed: &mut BTreeSet<SegmentIndex>,
     ) -> Result<()> {
         let mut last: Option<Arc<Segment>> = None;
         for part in parts {
@@ -69,13 +81,12 @@ impl Agent {
                 _ => self.own_segment(served, part.segment)?,
             };
             let punches = served.attachment.writable()?.0.punches();
+            changed.insert(part.segment);
             // SAFETY: the slice has as many bytes as the blocks and lies in no mapping; these lie within the segment,
             // which is mapped for writing, as `writable` has said.
             let written = unsafe {
                 segment.write_blocks(&blocks, (bytes.as_ptr(), part.length as isize), &(0..0), punches)
             };
-            served.attachment.mark_dirty(&segment);
-            change(part.segment);
             written.map_err(|(_, e)| {
                 let subject = format!("writing segment {} of {}", part.segment, served.attachment.name());
                 Error::io(subject, &served.attachment.path(), e)
@@ -136,7 +147,7 @@ impl Agent {
             let subject = format!("preallocating segment {index} of {}", served.attachment.name());
             Error::io(subject, &served.attachment.path(), e)
         })?;
-        served.attachment.mark_dirty(&segment);
+        served.attachment.mark_dirty_for_another(segment.index());
         let window = if export { self.window(&served, &segment)? } else { None };
         Ok(Reply::Reserved { window })
     }
@@ -146,7 +157,7 @@ impl Agent {
         let node = self.context.roster.node_of(from);
         for index in segments {
             let segment = self.own_segment(&served, *index)?;
-            served.attachment.mark_dirty(&segment);
+            served.attachment.mark_dirty_for_another(segment.index());
             served.add_change(*index, node);
         }
         Ok(Reply::Done)
