@@ -9,18 +9,21 @@ use std::process::Output;
 use svmio_svm::session::Session;
 use svmio_transport::job::{Launcher, Streams};
 
+mod limit;
 #[path = "../examples/rod.rs"]
 mod rod;
 
 #[test]
 #[ignore = "it is a process of the other tests"]
 fn rank_process() {
+    limit::end_in_time();
     rod::main().unwrap();
 }
 
 #[test]
 #[ignore = "it is a process of the other tests"]
 fn rank_that_is_refused() {
+    limit::end_in_time();
     println!("it says: {}", Session::from_environment().map(|_| ()).unwrap_err());
 }
 

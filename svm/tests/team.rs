@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
+mod limit;
+
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -130,6 +132,7 @@ fn lose(team: &Team, _: &Arc<Cluster>) {
 #[test]
 #[ignore = "it is a process of the other tests"]
 fn rank_process() {
+    limit::end_in_time();
     let job = Job::from_environment().unwrap();
     let node = NodeName::new(current_node());
     let path = PathBuf::from(std::env::var_os(STORES).unwrap()).join(node.as_str());

@@ -2,10 +2,13 @@
 //!
 //! What they do together with a file they do as a [`Team`].
 //!
-//! A rank that panics is lost to the others: none of them waits for it, and its panic is that of the whole job.
+//! A rank that panics is lost to the others: none of them waits for it, and its panic is that of the whole job. A job that
+//! does not end, ends the process.
 
+use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, mpsc};
+use std::time::Duration;
 
 use svmio_svm::team::Team;
 use svmio_svm::{CacheSettings, Cluster, File, FileName, NodeName, OpenOptions, Result, Store};
@@ -31,6 +34,34 @@ pub(crate) fn stores(count: usize) -> (TempDir, Vec<Store>) {
 /// # Panics
 /// With what the first of the ranks panics with.
 pub(crate) fn run<'s>(
+    stores: impl IntoIterator<Item = &'s Store>,
+    cache: &CacheSettings,
+    body: impl Fn(&Process<'_>) + Sync,
+) {
+    let is_full = std::env::var_os("SVMIO_FULL").is_some();
+    let longest = Duration::from_secs(if is_full { 3600 } else { 300 });
+    // Tests run in threads of their names.
+    let test = std::thread::current().name().unwrap_or("a job").to_owned();
+    watched(longest, &test, || run_ranks(stores, cache, body));
+}
+
+/// Runs something; where it does not end in time, says what and ends the process: the ranks cannot be ended.
+pub(crate) fn watched<T>(longest: Duration, what: &(impl Debug + Sync), run: impl FnOnce() -> T) -> T {
+    let (ended, watch) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if watch.recv_timeout(longest) == Err(mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("it does not end: {what:?}");
+                std::process::exit(101);
+            }
+        });
+        let result = run();
+        drop(ended);
+        result
+    })
+}
+
+fn run_ranks<'s>(
     stores: impl IntoIterator<Item = &'s Store>,
     cache: &CacheSettings,
     body: impl Fn(&Process<'_>) + Sync,

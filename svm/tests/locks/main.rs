@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
+#[path = "../limit/mod.rs"]
+mod limit;
 mod site;
 
 use std::env;
@@ -22,6 +24,7 @@ use site::*;
 #[test]
 fn child() {
     let Ok(role) = env::var(ROLE) else { return };
+    limit::end_in_time();
     let site = Site::attach(Path::new(&env::var_os(FILE).unwrap()));
     let number: u32 = env::var(NUMBER).unwrap().parse().unwrap();
     match role.as_str() {

@@ -4,6 +4,8 @@
 
 #[path = "../job/mod.rs"]
 mod job;
+#[path = "../limit/mod.rs"]
+mod limit;
 
 mod ahead;
 mod entry;

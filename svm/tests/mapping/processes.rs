@@ -22,6 +22,7 @@ const STORES: &str = "SVMIO_TEST_STORES";
 #[test]
 #[ignore = "it is a process of the other tests"]
 fn rank_process() {
+    crate::limit::end_in_time();
     let job = Job::from_environment().unwrap();
     let node = NodeName::new(current_node());
     let path = PathBuf::from(std::env::var_os(STORES).unwrap()).join(node.as_str());

@@ -17,13 +17,13 @@ mod oracle;
 mod program;
 
 use std::cell::Cell;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use svmio_svm::CacheSettings;
 
 use execution::{World, with_job};
+use job::watched;
 use program::{Extent, Locked, LockedAccess, Policy, Program, Step};
 
 /// How many shapes of jobs each test goes through.
@@ -68,7 +68,7 @@ fn new_segments_are_seen_all_or_not_at_all() {
     let world = World { nodes: 4, ranks: 8, is_blockwise: false, cache: CacheSettings::default() };
     let times = (programs() / 10).clamp(20, 500);
     let wrong = with_job(&world, |run| {
-        (0..times).find_map(|_| oracle::check(&program, &watched(&program, || run(&program))).err())
+        (0..times).find_map(|_| oracle::check(&program, &watched(LONGEST, &program, || run(&program))).err())
     });
     assert_eq!(wrong, None);
 }
@@ -125,7 +125,7 @@ fn many(count: u32, seed: u64, run: &mut dyn FnMut(&Program) -> Vec<execution::L
     let result = runner.run(&program::programs(), |program| {
         let attempts = if has_failed.get() { ATTEMPTS } else { 1 };
         for _ in 0..attempts {
-            let logs = watched(&program, || (run.borrow_mut())(&program));
+            let logs = watched(LONGEST, &program, || (run.borrow_mut())(&program));
             if let Err(wrong) = oracle::check(&program, &logs) {
                 has_failed.set(true);
                 return Err(TestCaseError::fail(wrong));
@@ -138,20 +138,4 @@ fn many(count: u32, seed: u64, run: &mut dyn FnMut(&Program) -> Vec<execution::L
         Err(TestError::Fail(reason, program)) => Err(format!("{reason}\nthe program: {program:?}")),
         Err(other) => Err(other.to_string()),
     }
-}
-
-/// Runs a program; where it does not end, tells which and ends the process: the ranks cannot be ended.
-fn watched<T>(program: &Program, run: impl FnOnce() -> T) -> T {
-    let (ended, watch) = mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            if watch.recv_timeout(LONGEST) == Err(mpsc::RecvTimeoutError::Timeout) {
-                eprintln!("it does not end: {program:?}");
-                std::process::exit(101);
-            }
-        });
-        let result = run();
-        drop(ended);
-        result
-    })
 }

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use svmio_transport::Rank;
 use svmio_transport::job::{Job, Launcher, Running, Streams};
 
@@ -67,6 +68,9 @@ pub(crate) fn launcher(size: u32, settings: &[(&str, &str)]) -> (Launcher, UnixL
 pub(crate) fn answer_calls(size: u32, listener: &UnixListener) -> Vec<Line> {
     let mut lines: Vec<_> = (0..size)
         .map(|_| {
+            let mut call = [PollFd::new(listener, PollFlags::IN)];
+            let patience = PATIENCE.try_into().unwrap();
+            assert!(poll(&mut call, Some(&patience)).unwrap() > 0, "a process calls");
             let (stream, _) = listener.accept().unwrap();
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
             let mut line = Line(BufReader::new(stream));
@@ -133,6 +137,7 @@ impl Company {
 #[test]
 #[ignore = "it is the body of the processes that the other tests start"]
 fn rank_process() {
+    end_in_time();
     if let Some(size) = std::env::var(INNER).ok().filter(|size| !size.is_empty()) {
         return lead(&size);
     }
@@ -144,6 +149,14 @@ fn rank_process() {
         let answer = obey(&mut job, &order);
         line.tell(&answer);
     }
+}
+
+/// Has the kernel end this process, by SIGALRM, should it take longer than any test does: who waits for its end waits no
+/// longer then.
+fn end_in_time() {
+    const SECONDS: u32 = 300;
+    // SAFETY: nothing is demanded of whoever calls it, and nobody here has to do with this signal.
+    unsafe { libc::alarm(SECONDS) };
 }
 
 /// Is a launcher itself, of the same processes.
