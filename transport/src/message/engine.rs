@@ -113,8 +113,15 @@ impl Engine {
 
     #[cold]
     fn make_link(&self, peer: Rank) -> Result<&Arc<Link>> {
+        self.make_link_by(peer, || Link::new(&self.context, peer))
+    }
+
+    /// The link to `peer`, made by `make` if there is none.
+    pub(super) fn make_link_by(&self, peer: Rank, make: impl FnOnce() -> Result<Link>) -> Result<&Arc<Link>> {
         self.context.fabric.membership().check(peer)?;
-        let link = self.links.get_or_make(peer, || Link::new(&self.context, peer))?;
+        let link = self.links.get_or_make(peer, make)?;
+        // The peer may have found the inbox, written into it and rung before the link was among those that waiters look at.
+        self.context.back_end().wake();
         tracing::debug!(rank = %self.context.fabric.rank(), %peer, "an inbox was made");
         Ok(link)
     }

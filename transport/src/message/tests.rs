@@ -6,6 +6,7 @@ mod contract;
 mod dying;
 mod lending;
 mod losses;
+mod meeting;
 mod oracle;
 mod stopping;
 mod worlds;
