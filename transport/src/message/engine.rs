@@ -120,8 +120,9 @@ impl Engine {
     pub(super) fn make_link_by(&self, peer: Rank, make: impl FnOnce() -> Result<Link>) -> Result<&Arc<Link>> {
         self.context.fabric.membership().check(peer)?;
         let link = self.links.get_or_make(peer, make)?;
-        // The peer may have found the inbox, written into it and rung before the link was among those that waiters look at.
-        self.context.back_end().wake();
+        // The peer may have found the inbox, written into it and rung before the link was among those that waiters and
+        // the service thread look at.
+        self.context.stir();
         tracing::debug!(rank = %self.context.fabric.rank(), %peer, "an inbox was made");
         Ok(link)
     }
@@ -280,13 +281,17 @@ impl Engine {
         }
     }
 
-    /// Leaves what is to be copied to the service thread, if nobody waits in a call.
+    /// Leaves what is to be copied to those who wait in a call, or else to the service thread.
     pub(super) fn leave_open_shares(&self) {
         if self.context.settings.asynchronous
-            && self.context.waiters.load(Ordering::Relaxed) == 0
             && self.links.iter().any(|link| link.signs.has_open.load(Ordering::Relaxed))
         {
-            self.context.stir();
+            if self.context.waiters.load(Ordering::Relaxed) == 0 {
+                self.context.stir();
+            } else {
+                // They may be asleep, and what they wait for may never come.
+                self.context.back_end().wake();
+            }
         }
     }
 

@@ -1,7 +1,10 @@
 //! Operations that go on while programs compute, and how their ends are told.
 
+use std::sync::Barrier;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use super::meeting::until_asleep;
 use super::worlds::{self, Ground};
 use super::{MessageSettings, Mode, Rank};
 use crate::error::Error;
@@ -99,6 +102,49 @@ fn a_scope_returns_the_errors_that_its_body_was_not_told_of() {
                 assert_eq!(result.is_ok(), is_told, "{result:?}");
                 assert!(is_told || is_truncated(result));
             }
+        }
+    });
+}
+
+#[test]
+fn what_is_posted_while_another_thread_sleeps_in_a_call_is_copied() {
+    let met = Barrier::new(2);
+    let bytes = vec![7; 32 << 10];
+    worlds::run(&Ground::Threads, 3, &MessageSettings::default(), |fabric, messenger| match fabric.rank() {
+        Rank(0) => std::thread::scope(|scope| {
+            let (told, ids) = channel();
+            let messenger = &messenger;
+            scope.spawn(move || {
+                told.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+                messenger.receive(Rank(2), &mut [0; 4]).unwrap();
+            });
+            let sleeper = ids.recv().unwrap();
+            let link = messenger.engine().link(Rank(1)).unwrap();
+            compute_until(fabric, || link.signs.messages.has_arrived());
+            until_asleep(sleeper);
+            let mut place = vec![0; bytes.len()];
+            // SAFETY: the place stays, and is left alone, until it has ended.
+            let posted = unsafe { messenger.post_receive(Rank(1), UserMemory::of_mut(&mut place)) }.unwrap();
+            let began = Instant::now();
+            while posted.test().is_none() && began.elapsed() < Duration::from_secs(20) {
+                fabric.back_end().compute(Duration::from_micros(100));
+            }
+            let is_over = posted.test().is_some();
+            // What rank 2 says now ends the other thread's call, and so all of this in any case.
+            met.wait();
+            posted.wait().unwrap();
+            assert!(is_over, "it waits for the other thread's call to end");
+            assert!(place == bytes);
+        }),
+        Rank(1) => {
+            let memory = UserMemory::of(&bytes);
+            // SAFETY: the bytes stay, unchanged, until it has ended.
+            let posted = unsafe { messenger.post_send(Rank(0), memory, Mode::RendezvousDirect) }.unwrap();
+            compute_until(fabric, || posted.has_ended());
+        }
+        _ => {
+            met.wait();
+            messenger.send(Rank(0), b"done").unwrap();
         }
     });
 }

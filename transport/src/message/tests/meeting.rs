@@ -14,7 +14,7 @@ use crate::message::link::Link;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Waits until a thread of this process sleeps.
-fn until_asleep(thread: i32) {
+pub(super) fn until_asleep(thread: i32) {
     let began = Instant::now();
     let sleeps = || {
         let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
