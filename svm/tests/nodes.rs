@@ -398,3 +398,41 @@ fn strided_accesses_leave_pages_alone_that_lie_between_their_pieces() {
         assert_eq!([3 * PAGE, 2 * STRIDE, 2 * STRIDE + LENGTH].map(byte), [2, 7, 3]);
     });
 }
+
+#[test]
+fn pieces_that_fill_several_long_questions_and_answers_come_from_one_node() {
+    const LENGTH: u64 = 64;
+    const PIECES: u64 = 64 << 10;
+    let (_directory, stores) = job::stores(2);
+    job(&stores, 2, |process| {
+        let size = SegmentSize::new(32 << 20).unwrap();
+        let options = OpenOptions::read_write().create(true).segment_size(Some(size));
+        let file = process.open(&name("f"), &options).unwrap();
+        // At no common stride, so that each is asked for by itself.
+        let start = |piece: u64| piece * 400 + piece * piece % 331;
+        let expected = |at: u64| (at % 251) as u8;
+        if process.rank() == 0 {
+            let bytes: Vec<_> = (0..start(PIECES)).map(expected).collect();
+            file.write_at(FileOffset(0), &bytes).unwrap();
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == 1 {
+            let mut bytes = vec![255; (PIECES * LENGTH) as usize];
+            let bounds = FileOffset(0)..FileOffset(start(PIECES));
+            let mut access = file.read_strided(bounds, PIECES * LENGTH).unwrap();
+            for (piece, to) in (0..).zip(bytes.chunks_mut(LENGTH as usize)) {
+                let blocks = Blocks { start: start(piece), length: LENGTH, stride: LENGTH, count: 1 };
+                // SAFETY: there is room for a piece, until it is finished.
+                unsafe { access.get(&blocks, to.as_mut_ptr(), LENGTH as isize) }.unwrap();
+            }
+            access.finish().unwrap();
+            for (piece, found) in (0..).zip(bytes.chunks(LENGTH as usize)) {
+                assert!(
+                    (start(piece)..).map(expected).zip(found).all(|(one, other)| one == *other),
+                    "{piece}"
+                );
+            }
+        }
+        process.sync(&file).unwrap();
+    });
+}

@@ -64,7 +64,8 @@ use self::incoming::Arrival;
 #[doc(hidden)]
 pub use self::layout::{HEADER, Sizes};
 use self::link::Link;
-use self::outgoing::{Send, Sent};
+use self::outcome::Outcome;
+use self::outgoing::{Send, Sender, Sent};
 pub use self::port::Port;
 pub use self::scope::{Posted, Request, Scope};
 pub use self::settings::{MessageSettings, Mode};
@@ -177,6 +178,26 @@ impl Messenger {
         self.send_by_slowly(link, mode, bytes)
     }
 
+    /// Sends a message, by the settings' mode, without waiting for anything that the peer's program does: where there
+    /// is no room for it yet, or the peer has to be asked, it goes on by itself, in the order of messages, as those do
+    /// that are posted. What becomes of it then, nobody is told.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send), as far as it is known at once.
+    pub fn send_kept(&self, to: Rank, bytes: Vec<u8>) -> Result<()> {
+        let mode = self.engine.context.settings.mode;
+        let link = self.engine.ready_link(to)?;
+        self.engine.check(to)?;
+        if self.sends_short(link, mode, true, &bytes) {
+            return self.engine.context.fabric.ring(to);
+        }
+        let outcome = Arc::new(Outcome::keeping(bytes));
+        let send = Send { memory: UserMemory::of(outcome.kept()), mode, sender: Sender::HasLeft };
+        self.begin_send(link, send, Some(outcome))?;
+        self.engine.leave_open_shares();
+        Ok(())
+    }
+
     /// Whether a message went as a short one, at once; the peer is to be rung then.
     #[inline]
     fn sends_short(&self, link: &Link, mode: Mode, waits: bool, bytes: &[u8]) -> bool {
@@ -194,19 +215,19 @@ impl Messenger {
     }
 
     fn send_by_slowly(&self, link: &Link, mode: Mode, bytes: &[u8]) -> Result<()> {
-        let send = Send { memory: UserMemory::of(bytes), mode, waits: true };
-        match self.begin_send(link, send)? {
+        let send = Send { memory: UserMemory::of(bytes), mode, sender: Sender::Waits };
+        match self.begin_send(link, send, None)? {
             Sent::Complete => Ok(()),
             Sent::Begun(outcome) => self.engine.wait_for(&outcome).map(|_| ()),
         }
     }
 
-    fn begin_send(&self, link: &Link, send: Send) -> Result<Sent> {
+    fn begin_send(&self, link: &Link, send: Send, outcome: Option<Arc<Outcome>>) -> Result<Sent> {
         self.engine.check(link.peer)?;
         let mut state = link.take_turn();
-        // SAFETY: both callers see to it that the memory stays until the send is complete or its outcome set: `send_by`
-        // by waiting, `post_send` by its own contract.
-        let sent = unsafe { state.send(link, send) };
+        // SAFETY: the callers see to it that the memory stays until the send is complete or its outcome set: `send_by`
+        // by waiting, `send_kept` by an outcome that has it, `post_send` by its own contract.
+        let sent = unsafe { state.send(link, send, outcome) };
         if !matches!(sent, Ok(Sent::Complete)) {
             state.settle_needs(link);
         }
@@ -320,7 +341,7 @@ impl Messenger {
             self.engine.context.fabric.ring(to)?;
             return Ok(Posted::ended(self, Ok(memory.length)));
         }
-        let sent = self.begin_send(link, Send { memory, mode, waits: false })?;
+        let sent = self.begin_send(link, Send { memory, mode, sender: Sender::GoesOn }, None)?;
         self.engine.leave_open_shares();
         Ok(match sent {
             Sent::Complete => Posted::ended(self, Ok(memory.length)),

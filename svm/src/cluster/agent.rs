@@ -157,7 +157,9 @@ impl Agent {
             let error = self.context.too_long(bytes.len());
             bytes = wire::encode(number, &Reply::of_error(&error), &[]);
         }
-        let sent = self.context.client.answers().send(to, &bytes);
+        // Never waits for the asker: he may take answers only when he has asked all that he asks at once, and be waiting
+        // until the agent takes that.
+        let sent = self.context.client.answers().send_kept(to, bytes);
         sent.inspect_err(|error| tracing::debug!("an answer to rank {to} was not sent: {error}")).is_ok()
     }
 

@@ -3,6 +3,7 @@
 //! Whoever closes its messenger lets go what it still owes others, and then tells all that have to do with it. They can
 //! still receive what it sent before; what they send, or wait for beyond that, fails.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -10,8 +11,10 @@ use super::engine::Engine;
 use super::layout::NEEDS_AT;
 use super::link::{Link, State};
 use super::needs::Needs;
+use super::outcome::Outcome;
 use super::shares::Share;
 use super::wire::Packet;
+use crate::back_end::Waited;
 use crate::error::Result;
 
 /// How long the end of a messenger waits for peers to take what was sent to them: they may have ended, too.
@@ -32,6 +35,7 @@ impl Engine {
             let _ = self.context.fabric.trigger(self.context.fabric.rank(), self.context.interrupt);
             service.join();
         }
+        self.links.iter().for_each(|link| link.take_turn().leave_kept());
         // The last thing that is written: nobody else writes any more.
         self.take_leave();
     }
@@ -55,14 +59,15 @@ impl Engine {
         loop {
             // Acquire: what was declared until now, the links are told of below.
             let seen = context.disturbances.load(Ordering::Acquire);
-            self.handle_disturbances();
+            // Work on all links, as it would end the pause below.
+            self.advance(&|| false);
             let mut waits = false;
             for link in self.links.iter() {
                 let mut state = link.take_turn();
-                // Work on other links ends the pause below, so it is done as well.
-                if state.error.is_none() && (!state.is_idle() || link.has_work()) {
+                let owes = |state: &State| !state.is_idle() || state.kept().next().is_some();
+                if state.error.is_none() && owes(&state) {
                     state.process(link);
-                    waits |= state.error.is_none() && !state.is_idle();
+                    waits |= state.error.is_none() && owes(&state);
                 }
             }
             if !waits {
@@ -72,7 +77,9 @@ impl Engine {
                 tracing::warn!(rank = %context.fabric.rank(), "a peer did not take what was sent to it");
                 return;
             }
-            let _ = self.pause(&|| false, seen, Some(deadline));
+            if self.pause(&|| false, seen, Some(deadline)) == Waited::TimedOut {
+                self.check_links(|link| link.signs.unchecked.load(Ordering::Relaxed));
+            }
         }
     }
 }
@@ -102,6 +109,16 @@ impl State {
             self.end(&sending.outcome, Err(error.clone()));
         }
         Ok(())
+    }
+
+    /// Messages on their way whose bytes nobody else keeps.
+    fn kept(&self) -> impl Iterator<Item = &Arc<Outcome>> {
+        self.sending.iter().map(|sending| &sending.outcome).filter(|outcome| !outcome.kept().is_empty())
+    }
+
+    /// Leaves the memory of those that did not end as it is, for good: DMA may be reading it.
+    fn leave_kept(&self) {
+        self.kept().for_each(|outcome| std::mem::forget(Arc::clone(outcome)));
     }
 
     /// Tells the peer that nothing more comes, and nothing is wanted any more: by a packet if its inbox is connected. If

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::layout::malformed;
 use super::link::{Link, State};
 use super::outcome::Outcome;
+use super::rendezvous::Requested;
 use super::ring::{Found, Peek};
 use super::user;
 use super::wire::{Kind, Malformed, Packet};
@@ -223,7 +224,7 @@ impl State {
                 self.return_credits_or_fail(link);
                 Ok(Some(Arrival::Whole(result)))
             }
-            Packet::Request { transfer, length, offers, key } => {
+            Packet::Request { transfer, length, offers, is_left, key } => {
                 // Just consumed, so the count is one ahead.
                 if transfer != self.met.wrapping_sub(1) {
                     return Err(refuse("transfer", transfer));
@@ -232,13 +233,14 @@ impl State {
                     return Ok(Some(Arrival::Whole(Err(link.context.has_closed(link.peer)))));
                 }
                 if length > capacity as u64 {
-                    self.refuse(link, transfer)?;
+                    self.refuse(link, transfer, is_left)?;
                     return Ok(Some(Arrival::Whole(Err(too_long(length)))));
                 }
                 let outcome = outcome.cloned().unwrap_or_default();
                 let memory = memory.part(0, length as usize);
+                let requested = Requested { transfer, offers, is_left, key };
                 // SAFETY: the caller's promise.
-                let accepted = unsafe { self.accept(link, memory, transfer, offers, key, &outcome) };
+                let accepted = unsafe { self.accept(link, memory, requested, &outcome) };
                 if let Err(error) = accepted.and_then(|()| self.return_credits(link)) {
                     // The peer may have been told where to write: the memory is given back as that of all that failed.
                     self.fail(link, error.clone());

@@ -16,15 +16,28 @@ pub(super) struct Outcome {
     length: AtomicUsize,
     error: OnceLock<Box<Error>>,
     is_told: AtomicBool,
+    /// What is sent, where nobody else keeps it.
+    kept: Vec<u8>,
 }
 
 impl Default for Outcome {
     fn default() -> Self {
-        Self { length: AtomicUsize::new(OPEN), error: OnceLock::new(), is_told: AtomicBool::new(false) }
+        Self::keeping(Vec::new())
     }
 }
 
 impl Outcome {
+    /// Of a send of these bytes, which are kept as long as anybody has to do with it.
+    pub(super) fn keeping(bytes: Vec<u8>) -> Self {
+        let (length, error, is_told) = (AtomicUsize::new(OPEN), OnceLock::new(), AtomicBool::new(false));
+        Self { length, error, is_told, kept: bytes }
+    }
+
+    /// The bytes that it keeps.
+    pub(super) fn kept(&self) -> &[u8] {
+        &self.kept
+    }
+
     /// Of an operation that has ended.
     pub(super) fn of(result: Result<usize>) -> Self {
         let outcome = Self::default();

@@ -16,8 +16,18 @@ use crate::memory::UserMemory;
 pub(super) struct Send {
     pub(super) memory: UserMemory,
     pub(super) mode: Mode,
-    /// Whether the program does nothing else until it has ended.
-    pub(super) waits: bool,
+    pub(super) sender: Sender,
+}
+
+/// What the program does until a send has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sender {
+    /// Nothing else.
+    Waits,
+    /// It goes on, and asks for the end.
+    GoesOn,
+    /// It goes on, and never asks: the bytes are the outcome's own.
+    HasLeft,
 }
 
 /// A send that cannot go yet: there is no credit, or others are before it.
@@ -43,15 +53,20 @@ enum Protocol {
 }
 
 impl State {
-    /// Sends, or queues what cannot go yet.
+    /// Sends, or queues what cannot go yet; with `outcome`, or one that is made when it is needed.
     ///
     /// # Safety
     /// The memory must be valid and unchanged until the send is complete, or its outcome set.
-    pub(super) unsafe fn send(&mut self, link: &Link, send: Send) -> Result<Sent> {
+    pub(super) unsafe fn send(
+        &mut self,
+        link: &Link,
+        send: Send,
+        outcome: Option<Arc<Outcome>>,
+    ) -> Result<Sent> {
         self.check_pair()?;
         if self.queued.is_empty() {
             // SAFETY: the caller's promise.
-            match unsafe { self.put(link, send, None) } {
+            match unsafe { self.put(link, send, outcome.as_ref()) } {
                 Ok(Some(sent)) => return Ok(sent),
                 Ok(None) => {}
                 // Nothing has begun: another send may be possible, or later, and what has come can be received.
@@ -64,7 +79,7 @@ impl State {
         }
         // What is not possible at all is told now.
         self.protocol(link, send)?;
-        let outcome = Arc::new(Outcome::default());
+        let outcome = outcome.unwrap_or_default();
         let is_first = self.queued.is_empty();
         self.queued.push_back(QueuedSend { send, outcome: Arc::clone(&outcome) });
         if is_first && let Err(error) = self.ask_for_credit(link) {
@@ -173,7 +188,7 @@ impl State {
             Protocol::Rendezvous(offers) => {
                 let outcome = outcome.cloned().unwrap_or_default();
                 // SAFETY: the caller's promise.
-                unsafe { self.request(link, send.memory, offers, &outcome) }?;
+                unsafe { self.request(link, send, offers, &outcome) }?;
                 fabric.counters().rendezvous_messages.add(1);
                 return Ok(Some(Sent::Begun(outcome)));
             }
@@ -197,8 +212,8 @@ impl State {
         let length = send.memory.length;
         let sizes = &self.outbox(link)?.sizes;
         let threshold = link.context.settings.rendezvous_threshold as usize;
-        // A program that waits has nothing of a transfer that goes on by itself.
-        let is_below = send.waits || length < threshold;
+        // Only a program that keeps its bytes and goes on is spared a copy by a transfer that goes on by itself.
+        let is_below = send.sender != Sender::GoesOn || length < threshold;
         if length == 0 || (send.mode == Mode::Automatic && length <= sizes.longest_short() && is_below) {
             return Ok(Protocol::Short);
         }
@@ -226,7 +241,7 @@ fn offers(link: &Link, send: Send, receives: Ways) -> Result<Ways> {
         }
         Mode::RendezvousDirect => (ways(&[Way::Shared, Way::Direct]), "DMA with registered user memory"),
         // DMA by way of staging buffers is slower than stores, but leaves the processor to a program that goes on.
-        _ if !send.waits && context.settings.asynchronous => (possible, ""),
+        _ if send.sender != Sender::Waits && context.settings.asynchronous => (possible, ""),
         _ => (ways(&[Way::Shared, Way::Direct, Way::Stores]), ""),
     };
     if offers.is_empty() {

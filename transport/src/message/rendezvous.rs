@@ -20,6 +20,7 @@ use super::layout::{SLOTS, malformed};
 use super::link::{Departing, Hearers, Link, State};
 use super::needs::Needs;
 use super::outcome::Outcome;
+use super::outgoing::{Send, Sender};
 use super::shares::{Phase, Share, is_copying};
 use super::sharing::{Sharing, Words};
 use super::user;
@@ -62,6 +63,19 @@ pub(super) struct Receiving {
     /// Bytes that came in parts.
     received: u64,
     pub(super) share: Option<Share>,
+    /// Whether the sender's program has left it to its service thread.
+    pub(super) is_left: bool,
+}
+
+/// What a peer has asked for.
+pub(super) struct Requested {
+    /// The peer's number for it.
+    pub(super) transfer: u32,
+    pub(super) offers: Ways,
+    /// Whether the peer's program has left it to its service thread.
+    pub(super) is_left: bool,
+    /// Where it lies, if shared copying is offered.
+    pub(super) key: MemoryKey,
 }
 
 impl Sending {
@@ -94,10 +108,11 @@ impl State {
     pub(super) unsafe fn request(
         &mut self,
         link: &Link,
-        memory: UserMemory,
+        Send { memory, sender, .. }: Send,
         mut offers: Ways,
         outcome: &Arc<Outcome>,
     ) -> Result<()> {
+        let is_left = sender == Sender::HasLeft;
         let mut registration = None;
         if offers.contains(Way::Shared) {
             // SAFETY: the registration is dropped before the outcome is set.
@@ -114,7 +129,7 @@ impl State {
         // Plain stores are for programs that are both in our calls.
         let wanted = if offers.without(Way::Stores).is_empty() { Hearers::Waiters } else { Hearers::Service };
         let hearers =
-            self.put_message(link, Packet::Request { transfer: id, length, offers, key }, wanted)?;
+            self.put_message(link, Packet::Request { transfer: id, length, offers, is_left, key }, wanted)?;
         self.sending.push(Sending {
             id,
             memory,
@@ -134,9 +149,14 @@ impl State {
     }
 
     /// Says that a message is not wanted.
-    pub(super) fn refuse(&mut self, link: &Link, transfer: u32) -> Result<()> {
-        self.say(Packet::Taken { transfer, ended: Ended::Received });
+    pub(super) fn refuse(&mut self, link: &Link, transfer: u32, is_left: bool) -> Result<()> {
+        self.answer(Packet::Taken { transfer, ended: Ended::Received }, is_left);
         self.put_control(link)
+    }
+
+    /// Answers a request of the peer, whose program may have left it to its service thread.
+    pub(super) fn answer(&mut self, packet: Packet, is_left: bool) {
+        if is_left { self.say_to(packet, Hearers::Service) } else { self.say(packet) }
     }
 
     /// Ends an operation if no peer has to do with it yet: a receive that has met no message, a send that is queued. A
@@ -165,16 +185,14 @@ impl State {
         &mut self,
         link: &Link,
         memory: UserMemory,
-        transfer: u32,
-        offers: Ways,
-        key: MemoryKey,
+        Requested { transfer, offers, is_left, key }: Requested,
         outcome: &Arc<Outcome>,
     ) -> Result<()> {
         let context = &link.context;
         let mut open = offers.and(context.receives);
         let (way, registration) = loop {
             let Some(way) = open.best() else {
-                self.say(Packet::Taken { transfer, ended: Ended::NoWay });
+                self.answer(Packet::Taken { transfer, ended: Ended::NoWay }, is_left);
                 let back_end = context.fabric.capabilities().back_end.clone();
                 self.end(
                     outcome,
@@ -225,9 +243,10 @@ impl State {
             way,
             received: 0,
             share,
+            is_left,
         });
         if let Some(ready) = ready {
-            self.say(ready);
+            self.answer(ready, is_left);
         }
         self.put_control(link)
     }

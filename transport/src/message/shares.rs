@@ -84,10 +84,10 @@ impl State {
                 if let Some(index) = outgoing {
                     self.sent(index);
                 } else if let Some(index) = incoming {
-                    let transfer = self.receiving[index].id;
+                    let (transfer, is_left) = (self.receiving[index].id, self.receiving[index].is_left);
                     self.received(index);
                     if copied == Copied::Finished {
-                        self.say(Packet::Taken { transfer, ended: Ended::Received });
+                        self.answer(Packet::Taken { transfer, ended: Ended::Received }, is_left);
                     } else {
                         self.slots.retain(|(_, used_by)| *used_by != transfer);
                     }

@@ -285,9 +285,6 @@ impl State {
 
     /// Has a control packet go out, if the peer still reads them.
     pub(super) fn say(&mut self, packet: Packet) {
-        if self.is_closed {
-            return;
-        }
         // A shared transfer goes on here meanwhile, and the end of one concerns only those who wait for it.
         let is_urgent = match packet {
             Packet::Ready { way, .. } => !matches!(way, Way::Shared | Way::Stores),
@@ -297,8 +294,14 @@ impl State {
             }
             _ => false,
         };
-        let hearers = if is_urgent { Hearers::Service } else { Hearers::Waiters };
-        self.departing.push_back(Departing { packet, hearers });
+        self.say_to(packet, if is_urgent { Hearers::Service } else { Hearers::Waiters });
+    }
+
+    /// The same, with who is to hear of it.
+    pub(super) fn say_to(&mut self, packet: Packet, hearers: Hearers) {
+        if !self.is_closed {
+            self.departing.push_back(Departing { packet, hearers });
+        }
     }
 
     /// Sends the control packets for which there is room.

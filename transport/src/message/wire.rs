@@ -19,6 +19,9 @@ use crate::back_end::MemoryKey;
 /// The longest packet that is not a message itself.
 pub const CONTROL_PAYLOAD: usize = 40;
 
+/// Beside the ways of a request: its sender has left it.
+const LEFT: u32 = 1 << 31;
+
 /// What a packet is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -167,6 +170,9 @@ pub enum Packet {
         length: u64,
         /// How it could come.
         offers: Ways,
+        /// Whether the sender's program neither waits nor asks for its end, so that the sender's service thread has to
+        /// hear of all that concerns it.
+        is_left: bool,
         /// Where it lies, if shared copying is offered.
         key: MemoryKey,
     },
@@ -237,8 +243,9 @@ impl Packet {
         let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
         let (words, count) = match *self {
             Self::Eager { length, buffer } => ([pair(length, buffer), 0, 0, 0, 0], 1),
-            Self::Request { transfer, length, offers, key: MemoryKey([a, b, c]) } => {
-                ([pair(transfer, offers.encode() as u32), length, a, b, c], 5)
+            Self::Request { transfer, length, offers, is_left, key: MemoryKey([a, b, c]) } => {
+                let how = offers.encode() as u32 | if is_left { LEFT } else { 0 };
+                ([pair(transfer, how), length, a, b, c], 5)
             }
             Self::Ready { transfer, way, slot, chunk, key: MemoryKey([a, b, c]) } => {
                 ([pair(transfer, way as u32 | u32::from(slot) << 8), chunk, a, b, c], 5)
@@ -280,9 +287,10 @@ impl Packet {
             }
             Kind::Request => {
                 let [first, length, a, b, c] = words(5)?;
-                let (transfer, offers) = halves(first);
+                let (transfer, how) = halves(first);
+                let (offers, is_left) = (how & !LEFT, how & LEFT != 0);
                 let offers = Ways::decode(u64::from(offers)).ok_or(field("offers", offers))?;
-                Ok(Self::Request { transfer, length, offers, key: MemoryKey([a, b, c]) })
+                Ok(Self::Request { transfer, length, offers, is_left, key: MemoryKey([a, b, c]) })
             }
             Kind::Ready => {
                 let [first, chunk, a, b, c] = words(5)?;

@@ -11,6 +11,10 @@ use crate::error::Error;
 use crate::fabric::Fabric;
 use crate::memory::UserMemory;
 use crate::message::Posted;
+use crate::units::Interrupt;
+
+/// No messenger's.
+const START: Interrupt = Interrupt(63);
 
 /// Computes, and calls nothing of the messenger, until `are_over`.
 fn compute_until(fabric: &Fabric, are_over: impl Fn() -> bool) {
@@ -64,6 +68,36 @@ fn what_waits_for_credit_goes_on_while_both_programs_compute() {
                 }
                 assert!(places == messages);
                 messenger.send(other, b"done").unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn what_its_sender_has_left_goes_on_while_he_computes_and_its_memory_is_given_back() {
+    const COUNT: u8 = 12;
+    let lengths = [3000, 60_000, 1 << 20];
+    let messages = || (0..COUNT).flat_map(move |number| lengths.map(|length| vec![number; length]));
+    for ground in [Ground::Threads, Ground::Tcp] {
+        worlds::run(&ground, 2, &MessageSettings::default(), |fabric, messenger| {
+            let other = Rank(1 - fabric.rank().0);
+            if fabric.rank() == Rank(0) {
+                // All of it at once, though there is room for little, and nobody receives yet.
+                messages().for_each(|message| messenger.send_kept(other, message).unwrap());
+                let link = messenger.engine().link(other).unwrap();
+                assert!(!link.take_turn().queued.is_empty());
+                fabric.trigger(other, START).unwrap();
+                compute_until(fabric, || {
+                    let state = link.take_turn();
+                    state.queued.is_empty() && state.sending.is_empty()
+                });
+            } else {
+                fabric.wait_interrupt(START, None).unwrap();
+                let mut place = vec![0; 1 << 20];
+                for message in messages() {
+                    assert_eq!(messenger.receive(other, &mut place).unwrap(), message.len());
+                    assert!(place[..message.len()] == message);
+                }
             }
         });
     }

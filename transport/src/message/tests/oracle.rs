@@ -9,6 +9,7 @@ use super::worlds::{self, Ground, bad_plan};
 use super::{MessageSettings, Messenger, Mode, Port, Rank};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
+use crate::message::outgoing::Sender;
 use crate::sim::{Model, SimOptions, World};
 use crate::units::Time;
 
@@ -19,7 +20,7 @@ struct Message {
     to: u32,
     length: usize,
     mode: Mode,
-    sender_waits: bool,
+    sender: Sender,
     receiver_waits: bool,
 }
 
@@ -75,15 +76,16 @@ fn settings() -> impl Strategy<Value = MessageSettings> {
 fn programs(longest: usize, most: usize) -> impl Strategy<Value = Program> {
     (2_u32..4, settings()).prop_flat_map(move |(size, settings)| {
         let mode = prop::sample::select(MODES.to_vec());
-        let message = (0..size, 0..size, lengths(longest), mode, any::<(bool, bool)>());
+        let sender = prop::sample::select(vec![Sender::Waits, Sender::GoesOn, Sender::HasLeft]);
+        let message = (0..size, 0..size, lengths(longest), mode, (sender, any::<bool>()));
         let messages = prop::collection::vec(message, 1..most).prop_map(|messages| {
-            let message = |(from, to, length, mode, (sender_waits, receiver_waits))| Message {
+            let message = |(from, to, length, mode, (sender, receiver_waits))| Message {
                 from,
                 to,
                 length,
                 mode,
                 // To itself, a rank cannot wait before it has done both.
-                sender_waits: sender_waits && from != to,
+                sender: if from == to && sender == Sender::Waits { Sender::GoesOn } else { sender },
                 receiver_waits: receiver_waits && from != to,
             };
             messages.into_iter().map(message).collect()
@@ -136,16 +138,17 @@ fn play(messenger: &Messenger, program: &Program, me: Rank) -> Result<()> {
             }
             if mine(message.from) {
                 let bytes = &outgoing[&index];
-                if message.sender_waits {
-                    match messenger.send_by(message.mode, to, bytes) {
+                match message.sender {
+                    Sender::Waits => match messenger.send_by(message.mode, to, bytes) {
                         Err(error) if refused(&error) => messenger.send(to, bytes)?,
                         result => result?,
-                    }
-                } else {
-                    sends.push(match scope.send_by(message.mode, to, bytes) {
+                    },
+                    Sender::GoesOn => sends.push(match scope.send_by(message.mode, to, bytes) {
                         Err(error) if refused(&error) => scope.send(to, bytes)?,
                         result => result?,
-                    });
+                    }),
+                    // By the settings' mode only.
+                    Sender::HasLeft => messenger.send_kept(to, bytes.clone())?,
                 }
             }
             if mine(message.to) && message.receiver_waits {

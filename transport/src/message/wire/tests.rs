@@ -10,8 +10,11 @@ fn packets() -> impl Strategy<Value = Packet> {
         .prop_map(|ways| ways.into_iter().fold(Ways::default(), Ways::with));
     prop_oneof![
         any::<(u32, u32)>().prop_map(|(length, buffer)| Packet::Eager { length, buffer }),
-        (any::<(u32, u64)>(), ways, key.clone())
-            .prop_map(|((transfer, length), offers, key)| Packet::Request { transfer, length, offers, key }),
+        (any::<(u32, u64, bool)>(), ways, key.clone()).prop_map(
+            |((transfer, length, is_left), offers, key)| {
+                Packet::Request { transfer, length, offers, is_left, key }
+            }
+        ),
         (any::<(u32, u8, u64)>(), way, key).prop_map(|((transfer, slot, chunk), way, key)| Packet::Ready {
             transfer,
             way,
