@@ -120,6 +120,15 @@ impl HomeLock {
     }
 }
 
+#[cfg(test)]
+impl HomeLock {
+    /// Ends it as the process's death before [`HomeLock::settle`] does: the place is anybody's, and the home hears nothing.
+    pub(crate) fn pretend_death(self) {
+        let Held::Granted { token, .. } = self.held else { panic!("it was not granted for keeping") };
+        User::new(&self.shared).unwrap().kept.release(token).unwrap();
+    }
+}
+
 /// A thread that wants a lock.
 struct User<'f> {
     shared: &'f SharedFile,

@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use svmio_transport::Rank;
 
+use super::keeping::HomeLock;
 use super::{NodeIndex, SharedFile};
 use crate::attachment::{self, How};
 use crate::cache::{Fetch, PageNumber};
+use crate::locks::Mode;
 use crate::warnings::told_by;
 use crate::{Blocks, CacheSettings, File, FileName, FileOffset, OpenOptions, SegmentSize, Store};
 use job::Process;
@@ -104,6 +106,26 @@ fn pages_fetched_while_a_process_died_over_writing_pieces_are_fetched_again_afte
         if process.rank() == 1 {
             file.refresh().unwrap();
             assert_eq!(read(&file, 0), [7]);
+        }
+        process.meet();
+    });
+}
+
+#[test]
+fn a_place_for_kept_locks_whose_owner_died_before_he_kept_anything_is_used_again() {
+    let (_directory, stores) = job::stores(2);
+    job(&stores, 64, |process| {
+        let file = open(process, &FileName::new("f").unwrap());
+        if process.rank() == 0 {
+            let cluster = &process.cluster;
+            let how = How { fresh: true, cluster: cluster.id(), removed: false };
+            let attachment = attachment::attach(&stores[0], file.id(), "f", how).ok().unwrap();
+            let shared = Arc::new(SharedFile::new(Arc::clone(cluster), attachment));
+            let lock = || HomeLock::acquire(&shared, NodeIndex(1), &(0..100), Mode::Exclusive).unwrap();
+            lock().release().unwrap();
+            // From the second time on it is kept.
+            lock().pretend_death();
+            lock().release().unwrap();
         }
         process.meet();
     });

@@ -147,6 +147,17 @@ impl Lent {
         drop(presence);
     }
 
+    /// Gives back what was granted for a place in which `node` keeps nothing, since somebody there has just reserved it:
+    /// whoever had it died before he kept anything. To ask that back would be to wait for the place, and so for the one
+    /// who reserved it.
+    fn vacate(&self, attachment: &Attachment, node: NodeIndex, place: u32) {
+        let is_in_it =
+            |loan: &Loan| loan.kept.as_ref().is_some_and(|kept| (kept.node, kept.place) == (node, place));
+        let loans: Vec<_> =
+            self.ranks().loans.extract_if(|_, loan| is_in_it(loan)).map(|(_, loan)| loan).collect();
+        loans.into_iter().for_each(|loan| release(attachment, loan.token));
+    }
+
     /// Begins the wait of a request. Says what is to be asked back for it, and whether it may get its lock for keeping.
     fn begin(&self, number: LockNumber, rank: Rank, node: NodeIndex, wanted: &Wanted) -> (Vec<Due>, bool) {
         let mut ranks = self.ranks();
@@ -222,6 +233,9 @@ impl Agent {
         let served = self.files.get(&self.context, file)?;
         let roster = &self.context.roster;
         let (node, number) = (roster.node_of(rank), next_number());
+        if let Some(place) = place {
+            served.lent.vacate(&served.attachment, node, place);
+        }
         let (due, is_often) = served.lent.begin(number, rank, node, wanted);
         let leader = roster.leader(node);
         let place = place.filter(|_| is_often);
