@@ -3,8 +3,8 @@
 //! A further suite is a further row of [`ROUNDS`].
 //!
 //! ```text
-//! rounds one after the other:   setup │ wheels │ fmt → clippy → ... → benches │ mpi4py → ... → aims
-//!                                     │ build  │ romio → coll → ... → loom    │
+//! rounds one after the other:   setup │ wheels │ fmt → clippy → doc → cargo-test │ mpi4py → ... → aims
+//!                                     │ build  │ romio → coll → ... → benches   │
 //! ```
 
 mod apart;
@@ -66,13 +66,13 @@ const ROUNDS: &[&[Queue]] = &[
             Stage::new("clippy", |paths| done(clippy(paths))),
             Stage::new("doc", |paths| done(doc(paths))),
             Stage::new("cargo-test", programs::run),
-            Stage::new("benches", |paths| done(promises::benches(paths))),
         ],
         &[
             Stage::new("romio", |paths| romio::runs::run(paths, &Selection::short(), &[])),
             Stage::new("coll", |paths| coll::runs::run(paths, &coll::runs::Selection::short())),
             Stage::new("romio-nodes", |paths| romio::runs::run(paths, &Selection::over_nodes(4), &[])),
             Stage::new("loom", loom),
+            Stage::new("benches", |paths| done(promises::benches(paths))),
         ],
     ],
     &[&[
