@@ -159,7 +159,13 @@ fn packets() -> Vec<Vec<u8>> {
     let key = MemoryKey([1, 2, 3]);
     let packets = [
         message::Packet::Eager { length: 100, buffer: 1 },
-        message::Packet::Request { transfer: 1, length: 1 << 30, offers: message::Ways::default(), key },
+        message::Packet::Request {
+            transfer: 1,
+            length: 1 << 30,
+            offers: message::Ways::default(),
+            is_left: true,
+            key,
+        },
         message::Packet::Ready { transfer: 1, way: message::Way::Shared, slot: 1, chunk: 4096, key },
         message::Packet::Part { transfer: 1, buffer: 2, offset: 3, length: 4 },
         message::Packet::Done { transfer: 1 },

@@ -27,7 +27,6 @@ pub(super) const ANSWERS: Port = Port::new(2).expect("there are more ports");
 
 /// One process's way to ask.
 pub(crate) struct Client {
-    fabric: Fabric,
     answers: Messenger,
     next: AtomicU64,
     asked: Requests,
@@ -97,12 +96,17 @@ impl State {
     }
 }
 
+/// Whether only messages of one process come no more.
+fn is_of_a_peer(error: &svmio_transport::Error) -> bool {
+    use svmio_transport::Error::{NoMessenger, Unreachable, Wire};
+    error.lost_peer().is_some() || matches!(error, NoMessenger { .. } | Unreachable { .. } | Wire { .. })
+}
+
 impl Client {
     pub(super) fn open(fabric: &Fabric) -> svmio_transport::Result<Client> {
         let answers = Messenger::open(fabric, ANSWERS, &MessageSettings::default())?;
         let state = State { buffer: Some(vec![0; wire::LONGEST]), ..State::default() };
         Ok(Client {
-            fabric: fabric.clone(),
             answers,
             next: AtomicU64::new(1),
             asked: Requests::default(),
@@ -174,7 +178,7 @@ impl Client {
                 state.hand_over();
                 return Ok(answer);
             }
-            if let Err(error) = self.fabric.membership().check(question.to) {
+            if let Err(error) = self.answers.check(question.to) {
                 state.open.remove(&question.number);
                 state.hand_over();
                 return Err(error);
@@ -188,7 +192,7 @@ impl Client {
                 continue;
             };
             drop(state);
-            // An error is that a process was lost, perhaps not the one that is waited for here.
+            // An error is that nothing more comes from a process, perhaps not the one that is waited for here.
             let received = self.answers.receive_any(&mut buffer).map(|(_, length)| buffer[..length].to_vec());
             state = self.state();
             state.buffer = Some(buffer);
@@ -196,7 +200,7 @@ impl Client {
             if let Err(error) = received {
                 // Each looks whether it is concerned.
                 state.wake_all();
-                if error.lost_peer().is_none() {
+                if !is_of_a_peer(&error) {
                     state.open.remove(&question.number);
                     return Err(error);
                 }

@@ -44,6 +44,17 @@ impl Messenger {
         self.finish_receive(arrival).map(|length| (from, length))
     }
 
+    /// Whether messages of `from` can still come: for one who waits for them by [`receive_any`](Self::receive_any), which
+    /// tells only one of many threads why nothing more comes from somebody.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive).
+    pub fn check(&self, from: Rank) -> Result<()> {
+        self.engine.check(from)?;
+        let Some(link) = self.engine.links().get(from) else { return Ok(()) };
+        if !link.signs.failed.load(Ordering::Relaxed) { Ok(()) } else { link.take_turn().check_pair() }
+    }
+
     /// Tells a receive from anybody of a failure that none was told of.
     fn report_losses(&self) -> Result<()> {
         if self.engine.context.disturbances.load(Ordering::Relaxed) > 0 {

@@ -217,6 +217,8 @@ fn nonsense_fails_the_pair_and_not_the_process() {
             let error = messenger.receive(Rank(1), &mut [0; 8]).unwrap_err();
             assert!(matches!(&error, Error::Wire { from: Rank(1), .. }), "{error}");
             assert!(matches!(messenger.send(Rank(1), b"x"), Err(Error::Wire { .. })));
+            assert!(matches!(messenger.check(Rank(1)), Err(Error::Wire { .. })));
+            messenger.check(Rank(0)).unwrap();
             messenger.send(Rank(0), b"myself").unwrap();
             assert_eq!(messenger.receive_any(&mut [0; 8]).unwrap(), (Rank(0), 6));
             done.wait();
