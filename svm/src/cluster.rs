@@ -22,6 +22,7 @@ mod client;
 mod foresight;
 mod install;
 mod keeping;
+mod long_writes;
 mod mapped;
 mod pages;
 mod pieces;
@@ -59,12 +60,13 @@ pub(crate) use asking::Asked;
 use client::Client;
 pub(crate) use foresight::Foresight;
 pub(crate) use keeping::HomeLock;
+use long_writes::LongWrites;
 pub(crate) use mapped::{Merge, Merging, Runs};
 pub(crate) use pieces::{Gather, Scatter};
 use read_ahead::Ahead;
 use roster::Roster;
-pub(crate) use shared_file::{LONG_WRITE, SharedFile};
-pub use statistics::{CacheStatistics, ClusterStatistics};
+pub(crate) use shared_file::{SharedFile, UnderLock};
+pub use statistics::{CacheStatistics, ClusterStatistics, StraightStatistics};
 pub(crate) use strictly::{AskedAhead, MappingNumber, Returned};
 use wire::{FileTruth, Reply, Request};
 pub(crate) use wire::{Gone, Order, PagePlace, Wish};
@@ -86,6 +88,7 @@ pub struct Cluster {
     service: Mutex<Option<Box<dyn Service>>>,
     cache: Arc<PageCache>,
     ahead: Ahead,
+    long_writes: LongWrites,
     /// How many teams of all processes were formed.
     teams: AtomicU32,
     /// By what teams of its processes reach each other, once there was one.
@@ -184,6 +187,7 @@ impl Cluster {
             service: Mutex::new(service),
             cache,
             ahead: Ahead::default(),
+            long_writes: LongWrites::default(),
             teams: AtomicU32::new(0),
             reach: Mutex::new(None),
             _export: export,
@@ -284,8 +288,20 @@ impl Cluster {
         ClusterStatistics {
             requests: self.context.client.asked().read(),
             fabric: self.context.fabric.statistics(),
+            straight: self.long_writes.statistics(),
             cache: self.cache.statistics().into(),
         }
+    }
+
+    /// From how many bytes on a write of this process goes straight into another node's segment instead of the cache, where
+    /// that has storage for them: as measured so far.
+    pub fn long_write(&self) -> u64 {
+        self.long_writes.bound()
+    }
+
+    /// Sets that for all writes; `None` for what is measured.
+    pub fn set_long_write(&self, bytes: Option<u64>) {
+        self.long_writes.set(bytes);
     }
 
     /// Ends the agent, and with it the fabric: others must not need this process any more.

@@ -108,7 +108,7 @@ mod warnings;
 
 pub use blocks::Blocks;
 pub use cache::{CacheSettings, InvalidCacheSettings};
-pub use cluster::{CacheStatistics, Cluster, ClusterStatistics, Introduction, NodeIndex};
+pub use cluster::{CacheStatistics, Cluster, ClusterStatistics, Introduction, NodeIndex, StraightStatistics};
 pub use error::{Error, ErrorKind, Result};
 pub use file::{File, SegmentInfo, StridedRead, StridedWrite};
 pub use locks::{LockError, Mode as LockMode};

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::attachment::Attachment;
-use crate::cluster::{HomeLock, NodeIndex, SharedFile};
+use crate::cluster::{HomeLock, NodeIndex, SharedFile, UnderLock};
 use crate::error::{Error, Result};
 use crate::locks::{LockError, LockToken, Mode, Owner, ThreadId};
 
@@ -27,6 +27,7 @@ pub struct RangeLock {
     held: Vec<Held>,
     /// All of it is locked against everybody else: something may have been written under it.
     is_exclusive: bool,
+    _under_lock: Option<UnderLock>,
 }
 
 /// A lock in one node's table.
@@ -45,15 +46,15 @@ impl RangeLock {
         let Some(shared) = shared.filter(|shared| shared.has_other_nodes()) else {
             if mode == Mode::Shared && attachment.state().is_none() {
                 // Nobody has the file open who could write.
-                return Ok(RangeLock { shared: None, range, held: Vec::new(), is_exclusive: false });
+                return Ok(RangeLock::here(range, Vec::new(), false));
             }
             let held = vec![lock_here(attachment, None, &range, mode)?];
-            return Ok(RangeLock { shared: None, range, held, is_exclusive: mode == Mode::Exclusive });
+            return Ok(RangeLock::here(range, held, mode == Mode::Exclusive));
         };
         loop {
-            let (all, shared_file) = (range.clone(), Some(Arc::clone(shared)));
-            let mut lock =
-                RangeLock { shared: shared_file, range: all, held: Vec::new(), is_exclusive: false };
+            let mut lock = RangeLock::here(range.clone(), Vec::new(), false);
+            lock.shared = Some(Arc::clone(shared));
+            lock._under_lock = Some(UnderLock::of(shared));
             let mut master = None;
             if mode == Mode::Exclusive && shared.has_holes(&range) {
                 // The first of all nodes, where readers of holes have their locks.
@@ -87,6 +88,11 @@ impl RangeLock {
     /// must not come home over what the next holder writes. [`Error::Lock`] where the lock had been taken away.
     pub fn release(mut self) -> Result<()> {
         self.end(true)
+    }
+
+    /// On this node only.
+    fn here(range: Range<u64>, held: Vec<Held>, is_exclusive: bool) -> RangeLock {
+        RangeLock { shared: None, range, held, is_exclusive, _under_lock: None }
     }
 
     /// Takes the lock of one node.

@@ -3,6 +3,7 @@
 mod job;
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use job::{Process, stores};
 use svmio_svm::{
@@ -198,6 +199,44 @@ fn long_writes_go_straight_home_and_are_read_as_written() {
         if rank == 1 {
             assert!(statistics.requests.get("reserve").is_some_and(|count| *count <= 6), "{statistics}");
         }
+    });
+}
+
+#[test]
+fn writes_below_at_and_above_the_measured_bound_are_read_as_written() {
+    const LENGTH: usize = 2 << 20;
+    let (_directory, stores) = stores(2);
+    let expected = Mutex::new(vec![0; LENGTH]);
+    job(&stores, 2, |process| {
+        let size = SegmentSize::new(LENGTH as u64).unwrap();
+        let options = OpenOptions::read_write().create(true).segment_size(Some(size));
+        let file = open(process, "bound", &options);
+        if process.rank() == 0 {
+            file.write_at(FileOffset(0), &[0; LENGTH]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == 1 {
+            let mut expected = expected.lock().unwrap();
+            let mut value = 0_u8;
+            for turn in 0..6 {
+                // From the longest on: the others know of their storage then. Each turn ends with the other way round.
+                for power in if turn % 2 == 0 { [20, 16, 12, 11, 9] } else { [9, 11, 12, 16, 20] } {
+                    let bound = process.cluster.long_write();
+                    assert!(bound.is_power_of_two() && (2 << 10..=512 << 10).contains(&bound), "{bound}");
+                    for length in [1 << power, bound - 1, bound, bound + 1] {
+                        value = value.wrapping_add(1);
+                        let (at, length) = (4321 * usize::from(value), length as usize);
+                        file.write_at(FileOffset(at as u64), &vec![value; length]).unwrap();
+                        expected[at..at + length].fill(value);
+                    }
+                }
+                assert!(content(&file) == *expected, "its own writes at once");
+            }
+            let requests = process.cluster.statistics().requests;
+            assert!(requests.contains_key("reserve"), "the longest went straight: {requests:?}");
+        }
+        process.sync(&file).unwrap();
+        assert!(content(&file) == *expected.lock().unwrap());
     });
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use svmio_transport::SegmentId;
 
@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::node::NodeName;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
+use super::long_writes::Circumstances;
 use super::windows::Windows;
 use super::wire::{LONGEST_DATA, Part, Reply, Request, SegmentHome};
 use super::{Cluster, NodeIndex, Roster, install};
@@ -26,12 +27,18 @@ pub(crate) struct SharedFile {
     windows: Windows,
     /// How many of the node's losses (`State::losses`) this handle has been told of.
     told_losses: AtomicU64,
+    /// How many ranges this handle has locked.
+    locked: AtomicU32,
 }
+
+/// As long as this is there, something is locked.
+pub(crate) struct UnderLock(Arc<SharedFile>);
 
 impl SharedFile {
     pub(super) fn new(cluster: Arc<Cluster>, attachment: Arc<Attachment>) -> SharedFile {
         let losses = attachment.state().map_or(0, |state| state.losses().0);
-        SharedFile { cluster, attachment, windows: Windows::default(), told_losses: AtomicU64::new(losses) }
+        let (windows, told_losses, locked) = (Windows::default(), AtomicU64::new(losses), AtomicU32::new(0));
+        SharedFile { cluster, attachment, windows, told_losses, locked }
     }
 
     /// Whether there is more than one node.
@@ -119,25 +126,54 @@ impl SharedFile {
     /// Writes to a segment on another node.
     pub(crate) fn write(&self, home: u32, index: SegmentIndex, within: u64, data: &[u8]) -> Result<()> {
         let node = self.node_at(home)?;
-        if !self.is_cached() {
-            return self.write_directly(node, index, within, data);
+        let length = data.len() as u64;
+        let circumstances = || self.circumstances(index, &(within..within + length));
+        let Some(long) = self.cluster.long_writes.begin(length, circumstances) else {
+            return match self.is_cached() {
+                true => self.write_cached(index, within, data),
+                false => self.write_in_messages(node, index, within, data),
+            };
+        };
+        let mut is_straight = false;
+        let mut write = || {
+            is_straight = self.write_through_window(node, index, within, data)?;
+            if is_straight { Ok(()) } else { self.write_in_messages(node, index, within, data) }
+        };
+        match self.is_cached() {
+            true => self.write_around(index, within, data, write)?,
+            false => write()?,
         }
-        if data.len() < LONG_WRITE {
-            return self.write_cached(index, within, data);
-        }
-        self.write_around(node, index, within, data)
+        long.finish(is_straight);
+        Ok(())
     }
 
-    pub(super) fn write_directly(
+    /// Whether so many bytes at a position of a segment on another node would go straight to it.
+    pub(crate) fn goes_straight(&self, index: SegmentIndex, within: u64, length: u64) -> bool {
+        let circumstances = || self.circumstances(index, &(within..within + length));
+        self.cluster.long_writes.is_long(length, circumstances)
+    }
+
+    /// How many bytes go straight at least: fewer never do.
+    pub(crate) fn least_straight(&self) -> u64 {
+        self.cluster.long_writes.least()
+    }
+
+    fn circumstances(&self, index: SegmentIndex, range: &Range<u64>) -> Circumstances {
+        Circumstances {
+            is_stored: self.is_known_stored(index, range),
+            // Relaxed: a thread's own lock counts, and it has taken it before.
+            is_locked: self.locked.load(Ordering::Relaxed) > 0,
+        }
+    }
+
+    /// Writes to a segment on another node by way of its agent.
+    pub(super) fn write_in_messages(
         &self,
         node: NodeIndex,
         index: SegmentIndex,
         within: u64,
         data: &[u8],
     ) -> Result<()> {
-        if data.len() >= LONG_WRITE && self.write_through_window(node, index, within, data)? {
-            return Ok(());
-        }
         for (at, bytes) in portions(data.len()) {
             let part = Part::one(index, within + at as u64, bytes as u32);
             let request = Request::Write { file: self.attachment.id(), parts: vec![part] };
@@ -333,9 +369,19 @@ impl SharedFile {
     }
 }
 
-/// From how many bytes on a write goes straight to its home. Shorter ones are gathered in the cache: a message costs as
-/// much as copying some ten thousand bytes.
-pub(crate) const LONG_WRITE: usize = 64 << 10;
+impl UnderLock {
+    /// A range of the file is about to be locked.
+    pub(crate) fn of(shared: &Arc<SharedFile>) -> UnderLock {
+        shared.locked.fetch_add(1, Ordering::Relaxed);
+        UnderLock(Arc::clone(shared))
+    }
+}
+
+impl Drop for UnderLock {
+    fn drop(&mut self) {
+        self.0.locked.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// From how many segments on a lock is taken on all nodes.
 pub(super) const MANY_SEGMENTS: u64 = 1024;

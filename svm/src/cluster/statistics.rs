@@ -17,8 +17,21 @@ pub struct ClusterStatistics {
     pub requests: BTreeMap<&'static str, u64>,
     /// What the fabric did, for requests, answers and pages of this process and, in a leader, of its agent.
     pub fabric: FabricStatistics,
+    /// What this process wrote straight.
+    pub straight: StraightStatistics,
     /// What the page cache did for all processes of the node.
     pub cache: CacheStatistics,
+}
+
+/// What went into other nodes' segments by the fabric's remote writes, past the page cache and without a message.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StraightStatistics {
+    /// How many writes.
+    pub writes: u64,
+    /// How many bytes they had.
+    pub bytes: u64,
+    /// From how many bytes on a write goes straight where its home has storage for it, as measured so far.
+    pub from: u64,
 }
 
 /// What the page cache of a node did.
@@ -54,13 +67,16 @@ impl fmt::Display for ClusterStatistics {
         let fabric = &self.fabric;
         write!(
             f,
-            "{} requests to other nodes ({}); {} writes of {} bytes, {} interrupts on the fabric; cache of the node: \
-             {} hits, {} pages fetched, {} evicted, {} brought home",
+            "{} requests to other nodes ({}); {} writes of {} bytes, {} interrupts on the fabric; {} writes of {} bytes straight to \
+             other nodes (measured: from {} bytes on); cache of the node: {} hits, {} pages fetched, {} evicted, {} brought home",
             self.requests(),
             if kinds.is_empty() { "none".into() } else { kinds.join(", ") },
             fabric.writes,
             fabric.written_bytes,
             fabric.interrupts,
+            self.straight.writes,
+            self.straight.bytes,
+            self.straight.from,
             self.cache.hits,
             self.cache.misses,
             self.cache.evictions,

@@ -66,6 +66,12 @@ impl SharedFile {
         Ok(true)
     }
 
+    /// Whether a part of a segment is known to have storage, so that it can be written straight without asking its home.
+    pub(super) fn is_known_stored(&self, index: SegmentIndex, range: &Range<u64>) -> bool {
+        let window = self.windows().open().windows.get(&index).cloned().flatten();
+        window.is_some_and(|window| window.has_storage(range))
+    }
+
     /// Tells homes which of their segments this process has written to straight.
     pub(super) fn tell_homes(&self) -> Result<()> {
         let untold = std::mem::take(&mut self.windows().open().untold);

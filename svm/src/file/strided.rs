@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::attachment::Home;
 use crate::blocks::{self, Blocks};
-use crate::cluster::{Gather, LONG_WRITE, Scatter, SharedFile};
+use crate::cluster::{Gather, Scatter, SharedFile};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -18,6 +18,9 @@ use crate::units::{FileOffset, SegmentIndex};
 use super::mapped::{are_mapped, packed};
 use super::{File, Target};
 
+/// Bytes of all pieces from which on those that do not go straight home are packed into messages at once. Less goes by the
+/// cache, which shares its messages with other accesses: that saves messages, whatever they take.
+const MUCH: u64 = 64 << 10;
 /// Bytes between the first piece and the last, from which on they would be in many pages of the cache.
 const WIDE: u64 = 4 << 20;
 /// Bytes of other nodes' pages that are looked at together.
@@ -175,22 +178,42 @@ impl<'f> StridedWrite<'f> {
         source: *const u8,
         stride: isize,
     ) -> Result<()> {
-        let is_much = self.bytes >= LONG_WRITE as u64 || self.bounds.end - self.bounds.start >= WIDE;
-        if is_much && blocks.length < LONG_WRITE as u64 {
-            if self.scatter.is_none() {
-                self.scatter = Some(Scatter::begin(shared));
-            }
+        let is_much = self.bytes >= MUCH || self.bounds.end - self.bounds.start >= WIDE;
+        if is_much && blocks.length < shared.least_straight() {
             // SAFETY: the caller's promise.
-            let put = |scatter: &mut Scatter<'f>| unsafe { scatter.put(home, index, blocks, source, stride) };
-            return self.scatter.as_mut().map_or(Ok(()), put);
+            return unsafe { self.pack(shared, home, index, blocks, source, stride) };
         }
         for number in 0..blocks.count {
             let source = source.wrapping_offset(stride * number as isize);
+            let (at, length) = (blocks.start + blocks.stride * number, blocks.length);
+            if is_much && !shared.goes_straight(index, at, length) {
+                // SAFETY: the caller's promise.
+                unsafe { self.pack(shared, home, index, &Blocks::one(at, length), source, stride) }?;
+                continue;
+            }
             // SAFETY: the caller's promise.
-            let data = unsafe { std::slice::from_raw_parts(source, blocks.length as usize) };
-            shared.write(home, index, blocks.start + blocks.stride * number, data)?;
+            let data = unsafe { std::slice::from_raw_parts(source, length as usize) };
+            shared.write(home, index, at, data)?;
         }
         Ok(())
+    }
+
+    /// Has pieces go home in messages that the home scatters.
+    ///
+    /// # Safety
+    /// As [`StridedWrite::put`].
+    unsafe fn pack(
+        &mut self,
+        shared: &'f SharedFile,
+        home: u32,
+        index: SegmentIndex,
+        blocks: &Blocks,
+        source: *const u8,
+        stride: isize,
+    ) -> Result<()> {
+        let scatter = self.scatter.get_or_insert_with(|| Scatter::begin(shared));
+        // SAFETY: the caller's promise.
+        unsafe { scatter.put(home, index, blocks, source, stride) }
     }
 
     fn leave_segment(&mut self) {

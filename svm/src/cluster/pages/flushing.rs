@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::time::Instant;
 
 use crate::attachment::Attachment;
 use crate::cache::{Flush, FlushState, PageKey, PageNumber, PageSet, SetVersion};
@@ -74,6 +75,7 @@ impl SharedFile {
         let mut by_node: BTreeMap<NodeIndex, Batch> = BTreeMap::new();
         let mut under_way: VecDeque<Sending> = VecDeque::new();
         let (mut elsewhere, mut failed) = (Vec::new(), None);
+        let (begun, mut bytes, mut runs) = (Instant::now(), 0, 0);
         for key in keys {
             let flush = match cache.begin_flush(key) {
                 Ok(FlushState::Begun(flush)) => flush,
@@ -100,6 +102,7 @@ impl SharedFile {
                 let full = std::mem::take(batch);
                 self.send(attachment, node, full, &mut under_way, &mut failed);
             }
+            (bytes, runs) = (bytes + flush.bytes.len(), runs + flush.runs.len());
             batch.flushes.push(flush);
             while under_way.len() > UNDER_WAY {
                 self.finish_one(&mut under_way, &mut failed);
@@ -111,7 +114,11 @@ impl SharedFile {
         while !under_way.is_empty() {
             self.finish_one(&mut under_way, &mut failed);
         }
-        failed.map_or(Ok(elsewhere), Err)
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        self.cluster().long_writes.note_flush(bytes as u64, runs as u64, begun.elapsed());
+        Ok(elsewhere)
     }
 
     fn send(

@@ -55,21 +55,21 @@ impl SharedFile {
         let node = self.home_of(self.attachment(), &self.key(page))?;
         let Part { segment, within, .. } = self.part(page, within);
         // Others may have put the page into the cache since.
-        self.write_around(node, segment, within, bytes)
+        self.write_around(segment, within, bytes, || self.write_in_messages(node, segment, within, bytes))
     }
 
-    /// Writes bytes straight to `node`, their home; what is cached agrees with that then.
+    /// Has `write` bring bytes home past the cache; what is cached agrees with that then.
     pub(in crate::cluster) fn write_around(
         &self,
-        node: NodeIndex,
         index: SegmentIndex,
         within: u64,
         data: &[u8],
+        write: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let cache = self.cache();
         let _under_way = cache.begin_past();
         let announced = self.overwrite_cached(index, within, data, false);
-        if let Err(error) = announced.and_then(|()| self.write_directly(node, index, within, data)) {
+        if let Err(error) = announced.and_then(|()| write()) {
             // Nobody knows which of them are home, and nobody may read here what others do not find there.
             let touched = touched(self, &[Part::one(index, within, data.len() as u32)]);
             if let Err(e) = cache.expire(self.file(), &touched) {
