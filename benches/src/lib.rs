@@ -13,7 +13,7 @@
 //!   bin/collectives  barriers and collectives of processes on one node, by svmio and by MPIs; programs/collectives: what MPIs run
 //!   collectives      its parts
 //!
-//!   bin/mapping      files as memory: single faults, a scan, threads that wait at the same time
+//!   bin/mapping      files as memory: single faults, a scan, threads that wait at the same time; writes to other nodes
 //!   mapping          its parts
 //!   bin/memory       programs on files as memory (svmio-examples), beside themselves with reads and writes
 //!   memory           its parts

@@ -66,6 +66,16 @@ pub enum Part {
         /// How many.
         count: u64,
     },
+    /// Writes to the other node of each size, by the cache and straight.
+    Writes {
+        /// How often.
+        rounds: usize,
+    },
+    /// Reads of bare memory of the other node, by the fabric and by having the other one write.
+    Reads {
+        /// How often.
+        rounds: usize,
+    },
 }
 
 /// A kind of fault, or what faults are compared with.
@@ -112,6 +122,39 @@ pub struct Rates {
     pub one_message: f64,
     /// Likewise, with as many messages under way as there are threads.
     pub many_messages: f64,
+}
+
+/// How long a write of some size to the other node takes until it is there, seconds: of many, one behind the other.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Write {
+    /// Its size.
+    pub bytes: u64,
+    /// By the cache.
+    pub cached: f64,
+    /// Into the other node's memory.
+    pub straight: f64,
+    /// As svmio chooses.
+    pub chosen: f64,
+}
+
+/// What [`Part::Writes`] tells.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Writes {
+    /// From how many bytes on svmio writes straight.
+    pub bound: u64,
+    /// By size.
+    pub writes: Vec<Write>,
+}
+
+/// How long it takes to have some bytes of the other node's memory here, seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Read {
+    /// How many.
+    pub bytes: u64,
+    /// Read by the fabric.
+    pub native: f64,
+    /// Asked for by a message, written by the other one, which then answers.
+    pub written: f64,
 }
 
 impl Bed {

@@ -12,11 +12,11 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use svmio_benches::aims::{self, Aim, Extent};
 use svmio_benches::interleaved::{self, in_turn};
-use svmio_benches::mapping::report::{Faults, Random, Scan};
+use svmio_benches::mapping::report::{Bare, Faults, Random, Scan, Straight};
 use svmio_benches::mapping::{Bed, Part, member};
 use svmio_benches::phase::{self, Phase};
 
-const PARTS: [&str; 3] = ["faults", "scan", "random"];
+const PARTS: [&str; 5] = ["faults", "scan", "random", "writes", "reads"];
 
 /// Files as memory
 #[derive(Debug, Parser)]
@@ -61,6 +61,8 @@ fn main() -> ExitCode {
         let part = match *name {
             "faults" => faults(&command_line),
             "scan" => scan(&command_line),
+            "writes" => writes(&command_line),
+            "reads" => reads(&command_line),
             _ => random(&command_line),
         };
         part.iter().for_each(|outcome| println!("{}", outcome.table));
@@ -75,6 +77,11 @@ fn main() -> ExitCode {
 }
 
 impl CommandLine {
+    /// How often each way is taken in a run.
+    fn rounds(&self) -> usize {
+        if self.check { 3 } else { 7 }
+    }
+
     fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == name)
     }
@@ -113,6 +120,26 @@ fn random(command_line: &CommandLine) -> Vec<Outcome> {
     let line = |bed: &Bed| matches!(bed, Bed::Hosts(..)).then(|| bed.line_rate() * 1e6 / 4096.0);
     let rates = beds.iter().zip(runs).map(|(bed, runs)| Random { bed: bed.name(), line: line(bed), runs });
     rates.map(|it| Outcome { table: it.markdown(), json: it.json(), aims: it.aims() }).collect()
+}
+
+fn writes(command_line: &CommandLine) -> Vec<Outcome> {
+    let (beds, rounds) = ([Bed::shm(), Bed::loopback(), Bed::hosts()], command_line.rounds());
+    let runs = in_turn(command_line.runs, beds.len(), |side| {
+        phase::settle();
+        beds[side].run(Part::Writes { rounds })
+    });
+    let writes = beds.iter().zip(runs).map(|(bed, runs)| Straight { bed: bed.name(), runs });
+    writes.map(|it| Outcome { table: it.markdown(), json: it.json(), aims: it.aims() }).collect()
+}
+
+fn reads(command_line: &CommandLine) -> Vec<Outcome> {
+    let (beds, rounds) = ([Bed::shm(), Bed::loopback(), Bed::hosts()], 10 * command_line.rounds());
+    let runs = in_turn(command_line.runs, beds.len(), |side| {
+        phase::settle();
+        beds[side].run(Part::Reads { rounds })
+    });
+    let reads = beds.iter().zip(runs).map(|(bed, runs)| Bare { bed: bed.name(), runs });
+    reads.map(|it| Outcome { table: it.markdown(), json: it.json(), aims: Vec::new() }).collect()
 }
 
 fn keep(directory: &std::path::Path, outcomes: &[Outcome]) {

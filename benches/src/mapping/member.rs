@@ -13,8 +13,9 @@ use svmio_svm::{CacheSettings, Cluster, File, FileName, FileOffset, OpenOptions,
 use svmio_transport::job::Job;
 
 use super::bare::{Bare, Kernel, PAGE};
-use super::peer::Peer;
-use super::{Kind, Part, Plan, Rates, THREADS, Times};
+use super::peer::{LONGEST_READ, Peer, Window};
+use super::{Kind, Part, Plan, Rates, Read, THREADS, Times, Write, Writes};
+use crate::interleaved::{in_turn, median};
 
 /// The first argument of such a process.
 pub const WORD: &str = "member";
@@ -43,6 +44,8 @@ pub fn run(arguments: &[String]) {
         Part::Faults { rounds, count } => member.tell(|| member.faults(rounds, count)),
         Part::Scan { bytes } => member.tell(|| member.scan(bytes)),
         Part::Random { count } => member.tell(|| member.random(count)),
+        Part::Writes { rounds } => member.tell(|| member.writes(rounds)),
+        Part::Reads { rounds } => member.tell(|| member.reads(rounds)),
     }
     let Member { cluster, team, peer, .. } = member;
     drop((team, peer));
@@ -186,6 +189,81 @@ impl Member {
                 });
             Rates { one, many, one_message, many_messages }
         })
+    }
+}
+
+impl Member {
+    fn writes(&self, rounds: usize) -> Option<Writes> {
+        /// So much, or so many of them, are written with each size.
+        const BYTES: u64 = 8 << 20;
+        const COUNT: u64 = 512;
+        let sizes = (10..=19).map(|power| 1_u64 << power);
+        let file = self.file("remote", BYTES / PAGE as u64, Some(false));
+        let data = vec![7; 1 << 19];
+        let take = |bytes: u64| {
+            let count = COUNT.min(BYTES / bytes);
+            let all = seconds(|| {
+                for turn in 0..count {
+                    let written = file.write_at(FileOffset(turn * bytes), &data[..bytes as usize]);
+                    written.expect("it is written");
+                }
+                file.flush().expect("it comes home");
+            });
+            all / count as f64
+        };
+        let of_size = |bytes| {
+            let ways = [Some(u64::MAX), Some(1), None];
+            let times = in_turn(rounds, ways.len(), |way| {
+                self.cluster.set_long_write(ways[way]);
+                take(bytes)
+            });
+            let [cached, straight, chosen] = [0, 1, 2].map(|way| median(times[way].clone()));
+            Write { bytes, cached, straight, chosen }
+        };
+        self.beside(|| {
+            // Windows are opened, and pages of the cache have memory.
+            for way in [Some(u64::MAX), Some(1)] {
+                self.cluster.set_long_write(way);
+                take(1 << 15);
+                take(1 << 19);
+            }
+            self.cluster.set_long_write(None);
+            let writes = sizes.map(of_size).collect();
+            Writes { bound: self.cluster.long_write(), writes }
+        })
+    }
+
+    fn reads(&self, rounds: usize) -> Option<Vec<Read>> {
+        const SIZES: [u64; 4] = [4 << 10, 64 << 10, 256 << 10, LONGEST_READ];
+        let window = self.peer.window(&|| self.meet());
+        self.meet();
+        let measured = self.beside_window(&window, || {
+            let mut memory = vec![0; LONGEST_READ as usize];
+            let mut of_size = |bytes: u64| {
+                let times = in_turn(rounds, 2, |way| {
+                    seconds(|| match way {
+                        0 => window.read(&mut memory[..bytes as usize]),
+                        _ => self.peer.have_written(bytes),
+                    })
+                });
+                let [native, written] = [0, 1].map(|way| median(times[way].clone()));
+                Read { bytes, native, written }
+            };
+            SIZES.map(&mut of_size).to_vec()
+        });
+        self.meet();
+        measured
+    }
+
+    fn beside_window<T>(&self, window: &Window, measure: impl FnOnce() -> T) -> Option<T> {
+        if self.is_first {
+            let measured = measure();
+            self.peer.end();
+            Some(measured)
+        } else {
+            self.peer.write_as_asked(window);
+            None
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Bare messages: what the fabric by itself takes to bring a page.
 
+use svmio_transport::back_end::Backing;
 use svmio_transport::message::{MessageSettings, Messenger, Port};
-use svmio_transport::{Fabric, Rank};
+use svmio_transport::{Fabric, LocalSegment, Rank, RemoteSegment, SegmentId};
 
 use super::bare::PAGE;
 
@@ -13,13 +14,14 @@ const QUESTION: [u8; 48] = [1; 48];
 const END: [u8; 1] = [0];
 
 /// A process that asks, or one that answers.
-pub(super) struct Peer(Messenger);
+pub(super) struct Peer(Messenger, Fabric);
 
 impl Peer {
     /// # Panics
     /// Where the fabric fails, as in all that follows.
     pub(super) fn open(fabric: &Fabric) -> Peer {
-        Peer(Messenger::open(fabric, PORT, &MessageSettings::default()).expect("a port can be opened"))
+        let port = Messenger::open(fabric, PORT, &MessageSettings::default());
+        Peer(port.expect("a port can be opened"), fabric.clone())
     }
 
     /// Answers until nothing more is asked.
@@ -55,5 +57,53 @@ impl Peer {
         let mut page = [0; PAGE];
         let (_, length) = self.0.receive_any(&mut page).expect("answers come");
         assert_eq!(length, PAGE);
+    }
+
+    /// Memory of this process and of the other one, each of which can reach both. Both `meet` in between.
+    pub(super) fn window(&self, meet: &dyn Fn()) -> Window {
+        let (Peer(_, fabric), length) = (self, LONGEST_READ);
+        let own = fabric.create(WINDOW, &Backing::Anonymous { length }).expect("there is memory");
+        meet();
+        let other = fabric.connect(Rank(1 - fabric.rank().0), WINDOW).expect("the other one is there");
+        Window { other, _own: own, bytes: vec![3; length as usize] }
+    }
+
+    /// Has the other one write so many bytes here.
+    pub(super) fn have_written(&self, bytes: u64) {
+        self.0.send(Rank(1), &bytes.to_le_bytes()).expect("questions go");
+        let (_, length) = self.0.receive_any(&mut [0; 64]).expect("answers come");
+        assert_eq!(length, END.len());
+    }
+
+    /// Writes what is asked for until nothing more is.
+    pub(super) fn write_as_asked(&self, window: &Window) {
+        let mut question = [0; 64];
+        loop {
+            let (from, length) = self.0.receive_any(&mut question).expect("questions come");
+            let Some(bytes) = question[..length].first_chunk() else { return };
+            let bytes = u64::from_le_bytes(*bytes) as usize;
+            window.other.write(0, &window.bytes[..bytes]).expect("it can be written");
+            self.0.send(from, &END).expect("answers go");
+        }
+    }
+}
+
+/// The most that is read at a time, bytes.
+pub(super) const LONGEST_READ: u64 = 1 << 20;
+
+/// Nothing else has such an id.
+const WINDOW: SegmentId = SegmentId::new(0x6265_6e63, 0);
+
+/// Memory of both processes.
+pub(super) struct Window {
+    other: RemoteSegment,
+    _own: LocalSegment,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// Reads the first bytes of the other one's.
+    pub(super) fn read(&self, into: &mut [u8]) {
+        self.other.read(0, into).expect("it can be read");
     }
 }

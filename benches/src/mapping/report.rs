@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Kind, MEGABITS, Rates, THREADS, Times};
+use super::{Kind, MEGABITS, Rates, Read, THREADS, Times, Writes};
 use crate::aims::Aim;
 use crate::interleaved::median;
 
@@ -37,6 +37,24 @@ pub struct Random {
     pub line: Option<f64>,
     /// What each run told.
     pub runs: Vec<Rates>,
+}
+
+/// Writes to the other node.
+#[derive(Debug)]
+pub struct Straight {
+    /// How the nodes reach each other.
+    pub bed: &'static str,
+    /// What each run told.
+    pub runs: Vec<Writes>,
+}
+
+/// Reads of bare memory.
+#[derive(Debug)]
+pub struct Bare {
+    /// How the nodes reach each other.
+    pub bed: &'static str,
+    /// What each run told.
+    pub runs: Vec<Vec<Read>>,
 }
 
 impl Kind {
@@ -161,6 +179,81 @@ impl Random {
     /// For programs.
     pub fn json(&self) -> Value {
         json!({ "bed": self.bed, "line": self.line, "runs": self.runs, "aims": aims(&self.aims()) })
+    }
+}
+
+impl Straight {
+    /// Bytes, and µs of each way and of what svmio chooses.
+    fn rows(&self) -> Vec<(u64, [f64; 3])> {
+        let row = |(at, first): (usize, &super::Write)| {
+            let of = |number: fn(&super::Write) -> f64| {
+                1e6 * median(self.runs.iter().map(|run| number(&run.writes[at])).collect())
+            };
+            (first.bytes, [of(|w| w.cached), of(|w| w.straight), of(|w| w.chosen)])
+        };
+        self.runs[0].writes.iter().enumerate().map(row).collect()
+    }
+
+    /// From where on straight is never slower, bytes.
+    fn crossing(&self) -> Option<u64> {
+        let rows = self.rows();
+        let longer = rows.iter().rev().take_while(|(_, [cached, straight, _])| straight <= cached);
+        longer.last().map(|(bytes, _)| *bytes)
+    }
+
+    /// As a table in Markdown; microseconds.
+    pub fn markdown(&self) -> String {
+        let bounds: Vec<String> = self.runs.iter().map(|run| run.bound.to_string()).collect();
+        let mut text = format!(
+            "| a write to the other node, µs ({}) | by the cache | straight | as chosen |\n|--|--:|--:|--:|\n",
+            self.bed
+        );
+        for (bytes, [cached, straight, chosen]) in self.rows() {
+            text += &format!("| {bytes} B | {cached:.1} | {straight:.1} | {chosen:.1} |\n");
+        }
+        let crossing = self.crossing().map_or("none".to_owned(), |bytes| format!("{bytes} B"));
+        text + &format!(
+            "\nStraight from {crossing} on is never slower. Chosen: from {} B on.\n",
+            bounds.join(", ")
+        )
+    }
+
+    /// What is aimed at.
+    pub fn aims(&self) -> Vec<Aim> {
+        let of_better = |(_, [cached, straight, chosen]): &(u64, [f64; 3])| chosen / cached.min(*straight);
+        let worst = self.rows().iter().map(of_better).fold(0.0, f64::max);
+        let what = format!("{}: a write as chosen, times the better way, the worst of all sizes", self.bed);
+        vec![Aim::at_most(what, worst, 1.5, 10.0)]
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        json!({ "bed": self.bed, "runs": self.runs, "crossing": self.crossing(), "aims": aims(&self.aims()) })
+    }
+}
+
+impl Bare {
+    /// As a table in Markdown; microseconds.
+    pub fn markdown(&self) -> String {
+        let mut text = format!(
+            "| bare memory of the other node, µs ({}) | read by the fabric | written by the other one | |\n\
+             |--|--:|--:|--:|\n",
+            self.bed
+        );
+        for (at, first) in self.runs[0].iter().enumerate() {
+            let of = |number: fn(&Read) -> f64| {
+                1e6 * median(self.runs.iter().map(|run| number(&run[at])).collect())
+            };
+            let (native, written) = (of(|read| read.native), of(|read| read.written));
+            text +=
+                &format!("| {} B | {native:.1} | {written:.1} | {:.2} |\n", first.bytes, written / native);
+        }
+        text
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        json!({ "bed": self.bed, "runs": self.runs })
     }
 }
 
