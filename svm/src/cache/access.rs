@@ -39,8 +39,8 @@ pub(crate) enum WriteOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Overwrite {
-    /// The cache agrees with the bytes.
-    Done,
+    /// The cache agrees with the bytes. With the version that the page had before; `None` where it had none.
+    Done(Option<u64>),
     /// Nothing was done: bytes of the range are being written back.
     Busy(SetVersion),
 }
@@ -134,7 +134,7 @@ impl PageCache {
 
     /// Brings the cache into agreement with bytes that are about to go home past it: where the page is here, it has
     /// these bytes from now on. What is dirty stays so: until they are home, the page must not be fetched anew
-    /// without them. [`PageCache::overwrite`] is to follow.
+    /// without them. [`PageCache::overwrite`] is to follow, with the version that this tells.
     ///
     /// # Errors
     /// As [`PageCache::overwrite`].
@@ -148,12 +148,13 @@ impl PageCache {
         from: *const u8,
     ) -> Result<Overwrite> {
         // SAFETY: the caller's promise.
-        unsafe { self.put_over(key, within, from, false) }
+        unsafe { self.put_over(key, within, from, None) }
     }
 
     /// Brings the cache into agreement with bytes that went home past it: where the page is here, it has these bytes
     /// from now on, not dirty, so that no older ones are written over them. Whoever fetched the page since
-    /// [`PageCache::announce_overwrite`] may have got the old ones, or newer ones: the page has no version then.
+    /// [`PageCache::announce_overwrite`], which told the version `announced`, may have got the old ones, or newer ones: the
+    /// page has no version then.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) where the set cannot be locked, or there is no memory.
@@ -165,11 +166,14 @@ impl PageCache {
         key: &PageKey,
         within: Range<u32>,
         from: *const u8,
+        announced: Option<u64>,
     ) -> Result<Overwrite> {
         // SAFETY: the caller's promise.
-        unsafe { self.put_over(key, within, from, true) }
+        unsafe { self.put_over(key, within, from, Some(announced)) }
     }
 
+    /// `home`: the bytes are there, and the version that was announced before.
+    ///
     /// # Safety
     /// As of [`PageCache::overwrite`].
     unsafe fn put_over(
@@ -177,7 +181,7 @@ impl PageCache {
         key: &PageKey,
         within: Range<u32>,
         from: *const u8,
-        is_home: bool,
+        home: Option<Option<u64>>,
     ) -> Result<Overwrite> {
         self.check(&within);
         let overwrite = || -> io::Result<_> {
@@ -190,23 +194,24 @@ impl PageCache {
                 return Ok(Overwrite::Busy(set.version()));
             }
             set.void_fetch(key);
+            let before = page.as_ref().and_then(|frame| frame.record.version());
             if let Some(frame) = &page {
                 set.copying(frame, &within, || {
                     // SAFETY: the caller vouches for `from`; a frame that is a page has storage.
                     unsafe { self.memory.copy_in(frame.number, &within, from) };
                     frame.valid().add(&within)?;
-                    if !is_home {
-                        return Ok(());
-                    }
+                    let Some(announced) = home else { return Ok(()) };
                     // Others' changes may have come home after these bytes, and a fetch since may have brought them, and
-                    // a version that counts them: the page is not as new as that.
-                    frame.record.set_version(None);
+                    // a version that counts them: the page is not as new as that. The version of before counts none.
+                    if before != announced {
+                        frame.record.set_version(None);
+                    }
                     set.note_cleaned();
                     frame.dirty().remove(&within)
                 })?;
                 set.touch(frame);
             }
-            Ok(Overwrite::Done)
+            Ok(Overwrite::Done(before))
         };
         overwrite().map_err(|source| self.error("updating a cached page", source))
     }

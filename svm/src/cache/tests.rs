@@ -39,9 +39,9 @@ impl PageCache {
         unsafe { self.write(key, at..at + from.len() as u32, from.as_ptr()) }.unwrap()
     }
 
-    fn overwrite_from(&self, key: &PageKey, at: u32, from: &[u8]) -> Overwrite {
+    fn overwrite_from(&self, key: &PageKey, at: u32, from: &[u8], announced: Option<u64>) -> Overwrite {
         // SAFETY: as above.
-        unsafe { self.overwrite(key, at..at + from.len() as u32, from.as_ptr()) }.unwrap()
+        unsafe { self.overwrite(key, at..at + from.len() as u32, from.as_ptr(), announced) }.unwrap()
     }
 
     fn announce_from(&self, key: &PageKey, at: u32, from: &[u8]) -> Overwrite {

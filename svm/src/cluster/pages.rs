@@ -72,14 +72,53 @@ impl SharedFile {
         Ok(())
     }
 
-    /// Brings what is cached into agreement with bytes that go home past the cache; to be called before, and once they
-    /// are home.
+    /// Brings what is cached into agreement with bytes that are about to go home past the cache. Returns the versions of
+    /// the pages, for [`SharedFile::overwrite_cached`].
+    pub(super) fn announce_overwrite(
+        &self,
+        index: SegmentIndex,
+        within: u64,
+        data: &[u8],
+    ) -> Result<Vec<Option<u64>>> {
+        let mut versions = Vec::new();
+        self.put_over(index, within, data, |key, within, from| {
+            // SAFETY: as `put_over` calls it: the pointer has as many bytes, and lies in no cache.
+            let put = unsafe { self.cache().announce_overwrite(key, within, from) }?;
+            if let Overwrite::Done(version) = put {
+                versions.push(version);
+            }
+            Ok(put)
+        })?;
+        Ok(versions)
+    }
+
+    /// The same once they are home.
     pub(super) fn overwrite_cached(
         &self,
         index: SegmentIndex,
         within: u64,
         data: &[u8],
-        are_home: bool,
+        announced: &[Option<u64>],
+    ) -> Result<()> {
+        let mut rest = announced;
+        self.put_over(index, within, data, |key, within, from| {
+            let announced = rest.first().copied().flatten();
+            // SAFETY: as `put_over` calls it: the pointer has as many bytes, and lies in no cache.
+            let put = unsafe { self.cache().overwrite(key, within, from, announced) }?;
+            if let Overwrite::Done(_) = put {
+                rest = rest.get(1..).unwrap_or_default();
+            }
+            Ok(put)
+        })
+    }
+
+    /// Has `put` put bytes over each page in turn.
+    fn put_over(
+        &self,
+        index: SegmentIndex,
+        within: u64,
+        data: &[u8],
+        mut put: impl FnMut(&PageKey, Range<u32>, *const u8) -> Result<Overwrite>,
     ) -> Result<()> {
         let cache = self.cache();
         let start = self.attachment().segment_size().start_of(index).0 + within;
@@ -88,16 +127,8 @@ impl SharedFile {
             let (within, at) = overlap(page, &range, cache);
             let bytes = &data[at..at + within.len()];
             loop {
-                let (key, within, from) = (self.key(page), within.clone(), bytes.as_ptr());
-                let put = if are_home {
-                    // SAFETY: the slice has as many bytes and lies in no cache.
-                    unsafe { cache.overwrite(&key, within, from) }
-                } else {
-                    // SAFETY: likewise.
-                    unsafe { cache.announce_overwrite(&key, within, from) }
-                };
-                match put? {
-                    Overwrite::Done => break,
+                match put(&self.key(page), within.clone(), bytes.as_ptr())? {
+                    Overwrite::Done(_) => break,
                     Overwrite::Busy(version) => cache.wait_for_change(version)?,
                 }
             }

@@ -172,7 +172,7 @@ fn the_bytes_that_a_dead_process_was_writing_back_are_dirty_again() {
         assert_eq!(own.write_from(&page, 15, &[3; 10]), WriteOutcome::Cached);
     });
     assert_eq!(cache.all_dirty().unwrap(), [page]);
-    assert_eq!(cache.overwrite_from(&page, 52, &[4; 2]), Overwrite::Done);
+    assert_eq!(cache.overwrite_from(&page, 52, &[4; 2], None), Overwrite::Done(None));
     let flush = cache.flush_begun(&page);
     assert_eq!(flush.runs, [(10, 15), (50, 2), (54, 6)]);
     assert_eq!(flush.bytes, [[1; 5].as_slice(), &[3; 10], &[2; 8]].concat());
@@ -246,7 +246,7 @@ impl Script {
                 cache.deliver(&ticket, &[6; WHOLE]);
                 assert_eq!(cache.finish_fetch(ticket, 1).unwrap(), Fetched::Kept);
             }
-            9 => assert_eq!(cache.overwrite_from(&one, 900, &[7; 150]), Overwrite::Done),
+            9 => assert!(matches!(cache.overwrite_from(&one, 900, &[7; 150], None), Overwrite::Done(_))),
             10 => self.flush = Some(cache.flush_begun(&one)),
             11 => cache.finish_flush(self.flush.take().unwrap()).unwrap(),
             12 => cached(cache.write_from(&one, 2000, &[8; 64])),

@@ -131,6 +131,8 @@ struct PendingOverwrite {
     key: PageKey,
     within: Range<u32>,
     value: u8,
+    /// The version that was announced.
+    announced: Option<u64>,
     is_home: bool,
 }
 
@@ -367,7 +369,7 @@ impl Run {
                         let flushing = &self.page(&key).flushing[indices(&within)];
                         assert!(flushing.iter().any(Option::is_some));
                     }
-                    Overwrite::Done => {
+                    Overwrite::Done(announced) => {
                         let model = self.page(&key);
                         assert!(model.flushing[indices(&within)].iter().all(Option::is_none));
                         for at in indices(&within) {
@@ -375,8 +377,8 @@ impl Run {
                             // Until the bytes are at the home either may be read.
                             model.readable[at] |= 1 << value | 1 << model.home[at];
                         }
-                        let is_home = false;
-                        self.overwrites.push(PendingOverwrite { by, key, within, value, is_home });
+                        let pending = PendingOverwrite { by, key, within, value, announced, is_home: false };
+                        self.overwrites.push(pending);
                     }
                 }
             }
@@ -389,9 +391,9 @@ impl Run {
             Step::FinishOverwrite(which) => {
                 if let Some(mut pending) = take(&mut self.overwrites, which) {
                     self.arrive_past(&mut pending);
-                    let PendingOverwrite { by, key, within, value, .. } = &pending;
+                    let PendingOverwrite { by, key, within, value, announced, .. } = &pending;
                     let bytes = vec![*value; within.len()];
-                    let put = self.handles[*by].overwrite_from(key, within.start, &bytes);
+                    let put = self.handles[*by].overwrite_from(key, within.start, &bytes, *announced);
                     let model = self.pages.get_mut(key).unwrap();
                     if let Overwrite::Busy(_) = put {
                         assert!(model.flushing[indices(within)].iter().any(Option::is_some));

@@ -58,7 +58,7 @@ fn two_nodes_that_write_into_one_page_both_win() {
     assert_eq!(flush.bytes, [[1; 10], [2; 10]].concat());
     assert_eq!(cache.write_from(&page, 15, &[3; 10]), WriteOutcome::Cached);
     assert!(matches!(cache.begin_flush(&page).unwrap(), FlushState::Elsewhere(_)));
-    assert!(matches!(cache.overwrite_from(&page, 12, &[9]), Overwrite::Busy(_)));
+    assert!(matches!(cache.overwrite_from(&page, 12, &[9], None), Overwrite::Busy(_)));
     assert!(matches!(cache.begin_fetch(&page).unwrap(), Fetch::Busy(_)));
     cache.finish_flush(flush).unwrap();
     assert_eq!(cache.begin_fetch(&page).unwrap(), Fetch::Crowded(page));
@@ -150,7 +150,7 @@ fn a_fetch_during_which_something_newer_came_is_discarded() {
         cache.finish_flush(flush).unwrap();
     };
     let overwritten =
-        |cache: &PageCache| assert_eq!(cache.overwrite_from(&page, 5, &[1; 3]), Overwrite::Done);
+        |cache: &PageCache| assert_eq!(cache.overwrite_from(&page, 5, &[1; 3], None), Overwrite::Done(None));
     let refreshed = |cache: &PageCache| cache.retain(page.file, |_, version| version.is_some()).unwrap();
     let forgotten = |cache: &PageCache| cache.forget(page.file).unwrap();
     let truncated = |cache: &PageCache| cache.truncate(page.file, u64::from(PAGE) + 9).unwrap();
@@ -176,7 +176,7 @@ fn a_fetch_during_which_something_newer_came_is_discarded() {
         cache.forget(key(2, 1).file).unwrap();
         cache.truncate(page.file, 2 * u64::from(PAGE)).unwrap();
         cache.retain(page.file, |_, _| true).unwrap();
-        assert_eq!(cache.overwrite_from(&key(1, 2), 0, &[1]), Overwrite::Done);
+        assert_eq!(cache.overwrite_from(&key(1, 2), 0, &[1], None), Overwrite::Done(None));
     };
     let cache = cache_of(3);
     let ticket = cache.fetch_begun(&page);
@@ -213,11 +213,21 @@ fn a_page_that_keeps_bytes_on_their_way_home_is_not_as_new_as_its_fetch() {
     assert_eq!(version(&cache), [Some(7)]);
     // Past the cache.
     let (cache, page) = (cache_of(2), key(1, 0));
-    assert_eq!(cache.announce_from(&page, 10, &[2; 5]), Overwrite::Done);
+    assert_eq!(cache.announce_from(&page, 10, &[2; 5]), Overwrite::Done(None));
     fetched(&cache, &page, 8);
     assert_eq!(version(&cache), [Some(8)]);
-    assert_eq!(cache.overwrite_from(&page, 10, &[2; 5]), Overwrite::Done);
+    assert_eq!(cache.overwrite_from(&page, 10, &[2; 5], None), Overwrite::Done(Some(8)));
     assert_eq!(version(&cache), [None], "five bytes may be older than those that came");
+    let (cache, page) = (cache_of(2), key(1, 0));
+    fetched(&cache, &page, 9);
+    assert_eq!(cache.announce_from(&page, 10, &[2; 5]), Overwrite::Done(Some(9)));
+    assert_eq!(cache.overwrite_from(&page, 10, &[2; 5], Some(9)), Overwrite::Done(Some(9)));
+    assert_eq!(version(&cache), [Some(9)], "nothing came meanwhile");
+    assert_eq!(cache.announce_from(&page, 10, &[2; 5]), Overwrite::Done(Some(9)));
+    cache.retain(page.file, |_, _| false).unwrap();
+    fetched(&cache, &page, 10);
+    assert_eq!(cache.overwrite_from(&page, 10, &[2; 5], Some(9)), Overwrite::Done(Some(10)));
+    assert_eq!(version(&cache), [None], "a newer page came");
 }
 
 #[test]

@@ -46,15 +46,16 @@ fn write(cache: &PageCache, homes: &Homes, key: &PageKey, at: u32, bytes: &[u8])
 }
 
 fn overwrite(cache: &PageCache, homes: &Homes, key: &PageKey, at: u32, bytes: &[u8]) {
-    for round in 0..2 {
-        while let Overwrite::Busy(seen) = cache.overwrite_from(key, at, bytes) {
-            cache.wait_for_change(seen).unwrap();
+    let done = |put: &dyn Fn() -> Overwrite| loop {
+        match put() {
+            Overwrite::Done(version) => return version,
+            Overwrite::Busy(seen) => cache.wait_for_change(seen).unwrap(),
         }
-        if round == 0 {
-            let end = at + bytes.len() as u32;
-            homes.lock().unwrap().get_mut(key).unwrap()[indices(&(at..end))].copy_from_slice(bytes);
-        }
-    }
+    };
+    let announced = done(&|| cache.announce_from(key, at, bytes));
+    let end = at + bytes.len() as u32;
+    homes.lock().unwrap().get_mut(key).unwrap()[indices(&(at..end))].copy_from_slice(bytes);
+    done(&|| cache.overwrite_from(key, at, bytes, announced));
 }
 
 fn read(cache: &PageCache, homes: &Homes, key: &PageKey, at: u32, to: &mut [u8]) {

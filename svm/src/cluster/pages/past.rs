@@ -68,15 +68,15 @@ impl SharedFile {
     ) -> Result<()> {
         let cache = self.cache();
         let _under_way = cache.begin_past();
-        let announced = self.overwrite_cached(index, within, data, false);
-        if let Err(error) = announced.and_then(|()| write()) {
+        let announced = self.announce_overwrite(index, within, data);
+        let written = announced.and_then(|versions| write().map(|()| versions));
+        let versions = written.inspect_err(|_| {
             // Nobody knows which of them are home, and nobody may read here what others do not find there.
             let touched = touched(self, &[Part::one(index, within, data.len() as u32)]);
             if let Err(e) = cache.expire(self.file(), &touched) {
                 tracing::error!("pages that may not be as their home has them stay cached: {e}");
             }
-            return Err(error);
-        }
-        self.overwrite_cached(index, within, data, true)
+        })?;
+        self.overwrite_cached(index, within, data, &versions)
     }
 }
