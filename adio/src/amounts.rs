@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use svmio_svm::NodeIndex;
+use svmio_svm::{NodeIndex, SegmentSize};
 
-use crate::flatten::Runs;
+use crate::flatten::{Cursor, Runs};
+use crate::view::{Extent, View};
 
 /// How many bytes one rank writes in each unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +21,24 @@ impl Amounts {
     /// Nothing yet, by units of `unit` bytes.
     pub(crate) fn by(unit: u64) -> Amounts {
         Amounts { unit, of_units: BTreeMap::new() }
+    }
+
+    /// What lies in `extent` of a view, by units of that size.
+    pub(crate) fn of(view: &View, extent: &Extent, unit: SegmentSize) -> Amounts {
+        let mut amounts = Amounts::by(unit.bytes());
+        let mut cursor = Cursor::at(view.shape(), extent.position);
+        let mut left = extent.bytes;
+        while left > 0 {
+            let ahead = cursor.ahead();
+            let runs = match left / ahead.length {
+                0 => Runs::one(ahead.at, left),
+                count => Runs { count: count.min(ahead.count), ..ahead },
+            };
+            amounts.add_runs(&runs);
+            left -= runs.length * runs.count;
+            cursor.advance(runs.length * runs.count);
+        }
+        amounts
     }
 
     /// Counts `length` bytes from `start` on.
@@ -58,6 +77,11 @@ impl Amounts {
             let done = count.max(1);
             (at, left) = (at + stride * done, left - done);
         }
+    }
+
+    /// The units in which anything is written, in ascending order.
+    pub(crate) fn units(&self) -> impl Iterator<Item = u32> + '_ {
+        self.of_units.keys().copied()
     }
 
     /// Forgets what lies in units for which `stays` is `false`.

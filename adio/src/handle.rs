@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use svmio_svm::team::Team;
-use svmio_svm::{File, FileOffset, LockMode, RangeLock};
+use svmio_svm::{File, FileOffset, LockMode, RangeLock, SegmentIndex, SegmentSize};
 
 use crate::abi::Abi;
 use crate::background::UnderWay;
@@ -126,12 +126,22 @@ impl Handle {
     /// Locks `range` for this thread, until [`Handle::unlock`] with the same range. What the thread holds
     /// already it need not wait for.
     pub(crate) fn lock(&self, range: Range<u64>, mode: LockMode) -> Result<(), Failure> {
+        let acquire = |range| Ok(self.file.lock(range, mode)?);
+        self.hold(range, mode, acquire)
+    }
+
+    fn hold(
+        &self,
+        range: Range<u64>,
+        mode: LockMode,
+        acquire: impl FnOnce(Range<FileOffset>) -> Result<RangeLock, Failure>,
+    ) -> Result<(), Failure> {
         let thread = thread::current().id();
         let covered = self.locks().iter().any(|held| held.covers(thread, &range, mode));
         let lock = match covered {
             true => None,
             // Not under the mutex: another thread of this process may have to unlock meanwhile.
-            false => Some(self.file.lock(FileOffset(range.start)..FileOffset(range.end), mode)?),
+            false => Some(acquire(FileOffset(range.start)..FileOffset(range.end))?),
         };
         self.locks().push(Held { thread, range, mode, lock });
         Ok(())
@@ -145,8 +155,29 @@ impl Handle {
         access: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         self.lock(range.clone(), mode)?;
+        self.unlocked_after(&range, access)
+    }
+
+    /// Runs `access`, which writes to the segments that `written` tells if they are of such a size, while this thread has
+    /// `range` locked for that.
+    pub(crate) fn locked_to_write<T>(
+        &self,
+        range: Range<u64>,
+        written: &dyn Fn(SegmentSize) -> Vec<SegmentIndex>,
+        access: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let acquire = |range| Ok(self.file.lock_to_write(range, written)?);
+        self.hold(range.clone(), LockMode::Exclusive, acquire)?;
+        self.unlocked_after(&range, access)
+    }
+
+    fn unlocked_after<T>(
+        &self,
+        range: &Range<u64>,
+        access: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let outcome = access();
-        let unlocked = self.unlock(&range);
+        let unlocked = self.unlock(range);
         outcome.and_then(|value| unlocked.map(|()| value))
     }
 

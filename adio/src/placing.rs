@@ -13,7 +13,6 @@ use crate::amounts::{Amounts, Writers};
 use crate::calls::Mpi;
 use crate::choosing::{self, Choice, Reason};
 use crate::failure::Failure;
-use crate::flatten::{Cursor, Runs};
 use crate::handle::{self, Handle};
 use crate::hints;
 use crate::layout::RomioFile;
@@ -198,21 +197,10 @@ impl Part {
 
     /// How many bytes it writes in each unit.
     fn amounts(&self, unit: SegmentSize) -> Amounts {
-        let mut amounts = Amounts::by(unit.bytes());
-        let Some((view, extent)) = &self.view else { return amounts };
-        let mut cursor = Cursor::at(view.shape(), extent.position);
-        let mut left = extent.bytes;
-        while left > 0 {
-            let ahead = cursor.ahead();
-            let runs = match left / ahead.length {
-                0 => Runs::one(ahead.at, left),
-                count => Runs { count: count.min(ahead.count), ..ahead },
-            };
-            amounts.add_runs(&runs);
-            left -= runs.length * runs.count;
-            cursor.advance(runs.length * runs.count);
+        match &self.view {
+            Some((view, extent)) => Amounts::of(view, extent, unit),
+            None => Amounts::by(unit.bytes()),
         }
-        amounts
     }
 }
 

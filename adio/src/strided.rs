@@ -13,9 +13,10 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
 
-use svmio_svm::{FileOffset, LockMode};
+use svmio_svm::{FileOffset, LockMode, SegmentIndex, SegmentSize};
 
 use crate::abi::{Abi, Datatype, Request};
+use crate::amounts::Amounts;
 use crate::background::{self, Operation};
 use crate::calls::{Background, Mpi};
 use crate::contiguous::{self, Position};
@@ -309,18 +310,28 @@ impl Ready {
     /// # Safety
     /// The buffer is valid wherever `memory` says: for reads where this writes, for writes where it reads.
     unsafe fn run(&self, handle: &Handle) -> Result<i64, Failure> {
-        let run = || match self.direction {
+        let bounds = || self.bounds.clone();
+        let moved = match self.direction {
             // SAFETY: the caller's promise.
+            Direction::Read if self.is_atomic => {
+                handle.locked(bounds(), LockMode::Shared, || unsafe { self.read(handle) })
+            }
+            // SAFETY: as above.
             Direction::Read => unsafe { self.read(handle) },
+            Direction::Write if self.is_atomic => {
+                let written = |size| self.segments(size);
+                // SAFETY: as above.
+                handle.locked_to_write(bounds(), &written, || unsafe { self.write(handle) })
+            }
             // SAFETY: as above.
             Direction::Write => unsafe { self.write(handle) },
         };
-        let mode = match self.direction {
-            Direction::Read => LockMode::Shared,
-            Direction::Write => LockMode::Exclusive,
-        };
-        let moved = if self.is_atomic { handle.locked(self.bounds.clone(), mode, run) } else { run() };
         moved.map_err(|failure| handle.located(failure))
+    }
+
+    /// The segments in which any of its bytes are, if they are of such a size.
+    fn segments(&self, size: SegmentSize) -> Vec<SegmentIndex> {
+        Amounts::of(&self.view, &self.extent, size).units().map(SegmentIndex).collect()
     }
 
     /// # Safety

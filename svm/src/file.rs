@@ -2,6 +2,7 @@
 
 mod mapped;
 mod nodes;
+mod placing;
 mod strided;
 
 pub use strided::{StridedRead, StridedWrite};
@@ -14,12 +15,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::attachment::{self, Attachment, Home};
 use crate::cluster::{Foresight, SharedFile};
 use crate::error::{Error, Result};
-use crate::locks::Mode;
 use crate::mapping::is_mapped;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
 use crate::placement::Placement;
-use crate::range_lock::RangeLock;
 use crate::segment::Segment;
 use crate::state::State;
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
@@ -96,11 +95,6 @@ impl File {
     /// Whether it was opened for reading, and for writing.
     pub(crate) fn access(&self) -> (bool, bool) {
         (self.read, self.write)
-    }
-
-    /// Gives a segment a home, as a write does that ends at `end`, if it has none.
-    pub(crate) fn claim(&self, index: SegmentIndex, end: u64) -> Result<()> {
-        self.segment_to_write(index, end).map(|_| ())
     }
 
     /// The file's identity.
@@ -275,49 +269,12 @@ impl File {
         self.attachment.punch_beyond(state, size)
     }
 
-    /// Gives the file's first `size` bytes storage, and makes the file that long if it is shorter.
-    ///
-    /// # Errors
-    /// [`Error::NoSpace`], [`Error::Quota`], [`Error::TooLarge`], [`Error::NotOpenedFor`] writing.
-    pub fn preallocate(&self, size: u64) -> Result<()> {
-        let (state, _) = self.changing()?;
-        if size > self.attachment.limit() {
-            return Err(self.too_large(size));
-        }
-        let mut at = 0;
-        while at < size {
-            let (index, within, bytes) = self.piece(at, size)?;
-            let range = within..within + bytes as u64;
-            match self.segment_to_write(index, size)? {
-                Target::Here(segment) => {
-                    segment.allocate(range).map_err(|e| {
-                        self.io(format!("preallocating segment {index} of {}", self.name()), e)
-                    })?;
-                    self.attachment.mark_dirty(&segment);
-                }
-                Target::There(shared, home) => shared.reserve(home, index, range)?,
-            }
-            at += bytes as u64;
-        }
-        state.grow(size);
-        self.flush()
-    }
-
     /// Brings everything that this process wrote to the storage device. The size follows with [`File::commit`].
     ///
     /// # Errors
     /// What the operating system says; the data is then still to be synced.
     pub fn sync_data(&self) -> Result<()> {
         self.attachment.sync_segments()
-    }
-
-    /// Waits until `range` of the file can be had in `mode`, and holds it. Requests that conflict are served in
-    /// the order in which they came; the death of a holder frees what it held.
-    ///
-    /// # Errors
-    /// [`Error::Lock`]; [`Error::ReadOnly`] or [`Error::Access`] where the store is not writable.
-    pub fn lock(&self, range: Range<FileOffset>, mode: Mode) -> Result<RangeLock> {
-        RangeLock::acquire(&self.attachment, self.shared.as_ref(), range.start.0..range.end.0, mode)
     }
 
     /// The segments that exist, in ascending order.
@@ -414,12 +371,7 @@ impl File {
         }
         if let Some(shared) = &self.shared {
             let home = match self.attachment.home(index) {
-                Home::Hole => {
-                    let last =
-                        self.segment_size().locate(FileOffset(end - 1)).map_or(index, |(last, _)| last);
-                    let nodes = shared.node_names();
-                    shared.claim(index, self.placement.home(index, last, nodes, shared.own_node()))?
-                }
+                Home::Hole => shared.claim(index, self.home_for(shared, &self.placement, index, end))?,
                 home => home,
             };
             if let Home::There(home) = home {

@@ -5,6 +5,10 @@
 //! locked at the master node, which is the first: who gives it a home holds that lock, so that who has read that there
 //! is none can rely on it. Once somebody holds all locks, he looks again, and takes them anew if there are more homes.
 //!
+//! Who locks a range for writing gives homes to the segments without one that he is going to write, before he takes the
+//! locks of these homes: others who know the home already lock nowhere else. What he does not write stays without a
+//! home. He holds the master's lock for that, as who reads there does.
+//!
 //! What another node grants may be kept by this one after its release, so that the next lock costs no message.
 //!
 //! What was written under an exclusive lock and does not get home before the lock goes on is given up, with an error: of
@@ -37,11 +41,13 @@ enum Held {
 }
 
 impl RangeLock {
+    /// Locks `range`; `claim` gives homes to those of its segments without one that are written under an exclusive lock.
     pub(crate) fn acquire(
         attachment: &Arc<Attachment>,
         shared: Option<&Arc<SharedFile>>,
         range: Range<u64>,
         mode: Mode,
+        claim: &dyn Fn(&SharedFile) -> Result<()>,
     ) -> Result<RangeLock> {
         let Some(shared) = shared.filter(|shared| shared.has_other_nodes()) else {
             if mode == Mode::Shared && attachment.state().is_none() {
@@ -60,7 +66,7 @@ impl RangeLock {
                 // The first of all nodes, where readers of holes have their locks.
                 master = Some(shared.master_node());
                 lock.take(attachment, shared, shared.master_node(), mode)?;
-                shared.claim_all(&range)?;
+                claim(shared)?;
             }
             let nodes = shared.nodes_of(&range)?;
             for node in nodes.iter().filter(|node| Some(**node) != master) {

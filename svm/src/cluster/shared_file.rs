@@ -303,21 +303,6 @@ impl SharedFile {
         self.cluster.nodes()
     }
 
-    /// Gives every segment in `range` a home, this node where it has none; not in ranges so long that they can only
-    /// mean the whole file.
-    pub(crate) fn claim_all(&self, range: &Range<u64>) -> Result<()> {
-        let size = self.attachment.segment_size();
-        let (first, last) = (range.start / size.bytes(), range.end.saturating_sub(1) / size.bytes());
-        if last - first >= MANY_SEGMENTS {
-            return Ok(());
-        }
-        let own = self.position_of(self.own_node())?;
-        let indices = (first..=last).map_while(|index| u32::try_from(index).ok()).map(SegmentIndex);
-        let holes: Vec<_> =
-            indices.filter(|index| self.attachment.home(*index) == Home::Hole).map(|i| (i, own)).collect();
-        if holes.is_empty() { Ok(()) } else { self.place(&holes).map(|_| ()) }
-    }
-
     /// Sees what other nodes have shown of `range`, which is locked.
     pub(crate) fn refresh_range(&self, range: &Range<u64>) -> Result<()> {
         self.refresh_table()?;

@@ -1,0 +1,118 @@
+//! Homes for segments that have none, as the file's placement says: with a write, a lock to write under, or storage ahead.
+
+use std::ops::Range;
+
+use crate::attachment::Home;
+use crate::cluster::{NodeIndex, SharedFile};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::locks::Mode;
+use crate::placement::Placement;
+use crate::range_lock::RangeLock;
+use crate::units::{FileOffset, SegmentIndex, SegmentSize};
+
+use super::{File, Target};
+
+impl File {
+    /// Waits until `range` of the file can be had in `mode`, and holds it. Requests that conflict are served in
+    /// the order in which they came; the death of a holder frees what it held.
+    ///
+    /// Where other nodes share the file, an exclusive lock gives all segments in `range` their homes, unless there are so
+    /// many that they can only mean the whole file: any of them may be written under it.
+    ///
+    /// # Errors
+    /// [`Error::Lock`]; [`Error::ReadOnly`] or [`Error::Access`] where the store is not writable; [`Error::OnNode`],
+    /// [`Error::Fabric`].
+    pub fn lock(&self, range: Range<FileOffset>, mode: Mode) -> Result<RangeLock> {
+        let all = range.clone();
+        self.lock_and_claim(range, mode, &|| self.unplaced(all.clone()))
+    }
+
+    /// [`File::lock`] in exclusive mode for somebody who writes to some of the segments in `range` only, and to no others
+    /// as long as he holds it: those that `written` tells, if they are of the size that it is given. It is asked where a
+    /// segment in `range` has no home; no other segment gets one.
+    ///
+    /// # Errors
+    /// As [`File::lock`].
+    pub fn lock_to_write(
+        &self,
+        range: Range<FileOffset>,
+        written: &dyn Fn(SegmentSize) -> Vec<SegmentIndex>,
+    ) -> Result<RangeLock> {
+        self.lock_and_claim(range, Mode::Exclusive, &|| written(self.segment_size()))
+    }
+
+    fn lock_and_claim(
+        &self,
+        range: Range<FileOffset>,
+        mode: Mode,
+        written: &dyn Fn() -> Vec<SegmentIndex>,
+    ) -> Result<RangeLock> {
+        let (range, end) = (range.start.0..range.end.0, range.end.0);
+        let claim = |shared: &SharedFile| self.claim_all(shared, &self.placement, &written(), end);
+        RangeLock::acquire(&self.attachment, self.shared.as_ref(), range, mode, &claim)
+    }
+
+    /// Gives the file's first `size` bytes storage, and makes the file that long if it is shorter.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], [`Error::Quota`], [`Error::TooLarge`], [`Error::NotOpenedFor`] writing.
+    pub fn preallocate(&self, size: u64) -> Result<()> {
+        let (state, _) = self.changing()?;
+        if size > self.attachment.limit() {
+            return Err(self.too_large(size));
+        }
+        let mut at = 0;
+        while at < size {
+            let (index, within, bytes) = self.piece(at, size)?;
+            let range = within..within + bytes as u64;
+            match self.segment_to_write(index, size)? {
+                Target::Here(segment) => {
+                    segment.allocate(range).map_err(|e| {
+                        self.io(format!("preallocating segment {index} of {}", self.name()), e)
+                    })?;
+                    self.attachment.mark_dirty(&segment);
+                }
+                Target::There(shared, home) => shared.reserve(home, index, range)?,
+            }
+            at += bytes as u64;
+        }
+        state.grow(size);
+        self.flush()
+    }
+
+    /// Gives a segment a home, as a write does that ends at `end`, if it has none.
+    pub(crate) fn claim(&self, index: SegmentIndex, end: u64) -> Result<()> {
+        self.segment_to_write(index, end).map(|_| ())
+    }
+
+    /// The home that `placement` gives to a segment of an access that ends at `end`.
+    pub(super) fn home_for(
+        &self,
+        shared: &SharedFile,
+        placement: &Placement,
+        index: SegmentIndex,
+        end: u64,
+    ) -> NodeIndex {
+        let last = self.segment_size().locate(FileOffset(end.saturating_sub(1)));
+        let last = last.map_or(index, |(last, _)| last);
+        placement.home(index, last, shared.node_names(), shared.own_node())
+    }
+
+    /// Gives homes to those of the segments of an access that ends at `end` that have none.
+    fn claim_all(
+        &self,
+        shared: &SharedFile,
+        placement: &Placement,
+        indices: &[SegmentIndex],
+        end: u64,
+    ) -> Result<()> {
+        let holes = indices.iter().filter(|index| self.attachment.home(**index) == Home::Hole);
+        let home = |index: &SegmentIndex| {
+            Ok((*index, shared.position_of(self.home_for(shared, placement, *index, end))?))
+        };
+        let homes = holes.map(home).collect::<Result<Vec<_>>>()?;
+        if homes.is_empty() { Ok(()) } else { shared.place(&homes).map(|_| ()) }
+    }
+}
