@@ -294,7 +294,11 @@ unsafe extern "C" fn fcntl<A: HasHost>(
                 }
                 layout::fcntl::SET_DISKSPACE => {
                     let bytes = argument.diskspace.unsigned_abs();
-                    handle.file.preallocate(bytes).map_err(|e| handle.located(e.into()))?;
+                    let preallocated = match handle.company() {
+                        Some(company) => handle.file.preallocate_over(bytes, &company.nodes()),
+                        None => handle.file.preallocate(bytes),
+                    };
+                    preallocated.map_err(|e| handle.located(e.into()))?;
                 }
                 layout::fcntl::SET_ATOMICITY => {
                     // All ranks call this: accesses in the new mode find what was written in the old one.

@@ -4,8 +4,8 @@ mod job;
 
 use job::{Process, stores};
 use svmio_svm::{
-    CacheSettings, File, FileName, FileOffset, LockMode, NodeName, OpenOptions, Placement, SegmentIndex,
-    SegmentSize,
+    CacheSettings, File, FileName, FileOffset, LockMode, NodeIndex, NodeName, OpenOptions, Placement,
+    SegmentIndex, SegmentSize,
 };
 
 const SEGMENT: u64 = 1 << 16;
@@ -135,6 +135,37 @@ fn segments_between_those_that_are_written_get_no_home() {
     assert_eq!(homes_of(&Placement::RoundRobin, &[0, 3, 7], Under::Lock), "01230123");
 }
 
+#[test]
+fn preallocated_segments_are_spread_over_the_nodes() {
+    let over = |placement: &Placement, nodes: &[u32], written: Option<u32>| {
+        let told = std::sync::Mutex::new(String::new());
+        with_file(placement, NODES, |process, file| {
+            if let (2, Some(segment)) = (process.rank(), written) {
+                write(file, &[segment], Under::Nothing, 7);
+            }
+            process.sync(file).expect("all see it");
+            if process.rank() == 1 {
+                let nodes: Vec<_> = nodes.iter().copied().map(NodeIndex).collect();
+                file.preallocate_over(9 * SEGMENT + 1, &nodes).expect("there is room");
+            }
+            process.sync(file).expect("all see it");
+            assert_eq!(file.size(), 9 * SEGMENT + 1);
+            let expected =
+                |at: u64| 7 * u8::from(written.is_some_and(|segment| at / SEGMENT == u64::from(segment)));
+            assert!(content(file).into_iter().zip(0..).all(|(byte, at)| byte == expected(at)));
+            *told.lock().unwrap() = homes(file);
+        });
+        told.into_inner().unwrap()
+    };
+    assert_eq!(over(&Placement::FirstTouch, &[0, 1, 2, 3], None), "0001122233");
+    assert_eq!(over(&Placement::FirstTouch, &[1, 3], None), "1111133333");
+    assert_eq!(over(&Placement::FirstTouch, &[0, 1, 2, 3], Some(0)), "2001122233", "what is there stays");
+    assert_eq!(over(&Placement::FirstTouch, &[], None), "1111111111", "on the node that preallocates");
+    assert_eq!(over(&Placement::RoundRobin, &[0, 1], None), "0123012301");
+    assert_eq!(over(&Placement::Block, &[0, 1], None), "0001112223");
+    assert_eq!(over(&Placement::Node(NodeName::new("n3")), &[0, 1], None), "3333333333");
+}
+
 /// Ranks of all nodes write values of their own to segments that overlap those of others, with others between: whoever
 /// looks, under a lock, sees those of one rank in all of the segments that it writes, or of a later one.
 #[test]
@@ -169,4 +200,35 @@ fn overlapping_writes_with_gaps_are_one_after_the_other() {
             }
         });
     }
+}
+
+#[test]
+fn a_job_on_fewer_nodes_is_told_of_all_that_are_missing() {
+    let (_directory, stores) = stores(NODES);
+    let cache = CacheSettings::default();
+    job::run(&stores, &cache, |process| {
+        let file = process.open(&name(), &options().placement(Placement::RoundRobin)).expect("it opens");
+        if process.rank() == 0 {
+            write(&file, &[0, 1, 2, 3, 4, 5, 6, 7], Under::Nothing, 7);
+        }
+        process.sync(&file).expect("all see it");
+        process.close(file).expect("the file closes");
+    });
+    for (present, missing) in [
+        ([0, 2], "segments 1 and 5 lie on node n1, segments 3 and 7 lie on node n3, which are"),
+        ([3, 1], "segments 0 and 4 lie on node n0, segments 2 and 6 lie on node n2, which are"),
+    ] {
+        job::run(present.map(|store| &stores[store]), &cache, |process| {
+            for options in [OpenOptions::reading(), options()] {
+                let error = process.open(&name(), &options).expect_err("half of it is missing");
+                assert!(error.contains(missing), "rank {}: {error}", process.rank());
+            }
+        });
+    }
+    // Nothing has become of it.
+    job::run(&stores, &cache, |process| {
+        let file = process.open(&name(), &OpenOptions::reading()).expect("it opens");
+        assert!(content(&file) == [7; 8 * SEGMENT as usize]);
+        process.close(file).expect("the file closes");
+    });
 }

@@ -54,7 +54,35 @@ impl File {
         RangeLock::acquire(&self.attachment, self.shared.as_ref(), range, mode, &claim)
     }
 
-    /// Gives the file's first `size` bytes storage, and makes the file that long if it is shorter.
+    /// [`File::preallocate`] where ranks on `nodes` are going to write: nobody touches anything first, so that where the
+    /// placement goes by that, the new segments are spread over these nodes in equal blocks.
+    ///
+    /// # Errors
+    /// As [`File::preallocate`]; [`Error::OnNode`], [`Error::Fabric`]; [`Error::NodesMissing`] for a node that has no part in
+    /// the file.
+    pub fn preallocate_over(&self, size: u64, nodes: &[NodeIndex]) -> Result<()> {
+        /// Segments that get their homes with one message.
+        const AT_ONCE: usize = 4096;
+        self.changing()?;
+        if let (Some(_), Placement::FirstTouch, 1..) = (&self.shared, &self.placement, nodes.len())
+            && size <= self.attachment.limit()
+        {
+            let segments = size.div_ceil(self.segment_size().bytes());
+            let home = |index: SegmentIndex| {
+                let place = u64::from(index.0) * nodes.len() as u64 / segments;
+                (index, nodes[place as usize])
+            };
+            let homes: Vec<_> =
+                self.unplaced(FileOffset(0)..FileOffset(size)).into_iter().map(home).collect();
+            for some in homes.chunks(AT_ONCE) {
+                self.place(some)?;
+            }
+        }
+        self.preallocate(size)
+    }
+
+    /// Gives the file's first `size` bytes storage, and makes the file that long if it is shorter. New segments get their
+    /// homes as with a write of all these bytes.
     ///
     /// # Errors
     /// [`Error::NoSpace`], [`Error::Quota`], [`Error::TooLarge`], [`Error::NotOpenedFor`] writing.
