@@ -1,9 +1,7 @@
 //! The clusters that this process takes part in: [joined] when files are opened, left by `MPI_Finalize`.
 
-use std::io::Write;
-
-use svmio_svm::joined;
 use svmio_svm::team::Reach;
+use svmio_svm::{accounting, joined};
 
 use crate::{circle, jobs, progress};
 
@@ -33,18 +31,11 @@ pub fn finish() {
 }
 
 fn leave_all() {
-    let tells = std::env::var_os("SVMIO_STATS").is_some_and(|value| !value.is_empty() && value != "0");
     for part in joined::take_all() {
-        let (cluster, size) = (&part.cluster, part.cluster.size());
-        if tells {
-            let (rank, node) = (cluster.rank(), &cluster.nodes()[cluster.own_node().0 as usize]);
-            // In one piece: all ranks write at the same time.
-            let line = format!("svmio: rank {rank} on node {node}: {}\n", cluster.statistics());
-            // There is nobody else to tell.
-            let _ = std::io::stderr().write_all(line.as_bytes());
-        }
+        let size = part.cluster.size();
         if let Err(error) = part.leave() {
             tracing::error!("leaving a cluster of {size}: {error}");
         }
     }
+    accounting::tell_of_one_node();
 }

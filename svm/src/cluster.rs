@@ -36,6 +36,7 @@ mod tests;
 mod windows;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -44,6 +45,7 @@ use svmio_transport::back_end::{Backing, Service};
 use svmio_transport::message::{MessageSettings, Messenger, Port};
 use svmio_transport::{Fabric, LocalSegment, Rank, SegmentId};
 
+use crate::accounting::Cost;
 use crate::attachment::{self, How};
 use crate::cache::{CacheSettings, PageCache};
 use crate::error::{Error, ErrorKind, Result};
@@ -302,6 +304,16 @@ impl Cluster {
     /// Sets that for all writes; `None` for what is measured.
     pub fn set_long_write(&self, bytes: Option<u64>) {
         self.long_writes.set(bytes);
+    }
+
+    /// Has rank 0 note what files have cost this process.
+    pub(crate) fn note_cost(&self, cost: Cost) -> Result<()> {
+        self.ask_master(&Request::Note { cost }).map(|_| ())
+    }
+
+    /// What processes have had noted here; of use on rank 0.
+    pub(crate) fn noted_costs(&self) -> BTreeMap<Rank, Cost> {
+        self.agent.as_ref().map(|agent| agent.costs()).unwrap_or_default()
     }
 
     /// Ends the agent, and with it the fabric: others must not need this process any more.

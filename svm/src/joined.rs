@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use svmio_transport::job::Job;
 
+use crate::accounting;
 use crate::cluster::Cluster;
 
 /// This process's part in a cluster.
@@ -16,13 +17,17 @@ pub struct Part {
 }
 
 impl Part {
-    /// Leaves the cluster, when all of its processes do or are lost; they are served until then.
+    /// Leaves the cluster, when all of its processes do or are lost; they are served until then. Where it is asked for,
+    /// what files have cost is [told](crate::accounting).
     ///
     /// # Errors
     /// As [`Job::finish`]. The cluster has been left all the same.
     pub fn leave(self) -> svmio_transport::Result<()> {
+        accounting::forget_one_node();
+        accounting::tell_own(&self.cluster);
         // The agent serves those who are not done yet while the job waits for them, and finds its fabric closed then.
         let finished = self.job.finish();
+        accounting::tell_sum(&self.cluster);
         self.cluster.leave();
         finished
     }

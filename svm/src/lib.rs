@@ -65,6 +65,7 @@
 #[cfg(test)]
 extern crate self as svmio_svm;
 
+pub mod accounting;
 mod attachment;
 mod blocks;
 mod cache;

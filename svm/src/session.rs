@@ -34,6 +34,7 @@
 use svmio_transport::job::{self, Job};
 use svmio_transport::{Rank, SegmentId};
 
+use crate::accounting;
 use crate::cache::CacheSettings;
 use crate::cluster::{Cluster, Introduction, NodeIndex};
 use crate::error::{Error, Result};
@@ -60,7 +61,9 @@ impl Session {
     /// # Errors
     /// Those of [`Store::from_environment`].
     pub fn alone() -> Result<Session> {
-        Ok(Session { team: Team::alone(), place: Place::OneNode(Store::from_environment()?), job: None })
+        let store = Store::from_environment()?;
+        accounting::note_one_node(store.node(), 0, 1);
+        Ok(Session { team: Team::alone(), place: Place::OneNode(store), job: None })
     }
 
     /// The processes of the job that the environment tells of, as [`Job::from_environment`] reads it; where it tells of
@@ -97,6 +100,7 @@ impl Session {
             team = Team::new(job.rank().index(), members.len(), Box::new(engine));
         }
         share_one_store(&team, &store)?;
+        accounting::note_one_node(store.node(), team.member(), team.size());
         Ok(Session { team, place: Place::OneNode(store), job: Some(job) })
     }
 
@@ -201,11 +205,16 @@ impl Session {
         let failed = |source| Error::Fabric { subject: "leaving the others".into(), source };
         match (job, place) {
             (Some(job), Place::Nodes { cluster, .. }) => Part { job, cluster }.leave().map_err(failed),
-            (Some(job), Place::OneNode(_)) => job.finish().map_err(failed),
+            (Some(job), Place::OneNode(_)) => {
+                accounting::tell_of_one_node();
+                job.finish().map_err(failed)
+            }
             (None, place) => {
                 drop(place);
                 let left = joined::take_all().into_iter().map(Part::leave);
-                left.fold(Ok(()), Result::and).map_err(failed)
+                let left = left.fold(Ok(()), Result::and).map_err(failed);
+                accounting::tell_of_one_node();
+                left
             }
         }
     }

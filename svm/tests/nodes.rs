@@ -4,11 +4,12 @@ mod job;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use job::{Process, stores};
 use svmio_svm::{
-    Blocks, CacheSettings, DirectoryName, ErrorKind, File, FileName, FileOffset, LockMode, NodeIndex,
-    OpenOptions, SegmentSize, Store,
+    Blocks, CacheSettings, ClusterStatistics, DirectoryName, ErrorKind, File, FileName, FileOffset, LockMode,
+    NodeIndex, OpenOptions, SegmentSize, Store,
 };
 
 /// Runs `body` as each rank of a job, rank r on node `r % stores`.
@@ -267,22 +268,87 @@ fn small_pieces_cost_few_messages_and_local_ones_none() {
     });
 }
 
+/// Messages and bytes that all processes of a job have put on their fabrics.
+#[derive(Default)]
+struct OnTheWire {
+    messages: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl OnTheWire {
+    /// Adds what this process's fabric has counted since `before`.
+    fn add(&self, process: &Process<'_>, before: &ClusterStatistics) {
+        let (before, after) = (before.fabric, process.cluster.statistics().fabric);
+        self.messages.fetch_add(after.messages() - before.messages(), Ordering::Relaxed);
+        self.bytes.fetch_add(after.bytes() - before.bytes(), Ordering::Relaxed);
+    }
+}
+
 #[test]
-fn opening_and_closing_cost_a_constant_number_of_messages_per_node() {
-    let (_directory, stores) = stores(4);
-    for ranks in [4, 8] {
+fn the_fabric_counts_nothing_for_local_writes_and_all_for_others() {
+    const PIECES: u64 = 4096;
+    const PIECE: u64 = SEGMENT / PIECES;
+    let (_directory, stores) = stores(2);
+    let [local, remote] = [(); 2].map(|()| OnTheWire::default());
+    job(&stores, 4, |process| {
+        let file = open(process, "counted", &small_segments());
+        // Each rank has a segment on its own node, and the next rank's is on the other one.
+        let segment = |rank: u32| u64::from(rank % 4) * SEGMENT;
+        let (own, other) = (segment(process.rank()), segment(process.rank() + 1));
+        file.write_at(FileOffset(own), &[0; SEGMENT as usize]).unwrap();
+        process.sync(&file).unwrap();
+        for (at, counted) in [(own, &local), (other, &remote)] {
+            process.meet();
+            let before = process.cluster.statistics();
+            process.meet();
+            for piece in 0..PIECES {
+                file.write_at(FileOffset(at + piece * PIECE), &[1; PIECE as usize]).unwrap();
+            }
+            if at == other {
+                file.flush().unwrap();
+            }
+            process.meet();
+            counted.add(process, &before);
+            process.sync(&file).unwrap();
+        }
+    });
+    let OnTheWire { messages, bytes } = local;
+    // An agent counts an answer when it is sent: that of a sync may be counted when the sync is over.
+    let late = 32;
+    assert!(messages.into_inner() < late, "local writes send no messages");
+    assert!(bytes.into_inner() < late * 100, "local writes put nothing on the wire");
+    let bytes = remote.bytes.into_inner();
+    assert!((4 * SEGMENT..8 * SEGMENT).contains(&bytes), "{bytes} bytes for 4 segments that go home");
+}
+
+#[test]
+fn opening_and_closing_cost_each_node_the_same_number_of_messages_however_many_there_are() {
+    const ROUNDS: u64 = 16;
+    let per_node = [(2, 2), (4, 4), (8, 8), (4, 8)].map(|(nodes, ranks)| {
+        let (_directory, stores) = stores(nodes);
+        let on_the_wire = OnTheWire::default();
         job(&stores, ranks, |process| {
             process.close(open(process, "first", &small_segments())).unwrap();
-            let before = process.cluster.statistics().requests();
+            let before = process.cluster.statistics();
             process.meet();
-            process.close(open(process, "second", &small_segments())).unwrap();
-            let sent = process.cluster.statistics().requests() - before;
+            for round in 0..ROUNDS {
+                process.close(open(process, &format!("f{round}"), &small_segments())).unwrap();
+            }
+            let requests = process.cluster.statistics().requests() - before.requests();
             // The master's leader looks for the name on the other nodes, has them put the manifest in place, and tells
             // them that nobody has the file open any more.
-            let most = if process.rank() == 0 { 3 * 3 } else { 0 };
-            assert!(sent <= most, "rank {}: {}", process.rank(), process.cluster.statistics());
+            let most = if process.rank() == 0 { 3 * (nodes as u64 - 1) * ROUNDS } else { 0 };
+            assert!(requests <= most, "rank {}: {}", process.rank(), process.cluster.statistics());
+            process.meet();
+            on_the_wire.add(process, &before);
         });
-    }
+        // To the nearest whole number: an answer may be counted just after it was received.
+        let others = ROUNDS * (nodes as u64 - 1);
+        (on_the_wire.messages.into_inner() + others / 2) / others
+    });
+    assert!(per_node.iter().all(|messages| *messages == per_node[0]), "{per_node:?}");
+    // A request and an answer for each of three.
+    assert!((2..=6).contains(&per_node[0]), "{per_node:?}");
 }
 
 #[test]

@@ -1,18 +1,40 @@
-//! Each rank tells at the end what its files on several nodes cost, if it is asked to.
+//! Each rank tells at the end what its files cost, if it is asked to, and rank 0 what those of all did.
 
-use svmio_tests::{Job, Mpi, Nodes, Program};
+use std::path::Path;
+
+use svmio_tests::memory_program::{Compiled, MemoryProgram};
+use svmio_tests::{Job, Mpi, Nodes, Program, Scratch};
+
+/// The numbers of messages and bytes that a line tells behind `who`.
+fn told(output: &str, who: &str) -> [u64; 2] {
+    let told = format!("svmio: {who}: ");
+    let line = output.lines().find_map(|line| line.split_once(&told)).unwrap_or_else(|| panic!("{output}")).1;
+    let words: Vec<_> = line.split(' ').collect();
+    assert_eq!([words[1], words[4]], ["messages", "bytes"], "{line}");
+    [words[0], words[3]].map(|number| number.parse().unwrap_or_else(|_| panic!("{line}")))
+}
+
+/// That the sum over all ranks is the sum of what they tell.
+fn check_sum(output: &str, ranks: u32, nodes: u32) {
+    let each = (0..ranks).map(|rank| told(output, &format!("rank {rank} on node n{}", rank % nodes)));
+    let sum = each.fold([0, 0], |[messages, bytes], told| [messages + told[0], bytes + told[1]]);
+    assert_eq!(told(output, &format!("all {ranks} ranks on {nodes} nodes")), sum, "{output}");
+    assert!(sum[0] > 0 && sum[1] > sum[0], "{output}");
+}
 
 fn statistics(mpi: Mpi) {
     let program = Program::c("every_access_method", mpi);
     let scratch = Nodes::Emulated(4).scratch();
     let job = Job::new(&scratch, &program, 4).over(Nodes::Emulated(4));
     let output = job.argument("svm:/statistics").with_statistics().succeed();
-    for rank in 0..4 {
-        let told = format!("svmio: rank {rank} on node n{rank}: ");
-        let line =
-            output.lines().find_map(|line| line.split_once(&told)).unwrap_or_else(|| panic!("{output}"));
-        assert!(line.1.contains(" requests to other nodes ("), "{}", line.1);
-        assert!(rank == 0 || line.1.contains(" join"), "{}", line.1);
+    check_sum(&output, 4, 4);
+    assert!(output.contains(" requests to other nodes (") && output.contains(" join"), "{output}");
+    let scratch = Scratch::new();
+    let output = Job::new(&scratch, &program, 2).argument("svm:/statistics").with_statistics().succeed();
+    for rank in 0..2 {
+        let line = format!("svmio: rank {rank} of 2 on node ");
+        let line = output.lines().find(|told| told.contains(&line)).unwrap_or_else(|| panic!("{output}"));
+        assert!(line.contains("nothing went over any fabric"), "{line}");
     }
 }
 
@@ -24,4 +46,17 @@ fn mpich() {
 #[test]
 fn openmpi() {
     statistics(Mpi::DebianOpenMpi);
+}
+
+#[test]
+fn without_mpi() {
+    let scratch = Scratch::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/memory/messages.c");
+    let program = MemoryProgram::compile(&scratch, &source, Compiled::C);
+    check_sum(&program.statistics(&Scratch::new(), 4, Some(2)), 4, 2);
+    for processes in [1, 2] {
+        let told = program.statistics(&Scratch::new(), processes, None);
+        let lines = told.lines().filter(|line| line.contains("nothing went over any fabric")).count();
+        assert_eq!(lines, processes as usize, "{told}");
+    }
 }

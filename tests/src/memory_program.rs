@@ -77,17 +77,43 @@ impl MemoryProgram {
         nodes: Option<u32>,
         arguments: &[&str],
     ) -> String {
-        let output = self.run(scratch, processes, nodes, arguments);
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        let title = format!("{} {arguments:?}, {processes} on {nodes:?} nodes", self.0.display());
-        assert!(output.status.success(), "{title}: {}\n{said}\n{complaint}", output.status);
-        said
+        self.output_of(&[], scratch, processes, nodes, arguments).0
     }
 
-    fn run(&self, scratch: &Scratch, processes: u32, nodes: Option<u32>, arguments: &[&str]) -> Output {
+    /// The same with `--stats`; returns what they told on standard error.
+    ///
+    /// # Panics
+    /// Likewise.
+    pub fn statistics(&self, scratch: &Scratch, processes: u32, nodes: Option<u32>) -> String {
+        self.output_of(&["--stats"], scratch, processes, nodes, &[]).1
+    }
+
+    fn output_of(
+        &self,
+        options: &[&str],
+        scratch: &Scratch,
+        processes: u32,
+        nodes: Option<u32>,
+        arguments: &[&str],
+    ) -> (String, String) {
+        let output = self.run(options, scratch, processes, nodes, arguments);
+        let [said, complaint] =
+            [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        let title = format!("{} {arguments:?}, {processes} on {nodes:?} nodes", self.0.display());
+        assert!(output.status.success(), "{title}: {}\n{said}\n{complaint}", output.status);
+        (said, complaint)
+    }
+
+    fn run(
+        &self,
+        options: &[&str],
+        scratch: &Scratch,
+        processes: u32,
+        nodes: Option<u32>,
+        arguments: &[&str],
+    ) -> Output {
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", "60"]).arg(Installation::get().tool()).arg("start");
+        command.args(["--kill-after=5", "60"]).arg(Installation::get().tool()).arg("start").args(options);
         command.arg("-n").arg(processes.to_string()).arg("--store").arg(scratch.store());
         command.args(nodes.map(|nodes| format!("--nodes={nodes}"))).arg("--").arg(&self.0).args(arguments);
         command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))

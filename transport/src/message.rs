@@ -190,7 +190,9 @@ impl Messenger {
         };
         let is_sent = may_be_short && link.send_short(bytes);
         if is_sent {
-            context.fabric.counters().short_messages.add(1);
+            let counters = context.fabric.counters();
+            counters.short_messages.add(1);
+            counters.stored_bytes.add(bytes.len() as u64);
         }
         is_sent
     }

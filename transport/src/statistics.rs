@@ -31,6 +31,8 @@ counters! {
     reads,
     /// Bytes of remote reads.
     read_bytes,
+    /// Bytes of messages and packets that were stored straight into a peer's memory, where it is mapped here.
+    stored_bytes,
     /// Chains handed over.
     posts,
     /// Bytes of all chains.
@@ -55,6 +57,22 @@ counters! {
     eager_messages,
     /// Messages sent by the rendezvous protocol.
     rendezvous_messages,
+}
+
+impl Statistics {
+    /// Messages sent, by whatever protocol.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.short_messages + self.eager_messages + self.rendezvous_messages
+    }
+
+    /// Bytes that this process has moved over the fabric, to peers or from them, by whatever way. Each byte is counted by
+    /// the one process that moved it, so sums over processes count none twice. The words by which peers return credits
+    /// through memory that both have mapped are left out.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.written_bytes + self.stored_bytes + self.posted_bytes + self.read_bytes
+    }
 }
 
 /// One counter. It orders nothing: it is only ever read as a number.

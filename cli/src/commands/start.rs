@@ -37,6 +37,11 @@ pub(crate) struct StartArguments {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     store: Option<PathBuf>,
 
+    /// Have each process tell at the end what its files have cost, and the first what those of all have (sets
+    /// SVMIO_STATS)
+    #[arg(long)]
+    stats: bool,
+
     /// The program
     #[arg(value_hint = ValueHint::CommandName)]
     program: OsString,
@@ -62,6 +67,9 @@ pub(crate) fn start(arguments: &StartArguments) -> Result<Outcome, CommandError>
     let store = own.or_else(|| std::env::var_os("SVMIO_STORE").filter(|store| !store.is_empty()));
     let mut launcher =
         Launcher::new(&arguments.program).arguments(&arguments.arguments).size(arguments.ranks);
+    if arguments.stats {
+        launcher = launcher.environment("SVMIO_STATS", "1");
+    }
     if let Some(nodes) = arguments.nodes {
         let name = move |rank: Rank| format!("n{}", rank.0 % nodes);
         launcher = launcher.node(name);

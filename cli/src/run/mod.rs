@@ -135,7 +135,8 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "PREFIXES")]
     claim: Option<OsString>,
 
-    /// Have each rank tell at the end what its files on several nodes cost: messages, bytes, pages (sets SVMIO_STATS)
+    /// Have each rank tell at the end what its files cost, and rank 0 what those of all did: messages and bytes on the
+    /// wire, requests, pages (sets SVMIO_STATS)
     #[arg(long)]
     stats: bool,
 

@@ -13,12 +13,13 @@ mod tables;
 mod waiting;
 mod windows;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use svmio_transport::{Rank, RemoteSegment};
 
+use crate::accounting::Cost;
 use crate::cache::PageCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::node::NodeName;
@@ -42,14 +43,16 @@ pub(super) struct Agent {
     cache: Arc<PageCache>,
     /// What the agent is part of.
     cluster: OnceLock<Weak<Cluster>>,
+    /// What files have cost those who are leaving.
+    costs: Mutex<BTreeMap<Rank, Cost>>,
 }
 
 impl Agent {
     pub(super) fn new(context: &Arc<Context>, cache: &Arc<PageCache>) -> Agent {
         let (files, naming, caches) = (Files::default(), Mutex::default(), Mutex::default());
         let (context, cache) = (Arc::clone(context), Arc::clone(cache));
-        let (waiting, cluster) = (Waiting::default(), OnceLock::new());
-        Agent { context, files, naming, caches, waiting, cache, cluster }
+        let (waiting, cluster, costs) = (Waiting::default(), OnceLock::new(), Mutex::default());
+        Agent { context, files, naming, caches, waiting, cache, cluster, costs }
     }
 
     /// Tells the agent what it is part of.
@@ -99,6 +102,16 @@ impl Agent {
     /// Lets go of all files.
     pub(super) fn forget_all(&self) {
         self.files.clear();
+    }
+
+    /// What has been noted of costs.
+    pub(super) fn costs(&self) -> BTreeMap<Rank, Cost> {
+        self.costs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, from: Rank, cost: Cost) -> Result<Reply> {
+        self.costs.lock().unwrap_or_else(PoisonError::into_inner).insert(from, cost);
+        Ok(Reply::Done)
     }
 
     fn attend(self: &Arc<Self>, from: Rank, bytes: &[u8]) {
@@ -222,6 +235,7 @@ impl Agent {
                 self.clear_way(from, *file, &Wanted::new(range.clone(), *exclusive))
             }
             Request::Unlock { file, lock } => self.take_back(*file, *lock),
+            Request::Note { cost } => self.note(from, *cost),
             // Answered when it is time, and so only by way of messages.
             Request::Acquire { .. }
             | Request::AcquireAhead { .. }
@@ -269,6 +283,7 @@ fn waits(request: &Request) -> bool {
         | Request::Attend { .. }
         | Request::Surrender { .. }
         | Request::Withdraw { .. }
+        | Request::Note { .. }
         | Request::Unlock { .. } => false,
     }
 }

@@ -106,12 +106,7 @@ impl Client {
     pub(super) fn open(fabric: &Fabric) -> svmio_transport::Result<Client> {
         let answers = Messenger::open(fabric, ANSWERS, &MessageSettings::default())?;
         let state = State { buffer: Some(vec![0; wire::LONGEST]), ..State::default() };
-        Ok(Client {
-            answers,
-            next: AtomicU64::new(1),
-            asked: Requests::default(),
-            state: Mutex::new(state),
-        })
+        Ok(Client { answers, next: AtomicU64::new(1), asked: Requests::default(), state: Mutex::new(state) })
     }
 
     /// What was asked so far.

@@ -64,23 +64,28 @@ impl From<cache::Statistics> for CacheStatistics {
 impl fmt::Display for ClusterStatistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds: Vec<_> = self.requests.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        let fabric = &self.fabric;
+        let (fabric, cache) = (&self.fabric, &self.cache);
         write!(
             f,
-            "{} requests to other nodes ({}); {} writes of {} bytes, {} interrupts on the fabric; {} writes of {} bytes straight to \
-             other nodes (measured: from {} bytes on); cache of the node: {} hits, {} pages fetched, {} evicted, {} brought home",
+            "{} messages and {} bytes over the fabric ({} written, {} stored, {} by DMA, {} read), {} interrupts; \
+             {} requests to other nodes ({}); {} writes of {} bytes straight to other nodes (measured: from {} bytes on); \
+             cache of the node: {} hits, {} pages fetched, {} evicted, {} brought home",
+            fabric.messages(),
+            fabric.bytes(),
+            fabric.written_bytes,
+            fabric.stored_bytes,
+            fabric.posted_bytes,
+            fabric.read_bytes,
+            fabric.interrupts,
             self.requests(),
             if kinds.is_empty() { "none".into() } else { kinds.join(", ") },
-            fabric.writes,
-            fabric.written_bytes,
-            fabric.interrupts,
             self.straight.writes,
             self.straight.bytes,
             self.straight.from,
-            self.cache.hits,
-            self.cache.misses,
-            self.cache.evictions,
-            self.cache.write_backs
+            cache.hits,
+            cache.misses,
+            cache.evictions,
+            cache.write_backs
         )
     }
 }

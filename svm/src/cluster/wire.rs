@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::accounting::Cost;
 use crate::blocks::Blocks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::Finding;
@@ -215,10 +216,12 @@ pub(crate) enum Request {
     Surrender { file: FileId, mapping: u32, pages: Vec<Surrendered> },
     /// It has no page any more, and wants none.
     Withdraw { file: FileId, mapping: u32 },
+    /// What files have cost the asker, for the sum over all ranks.
+    Note { cost: Cost },
 }
 
 /// The kinds of requests, in the order of [`Request::kind`].
-pub(super) const KINDS: [&str; 35] = [
+pub(super) const KINDS: [&str; 36] = [
     "join",
     "open",
     "find",
@@ -254,6 +257,7 @@ pub(super) const KINDS: [&str; 35] = [
     "withdraw",
     "acquireahead",
     "reopen",
+    "note",
 ];
 
 impl Request {
@@ -295,6 +299,7 @@ impl Request {
             Request::Withdraw { .. } => 32,
             Request::AcquireAhead { .. } => 33,
             Request::Reopen { .. } => 34,
+            Request::Note { .. } => 35,
         }
     }
 }

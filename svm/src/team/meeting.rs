@@ -17,6 +17,7 @@ use svmio_transport::job::{Exchange, Job, current_node};
 use svmio_transport::settings::{FabricChoice, Origin, Settings};
 use svmio_transport::{Error as TransportError, Rank, Result as TransportResult};
 
+use crate::accounting;
 use crate::cache::CacheSettings;
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
@@ -55,7 +56,7 @@ impl Team {
             let store = opened.and(store.ok_or_else(|| disunited("there is no store")))?;
             return Ok(match joined::latest() {
                 Some(cluster) => Place::Nodes { members: vec![cluster.rank()], cluster, store },
-                None => Place::OneNode(store),
+                None => self.on_one_node(store),
             });
         }
         let card = store.as_ref().map(Card::own).transpose().map_err(|error| self.located(error));
@@ -70,7 +71,7 @@ impl Team {
         };
         // The same on all members: they look at the same cards.
         let cluster = match decide(&cards)? {
-            Decision::OneNode => return Ok(Place::OneNode(store)),
+            Decision::OneNode => return Ok(self.on_one_node(store)),
             Decision::Latest(id) => joined::of(id).ok_or_else(|| disunited("the cluster is being left"))?,
             Decision::Form { fabric } => self.form(&store, fabric)?,
         };
@@ -78,6 +79,11 @@ impl Team {
         let known = cards.iter().all(|card| card.cluster == cluster.id());
         let members = (0u32..).zip(&cards).map(|(i, card)| Rank(if known { card.rank } else { i })).collect();
         Ok(Place::Nodes { cluster, store, members })
+    }
+
+    fn on_one_node(&self, store: Store) -> Place {
+        accounting::note_one_node(store.node(), self.member(), self.size());
+        Place::OneNode(store)
     }
 
     /// Forms a cluster of the members. Succeeds on all of them or on none.

@@ -176,6 +176,7 @@ impl State {
                         // SAFETY: `to` is within the inbox, where nobody else writes to the buffer until it is
                         // announced.
                         unsafe { link.context.back_end().copy(bytes.as_ptr(), to, length) };
+                        fabric.counters().stored_bytes.add(length as u64);
                     }
                     _ => link.context.settle(&outbox.segment.remote(), place, bytes)?,
                 }

@@ -84,16 +84,19 @@ impl<S: Slots> Outgoing for Target<S> {
     #[inline]
     fn put<'a>(
         &mut self,
-        _: &Fabric,
+        fabric: &Fabric,
         parts: impl Iterator<Item = (u32, &'a [u8], u64)>,
         interrupt: Option<Interrupt>,
     ) -> Result<()> {
         match self {
             Self::Mapped(ring) => {
                 debug_assert!(interrupt.is_none());
+                let mut stored = 0;
                 for (slot, payload, closing) in parts {
                     ring.write(slot, payload, closing);
+                    stored += payload.len() as u64;
                 }
+                fabric.counters().stored_bytes.add(stored);
                 Ok(())
             }
             Self::Remote { segment, base, part, copy, used } => {

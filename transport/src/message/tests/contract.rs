@@ -1,14 +1,17 @@
 //! What the methods promise one by one.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::worlds::{self, Ground};
 use super::{MessageSettings, Messenger, Mode, Port, Rank};
 use crate::error::Error;
+use crate::fabric::Fabric;
 use crate::message::context::Context;
 use crate::message::engine::Engine;
 use crate::message::wire::{Way, Ways};
 use crate::shm;
+use crate::statistics::Statistics;
 use crate::units::Interrupt;
 
 fn on_threads(size: u32, body: impl Fn(Rank, &Messenger) + Sync) {
@@ -371,6 +374,43 @@ fn what_was_sent_is_counted_by_protocol() {
         let counts = (counted.short_messages, counted.eager_messages, counted.rendezvous_messages);
         assert_eq!(counts, (2, 1, 1));
     });
+}
+
+#[test]
+fn every_byte_of_a_message_is_counted_once_by_whatever_way_it_goes() {
+    /// What connecting and the packets of a rendezvous come to, at most.
+    const BESIDE: u64 = 8 << 10;
+    let ways = [
+        (Mode::Short, 500),
+        (Mode::Eager, 60 << 10),
+        (Mode::RendezvousStores, 1 << 20),
+        (Mode::RendezvousStaged, 1 << 20),
+        (Mode::RendezvousHalfStaged, 1 << 20),
+        (Mode::RendezvousDirect, 1 << 20),
+    ];
+    for ground in [Ground::Threads, Ground::Tcp] {
+        for (mode, length) in ways {
+            let fabrics = Mutex::new(Vec::new());
+            worlds::run(&ground, 2, &MessageSettings::default(), |fabric, messenger| {
+                fabrics.lock().unwrap().push(fabric.clone());
+                if fabric.rank() == Rank(0) {
+                    // Three, so that what goes beside them does not pass for a message.
+                    (0..3).for_each(|_| messenger.send_by(mode, Rank(1), &vec![1; length]).unwrap());
+                    messenger.flush(Rank(1)).unwrap();
+                } else {
+                    (0..3).for_each(|_| {
+                        messenger.receive(Rank(0), &mut vec![0; length]).unwrap();
+                    });
+                }
+            });
+            let counted: Vec<_> = fabrics.into_inner().unwrap().iter().map(Fabric::statistics).collect();
+            let messages: u64 = counted.iter().map(Statistics::messages).sum();
+            let bytes: u64 = counted.iter().map(Statistics::bytes).sum();
+            assert_eq!(messages, 3, "{mode:?}: {counted:?}");
+            let sent = 3 * length as u64;
+            assert!((sent..sent + BESIDE).contains(&bytes), "{ground:?}, {mode:?}: {bytes}, {counted:?}");
+        }
+    }
 }
 
 #[test]
