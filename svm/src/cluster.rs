@@ -240,7 +240,7 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`Store::open_file`]; [`Error::NodesMissing`], [`Error::TwoFiles`], [`Error::TwoHomes`],
-    /// [`Error::OpenInAnotherJob`].
+    /// [`Error::OpenInAnotherJob`]; [`Error::NodesUnasked`] where no node that is left has the file, and others are lost.
     pub fn open(&self, name: &FileName, options: &OpenOptions, nodes: &[NodeIndex]) -> Result<Introduction> {
         let (name, options, nodes) = (wire_name(name), options.clone(), nodes.to_vec());
         match self.ask_master(&Request::Open { name, options, nodes })? {
@@ -277,10 +277,11 @@ impl Cluster {
         self.ask_master(&Request::Closed { file }).map(|_| ())
     }
 
-    /// Removes a file on all nodes. Whoever has it open keeps it until closing it.
+    /// Removes a file on all nodes that are not lost. Whoever has it open keeps it until closing it.
     ///
     /// # Errors
-    /// As [`Store::remove`].
+    /// As [`Store::remove`]; [`Error::NodesMissing`] where lost nodes have parts of it, and [`Error::NodesUnasked`] where
+    /// they may.
     pub fn remove(&self, name: &FileName) -> Result<()> {
         self.ask_master(&Request::Remove { name: wire_name(name) }).map(|_| ())
     }

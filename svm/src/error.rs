@@ -189,6 +189,17 @@ pub enum Error {
         /// Which segments lie on which nodes, for people: "segments 3 to 7 lie on node b, which is".
         parts: String,
     },
+    /// No node that could be asked has a file of that name, and others are lost.
+    #[error(
+        "{name}: no node that is left has it, and node {nodes} cannot be asked any more: run again with it, or without it \
+         from the beginning"
+    )]
+    NodesUnasked {
+        /// The file.
+        name: String,
+        /// Which nodes are lost, for people.
+        nodes: String,
+    },
     /// Parts of a file lie on nodes whose stores were not given.
     #[error(
         "{name}: {parts} not among the nodes whose stores were given: give the stores of all (--store DIR, once for each, or --hosts)"

@@ -118,6 +118,33 @@ impl Context {
         answers.into_iter().collect()
     }
 
+    /// Whether a node's agent is lost.
+    pub(super) fn is_lost(&self, node: NodeIndex) -> bool {
+        let checked = self.fabric.membership().check(self.roster.leader(node));
+        checked.is_err_and(|error| error.lost_peer().is_some())
+    }
+
+    /// Asks those of `nodes` that are not lost; returns who answered what. Whoever is lost meanwhile is left out, too.
+    pub(super) fn ask_those_left(
+        &self,
+        nodes: &[NodeIndex],
+        request: &Request,
+    ) -> Result<Vec<(NodeIndex, Reply)>> {
+        let left = nodes.iter().filter(|node| !self.is_lost(**node));
+        let asked: Vec<_> = left.map(|node| (*node, self.begin(*node, request, &[]))).collect();
+        let wait = |(node, question): (NodeIndex, Result<Question>)| {
+            let answer = question
+                .and_then(|question| self.client.wait(question, self.roster.name(node), &mut |_, _| {}));
+            match answer {
+                Err(_) if self.is_lost(node) => None,
+                answer => Some(answer.map(|answer| (node, answer))),
+            }
+        };
+        // All are waited for, whatever goes wrong with one.
+        let answers: Vec<_> = asked.into_iter().filter_map(wait).collect();
+        answers.into_iter().collect()
+    }
+
     /// The error for a message of so many bytes.
     pub(super) fn too_long(&self, bytes: usize) -> Error {
         Error::OnNode {

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::finding::{self, Finding};
 use crate::manifest::Manifest;
 use crate::name::FileName;
+use crate::node::NodeName;
 use crate::open_options::OpenOptions;
 use crate::placement::Placement;
 use crate::units::FileId;
@@ -29,12 +30,18 @@ impl Agent {
         }
         let _one_at_a_time = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &file_name(name)?;
-        let served = match self.served(name)? {
+        let (served, unasked) = self.served(name)?;
+        let goes_with_its_users = options.create && options.temporary;
+        let served = match served {
             Some(_) if options.create && options.exclusive => {
                 let store = self.context.store.path().into();
                 return Err(Error::Exists { name: name.to_string(), store });
             }
             Some(served) => served,
+            // A second file of the name is not to be made, but for one that goes with its users.
+            None if !unasked.is_empty() && !goes_with_its_users => {
+                return Err(self.only_lost_ones_may_know(name, &unasked));
+            }
             None if options.create => self.create(name, options)?,
             None => return Err(self.context.store.no_such_file(name)),
         };
@@ -48,9 +55,15 @@ impl Agent {
     pub(super) fn remove(&self, name: &[u8]) -> Result<Reply> {
         let _one_at_a_time = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
         let file_name = file_name(name)?;
-        let findings = self.find_everywhere(&file_name)?;
+        let Everywhere { findings, unasked } = self.find_everywhere(&file_name)?;
+        if findings.is_empty() && !unasked.is_empty() {
+            return Err(self.only_lost_ones_may_know(&file_name, &unasked));
+        }
         if findings.is_empty() {
             return Err(self.context.store.no_such_file(&file_name));
+        }
+        if !unasked.is_empty() {
+            self.check_lost_hold_nothing(&file_name, &findings, &unasked)?;
         }
         // The master's own last: as long as it is there, the removal can be repeated.
         for (node, finding) in findings.into_iter().rev() {
@@ -96,7 +109,7 @@ impl Agent {
         let own = self.context.roster.own();
         let others: Vec<_> = served.add_nodes(&[]).into_iter().filter(|node| *node != own).collect();
         drop(served);
-        let elsewhere = self.context.ask_all(&others, &Request::Forget { file });
+        let elsewhere = self.context.ask_those_left(&others, &Request::Forget { file });
         self.forget(file)?;
         elsewhere.map(|_| Reply::Done)
     }
@@ -114,31 +127,78 @@ impl Agent {
         Ok(Reply::Done)
     }
 
-    /// The file that is called `name` on whatever nodes, served by this one; `None` where there is none.
-    fn served(&self, name: &FileName) -> Result<Option<Arc<Served>>> {
+    /// The file that is called `name` on whatever nodes, served by this one; `None` where there is none, and which nodes are
+    /// lost and could not be asked then.
+    fn served(&self, name: &FileName) -> Result<(Option<Arc<Served>>, Vec<NodeIndex>)> {
         if let Ok(id) = self.context.store.lookup(name)
             && let Some(served) = match self.files.known(id) {
                 Some(served) => Some(served),
                 None => self.served_again(name, id)?,
             }
         {
-            return Ok(Some(served));
+            self.check_parts_of(name, &served)?;
+            return Ok((Some(served), Vec::new()));
         }
-        let findings = self.find_everywhere(name)?;
-        let Some(manifest) = self.merge(name, &findings)? else { return Ok(None) };
+        let Everywhere { findings, unasked } = self.find_everywhere(name)?;
+        let Some(manifest) = self.merge(name, &findings)? else { return Ok((None, unasked)) };
         if manifest.temporary {
             // It should have gone with its last user, who died before.
             self.remove_findings(name, &findings)?;
-            return Ok(None);
+            return Ok((None, unasked));
         }
-        let roster = &self.context.roster;
-        if let Some(parts) = manifest.parts_on(|node| roster.index(node).is_none()) {
-            return Err(Error::NodesMissing { name: name.to_string(), parts });
-        }
+        self.check_parts(name, &manifest)?;
         install::install(&self.context, &manifest)?;
         let served = self.files.insert(self.attach(&manifest)?);
         served.begin_round();
-        Ok(Some(served))
+        Ok((Some(served), unasked))
+    }
+
+    /// That no part of a file that is served lies on a node that was lost.
+    fn check_parts_of(&self, name: &FileName, served: &Served) -> Result<()> {
+        // Most often there is nothing to look for.
+        if !self.context.roster.others().any(|node| self.context.is_lost(node)) {
+            return Ok(());
+        }
+        let (state, _) = served.attachment.writable()?;
+        self.check_parts(name, &served.attachment.manifest(state, state.epoch()))
+    }
+
+    /// That no part of a file lies on a node that is not there, or is lost.
+    fn check_parts(&self, name: &FileName, manifest: &Manifest) -> Result<()> {
+        let index = |node: &NodeName| self.context.roster.index(node);
+        match manifest.parts_on(|node| index(node).is_none_or(|node| self.context.is_lost(node))) {
+            Some(parts) => Err(Error::NodesMissing { name: name.to_string(), parts }),
+            None => Ok(()),
+        }
+    }
+
+    /// That lost nodes hold no part of a file that is to be removed: what they have besides is its name.
+    fn check_lost_hold_nothing(
+        &self,
+        name: &FileName,
+        findings: &[(NodeIndex, Finding)],
+        lost: &[NodeIndex],
+    ) -> Result<()> {
+        let Some(manifest) = self.merge(name, findings)? else { return Ok(()) };
+        let is_lost =
+            |node: &NodeName| self.context.roster.index(node).is_some_and(|node| lost.contains(&node));
+        match manifest.parts_on(is_lost) {
+            Some(parts) => Err(Error::NodesMissing { name: name.to_string(), parts }),
+            None => {
+                let nodes = self.names_of(lost);
+                tracing::warn!("{name} is removed while node {nodes} is lost: its name may be left there");
+                Ok(())
+            }
+        }
+    }
+
+    fn only_lost_ones_may_know(&self, name: &FileName, lost: &[NodeIndex]) -> Error {
+        Error::NodesUnasked { name: name.to_string(), nodes: self.names_of(lost) }
+    }
+
+    fn names_of(&self, nodes: &[NodeIndex]) -> String {
+        let names: Vec<_> = nodes.iter().map(|node| self.context.roster.name(*node).as_str()).collect();
+        names.join(", ")
     }
 
     /// The file `id`, called `name`, served by all nodes as it was when the cluster had it open before; `None` where one of
@@ -154,26 +214,27 @@ impl Agent {
         let (state, _) = served.attachment.writable()?;
         let others: Vec<_> = context.roster.others().collect();
         let request = Request::Reopen { name: wire_name(name), file: id, epoch: state.epoch() };
-        let answers = match state.needs_commit() {
-            false => context.ask_all(&others, &request),
-            true => Ok(Vec::new()),
-        };
+        let may_be = !state.needs_commit() && self.check_parts_of(name, &served).is_ok();
+        let answers = if may_be { context.ask_those_left(&others, &request) } else { Ok(Vec::new()) };
         let took_part = served.add_nodes(&[]);
-        let is_as_it_was = |(node, answer): (&NodeIndex, &Reply)| match answer {
-            Reply::Reopened(Kept::AsItWas) => true,
-            Reply::Reopened(Kept::Nothing) => !took_part.contains(node),
-            _ => false,
+        // A node that is lost has no parts of it, as was seen before.
+        let is_as_it_was = |node: &NodeIndex, answers: &[(NodeIndex, Reply)]| match answers
+            .iter()
+            .find(|(answering, _)| answering == node)
+        {
+            Some((_, Reply::Reopened(Kept::AsItWas))) => true,
+            Some((_, Reply::Reopened(Kept::Nothing))) => !took_part.contains(node),
+            Some(_) => false,
+            None => context.is_lost(*node),
         };
-        let have_it = |answers: &Vec<Reply>| {
-            answers.len() == others.len() && others.iter().zip(answers).all(is_as_it_was)
-        };
-        if answers.as_ref().is_ok_and(have_it) {
+        let have_it = |answers: &Vec<_>| others.iter().all(|node| is_as_it_was(node, answers));
+        if may_be && answers.as_ref().is_ok_and(have_it) {
             served.begin_round();
             return Ok(Some(served));
         }
         drop(served);
         // Nobody is to have it open while it is looked for.
-        let forgotten = context.ask_all(&others, &Request::Forget { file: id });
+        let forgotten = context.ask_those_left(&others, &Request::Forget { file: id });
         self.files.forget(id, false);
         answers.and(forgotten).map(|_| None)
     }
@@ -209,23 +270,26 @@ impl Agent {
         Ok(served)
     }
 
-    /// What each node has under `name`, in the order of nodes.
-    fn find_everywhere(&self, name: &FileName) -> Result<Vec<(NodeIndex, Finding)>> {
+    /// What each node has under `name` that is not lost.
+    fn find_everywhere(&self, name: &FileName) -> Result<Everywhere> {
         let roster = &self.context.roster;
         let others: Vec<_> = roster.others().collect();
         let request = Request::Find { name: wire_name(name) };
-        let answers = self.context.ask_all(&others, &request)?;
+        let answers = self.context.ask_those_left(&others, &request)?;
+        let unasked =
+            others.into_iter().filter(|node| answers.iter().all(|(answering, _)| answering != node));
+        let unasked = unasked.collect();
         let mut findings: Vec<_> = finding::find(&self.context.store, name, self.context.id())?
             .map(|finding| (roster.own(), finding))
             .into_iter()
             .collect();
-        for (node, answer) in others.into_iter().zip(answers) {
+        for (node, answer) in answers {
             match answer {
                 Reply::Found(finding) => findings.extend(finding.map(|finding| (node, finding))),
                 _ => return Err(self.context.out_of_place(node)),
             }
         }
-        Ok(findings)
+        Ok(Everywhere { findings, unasked })
     }
 
     /// What all nodes together know of a file; the nodes of the cluster are among its nodes then.
@@ -282,11 +346,22 @@ impl Agent {
         };
         holders.sort_unstable();
         holders.dedup();
-        let to_install = |node: &NodeIndex| *node != roster.own() && !opening.contains(node);
+        // No file with parts on a lost node is opened; what is to be put there by its placement fails when it is written.
+        let to_install = |node: &NodeIndex| {
+            *node != roster.own() && !opening.contains(node) && !self.context.is_lost(*node)
+        };
         let nodes: Vec<_> = holders.into_iter().filter(to_install).collect();
         served.add_nodes(&nodes);
         self.context.ask_all(&nodes, &Request::Install { truth: truth.clone() }).map(|_| ())
     }
+}
+
+/// What nodes know under a name.
+struct Everywhere {
+    /// In the order of nodes, this one first.
+    findings: Vec<(NodeIndex, Finding)>,
+    /// Those that are lost.
+    unasked: Vec<NodeIndex>,
 }
 
 /// The file as it is now.

@@ -113,7 +113,8 @@ impl Agent {
         Ok(())
     }
 
-    /// The other nodes that have to do with a file: those that opened it, and those that hold parts of it.
+    /// The other nodes that have to do with a file: those that opened it, unless they are lost, and those that hold parts
+    /// of it.
     fn nodes_of(&self, served: &Served, manifest: &Manifest) -> Vec<NodeIndex> {
         let holders: Vec<_> =
             manifest.segments.iter().filter_map(|run| served.node_at(&self.context, run.home)).collect();
@@ -122,6 +123,7 @@ impl Agent {
         let nodes = served.add_nodes(&holders);
         // Holders that have not opened it were installed when they became such.
         served.durable_epoch().store(before, Ordering::Relaxed);
-        nodes.into_iter().filter(|node| *node != own).collect()
+        let is_needed = |node: &NodeIndex| holders.contains(node) || !self.context.is_lost(*node);
+        nodes.into_iter().filter(|node| *node != own && is_needed(node)).collect()
     }
 }
