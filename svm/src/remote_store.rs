@@ -48,7 +48,9 @@ pub struct RemoteStore {
     channel: Mutex<Channel>,
 }
 
-/// What leads to a process that [serves](serve) a store.
+/// What leads to a process that [serves](serve) a store. How long it may be silent, or read nothing, is for the streams to
+/// say, by an error of the kind [`TimedOut`](io::ErrorKind::TimedOut) that tells the whole story: nothing here has a
+/// deadline of its own.
 pub struct Connection {
     /// Where its answers come.
     pub answers: Box<dyn Read + Send>,
@@ -287,10 +289,12 @@ fn ended(connection: &Connection, error: &io::Error) -> String {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => {
             "the connection to svmio there ended".to_owned()
         }
+        io::ErrorKind::TimedOut => error.to_string(),
         _ => format!("the connection to svmio there failed: {error}"),
     };
     match (connection.last_words)() {
         Some(words) => format!("{what}; what was said last is: {words}"),
+        None if error.kind() == io::ErrorKind::TimedOut => what,
         None => format!("{what} without a word"),
     }
 }

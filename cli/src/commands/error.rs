@@ -45,6 +45,9 @@ pub(crate) enum CommandError {
     )]
     Launcher { program: String, host: String, source: io::Error },
 
+    #[error("{variable}={value}: {problem} (a time is told like 90s, 10m or 1h)")]
+    NoTime { variable: &'static str, value: String, problem: String },
+
     #[error("{action} {}: {source}", path.display())]
     Outside { action: &'static str, path: PathBuf, source: io::Error },
 

@@ -1,6 +1,7 @@
 //! Stores of other hosts: `svmio serve-store` is started on each, by ssh or what takes its place, and asked through its
 //! standard input and output.
 
+mod patience;
 mod words;
 
 use std::ffi::OsStr;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueHint};
 use svmio_svm::{Connection, Error, RemoteStore, Store, StoreSet};
 
+use self::patience::{Patience, Patient};
 use self::words::Words;
 use super::Outcome;
 use super::error::CommandError;
@@ -79,7 +81,7 @@ pub(crate) fn open(
 ) -> Result<StoreSet, CommandError> {
     let inherited = std::env::var(LAUNCHER_VARIABLE).ok().filter(|value| !value.trim().is_empty());
     let launcher = launcher.map(str::to_owned).or(inherited).unwrap_or_else(|| DEFAULT_LAUNCHER.to_owned());
-    let command = serving_command(directory)?;
+    let (command, patience) = (serving_command(directory)?, Patience::from_environment()?);
     let mut distinct: Vec<&String> = Vec::new();
     for host in hosts {
         // It would be an option of the launcher's.
@@ -91,7 +93,7 @@ pub(crate) fn open(
         }
     }
     // All at once: each takes its time to be reached.
-    let started: Vec<_> = distinct.iter().map(|host| start(&launcher, host, &command)).collect();
+    let started: Vec<_> = distinct.iter().map(|host| start(&launcher, host, &command, patience)).collect();
     let connect = |(host, started): (&&String, Result<Connection, CommandError>)| {
         Ok(RemoteStore::connect(host, started?)?)
     };
@@ -129,7 +131,7 @@ fn quoted(word: &OsStr) -> Vec<u8> {
     quoted
 }
 
-fn start(launcher: &str, host: &str, command: &[u8]) -> Result<Connection, CommandError> {
+fn start(launcher: &str, host: &str, command: &[u8], patience: Patience) -> Result<Connection, CommandError> {
     let mut words = launcher.split_whitespace();
     let program = words.next().unwrap_or("ssh");
     let mut starting = Command::new(program);
@@ -141,7 +143,10 @@ fn start(launcher: &str, host: &str, command: &[u8]) -> Result<Connection, Comma
         return Err(failed(io::ErrorKind::BrokenPipe.into()));
     };
     let words = Words::of(host, said).map_err(failed)?;
-    let to_host = ToHost { questions: child.stdin.take(), child, words: Arc::clone(&words) };
+    let patient = |questions| Patient::new(questions, patience);
+    let questions = child.stdin.take().map(patient).transpose().map_err(failed)?;
+    let to_host = ToHost { questions, child, words: Arc::clone(&words) };
+    let answers = Patient::new(answers, patience).map_err(failed)?;
     let last_words = Box::new(move || words.last(PATIENCE));
     Ok(Connection { answers: Box::new(answers), questions: Box::new(to_host), last_words })
 }
@@ -151,7 +156,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The way to a host; with it, what was started there ends.
 struct ToHost {
-    questions: Option<ChildStdin>,
+    questions: Option<Patient<ChildStdin>>,
     child: Child,
     words: Arc<Words>,
 }
@@ -162,7 +167,7 @@ impl Write for ToHost {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.questions.as_mut().map_or(Ok(()), ChildStdin::flush)
+        self.questions.as_mut().map_or(Ok(()), Patient::flush)
     }
 }
 

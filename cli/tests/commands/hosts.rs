@@ -351,6 +351,56 @@ fn an_interrupted_copy_leaves_nothing_on_any_host() {
 }
 
 #[test]
+fn a_host_that_is_silent_or_stops_in_the_middle_is_named_and_not_waited_for_for_ever() {
+    let hosts = Hosts::new();
+    hosts.nodes.put("/f", &noise(40 * SEGMENT, 1));
+    // The one says nothing at all; of what the other says, the beginning of a file's bytes gets through.
+    let hang = hosts.nodes.setting.outside("hang");
+    let script = format!(
+        "#!/bin/sh\ncase $HOW in silent) exec sleep 600;; middle) '{rsh}' \"$@\" | head -c 100000; exec sleep 600;; esac\n\
+         exec '{rsh}' \"$@\"\n",
+        rsh = hosts.nodes.setting.outside("rsh").display()
+    );
+    fs::write(&hang, script).unwrap();
+    fs::set_permissions(&hang, fs::Permissions::from_mode(0o755)).unwrap();
+    for (how, all) in [("silent", "a"), ("middle", "a,b,c")] {
+        let mut command = hosts.command(all, &["cat", "/f"]);
+        let output = command
+            .env("SVMIO_RSH", &hang)
+            .env("HOW", how)
+            .env("SVMIO_HOSTS_TIMEOUT", "700ms")
+            .output()
+            .unwrap();
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{how}: {message}");
+        for word in ["on host ", "has not gone on for 700ms", "SVMIO_HOSTS_TIMEOUT", "svmio ls --hosts "] {
+            assert!(message.contains(word), "{how}: {word:?} in {message}");
+        }
+    }
+    // A process that was stopped reads nothing of what is written to it.
+    let mut command = hosts.command("a,b,c", &["cp", "-f", "--placement", "round_robin", "-", "svm:/g"]);
+    // Long enough for the others to be quicker, however much else there is to do.
+    command.env("SVMIO_HOSTS_TIMEOUT", "6s");
+    let mut process = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = process.stdin.take().unwrap();
+    input.write_all(&noise(1 << 20, 1)).unwrap();
+    kill_process(hosts.process("b"), Signal::STOP).unwrap();
+    while input.write_all(&[1; 1 << 16]).is_ok() {}
+    drop(input);
+    let output = process.wait_with_output().unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("on host b: svmio there has not gone on for 6s"), "{message}");
+    // It hears of the end when it goes on, unless it was ended.
+    let _ = kill_process(hosts.process("b"), Signal::CONT);
+    ["a", "b", "c"].into_iter().for_each(|host| hosts.wait_for_end(host));
+
+    let mut command = hosts.command("a", &["ls"]);
+    let output = command.env("SVMIO_HOSTS_TIMEOUT", "soon").output().unwrap();
+    assert!(text(&output.stderr).contains("SVMIO_HOSTS_TIMEOUT=soon"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn another_release_is_told_with_both_versions() {
     let hosts = Hosts::new();
     let own = env!("CARGO_PKG_VERSION");
