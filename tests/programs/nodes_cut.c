@@ -61,18 +61,25 @@ static void check_part(int owner) {
     }
 }
 
-/* One access to what is `owner`'s; which, `round` says. Its length in bytes: 0 on failure, whose code is put at `code`. */
-static int touch(MPI_File file, int is_write, int is_atomic, int owner, int round, int *code) {
+/* An access to what is `owner`'s; which, `round` says. What is to be written is in `found`. */
+struct access {
+    int is_write, bytes;
+    MPI_Offset at;
+};
+
+static struct access prepare(int is_write, int is_atomic, int owner, int round) {
     /* Outside of atomic mode writes of less than a segment may stay in the cache, whatever is measured. */
     int bytes = is_atomic || (!is_write && round % 2) ? SHORT : is_write ? SEGMENT : LONG_READ;
     int at = SYNCED + (bytes == SEGMENT ? round % (BUSY / SEGMENT) * SEGMENT : round * 7919 % (BUSY - bytes));
     if (is_write) {
         for (int i = 0; i < bytes; i++) found[i] = byte_at((uint64_t)owner + 1, (uint64_t)(at + i)) ^ (round % 2 ? 255 : 0);
-        *code = MPI_File_write_at(file, place(owner) + at, found, bytes, MPI_BYTE, MPI_STATUS_IGNORE);
-    } else {
-        *code = MPI_File_read_at(file, place(owner) + at, found, bytes, MPI_BYTE, MPI_STATUS_IGNORE);
     }
-    return *code == MPI_SUCCESS ? bytes : 0;
+    return (struct access){is_write, bytes, place(owner) + at};
+}
+
+static int touch(MPI_File file, struct access it) {
+    if (it.is_write) return MPI_File_write_at(file, it.at, found, it.bytes, MPI_BYTE, MPI_STATUS_IGNORE);
+    return MPI_File_read_at(file, it.at, found, it.bytes, MPI_BYTE, MPI_STATUS_IGNORE);
 }
 
 /* Goes round the other ranks until a call fails. */
@@ -81,14 +88,15 @@ static void touch_until_cut(MPI_File file, int is_write, int is_atomic) {
     for (int round = 0;; round++) {
         for (int step = 1; step < ranks; step++) {
             int owner = (rank + step) % ranks;
+            struct access it = prepare(is_write, is_atomic, owner, round);
             double start = seconds();
-            if (touch(file, is_write, is_atomic, owner, round, &code) > 0) continue;
+            if ((code = touch(file, it)) == MPI_SUCCESS) continue;
             report("first error", code);
             report_number("of rank", owner);
             report_number("after ms", (long)((seconds() - start) * 1e3));
             start = seconds();
             /* As often as would use up a small cache if each attempt cost a page of it. */
-            for (int again = 0; again < 50; again++) touch(file, is_write, is_atomic, owner, round, &code);
+            for (int again = 0; again < 50; again++) code = touch(file, it);
             report("the same again", code);
             report_number("after ms", (long)((seconds() - start) * 1e3));
             return;
