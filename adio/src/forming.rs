@@ -47,7 +47,8 @@ pub(crate) fn on_one_node<A: Abi>(mpi: &'static Mpi<A>, comm: Comm<A>) -> Option
             let formed = settings.ok_or("no settings".to_owned()).and_then(|settings| {
                 let job = Job::by_exchange(&mut CommunicatorExchange::new(mpi, comm), settings);
                 let job = job.map_err(|error| error.to_string())?;
-                let reach = Reach::of(job.fabric(), REACH).map_err(|error| error.to_string())?;
+                let reach = Reach::of(job.fabric(), REACH, &job.settings().messages)
+                    .map_err(|error| error.to_string())?;
                 Ok(jobs::Part { id, job, reach })
             });
             let part = agreed(mpi, comm, formed)?;

@@ -42,7 +42,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use svmio_transport::back_end::{Backing, Service};
-use svmio_transport::message::{MessageSettings, Messenger, Port};
+use svmio_transport::message::{Footprint, MessageSettings, Messenger, Mode, Port};
 use svmio_transport::{Fabric, LocalSegment, Rank, SegmentId};
 
 use crate::accounting::Cost;
@@ -107,6 +107,8 @@ pub(crate) struct Context {
     store: Store,
     client: Client,
     requests: Messenger,
+    /// As the user wants messages to be.
+    messages: MessageSettings,
 }
 
 /// What the process that opened a file tells the others, for them to attach it.
@@ -134,11 +136,19 @@ impl Introduction {
 
 impl Cluster {
     /// Joins the processes of `fabric`, of which each calls this with its node's store. Those of one node have one cache
-    /// of other nodes' pages, to be as its leader's `settings` say.
+    /// of other nodes' pages, to be as its leader's `settings` say. What they tell each other goes through buffers as
+    /// `messages` says, but for what would have an agent wait for a process that computes: messages go on by themselves, each in
+    /// its best way, and there is no less room for those that nobody waits for yet than by default, unless `memory_cap` allows
+    /// no more.
     ///
     /// # Errors
-    /// [`Error::Fabric`] where another process cannot be reached or does not join within 30 s.
-    pub fn join(fabric: Fabric, store: Store, settings: &CacheSettings) -> Result<Arc<Cluster>> {
+    /// [`Error::Fabric`] where `memory_cap` is too little for so many processes, or where another process cannot be reached or does not join within 30 s.
+    pub fn join(
+        fabric: Fabric,
+        store: Store,
+        settings: &CacheSettings,
+        messages: &MessageSettings,
+    ) -> Result<Arc<Cluster>> {
         let failed = |source| Error::Fabric { subject: "joining the other nodes".into(), source };
         let roster = Roster::new(fabric.membership());
         let own = roster.name(roster.own());
@@ -153,9 +163,16 @@ impl Cluster {
                 ),
             });
         }
-        let requests = Messenger::open(&fabric, REQUESTS, &MessageSettings::default()).map_err(failed)?;
-        let client = Client::open(&fabric).map_err(failed)?;
-        let context = Arc::new(Context { id: OnceLock::new(), fabric, roster, store, client, requests });
+        let for_agents = for_agents(messages);
+        // The same on all of them, and told here by all: otherwise some would wait for those whom it hits first.
+        let transaction = fabric.capabilities().transaction_size;
+        Footprint::expected(&for_agents, transaction, roster.size(), u64::MAX)
+            .map_err(too_little(messages))?;
+        let requests = Messenger::open(&fabric, REQUESTS, &for_agents).map_err(failed)?;
+        let client = Client::open(&fabric, &for_agents).map_err(failed)?;
+        let messages = messages.clone();
+        let context =
+            Arc::new(Context { id: OnceLock::new(), fabric, roster, store, client, requests, messages });
         if context.roster.rank() == Rank(0) {
             // Drawn like a file's identity: two clusters do not get the same.
             let drawn = crate::units::FileId::random()
@@ -347,7 +364,7 @@ impl Cluster {
         let mut reach = self.reach.lock().unwrap_or_else(PoisonError::into_inner);
         match &*reach {
             Some(reach) => Ok(reach.clone()),
-            None => Ok(reach.insert(Reach::of(&self.context.fabric, REACH)?).clone()),
+            None => Ok(reach.insert(Reach::of(&self.context.fabric, REACH, &self.context.messages)?).clone()),
         }
     }
 
@@ -425,6 +442,28 @@ impl Context {
 fn wire_name(name: &FileName) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt;
     name.as_path().as_os_str().as_bytes().to_vec()
+}
+
+/// How agents and those who ask them exchange messages, where the user wants these to be as `told`.
+fn for_agents(told: &MessageSettings) -> MessageSettings {
+    let default = MessageSettings::default();
+    MessageSettings {
+        mode: Mode::Automatic,
+        short_packet: told.short_packet.max(default.short_packet),
+        ring: told.ring.max(default.ring),
+        eager_buffer: told.eager_buffer.max(default.eager_buffer),
+        eager_buffers: told.eager_buffers.max(default.eager_buffers),
+        asynchronous: true,
+        ..told.clone()
+    }
+}
+
+/// The error for a `memory_cap` into which not even the smallest buffers fit.
+fn too_little(messages: &MessageSettings) -> impl Fn(svmio_transport::Error) -> Error {
+    move |source| Error::Fabric {
+        subject: format!("messages.memory_cap is {}, too little for so many processes", messages.memory_cap),
+        source,
+    }
 }
 
 impl std::fmt::Debug for Cluster {

@@ -87,7 +87,8 @@ impl Session {
             members.iter().all(|&rank| membership.node(rank) == membership.node(Rank(0)))
         };
         if !is_one_node {
-            let cluster = Cluster::join(job.fabric().clone(), store.clone(), &settings)?;
+            let cluster =
+                Cluster::join(job.fabric().clone(), store.clone(), &settings, &job.settings().messages)?;
             let team = Team::of_cluster(&cluster)?;
             return Ok(Session { team, place: Place::Nodes { cluster, store, members }, job: Some(job) });
         }
@@ -95,7 +96,7 @@ impl Session {
         const SPACE: u32 = 0x7365_7373;
         let mut team = Team::alone();
         if members.len() > 1 {
-            let reach = Reach::of(job.fabric(), SegmentId::new(SPACE + 1, 0))?;
+            let reach = Reach::of(job.fabric(), SegmentId::new(SPACE + 1, 0), &job.settings().messages)?;
             let engine = Engine::join(&reach, &members, SegmentId::new(SPACE, 0), None)?;
             team = Team::new(job.rank().index(), members.len(), Box::new(engine));
         }

@@ -137,7 +137,8 @@ fn rank_process() {
     let node = NodeName::new(current_node());
     let path = PathBuf::from(std::env::var_os(STORES).unwrap()).join(node.as_str());
     let store = Store::open_for(&path, &node).unwrap();
-    let cluster = Cluster::join(job.fabric().clone(), store, &CacheSettings::default()).unwrap();
+    let (cache, messages) = (CacheSettings::default(), &job.settings().messages);
+    let cluster = Cluster::join(job.fabric().clone(), store, &cache, messages).unwrap();
     let team = Team::of_cluster(&cluster).unwrap();
     match &*std::env::var(PLAN).unwrap() {
         "agree" => agree(&team, &cluster),

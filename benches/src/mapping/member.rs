@@ -35,7 +35,8 @@ pub fn run(arguments: &[String]) {
     let directory = plan.directory.join(format!("node-{rank}"));
     fs::create_dir_all(&plan.directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let store = Store::open(&directory).expect("a new store opens");
-    let cluster = Cluster::join(job.fabric().clone(), store, &CacheSettings::default());
+    let cluster =
+        Cluster::join(job.fabric().clone(), store, &CacheSettings::default(), &job.settings().messages);
     let cluster = cluster.expect("both join");
     let team = Team::of_cluster(&cluster).expect("both join");
     let peer = Peer::open(job.fabric());

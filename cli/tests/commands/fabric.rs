@@ -49,6 +49,27 @@ fn every_fabric_tells_what_it_can_do() {
 }
 
 #[test]
+fn the_guide_has_every_setting_with_its_default() {
+    let guide = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide.md");
+    let guide = fs::read_to_string(guide).unwrap();
+    let (_, section) = guide.split_once("### Settings\n").unwrap();
+    let (_, block) = section.split_once("```toml\n").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    let setting = Setting::new();
+    let file = setting.outside("guide.toml");
+    fs::write(&file, block).unwrap();
+    let told =
+        json_with(&setting, &[("SVMIO_CONFIG", file.to_str().unwrap())], &["config", "--show", "--json"]);
+    let defaults = setting.json(&["config", "--show", "--json"]);
+    let [told, defaults] = [&told, &defaults].map(|all| all["settings"].as_array().unwrap());
+    assert_eq!(told.len(), defaults.len());
+    for (told, default) in told.iter().zip(defaults) {
+        assert!(told["origin"]["file"].is_object(), "the guide lacks {}.{}", told["section"], told["key"]);
+        assert_eq!(told["value"], default["value"], "{}.{}", told["section"], told["key"]);
+    }
+}
+
+#[test]
 fn settings_are_told_with_their_origin() {
     let setting = Setting::new();
     let defaults = setting.json(&["config", "--show", "--json"]);

@@ -103,8 +103,8 @@ fn is_of_a_peer(error: &svmio_transport::Error) -> bool {
 }
 
 impl Client {
-    pub(super) fn open(fabric: &Fabric) -> svmio_transport::Result<Client> {
-        let answers = Messenger::open(fabric, ANSWERS, &MessageSettings::default())?;
+    pub(super) fn open(fabric: &Fabric, messages: &MessageSettings) -> svmio_transport::Result<Client> {
+        let answers = Messenger::open(fabric, ANSWERS, messages)?;
         let state = State { buffer: Some(vec![0; wire::LONGEST]), ..State::default() };
         Ok(Client { answers, next: AtomicU64::new(1), asked: Requests::default(), state: Mutex::new(state) })
     }

@@ -6,6 +6,7 @@ mod job;
 use std::sync::Arc;
 
 use svmio_transport::Rank;
+use svmio_transport::message::MessageSettings;
 
 use super::keeping::HomeLock;
 use super::{NodeIndex, SharedFile};
@@ -159,4 +160,26 @@ fn of_pages_that_a_home_may_still_write_is_warned_once() {
         }
         process.meet();
     });
+}
+
+#[test]
+fn buffers_for_messages_are_as_the_settings_say_and_for_agents_no_smaller_than_needed() {
+    let larger = MessageSettings { eager_buffer: 200 << 10, eager_buffers: 5, ..MessageSettings::default() };
+    let smaller =
+        MessageSettings { eager_buffer: 1 << 10, staging_buffers: 2, asynchronous: false, ..larger.clone() };
+    for (told, eager_buffer) in [(larger, 200 << 10), (smaller, 64 << 10)] {
+        let (_directory, stores) = job::stores(2);
+        job::run_with(&stores, &CacheSettings::default(), &told, |process| {
+            let context = process.cluster.context();
+            for messenger in [&context.requests, context.client.answers()] {
+                assert!(messenger.settings().asynchronous, "an agent waits for nobody who computes");
+                assert_eq!(messenger.settings().staging_buffers, told.staging_buffers);
+                for buffers in messenger.buffers() {
+                    assert_eq!((buffers.eager_buffer, buffers.eager_buffers), (eager_buffer, 5));
+                }
+            }
+            let has_peer = !context.requests.buffers().is_empty();
+            assert!(has_peer || process.rank() > 0, "the others have asked it to join");
+        });
+    }
 }

@@ -102,7 +102,8 @@ impl Team {
             })
             .and_then(|job| {
                 // The job ends with a failure, which the others then notice rather than wait for this member.
-                let cluster = Cluster::join(job.fabric().clone(), store.clone(), &cache)?;
+                let cluster =
+                    Cluster::join(job.fabric().clone(), store.clone(), &cache, &job.settings().messages)?;
                 cluster.reach()?;
                 Ok(Part { job, cluster })
             });

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use svmio_collectives::executor::Fabrics;
-use svmio_transport::message::{MessageSettings, Messenger, Port};
+use svmio_transport::message::{MessageSettings, Messenger, Mode, Port};
 use svmio_transport::{Fabric, Rank, SegmentId};
 
 use crate::error::{Error, Result};
@@ -20,18 +20,19 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Over the fabric of a job, all of whose processes call this once, with an `id` that nothing else uses.
+    /// Over the fabric of a job, all of whose processes call this once, with an `id` that nothing else uses. Buffers for
+    /// messages are as `messages` says.
     ///
     /// # Errors
     /// [`Error::Fabric`].
-    pub fn of(fabric: &Fabric, id: SegmentId) -> Result<Reach> {
+    pub fn of(fabric: &Fabric, id: SegmentId, messages: &MessageSettings) -> Result<Reach> {
         let fabrics = Fabrics::join(fabric, id).map_err(|error| failed(&error))?;
         let share = fabrics.mapped().is_some()
             && fabric.membership().ranks().all(|rank| fabrics.are_near(fabric.rank(), rank));
         if share {
             return Ok(Reach { fabrics, messenger: None });
         }
-        let messenger = Messenger::open(fabric, PORT, &for_calls());
+        let messenger = Messenger::open(fabric, PORT, &for_calls(messages));
         let messenger = messenger.map_err(|error| failed(&error.into()))?;
         messenger.watch(&fabric.membership().ranks().collect::<Vec<_>>());
         Ok(Reach { fabrics, messenger: Some(Arc::new(messenger)) })
@@ -45,8 +46,8 @@ impl Reach {
 }
 
 /// All are in a call while messages are under way, most of which have a few bytes.
-fn for_calls() -> MessageSettings {
-    MessageSettings { asynchronous: false, ..MessageSettings::default() }
+fn for_calls(told: &MessageSettings) -> MessageSettings {
+    MessageSettings { asynchronous: false, mode: Mode::Automatic, ..told.clone() }
 }
 
 pub(super) fn failed(error: &svmio_collectives::executor::Error) -> Error {

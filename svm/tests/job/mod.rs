@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use svmio_svm::team::Team;
 use svmio_svm::{CacheSettings, Cluster, File, FileName, NodeName, OpenOptions, Result, Store};
+use svmio_transport::message::MessageSettings;
 use svmio_transport::{Fabric, JobSecret, Membership, Rank, ofi, settings::Settings, shm};
 use tempfile::TempDir;
 
@@ -39,11 +40,25 @@ pub(crate) fn run<'s>(
     cache: &CacheSettings,
     body: impl Fn(&Process<'_>) + Sync,
 ) {
+    run_with(stores, cache, &MessageSettings::default(), body);
+}
+
+/// The same with messages that go as their settings say.
+///
+/// # Panics
+/// Likewise.
+#[allow(dead_code, reason = "not all who include this need it")]
+pub(crate) fn run_with<'s>(
+    stores: impl IntoIterator<Item = &'s Store>,
+    cache: &CacheSettings,
+    messages: &MessageSettings,
+    body: impl Fn(&Process<'_>) + Sync,
+) {
     let is_full = std::env::var_os("SVMIO_FULL").is_some();
     let longest = Duration::from_secs(if is_full { 3600 } else { 300 });
     // Tests run in threads of their names.
     let test = std::thread::current().name().unwrap_or("a job").to_owned();
-    watched(longest, &test, || run_ranks(stores, cache, body));
+    watched(longest, &test, || run_ranks(stores, cache, messages, body));
 }
 
 /// Runs something; where it does not end in time, says what and ends the process: the ranks cannot be ended.
@@ -66,6 +81,7 @@ pub(crate) fn watched<T>(longest: Duration, what: &(impl Debug + Sync), run: imp
 fn run_ranks<'s>(
     stores: impl IntoIterator<Item = &'s Store>,
     cache: &CacheSettings,
+    messages: &MessageSettings,
     body: impl Fn(&Process<'_>) + Sync,
 ) {
     let stores: Vec<_> = stores.into_iter().collect();
@@ -79,7 +95,8 @@ fn run_ranks<'s>(
     let first = OnceLock::new();
     let run = |fabric: &Fabric, store: &Store| {
         let result = catch_unwind(AssertUnwindSafe(|| {
-            let cluster = Cluster::join(fabric.clone(), store.clone(), cache).expect("all of the job join");
+            let cluster = Cluster::join(fabric.clone(), store.clone(), cache, messages);
+            let cluster = cluster.unwrap_or_else(|error| panic!("all of the job join: {error}"));
             clusters.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&cluster));
             let team = Team::of_cluster(&cluster).expect("all of the job join");
             body(&Process { cluster, job: &job, team });

@@ -27,7 +27,7 @@ fn rank_process() {
     let node = NodeName::new(current_node());
     let path = PathBuf::from(std::env::var_os(STORES).unwrap()).join(node.as_str());
     let store = Store::open_for(&path, &node).unwrap();
-    let cluster = Cluster::join(job.fabric().clone(), store, &cache()).unwrap();
+    let cluster = Cluster::join(job.fabric().clone(), store, &cache(), &job.settings().messages).unwrap();
     let team = Team::of_cluster(&cluster).unwrap();
     let (rank, size) = (team.member() as u64, team.size() as u64);
     let own = Rank { rank, size, team: &team, cluster: &cluster };
