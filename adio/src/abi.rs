@@ -110,6 +110,8 @@ pub struct Constants<A: Abi> {
     pub max: Op<A>,
     /// `MPI_REQUEST_NULL`.
     pub request_null: Request<A>,
+    /// `MPI_COMM_SELF`.
+    pub comm_self: Comm<A>,
     /// `MPI_INFO_NULL`.
     pub info_null: Info<A>,
     /// `MPI_FILE_NULL`.

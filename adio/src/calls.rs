@@ -2,12 +2,14 @@
 //!
 //! Always the `PMPI_` names: tools that count a program's MPI calls should not count ours.
 
+mod collectives;
 pub(crate) mod datatypes;
 mod errors;
 mod files;
 mod infos;
 mod requests;
 
+pub(crate) use collectives::Begun;
 pub use requests::{Background, complete_requests};
 
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
@@ -61,7 +63,13 @@ functions! {
     allgatherv = c"PMPI_Allgatherv":
         fn(*const c_void, c_int, Datatype<A>, *mut c_void, *const c_int, *const c_int, Datatype<A>, Comm<A>);
     bcast = c"PMPI_Bcast": fn(*mut c_void, c_int, Datatype<A>, c_int, Comm<A>);
+    iallreduce = c"PMPI_Iallreduce":
+        fn(*const c_void, *mut c_void, c_int, Datatype<A>, Op<A>, Comm<A>, *mut Request<A>);
+    iallgather = c"PMPI_Iallgather":
+        fn(*const c_void, c_int, Datatype<A>, *mut c_void, c_int, Datatype<A>, Comm<A>, *mut Request<A>);
+    ibcast = c"PMPI_Ibcast": fn(*mut c_void, c_int, Datatype<A>, c_int, Comm<A>, *mut Request<A>);
     comm_rank = c"PMPI_Comm_rank": fn(Comm<A>, *mut c_int);
+    comm_dup = c"PMPI_Comm_dup": fn(Comm<A>, *mut Comm<A>);
     comm_size = c"PMPI_Comm_size": fn(Comm<A>, *mut c_int);
     comm_create_keyval = c"PMPI_Comm_create_keyval": fn(CopyAttribute<A>, DeleteAttribute<A>, *mut c_int, *mut c_void);
     comm_get_attr = c"PMPI_Comm_get_attr": fn(Comm<A>, c_int, *mut c_void, *mut c_int);
@@ -180,6 +188,14 @@ impl<A: Abi> Mpi<A> {
         // SAFETY: stores one integer; an invalid communicator is MPI's to complain about.
         unsafe { (self.comm_size)(comm, &raw mut size) };
         size
+    }
+
+    /// A further communicator of this process alone.
+    pub(crate) fn duplicate_self(&self) -> Option<Comm<A>> {
+        let mut own = self.constants.comm_self;
+        // SAFETY: stores one handle.
+        let code = unsafe { (self.comm_dup)(self.constants.comm_self, &raw mut own) };
+        (code == SUCCESS).then_some(own)
     }
 
     /// A key for attributes of communicators, which never goes. A communicator's copies do not have them.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   communicator ── attribute ──► Circle      MPI's own collectives at first; when they have been used often,
-//!        │ open                      │        or in a cluster at once, svmio's engine,        (forming)
-//!        ▼                           ▼
+//!        │ open                      │        or in a cluster at once, svmio's engine          (forming), or over
+//!        ▼                           ▼        a network MPI's again, as long as nobody is lost   (watched)
 //!   file's Handle ── Team ── Ranks: the file's own communicator, and the circle
 //! ```
 //!
@@ -26,6 +26,7 @@ use crate::calls::Mpi;
 use crate::failure::Failure;
 use crate::forming;
 use crate::venue::Company;
+use crate::watched::Watch;
 
 /// How often the ranks of a node agree by MPI's own collectives before they form an engine. As with skis that are rented
 /// until they could have been bought: with 16 ranks, what the engine would have saved by then is about what it costs.
@@ -43,8 +44,10 @@ enum State {
     Young(u32),
     /// The engine.
     Engine(Arc<Engine>),
-    /// MPI's own collectives; whether that is because of the cluster that the ranks are in.
-    Stock { in_cluster: bool },
+    /// MPI's own collectives.
+    Stock,
+    /// The same, as long as none of the ranks, which are in a cluster, is lost.
+    Watched(Arc<Watch>),
 }
 
 /// All that there are.
@@ -96,15 +99,17 @@ pub(crate) fn team<A: Abi>(mpi: &'static Mpi<A>, comm: Comm<A>) -> Team {
 }
 
 /// Has the ranks of `comm`, which this thread is opening a file by, use the job of the cluster that they are in.
-pub(crate) fn use_cluster<A: Abi>(mpi: &'static Mpi<A>, comm: Comm<A>, company: &Company) {
+pub(crate) fn use_cluster<A: Abi>(mpi: &'static Mpi<A>, comm: Comm<A>, company: &Arc<Company>) {
     let Some(circle) = CURRENT.with_borrow(Clone::clone) else { return };
     let mut state = circle.state();
     // What a node's ranks could not have, those of a cluster may: it is tried once.
-    if matches!(&*state, State::Engine(_) | State::Stock { in_cluster: true }) {
+    if matches!(&*state, State::Engine(_) | State::Watched(_)) {
         return;
     }
-    let engine = forming::in_cluster(mpi, comm, company);
-    *state = engine.map_or(State::Stock { in_cluster: true }, |engine| State::Engine(Arc::new(engine)));
+    *state = match forming::in_cluster(mpi, comm, company) {
+        Some(engine) => State::Engine(Arc::new(engine)),
+        None => State::Watched(Arc::new(Watch::new(Arc::clone(company)))),
+    };
 }
 
 /// Before MPI is finalized: no engine is used any more.
@@ -112,9 +117,7 @@ pub(crate) fn finish() {
     // Relaxed: at its end, a program has but one thread that calls MPI.
     HAS_ENDED.store(true, Ordering::Relaxed);
     let all = std::mem::take(&mut *ALL.lock().unwrap_or_else(PoisonError::into_inner));
-    all.iter()
-        .filter_map(Weak::upgrade)
-        .for_each(|circle| *circle.state() = State::Stock { in_cluster: false });
+    all.iter().filter_map(Weak::upgrade).for_each(|circle| *circle.state() = State::Stock);
 }
 
 /// The circle of a communicator with several ranks. All of them call this.
@@ -166,46 +169,57 @@ struct Ranks<A: Abi> {
     circle: Arc<Circle>,
 }
 
+/// By what ranks tell each other something.
+enum By {
+    Engine(Arc<Engine>),
+    Watched(Arc<Watch>),
+    Stock,
+}
+
 impl<A: Abi> Ranks<A> {
-    /// The engine. Where it is time for that, the ranks form it now: all of them have been here as often.
-    fn engine(&self) -> Option<Arc<Engine>> {
+    /// Where it is time for an engine, the ranks form it now: all of them have been here as often.
+    fn by(&self) -> By {
         let mut state = self.circle.state();
         match &mut *state {
-            State::Engine(engine) => return Some(Arc::clone(engine)),
-            State::Stock { .. } => return None,
+            State::Engine(engine) => return By::Engine(Arc::clone(engine)),
+            State::Watched(watch) => return By::Watched(Arc::clone(watch)),
+            State::Stock => return By::Stock,
             State::Young(count) if *count < TRIAL => {
                 *count += 1;
-                return None;
+                return By::Stock;
             }
             State::Young(_) => {}
         }
         // Relaxed: see `finish`.
         let may_form = !HAS_ENDED.load(Ordering::Relaxed);
         let engine = may_form.then(|| forming::on_one_node(self.mpi, self.comm)).flatten().map(Arc::new);
-        *state = engine.clone().map_or(State::Stock { in_cluster: false }, State::Engine);
-        engine
+        *state = engine.clone().map_or(State::Stock, State::Engine);
+        engine.map_or(By::Stock, By::Engine)
     }
 }
 
 impl<A: Abi> Means for Ranks<A> {
     fn maxima(&self, numbers: &mut [i64]) -> Result<()> {
-        match self.engine() {
-            Some(engine) => engine.maxima(numbers),
-            None => self.mpi.maxima(self.comm, numbers).map_err(disunited),
+        match self.by() {
+            By::Engine(engine) => engine.maxima(numbers),
+            By::Watched(watch) => watch.maxima(self.mpi, self.comm, numbers),
+            By::Stock => self.mpi.maxima(self.comm, numbers).map_err(disunited),
         }
     }
 
     fn broadcast(&self, root: usize, bytes: &mut [u8]) -> Result<()> {
-        match self.engine() {
-            Some(engine) => engine.broadcast(root, bytes),
-            None => self.mpi.broadcast(self.comm, root as c_int, bytes).map_err(disunited),
+        match self.by() {
+            By::Engine(engine) => engine.broadcast(root, bytes),
+            By::Watched(watch) => watch.broadcast(self.mpi, self.comm, root, bytes),
+            By::Stock => self.mpi.broadcast(self.comm, root as c_int, bytes).map_err(disunited),
         }
     }
 
     fn all_gather(&self, own: &[u8], all: &mut [u8]) -> Result<()> {
-        match self.engine() {
-            Some(engine) => engine.all_gather(own, all),
-            None => self.mpi.all_gather_into(self.comm, own, all).map_err(disunited),
+        match self.by() {
+            By::Engine(engine) => engine.all_gather(own, all),
+            By::Watched(watch) => watch.all_gather(self.mpi, self.comm, own, all),
+            By::Stock => self.mpi.all_gather_into(self.comm, own, all).map_err(disunited),
         }
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Handle {
     pointer: Mutex<Option<(i64, i64)>>,
     /// ROMIO's copy of the file type for which the program's own one stands in, see [`crate::viewing`].
     pub(crate) replaced: Mutex<Option<Box<dyn Any + Send>>>,
+    /// What came of closing it before ROMIO does, see [`crate::closing`].
+    pub(crate) closed_ahead: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 /// A lock that a thread holds. `lock` is empty where another one of that thread covers it.
@@ -80,6 +82,7 @@ impl Handle {
             split: Split::default(),
             pointer: Mutex::default(),
             replaced: Mutex::default(),
+            closed_ahead: Mutex::default(),
         }
     }
 
@@ -106,7 +109,7 @@ impl Handle {
     }
 
     /// The ranks of the file, where it is shared by several nodes.
-    pub(crate) fn company(&self) -> Option<&Company> {
+    pub(crate) fn company(&self) -> Option<&Arc<Company>> {
         self.venue.company().filter(|_| self.file.is_shared_by_nodes())
     }
 

@@ -21,10 +21,11 @@
 //! * `layout` are ROMIO's own structures. `handle` is what the device keeps of an open file.
 //! * `venue` is where files live: in the store that a communicator's ranks share, or, where these are on several nodes,
 //!   in a cluster that they form, which `clusters` leaves at `MPI_Finalize`.
-//! * `opening` finds or makes a file, `reopening` keeps what ROMIO made of files that are opened again and again.
+//! * `opening` finds or makes a file, `closing` closes and removes it, `reopening` keeps what ROMIO made of files that are opened again and again.
 //! * What ranks do together for an open, a sync, a resize or a close is [`svmio_svm::team`]'s. `circle` is by what those of
 //!   a communicator tell each other things: MPI, or svmio's engine, which they form (`forming`) in a cluster's job or one of
-//!   their own (`jobs`). `progress` has MPI go on while they wait there.
+//!   their own (`jobs`). `progress` has MPI go on while they wait there. Over a network it is MPI, and `watched` gives up
+//!   where a rank is lost.
 //! * `placing` gives the new segments of a collective write their homes, as `placement` says; the first such write settles
 //!   how large segments are (`choosing`). For that, `amounts` adds up by node who writes how much where.
 //! * `background` carries long accesses out while the program computes, nonblocking and [`split`] collective ones.
@@ -50,6 +51,7 @@ mod background;
 mod calls;
 mod choosing;
 mod circle;
+mod closing;
 mod clusters;
 mod contiguous;
 mod exchange;
@@ -70,6 +72,7 @@ pub mod plug;
 pub mod pointer;
 mod progress;
 pub mod reopening;
+mod resizing;
 mod shared_pointer;
 pub mod split;
 mod strided;
@@ -77,13 +80,14 @@ pub mod table;
 mod venue;
 mod view;
 pub mod viewing;
+mod watched;
 
 pub use calls::{Background, Mpi, complete_requests};
+pub use closing::{close_ahead, delete};
 pub use clusters::finish;
 pub use failure::{ErrorClass, Failure, behind};
 pub use flatten::is_one_run;
 pub use host::HasHost;
-pub use opening::{
-    after_ordered_access, after_preallocation, agreed, before_preallocation, delete, exchange,
-};
+pub use opening::{after_ordered_access, after_preallocation, agreed, before_preallocation, exchange};
+pub use resizing::{all_are_there, set_size};
 pub use shared_pointer::settle;

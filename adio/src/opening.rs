@@ -1,9 +1,8 @@
-//! Opening, closing and removing files.
+//! Opening files.
 //!
 //! Rank 0 finds or makes the file and introduces it to the others, which attach it. So the name is looked up once,
 //! exclusive creation works, and all ranks see the same file even if its name changes hands.
 
-use std::cell::RefCell;
 use std::ffi::{OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -148,61 +147,6 @@ pub(crate) fn open_alone<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<
     let (file, _) = venue.open(&name(fd)?, &asked.options)?;
     adopt(fd, Handle::new(file, Role::Data, team, venue, asked.rule), access_mode);
     Ok(())
-}
-
-thread_local! {
-    /// The file that this thread closed last, if it goes when it is closed, and where it lives.
-    static GOING: RefCell<Option<(Box<OsStr>, Venue)>> = const { RefCell::new(None) };
-}
-
-/// Closes the file. The manifest is committed when it returns, on any rank.
-pub(crate) fn close<A: Abi>(fd: &mut RomioFile<A>) -> Result<(), Failure> {
-    let Some(handle) = handle::detach(fd) else {
-        return Ok(());
-    };
-    handle.under_way.settle();
-    let name = OsStr::from_bytes(fd.name().to_bytes());
-    if handle.role == Role::Data {
-        venue::note_closed(name);
-    }
-    let goes = fd.access_mode & amode::DELETE_ON_CLOSE != 0;
-    GOING.set(goes.then(|| (name.into(), handle.venue.clone())));
-    let closed = handle.team.close(&handle.file, goes);
-    if handle.role == Role::Data && closed.is_ok() {
-        keep(handle);
-    }
-    Ok(closed?)
-}
-
-/// Closes the file for the device, while ROMIO keeps its structure. The manifest is committed.
-pub(crate) fn part_with<A: Abi>(fd: &mut RomioFile<A>) {
-    if let Some(handle) = handle::detach(fd) {
-        venue::note_closed(OsStr::from_bytes(fd.name().to_bytes()));
-        keep(handle);
-    }
-}
-
-/// Nobody else has it: nothing goes on in the background any more.
-fn keep(handle: Arc<Handle>) {
-    if let Some(handle) = Arc::into_inner(handle) {
-        handle.file.keep();
-    }
-}
-
-/// Removes the file `name`, which ROMIO may just have closed.
-pub(crate) fn remove(name: &OsStr) -> Result<(), Failure> {
-    match GOING.take() {
-        Some((going, venue)) if *going == *name => venue.remove(name),
-        _ => delete(name),
-    }
-}
-
-/// Removes the file `name`.
-///
-/// # Errors
-/// `MPI_ERR_NO_SUCH_FILE` and the like, with the message to show.
-pub fn delete(name: &OsStr) -> Result<(), Failure> {
-    Venue::alone()?.remove(name)
 }
 
 /// Where several nodes share the file `fd`: each sees what the others wrote.

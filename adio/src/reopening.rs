@@ -28,6 +28,7 @@ use svmio_svm::{File, FileName, Store};
 use crate::abi::{Abi, Comm, Info, MpiFile, SUCCESS, amode};
 use crate::calls::Mpi;
 use crate::circle;
+use crate::closing;
 use crate::failure::Failure;
 use crate::handle::{self, Handle, Role};
 use crate::layout::RomioFile;
@@ -186,7 +187,7 @@ pub unsafe fn close<A: Plug>(mpi: &'static Mpi<A>, file: MpiFile) -> Option<c_in
         opener.surplus()
     };
     if stays {
-        opening::part_with(fd);
+        closing::part_with(fd);
         A::closed(file);
     }
     if let Some(mut victim) = victim {

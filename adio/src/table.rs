@@ -7,6 +7,7 @@ use svmio_svm::LockMode;
 
 use crate::abi::{Datatype, Info, Request, SUCCESS};
 use crate::calls::Mpi;
+use crate::closing;
 use crate::contiguous::Position;
 use crate::failure::{ErrorClass, Failure};
 use crate::handle;
@@ -116,7 +117,7 @@ unsafe extern "C" fn close<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c
     unsafe {
         entry::<A>(error_code, |mpi, _| {
             viewing::put_back(mpi, fd);
-            opening::close(&mut *fd).inspect_err(|failure| plug::note_unclosed(failure.clone()))
+            closing::close(mpi, &mut *fd).inspect_err(|failure| plug::note_unclosed(failure.clone()))
         });
     }
 }
@@ -124,7 +125,7 @@ unsafe extern "C" fn close<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c
 unsafe extern "C" fn delete<A: HasHost>(name: *const c_char, error_code: *mut c_int) {
     // SAFETY: ROMIO's contract: the name is a string.
     unsafe {
-        entry::<A>(error_code, |_, _| opening::remove(OsStr::from_bytes(CStr::from_ptr(name).to_bytes())))
+        entry::<A>(error_code, |_, _| closing::remove(OsStr::from_bytes(CStr::from_ptr(name).to_bytes())))
     }
 }
 

@@ -51,6 +51,11 @@ impl Company {
         self.cluster.id()
     }
 
+    /// Whether no rank is lost, as far as is known here.
+    pub(crate) fn check(&self) -> svmio_svm::Result<()> {
+        self.cluster.check(&self.members)
+    }
+
     /// The node of each rank.
     pub(crate) fn nodes_of_ranks(&self) -> &[NodeIndex] {
         &self.nodes
@@ -138,7 +143,7 @@ impl Venue {
     }
 
     /// The ranks, where they are members of a cluster.
-    pub(crate) fn company(&self) -> Option<&Company> {
+    pub(crate) fn company(&self) -> Option<&Arc<Company>> {
         match self {
             Venue::OneNode(_) => None,
             Venue::Cluster(company) => Some(company),

@@ -54,7 +54,13 @@ pub unsafe fn file_close<A: Plug>(
                 *file = mpi.constants.file_null;
                 code
             }
-            None => close(mpi, file),
+            None => {
+                if let Some(fd) = A::opened(*file) {
+                    // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
+                    unsafe { svmio_adio::close_ahead(mpi, fd) };
+                }
+                close(mpi, file)
+            }
         }
     })
 }

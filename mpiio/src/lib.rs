@@ -5,7 +5,7 @@
 //! `MPI_File_close` is defined, too, because files that are opened again and again are [kept](svmio_adio::reopening);
 //! and `MPI_Finalize`: processes of several nodes that shared files leave each other there. Split collective accesses are
 //! taken at both ends: they go on in between. Views with gaps are
-//! set, and pointers in them told, without ROMIO's own lists of their pieces.
+//! set, and pointers in them told, without ROMIO's own lists of their pieces. Sizes are set without ROMIO's own exchange.
 //! Everything else (`MPI_File_write_all`, …) is the stock MPI's own: its ROMIO calls our device. What the first open would
 //! wait for is [done](warm_up) when the library is loaded.
 //!
@@ -29,6 +29,7 @@ mod entry;
 mod logging;
 mod ordered;
 mod pointer;
+mod size;
 mod split;
 mod view;
 mod warming;
@@ -38,5 +39,6 @@ pub use entry::{
     finalize, with_stock,
 };
 pub use pointer::{file_get_byte_offset, file_get_position, file_seek};
+pub use size::file_set_size;
 pub use view::file_set_view;
 pub use warming::warm_up;

@@ -27,6 +27,9 @@ pub unsafe fn file_set_view<A: Plug>(
         let Some(fd) = A::opened(file) else { return stock(mpi, filetype) };
         // SAFETY: an open file of the device's is ROMIO's structure; the datatypes are the program's.
         unsafe {
+            if let Err(failure) = svmio_adio::all_are_there(fd) {
+                return mpi.report_on(file, failure.to_code(mpi));
+            }
             viewing::put_back(mpi, fd);
             if !is_native() {
                 return stock(mpi, filetype);

@@ -351,6 +351,18 @@ impl Cluster {
         &self.context
     }
 
+    /// Whether processes can be dealt with, as far as is known here. Cheap as long as all can.
+    ///
+    /// # Errors
+    /// [`Error::Disunited`], which names the first one that is lost, and its node.
+    pub fn check(&self, members: &[Rank]) -> Result<()> {
+        let membership = self.context.fabric.membership();
+        members.iter().try_for_each(|&member| membership.check(member)).map_err(|error| {
+            let problem = error.to_string();
+            Error::Disunited { problem }
+        })
+    }
+
     /// Whether each process can map the others' memory: the same on all of them.
     pub fn shares_memory(&self) -> bool {
         self.context.fabric.capabilities().direct_mapping

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
-use super::{Abi, Constants, Datatype, Info, MpiFile, Op, Request};
+use super::{Abi, Comm, Constants, Datatype, Info, MpiFile, Op, Request};
 use crate::calls::Mpi;
 use crate::failure::ErrorClass;
 use crate::library::{Library, SymbolError};
@@ -55,6 +55,7 @@ impl Abi for Mpich {
             long_long: Datatype(0x4c00_0809),
             max: Op(0x5800_0001),
             request_null: Request(0x2c00_0000),
+            comm_self: Comm(0x4400_0001),
             info_null: Info(0x1c00_0000),
             file_null: MpiFile(std::ptr::null_mut()),
         })

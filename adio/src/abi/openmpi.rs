@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::OnceLock;
 
-use super::{Abi, Constants, Datatype, Errhandler, Info, MpiFile, Op, Request};
+use super::{Abi, Comm, Constants, Datatype, Errhandler, Info, MpiFile, Op, Request};
 use crate::calls::Mpi;
 use crate::failure::ErrorClass;
 use crate::library::{Library, SymbolError};
@@ -78,6 +78,7 @@ impl Abi for OpenMpi {
             long_long: Datatype(address(c"ompi_mpi_long_long_int")?),
             max: Op(address(c"ompi_mpi_op_max")?),
             request_null: Request(address(c"ompi_request_null")?),
+            comm_self: Comm(address(c"ompi_mpi_comm_self")?),
             info_null: Info(address(c"ompi_mpi_info_null")?),
             file_null: MpiFile(library.variable(c"ompi_mpi_file_null")?),
         })

@@ -151,6 +151,7 @@ settled! {
 svmio_mpiio::export_ordered!(OpenMpi);
 svmio_mpiio::export_seek_shared!(OpenMpi);
 svmio_mpiio::export_pointer!(OpenMpi);
+svmio_mpiio::export_set_size!(OpenMpi);
 svmio_mpiio::export_set_view!(OpenMpi);
 svmio_mpiio::export_split!(OpenMpi);
 

@@ -1,0 +1,60 @@
+//! Setting the size of a file of a cluster's ranks without a wait that nothing ends.
+//!
+//! ROMIO has all ranks tell each other the size before it has the device set it, by MPI's own collectives, which wait for a
+//! rank that is lost. So the ranks compare it here, and ROMIO then has nobody to ask but its own rank.
+
+use std::ffi::c_int;
+
+use crate::abi::Abi;
+use crate::calls::Mpi;
+use crate::failure::{ErrorClass, Failure};
+use crate::handle;
+use crate::layout::RomioFile;
+
+/// `MPI_File_set_size` by `stock`.
+///
+/// # Errors
+/// `MPI_ERR_NOT_SAME` where the ranks give different sizes; that a rank is lost. ROMIO does not hear of the call then.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of a file of the device's, of which nobody has references, and every rank of the file makes the
+/// same call.
+pub unsafe fn set_size<A: Abi>(
+    mpi: &Mpi<A>,
+    fd: *mut RomioFile<A>,
+    size: i64,
+    stock: impl FnOnce() -> c_int,
+) -> Result<c_int, Failure> {
+    {
+        // SAFETY: the caller vouches for the file.
+        let Ok(handle) = handle::of(unsafe { &*fd }) else { return Ok(stock()) };
+        if handle.company().is_none() {
+            return Ok(stock());
+        }
+        let [largest, inverse] = handle.team.maxima([size, !size])?;
+        // The largest is the smallest, too, where all are the same.
+        if largest != !inverse {
+            return Err(Failure::new(ErrorClass::NotSame, "the ranks set a file to different sizes"));
+        }
+    }
+    // SAFETY: the caller vouches for the file.
+    let comm = std::mem::replace(unsafe { &mut (*fd).comm }, mpi.constants.comm_self);
+    let code = stock();
+    // SAFETY: as above; the file is still open.
+    unsafe { (*fd).comm = comm };
+    Ok(code)
+}
+
+/// Whether all ranks of the file `fd` are there, as far as this one knows: before a call in which ROMIO has ranks wait for
+/// each other. Always so where they are on one node.
+///
+/// # Errors
+/// That one is lost.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of a file of the device's.
+pub unsafe fn all_are_there<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
+    // SAFETY: the caller vouches for the file.
+    let handle = handle::of(unsafe { &*fd })?;
+    handle.company().map_or(Ok(()), |company| Ok(company.check()?))
+}
