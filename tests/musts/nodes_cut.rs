@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use svmio_tests::report::Line;
 use svmio_tests::{Hosts, Job, Mpi, Nodes, Program, Reports, Running};
 
 const HOSTS: u32 = 4;
@@ -48,10 +49,10 @@ fn cut_off(mpi: Mpi, cases: &[Case]) {
             job
         };
         let mut job = job.variable("SVMIO_CACHE_PAGE", "16K").limit(Duration::from_secs(60)).start();
-        wait_for_all(&mut job, reports.path(), "busy");
+        wait_for_all(&mut job, HOSTS, reports.path(), "busy");
         let cut_at = Instant::now();
         hosts.cut(cut);
-        wait_for_all(&mut job, reports.path(), "through");
+        wait_for_all(&mut job, HOSTS, reports.path(), "through");
         let took = cut_at.elapsed();
         // The launcher does not hear of ranks that end on the host that is cut off.
         drop(job);
@@ -74,8 +75,8 @@ fn bound(is_cut_off: bool) -> Duration {
     TIMEOUT * if is_cut_off { HOSTS - 1 } else { 1 } + SLACK
 }
 
-fn wait_for_all(job: &mut Running, directory: &Path, what: &str) {
-    for rank in 0..HOSTS {
+fn wait_for_all(job: &mut Running, ranks: u32, directory: &Path, what: &str) {
+    for rank in 0..ranks {
         let file = directory.join(format!("{what}-{rank}"));
         job.until(&format!("rank {rank} is {what}"), || file.exists().then_some(()));
     }
@@ -84,23 +85,12 @@ fn wait_for_all(job: &mut Running, directory: &Path, what: &str) {
 fn check_reports(case: Case, reports: &Reports) {
     let lost = case.cut as u32;
     for (rank, lines) in (0..).zip(reports.read(HOSTS)) {
-        let mut told = format!("{case:?}, rank {rank} reports");
-        for line in &lines {
-            told.push_str(&format!("\n    {}: {} {}", line.what, line.result, line.message));
-        }
+        let told = told(&format!("{case:?}"), rank, &lines);
         println!("{told}");
         let is_cut_off = rank == lost;
-        let milliseconds = |line: &svmio_tests::report::Line| {
-            assert_eq!(line.what, "after ms", "{told}");
-            Duration::from_millis(line.result.parse().expect("a number"))
-        };
         let mut lines = lines.iter();
         let mut next = || lines.next().unwrap_or_else(|| panic!("the report is too short: {told}"));
-        let names = |message: &str| match is_cut_off {
-            // It has lost all others.
-            true => (0..HOSTS).any(|other| other != lost && message.contains(&format!("svm{other}"))),
-            false => message.contains(&format!("svm{lost}")),
-        };
+        let names = |message: &str| names_who_is_lost(message, is_cut_off, lost);
 
         let first = next();
         assert!(first.what == "first error" && first.result != "MPI_SUCCESS", "{told}");
@@ -118,6 +108,113 @@ fn check_reports(case: Case, reports: &Reports) {
                 assert_eq!((read.result.as_str(), right.result.as_str()), ("MPI_SUCCESS", "1"), "{told}");
             }
         }
+    }
+}
+
+fn told(case: &str, rank: u32, lines: &[Line]) -> String {
+    let mut told = format!("{case}, rank {rank} reports");
+    for line in lines {
+        told.push_str(&format!("\n    {}: {} {}", line.what, line.result, line.message));
+    }
+    told
+}
+
+fn milliseconds(line: &Line) -> Duration {
+    assert_eq!(line.what, "after ms");
+    Duration::from_millis(line.result.parse().expect("a number"))
+}
+
+/// Whether a message names a host that is lost to those of the host `lost`, or to the others.
+fn names_who_is_lost(message: &str, is_cut_off: bool, lost: u32) -> bool {
+    match is_cut_off {
+        // It has lost all others.
+        true => (0..HOSTS).any(|other| other != lost && message.contains(&format!("svm{other}"))),
+        false => message.contains(&format!("svm{lost}")),
+    }
+}
+
+/// Calls of all ranks, which agree in them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Together {
+    /// What is under way at the cut, or follows it.
+    calls: &'static str,
+    cut: usize,
+    ranks: u32,
+    /// Whether the next job looks what is there.
+    looks_after: bool,
+}
+
+const ALL_WRITE: Together = Together { calls: "write_all", cut: 3, ranks: HOSTS, looks_after: true };
+/// With ranks that are not the first ones of their hosts.
+const ALL_READ: Together = Together { calls: "read_all", ranks: 2 * HOSTS, looks_after: false, ..ALL_WRITE };
+/// Writes that stayed in the cache when nobody knew of the cut yet are told of as lost.
+const SHORT_WRITES: Together = Together { calls: "short", cut: 0, looks_after: false, ..ALL_WRITE };
+const CLOSE: Together = Together { calls: "close", ..ALL_WRITE };
+
+fn cut_off_together(mpi: Mpi, cases: &[Together]) {
+    let hosts = Hosts::new(HOSTS as usize);
+    let nodes = Nodes::Hosts(&hosts);
+    let program = Program::c("nodes_cut", mpi);
+    let scratch = nodes.scratch();
+    for &case in cases {
+        let Together { calls, cut, ranks, looks_after } = case;
+        let began = Instant::now();
+        let (name, reports) = (format!("svm:/cut/{calls}"), Reports::new(&scratch, calls));
+        let job = Job::new(&scratch, &program, ranks).over(nodes).argument("together").argument(calls);
+        let job = job.argument(&name).argument(reports.path()).argument(HOSTS.to_string());
+        let job = job.argument(cut.to_string()).variable("SVMIO_CACHE_PAGE", "16K");
+        let job = job.variable("SVMIO_WATCHDOG_TIMEOUT", format!("{}s", TIMEOUT.as_secs()));
+        let mut job = job.limit(Duration::from_secs(60)).start();
+        wait_for_all(&mut job, ranks, reports.path(), "busy");
+        let cut_at = Instant::now();
+        hosts.cut(cut);
+        std::fs::write(reports.path().join("cut"), "").expect("the directory can be written to");
+        wait_for_all(&mut job, ranks, reports.path(), "through");
+        let took = cut_at.elapsed();
+        drop(job);
+        hosts.restore(cut);
+        check_reports_together(case, &reports);
+        assert!(took < bound(true) + SLACK, "{mpi}, {case:?}: {took:?} from the cut to the end");
+
+        if looks_after {
+            let next = Job::new(&scratch, &program, 2 * HOSTS).over(nodes).beginning_with(cut);
+            let next = next.argument("look").argument(&name).argument(ranks.to_string());
+            let output = next.limit(Duration::from_secs(60)).succeed();
+            assert!(output.contains("all is there"), "{case:?}: {output}");
+        }
+        println!("{mpi}, {case:?}: through {took:?} after the cut; all took {:?}", began.elapsed());
+    }
+    nodes.demand_stores(&scratch);
+}
+
+/// The first call that fails does so in time, all that follow at once, and each error names a host that is lost.
+fn check_reports_together(case: Together, reports: &Reports) {
+    for (rank, lines) in (0..).zip(reports.read(case.ranks)) {
+        let told = told(&format!("{case:?}"), rank, &lines);
+        println!("{told}");
+        let is_cut_off = rank % HOSTS == case.cut as u32;
+        let mut lines = lines.iter().peekable();
+        let mut calls = 0;
+        while let Some(line) = lines.next() {
+            let mut next = || lines.next().unwrap_or_else(|| panic!("the report is too short: {told}"));
+            if line.what == "reading of another" {
+                let (_, right) = (next(), next());
+                assert_eq!((line.result.as_str(), right.result.as_str()), ("MPI_SUCCESS", "1"), "{told}");
+                continue;
+            }
+            assert_eq!(line.result, "MPI_ERR_IO", "{told}");
+            assert!(names_who_is_lost(&line.message, is_cut_off, case.cut as u32), "{told}");
+            // One who is cut off may not know yet that all others are lost.
+            let limit = if calls == 0 || is_cut_off { bound(is_cut_off) } else { AT_ONCE };
+            assert!(milliseconds(next()) < limit, "{}: {told}", line.what);
+            calls += 1;
+        }
+        let all = match case.calls {
+            "close" => 1,
+            "short" => 3,
+            _ => 5,
+        };
+        assert_eq!(calls, all, "{told}");
     }
 }
 
@@ -149,4 +246,24 @@ fn openmpi_during_writes() {
 #[test]
 fn openmpi_master() {
     cut_off(Mpi::DebianOpenMpi, &OF_THE_MASTER);
+}
+
+#[test]
+fn mpich_during_accesses_of_all() {
+    cut_off_together(Mpi::DebianMpich, &[ALL_WRITE, ALL_READ]);
+}
+
+#[test]
+fn mpich_before_sync_and_during_close() {
+    cut_off_together(Mpi::DebianMpich, &[SHORT_WRITES, CLOSE]);
+}
+
+#[test]
+fn openmpi_during_accesses_of_all() {
+    cut_off_together(Mpi::DebianOpenMpi, &[ALL_WRITE, ALL_READ]);
+}
+
+#[test]
+fn openmpi_before_sync_and_during_close() {
+    cut_off_together(Mpi::DebianOpenMpi, &[SHORT_WRITES, CLOSE]);
 }

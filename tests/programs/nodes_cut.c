@@ -1,5 +1,5 @@
-/* Goes on reading or writing the segments of all nodes until one of them is cut off, and reports what it was told then; or,
- * in the next job, looks whether all is there that was synced.
+/* Goes on reading or writing the segments of all nodes until one of them is cut off, each rank by itself or all together, and
+ * reports what it was told then; or, in the next job, looks whether all is there that was synced.
  *
  * The file: of each rank of the first job some segments whose bytes never change once they are synced, and then some that
  * all ranks write to, each byte one of two values. */
@@ -105,11 +105,10 @@ static void touch_until_cut(MPI_File file, int is_write, int is_atomic) {
     }
 }
 
-/* What MPI knows of a job that is cut in two is nothing to rely on: from the cut on no call but for the file. */
-static void until_cut(const char *name, int is_write, int is_atomic, int lost) {
+/* A new file, which has the bytes of all ranks. */
+static MPI_File filled(const char *name) {
     MPI_File file;
     MPI_Info info;
-    int code;
     MPI_Info_create(&info);
     MPI_Info_set(info, "svm_segment_size", "524288");
     MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_RDWR, info, &file));
@@ -118,20 +117,118 @@ static void until_cut(const char *name, int is_write, int is_atomic, int lost) {
     MPI_OK(MPI_File_write_at_all(file, place(rank), expected, OWN, MPI_BYTE, MPI_STATUS_IGNORE));
     MPI_OK(MPI_File_sync(file));
     MPI_Barrier(MPI_COMM_WORLD);
-    if (is_atomic) MPI_OK(MPI_File_set_atomicity(file, 1));
-    touch_until_cut(file, is_write, is_atomic);
+    return file;
+}
 
-    for (int step = 1; step < ranks && rank != lost; step++) {
-        int owner = (lost + step) % ranks;
-        code = MPI_File_read_at(file, place(owner), found, SYNCED, MPI_BYTE, MPI_STATUS_IGNORE);
-        report("reading of another", code);
-        fill(expected, owner);
-        report_number("of rank", owner);
-        report_number("bytes are right", code == MPI_SUCCESS && memcmp(found, expected, SYNCED) == 0);
-    }
+static void read_another(MPI_File file, int owner) {
+    int code = MPI_File_read_at(file, place(owner), found, SYNCED, MPI_BYTE, MPI_STATUS_IGNORE);
+    report("reading of another", code);
+    fill(expected, owner);
+    report_number("of rank", owner);
+    report_number("bytes are right", code == MPI_SUCCESS && memcmp(found, expected, SYNCED) == 0);
+}
+
+static void end(void) __attribute__((noreturn));
+static void end(void) {
     announce("through");
     wait_for_all("through");
     _exit(0);
+}
+
+/* What MPI knows of a job that is cut in two is nothing to rely on: from the cut on no call but for the file. */
+static void until_cut(const char *name, int is_write, int is_atomic, int lost) {
+    MPI_File file = filled(name);
+    if (is_atomic) MPI_OK(MPI_File_set_atomicity(file, 1));
+    touch_until_cut(file, is_write, is_atomic);
+    for (int step = 1; step < ranks && rank != lost; step++) read_another(file, (lost + step) % ranks);
+    end();
+}
+
+static void report_call(const char *what, int code, double start) {
+    report(what, code);
+    report_number("after ms", (long)((seconds() - start) * 1e3));
+}
+
+static void report_close(const char *what, MPI_File *file) {
+    double start = seconds();
+    report_call(what, MPI_File_close(file), start);
+}
+
+/* A write that stays in the cache, to what is `owner`'s. */
+static void write_short(MPI_File file, int owner) {
+    for (int i = 0; i < SHORT; i++) found[i] = byte_at((uint64_t)owner + 1, (uint64_t)(SYNCED + i));
+    MPI_OK(MPI_File_write_at(file, place(owner) + SYNCED, found, SHORT, MPI_BYTE, MPI_STATUS_IGNORE));
+}
+
+static void await_cut(void) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/cut", directory);
+    while (access(path, F_OK) != 0) usleep(1000);
+}
+
+/* All ranks read, or write and sync, until that fails; `start` becomes when the failing call began. */
+static int all_until_cut(MPI_File file, int is_write, double *start) {
+    int code;
+    for (int round = 0;; round++) {
+        int owner = (rank + round) % ranks, at = SYNCED + round * 7919 % (BUSY - LONG_READ);
+        *start = seconds();
+        if (!is_write) {
+            code = MPI_File_read_at_all(file, place(owner) + at, found, LONG_READ, MPI_BYTE, MPI_STATUS_IGNORE);
+            if (code != MPI_SUCCESS) return code;
+        } else {
+            for (int i = 0; i < SHORT; i++) found[i] = byte_at((uint64_t)owner + 1, (uint64_t)(at + i)) ^ (round % 2 ? 255 : 0);
+            code = MPI_File_write_at_all(file, place(owner) + at, found, SHORT, MPI_BYTE, MPI_STATUS_IGNORE);
+            if (code != MPI_SUCCESS) return code;
+            *start = seconds();
+            code = MPI_File_sync(file);
+            if (code != MPI_SUCCESS) return code;
+        }
+        if (round == 1) announce("busy");
+    }
+}
+
+/* Calls of all ranks, which need a rank that is `lost`, and others of its host of `hosts`. */
+static void together_until_cut(const char *what, const char *name, int hosts, int lost) {
+    MPI_File file = filled(name);
+    double start;
+    if (strcmp(what, "close") == 0) {
+        /* All others are in it, or on their way to it, when the host is cut off. */
+        write_short(file, lost);
+        announce("busy");
+        if (rank % hosts == lost) await_cut();
+        report_close("first error", &file);
+        end();
+    }
+    if (strcmp(what, "short") == 0) {
+        char second_name[256];
+        snprintf(second_name, sizeof second_name, "%s-second", name);
+        MPI_File second = filled(second_name);
+        announce("busy");
+        await_cut();
+        /* To ranks of the other side of the cut, and nobody here knows of that yet. */
+        int other = rank % hosts == lost ? (lost + 1) % hosts : lost;
+        write_short(file, other);
+        write_short(second, other);
+        start = seconds();
+        report_call("first error", MPI_File_sync(file), start);
+        report_close("close", &file);
+        report_close("close", &second);
+        end();
+    }
+    int code = all_until_cut(file, strcmp(what, "write_all") == 0, &start);
+    report_call("first error", code, start);
+    for (int again = 0; again < 50; again++) {
+        if (again == 0) start = seconds();
+        code = MPI_File_sync(file);
+    }
+    report_call("sync", code, start);
+    start = seconds();
+    report_call("size", MPI_File_set_size(file, 0), start);
+    start = seconds();
+    report_call("view", MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL), start);
+    for (int step = 1; step < hosts && rank % hosts != lost; step++) read_another(file, (lost + step) % hosts);
+    report_close("close", &file);
+    end();
 }
 
 static void look(const char *name, int writers) {
@@ -165,8 +262,13 @@ int main(int argc, char **argv) {
     begin(&argc, &argv);
     if (argc == 4 && strcmp(argv[1], "look") == 0) {
         look(argv[2], atoi(argv[3]));
+    } else if (argc == 7 && strcmp(argv[1], "together") == 0) {
+        directory = argv[4];
+        report_to(directory);
+        together_until_cut(argv[2], argv[3], atoi(argv[5]), atoi(argv[6]));
     } else {
         CHECK(argc == 6, "usage: nodes_cut read|write NAME atomic|nonatomic DIRECTORY RANK-TO-BE-CUT-OFF, "
+                         "or nodes_cut together write_all|read_all|short|close NAME DIRECTORY HOSTS HOST-TO-BE-CUT-OFF, "
                          "or nodes_cut look NAME WRITERS");
         directory = argv[4];
         report_to(directory);
