@@ -4,7 +4,7 @@
 //!   File ── SharedFile ── Cluster ── Client ─── requests ───► Agent (in each node's leader)
 //!             (who is home)             ◄────── replies ──────   names    open, reopen, find, install, remove (master)
 //!                                                                files    what is served, versions
-//!                                                                data     read, write, reserve
+//!                                                                data     read, write, reserve, show
 //!                                                                tables   homes, sizes, manifests       (master)
 //!                                                                lending  locks for other nodes' ranks
 //! ```
@@ -24,6 +24,7 @@ mod install;
 mod keeping;
 mod long_writes;
 mod mapped;
+mod natively;
 mod pages;
 mod pieces;
 mod read_ahead;
@@ -33,6 +34,7 @@ mod statistics;
 mod strictly;
 #[cfg(test)]
 mod tests;
+mod version_word;
 mod windows;
 mod wire;
 
@@ -64,6 +66,7 @@ pub(crate) use foresight::Foresight;
 pub(crate) use keeping::HomeLock;
 use long_writes::LongWrites;
 pub(crate) use mapped::{Merge, Merging, Runs};
+use natively::NativeReads;
 pub(crate) use pieces::{Gather, Scatter};
 use read_ahead::Ahead;
 use roster::Roster;
@@ -91,6 +94,7 @@ pub struct Cluster {
     cache: Arc<PageCache>,
     ahead: Ahead,
     long_writes: LongWrites,
+    native_reads: NativeReads,
     /// How many teams of all processes were formed.
     teams: AtomicU32,
     /// By what teams of its processes reach each other, once there was one.
@@ -207,6 +211,7 @@ impl Cluster {
             cache,
             ahead: Ahead::default(),
             long_writes: LongWrites::default(),
+            native_reads: NativeReads::default(),
             teams: AtomicU32::new(0),
             reach: Mutex::new(None),
             _export: export,
@@ -310,6 +315,7 @@ impl Cluster {
             fabric: self.context.fabric.statistics(),
             straight: self.long_writes.statistics(),
             cache: self.cache.statistics().into(),
+            native_pages: self.native_reads.pages(),
         }
     }
 
@@ -332,6 +338,12 @@ impl Cluster {
     /// What processes have had noted here; of use on rank 0.
     pub(crate) fn noted_costs(&self) -> BTreeMap<Rank, Cost> {
         self.agent.as_ref().map(|agent| agent.costs()).unwrap_or_default()
+    }
+
+    /// Has this process read pages of other nodes by itself wherever it can, or nowhere, whatever would be faster; `None`
+    /// leaves it to the policy again. For measurements and tests.
+    pub fn force_native_reads(&self, always: Option<bool>) {
+        self.native_reads.force(always);
     }
 
     /// Ends the agent, and with it the fabric: others must not need this process any more.
@@ -394,6 +406,10 @@ impl Cluster {
 
     pub(crate) fn cache(&self) -> &PageCache {
         &self.cache
+    }
+
+    fn native_reads(&self) -> &NativeReads {
+        &self.native_reads
     }
 
     fn shared_cache(&self) -> &Arc<PageCache> {

@@ -1,5 +1,6 @@
 //! Fetching pages: a home writes a page into a frame of its own, which then becomes the page.
 
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -84,6 +85,15 @@ impl PageCache {
             })
         };
         begin().map_err(|source| self.error("beginning to fetch a page", source))
+    }
+
+    /// Writes the page to the frame of a fetch that this process has begun: bytes of `file` from `at` on.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) where the file cannot be read, or ends too early.
+    pub(crate) fn fill(&self, ticket: &FetchTicket, file: &File, at: u64) -> Result<()> {
+        let filled = self.memory.fill(ticket.frame, file, at);
+        filled.map_err(|source| self.error("filling a page", source))
     }
 
     /// The page has been written to the frame, all of it, and nothing writes there any more. `version` is that

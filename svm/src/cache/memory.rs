@@ -10,6 +10,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -225,6 +226,16 @@ impl Memory {
         let (from, to) = (self.frame_bytes(from, within), self.frame_bytes(to, within));
         // SAFETY: two frames do not overlap, and `frame_bytes` has checked both ranges.
         unsafe { std::ptr::copy_nonoverlapping(from, to, within.len()) };
+    }
+
+    /// Writes bytes of `file` from `at` on to a frame, which is reserved and being fetched by the caller.
+    pub(super) fn fill(&self, frame: u64, file: &File, at: u64) -> io::Result<()> {
+        let bytes = self.frame_bytes(frame, &(0..self.page()));
+        // SAFETY: `frame_bytes` has checked the range, which is initialised, like all of a mapped file. Nobody reads or
+        // writes the bytes of a frame before who fetches it says that it has come; a frame that another process takes
+        // for one of a dead fetcher is not used again.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(bytes, self.page() as usize) };
+        file.read_exact_at(bytes, at)
     }
 
     /// Zeroes bytes of a frame, which is reserved, its set locked.

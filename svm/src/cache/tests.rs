@@ -51,9 +51,15 @@ impl PageCache {
 
     /// What the home does: writes the page to where the ticket says, by the cache's file.
     fn deliver(&self, ticket: &FetchTicket, page: &[u8]) {
+        self.deliver_part(ticket, 0..PAGE, page);
+    }
+
+    /// The same with some bytes of the page.
+    fn deliver_part(&self, ticket: &FetchTicket, within: Range<u32>, page: &[u8]) {
         use std::os::unix::fs::FileExt;
         assert_eq!(page.len(), PAGE as usize);
-        self.file().write_all_at(page, ticket.offset).unwrap();
+        let at = ticket.offset + u64::from(within.start);
+        self.file().write_all_at(&page[indices(&within)], at).unwrap();
     }
 
     fn fetch_begun(&self, key: &PageKey) -> FetchTicket {

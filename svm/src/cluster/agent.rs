@@ -9,7 +9,10 @@ mod directory;
 mod files;
 mod lending;
 mod names;
+mod published;
+mod showing;
 mod tables;
+mod version;
 mod waiting;
 mod windows;
 
@@ -224,6 +227,7 @@ impl Agent {
             Request::Changes { file, segments } => self.changes(*file, segments),
             Request::Fetch { file, pages } => self.fetch(from, *file, pages),
             Request::Versions { file, segments } => self.versions(from, *file, segments),
+            Request::Show { file, segment } => self.show(from, *file, *segment),
             Request::Reserve { file, part, export } => self.reserve(*file, part, *export),
             Request::Wrote { file, segments } => self.wrote(from, *file, segments),
             Request::Sync { file } => self.sync(*file),
@@ -277,6 +281,7 @@ fn waits(request: &Request) -> bool {
         | Request::Merge { .. }
         | Request::Changes { .. }
         | Request::Versions { .. }
+        | Request::Show { .. }
         | Request::Wrote { .. }
         | Request::Acquire { .. }
         | Request::AcquireAhead { .. }

@@ -6,6 +6,8 @@ mod flushing;
 mod giving_up;
 mod past;
 
+pub(super) use fetching::Asking;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,6 +35,10 @@ struct Obstacles {
 impl Obstacles {
     fn no_room(&mut self, page: PageNumber, victim: Option<PageKey>) {
         self.no_room = Some((page, victim));
+    }
+
+    fn are_any(&self) -> bool {
+        self.no_room.is_some() || self.changing.is_some()
     }
 }
 
@@ -230,7 +236,7 @@ impl SharedFile {
         }
     }
 
-    fn part(&self, page: PageNumber, within: &Range<u32>) -> Part {
+    pub(super) fn part(&self, page: PageNumber, within: &Range<u32>) -> Part {
         part_of(self.attachment(), self.cache(), page, within)
     }
 

@@ -13,6 +13,7 @@ use crate::node::NodeName;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 use super::long_writes::Circumstances;
+use super::natively::Sources;
 use super::windows::Windows;
 use super::wire::{LONGEST_DATA, Part, Reply, Request, SegmentHome};
 use super::{Cluster, NodeIndex, Roster, install};
@@ -25,6 +26,7 @@ pub(crate) struct SharedFile {
     cluster: Arc<Cluster>,
     attachment: Arc<Attachment>,
     windows: Windows,
+    sources: Sources,
     /// How many of the node's losses (`State::losses`) this handle has been told of.
     told_losses: AtomicU64,
     /// How many ranges this handle has locked.
@@ -37,8 +39,9 @@ pub(crate) struct UnderLock(Arc<SharedFile>);
 impl SharedFile {
     pub(super) fn new(cluster: Arc<Cluster>, attachment: Arc<Attachment>) -> SharedFile {
         let losses = attachment.state().map_or(0, |state| state.losses().0);
-        let (windows, told_losses, locked) = (Windows::default(), AtomicU64::new(losses), AtomicU32::new(0));
-        SharedFile { cluster, attachment, windows, told_losses, locked }
+        let (windows, sources) = (Windows::default(), Sources::default());
+        let (told_losses, locked) = (AtomicU64::new(losses), AtomicU32::new(0));
+        SharedFile { cluster, attachment, windows, sources, told_losses, locked }
     }
 
     /// Whether there is more than one node.
@@ -333,6 +336,10 @@ impl SharedFile {
 
     pub(super) fn windows(&self) -> &Windows {
         &self.windows
+    }
+
+    pub(super) fn sources(&self) -> &Sources {
+        &self.sources
     }
 
     pub(super) fn cache(&self) -> &PageCache {

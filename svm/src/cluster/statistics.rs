@@ -21,6 +21,8 @@ pub struct ClusterStatistics {
     pub straight: StraightStatistics,
     /// What the page cache did for all processes of the node.
     pub cache: CacheStatistics,
+    /// Pages that this process read from their homes by itself, without a request.
+    pub native_pages: u64,
 }
 
 /// What went into other nodes' segments by the fabric's remote writes, past the page cache and without a message.
@@ -69,7 +71,7 @@ impl fmt::Display for ClusterStatistics {
             f,
             "{} messages and {} bytes over the fabric ({} written, {} stored, {} by DMA, {} read), {} interrupts; \
              {} requests to other nodes ({}); {} writes of {} bytes straight to other nodes (measured: from {} bytes on); \
-             cache of the node: {} hits, {} pages fetched, {} evicted, {} brought home",
+             cache of the node: {} hits, {} pages fetched, {} evicted, {} brought home; {} pages read without a request",
             fabric.messages(),
             fabric.bytes(),
             fabric.written_bytes,
@@ -85,7 +87,8 @@ impl fmt::Display for ClusterStatistics {
             cache.hits,
             cache.misses,
             cache.evictions,
-            cache.write_backs
+            cache.write_backs,
+            self.native_pages
         )
     }
 }

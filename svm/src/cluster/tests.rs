@@ -2,6 +2,7 @@
 
 #[path = "../../tests/job/mod.rs"]
 mod job;
+mod natively;
 
 use std::sync::Arc;
 

@@ -28,6 +28,9 @@ const LONGEST_HEADER: usize = 96 << 20;
 /// The space in which agents export segments for others to write into.
 pub(super) const WINDOWS_SPACE: u32 = 0x7376_6d77;
 
+/// The space in which agents export the versions of segments for others to read.
+pub(super) const VERSIONS_SPACE: u32 = 0x7376_6d76;
+
 /// Where bytes lie within a file: blocks at equal distances in one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
@@ -83,6 +86,21 @@ pub(crate) enum Kept {
     /// Something else, or it does not know.
     Changed,
 }
+
+/// By what a process reads a segment without its home's agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Shown {
+    /// The segment's file, as a path of its home.
+    pub(crate) path: Vec<u8>,
+    /// How the asker knows that what it finds there is that file: under which run of a kernel it is on which device,
+    /// and its number there.
+    pub(crate) identity: FileIdentity,
+    /// In which of the versions' space its version is, and where in it, bytes.
+    pub(crate) version: (u32, u64),
+}
+
+/// A file among all of one run of a kernel: that one, the device, the number on the device.
+pub(crate) type FileIdentity = ([u8; 16], u64, u64);
 
 /// Which lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -160,6 +178,8 @@ pub(crate) enum Request {
     Fetch { file: FileId, pages: Vec<(Part, u64)> },
     /// The versions of segments, as far as the asker's node did not change them itself.
     Versions { file: FileId, segments: Vec<SegmentIndex> },
+    /// By what the asker can read a segment by itself.
+    Show { file: FileId, segment: SegmentIndex },
     /// Bytes, which follow, of pages that the asker has mapped.
     Merge { file: FileId, parts: Vec<Part> },
     /// How often segments were changed, by whomever.
@@ -221,7 +241,7 @@ pub(crate) enum Request {
 }
 
 /// The kinds of requests, in the order of [`Request::kind`].
-pub(super) const KINDS: [&str; 36] = [
+pub(super) const KINDS: [&str; 37] = [
     "join",
     "open",
     "find",
@@ -258,6 +278,7 @@ pub(super) const KINDS: [&str; 36] = [
     "acquireahead",
     "reopen",
     "note",
+    "show",
 ];
 
 impl Request {
@@ -300,6 +321,7 @@ impl Request {
             Request::AcquireAhead { .. } => 33,
             Request::Reopen { .. } => 34,
             Request::Note { .. } => 35,
+            Request::Show { .. } => 36,
         }
     }
 }
@@ -337,6 +359,7 @@ pub(crate) enum Reply {
         versions: Vec<u64>,
     },
     Versions(Vec<u64>),
+    Shown(Option<Shown>),
     /// Each of the segments, and how often it was changed, this change, which made it one more, included.
     Merged(Vec<(SegmentIndex, u64)>),
     /// Locked, and whether the asker's node is to keep it.

@@ -7,7 +7,8 @@
 //!
 //! Plain `cargo test` runs some hundred programs, the same each time; with `SVMIO_FULL=1` it is ten thousand. Over a
 //! [network] it is ten, and a thousand. The environment may say how many (`SVMIO_MODEL_PROGRAMS`), and which others
-//! (`SVMIO_MODEL_SEED`, a number).
+//! (`SVMIO_MODEL_SEED`, a number); and that pages are read from their homes without asking, or not
+//! (`SVMIO_MODEL_READS`, `native` or `asked`).
 
 mod execution;
 #[path = "../job/mod.rs"]
@@ -65,7 +66,13 @@ fn new_segments_are_seen_all_or_not_at_all() {
     let accesses = [0, 1, 2, 3, 5, 6, 7, 1, 2, 3, 5].map(read).into_iter().chain([4, 5].map(write));
     let steps = vec![Step::SetSize(program::LONGEST), Step::UnderLocks(accesses.collect())];
     let program = Program { segment_size: 16 * PAGE, placement: Policy::FirstTouch, steps };
-    let world = World { nodes: 4, ranks: 8, is_blockwise: false, cache: CacheSettings::default() };
+    let world = World {
+        nodes: 4,
+        ranks: 8,
+        is_blockwise: false,
+        cache: CacheSettings::default(),
+        are_reads_native: are_reads_native(),
+    };
     let times = (programs() / 10).clamp(20, 500);
     let wrong = with_job(&world, |run| {
         (0..times).find_map(|_| oracle::check(&program, &watched(LONGEST, &program, || run(&program))).err())
@@ -80,6 +87,16 @@ fn number(variable: &str) -> Option<u64> {
         .map(|text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}: not a number")))
 }
 
+/// What the environment says of reads, if anything.
+fn are_reads_native() -> Option<bool> {
+    let text = std::env::var("SVMIO_MODEL_READS").ok()?;
+    Some(match text.as_str() {
+        "native" => true,
+        "asked" => false,
+        _ => panic!("SVMIO_MODEL_READS={text}: neither native nor asked"),
+    })
+}
+
 /// How many programs all tests together run.
 fn programs() -> u64 {
     let full = if std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1") { 10_000 } else { 300 };
@@ -89,15 +106,16 @@ fn programs() -> u64 {
 fn check(test: u64, cache: CacheSettings) {
     let seed = number("SVMIO_MODEL_SEED").unwrap_or(1);
     // Each job has its programs; the first has the shape that the others vary.
+    let are_reads_native = are_reads_native();
     let worlds = WORLDS.max(programs() / 4 / 250);
     for round in 0..worlds {
         let varied = |by: u64, count: u64| ((round * 7 + test * 3 + seed) / by % count) as usize;
         let world = match round {
-            0 | 1 => World { nodes: 4, ranks: 8, is_blockwise: round == 1, cache },
+            0 | 1 => World { nodes: 4, ranks: 8, is_blockwise: round == 1, cache, are_reads_native },
             _ => {
                 let nodes = 1 + varied(1, 4);
                 let ranks = (nodes + varied(2, 7)).clamp(2, 8);
-                World { nodes, ranks, is_blockwise: varied(3, 2) == 0, cache }
+                World { nodes, ranks, is_blockwise: varied(3, 2) == 0, cache, are_reads_native }
             }
         };
         let count = (programs() / 4).div_ceil(worlds) as u32;

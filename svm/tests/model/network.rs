@@ -1,4 +1,4 @@
-//! The same over a network.
+//! The same over a network, and with pages that come from their homes by one way alone.
 
 use std::process::Command;
 
@@ -13,12 +13,32 @@ const TESTS: [&str; 5] = [
 
 #[test]
 fn programs_find_what_mpi_promises_over_libfabric() {
+    check(&[("SVMIO_TEST_FABRIC", "ofi")]);
+}
+
+#[test]
+fn programs_find_it_where_homes_are_asked_for_all_pages() {
+    check(&[("SVMIO_MODEL_READS", "asked")]);
+}
+
+#[test]
+fn programs_find_it_where_readers_take_all_pages_by_themselves() {
+    check(&[("SVMIO_MODEL_READS", "native")]);
+}
+
+#[test]
+fn programs_find_it_where_readers_take_all_pages_by_themselves_and_all_else_goes_over_libfabric() {
+    check(&[("SVMIO_MODEL_READS", "native"), ("SVMIO_TEST_FABRIC", "ofi")]);
+}
+
+/// Runs the tests in a process of its own with this in its environment.
+fn check(environment: &[(&str, &str)]) {
     let is_full = std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1");
     let (tests, programs) = if is_full { (&TESTS[..], "1000") } else { (&TESTS[..2], "20") };
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = Command::new(std::env::current_exe().expect("a process has a path to its program"));
     command.args(tests).args(["--exact", "--test-threads=2"]);
-    command.env("SVMIO_TEST_FABRIC", "ofi").env("SVMIO_MODEL_PROGRAMS", programs);
-    let output = command.output().unwrap();
+    command.env("SVMIO_MODEL_PROGRAMS", programs).envs(environment.iter().copied());
+    let output = command.output().expect("the program starts again");
     let (said, complaint) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let passed = format!("{} passed", tests.len());

@@ -18,7 +18,9 @@ enum Step {
     Read(Range<u32>),
     Write(Range<u32>, u8),
     BeginFetch,
-    /// The home reads the page and writes it to the frame.
+    /// Who fetches takes the version by himself, and then the first bytes of the page, so many.
+    ServePart(usize, u32),
+    /// And the others; or the home reads the page and writes it to the frame.
     Serve(usize),
     FinishFetch(usize),
     AbandonFetch(usize),
@@ -57,6 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => range().prop_map(Step::Read),
         8 => (range(), value.clone()).prop_map(|(r, v)| Step::Write(r, v)),
         6 => Just(Step::BeginFetch),
+        3 => (any::<usize>(), 0..PAGE).prop_map(|(which, bytes)| Step::ServePart(which, bytes)),
         5 => any::<usize>().prop_map(Step::Serve),
         6 => any::<usize>().prop_map(Step::FinishFetch),
         1 => any::<usize>().prop_map(Step::AbandonFetch),
@@ -116,8 +119,16 @@ impl PageModel {
 struct PendingFetch {
     by: usize,
     ticket: FetchTicket,
-    /// The version, once the home has served it.
-    served: Option<u64>,
+    served: Served,
+}
+
+#[derive(Clone, Copy)]
+enum Served {
+    Nothing,
+    /// So many bytes, after the version was taken.
+    Part(u32, u64),
+    /// All, and the version.
+    All(u64),
 }
 
 struct PendingFlush {
@@ -303,7 +314,9 @@ impl Run {
                 panic!("room has been made");
             }
             Step::BeginFetch => match self.handles[by].begin_fetch(&key).unwrap() {
-                Fetch::Begun(ticket) => self.fetches.push(PendingFetch { by, ticket, served: None }),
+                Fetch::Begun(ticket) => {
+                    self.fetches.push(PendingFetch { by, ticket, served: Served::Nothing });
+                }
                 Fetch::Coming(_) => assert!(self.fetches.iter().any(|f| f.ticket.key == key)),
                 Fetch::Present => {
                     let outcome = self.handles[by].read_into(&key, 0, &mut vec![0; PAGE as usize]);
@@ -313,21 +326,35 @@ impl Run {
                 Fetch::NoRoom => panic!("nothing is quarantined"),
                 Fetch::Busy(_) => assert!(!self.fetches.is_empty() || !self.flushes.is_empty()),
             },
+            Step::ServePart(which, bytes) => {
+                if let Some(mut fetch) = take(&mut self.fetches, which) {
+                    if let Served::Nothing = fetch.served {
+                        let model = &self.pages[&fetch.ticket.key];
+                        self.handles[by].deliver_part(&fetch.ticket, 0..bytes, &model.home);
+                        fetch.served = Served::Part(bytes, model.version);
+                    }
+                    self.fetches.push(fetch);
+                }
+            }
             Step::Serve(which) => {
                 if let Some(mut fetch) = take(&mut self.fetches, which) {
                     let model = &self.pages[&fetch.ticket.key];
-                    self.handles[by].deliver(&fetch.ticket, &model.home);
-                    fetch.served = Some(model.version);
+                    let (from, version) = match fetch.served {
+                        Served::Part(bytes, version) => (bytes, version),
+                        _ => (0, model.version),
+                    };
+                    self.handles[by].deliver_part(&fetch.ticket, from..PAGE, &model.home);
+                    fetch.served = Served::All(version);
                     self.fetches.push(fetch);
                 }
             }
             Step::FinishFetch(which) => {
                 if let Some(fetch) = take(&mut self.fetches, which) {
                     match fetch.served {
-                        Some(version) => {
+                        Served::All(version) => {
                             let _ = self.handles[fetch.by].finish_fetch(fetch.ticket, version).unwrap();
                         }
-                        None => self.fetches.push(fetch),
+                        _ => self.fetches.push(fetch),
                     }
                 }
             }

@@ -13,6 +13,8 @@ use crate::units::{FileId, SegmentIndex};
 
 use super::directory::Directory;
 use super::lending::{Lent, forget_kept};
+use super::published::{Row, Table};
+use super::version::Version;
 use super::windows::Windows;
 
 /// All files that are served.
@@ -40,6 +42,8 @@ pub(super) struct Served {
 #[derive(Default)]
 struct Ledger {
     versions: Mutex<HashMap<SegmentIndex, Version>>,
+    /// Where others read them, once somebody does.
+    published: Mutex<Option<Table>>,
     /// At the master: the nodes that have opened the file.
     nodes: Mutex<BTreeSet<NodeIndex>>,
     /// At the master: the epoch of the manifest that is known to be on all nodes' devices.
@@ -48,13 +52,6 @@ struct Ledger {
     opens: AtomicU64,
     /// At the master: how many times it was opened while nobody had it open.
     rounds: AtomicU64,
-}
-
-/// How often a segment was changed, and how often by whom: a node's own changes are no news to it.
-#[derive(Debug, Default)]
-struct Version {
-    all: u64,
-    by: HashMap<NodeIndex, u64>,
 }
 
 impl Files {
@@ -88,6 +85,7 @@ impl Files {
         }
         drop(known);
         let Some(served) = served else { return };
+        served.ledger.unpublish();
         forget_kept(&served.attachment);
         // Who is just answering something about the file is the last one then, and nothing is kept.
         let Some(Served { lent, windows, attachment, .. }) = Arc::into_inner(served) else { return };
@@ -126,7 +124,7 @@ impl Known {
         let served = self.served.entry(attachment.id()).or_insert_with(|| {
             // What this node's processes changed while nobody served the file is not known: all counts as changed.
             let mut versions = ledger.versions.lock().unwrap_or_else(PoisonError::into_inner);
-            versions.values_mut().for_each(|version| version.all += 1);
+            versions.values_mut().for_each(Version::add_unknown);
             drop(versions);
             let (lent, windows, directory) = (Lent::default(), Windows::default(), Mutex::default());
             Arc::new(Served { lent, windows, attachment, directory, ledger })
@@ -168,12 +166,31 @@ impl Served {
 
     /// A segment's version as `node` sees it: changes by others than itself. `own` is this node.
     pub(super) fn version(&self, index: SegmentIndex, node: NodeIndex, own: NodeIndex) -> u64 {
-        self.look(index, own, |version| version.all - version.by.get(&node).copied().unwrap_or_default())
+        self.look(index, own, |version| version.seen_by(node))
+    }
+
+    /// Has a segment's version be readable by others from now on; where it is, or `None` where there is no room for it.
+    pub(super) fn publish(
+        &self,
+        index: SegmentIndex,
+        context: &Context,
+    ) -> svmio_transport::Result<Option<Row>> {
+        let mut published = self.ledger.published.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = match &mut *published {
+            Some(table) => table,
+            none => none.insert(Table::export(&context.fabric, context.roster.names().len())?),
+        };
+        Ok(self.look(index, context.roster.own(), |version| {
+            if version.row().is_none() {
+                version.set_row(table.take_row());
+            }
+            version.row().cloned()
+        }))
     }
 
     /// How often a segment was changed, by whomever. `own` is this node.
     pub(super) fn changes(&self, index: SegmentIndex, own: NodeIndex) -> u64 {
-        self.look(index, own, |version| version.all)
+        self.look(index, own, |version| version.all())
     }
 
     /// Notes that `node` has changed a segment; returns how often it was changed, this change, which made it one more,
@@ -181,7 +198,7 @@ impl Served {
     pub(super) fn count_change(&self, index: SegmentIndex, node: NodeIndex, own: NodeIndex) -> u64 {
         self.look(index, own, |version| {
             version.add(node);
-            version.all
+            version.all()
         })
     }
 
@@ -230,9 +247,14 @@ impl Served {
     }
 }
 
-impl Version {
-    fn add(&mut self, node: NodeIndex) {
-        self.all += 1;
-        *self.by.entry(node).or_default() += 1;
+impl Ledger {
+    /// Ends the export of versions, which nobody reads any more: whoever still did would find them as they are now, and
+    /// take what he reads for older than it is.
+    fn unpublish(&self) {
+        let table = self.published.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        versions.values_mut().for_each(|version| version.set_row(None));
+        drop(versions);
+        drop(table);
     }
 }

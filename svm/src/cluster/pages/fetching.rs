@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::cache::{Fetch, FetchTicket, Fetched, PageNumber, ReadOutcome, warn_of_lost_frames};
+use crate::cluster::natively::Fetching;
 use crate::cluster::wire::{Reply, Request};
 use crate::cluster::{Asked, NodeIndex, SharedFile};
 use crate::error::{Error, Result};
@@ -48,7 +49,7 @@ impl SharedFile {
     /// # Safety
     /// `to` is valid for writes of as many bytes as `range` has.
     unsafe fn read_pages(&self, node: NodeIndex, range: Range<u64>, to: *mut u8) -> Result<()> {
-        let cache = self.cache();
+        let (cache, mut fetching) = (self.cache(), Fetching::from(node));
         let mut open: Vec<PageNumber> = pages(&range, cache).collect();
         let mut under_way: VecDeque<Asking> = VecDeque::new();
         loop {
@@ -64,7 +65,7 @@ impl SharedFile {
                 match taken {
                     Ok(is_dealt_with) => {
                         if tickets.len() >= self.pages_per_message() {
-                            let asking = self.ask_for(node, std::mem::take(&mut tickets));
+                            let asking = self.begin_pages(&mut fetching, std::mem::take(&mut tickets));
                             asking.map_or_else(|e| failed = Some(e), |asking| under_way.push_back(asking));
                         }
                         !is_dealt_with
@@ -76,8 +77,11 @@ impl SharedFile {
                 }
             });
             if !tickets.is_empty() {
-                let asking = self.ask_for(node, tickets);
+                let asking = self.begin_pages(&mut fetching, tickets);
                 asking.map_or_else(|e| failed = Some(e), |asking| under_way.push_back(asking));
+            }
+            if obstacles.are_any() {
+                fetching.hold_up();
             }
             if let Some(error) = failed {
                 under_way.into_iter().for_each(|asking| self.give_up(asking));
@@ -87,13 +91,18 @@ impl SharedFile {
                 // SAFETY: the caller vouches for `to`.
                 let again = unsafe { self.take_answer(asking, &range, to) };
                 match again {
-                    Ok(again) => open.extend(again),
+                    Ok(again) if again.is_empty() => {}
+                    Ok(again) => {
+                        fetching.hold_up();
+                        open.extend(again);
+                    }
                     Err(error) => {
                         under_way.into_iter().for_each(|asking| self.give_up(asking));
                         return Err(error);
                     }
                 }
             } else if open.is_empty() {
+                self.end_pages(fetching);
                 return Ok(());
             } else if let Overcome::NoRoomFor(page) = self.overcome(&obstacles)? {
                 // SAFETY: the caller vouches for `to`.
