@@ -76,6 +76,11 @@ pub enum Part {
         /// How often.
         rounds: usize,
     },
+    /// Reads of such a file of which nothing is cached, by each way in which pages come.
+    Misses {
+        /// How often.
+        rounds: usize,
+    },
 }
 
 /// A kind of fault, or what faults are compared with.
@@ -133,6 +138,21 @@ pub struct Write {
     pub cached: f64,
     /// Into the other node's memory.
     pub straight: f64,
+    /// As svmio chooses.
+    pub chosen: f64,
+}
+
+/// How long a read takes of which nothing is cached, seconds: of many, one behind the other.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Miss {
+    /// Its size.
+    pub bytes: u64,
+    /// Each goes on where the last one ended; otherwise, here and there.
+    pub is_in_sequence: bool,
+    /// The home is asked for all pages.
+    pub asked: f64,
+    /// They are read from the home's memory wherever that can be.
+    pub native: f64,
     /// As svmio chooses.
     pub chosen: f64,
 }

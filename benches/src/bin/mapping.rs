@@ -1,7 +1,7 @@
 //! Files as memory: what a fault costs, beside the kernel's and a bare thread's with `userfaultfd`; how fast a file of
-//! another host is gone through, beside iperf3; what threads gain that wait at the same time. Prints tables in Markdown;
-//! the same, as JSON too, goes as `mapping.md` and `mapping.json` into the directory that `SVMIO_FIGURES` names. Needs
-//! root.
+//! another host is gone through, beside iperf3; what threads gain that wait at the same time; what plain reads take of
+//! which nothing is cached, by asking their home and without. Prints tables in Markdown; the same, as JSON too, goes as
+//! `mapping.md` and `mapping.json` into the directory that `SVMIO_FIGURES` names. Needs root.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,11 +12,13 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use svmio_benches::aims::{self, Aim, Extent};
 use svmio_benches::interleaved::{self, in_turn};
-use svmio_benches::mapping::report::{Bare, Faults, Random, Scan, Straight};
+use svmio_benches::mapping::report::{Bare, Faults, Misses, Random, Scan, Straight};
 use svmio_benches::mapping::{Bed, Part, member};
 use svmio_benches::phase::{self, Phase};
 
-const PARTS: [&str; 5] = ["faults", "scan", "random", "writes", "reads"];
+const PARTS: [&str; 6] = ["faults", "scan", "random", "writes", "reads", "misses"];
+/// What a check takes: the rest has no aims, or only such as hold on a quiet machine.
+const CHECKED: [&str; 3] = ["faults", "scan", "random"];
 
 /// Files as memory
 #[derive(Debug, Parser)]
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
             "scan" => scan(&command_line),
             "writes" => writes(&command_line),
             "reads" => reads(&command_line),
+            "misses" => misses(&command_line),
             _ => random(&command_line),
         };
         part.iter().for_each(|outcome| println!("{}", outcome.table));
@@ -83,7 +86,8 @@ impl CommandLine {
     }
 
     fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == name)
+        let by_default = !self.check || CHECKED.contains(&name);
+        if self.only.is_empty() { by_default } else { self.only.iter().any(|only| only == name) }
     }
 }
 
@@ -140,6 +144,16 @@ fn reads(command_line: &CommandLine) -> Vec<Outcome> {
     });
     let reads = beds.iter().zip(runs).map(|(bed, runs)| Bare { bed: bed.name(), runs });
     reads.map(|it| Outcome { table: it.markdown(), json: it.json(), aims: Vec::new() }).collect()
+}
+
+fn misses(command_line: &CommandLine) -> Vec<Outcome> {
+    let (beds, rounds) = ([Bed::shm(), Bed::loopback()], if command_line.check { 3 } else { 11 });
+    let runs = in_turn(command_line.runs, beds.len(), |side| {
+        phase::settle();
+        beds[side].run(Part::Misses { rounds })
+    });
+    let misses = beds.iter().zip(runs).map(|(bed, runs)| Misses { bed: bed.name(), runs });
+    misses.map(|it| Outcome { table: it.markdown(), json: it.json(), aims: Vec::new() }).collect()
 }
 
 fn keep(directory: &std::path::Path, outcomes: &[Outcome]) {

@@ -14,7 +14,7 @@ use svmio_transport::job::Job;
 
 use super::bare::{Bare, Kernel, PAGE};
 use super::peer::{LONGEST_READ, Peer, Window};
-use super::{Kind, Part, Plan, Rates, Read, THREADS, Times, Write, Writes};
+use super::{Kind, Miss, Part, Plan, Rates, Read, THREADS, Times, Write, Writes};
 use crate::interleaved::{in_turn, median};
 
 /// The first argument of such a process.
@@ -47,6 +47,7 @@ pub fn run(arguments: &[String]) {
         Part::Random { count } => member.tell(|| member.random(count)),
         Part::Writes { rounds } => member.tell(|| member.writes(rounds)),
         Part::Reads { rounds } => member.tell(|| member.reads(rounds)),
+        Part::Misses { rounds } => member.tell(|| member.misses(rounds)),
     }
     let Member { cluster, team, peer, .. } = member;
     drop((team, peer));
@@ -265,6 +266,58 @@ impl Member {
             self.peer.write_as_asked(window);
             None
         }
+    }
+
+    /// Both take part: between two measurements the second one changes the file, so that nothing of it stays cached.
+    fn misses(&self, rounds: usize) -> Vec<Miss> {
+        /// So much, or so many of them, are read with each size.
+        const BYTES: u64 = 64 << 20;
+        const COUNT: u64 = 256;
+        let file = self.file("remote", BYTES / PAGE as u64, Some(false));
+        let mut memory = vec![0; 4 << 20];
+        let mut take = |bytes: u64, is_in_sequence: bool| {
+            if !self.is_first {
+                let segment = file.segment_size().bytes();
+                (0..BYTES).step_by(segment as usize).for_each(|at| {
+                    file.write_at(FileOffset(at), &word(at / PAGE as u64).to_le_bytes())
+                        .expect("it is written");
+                });
+            }
+            self.team.sync(&file).expect("it is synced");
+            let count = COUNT.min(BYTES / bytes);
+            let mut read = 0.0;
+            if self.is_first {
+                read = seconds(|| {
+                    for turn in 0..count {
+                        // Of as many as a power of two, half the product of neighbours is each once, at no one distance.
+                        let turn =
+                            if is_in_sequence { turn } else { turn * (turn + 1) / 2 % (BYTES / bytes) };
+                        let part = &mut memory[..bytes as usize];
+                        assert_eq!(
+                            file.read_at(FileOffset(turn * bytes), part).expect("it is read"),
+                            part.len()
+                        );
+                        black_box(part);
+                    }
+                });
+            }
+            self.meet();
+            read / count as f64
+        };
+        // Segments are opened, and pages of the cache have memory.
+        (0..3).for_each(|_| _ = take(4 << 20, true));
+        let mut of_size = |bytes, is_in_sequence| {
+            let ways = [Some(false), Some(true), None];
+            let times = in_turn(rounds, ways.len(), |way| {
+                self.cluster.force_native_reads(ways[way]);
+                take(bytes, is_in_sequence)
+            });
+            let [asked, native, chosen] = [0, 1, 2].map(|way| median(times[way].clone()));
+            Miss { bytes, is_in_sequence, asked, native, chosen }
+        };
+        let sizes = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
+        let both = sizes.map(|bytes| [false, true].map(|in_sequence| (bytes, in_sequence)));
+        both.as_flattened().iter().map(|(bytes, in_sequence)| of_size(*bytes, *in_sequence)).collect()
     }
 }
 

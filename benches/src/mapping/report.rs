@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Kind, MEGABITS, Rates, Read, THREADS, Times, Writes};
+use super::{Kind, MEGABITS, Miss, Rates, Read, THREADS, Times, Writes};
 use crate::aims::Aim;
 use crate::interleaved::median;
 
@@ -55,6 +55,15 @@ pub struct Bare {
     pub bed: &'static str,
     /// What each run told.
     pub runs: Vec<Vec<Read>>,
+}
+
+/// Reads of which nothing is cached.
+#[derive(Debug)]
+pub struct Misses {
+    /// How the nodes reach each other.
+    pub bed: &'static str,
+    /// What each run told.
+    pub runs: Vec<Vec<Miss>>,
 }
 
 impl Kind {
@@ -247,6 +256,30 @@ impl Bare {
             let (native, written) = (of(|read| read.native), of(|read| read.written));
             text +=
                 &format!("| {} B | {native:.1} | {written:.1} | {:.2} |\n", first.bytes, written / native);
+        }
+        text
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        json!({ "bed": self.bed, "runs": self.runs })
+    }
+}
+
+impl Misses {
+    /// As a table in Markdown; microseconds.
+    pub fn markdown(&self) -> String {
+        let mut text = format!(
+            "| a read of the other node's, nothing cached, µs ({}) | asked | native | as chosen |\n|--|--:|--:|--:|\n",
+            self.bed
+        );
+        for (at, Miss { bytes, is_in_sequence, .. }) in self.runs[0].iter().enumerate() {
+            let of = |number: fn(&Miss) -> f64| {
+                1e6 * median(self.runs.iter().map(|run| number(&run[at])).collect())
+            };
+            let order = if *is_in_sequence { "in sequence" } else { "here and there" };
+            let (asked, native, chosen) = (of(|m| m.asked), of(|m| m.native), of(|m| m.chosen));
+            text += &format!("| {} KiB {order} | {asked:.1} | {native:.1} | {chosen:.1} |\n", bytes >> 10);
         }
         text
     }
