@@ -141,12 +141,14 @@ impl Introduction {
 impl Cluster {
     /// Joins the processes of `fabric`, of which each calls this with its node's store. Those of one node have one cache
     /// of other nodes' pages, to be as its leader's `settings` say. What they tell each other goes through buffers as
-    /// `messages` says, but for what would have an agent wait for a process that computes: messages go on by themselves, each in
-    /// its best way, and there is no less room for those that nobody waits for yet than by default, unless `memory_cap` allows
-    /// no more.
+    /// `messages` says, but for what would have an agent wait for a process that computes: messages go on by
+    /// themselves, each in its best way, and there is no less room for those that nobody waits for yet than by
+    /// default, unless `memory_cap` allows no more.
     ///
     /// # Errors
-    /// [`Error::Fabric`] where `memory_cap` is too little for so many processes, or where another process cannot be reached or does not join within 30 s.
+    /// [`Error::Fabric`] where `memory_cap` is too little for so many processes, where the leader of the own node or rank 0
+    /// does not get as far within 30 s, or is lost. One that has come that far and lives is waited for however long its
+    /// answer takes.
     pub fn join(
         fabric: Fabric,
         store: Store,
