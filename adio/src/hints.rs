@@ -15,7 +15,7 @@
 use std::ffi::CStr;
 use std::fmt;
 
-use svmio_svm::{File, NodeName, Placement, SegmentSize, Store};
+use svmio_svm::{File, Placement, SegmentSize, Store};
 
 use crate::abi::{Abi, Info, SUCCESS};
 use crate::calls::Mpi;
@@ -39,14 +39,15 @@ pub(crate) fn segment_size<A: Abi>(mpi: &Mpi<A>, info: Info<A>) -> Option<Segmen
 }
 
 /// The placement that `info` asks for, or the environment.
-pub(crate) fn placement<A: Abi>(mpi: &Mpi<A>, info: Info<A>) -> Placement {
-    let Some(wish) = Wish::of(mpi, info, PLACEMENT, "SVMIO_PLACEMENT") else {
-        return Placement::FirstTouch;
-    };
-    parsed_placement(&wish.value).unwrap_or_else(|| {
-        tracing::warn!("{wish} is ignored: it should be first_touch, round_robin, block or node=NAME");
-        Placement::FirstTouch
-    })
+pub(crate) fn placement<A: Abi>(mpi: &Mpi<A>, info: Info<A>) -> Option<Placement> {
+    let wish = Wish::of(mpi, info, PLACEMENT, "SVMIO_PLACEMENT")?;
+    match wish.value.parse() {
+        Ok(placement) => Some(placement),
+        Err(reason) => {
+            tracing::warn!("{wish} is ignored: {reason}");
+            None
+        }
+    }
 }
 
 /// What is asked for, and where.
@@ -68,27 +69,6 @@ impl Wish {
 impl fmt::Display for Wish {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}={}", self.source, self.value)
-    }
-}
-
-fn parsed_placement(text: &str) -> Option<Placement> {
-    match text {
-        "first_touch" => Some(Placement::FirstTouch),
-        "round_robin" => Some(Placement::RoundRobin),
-        "block" => Some(Placement::Block),
-        _ => text
-            .strip_prefix("node=")
-            .filter(|name| !name.is_empty())
-            .map(|name| Placement::Node(NodeName::new(name))),
-    }
-}
-
-fn placement_text(placement: &Placement) -> String {
-    match placement {
-        Placement::FirstTouch => "first_touch".into(),
-        Placement::RoundRobin => "round_robin".into(),
-        Placement::Block => "block".into(),
-        Placement::Node(name) => format!("node={}", name.as_str()),
     }
 }
 
@@ -121,15 +101,9 @@ pub(crate) fn tell_sieving<A: Abi>(mpi: &Mpi<A>, users: Info<A>, info: Info<A>) 
 }
 
 /// Notes in `info` what is in force for an open file.
-pub(crate) fn tell<A: Abi>(
-    mpi: &Mpi<A>,
-    info: Info<A>,
-    store: &Store,
-    file: &File,
-    placement: &Placement,
-) -> Result<(), Failure> {
+pub(crate) fn tell<A: Abi>(mpi: &Mpi<A>, info: Info<A>, store: &Store, file: &File) -> Result<(), Failure> {
     tell_segment_size(mpi, info, file.segment_size())?;
-    mpi.set_info(info, PLACEMENT, &placement_text(placement))?;
+    mpi.set_info(info, PLACEMENT, &file.placement().to_string())?;
     if file.is_shared_by_nodes() {
         mpi.set_info(info, c"romio_visibility_immediate", "false")?;
     }
@@ -157,20 +131,5 @@ pub(crate) fn hand_to_romio<A: Abi>(
     match unsafe { host.set_info(fd, info) } {
         SUCCESS => Ok(()),
         code => Err(Failure::new(ErrorClass::Other, "ROMIO refuses a hint").with_code(code)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn placements_are_told_as_they_are_asked_for() {
-        for text in ["first_touch", "round_robin", "block", "node=b", "node=a=b"] {
-            assert_eq!(parsed_placement(text).as_ref().map(placement_text).as_deref(), Some(text));
-        }
-        for text in ["", "node", "node=", "Block", "random"] {
-            assert!(parsed_placement(text).is_none(), "{text}");
-        }
     }
 }

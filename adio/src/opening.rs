@@ -46,14 +46,18 @@ pub(crate) fn open_collectively<A: Abi>(
         (Venue::OneNode(_), Role::Data) => reopening::standing(mpi),
         _ => Standing::Excluded,
     };
-    let asked = Asked::of(mpi, fd, access_mode, &venue);
+    let asked = Asked::of(mpi, fd, access_mode, role);
     let mut together = Together { mpi, fd, role, rank: team.member() as c_int, venue: &venue, asked: &asked };
     let (file, [standing]) = team.open(&mut together, [standing.number()])?;
     let standing = Standing::from_number(standing);
     if role == Role::Data {
         reopening::note_agreed(standing);
     }
-    let mut handle = Handle::new(file, role, Arc::new(team), venue, asked.rule);
+    let rule = rule(&venue, &file);
+    if role == Role::Data && team.member() == 0 {
+        log(&file);
+    }
+    let mut handle = Handle::new(file, role, Arc::new(team), venue, rule);
     handle.has_given_segment_size = asked.has_segment_size;
     handle.may_be_kept = standing == Standing::Returning;
     adopt(fd, handle, access_mode);
@@ -100,9 +104,7 @@ impl<A: Abi> Opening for Together<'_, A> {
             Role::SharedPointer => file.preallocate(8).map_err(Failure::from),
             Role::Data => Ok(()),
         };
-        let told = readied.and_then(|()| {
-            hints::tell(self.mpi, self.fd.info, self.venue.store(), &file, &self.asked.placement)
-        });
+        let told = readied.and_then(|()| hints::tell(self.mpi, self.fd.info, self.venue.store(), &file));
         told.map(|()| file).map_err(|failure| self.located(failure))
     }
 
@@ -143,9 +145,10 @@ pub(crate) fn open_stub<A: Abi>(
 pub(crate) fn open_alone<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<(), Failure> {
     let (team, access_mode) = (Arc::new(Team::alone()), fd.access_mode);
     let venue = Venue::alone()?;
-    let asked = Asked::of(mpi, fd, access_mode, &venue);
+    let asked = Asked::of(mpi, fd, access_mode, Role::Data);
     let (file, _) = venue.open(&name(fd)?, &asked.options)?;
-    adopt(fd, Handle::new(file, Role::Data, team, venue, asked.rule), access_mode);
+    let rule = rule(&venue, &file);
+    adopt(fd, Handle::new(file, Role::Data, team, venue, rule), access_mode);
     Ok(())
 }
 
@@ -242,43 +245,51 @@ fn adopt<A: Abi>(fd: &mut RomioFile<A>, handle: Handle, access_mode: c_int) {
     handle::attach(fd, handle);
 }
 
-/// What the access mode and the info object ask for, as far as it can be had.
+/// What the access mode and the info object ask for.
 struct Asked {
     options: OpenOptions,
-    placement: Placement,
-    rule: Rule,
     /// Whether a segment size is asked for.
     has_segment_size: bool,
 }
 
 impl Asked {
-    fn of<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>, access_mode: c_int, venue: &Venue) -> Asked {
-        let mut placement = hints::placement(mpi, fd.info);
-        let rule = rule(venue, &placement).unwrap_or_else(|| {
-            if mpi.rank(fd.comm) == 0 {
-                tracing::warn!("a hint svm_placement is ignored: no process runs on the node that it names");
-            }
-            placement = Placement::FirstTouch;
-            Rule::FirstTouch
-        });
+    fn of<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>, access_mode: c_int, role: Role) -> Asked {
+        let placement = match role {
+            Role::Data => hints::placement(mpi, fd.info),
+            // Eight bytes, which are best with who comes first.
+            Role::SharedPointer => None,
+        };
         let size = hints::segment_size(mpi, fd.info);
-        let options = options(access_mode).segment_size(size).placement(placement.clone());
-        Asked { options, placement, rule, has_segment_size: size.is_some() }
+        let options = options(access_mode).segment_size(size).placement(placement);
+        Asked { options, has_segment_size: size.is_some() }
     }
 }
 
-/// `placement` by the numbers of nodes; `None` where it names one that is not there. A single node has no choice.
-fn rule(venue: &Venue, placement: &Placement) -> Option<Rule> {
-    let Some(company) = venue.company() else { return Some(Rule::FirstTouch) };
-    let nodes = company.nodes_for(placement);
-    Some(match placement {
+/// The file's placement by the numbers of nodes. A single node has no choice.
+fn rule(venue: &Venue, file: &File) -> Rule {
+    let Some(company) = venue.company() else { return Rule::FirstTouch };
+    let nodes = company.nodes_for(file.placement());
+    match file.placement() {
         Placement::FirstTouch => Rule::FirstTouch,
         Placement::RoundRobin => Rule::RoundRobin(nodes),
         Placement::Block => Rule::Block(nodes),
         Placement::Node(name) => {
-            Rule::Node(nodes.into_iter().find(|node| company.name(*node) == name.as_str())?)
+            let node = nodes.into_iter().find(|node| company.name(*node) == name.as_str());
+            // In force is only a node that is there.
+            node.map_or(Rule::FirstTouch, Rule::Node)
         }
-    })
+    }
+}
+
+/// Tells how the segments of a file are laid out that was opened.
+fn log(file: &File) {
+    let (name, placement, size) = (file.name(), file.placement(), file.segment_size());
+    match file.segment_size_reason() {
+        Some(reason) => {
+            tracing::info!("{name}: placement {placement}; segments of {size} bytes: {reason}");
+        }
+        None => tracing::info!("{name}: placement {placement}; segments of {size} bytes"),
+    }
 }
 
 /// What the access mode asks for.

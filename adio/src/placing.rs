@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use svmio_svm::{FileOffset, NodeIndex, SegmentIndex, SegmentSize};
+use svmio_svm::{FileOffset, NodeIndex, SegmentIndex, SegmentSize, SizeReason};
 
 use crate::abi::Abi;
 use crate::amounts::{Amounts, Writers};
@@ -116,9 +116,18 @@ fn place(
     };
     let mut chosen = None;
     if let Some(choice) = choice {
-        let size = handle.file.choose_segment_size(choice.size).map_err(located)?;
+        let reason = match choice.reason {
+            Reason::Nearness { .. } => SizeReason::Nearness,
+            Reason::Spreading { .. } => SizeReason::Spreading,
+        };
+        let size = handle.file.choose_segment_size(choice.size, reason).map_err(located)?;
         log(handle, &choice, size);
         chosen = Some(size);
+    } else if !handle.has_given_segment_size && !handle.file.has_segments() {
+        let name = handle.file.name();
+        tracing::info!(
+            "{name}: segments stay at {now} bytes: smaller ones would not suit its first write better"
+        );
     }
     let size = chosen.unwrap_or(now);
     // Where somebody else has settled a smaller size meanwhile, there are homes, too.

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -18,6 +18,7 @@ use crate::manifest::{self, Manifest};
 use crate::mapping_cache;
 use crate::node::{BootId, NodeName};
 use crate::object;
+use crate::placement::Policies;
 use crate::presence::{Gate, Presence};
 use crate::recovery;
 use crate::state::State;
@@ -94,6 +95,8 @@ pub(crate) struct Attachment {
     /// This node's position among `nodes`.
     own: Option<u32>,
     temporary: bool,
+    /// What this process knows of where segments go, and why they have their size.
+    policies: Mutex<Policies>,
     view: View,
     /// How often the state had been revived when this process came to know it.
     revivals: u64,
@@ -218,6 +221,7 @@ impl Attachment {
             directory,
             segment_size: manifest.segment_size,
             own: manifest.position_of(node),
+            policies: Mutex::new(manifest.policies()),
             nodes: manifest.nodes,
             temporary: manifest.temporary,
             view,
@@ -254,6 +258,13 @@ impl Attachment {
 
     pub(crate) fn nodes(&self) -> &[NodeName] {
         &self.nodes
+    }
+
+    /// Where segments go, and why they have their size, as far as this process knows. In a cluster it counts what the
+    /// master's agent knows: the manifests are its.
+    pub(crate) fn policies(&self) -> MutexGuard<'_, Policies> {
+        // Changed by single assignments.
+        self.policies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This node's position among [`Attachment::nodes`].

@@ -286,6 +286,7 @@ impl Cluster {
         let attachment = attachment::attach(&context.store, manifest.id, &name, how)
             .map_err(|error| error.into_error(manifest.id))?;
         install::refresh(&attachment, &manifest, introduction.0.truncations)?;
+        *attachment.policies() = manifest.policies();
         let shared = SharedFile::new(Arc::clone(self), Arc::clone(&attachment));
         // The node may have pages from when it had the file open before.
         shared.drop_stale(&(0..u64::MAX))?;

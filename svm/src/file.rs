@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::mapping::is_mapped;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
-use crate::placement::Placement;
+use crate::placement::{Placement, SizeReason};
 use crate::segment::Segment;
 use crate::state::State;
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
@@ -58,7 +58,10 @@ impl File {
         if options.write {
             attachment.writable()?;
         }
-        let (read, write, placement) = (options.read, options.write, options.placement.clone());
+        let (read, write) = (options.read, options.write);
+        let own_node = attachment.own().and_then(|own| attachment.nodes().get(own as usize));
+        let nodes = own_node.map(std::slice::from_ref).unwrap_or_default();
+        let placement = options.enforce_placement(&mut attachment.policies(), nodes);
         let (recent, lasting, foresight) = (Mutex::new(None), Default::default(), Foresight::default());
         Ok(File { attachment, shared: None, placement, read, write, recent, lasting, foresight })
     }
@@ -68,7 +71,8 @@ impl File {
         options: &OpenOptions,
         shared: SharedFile,
     ) -> Result<File> {
-        Ok(File { shared: Some(Arc::new(shared)), ..File::new(attachment, options)? })
+        let placement = options.enforce_placement(&mut attachment.policies(), shared.node_names());
+        Ok(File { shared: Some(Arc::new(shared)), placement, ..File::new(attachment, options)? })
     }
 
     /// Closes the file, and keeps what it takes to [open it again](crate::Store::reopen) soon, or by the same cluster as
@@ -110,6 +114,17 @@ impl File {
     /// The size of each of the file's segments.
     pub fn segment_size(&self) -> SegmentSize {
         self.attachment.segment_size()
+    }
+
+    /// Why segments have their size; `None` for a file of a release that did not keep it.
+    pub fn segment_size_reason(&self) -> Option<SizeReason> {
+        self.attachment.policies().size_reason
+    }
+
+    /// Which placement is in force: what was asked for at opening, else the file's own; [`Placement::FirstTouch`] where that
+    /// is a node that takes no part.
+    pub fn placement(&self) -> &Placement {
+        &self.placement
     }
 
     /// The logical size, bytes.

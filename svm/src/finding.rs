@@ -217,6 +217,8 @@ mod tests {
             nodes: nodes.iter().map(|name| node(name)).collect(),
             segments: runs(homes.iter().map(|(index, home)| (SegmentIndex(*index), *home))),
             temporary: false,
+            placement: None,
+            segment_size_reason: None,
         }
     }
 

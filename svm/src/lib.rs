@@ -117,7 +117,7 @@ pub use manifest::{MANIFEST_VERSION, Manifest, SegmentRun};
 pub use name::{DirectoryName, FileName};
 pub use node::{BootId, NodeName};
 pub use open_options::OpenOptions;
-pub use placement::Placement;
+pub use placement::{Placement, SizeReason, UnknownPlacement};
 pub use range_lock::RangeLock;
 pub use remote_store::{Connection, RemoteStore, serve};
 pub use spread_file::SpreadFile;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::node::NodeName;
+use crate::placement::{Placement, Policies, SizeReason};
 use crate::state::MAX_SEGMENTS;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
@@ -45,6 +46,12 @@ pub struct Manifest {
     /// The file goes when the last process that has it open ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub temporary: bool,
+    /// Where new segments go; `None` in a manifest of a release that did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+    /// Why segments have their size; `None` as above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segment_size_reason: Option<SizeReason>,
 }
 
 /// Adjacent segments with one home.
@@ -203,17 +210,34 @@ impl Manifest {
 
     /// The manifest in few bytes, for messages between processes of one job.
     pub(crate) fn pack(&self) -> Vec<u8> {
-        let Manifest { id, name, size, segment_size, epoch, nodes, segments, temporary } = self;
-        let fields = (id, name, size, segment_size, epoch, nodes, segments, temporary);
+        let Manifest { id, name, size, segment_size, epoch, nodes, segments, temporary, .. } = self;
+        let policies = (&self.placement, &self.segment_size_reason);
+        let fields = (id, name, size, segment_size, epoch, nodes, segments, temporary, policies);
         postcard::to_stdvec(&fields).expect("writing to memory does not fail")
     }
 
     /// The manifest from the bytes of [`Manifest::pack`]; `None` where they are something else.
     pub(crate) fn unpack(bytes: &[u8]) -> Option<Manifest> {
-        let (id, name, size, segment_size, epoch, nodes, segments, temporary) =
+        let (id, name, size, segment_size, epoch, nodes, segments, temporary, policies) =
             postcard::from_bytes(bytes).ok()?;
-        let manifest = Manifest { id, name, size, segment_size, epoch, nodes, segments, temporary };
+        let (placement, segment_size_reason) = policies;
+        let manifest = Manifest {
+            id,
+            name,
+            size,
+            segment_size,
+            epoch,
+            nodes,
+            segments,
+            temporary,
+            placement,
+            segment_size_reason,
+        };
         manifest.check().is_ok().then_some(manifest)
+    }
+
+    pub(crate) fn policies(&self) -> Policies {
+        Policies { placement: self.placement.clone(), size_reason: self.segment_size_reason }
     }
 
     fn check(&self) -> std::result::Result<(), &'static str> {
@@ -272,6 +296,19 @@ mod tests {
                 nodes: vec![NodeName::current()],
                 segments: runs(present.into_iter().map(|i| (SegmentIndex(i), 0))),
                 temporary: epoch % 2 == 1,
+                placement: match epoch % 5 {
+                    0 => None,
+                    1 => Some(Placement::FirstTouch),
+                    2 => Some(Placement::RoundRobin),
+                    3 => Some(Placement::Block),
+                    _ => Some(Placement::Node(NodeName::new("n \u{e9}=\""))),
+                },
+                segment_size_reason: match epoch % 4 {
+                    0 => None,
+                    1 => Some(SizeReason::Default),
+                    2 => Some(SizeReason::Nearness),
+                    _ => Some(SizeReason::Spreading),
+                },
             })
     }
 
@@ -327,6 +364,24 @@ mod tests {
         for count in [MAX_SEGMENTS, u32::MAX - 1, u32::MAX] {
             assert!(matches!(read(count), Err(Error::CorruptManifest { .. })), "{count}");
         }
+    }
+
+    #[test]
+    fn a_manifest_without_policies_is_read() {
+        let read = |policies: &str| {
+            let body = format!(
+                r#"{{"id":"{}","name":"x","size":0,"segment_size":65536,"epoch":0,"nodes":["n"],"segments":[]{policies}}}"#,
+                "0".repeat(32)
+            );
+            let (checksum, length) = (crc32fast::hash(body.as_bytes()), body.len());
+            let text = format!("svmio-manifest 1 crc32={checksum:08x} bytes={length}\n{body}");
+            Manifest::decode(text.as_bytes(), Path::new("m"), "x")
+        };
+        assert_eq!(read("").unwrap().policies(), Policies::default());
+        let told = read(r#","placement":"node=a","segment_size_reason":"nearness""#).unwrap().policies();
+        let placement = Some(Placement::Node(NodeName::new("a")));
+        assert_eq!(told, Policies { placement, size_reason: Some(SizeReason::Nearness) });
+        assert!(matches!(read(r#","placement":"anywhere""#), Err(Error::CorruptManifest { .. })));
     }
 
     #[test]

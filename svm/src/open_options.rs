@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::placement::Placement;
+use crate::node::NodeName;
+use crate::placement::{Placement, Policies, SizeReason};
 use crate::units::SegmentSize;
 
 /// How to open a file. By default for reading an existing one.
@@ -14,7 +15,9 @@ pub struct OpenOptions {
     pub(crate) exclusive: bool,
     pub(crate) temporary: bool,
     pub(crate) segment_size: Option<SegmentSize>,
-    pub(crate) placement: Placement,
+    pub(crate) placement: Option<Placement>,
+    /// Why the segment size is what it is; [`SizeReason::Asked`] where nothing is said.
+    pub(crate) size_reason: Option<SizeReason>,
 }
 
 impl OpenOptions {
@@ -58,10 +61,53 @@ impl OpenOptions {
         self
     }
 
+    /// What the manifest of a file made by this call tells.
+    pub(crate) fn policies(&self) -> Policies {
+        let size_reason = match self.segment_size {
+            Some(_) => self.size_reason.unwrap_or(SizeReason::Asked),
+            None => SizeReason::Default,
+        };
+        Policies {
+            placement: Some(self.placement.clone().unwrap_or_default()),
+            size_reason: Some(size_reason),
+        }
+    }
+
+    /// The same for a file made by this call whose manifest tells `policies`.
+    pub(crate) fn policies_of(mut self, policies: Policies) -> OpenOptions {
+        (self.placement, self.size_reason) = (policies.placement, policies.size_reason);
+        self
+    }
+
+    /// The placement that is asked for, if it can be had where only `nodes` take part.
+    pub(crate) fn placement_among(&self, nodes: &[NodeName]) -> Option<Placement> {
+        self.placement.clone().filter(|placement| placement.in_force(nodes) == *placement)
+    }
+
+    /// The placement in force for who opens a file that has such policies, where only `nodes` take part: the one that is
+    /// asked for, else the file's own. If it is asked for by who may write, it is the file's own from then on.
+    pub(crate) fn enforce_placement(&self, policies: &mut Policies, nodes: &[NodeName]) -> Placement {
+        let asked = self.placement_among(nodes);
+        if asked.is_some() && self.write {
+            policies.placement.clone_from(&asked);
+        }
+        asked.or_else(|| policies.placement.clone()).unwrap_or_default().in_force(nodes)
+    }
+
+    /// Tells of the file `file` of which something about its placement cannot be had where only `nodes` take part.
+    pub(crate) fn warn_of_missing(&self, own: Option<&Placement>, file: &str, nodes: &[NodeName]) {
+        let asked = self.placement.as_ref();
+        let own = own.filter(|_| self.write && self.placement_among(nodes).is_none());
+        for placement in asked.into_iter().chain(own) {
+            placement.warn_of_missing(file, nodes);
+        }
+    }
+
     /// Which node becomes the home of a segment that this handle is the first to write to, where nobody places it
-    /// for a collective access.
-    pub fn placement(mut self, placement: Placement) -> OpenOptions {
-        self.placement = placement;
+    /// for a collective access. A file that is made, or whose segment table grows, goes by it from then on. `None`: as the
+    /// file has been so far; a new one by [`Placement::FirstTouch`].
+    pub fn placement(mut self, placement: impl Into<Option<Placement>>) -> OpenOptions {
+        self.placement = placement.into();
         self
     }
 }

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::name::FileName;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
-use crate::placement::Placement;
+use crate::placement::{Placement, SizeReason};
 use crate::state::MAX_SEGMENTS;
 use crate::store_set::{Member, StoreSet};
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
@@ -32,6 +32,7 @@ pub struct SpreadFile {
     set: StoreSet,
     name: FileName,
     options: OpenOptions,
+    placement: Placement,
     id: FileId,
     /// The nodes that may hold parts, and what has been made in the store of each.
     nodes: Vec<NodeName>,
@@ -68,25 +69,37 @@ impl StoreSet {
             }
         }
         let all = || self.members().map(|member| member.node().clone());
-        let nodes = match &options.placement {
+        let placement = options.placement.clone().unwrap_or_default();
+        let nodes = match &placement {
             Placement::FirstTouch => all().take(1).collect(),
             Placement::Node(node) if self.member_of(node).is_some() => vec![node.clone()],
             Placement::Node(node) => return Err(self.not_given(node)),
             Placement::RoundRobin | Placement::Block => all().collect::<Vec<_>>(),
         };
-        let spreading = match (&options.placement, size) {
+        let spreading = match (&placement, size) {
             (Placement::RoundRobin | Placement::Block, Some(size)) => {
                 SegmentSize::to_spread(size, nodes.len(), SegmentSize::DEFAULT)
             }
             _ => SegmentSize::DEFAULT,
         };
         let segment_size = options.segment_size.unwrap_or(spreading);
+        let size_reason = match options.segment_size {
+            Some(_) => Some(SizeReason::Asked),
+            None if segment_size == SegmentSize::DEFAULT => Some(SizeReason::Default),
+            None => Some(SizeReason::Spreading),
+        };
         let last = size.and_then(|size| segment_size.locate(FileOffset(size.saturating_sub(1))));
         let failed = |e: io::Error| Error::io(format!("creating {name}"), &self.place_of(name), e);
         Ok(SpreadFile {
             set: self.clone(),
             name: name.clone(),
-            options: options.clone().segment_size(Some(segment_size)),
+            options: OpenOptions {
+                segment_size: Some(segment_size),
+                size_reason,
+                placement: Some(placement.clone()),
+                ..options.clone()
+            },
+            placement,
             id: FileId::random().map_err(failed)?,
             parts: nodes.iter().map(|_| None).collect(),
             nodes,
@@ -200,9 +213,9 @@ impl SpreadFile {
     }
 
     fn home(&self, index: SegmentIndex) -> u32 {
-        let place = || match self.options.placement {
+        let place = || match self.placement {
             Placement::RoundRobin | Placement::Block => {
-                self.options.placement.home(index, self.last, &self.nodes, NodeIndex(0)).0
+                self.placement.home(index, self.last, &self.nodes, NodeIndex(0)).0
             }
             Placement::FirstTouch | Placement::Node(_) => 0,
         };
@@ -220,8 +233,8 @@ impl SpreadFile {
     }
 
     fn whole(&self) -> Whole<'_> {
-        let SpreadFile { id, name, options, segment_size, nodes, .. } = self;
-        Whole { id: *id, name, options, segment_size: *segment_size, nodes }
+        let SpreadFile { id, name, options, nodes, .. } = self;
+        Whole { id: *id, name, options, nodes }
     }
 
     fn too_large(&self, offset: FileOffset) -> Error {

@@ -20,7 +20,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::attachment::{self, AttachError, How};
+use crate::attachment::{self, AttachError, Attachment, How};
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::name::{DirectoryName, FileName, RESERVED_PREFIX};
@@ -167,7 +167,10 @@ impl Store {
                 Err(e) => return Err(e),
             };
             match attached {
-                Ok(attachment) => return File::new(attachment, options),
+                Ok(attachment) => {
+                    self.warn_of_missing(&attachment, options);
+                    return File::new(attachment, options);
+                }
                 Err(AttachError::Failed(e)) => return Err(e),
                 // Its remover took the name away first: look again.
                 Err(AttachError::Gone) if !self.is_dangling(name)? => {}
@@ -202,9 +205,16 @@ impl Store {
         if options.exclusive || options.temporary {
             return Ok(None);
         }
-        attachment::reopen(&self.root, &name.to_string())
-            .map(|attachment| File::new(attachment, options))
-            .transpose()
+        let open = |attachment: Arc<Attachment>| {
+            self.warn_of_missing(&attachment, options);
+            File::new(attachment, options)
+        };
+        attachment::reopen(&self.root, &name.to_string()).map(open).transpose()
+    }
+
+    fn warn_of_missing(&self, attachment: &Attachment, options: &OpenOptions) {
+        let own = attachment.policies().placement.clone();
+        options.warn_of_missing(own.as_ref(), attachment.name(), std::slice::from_ref(self.node()));
     }
 
     /// Removes the file `name`. Whoever has it open keeps it until closing it.
@@ -338,7 +348,10 @@ impl Store {
 
     /// Makes the file `name`; `None` where another process was faster.
     fn create(&self, name: &FileName, options: &OpenOptions) -> Result<Option<File>> {
-        self.create_unnamed(name, options)?.enter()
+        let nodes = std::slice::from_ref(self.node());
+        options.warn_of_missing(None, &name.to_string(), nodes);
+        let options = options.clone().placement(options.placement_among(nodes));
+        self.create_unnamed(name, &options)?.enter()
     }
 
     /// Gives the file `id` its name. False where the name is taken.

@@ -15,6 +15,7 @@ use crate::manifest::{self, Manifest};
 use crate::name::FileName;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
+use crate::placement::{Placement, SizeReason};
 use crate::store_set::{Known, Member, StoreSet, merged};
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
 
@@ -95,6 +96,16 @@ impl StoredFile {
     /// The size of each of the file's segments.
     pub fn segment_size(&self) -> SegmentSize {
         self.manifest.segment_size
+    }
+
+    /// Why segments have their size; `None` for a file of a release that did not keep it.
+    pub fn segment_size_reason(&self) -> Option<SizeReason> {
+        self.manifest.segment_size_reason
+    }
+
+    /// Where new segments go, unless who opens the file asks for something else; `None` as above.
+    pub fn placement(&self) -> Option<&Placement> {
+        self.manifest.placement.as_ref()
     }
 
     /// The logical size, bytes.

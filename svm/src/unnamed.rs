@@ -73,6 +73,7 @@ impl Store {
         let directory = object::path(self.shared_path(), id);
         DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
         let object = Object { store: self.clone(), id, keep: false };
+        let policies = options.policies();
         let manifest = Manifest {
             id,
             name: name.to_string(),
@@ -82,6 +83,8 @@ impl Store {
             nodes: nodes.to_vec(),
             segments: Vec::new(),
             temporary: options.temporary,
+            placement: policies.placement,
+            segment_size_reason: policies.size_reason,
         };
         if let Err(e) = manifest.commit(&directory, !options.temporary) {
             // Somebody who verifies the store took it for what a killed process left.

@@ -1,7 +1,7 @@
 //! What there is to tell of a file.
 
 use serde::Serialize;
-use svmio_svm::{Error, FileName, StoreSet, StoredSegment};
+use svmio_svm::{Error, FileName, Placement, SizeReason, StoreSet, StoredSegment};
 
 /// What `--json` tells of a path. The fields are stable: new ones may come, none goes or changes.
 #[derive(Debug, Serialize)]
@@ -36,6 +36,10 @@ pub(crate) struct FileRecord {
     pub(crate) stored: u64,
     /// The size of each segment, bytes.
     pub(crate) segment_size: u64,
+    /// Why it is that: [`SizeReason`]'s names; `None` where it is not known.
+    pub(crate) segment_size_reason: Option<SizeReason>,
+    /// Where new segments go; `None` where it is not known.
+    pub(crate) placement: Option<Placement>,
     /// How many segments exist; the others are holes.
     pub(crate) segments: u64,
     /// The nodes that hold them.
@@ -59,6 +63,9 @@ pub(crate) struct Home {
 /// What is said in place of what is stored on a node whose store was not given.
 pub(crate) const NOT_GIVEN: &str = "store not given";
 
+/// What is said of a policy that a file of an older release does not tell.
+const NOT_KNOWN: &str = "not known, an older svmio made the file";
+
 /// What `--json` says of its fields.
 pub(crate) const FIELDS: &str = "  type          \"file\", \"directory\" or \"damaged\"
   path          from the store's root
@@ -67,6 +74,10 @@ pub(crate) const FIELDS: &str = "  type          \"file\", \"directory\" or \"da
   size          file: logical size, bytes
   stored        file: bytes that have storage; the others are holes
   segment_size  file: bytes
+  segment_size_reason
+                file: \"default\", \"asked\", \"nearness\" (chosen by the first write, to be near its writers) or
+                \"spreading\" (chosen to give each node several); null where an older svmio made the file
+  placement     file: where new segments go: \"first_touch\", \"round_robin\", \"block\" or \"node=NAME\"; null as above
   segments      file: how many segments exist; the others are holes
   homes         file: for each node its name (node), segments, stored; with \"missing\": true where that
                 node's store was not given, and what is stored there is not known";
@@ -88,10 +99,22 @@ impl FileRecord {
             size: file.size(),
             stored: segments.iter().filter_map(|segment| segment.stored).sum(),
             segment_size: file.segment_size().bytes(),
+            segment_size_reason: file.segment_size_reason(),
+            placement: file.placement().cloned(),
             segments: segments.len() as u64,
             homes: homes(&segments),
         };
         Ok((record, segments))
+    }
+
+    /// Where new segments go, in words.
+    pub(crate) fn placement_in_words(&self) -> String {
+        self.placement.as_ref().map_or_else(|| NOT_KNOWN.to_owned(), ToString::to_string)
+    }
+
+    /// Why segments have their size, in words.
+    pub(crate) fn reason_in_words(&self) -> String {
+        self.segment_size_reason.map_or_else(|| NOT_KNOWN.to_owned(), |reason| reason.to_string())
     }
 
     /// Whether parts of it lie on nodes whose stores were not given.

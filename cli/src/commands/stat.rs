@@ -84,6 +84,8 @@ fn print(record: &Record, output: &mut Output) -> Result<(), CommandError> {
             field("Size", &exact_and_human(file.size))?;
             field("Stored", &exact_and_human(file.stored))?;
             field("Segment size", &exact_and_human(file.segment_size))?;
+            field("Size chosen", &file.reason_in_words())?;
+            field("Placement", &file.placement_in_words())?;
             field("Segments", &format!("{} of {}", file.segments, file.places()))?;
             for home in &file.homes {
                 let stored = if home.missing { NOT_GIVEN.to_owned() } else { exact_and_human(home.stored) };

@@ -46,7 +46,7 @@ fn json_has_the_documented_fields() {
     let node = setting.store().node().to_string();
     let file = json!({
         "type": "file", "path": "/d/file", "id": id, "size": 100_000, "stored": 102_400,
-        "segment_size": 65_536, "segments": 2,
+        "segment_size": 65_536, "segment_size_reason": "asked", "placement": "first_touch", "segments": 2,
         "homes": [{ "node": node, "segments": 2, "stored": 102_400 }],
     });
     let directory = json!({ "type": "directory", "path": "/d" });
@@ -66,6 +66,8 @@ fn stat_tells_exact_bytes_and_readable_ones() {
         "Size: 100000 bytes (97.66 KiB)",
         "Stored: 102400 bytes (100.00 KiB)",
         "Segment size: 65536 bytes (64.00 KiB)",
+        "Size chosen: as asked for",
+        "Placement: first_touch",
         "Segments: 2 of 2",
         ": 2 segments, 102400 bytes",
     ] {

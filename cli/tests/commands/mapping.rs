@@ -29,9 +29,10 @@ fn the_picture_shows_what_is_stored() {
         lines[0].starts_with("/file: 6.25 MiB in 100 segments of 64.00 KiB, 2 of them stored"),
         "{printed}"
     );
+    assert_eq!(lines[1], "placement: first_touch; segment size: as asked for");
     // 80 columns less the margin.
-    assert_eq!(lines[2], format!("        0 B  █·▒{}", "·".repeat(64)));
-    assert_eq!(lines[3], format!("   4.19 MiB  {}", "·".repeat(33)));
+    assert_eq!(lines[3], format!("        0 B  █·▒{}", "·".repeat(64)));
+    assert_eq!(lines[4], format!("   4.19 MiB  {}", "·".repeat(33)));
     assert!(printed.contains("█ full   ▒ partly stored   · hole"), "{printed}");
     let node = setting.store().node().to_string();
     let home: Vec<&str> = lines.last().unwrap().split_whitespace().collect();

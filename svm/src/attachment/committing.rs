@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use crate::error::{Error, Result};
 use crate::manifest::{self, Manifest};
 use crate::object;
+use crate::placement::Policies;
 use crate::segment::Segment;
 use crate::state::State;
 use crate::units::SegmentIndex;
@@ -75,11 +76,13 @@ impl Attachment {
         }
         let homes: Vec<_> = manifest.homes().collect();
         self.enter_homes(&homes)?;
+        *self.policies() = manifest.policies();
         self.replace_manifest(state, manifest, durable)
     }
 
     /// What there is to tell of the file now.
     pub(crate) fn manifest(&self, state: &State, epoch: u64) -> Manifest {
+        let Policies { placement, size_reason: segment_size_reason } = self.policies().clone();
         Manifest {
             id: self.id,
             name: self.name.clone(),
@@ -89,6 +92,8 @@ impl Attachment {
             nodes: self.nodes.clone(),
             segments: manifest::runs(state.homes()),
             temporary: self.temporary,
+            placement,
+            segment_size_reason,
         }
     }
 

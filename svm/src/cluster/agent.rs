@@ -214,7 +214,7 @@ impl Agent {
             Request::Closed { file } => self.closed(*file),
             Request::Forget { file } => self.forget(*file),
             Request::Place { file, homes } => self.place(*file, homes),
-            Request::Choose { file, segment_size } => self.choose(*file, *segment_size),
+            Request::Choose { file, segment_size, reason } => self.choose(*file, *segment_size, *reason),
             Request::Grow { file, size } => self.grow(*file, *size),
             Request::Refresh { file, segments } => self.news(*file, *segments),
             Request::Commit { file, durable, data } => self.commit(*file, *durable, *data),

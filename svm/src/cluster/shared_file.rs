@@ -10,6 +10,7 @@ use crate::attachment::{Attachment, Home};
 use crate::cache::PageCache;
 use crate::error::{Error, Result};
 use crate::node::NodeName;
+use crate::placement::SizeReason;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 use super::long_writes::Circumstances;
@@ -231,8 +232,12 @@ impl SharedFile {
     }
 
     /// Has the master node choose the size of segments; returns the one in force.
-    pub(crate) fn choose_segment_size(&self, segment_size: SegmentSize) -> Result<SegmentSize> {
-        let request = Request::Choose { file: self.attachment.id(), segment_size };
+    pub(crate) fn choose_segment_size(
+        &self,
+        segment_size: SegmentSize,
+        reason: SizeReason,
+    ) -> Result<SegmentSize> {
+        let request = Request::Choose { file: self.attachment.id(), segment_size, reason };
         let out_of_place = || self.cluster.context().out_of_place(Roster::MASTER);
         match self.cluster.ask(Roster::MASTER, &request)? {
             Reply::Size(bytes) => SegmentSize::new(bytes).map_err(|_| out_of_place()),

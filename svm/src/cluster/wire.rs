@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::finding::Finding;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
+use crate::placement::SizeReason;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 use super::NodeIndex;
@@ -165,7 +166,7 @@ pub(crate) enum Request {
     /// Of the master: homes for segments that have none yet.
     Place { file: FileId, homes: Vec<SegmentHome> },
     /// Of the master: segments of so many bytes, if the file has none yet and is open only once.
-    Choose { file: FileId, segment_size: SegmentSize },
+    Choose { file: FileId, segment_size: SegmentSize, reason: SizeReason },
     /// Of the master: the file is at least that long.
     Grow { file: FileId, size: u64 },
     /// Of the master: what is new, to somebody who knows of so many segments.

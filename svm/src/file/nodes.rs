@@ -7,6 +7,7 @@ use crate::cluster::{NodeIndex, SharedFile};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::placement::SizeReason;
 use crate::units::{FileOffset, SegmentIndex, SegmentSize};
 
 use super::File;
@@ -41,16 +42,16 @@ impl File {
         self.attachment.homes().next().is_some()
     }
 
-    /// Where other nodes share the file: has its segments be of `size`, if there is none yet and nobody else has opened it.
+    /// Where other nodes share the file: has its segments be of `size`, for that reason, if there is none yet and nobody else has opened it.
     /// Returns the size in force, which all others that have the file open [note](File::note_segment_size) before anybody
     /// reads or writes.
     ///
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`].
-    pub fn choose_segment_size(&self, size: SegmentSize) -> Result<SegmentSize> {
+    pub fn choose_segment_size(&self, size: SegmentSize, reason: SizeReason) -> Result<SegmentSize> {
         match &self.shared {
             Some(shared) => {
-                let size = shared.choose_segment_size(size)?;
+                let size = shared.choose_segment_size(size, reason)?;
                 self.note_segment_size(size);
                 Ok(size)
             }

@@ -89,6 +89,8 @@ mod tests {
             nodes: ('a'..='z').map(|name| NodeName::new(name.to_string())).collect(),
             segments: runs(homes),
             temporary: false,
+            placement: None,
+            segment_size_reason: None,
         };
         manifest.parts_on(|node| missing.contains(node.as_str()))
     }

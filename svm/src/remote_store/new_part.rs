@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::name::FileName;
 use crate::node::NodeName;
+use crate::open_options::OpenOptions;
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
 
 use super::RemoteStore;
@@ -30,12 +31,14 @@ impl RemotePart {
         store: &Arc<RemoteStore>,
         file: FileId,
         name: &FileName,
-        segment_size: SegmentSize,
+        options: &OpenOptions,
         nodes: &[NodeName],
     ) -> Result<RemotePart> {
         let (store, of) = (Arc::clone(store), protocol::bytes_of(name.as_path()));
         let part = RemotePart { store, file, name: name.clone(), unasked: 0 };
-        part.take(Step::Create { name: of, segment_size, nodes: AtMost(nodes.to_vec()) })?;
+        let segment_size = options.segment_size.unwrap_or(SegmentSize::DEFAULT);
+        let (policies, nodes) = (options.policies(), AtMost(nodes.to_vec()));
+        part.take(Step::Create { name: of, segment_size, policies, nodes })?;
         Ok(part)
     }
 

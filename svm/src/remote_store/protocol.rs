@@ -18,6 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::finding::Survived;
 use crate::name::{DirectoryName, FileName};
 use crate::node::NodeName;
+use crate::placement::Policies;
 use crate::state::MAX_SEGMENTS;
 use crate::store::Entry;
 use crate::stored_file::{Piece, Whereabouts};
@@ -129,7 +130,12 @@ pub(super) enum Question {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Step {
     /// It is made, without a name yet, as that of a file that `nodes` share.
-    Create { name: PathBytes, segment_size: SegmentSize, nodes: AtMost<MOST_NODES, NodeName> },
+    Create {
+        name: PathBytes,
+        segment_size: SegmentSize,
+        policies: Policies,
+        nodes: AtMost<MOST_NODES, NodeName>,
+    },
     /// Whether all that was [written](Message::Write) has arrived.
     Written,
     /// Where segments lie: positions among its nodes.

@@ -7,7 +7,7 @@ use crate::open_options::OpenOptions;
 use crate::remote_store::RemotePart;
 use crate::store::Store;
 use crate::store_set::Member;
-use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
+use crate::units::{FileId, FileOffset, SegmentIndex};
 use crate::unnamed::UnnamedFile;
 
 /// A part of a new file.
@@ -27,7 +27,6 @@ pub(super) struct Whole<'w> {
     pub(super) id: FileId,
     pub(super) name: &'w FileName,
     pub(super) options: &'w OpenOptions,
-    pub(super) segment_size: SegmentSize,
     pub(super) nodes: &'w [NodeName],
 }
 
@@ -40,7 +39,7 @@ impl NewPart {
                 NewPart::Here { store: store.clone(), unnamed: Some(Box::new(unnamed)) }
             }
             Member::There(store) => {
-                NewPart::There(RemotePart::create(store, of.id, of.name, of.segment_size, of.nodes)?)
+                NewPart::There(RemotePart::create(store, of.id, of.name, of.options, of.nodes)?)
             }
         })
     }

@@ -5,7 +5,7 @@ mod picture;
 use clap::Args;
 use console::{Term, style};
 use serde::Serialize;
-use svmio_svm::{FileName, StoreSet, StoredSegment};
+use svmio_svm::{FileName, Placement, SizeReason, StoreSet, StoredSegment};
 
 use self::picture::{Glyphs, Layout, Picture};
 use super::byte_count::human;
@@ -32,7 +32,7 @@ none, tell the homes apart. NO_COLOR=1 leaves colours out."
 
 const FIELDS: &str = "\
 A JSON object instead; it has
-  path, id, size, stored, segment_size, homes
+  path, id, size, stored, segment_size, segment_size_reason, placement, homes
             as svmio stat --json
   segments  for each that exists, in ascending order:
     index   its number
@@ -64,6 +64,8 @@ struct Map {
     size: u64,
     stored: u64,
     segment_size: u64,
+    segment_size_reason: Option<SizeReason>,
+    placement: Option<Placement>,
     homes: Vec<Home>,
     segments: Vec<MappedSegment>,
 }
@@ -139,6 +141,8 @@ fn read(stores: &StoreSet, name: &FileName) -> Result<Map, CommandError> {
         size: file.size,
         stored: file.stored,
         segment_size: file.segment_size,
+        segment_size_reason: file.segment_size_reason,
+        placement: file.placement,
         homes: file.homes,
     })
 }
@@ -162,6 +166,8 @@ fn draw(stores: &StoreSet, name: &FileName, output: &mut Output) -> Result<(), C
         file.segments,
         human(file.stored)
     ))?;
+    let (placement, reason) = (file.placement_in_words(), file.reason_in_words());
+    output.line(format!("placement: {placement}; segment size: {reason}"))?;
     output.line("")?;
     for line in picture.lines(&layout) {
         output.line(line)?;

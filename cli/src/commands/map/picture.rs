@@ -200,6 +200,8 @@ mod tests {
             size,
             stored: 0,
             segment_size: SEGMENT,
+            segment_size_reason: None,
+            placement: None,
             segments: segments.len() as u64,
             homes: homes(&segments),
         };
@@ -244,6 +246,8 @@ mod tests {
             size: 3 * SEGMENT,
             stored: SEGMENT,
             segment_size: SEGMENT,
+            segment_size_reason: None,
+            placement: None,
             segments: 2,
             homes: homes(&segments),
         };

@@ -46,8 +46,9 @@ impl Agent {
             None => return Err(self.context.store.no_such_file(name)),
         };
         served.add_nodes(nodes);
+        let placement = self.placement(&served, options, name);
         let truth = truth(&served)?;
-        self.install_elsewhere(&served, &truth, options, nodes)?;
+        self.install_elsewhere(&served, &truth, &placement, nodes)?;
         served.add_open();
         Ok(Reply::Opened { truth })
     }
@@ -259,8 +260,9 @@ impl Agent {
 
     fn create(&self, name: &FileName, options: &OpenOptions) -> Result<Arc<Served>> {
         let context = &self.context;
-        let unnamed =
-            context.store.create_unnamed_for(name, options, context.roster.names(), context.id())?;
+        let nodes = context.roster.names();
+        let options = &options.clone().placement(options.placement_among(nodes));
+        let unnamed = context.store.create_unnamed_for(name, options, nodes, context.id())?;
         let file = unnamed.enter()?.ok_or_else(|| Error::Exists {
             name: name.to_string(),
             store: context.store.path().to_path_buf(),
@@ -328,16 +330,24 @@ impl Agent {
         attached.map_err(|error| error.into_error(manifest.id))
     }
 
+    /// The placement in force for who opens a file. What a writer asks for is the file's own from then on.
+    fn placement(&self, served: &Served, options: &OpenOptions, name: &FileName) -> Placement {
+        let nodes = self.context.roster.names();
+        let mut policies = served.attachment.policies();
+        options.warn_of_missing(policies.placement.as_ref(), &name.to_string(), nodes);
+        options.enforce_placement(&mut policies, nodes)
+    }
+
     /// Has those nodes know the file that hold parts of it, or will by its placement, and do not open it themselves.
     fn install_elsewhere(
         &self,
         served: &Served,
         truth: &FileTruth,
-        options: &OpenOptions,
+        placement: &Placement,
         opening: &[NodeIndex],
     ) -> Result<()> {
         let roster = &self.context.roster;
-        let mut holders: Vec<_> = match options.placement {
+        let mut holders: Vec<_> = match placement {
             Placement::FirstTouch => {
                 let homes = served.attachment.homes();
                 homes.filter_map(|(_, home)| served.node_at(&self.context, home)).collect()

@@ -6,6 +6,7 @@ use crate::cluster::NodeIndex;
 use crate::cluster::wire::{Reply, Request, SegmentHome};
 use crate::error::Result;
 use crate::manifest::Manifest;
+use crate::placement::SizeReason;
 use crate::state::State;
 use crate::units::{FileId, SegmentSize};
 
@@ -21,12 +22,18 @@ impl Agent {
         served.attachment.enter_homes(homes).map(Reply::Homes)
     }
 
-    pub(super) fn choose(&self, file: FileId, segment_size: SegmentSize) -> Result<Reply> {
+    pub(super) fn choose(
+        &self,
+        file: FileId,
+        segment_size: SegmentSize,
+        reason: SizeReason,
+    ) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
         let (state, _) = served.attachment.writable()?;
         // Open only once: all who could claim a segment meanwhile are waiting for the answer.
         if state.segments() == 0 && served.opens() <= 1 {
             state.set_segment_size(segment_size);
+            served.attachment.policies().size_reason = Some(reason);
         }
         Ok(Reply::Size(served.attachment.segment_size().bytes()))
     }

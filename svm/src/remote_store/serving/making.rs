@@ -4,7 +4,7 @@ use crate::name::FileName;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
 use crate::store::Store;
-use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
+use crate::units::{FileId, FileOffset, SegmentIndex};
 use crate::unnamed::UnnamedFile;
 
 use super::super::protocol::{self, Failure, Step};
@@ -46,8 +46,10 @@ impl Making {
     /// Takes a step towards the file `id`.
     pub(super) fn take_step(&mut self, id: FileId, step: Step) -> Outcome {
         match step {
-            Step::Create { name, segment_size, nodes } => {
-                self.create(id, &protocol::file_name(&name)?, segment_size, &nodes.0)
+            Step::Create { name, segment_size, policies, nodes } => {
+                let options =
+                    OpenOptions::read_write().segment_size(Some(segment_size)).policies_of(policies);
+                self.create(id, &protocol::file_name(&name)?, &options, &nodes.0)
             }
             Step::Written => self.file(id)?.failure.take().map_or(Ok(()), Err),
             Step::Enter { homes } => self.file(id)?.enter(&homes.0),
@@ -72,21 +74,14 @@ impl Making {
         }
     }
 
-    fn create(
-        &mut self,
-        id: FileId,
-        name: &FileName,
-        segment_size: SegmentSize,
-        nodes: &[NodeName],
-    ) -> Outcome {
+    fn create(&mut self, id: FileId, name: &FileName, options: &OpenOptions, nodes: &[NodeName]) -> Outcome {
         if self.files.len() >= MOST {
             return Err(Failure::senseless("more new files than anybody makes at a time"));
         }
         if !nodes.contains(self.store.node()) {
             return Err(Failure::senseless("a file that has no part here"));
         }
-        let options = OpenOptions::read_write().segment_size(Some(segment_size));
-        let stage = Stage::Unnamed(Box::new(self.store.create_unnamed_as(id, name, &options, nodes, 0)?));
+        let stage = Stage::Unnamed(Box::new(self.store.create_unnamed_as(id, name, options, nodes, 0)?));
         self.files.push(NewFile { id, name: name.clone(), nodes: nodes.len(), stage, failure: None });
         Ok(())
     }
