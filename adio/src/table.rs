@@ -384,7 +384,13 @@ unsafe extern "C" fn set_lock<A: HasHost>(
 ) -> c_int {
     coded::<A>(|_, _| {
         // SAFETY: ROMIO's contract.
-        let handle = handle::of(unsafe { &*fd })?;
+        let fd = unsafe { &*fd };
+        let handle = handle::of(fd)?;
+        if handle.role == handle::Role::Data && fd.atomicity != 0 {
+            // ROMIO locks what it reads, too, as if it wrote there. In atomic mode each access locks for itself, and knows
+            // better: readers share, and nothing that is only read gets a home.
+            return Ok(());
+        }
         let start = u64::try_from(offset).unwrap_or(0);
         let range = start..start.saturating_add(u64::try_from(length).unwrap_or(0));
         const READ: c_short = libc::F_RDLCK as c_short;

@@ -1,0 +1,68 @@
+/* placed_writes FILE FROM HOW [PLACEMENT]: rank 2 alone writes to eight segments of 64 KiB from segment FROM on: in one piece
+   (whole, atomic), or to the first, the fourth and the last of them (gaps, atomic-gaps); or all preallocate up to there
+   (preallocate). All read what came of it; tells which placement is in force. PLACEMENT is a hint. */
+
+#include "check.h"
+
+enum { SEGMENT = 64 << 10, SEGMENTS = 8 };
+
+static const int WITH_GAPS[] = {0, 3, 7};
+
+static int is(const char *how, const char *one, const char *other) { return !strcmp(how, one) || !strcmp(how, other); }
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    CHECK(argc == 4 || argc == 5, "usage: placed_writes FILE FROM HOW [PLACEMENT]");
+    const char *how = argv[3];
+    int has_gaps = is(how, "gaps", "atomic-gaps"), is_atomic = is(how, "atomic", "atomic-gaps");
+    MPI_Offset start = atoll(argv[2]) * SEGMENT;
+    char *written = calloc(SEGMENTS, SEGMENT), *found = malloc(SEGMENTS * SEGMENT);
+
+    MPI_File file;
+    MPI_Info info;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "svm_segment_size", "64K");
+    if (argc > 4) MPI_Info_set(info, "svm_placement", argv[4]);
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
+    MPI_Info_free(&info);
+    MPI_OK(MPI_File_set_atomicity(file, is_atomic));
+    if (!strcmp(how, "preallocate")) {
+        MPI_OK(MPI_File_preallocate(file, start + SEGMENTS * SEGMENT));
+    } else if (has_gaps) {
+        MPI_Datatype segment, parts;
+        MPI_Type_contiguous(SEGMENT, MPI_BYTE, &segment);
+        MPI_Type_create_indexed_block(3, 1, WITH_GAPS, segment, &parts);
+        MPI_Type_commit(&parts);
+        MPI_OK(MPI_File_set_view(file, start, MPI_BYTE, parts, "native", MPI_INFO_NULL));
+        char *packed = malloc(3 * SEGMENT);
+        memset(packed, 7, 3 * SEGMENT);
+        if (rank == 2) MPI_OK(MPI_File_write_at(file, 0, packed, 3 * SEGMENT, MPI_BYTE, MPI_STATUS_IGNORE));
+        MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+        for (int i = 0; i < 3; i++) memset(written + WITH_GAPS[i] * SEGMENT, 7, SEGMENT);
+        MPI_Type_free(&segment);
+        MPI_Type_free(&parts);
+        free(packed);
+    } else {
+        memset(written, 7, SEGMENTS * SEGMENT);
+        if (rank == 2)
+            MPI_OK(MPI_File_write_at(file, start, written, SEGMENTS * SEGMENT, MPI_BYTE, MPI_STATUS_IGNORE));
+    }
+    MPI_OK(MPI_File_sync(file));
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_OK(MPI_File_sync(file));
+    MPI_OK(MPI_File_read_at(file, start, found, SEGMENTS * SEGMENT, MPI_BYTE, MPI_STATUS_IGNORE));
+    EQUAL(memcmp(written, found, SEGMENTS * SEGMENT), 0);
+
+    char placement[64];
+    int is_there;
+    MPI_OK(MPI_File_get_info(file, &info));
+    MPI_Info_get(info, "svm_placement", sizeof placement - 1, placement, &is_there);
+    EQUAL(is_there, 1);
+    MPI_Info_free(&info);
+    MPI_OK(MPI_File_close(&file));
+    if (rank == 0) printf("in force: %s\n", placement);
+    free(written);
+    free(found);
+    MPI_Finalize();
+    return 0;
+}
