@@ -15,7 +15,7 @@ use crate::handle::{self, Handle, Role};
 use crate::layout::RomioFile;
 use crate::venue::{self, Venue};
 
-/// Before ROMIO closes the file `fd` of a cluster's ranks: closes it for the device, which ROMIO hears in [`close`], and lets
+/// Before ROMIO closes the file `fd` of a cluster's ranks: closes it for the device, which ROMIO hears when it does, and lets
 /// ROMIO's own barrier, in which ranks would wait for one that is lost, be one of this rank alone. All ranks have got here
 /// when this returns, and that is all that ROMIO's barrier is for.
 ///

@@ -312,8 +312,8 @@ impl Ready {
     unsafe fn run(&self, handle: &Handle) -> Result<i64, Failure> {
         let bounds = || self.bounds.clone();
         let moved = match self.direction {
-            // SAFETY: the caller's promise.
             Direction::Read if self.is_atomic => {
+                // SAFETY: the caller's promise.
                 handle.locked(bounds(), LockMode::Shared, || unsafe { self.read(handle) })
             }
             // SAFETY: as above.
