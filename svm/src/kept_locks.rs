@@ -132,13 +132,15 @@ impl KeptLocks<'_> {
         }
     }
 
-    /// A place that is empty and that others leave alone until the token is released; `None` where there is none.
+    /// A place for a lock of node `home`: it is empty, and others leave it alone until the token is released; `None` where
+    /// there is none.
     ///
     /// # Errors
     /// As [`LockTable::try_acquire`].
     pub(crate) fn reserve(
         &self,
         owner: Owner,
+        home: u32,
         alive: &Liveness<'_>,
     ) -> Result<Option<(PlaceNumber, LockToken)>, LockError> {
         for number in (0..PLACES as u32).map(PlaceNumber) {
@@ -147,6 +149,10 @@ impl KeptLocks<'_> {
             }
             if let Some(token) = self.users.try_acquire(owner, whole(number), Mode::Exclusive, alive)? {
                 if self.grant_in(number).is_none() {
+                    if let Some(place) = self.place(number) {
+                        // Relaxed: who asks about it was sent for by `home`, which was asked after this.
+                        place.home.store(home, Relaxed);
+                    }
                     return Ok(Some((number, token)));
                 }
                 self.users.release(token)?;
@@ -198,6 +204,15 @@ impl KeptLocks<'_> {
         let place = self.place(place)?;
         let lock = place.lock.load(Acquire);
         (lock != 0).then(|| Grant { home: place.home.load(Relaxed), lock })
+    }
+
+    /// Whether what was granted for that place cannot come to be kept there any more: it holds something else, or is reserved
+    /// for a lock of another home. Whoever was to put it there has died.
+    pub(crate) fn is_passed_on(&self, place: PlaceNumber, grant: Grant) -> bool {
+        match self.grant_in(place) {
+            Some(kept) => kept != grant,
+            None => self.place(place).is_none_or(|place| place.home.load(Relaxed) != grant.home),
+        }
     }
 
     /// The range of the lock that is kept there. The caller holds it.
@@ -324,7 +339,7 @@ mod tests {
     }
 
     fn keep(kept: &KeptLocks<'_>, lock: u64, range: Range<u64>, mode: Mode) -> (PlaceNumber, LockToken) {
-        let (place, token) = kept.reserve(owner(1), &alive).unwrap().unwrap();
+        let (place, token) = kept.reserve(owner(1), HOME, &alive).unwrap().unwrap();
         kept.keep((place, &token), Grant { home: HOME, lock }, &range, mode).unwrap();
         (place, token)
     }
@@ -375,11 +390,30 @@ mod tests {
         for lock in 1..=PLACES as u64 {
             tokens.push(keep(&kept, lock, lock..u64::MAX, Mode::Exclusive).1);
         }
-        assert!(kept.reserve(owner(2), &alive).unwrap().is_none());
+        assert!(kept.reserve(owner(2), HOME, &alive).unwrap().is_none());
         tokens.into_iter().for_each(|token| kept.release(token).unwrap());
-        assert!(kept.reserve(owner(2), &alive).unwrap().is_none(), "what is kept is not given up for others");
+        assert!(
+            kept.reserve(owner(2), HOME, &alive).unwrap().is_none(),
+            "what is kept is not given up for others"
+        );
         kept.clear_all(owner(2), &alive).unwrap();
-        assert!(kept.reserve(owner(2), &alive).unwrap().is_some());
+        assert!(kept.reserve(owner(2), HOME, &alive).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_place_is_passed_on_when_it_has_something_else_or_is_for_another_home() {
+        let memory = Memory::new();
+        let kept = memory.kept();
+        let grant = |home, lock| Grant { home, lock };
+        let (place, reserved) = kept.reserve(owner(1), HOME, &alive).unwrap().unwrap();
+        assert!(!kept.is_passed_on(place, grant(HOME, 1)), "it may still come to be kept");
+        assert!(kept.is_passed_on(place, grant(HOME + 1, 1)));
+        kept.release(reserved).unwrap();
+        let (same, token) = keep(&kept, 2, 0..10, Mode::Shared);
+        assert_eq!(same, place);
+        assert!(kept.is_passed_on(place, grant(HOME, 1)));
+        assert!(!kept.is_passed_on(place, grant(HOME, 2)));
+        kept.release(token).unwrap();
     }
 
     #[test]

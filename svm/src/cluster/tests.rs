@@ -39,6 +39,13 @@ fn open(process: &Process<'_>, name: &FileName) -> File {
     file
 }
 
+/// `file` once more, as the cluster's modules have it.
+fn shared(process: &Process<'_>, store: &Store, file: &File) -> Arc<SharedFile> {
+    let how = How { fresh: true, cluster: process.cluster.id(), removed: false };
+    let attachment = attachment::attach(store, file.id(), "f", how).ok().unwrap();
+    Arc::new(SharedFile::new(Arc::clone(&process.cluster), attachment))
+}
+
 fn read<const BYTES: usize>(file: &File, at: u64) -> [u8; BYTES] {
     let mut bytes = [99; BYTES];
     assert_eq!(file.read_at(FileOffset(at), &mut bytes).unwrap(), BYTES);
@@ -119,15 +126,34 @@ fn a_place_for_kept_locks_whose_owner_died_before_he_kept_anything_is_used_again
     job(&stores, 64, |process| {
         let file = open(process, &FileName::new("f").unwrap());
         if process.rank() == 0 {
-            let cluster = &process.cluster;
-            let how = How { fresh: true, cluster: cluster.id(), removed: false };
-            let attachment = attachment::attach(&stores[0], file.id(), "f", how).ok().unwrap();
-            let shared = Arc::new(SharedFile::new(Arc::clone(cluster), attachment));
+            let shared = shared(process, &stores[0], &file);
             let lock = || HomeLock::acquire(&shared, NodeIndex(1), &(0..100), Mode::Exclusive).unwrap();
             lock().release().unwrap();
             // From the second time on it is kept.
             lock().pretend_death();
             lock().release().unwrap();
+        }
+        process.meet();
+    });
+}
+
+#[test]
+fn a_place_whose_owner_died_before_he_kept_anything_is_used_for_another_home() {
+    let (_directory, stores) = job::stores(3);
+    let cache = CacheSettings { page: PAGE, capacity: 64 * PAGE };
+    job::run(&stores, &cache, |process| {
+        let file = open(process, &FileName::new("f").unwrap());
+        if process.rank() == 0 {
+            let shared = shared(process, &stores[0], &file);
+            let lock =
+                |home| HomeLock::acquire(&shared, NodeIndex(home), &(0..100), Mode::Exclusive).unwrap();
+            lock(2).release().unwrap();
+            lock(2).pretend_death();
+            // The same place, for a lower home; and then the range that was to be kept in it.
+            lock(1).release().unwrap();
+            let lower = lock(1);
+            lock(2).release().unwrap();
+            lower.release().unwrap();
         }
         process.meet();
     });

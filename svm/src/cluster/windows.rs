@@ -18,7 +18,11 @@ use super::{NodeIndex, SharedFile};
 
 /// The segments of one file into which this process writes straight.
 #[derive(Default)]
-pub(super) struct Windows(Mutex<Open>);
+pub(super) struct Windows {
+    open: Mutex<Open>,
+    /// Held while homes are told: who finds nothing to tell must not go on before another thread has told it.
+    telling: Mutex<()>,
+}
 
 #[derive(Default)]
 struct Open {
@@ -68,12 +72,20 @@ impl SharedFile {
 
     /// Whether a part of a segment is known to have storage, so that it can be written straight without asking its home.
     pub(super) fn is_known_stored(&self, index: SegmentIndex, range: &Range<u64>) -> bool {
-        let window = self.windows().open().windows.get(&index).cloned().flatten();
+        let Ok((state, _)) = self.attachment().writable() else { return false };
+        let window = {
+            let open = self.windows().open();
+            if open.truncations != state.truncations() {
+                return false;
+            }
+            open.windows.get(&index).cloned().flatten()
+        };
         window.is_some_and(|window| window.has_storage(range))
     }
 
     /// Tells homes which of their segments this process has written to straight.
     pub(super) fn tell_homes(&self) -> Result<()> {
+        let _telling = self.windows().telling.lock().unwrap_or_else(PoisonError::into_inner);
         let untold = std::mem::take(&mut self.windows().open().untold);
         let file = self.file();
         let ask = |(node, segments): (&NodeIndex, &BTreeSet<SegmentIndex>)| {
@@ -143,7 +155,7 @@ impl SharedFile {
 impl Windows {
     fn open(&self) -> MutexGuard<'_, Open> {
         // A panic elsewhere leaves the maps whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

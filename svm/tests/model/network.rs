@@ -11,23 +11,12 @@ const TESTS: [&str; 5] = [
     "new_segments_are_seen_all_or_not_at_all",
 ];
 
+/// One after the other: each takes all cores.
 #[test]
-fn programs_find_what_mpi_promises_over_libfabric() {
+fn programs_find_what_mpi_promises_over_libfabric_and_by_either_way_of_reading() {
     check(&[("SVMIO_TEST_FABRIC", "ofi")]);
-}
-
-#[test]
-fn programs_find_it_where_homes_are_asked_for_all_pages() {
     check(&[("SVMIO_MODEL_READS", "asked")]);
-}
-
-#[test]
-fn programs_find_it_where_readers_take_all_pages_by_themselves() {
     check(&[("SVMIO_MODEL_READS", "native")]);
-}
-
-#[test]
-fn programs_find_it_where_readers_take_all_pages_by_themselves_and_all_else_goes_over_libfabric() {
     check(&[("SVMIO_MODEL_READS", "native"), ("SVMIO_TEST_FABRIC", "ofi")]);
 }
 

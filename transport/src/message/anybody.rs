@@ -52,7 +52,14 @@ impl Messenger {
     pub fn check(&self, from: Rank) -> Result<()> {
         self.engine.check(from)?;
         let Some(link) = self.engine.links().get(from) else { return Ok(()) };
-        if !link.signs.failed.load(Ordering::Relaxed) { Ok(()) } else { link.take_turn().check_pair() }
+        let signs = &link.signs;
+        if signs.failed.load(Ordering::Relaxed) {
+            link.take_turn().check_pair()
+        } else if signs.closed.load(Ordering::Relaxed) && !signs.messages.has_arrived() {
+            Err(self.engine.context.has_closed(from))
+        } else {
+            Ok(())
+        }
     }
 
     /// Tells a receive from anybody of a failure that none was told of.

@@ -294,8 +294,12 @@ impl Agent {
         let kept = state.kept_locks().map_err(failed)?;
         let owner = Owner { slot: presence.slot(), thread: ThreadId::current() };
         let (place, alive) = (PlaceNumber(place), |slot| presence.alive(slot));
-        let token = kept.enter_whole(owner, place, &alive).map_err(failed)?;
         let grant = Grant { home: self.context.roster.node_of(home).0, lock: lock.0 };
+        if kept.is_passed_on(place, grant) {
+            // Who has the place may be waiting for the one who asks this.
+            return Ok(Reply::GivenBack { uses: 0 });
+        }
+        let token = kept.enter_whole(owner, place, &alive).map_err(failed)?;
         let mut uses = 0;
         // If it is something else, he who asked has died before he had it.
         if kept.grant_in(place) == Some(grant) {
