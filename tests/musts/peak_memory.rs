@@ -1,6 +1,7 @@
 //! A collective write of 1 GiB in pieces of 8 bytes needs no rank more than 64 MiB beyond its buffer.
 //!
-//! Plain runs measure 32 and 128 MiB, and conclude from these what 1 GiB would need; full ones measure that, too.
+//! Plain runs measure 32 and 128 MiB, and conclude from these what 1 GiB would need; full ones measure that, too, and so do
+//! plain ones that would conclude that it is too much.
 
 use std::time::Duration;
 
@@ -25,8 +26,8 @@ fn little(nodes: Nodes<'_>, mpi: Mpi) {
         let (small, large) = (needed(nodes, &program, ranks, 32), needed(nodes, &program, ranks, 128));
         let concluded = large + (large - small).max(0) * (1024 - 128) / (128 - 32);
         println!("{mpi}, {ranks} ranks: {small} KiB for 32 MiB, {large} for 128, so {concluded} for 1 GiB");
-        assert!(concluded < MOST_KIB, "{mpi}, {ranks} ranks: {small} KiB for 32 MiB, {large} for 128 MiB");
-        if is_full_run() {
+        // What a run takes more than another by chance counts nine times in the conclusion.
+        if concluded >= MOST_KIB || is_full_run() {
             let whole = needed(nodes, &program, ranks, 1024);
             println!("{mpi}, {ranks} ranks: {whole} KiB for 1 GiB");
             assert!(whole < MOST_KIB, "{mpi}, {ranks} ranks: {whole} KiB for 1 GiB");
