@@ -99,19 +99,22 @@ fn are_reads_native() -> Option<bool> {
 
 /// How many programs all tests together run.
 fn programs() -> u64 {
-    let full = if std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1") { 10_000 } else { 300 };
+    let full = if std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1") { 20_000 } else { 300 };
     number("SVMIO_MODEL_PROGRAMS").unwrap_or(full)
 }
 
 fn check(test: u64, cache: CacheSettings) {
     let seed = number("SVMIO_MODEL_SEED").unwrap_or(1);
-    // Each job has its programs; the first has the shape that the others vary.
+    // Each job has its programs; more than half of them have the shape that the others vary.
     let are_reads_native = are_reads_native();
     let worlds = WORLDS.max(programs() / 4 / 250);
     for round in 0..worlds {
         let varied = |by: u64, count: u64| ((round * 7 + test * 3 + seed) / by % count) as usize;
         let world = match round {
-            0 | 1 => World { nodes: 4, ranks: 8, is_blockwise: round == 1, cache, are_reads_native },
+            round if round < 2 || round % 2 == 0 => {
+                let is_blockwise = round.div_ceil(2) % 2 == 1;
+                World { nodes: 4, ranks: 8, is_blockwise, cache, are_reads_native }
+            }
             _ => {
                 let nodes = 1 + varied(1, 4);
                 let ranks = (nodes + varied(2, 7)).clamp(2, 8);
