@@ -44,11 +44,11 @@ fn placement(mpi: Mpi) {
         ("block", "00112233", "0..1...3", "00112233"),
         ("node=n3", "33333333", "3..3...3", "33333333"),
     ] {
+        let output = run(&scratch, &program, &[&format!("svm:/{placement}"), "0", "each", placement]);
         let cases = [("whole", whole), ("atomic", whole), ("gaps", gaps), ("atomic-gaps", gaps)];
         for (how, expected) in cases.into_iter().chain([("preallocate", preallocated)]) {
             let path = format!("/{placement}/{how}");
-            let output = run(&scratch, &program, &[&format!("svm:{path}"), "0", how, placement]);
-            assert!(output.contains(&format!("in force: {placement}\n")), "{output}");
+            assert!(output.contains(&format!("{how}, in force: {placement}\n")), "{output}");
             let logged = format!("{path}: placement {placement}; segments of 65536 bytes: as asked for");
             assert!(output.contains(&logged), "{output}");
             let (map, homes) = map(&scratch, &path);

@@ -1,6 +1,7 @@
 /* placed_writes FILE FROM HOW [PLACEMENT]: rank 2 alone writes to eight segments of 64 KiB from segment FROM on: in one piece
    (whole, atomic), or to the first, the fourth and the last of them (gaps, atomic-gaps); or all preallocate up to there
-   (preallocate). All read what came of it; tells which placement is in force. PLACEMENT is a hint. */
+   (preallocate). All read what came of it; tells which placement is in force. PLACEMENT is a hint. Where HOW is "each", does
+   so in each way, with files in the directory FILE that are named by it. */
 
 #include "check.h"
 
@@ -10,20 +11,16 @@ static const int WITH_GAPS[] = {0, 3, 7};
 
 static int is(const char *how, const char *one, const char *other) { return !strcmp(how, one) || !strcmp(how, other); }
 
-int main(int argc, char **argv) {
-    begin(&argc, &argv);
-    CHECK(argc == 4 || argc == 5, "usage: placed_writes FILE FROM HOW [PLACEMENT]");
-    const char *how = argv[3];
+static void write_placed(const char *name, MPI_Offset start, const char *how, const char *hint) {
     int has_gaps = is(how, "gaps", "atomic-gaps"), is_atomic = is(how, "atomic", "atomic-gaps");
-    MPI_Offset start = atoll(argv[2]) * SEGMENT;
     char *written = calloc(SEGMENTS, SEGMENT), *found = malloc(SEGMENTS * SEGMENT);
 
     MPI_File file;
     MPI_Info info;
     MPI_Info_create(&info);
     MPI_Info_set(info, "svm_segment_size", "64K");
-    if (argc > 4) MPI_Info_set(info, "svm_placement", argv[4]);
-    MPI_OK(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
+    if (hint != NULL) MPI_Info_set(info, "svm_placement", hint);
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
     MPI_Info_free(&info);
     MPI_OK(MPI_File_set_atomicity(file, is_atomic));
     if (!strcmp(how, "preallocate")) {
@@ -60,9 +57,26 @@ int main(int argc, char **argv) {
     EQUAL(is_there, 1);
     MPI_Info_free(&info);
     MPI_OK(MPI_File_close(&file));
-    if (rank == 0) printf("in force: %s\n", placement);
+    if (rank == 0) printf("%s, in force: %s\n", how, placement);
     free(written);
     free(found);
+}
+
+int main(int argc, char **argv) {
+    static const char *const WAYS[] = {"whole", "atomic", "gaps", "atomic-gaps", "preallocate"};
+    begin(&argc, &argv);
+    CHECK(argc == 4 || argc == 5, "usage: placed_writes FILE FROM HOW [PLACEMENT]");
+    MPI_Offset start = atoll(argv[2]) * SEGMENT;
+    const char *hint = argc > 4 ? argv[4] : NULL;
+    if (strcmp(argv[3], "each") != 0) {
+        write_placed(argv[1], start, argv[3], hint);
+    } else {
+        for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
+            char name[256];
+            snprintf(name, sizeof name, "%s/%s", argv[1], WAYS[i]);
+            write_placed(name, start, WAYS[i], hint);
+        }
+    }
     MPI_Finalize();
     return 0;
 }
