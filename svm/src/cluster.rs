@@ -24,6 +24,7 @@ mod install;
 mod keeping;
 mod long_writes;
 mod mapped;
+mod messages;
 mod natively;
 mod pages;
 mod pieces;
@@ -38,16 +39,14 @@ mod version_word;
 mod windows;
 mod wire;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use svmio_transport::back_end::{Backing, Service};
-use svmio_transport::message::{Footprint, MessageSettings, Messenger, Mode, Port};
+use svmio_transport::message::{Footprint, MessageSettings, Messenger, Port};
 use svmio_transport::{Fabric, LocalSegment, Rank, SegmentId};
 
-use crate::accounting::Cost;
 use crate::attachment::{self, How};
 use crate::cache::{CacheSettings, PageCache};
 use crate::error::{Error, ErrorKind, Result};
@@ -169,11 +168,11 @@ impl Cluster {
                 ),
             });
         }
-        let for_agents = for_agents(messages);
+        let for_agents = messages::for_agents(messages);
         // The same on all of them, and told here by all: otherwise some would wait for those whom it hits first.
         let transaction = fabric.capabilities().transaction_size;
         Footprint::expected(&for_agents, transaction, roster.size(), u64::MAX)
-            .map_err(too_little(messages))?;
+            .map_err(messages::too_little(messages))?;
         let requests = Messenger::open(&fabric, REQUESTS, &for_agents).map_err(failed)?;
         let client = Client::open(&fabric, &for_agents).map_err(failed)?;
         let messages = messages.clone();
@@ -311,17 +310,6 @@ impl Cluster {
         self.ask_master(&Request::Remove { name: wire_name(name) }).map(|_| ())
     }
 
-    /// What the files of the cluster have cost this process so far.
-    pub fn statistics(&self) -> ClusterStatistics {
-        ClusterStatistics {
-            requests: self.context.client.asked().read(),
-            fabric: self.context.fabric.statistics(),
-            straight: self.long_writes.statistics(),
-            cache: self.cache.statistics().into(),
-            native_pages: self.native_reads.pages(),
-        }
-    }
-
     /// From how many bytes on a write of this process goes straight into another node's segment instead of the cache, where
     /// that has storage for them: as measured so far.
     pub fn long_write(&self) -> u64 {
@@ -331,22 +319,6 @@ impl Cluster {
     /// Sets that for all writes; `None` for what is measured.
     pub fn set_long_write(&self, bytes: Option<u64>) {
         self.long_writes.set(bytes);
-    }
-
-    /// Has rank 0 note what files have cost this process.
-    pub(crate) fn note_cost(&self, cost: Cost) -> Result<()> {
-        self.ask_master(&Request::Note { cost }).map(|_| ())
-    }
-
-    /// What processes have had noted here; of use on rank 0.
-    pub(crate) fn noted_costs(&self) -> BTreeMap<Rank, Cost> {
-        self.agent.as_ref().map(|agent| agent.costs()).unwrap_or_default()
-    }
-
-    /// Has this process read pages of other nodes by itself wherever it can, or nowhere, whatever would be faster; `None`
-    /// leaves it to the policy again. For measurements and tests.
-    pub fn force_native_reads(&self, always: Option<bool>) {
-        self.native_reads.force(always);
     }
 
     /// Ends the agent, and with it the fabric: others must not need this process any more.
@@ -411,10 +383,6 @@ impl Cluster {
         &self.cache
     }
 
-    fn native_reads(&self) -> &NativeReads {
-        &self.native_reads
-    }
-
     fn shared_cache(&self) -> &Arc<PageCache> {
         &self.cache
     }
@@ -473,28 +441,6 @@ impl Context {
 fn wire_name(name: &FileName) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt;
     name.as_path().as_os_str().as_bytes().to_vec()
-}
-
-/// How agents and those who ask them exchange messages, where the user wants these to be as `told`.
-fn for_agents(told: &MessageSettings) -> MessageSettings {
-    let default = MessageSettings::default();
-    MessageSettings {
-        mode: Mode::Automatic,
-        short_packet: told.short_packet.max(default.short_packet),
-        ring: told.ring.max(default.ring),
-        eager_buffer: told.eager_buffer.max(default.eager_buffer),
-        eager_buffers: told.eager_buffers.max(default.eager_buffers),
-        asynchronous: true,
-        ..told.clone()
-    }
-}
-
-/// The error for a `memory_cap` into which not even the smallest buffers fit.
-fn too_little(messages: &MessageSettings) -> impl Fn(svmio_transport::Error) -> Error {
-    move |source| Error::Fabric {
-        subject: format!("messages.memory_cap is {}, too little for so many processes", messages.memory_cap),
-        source,
-    }
 }
 
 impl std::fmt::Debug for Cluster {

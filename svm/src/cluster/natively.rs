@@ -25,7 +25,7 @@ use crate::units::SegmentIndex;
 
 use super::pages::Asking;
 use super::wire::Reply;
-use super::{Asked, NodeIndex, SharedFile};
+use super::{Asked, Cluster, NodeIndex, SharedFile};
 use choice::{Kind, Way};
 use sources::{Found, OpenSegment};
 
@@ -55,6 +55,18 @@ impl Fetching {
     /// What the access takes tells nothing of the way.
     pub(super) fn hold_up(&mut self) {
         self.is_typical = false;
+    }
+}
+
+impl Cluster {
+    /// Has this process read pages of other nodes by itself wherever it can, or nowhere, whatever would be faster; `None`
+    /// leaves it to the policy again. For measurements and tests.
+    pub fn force_native_reads(&self, always: Option<bool>) {
+        self.native_reads.force(always);
+    }
+
+    fn native_reads(&self) -> &NativeReads {
+        &self.native_reads
     }
 }
 

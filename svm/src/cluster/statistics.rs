@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use svmio_transport::Statistics as FabricStatistics;
+use svmio_transport::{Rank, Statistics as FabricStatistics};
 
+use crate::accounting::Cost;
 use crate::cache;
+use crate::error::Result;
 
+use super::Cluster;
 use super::wire::{KINDS, Request};
 
 /// What one process asked of other nodes' agents, and what its fabric did for that, since it joined.
@@ -53,6 +56,29 @@ impl ClusterStatistics {
     /// How many requests were sent.
     pub fn requests(&self) -> u64 {
         self.requests.values().sum()
+    }
+}
+
+impl Cluster {
+    /// What the files of the cluster have cost this process so far.
+    pub fn statistics(&self) -> ClusterStatistics {
+        ClusterStatistics {
+            requests: self.context.client.asked().read(),
+            fabric: self.context.fabric.statistics(),
+            straight: self.long_writes.statistics(),
+            cache: self.cache.statistics().into(),
+            native_pages: self.native_reads.pages(),
+        }
+    }
+
+    /// Has rank 0 note what files have cost this process.
+    pub(crate) fn note_cost(&self, cost: Cost) -> Result<()> {
+        self.ask_master(&Request::Note { cost }).map(|_| ())
+    }
+
+    /// What processes have had noted here; of use on rank 0.
+    pub(crate) fn noted_costs(&self) -> BTreeMap<Rank, Cost> {
+        self.agent.as_ref().map(|agent| agent.costs()).unwrap_or_default()
     }
 }
 
