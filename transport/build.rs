@@ -74,6 +74,7 @@ fn main() {
         .derive_default(true)
         .layout_tests(false)
         .generate_comments(false)
+        .formatter(bindgen::Formatter::None)
         .prepend_enum_name(true);
     builder = TYPES.into_iter().fold(builder, bindgen::Builder::allowlist_type);
     builder = CONSTANTS.into_iter().fold(builder, bindgen::Builder::allowlist_var);
