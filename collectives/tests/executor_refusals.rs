@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use memmap2::MmapMut;
 use svmio_collectives::executor::{Elementwise, Error, Group, GroupSettings};
 use svmio_transport::{Rank, SegmentId, shm};
 
@@ -125,7 +126,7 @@ fn each<T: Send + 'static>(body: fn(&mut Group, usize) -> T, call: usize) -> Vec
     for fabric in fabrics {
         let (members, sender) = (members.clone(), sender.clone());
         thread::spawn(move || {
-            let settings = GroupSettings { slot: 4096, ..GroupSettings::default() };
+            let settings = GroupSettings { slot: 4096, direct: LENGTH, ..GroupSettings::default() };
             let mut group = Group::join(&fabric, &members, SegmentId::new(SPACE, 0), settings).unwrap();
             let outcome = body(&mut group, call);
             // Nobody goes before all have come to something.
@@ -224,6 +225,86 @@ fn of_two_who_refuse_nobody_waits_for_the_other() {
     assert!(matches!(all[0], Error::NoSuchMember { member: 7, .. }));
     assert!(matches!(all[1], Error::NoSuchMember { member: 8, .. }));
     assert!(matches!(all[2], Error::Refused { .. }), "{:?}", all[2]);
+}
+
+/// Who fails to copy, and who must not take the operation for done.
+type Copying = (&'static str, usize, &'static [usize], Call);
+
+/// Long data that is copied straight between members' memory. The last block of what is `cut` off cannot be reached.
+const COPYING: [Copying; 6] = [
+    ("gather", 2, &[0, 2], |group, cut| match group.member() {
+        0 => group.gather_in_place(memory(cut)),
+        _ => group.gather(0, &[1; LENGTH], &mut []),
+    }),
+    ("scatter", 2, &[0, 2], |group, cut| match group.member() {
+        0 => group.scatter(0, memory(cut), &mut [0; LENGTH]),
+        _ => group.scatter(0, &[], &mut [0; LENGTH]),
+    }),
+    ("alltoall", 2, &[0, 1, 2], |group, cut| {
+        let is_cut = cut && group.member() == 0;
+        group.alltoall(memory(is_cut), &mut vec![0; SIZE * LENGTH])
+    }),
+    ("gatherv", 0, &[0, 2], |group, cut| match group.member() {
+        0 => group.gatherv(0, &[0; LENGTH], &mut vec![0; SIZE * LENGTH], &blocks(false)),
+        1 => group.gatherv(0, &[1; LENGTH], &mut [], &[]),
+        _ => group.gatherv(0, &memory(cut)[2 * LENGTH..], &mut [], &[]),
+    }),
+    ("scatterv", 2, &[0, 2], |group, cut| match group.member() {
+        0 => group.scatterv(0, memory(cut), &blocks(false), &mut [0; LENGTH]),
+        _ => group.scatterv(0, &[], &[], &mut [0; LENGTH]),
+    }),
+    ("alltoallv", 2, &[0, 1, 2], |group, cut| {
+        let is_cut = cut && group.member() == 0;
+        let data = memory(is_cut);
+        group.alltoallv(data, &blocks(false), &mut vec![0; SIZE * LENGTH], &blocks(false))
+    }),
+];
+
+/// Memory for a block of each member. Where it `is_cut`, the file behind it ends before the last block: no other process,
+/// nor the kernel for it, can copy from or to that, and who has it must not touch it. It stays, as memory has to after an error.
+fn memory(is_cut: bool) -> &'static mut [u8] {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len((SIZE * LENGTH) as u64).unwrap();
+    // SAFETY: a file of its own. What is cut off, no member touches itself: it only lends it.
+    let memory = unsafe { MmapMut::map_mut(&file) }.unwrap();
+    if is_cut {
+        file.set_len(((SIZE - 1) * LENGTH) as u64).unwrap();
+    }
+    &mut Box::leak(Box::new(memory))[..]
+}
+
+/// A copy fails, and its member's host gives up, as the adapters do; what each gets then, and afterwards.
+fn uncopied(group: &mut Group, call: usize) -> (Result<(), Error>, Error) {
+    for _ in 0..3 {
+        COPYING[call].3(group, false).unwrap();
+    }
+    let first = COPYING[call].3(group, true);
+    if group.member() == COPYING[call].1 {
+        group.withdraw("the host gives up");
+    }
+    (first, (0..40).find_map(|_| group.barrier().err()).unwrap())
+}
+
+#[test]
+fn who_cannot_copy_ends_the_operation_for_all_who_wait_for_that() {
+    for (call, (name, failing, hearing, _)) in COPYING.iter().enumerate() {
+        let all = each(uncopied, call);
+        let reason = match &all[*failing].0 {
+            Err(error @ Error::Fabric(_)) => error.to_string(),
+            other => panic!("{name}: {other:?}"),
+        };
+        for (member, (first, later)) in all.iter().enumerate() {
+            // A reason is told as far as there is room for it.
+            let is_told = |error: &Error| matches!(error, Error::Refused { member, reason: told } if member == failing && reason.starts_with(told));
+            assert!(is_told(later), "{name}: member {member}: {later}");
+            match first {
+                Ok(()) => assert!(!hearing.contains(&member), "{name}: member {member} takes it for done"),
+                Err(error) => {
+                    assert!(member == *failing || is_told(error), "{name}: member {member}: {error}")
+                }
+            }
+        }
+    }
 }
 
 /// A host that cannot go on: what it has begun is carried out, and nobody waits for more, of either kind.

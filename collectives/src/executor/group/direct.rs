@@ -17,7 +17,7 @@ impl Group {
         let number = self.begin_silently();
         let remote = self.memory_of(root, number)?;
         let offset = (self.own * own.len()) as u64;
-        self.fabric.write(&remote, &[Piece { offset, bytes: own }])?;
+        self.push(number, &remote, Piece { offset, bytes: own })?;
         self.finish(number);
         self.leave();
         Ok(())
@@ -30,7 +30,7 @@ impl Group {
         }
         let number = self.begin_silently();
         let remote = self.memory_of(root, number)?;
-        self.fabric.read(&remote, (self.own * into.len()) as u64, into)?;
+        self.pull(number, &remote, (self.own * into.len()) as u64, into)?;
         self.finish(number);
         self.leave();
         Ok(())
@@ -54,7 +54,8 @@ impl Group {
         self.publish(number, &registration.key().0);
         for member in self.others() {
             let remote = self.memory_of(member, number)?;
-            self.fabric.read(&remote, (self.own * length) as u64, &mut into[member * length..][..length])?;
+            let into = &mut into[member * length..][..length];
+            self.pull(number, &remote, (self.own * length) as u64, into)?;
         }
         self.finish(number);
         self.await_finished(number)?;
@@ -76,6 +77,19 @@ impl Group {
         self.await_member(member, number)?;
         let words = self.board.words(member, number);
         Ok(self.remote(member, std::array::from_fn(|at| words[at % WORDS])))
+    }
+
+    /// Copies into a member's memory, for operation `number`: where that fails, no one goes on waiting for this member to
+    /// finish with it.
+    fn push(&mut self, number: u64, remote: &Remote, piece: Piece<'_>) -> Result<()> {
+        let pushed = self.fabric.write(remote, &[piece]).map_err(Error::from);
+        pushed.inspect_err(|error| self.refuse(number, error))
+    }
+
+    /// The same from a member's memory.
+    pub(super) fn pull(&mut self, number: u64, remote: &Remote, offset: u64, into: &mut [u8]) -> Result<()> {
+        let pulled = self.fabric.read(remote, offset, into).map_err(Error::from);
+        pulled.inspect_err(|error| self.refuse(number, error))
     }
 
     /// The memory of a member with that key.

@@ -10,8 +10,8 @@ use crate::executor::error::{Error, Result};
 impl Group {
     /// That all that is awaited can still come.
     pub(super) fn check(&mut self, awaited: Awaited) -> Result<()> {
-        self.check_members()?;
-        self.board.check(awaited).inspect_err(|error| self.give_up(error))
+        let checked = self.check_members().and_then(|()| self.board.check(awaited));
+        checked.inspect_err(|error| self.give_up(error))
     }
 
     #[inline]
@@ -19,24 +19,32 @@ impl Group {
         self.refused.as_deref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// After a refusal, nothing more is done here, and nobody waits for this member's reading.
+    /// After an error in a wait, nothing more is done here. After a refusal, nobody waits for this member's reading: who
+    /// refuses, does not finish with the operation itself, so none takes it for done. Of all else the others hear by themselves.
     #[cold]
     pub(super) fn give_up(&mut self, error: &Error) {
+        if self.refused.is_some() {
+            return;
+        }
+        self.refused = Some(Box::new(error.clone()));
         if matches!(error, Error::Refused { .. }) {
-            self.refused = Some(Box::new(error.clone()));
             self.board.finish_for_good(self.number);
         }
     }
 
-    /// Does no operation from that number on, and has the others hear of it, unless they do by themselves.
+    /// Does no operation from that number on, and has the others hear of it, unless they do by themselves. After an error
+    /// in an operation, that is the operation's own number: to the others, it has not finished with it.
     #[cold]
     pub(super) fn refuse(&mut self, number: u64, error: &Error) {
-        let is_known = match error {
-            Error::Fabric(FabricError::PeerLost { .. } | FabricError::Ending { .. }) => true,
-            Error::Refused { .. } => true,
-            _ => self.refused.is_some() || self.size() == 1,
-        };
+        if self.refused.is_some() || self.size() == 1 {
+            return;
+        }
+        let is_known = matches!(
+            error,
+            Error::Fabric(FabricError::PeerLost { .. } | FabricError::Ending { .. }) | Error::Refused { .. }
+        );
         if is_known {
+            self.refused = Some(Box::new(error.clone()));
             return;
         }
         let reason = error.to_string();
@@ -45,7 +53,8 @@ impl Group {
         self.refused = Some(Box::new(Error::Refused { member: self.own, reason }));
     }
 
-    /// Does no more operations, and has the others hear why, unless they do by themselves: of what is none of the group's.
+    /// Does no more operations, and has the others hear why, unless they do by themselves: of what is none of the group's,
+    /// between two operations. After an error of an operation of the group, they have heard.
     #[cold]
     pub fn refuse_next(&mut self, error: &Error) {
         self.refuse(self.number + 1, error);

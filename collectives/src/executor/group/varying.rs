@@ -72,7 +72,7 @@ impl Group {
                     self.take(member, number, into)?;
                 } else {
                     let remote = self.memory_of(member, number)?;
-                    self.fabric.read(&remote, 0, into)?;
+                    self.pull(number, &remote, 0, into)?;
                 }
             }
             self.finish(number);
@@ -261,7 +261,7 @@ impl Group {
     }
 
     /// Reads the block that a member lends to this one by operation `number`, for which it was seen to have published.
-    fn read_lent(&self, member: usize, number: u64, into: &mut [u8]) -> Result<()> {
+    fn read_lent(&mut self, member: usize, number: u64, into: &mut [u8]) -> Result<()> {
         if into.is_empty() {
             return Ok(());
         }
@@ -269,6 +269,6 @@ impl Group {
         self.memories.read(member, number, self.own * KEY, &mut key)?;
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| key[8 * at + byte]));
         let remote: Remote = self.remote(member, std::array::from_fn(word));
-        Ok(self.fabric.read(&remote, 0, into)?)
+        self.pull(number, &remote, 0, into)
     }
 }
