@@ -96,8 +96,15 @@ impl<A: Family> Buffer<A> {
     ) -> Option<Self> {
         let (count, layout) = (usize::try_from(count).ok()?, Layout::of(stock, datatype)?);
         let buffer = Self { at: at.cast_mut(), count, layout };
-        let is_missing = A::is_in_place(at) || (layout.is_row && at.is_null());
-        (buffer.len() == 0 || !is_missing).then_some(buffer)
+        (buffer.len() == 0 || !(A::is_in_place(at) || buffer.is_none(stock))).then_some(buffer)
+    }
+
+    /// Whether there is no buffer, as MPI takes it: elements that begin elsewhere than where they are put may have their place
+    /// from the beginning of memory on.
+    #[inline]
+    fn is_none(&self, stock: &Stock<A>) -> bool {
+        let Layout { elements, is_row } = &self.layout;
+        self.at.is_null() && (*is_row || stock.mpi.true_extent(elements.datatype).0 == 0)
     }
 
     /// Bytes of data.
@@ -303,7 +310,8 @@ impl<A: Family> Blocks<A> {
         };
         let blocks: Vec<_> = counts.iter().zip(places).map(block).collect::<Option<_>>()?;
         let blocks = Self { blocks };
-        (!(at.is_null() || A::is_in_place(at)) || !layout.is_row || blocks.are_empty()).then_some(blocks)
+        let whole = Buffer { at: at.cast_mut(), count: 1, layout };
+        (!(A::is_in_place(at) || whole.is_none(stock)) || blocks.are_empty()).then_some(blocks)
     }
 
     /// The same of many datatypes, each `places[i]` bytes from `at` on.
@@ -333,7 +341,9 @@ impl<A: Family> Blocks<A> {
         };
         let blocks: Vec<_> = counts.iter().zip(places).zip(datatypes).map(block).collect::<Option<_>>()?;
         let blocks = Self { blocks };
-        (!A::is_in_place(at) || blocks.are_empty()).then_some(blocks)
+        let is_missing = |block: &Buffer<A>| block.len() > 0 && block.is_none(stock);
+        let are_missing = A::is_in_place(at) || blocks.blocks.iter().any(is_missing);
+        (!are_missing || blocks.are_empty()).then_some(blocks)
     }
 
     /// The block for a member.

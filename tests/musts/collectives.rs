@@ -219,6 +219,18 @@ mpis! {
     openmpi5: WheelOpenMpi;
 }
 
+/// What MPI refuses, MPI says. Open MPI looks at no buffers.
+#[test]
+fn without_a_buffer_mpi_says_so() {
+    let program = Program::c("collectives_no_buffer", Mpi::DebianMpich);
+    let scratch = Scratch::new();
+    let job = Job::new(&scratch, &program, 2).collectives("preload").variable("SVMIO_STATS", "1");
+    let output = job.variable(ALL_BEGUN.0, ALL_BEGUN.1).succeed();
+    assert!(output.contains("all were told by MPI"), "{output}");
+    let (ours, all) = counted(&output, "allreduce");
+    assert_eq!(all - ours, 6, "{output}");
+}
+
 #[test]
 fn fortran_is_served() {
     for mpi in Mpi::DEBIAN {

@@ -15,7 +15,7 @@ impl<A: Family> Start<'_, A> {
     /// # Safety
     /// The arguments are those of `MPI_Iallreduce`.
     pub(crate) unsafe fn allreduce(self, call: Combined<A>, count: c_int) -> Outcome {
-        let operands = or_leave!(self.operands(call, count));
+        let operands = or_leave!(self.operands(call, count, count));
         // SAFETY: the caller vouches for the arguments.
         let data = unsafe { operands.in_received() };
         begun(self.group.iallreduce(data, operands.operation)?, |_| Ok(()))
@@ -25,10 +25,14 @@ impl<A: Family> Start<'_, A> {
     /// The arguments are those of `MPI_Ireduce`.
     pub(crate) unsafe fn reduce(self, call: Combined<A>, count: c_int, root: c_int) -> Outcome {
         let root = or_leave!(self.root(root));
-        let operands = or_leave!(self.operands(call, count));
+        let is_root = self.group.member() == root;
+        if !is_root && A::is_in_place(call.send) {
+            return Ok(None);
+        }
+        let operands = or_leave!(self.operands(call, count, if is_root { count } else { 0 }));
         // SAFETY: the caller vouches for the arguments.
         unsafe {
-            if self.group.member() == root {
+            if is_root {
                 let data = operands.in_received();
                 begun(self.group.ireduce(root, data, operands.operation)?, |_| Ok(()))
             } else {
@@ -40,7 +44,7 @@ impl<A: Family> Start<'_, A> {
     /// # Safety
     /// The arguments are those of `MPI_Iscan`.
     pub(crate) unsafe fn scan(self, call: Combined<A>, count: c_int) -> Outcome {
-        let operands = or_leave!(self.operands(call, count));
+        let operands = or_leave!(self.operands(call, count, count));
         // SAFETY: the caller vouches for the arguments.
         let data = unsafe { operands.in_received() };
         begun(self.group.iscan(data, operands.operation)?, |_| Ok(()))
@@ -49,7 +53,8 @@ impl<A: Family> Start<'_, A> {
     /// # Safety
     /// The arguments are those of `MPI_Iexscan`.
     pub(crate) unsafe fn exscan(self, call: Combined<A>, count: c_int) -> Outcome {
-        let operands = or_leave!(self.operands(call, count));
+        let received = if self.group.member() == 0 { 0 } else { count };
+        let operands = or_leave!(self.operands(call, count, received));
         // SAFETY: the caller vouches for the arguments. The first member receives nothing: it may have no buffer.
         unsafe {
             if self.group.member() == 0 {
@@ -68,7 +73,7 @@ impl<A: Family> Start<'_, A> {
         let elements = counts.iter().map(|&count| usize::try_from(count).ok()).collect::<Option<Vec<_>>>();
         let elements = or_leave!(elements);
         let all = or_leave!(c_int::try_from(elements.iter().sum::<usize>()).ok());
-        let operands = or_leave!(self.operands(call, all));
+        let operands = or_leave!(self.operands(call, all, counts[self.group.member()]));
         let bytes: Vec<usize> = elements.iter().map(|count| count * operands.width).collect();
         let own = bytes[self.group.member()];
         // SAFETY: the caller vouches for the arguments. What is in place is overwritten from the beginning on.
@@ -80,9 +85,9 @@ impl<A: Family> Start<'_, A> {
         begun(self.group.ireduce_scatter(sent, bytes, into, operands.operation)?, |_| Ok(()))
     }
 
-    /// What a call combines, if it is taken.
-    fn operands(&self, call: Combined<A>, count: c_int) -> Option<Operands<A>> {
-        let operands = Operands::of(self.stock, call, count)?;
+    /// What a call combines, if it is taken. This member receives so many elements.
+    fn operands(&self, call: Combined<A>, count: c_int, received: c_int) -> Option<Operands<A>> {
+        let operands = Operands::of(self.stock, call, count, received)?;
         self.takes(operands.length)?;
         Some(operands)
     }
@@ -98,12 +103,14 @@ struct Operands<A: Family> {
 }
 
 impl<A: Family> Operands<A> {
-    fn of(stock: &Stock<A>, call: Combined<A>, count: c_int) -> Option<Self> {
+    fn of(stock: &Stock<A>, call: Combined<A>, count: c_int, received: c_int) -> Option<Self> {
         let (kind, operator) = (stock.kind(call.datatype)?, stock.operator(call.op)?);
         let (operation, width) = (Native::of(operator, kind)?, Kind::width(kind)?);
         let operands = Self { call, operation, width, length: usize::try_from(count).ok()? * width };
         // MPI says what is wrong with no buffer.
-        (operands.length == 0 || !operands.source().is_null()).then_some(operands)
+        let lacks_source = operands.length > 0 && operands.source().is_null();
+        let lacks_room = received > 0 && (call.receive.is_null() || A::is_in_place(call.receive));
+        (!lacks_source && !lacks_room).then_some(operands)
     }
 
     fn are_in_place(&self) -> bool {
