@@ -12,6 +12,7 @@ mod names;
 mod published;
 mod showing;
 mod tables;
+mod untold;
 mod version;
 mod waiting;
 mod windows;
@@ -76,7 +77,7 @@ impl Agent {
                 Ok((from, length)) => self.attend(from, &buffer[..length]),
                 Err(error) => match error.lost_peer() {
                     Some(lost) => {
-                        self.files.forget_rank(lost);
+                        self.files.all().iter().for_each(|served| self.bury(served, lost));
                         self.forget_coherence(lost);
                         if membership.lost().len() + 1 >= membership.size() as usize {
                             return;
@@ -228,7 +229,7 @@ impl Agent {
             Request::Fetch { file, pages } => self.fetch(from, *file, pages),
             Request::Versions { file, segments } => self.versions(from, *file, segments),
             Request::Show { file, segment } => self.show(from, *file, *segment),
-            Request::Reserve { file, part, export } => self.reserve(*file, part, *export),
+            Request::Reserve { file, part, export } => self.reserve(from, *file, part, *export),
             Request::Wrote { file, segments } => self.wrote(from, *file, segments),
             Request::Sync { file } => self.sync(*file),
             Request::Lock { file, range, thread, exclusive, place } => {

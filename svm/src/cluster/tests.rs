@@ -3,6 +3,7 @@
 #[path = "../../tests/job/mod.rs"]
 mod job;
 mod natively;
+mod untold;
 
 use std::sync::Arc;
 

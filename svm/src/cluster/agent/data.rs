@@ -133,6 +133,7 @@ impl Agent {
 
     pub(super) fn reserve(
         &self,
+        from: Rank,
         file: FileId,
         part: &(SegmentIndex, Range<u64>),
         export: bool,
@@ -148,7 +149,7 @@ impl Agent {
             Error::io(subject, &served.attachment.path(), e)
         })?;
         served.attachment.mark_dirty_for_another(segment.index());
-        let window = if export { self.window(&served, &segment)? } else { None };
+        let window = if export { self.window(from, &served, &segment)? } else { None };
         Ok(Reply::Reserved { window })
     }
 

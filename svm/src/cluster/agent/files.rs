@@ -4,8 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use svmio_transport::Rank;
-
 use crate::attachment::{self, Attachment, How};
 use crate::cluster::{Context, NodeIndex};
 use crate::error::Result;
@@ -100,11 +98,6 @@ impl Files {
 
     pub(super) fn clear(&self) {
         *self.known_files() = Known::default();
-    }
-
-    /// Gives back what a lost process had.
-    pub(super) fn forget_rank(&self, rank: Rank) {
-        self.all().iter().for_each(|served| served.lent.forget_rank(&served.attachment, rank));
     }
 
     /// All that are served.
@@ -217,6 +210,16 @@ impl Served {
     /// Notes that `node` has changed a segment.
     pub(super) fn add_change(&self, index: SegmentIndex, node: NodeIndex) {
         self.versions().entry(index).or_default().add(node);
+    }
+
+    /// Notes that a segment may have been changed, nobody knows by whom.
+    pub(super) fn add_unknown(&self, index: SegmentIndex) {
+        self.versions().entry(index).or_default().add_unknown();
+    }
+
+    /// The same of all segments that another node has heard a version of.
+    pub(super) fn add_unknown_to_all(&self) {
+        self.versions().values_mut().for_each(Version::add_unknown);
     }
 
     /// At the master: notes that `nodes` open the file; returns all that have.

@@ -251,7 +251,7 @@ impl Agent {
         for holder in [rank, leader] {
             if self.context.fabric.membership().check(holder).is_err() {
                 // Lost while it waited.
-                served.lent.forget_rank(&served.attachment, holder);
+                self.bury(&served, holder);
             }
         }
         Ok(Reply::Locked { lock: number, is_kept })
@@ -347,7 +347,7 @@ impl Agent {
                 }
                 Err(_) if context.fabric.membership().check(leader).is_err() => {
                     drop(ranks);
-                    served.lent.forget_rank(&served.attachment, leader);
+                    self.bury(served, leader);
                 }
                 Err(error) => {
                     if let Some(kept) = ranks.loans.get_mut(&due.lock).and_then(|loan| loan.kept.as_mut()) {

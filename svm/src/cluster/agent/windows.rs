@@ -1,11 +1,11 @@
 //! Segments that other nodes write into without the agent's help.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use svmio_transport::back_end::Backing;
-use svmio_transport::{LocalSegment, SegmentId};
+use svmio_transport::{LocalSegment, Rank, SegmentId};
 
 use crate::cluster::wire::WINDOWS_SPACE;
 use crate::error::{Error, Result};
@@ -21,15 +21,39 @@ const MOST: usize = 4096;
 
 /// The exported segments of one file.
 #[derive(Default)]
-pub(super) struct Windows(Mutex<HashMap<SegmentIndex, (u32, LocalSegment)>>);
+pub(super) struct Windows(Mutex<HashMap<SegmentIndex, Window>>);
+
+struct Window {
+    number: u32,
+    /// The processes that were told of it, and may be writing at any time.
+    writers: HashSet<Rank>,
+    _exported: LocalSegment,
+}
+
+impl Windows {
+    /// Strikes a process off the writers; returns the segments that it may have written to.
+    pub(super) fn strike_off(&self, writer: Rank) -> Vec<SegmentIndex> {
+        let mut windows = self.windows();
+        let of_it =
+            windows.iter_mut().filter_map(|(index, window)| window.writers.remove(&writer).then_some(*index));
+        of_it.collect()
+    }
+
+    fn windows(&self) -> MutexGuard<'_, HashMap<SegmentIndex, Window>> {
+        // A panic elsewhere leaves the map whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Agent {
-    /// Exports a segment; `None` where bytes should not be stored into it through a mapping, or too many are exported.
-    pub(super) fn window(&self, served: &Served, segment: &Segment) -> Result<Option<u32>> {
+    /// Exports a segment for `writer`, among others; `None` where bytes should not be stored into it through a mapping, or
+    /// too many are exported.
+    pub(super) fn window(&self, writer: Rank, served: &Served, segment: &Segment) -> Result<Option<u32>> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let mut windows = served.windows.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((number, _)) = windows.get(&segment.index()) {
-            return Ok(Some(*number));
+        let mut windows = served.windows.windows();
+        if let Some(window) = windows.get_mut(&segment.index()) {
+            window.writers.insert(writer);
+            return Ok(Some(window.number));
         }
         if windows.len() >= MOST || !segment.may_be_stored_into() {
             return Ok(None);
@@ -46,7 +70,7 @@ impl Agent {
             subject: format!("exporting segment {index} of {}", served.attachment.name()),
             source,
         })?;
-        windows.insert(index, (number, exported));
+        windows.insert(index, Window { number, writers: HashSet::from([writer]), _exported: exported });
         Ok(Some(number))
     }
 }
