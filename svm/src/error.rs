@@ -137,6 +137,18 @@ pub enum Error {
         /// The newest version that this release knows.
         supported: u32,
     },
+    /// A manifest says something that only a newer release writes.
+    #[error("{subject}: {} has the {field} {word:?}, which this release of svmio does not know: it was written by a later version: use the newer release", path.display())]
+    NewerWord {
+        /// What was attempted.
+        subject: String,
+        /// The manifest.
+        path: PathBuf,
+        /// Of what it is said.
+        field: &'static str,
+        /// What is said.
+        word: String,
+    },
     /// Processes have the file open whose memory this one does not share.
     #[error("{name} is open on another node, or its shared state {} was damaged while it is open; a store belongs to one node: set SVMIO_STORE to a directory of this node's own", path.display())]
     InUseElsewhere {

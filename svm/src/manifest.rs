@@ -5,6 +5,7 @@
 //! `docs/formats.md` describes each field.
 
 mod parts;
+mod words;
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -102,7 +103,7 @@ impl Manifest {
     /// Reads the manifest in `directory`.
     ///
     /// # Errors
-    /// [`Error::CorruptManifest`], [`Error::NewerFormat`], or what the operating system says.
+    /// [`Error::CorruptManifest`], [`Error::NewerFormat`], [`Error::NewerWord`], or what the operating system says.
     pub(crate) fn read(directory: &Path, name: &str) -> Result<Manifest> {
         let path = directory.join(FILE_NAME);
         let bytes = fs::read(&path).map_err(|source| match source.kind() {
@@ -164,7 +165,7 @@ impl Manifest {
     /// The manifest of the file `name` from bytes that came from `path`.
     ///
     /// # Errors
-    /// [`Error::CorruptManifest`], [`Error::NewerFormat`].
+    /// [`Error::CorruptManifest`], [`Error::NewerFormat`], [`Error::NewerWord`].
     pub(crate) fn decode(bytes: &[u8], path: &Path, name: &str) -> Result<Manifest> {
         let damaged = |reason: &str| corrupt(name, path, reason.into());
         let line_end =
@@ -202,8 +203,12 @@ impl Manifest {
         if crc32fast::hash(body) != checksum {
             return Err(damaged("its checksum does not fit its content"));
         }
-        let manifest: Manifest =
-            serde_json::from_slice(body).map_err(|e| corrupt(name, path, e.to_string()))?;
+        let manifest: Manifest = serde_json::from_slice(body).map_err(|e| match words::unknown(body) {
+            Some((field, word)) => {
+                Error::NewerWord { subject: format!("opening {name}"), path: path.into(), field, word }
+            }
+            None => corrupt(name, path, e.to_string()),
+        })?;
         manifest.check().map_err(damaged)?;
         Ok(manifest)
     }
@@ -381,7 +386,15 @@ mod tests {
         let told = read(r#","placement":"node=a","segment_size_reason":"nearness""#).unwrap().policies();
         let placement = Some(Placement::Node(NodeName::new("a")));
         assert_eq!(told, Policies { placement, size_reason: Some(SizeReason::Nearness) });
-        assert!(matches!(read(r#","placement":"anywhere""#), Err(Error::CorruptManifest { .. })));
+        assert!(matches!(read(r#","placement":3"#), Err(Error::CorruptManifest { .. })));
+        for (field, word) in [("placement", "anywhere"), ("segment_size_reason", "whim")] {
+            let error = read(&format!(r#","{field}":"{word}""#)).unwrap_err();
+            assert!(matches!(error, Error::NewerWord { .. }), "{error}");
+            let told = error.to_string();
+            let parts =
+                ["opening x: m has", field, word, "written by a later version", "use the newer release"];
+            assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        }
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::NoSuchFile`], [`Error::Exists`], [`Error::NotAFile`], [`Error::NameTooLong`],
-    /// [`Error::CorruptManifest`], [`Error::NewerFormat`], [`Error::MissingSegment`],
+    /// [`Error::CorruptManifest`], [`Error::NewerFormat`], [`Error::NewerWord`], [`Error::MissingSegment`],
     /// [`Error::DamagedSegment`], [`Error::Access`], [`Error::ReadOnly`], [`Error::NoSpace`], [`Error::Quota`].
     pub fn open_file(&self, name: &FileName, options: &OpenOptions) -> Result<File> {
         loop {
