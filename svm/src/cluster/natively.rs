@@ -12,6 +12,7 @@
 //! lacks is not counted by its version.
 
 mod choice;
+mod opened;
 mod sources;
 
 use std::sync::Arc;
@@ -27,7 +28,8 @@ use super::pages::Asking;
 use super::wire::Reply;
 use super::{Asked, Cluster, NodeIndex, SharedFile};
 use choice::{Kind, Way};
-use sources::{Found, OpenSegment};
+use opened::Found;
+use sources::OpenSegment;
 
 pub(super) use choice::NativeReads;
 pub(super) use sources::Sources;
@@ -147,7 +149,7 @@ impl SharedFile {
     /// A segment, if it can be read from here and is worth it.
     fn source(&self, fetching: &mut Fetching, index: SegmentIndex) -> Option<Arc<OpenSegment>> {
         let at_once = self.cluster().native_reads().forced().is_some();
-        match self.sources().find(index, at_once) {
+        match self.sources().segments.find(index, at_once) {
             Found::Open(segment) => Some(segment),
             Found::Nothing => None,
             Found::Closed => {

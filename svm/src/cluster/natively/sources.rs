@@ -6,10 +6,8 @@ use std::fs::File;
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use lru::LruCache;
 use rustix::fs::{Mode, OFlags};
 use svmio_transport::{RemoteSegment, SegmentId};
 
@@ -20,89 +18,39 @@ use crate::error::{Error, Result};
 use crate::node::BootId;
 use crate::units::SegmentIndex;
 
+use super::opened::{Candidates, Opened};
+
 /// How many segments a process keeps open to read them by itself, of all files. Each takes a descriptor, of which
 /// processes often may have no more than a thousand; what lies in others is asked for.
 const MOST_OPEN: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 
-/// So many times a segment is asked for before it is opened: opening takes a question and two system calls, which one
-/// page is not worth.
-const BEFORE: u32 = 1;
-
-/// So many times it is asked for after it could not be opened.
-const BEFORE_AGAIN: u32 = 1000;
-
 /// The segments of one file that this process reads by itself, or may.
-pub(in crate::cluster) struct Sources(Mutex<Known>);
-
-struct Known {
-    segments: LruCache<SegmentIndex, Source>,
+pub(in crate::cluster) struct Sources {
+    pub(super) segments: Candidates<OpenSegment>,
     /// The homes' tables of versions, by node and number.
-    tables: HashMap<(NodeIndex, u32), Arc<RemoteSegment>>,
-}
-
-enum Source {
-    /// It is asked for so many times more.
-    Asked(u32),
-    Open(Arc<OpenSegment>),
-}
-
-/// What is known of a segment.
-pub(super) enum Found {
-    /// It can be read.
-    Open(Arc<OpenSegment>),
-    /// It should be opened.
-    Closed,
-    /// It is to be asked for.
-    Nothing,
+    tables: Mutex<HashMap<(NodeIndex, u32), Arc<RemoteSegment>>>,
 }
 
 /// A segment that this process reads by itself.
 pub(in crate::cluster) struct OpenSegment {
     pub(super) file: File,
-    _permit: Permit,
     versions: Arc<RemoteSegment>,
     /// Where in them the segment's version is, bytes.
     at: u64,
 }
 
-/// Counts among the [`MOST_OPEN`] as long as it lives.
-struct Permit;
-
-/// How many there are.
-static PERMITS: AtomicUsize = AtomicUsize::new(0);
-
 impl Default for Sources {
     fn default() -> Sources {
-        Sources(Mutex::new(Known { segments: LruCache::new(MOST_OPEN), tables: HashMap::new() }))
+        static OPENED: LazyLock<Arc<Opened<OpenSegment>>> =
+            LazyLock::new(|| Arc::new(Opened::new(MOST_OPEN)));
+        Sources { segments: Candidates::new(Arc::clone(&OPENED)), tables: Mutex::default() }
     }
 }
 
 impl Sources {
-    /// What is known of a segment, which is wanted once more; `at_once` where it is worth it to open it the first time.
-    pub(super) fn find(&self, index: SegmentIndex, at_once: bool) -> Found {
-        match self.known().segments.get_mut(&index) {
-            Some(Source::Open(segment)) => return Found::Open(Arc::clone(segment)),
-            _ if at_once => return Found::Closed,
-            Some(Source::Asked(0)) => return Found::Closed,
-            Some(Source::Asked(left)) => {
-                *left -= 1;
-                return Found::Nothing;
-            }
-            None => {}
-        }
-        self.put(index, Source::Asked(BEFORE - 1));
-        Found::Nothing
-    }
-
-    fn put(&self, index: SegmentIndex, source: Source) {
-        let replaced = self.known().segments.push(index, source);
-        // Closed only here, when the mutex is free.
-        drop(replaced);
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        // A panic elsewhere leaves the maps whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tables(&self) -> MutexGuard<'_, HashMap<(NodeIndex, u32), Arc<RemoteSegment>>> {
+        // A panic elsewhere leaves the map whole.
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -118,12 +66,11 @@ impl SharedFile {
             tracing::debug!("segment {index} cannot be read from here: {error}");
             None
         });
-        self.sources().put(index, opened.clone().map_or(Source::Asked(BEFORE_AGAIN), Source::Open));
+        self.sources().segments.put(index, opened.clone());
         opened
     }
 
     fn open_shown(&self, node: NodeIndex, index: SegmentIndex) -> Result<Option<Arc<OpenSegment>>> {
-        let Some(permit) = Permit::take() else { return Ok(None) };
         let request = Request::Show { file: self.file(), segment: index };
         let shown = match self.cluster().ask(node, &request)? {
             Reply::Shown(shown) => shown,
@@ -131,7 +78,7 @@ impl SharedFile {
         };
         let Some(Shown { path, identity, version: (number, at) }) = shown else { return Ok(None) };
         let Some(file) = file_at(OsStr::from_bytes(&path), identity) else { return Ok(None) };
-        let known = self.sources().known().tables.get(&(node, number)).cloned();
+        let known = self.sources().tables().get(&(node, number)).cloned();
         let versions = match known {
             Some(versions) => versions,
             None => {
@@ -145,11 +92,11 @@ impl SharedFile {
                         }
                     })?;
                 let versions = Arc::new(connected);
-                self.sources().known().tables.insert((node, number), Arc::clone(&versions));
+                self.sources().tables().insert((node, number), Arc::clone(&versions));
                 versions
             }
         };
-        Ok(Some(Arc::new(OpenSegment { file, _permit: permit, versions, at })))
+        Ok(Some(Arc::new(OpenSegment { file, versions, at })))
     }
 }
 
@@ -164,20 +111,6 @@ impl OpenSegment {
             // A whole word on every fabric, which a read need not give.
             None => self.versions.fetch_add(self.at, 0),
         }
-    }
-}
-
-impl Permit {
-    fn take() -> Option<Permit> {
-        // Relaxed, also below: only the number counts.
-        let more = |permits: usize| (permits < MOST_OPEN.get()).then_some(permits + 1);
-        PERMITS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Permit)
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        PERMITS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -219,20 +152,5 @@ mod tests {
         assert!(file_at(pipe.as_os_str(), identity(&pipe)).is_none());
         assert!(file_at(one.as_os_str(), (boot.map(|byte| !byte), device, number)).is_none());
         assert!(file_at(one.as_os_str(), (boot, device ^ 1, number)).is_none());
-    }
-
-    #[test]
-    fn a_segment_is_asked_for_before_it_is_opened() {
-        let (sources, index) = (Sources::default(), SegmentIndex(3));
-        let is_closed = |found| matches!(found, Found::Closed);
-        assert!(is_closed(sources.find(index, true)));
-        for _ in 0..BEFORE {
-            assert!(matches!(sources.find(index, false), Found::Nothing));
-        }
-        assert!(is_closed(sources.find(index, false)));
-        sources.put(index, Source::Asked(2));
-        assert!(is_closed(sources.find(index, true)));
-        assert!((0..2).all(|_| !is_closed(sources.find(index, false))));
-        assert!(is_closed(sources.find(index, false)));
     }
 }

@@ -212,3 +212,35 @@ fn a_lost_home_is_an_error_although_its_memory_is_there() {
         process.meet();
     });
 }
+
+#[test]
+fn a_file_whose_segments_are_all_read_natively_leaves_room_for_others() {
+    // More than a process has open.
+    const SEGMENTS: u64 = 70;
+    let (_directory, stores) = job::stores(2);
+    on_two_nodes(&stores, 64, |process| {
+        process.cluster.force_native_reads(Some(true));
+        let size = SegmentSize::MIN.bytes();
+        let options = OpenOptions::read_write().create(true).segment_size(Some(SegmentSize::MIN));
+        let names = ["one", "other"].map(|name| FileName::new(name).unwrap());
+        let files = names.each_ref().map(|name| process.open(name, &options).unwrap());
+        for file in &files {
+            if process.rank() == 2 {
+                file.write_at(FileOffset(0), &vec![1; (SEGMENTS * size) as usize]).unwrap();
+            }
+            process.sync(file).unwrap();
+        }
+        if process.rank() == 0 {
+            for (file, before) in files.iter().zip([0, SEGMENTS]) {
+                // At no one distance, so that nothing is fetched ahead.
+                for number in 0..SEGMENTS {
+                    let index = number * number % 71 * 13 % SEGMENTS;
+                    let page = (before + number) % (size / PAGE);
+                    assert_eq!(read(file, index * size + page * PAGE), [1]);
+                }
+                assert_eq!(counts(process).1, 0, "pages are asked for");
+            }
+        }
+        process.meet();
+    });
+}
