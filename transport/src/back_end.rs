@@ -10,6 +10,7 @@
 
 use std::fmt;
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -146,6 +147,14 @@ pub trait Provider: Send + Sync {
     /// `asker` wants to connect to `id`, which is not exported yet. Create it, or leave it; then the asker gets
     /// [`Error::UnknownSegment`](crate::Error::UnknownSegment).
     fn provide(&self, asker: Rank, id: SegmentId);
+}
+
+/// Has `provider` make a segment. Where it panics, the log says so, and the asker gets what was made until then: the
+/// thread here answers others, too, who would wait for ever.
+pub(crate) fn provide(provider: &dyn Provider, asker: Rank, id: SegmentId) {
+    if catch_unwind(AssertUnwindSafe(|| provider.provide(asker, id))).is_err() {
+        tracing::error!(%asker, %id, "whoever makes this segment panicked");
+    }
 }
 
 /// A thread that serves beside the program.

@@ -1,5 +1,6 @@
 //! Transfers that are handed over, and how their end is learnt.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -51,6 +52,7 @@ impl Completion {
     }
 
     /// One whose end is told to `callback`, on a thread of the back end: it must be short and must not wait.
+    /// Where it panics, the log says so, and the back end goes on.
     #[must_use]
     pub fn calling(callback: impl FnOnce(Result<()>) + Send + 'static) -> Self {
         Self { callback: Mutex::new(Some(Box::new(callback))), ..Self::default() }
@@ -86,8 +88,11 @@ impl Completion {
         // Release: pairs with the load in `test`.
         self.state.store(state, Ordering::Release);
         let callback = self.callback.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(callback) = callback {
-            callback(result);
+        // The program's panic is the program's: the thread here serves others, who would wait for ever.
+        if let Some(callback) = callback
+            && catch_unwind(AssertUnwindSafe(|| callback(result))).is_err()
+        {
+            tracing::error!("what was to be called at the end of a transfer panicked");
         }
     }
 }
@@ -114,6 +119,13 @@ mod tests {
         assert!(matches!(completion.test(), Some(Ok(()))));
         assert_eq!(told.try_recv(), Ok(true));
         assert!(told.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_callback_that_panics_does_not_end_the_thread_that_calls_it() {
+        let completion = Completion::calling(|_| panic!("the test says so"));
+        completion.finish(Ok(()));
+        assert!(matches!(completion.test(), Some(Ok(()))));
     }
 
     #[test]

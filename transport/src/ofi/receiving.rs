@@ -9,6 +9,7 @@ use super::peers::{Heard, Peer};
 use super::questions::Answer;
 use super::sys::library;
 use super::wire::{self, Header, Message, Pieces};
+use crate::back_end;
 use crate::error::{Error, Result};
 use crate::units::{Rank, SegmentId};
 
@@ -250,7 +251,7 @@ impl Adapter {
         if !self.exports.has(id)
             && let Some(provider) = self.exports.provider(id.space)
         {
-            provider.provide(asker, id);
+            back_end::provide(&*provider, asker, id);
         }
         if asker == self.rank() {
             let answer = self.exports.describe(id).map_or(Answer::Refused, Answer::Segment);

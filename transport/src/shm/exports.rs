@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::back_end::{Backing, Provider};
+use crate::back_end::{self, Backing, Provider};
 use crate::error::{Error, Result};
 use crate::memory::SharedMemory;
 use crate::units::{Rank, SegmentId};
@@ -69,7 +69,7 @@ impl Exports {
         }
         let provider = self.providers().get(&id.space).cloned()?;
         // Without a lock: it will call `create`.
-        provider.provide(asker, id);
+        back_end::provide(&*provider, asker, id);
         self.segments().get(&id).cloned()
     }
 

@@ -87,3 +87,24 @@ fn whoever_has_another_secret_is_not_heard() {
     assert_eq!(one.wait_interrupt(Interrupt(1), deadline).unwrap(), 0);
     drop(segment);
 }
+
+#[test]
+fn whoever_makes_segments_may_panic_and_others_are_answered() {
+    struct Panicking;
+    impl Provider for Panicking {
+        fn provide(&self, _: Rank, _: SegmentId) {
+            panic!("the test says so");
+        }
+    }
+    on_each(2, |fabric| {
+        fabric.set_provider(40, Arc::new(Panicking));
+        let own = fabric.create(SEGMENT, &anonymous(8)).unwrap();
+        let other = super::other(&fabric);
+        let both = connect(&fabric, other);
+        let refused = fabric.connect(other, SegmentId::new(40, 0));
+        assert!(matches!(refused, Err(Error::UnknownSegment { .. })), "{refused:?}");
+        both.fetch_add(0, 1).unwrap();
+        until(&fabric, || own.memory().word64(0).unwrap().load(Ordering::SeqCst) == 1);
+        own
+    });
+}

@@ -205,3 +205,19 @@ fn strangers_get_nothing_and_disturb_nobody() {
     assert_eq!(Answer::decode(&say(&unknown)), Ok(Answer::Unknown));
     assert!(Answer::decode(&say(&right)).is_ok());
 }
+
+#[test]
+fn whoever_makes_segments_may_panic_and_others_are_answered() {
+    struct Panicking;
+    impl crate::back_end::Provider for Panicking {
+        fn provide(&self, _: crate::Rank, _: crate::SegmentId) {
+            panic!("the test says so");
+        }
+    }
+    let fabrics = crate::shm::within_process(2);
+    fabrics[0].set_provider(40, std::sync::Arc::new(Panicking));
+    for number in 0..2 {
+        let refused = fabrics[1].connect(crate::Rank(0), crate::SegmentId::new(40, number));
+        assert!(matches!(refused, Err(crate::Error::UnknownSegment { .. })), "{refused:?}");
+    }
+}
