@@ -1,6 +1,7 @@
 //! The back end for processes of one machine: stores are stores.
 //!
 //! ```text
+//!   machine   where a process is: who is elsewhere is refused at the start
 //!   prepare ──► Door: a socket in the abstract name space ──► answer (a thread) ──┐ file descriptors
 //!                                                             ask  ◄──────────────┘ of memory
 //!   adapter   the contract, put together from what a process keeps (process):
@@ -24,6 +25,8 @@ mod control;
 mod copying;
 mod engine;
 mod exports;
+#[doc(hidden)]
+pub mod machine;
 mod peer;
 mod preparation;
 mod process;

@@ -13,7 +13,7 @@ use svmio_transport::back_end::MemoryKey;
 use svmio_transport::job::wire as job;
 use svmio_transport::message::{HEADER, Sizes, wire as message};
 use svmio_transport::ofi::wire as ofi;
-use svmio_transport::shm::wire as shm;
+use svmio_transport::shm::{machine::Machine, wire as shm};
 use svmio_transport::{Interrupt, JobSecret, Rank, SegmentId};
 
 /// What is done to a valid message: which of them, which bytes are changed, where it is cut, what is appended.
@@ -41,6 +41,7 @@ fn damaged(valid: &[Vec<u8>], (choice, changes, cut, tail): &Damage) -> Vec<u8> 
 fn addresses() -> Vec<Vec<u8>> {
     let mut address = shm::Address {
         name: [1; 16],
+        machine: Machine { boot: [6; 16], network: 8 },
         process: 7,
         user: 0,
         name_spaces: [4, 5],

@@ -12,6 +12,7 @@ use crate::units::Rank;
 use super::adapter::Adapter;
 use super::answer::Door;
 use super::control::ControlSegment;
+use super::machine::Machine;
 use super::process::Parts;
 use super::process_memory;
 use super::settings::ShmSettings;
@@ -37,6 +38,7 @@ pub fn prepare(settings: &ShmSettings, secret: &JobSecret) -> Result<Box<dyn Pre
     }
     let address = Address {
         name,
+        machine: Machine::own(),
         process: rustix::process::getpid().as_raw_nonzero().get().cast_unsigned(),
         user: rustix::process::geteuid().as_raw(),
         name_spaces: process_memory::own_name_spaces(),
@@ -113,6 +115,7 @@ impl Prepared for ShmPrepared {
             })
         };
         let addresses = addresses.iter().enumerate().map(decode).collect::<Result<Vec<_>>>()?;
+        check_places(&self.address.machine, &membership, &addresses)?;
         let Self { settings, secret, door, control, .. } = *self;
         let cores = cores(&addresses);
         let copies_between_processes = copies_between_processes(&addresses);
@@ -120,6 +123,22 @@ impl Prepared for ShmPrepared {
             Parts { settings, secret, membership, addresses, door, control, cores, copies_between_processes };
         Ok(Adapter::start(parts)?)
     }
+}
+
+/// Refuses a job of whom this process, that is at `own`, could not share memory with.
+fn check_places(own: &Machine, membership: &Membership, addresses: &[Address]) -> Result<()> {
+    let elsewhere = |(rank, address): (usize, &Address)| {
+        own.apart_from(&address.machine).map(|where_to| (Rank(rank as u32), where_to))
+    };
+    let Some((rank, where_to)) = addresses.iter().enumerate().find_map(elsewhere) else { return Ok(()) };
+    let me = membership.rank();
+    let problem = format!(
+        "rank {rank} (node {}) is {where_to} than rank {me} (node {}): shared memory does not reach it; choose \
+         the fabric of networks for this job, SVMIO_FABRIC=ofi, or fabric = \"ofi\" in the configuration",
+        membership.node(rank),
+        membership.node(me)
+    );
+    Err(Error::StartUp { problem })
 }
 
 /// Whether all can copy from and to each other's private memory: by what all say of themselves, and, as far as this

@@ -5,8 +5,10 @@
 use crate::secret::JobSecret;
 use crate::units::{Rank, SegmentId};
 
+use super::machine::Machine;
+
 /// The version of what is below; peers of another version are refused.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 const ADDRESS_MARK: [u8; 6] = *b"svmadr";
 const GREETING_MARK: [u8; 6] = *b"svmask";
@@ -31,6 +33,8 @@ pub struct Malformed(pub &'static str);
 pub struct Address {
     /// The random part of the name of its socket, in the abstract name space.
     pub name: [u8; 16],
+    /// Where it is.
+    pub machine: Machine,
     /// Its number.
     pub process: u32,
     /// Its user.
@@ -52,10 +56,12 @@ impl Address {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let processors = &self.processors[..self.processors.len().min(LONGEST_PROCESSOR_SET)];
-        let mut bytes = Vec::with_capacity(84 + processors.len());
+        let mut bytes = Vec::with_capacity(108 + processors.len());
         bytes.extend(ADDRESS_MARK);
         bytes.extend(VERSION.to_le_bytes());
         bytes.extend(self.name);
+        bytes.extend(self.machine.boot);
+        bytes.extend(self.machine.network.to_le_bytes());
         bytes.extend(self.process.to_le_bytes());
         bytes.extend(self.user.to_le_bytes());
         for name_space in self.name_spaces {
@@ -78,6 +84,7 @@ impl Address {
         rest.expect_head(ADDRESS_MARK, "not the address of a process on shared memory")?;
         let address = Self {
             name: rest.take()?,
+            machine: Machine { boot: rest.take()?, network: u64::from_le_bytes(rest.take()?) },
             process: u32::from_le_bytes(rest.take()?),
             user: u32::from_le_bytes(rest.take()?),
             name_spaces: [u64::from_le_bytes(rest.take()?), u64::from_le_bytes(rest.take()?)],
@@ -261,21 +268,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{ANSWER_LENGTH, Address, Answer, GREETING_LENGTH, Greeting, Wanted};
+    use crate::shm::machine::Machine;
     use crate::units::{Rank, SegmentId};
 
     fn addresses() -> impl Strategy<Value = Address> {
         let numbers = (any::<u32>(), any::<u32>(), any::<[u64; 2]>(), any::<bool>(), any::<u64>());
+        let machine = (any::<[u8; 16]>(), any::<u64>()).prop_map(|(boot, network)| Machine { boot, network });
         let bytes = (any::<[u8; 16]>(), any::<[u8; 16]>(), prop::collection::vec(any::<u8>(), 0..=1024));
-        (numbers, bytes).prop_map(
-            |((process, user, name_spaces, opens_memory, cookie_at), (name, cookie, processors))| Address {
-                name,
-                process,
-                user,
-                name_spaces,
-                opens_memory,
-                cookie_at,
-                cookie,
-                processors,
+        (numbers, bytes, machine).prop_map(
+            |((process, user, name_spaces, opens_memory, cookie_at), (name, cookie, processors), machine)| {
+                Address {
+                    name,
+                    machine,
+                    process,
+                    user,
+                    name_spaces,
+                    opens_memory,
+                    cookie_at,
+                    cookie,
+                    processors,
+                }
             },
         )
     }

@@ -172,6 +172,22 @@ fn addresses_that_are_none_are_refused() {
     assert!(prepare().join(membership(), vec![own]).is_err());
 }
 
+/// At the start, while all are still listened to: not with the first message, as a peer that seems to be gone.
+#[test]
+fn who_is_elsewhere_is_refused_by_name() {
+    let secret = JobSecret::random().unwrap();
+    let prepare = || prepare(&ShmSettings::default(), &secret).unwrap();
+    let (one, other) = (prepare(), prepare());
+    let mut elsewhere = Address::decode(&other.address()).unwrap();
+    elsewhere.machine.network += 1;
+    let membership = Arc::new(Membership::new(Rank(0), vec!["a".into(), "b".into()]));
+    let addresses = vec![one.address(), elsewhere.encode()];
+    let Err(Error::StartUp { problem }) = one.join(membership, addresses) else { panic!("it is taken") };
+    for word in ["rank 1 (node b)", "another network name space", "rank 0 (node a)", "SVMIO_FABRIC=ofi"] {
+        assert!(problem.contains(word), "{word} is not in: {problem}");
+    }
+}
+
 /// Whoever knows the name of the socket may say what he likes; peers are served all the same.
 #[test]
 fn strangers_get_nothing_and_disturb_nobody() {
