@@ -62,11 +62,12 @@ impl SharedFile {
         } else {
             fabric.write_checked(peer, write)
         };
+        // Also where it failed: some of it may have arrived.
+        self.windows().open().untold.entry(node).or_default().insert(index);
         written.map_err(|source| Error::Fabric {
             subject: format!("writing segment {index} of {}", self.attachment().name()),
             source,
         })?;
-        self.windows().open().untold.entry(node).or_default().insert(index);
         Ok(true)
     }
 

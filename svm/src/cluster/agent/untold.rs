@@ -17,11 +17,11 @@ impl Agent {
     /// Gives back what a lost process had of a file, after what it may have changed is counted: who gets a lock that it
     /// held, looks for changes next.
     pub(super) fn bury(&self, served: &Served, lost: Rank) {
-        for index in served.windows.strike_off(lost) {
+        served.windows.strike_off(lost, |index| {
             // As when it tells of them.
             served.attachment.mark_dirty_for_another(index);
             served.add_unknown(index);
-        }
+        });
         let roster = &self.context.roster;
         if roster.node_of(lost) == roster.own() {
             served.add_unknown_to_all();

@@ -31,12 +31,14 @@ struct Window {
 }
 
 impl Windows {
-    /// Strikes a process off the writers; returns the segments that it may have written to.
-    pub(super) fn strike_off(&self, writer: Rank) -> Vec<SegmentIndex> {
-        let mut windows = self.windows();
-        let of_it =
-            windows.iter_mut().filter_map(|(index, window)| window.writers.remove(&writer).then_some(*index));
-        of_it.collect()
+    /// Strikes a process off the writers, and has `count` take note of each segment that it may have written to. Of threads
+    /// that do so at the same time each returns only when all is counted, whoever has done it.
+    pub(super) fn strike_off(&self, writer: Rank, mut count: impl FnMut(SegmentIndex)) {
+        for (index, window) in self.windows().iter_mut() {
+            if window.writers.remove(&writer) {
+                count(*index);
+            }
+        }
     }
 
     fn windows(&self) -> MutexGuard<'_, HashMap<SegmentIndex, Window>> {
