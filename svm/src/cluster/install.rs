@@ -3,6 +3,7 @@
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 
 use crate::attachment::Attachment;
 use crate::error::{Error, Result};
@@ -39,7 +40,7 @@ pub(super) fn install(context: &Context, manifest: &Manifest) -> Result<()> {
             continue;
         }
         if !gate.anybody_present().map_err(failed)? {
-            let own = Manifest::read(&path, &manifest.name).ok();
+            let own = own_manifest(&path, &manifest.name)?;
             if let Some(own) = &own {
                 make_claimed(&path, own, manifest, store.node()).map_err(failed)?;
             }
@@ -52,6 +53,18 @@ pub(super) fn install(context: &Context, manifest: &Manifest) -> Result<()> {
         break;
     }
     enter_name(context, manifest)
+}
+
+/// What a node's replica says of a file; `None` where it is damaged or was never written.
+///
+/// # Errors
+/// What says more than this version understands is no damage, and nothing to be replaced; what cannot be read.
+fn own_manifest(path: &Path, name: &str) -> Result<Option<Manifest>> {
+    match Manifest::read(path, name) {
+        Ok(own) => Ok(Some(own)),
+        Err(Error::CorruptManifest { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Brings a replica up to what the master node knows.
@@ -111,5 +124,24 @@ fn enter_name(context: &Context, manifest: &Manifest) -> Result<()> {
         if store.enter_name(&name, id, false)? {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_damaged_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            fs::write(directory.path().join("manifest"), text).unwrap();
+            own_manifest(directory.path(), "x")
+        };
+        assert!(read("svmio-manifest 1 crc32=0 bytes=3\n").unwrap().is_none());
+        assert!(matches!(read("svmio-manifest 77 whatever\n"), Err(Error::NewerFormat { .. })));
+        fs::remove_file(directory.path().join("manifest")).unwrap();
+        assert!(own_manifest(directory.path(), "x").unwrap().is_none());
     }
 }
