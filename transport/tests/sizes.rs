@@ -145,6 +145,12 @@ fn play(messenger: &Messenger, messages: &[Message], me: Rank) -> Result<()> {
             assert!(behind.iter().all(|byte| *byte == 0xee), "bytes behind message {index}");
         }
     }
+    // A last message from each: what came twice before would be in its place.
+    const LAST: &[u8] = b"the last one";
+    messenger.send_kept(peer, LAST.to_vec())?;
+    let mut place = vec![0; 1 << 20];
+    let length = messenger.receive(peer, &mut place)?;
+    assert_eq!(place[..length], *LAST, "behind the messages of rank {peer}");
     Ok(())
 }
 

@@ -172,6 +172,20 @@ fn play(messenger: &Messenger, program: &Program, me: Rank) -> Result<()> {
         assert_eq!(place[..length], content(index, length), "message {index}");
         assert!(place[length..].iter().all(|byte| *byte == 0xee), "bytes behind message {index}");
     }
+    end(messenger, program.size)
+}
+
+/// Sends each rank a last message, and receives theirs: what came twice before would be in its place.
+fn end(messenger: &Messenger, size: u32) -> Result<()> {
+    const LAST: &[u8] = b"the last one";
+    for peer in (0..size).map(Rank) {
+        messenger.send_kept(peer, LAST.to_vec())?;
+    }
+    for peer in (0..size).map(Rank) {
+        let mut place = vec![0; 1 << 20];
+        let length = messenger.receive(peer, &mut place)?;
+        assert_eq!(place[..length], *LAST, "behind the messages of rank {peer}");
+    }
     Ok(())
 }
 
