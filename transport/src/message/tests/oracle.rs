@@ -217,7 +217,14 @@ fn check_with_a_death(model: &'static str, program: &Program, seed: u64, time: D
 fn config(few: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { usual.cases } else { few };
-    ProptestConfig { cases, max_shrink_iters: 1000, failure_persistence: None, ..usual }
+    // Shrinking ends after 20 s: until the test ends nothing is shown, and a failure looks like a wait for ever.
+    ProptestConfig {
+        cases,
+        max_shrink_iters: 1000,
+        max_shrink_time: 20_000,
+        failure_persistence: None,
+        ..usual
+    }
 }
 
 proptest! {
