@@ -1,5 +1,5 @@
-//! Messages of any size, in every mode, between two processes over shared memory: random programs, against what the
-//! sender wrote.
+//! Messages of any size, in every mode, with any numbers and sizes of buffers, between two processes over shared memory:
+//! random programs, against what the sender wrote.
 //!
 //! Plain `cargo test` goes to 4 MiB; with `SVMIO_FULL=1` to 64 MiB, in more programs.
 
@@ -61,6 +61,28 @@ fn messages(longest: usize) -> impl Strategy<Value = Vec<Message>> {
         },
     );
     prop::collection::vec(message, 1..9)
+}
+
+/// Numbers and sizes of buffers, as the environment tells them to a process. The least are not as small as they may be:
+/// 64 MiB would go in too many parts.
+fn settings() -> impl Strategy<Value = Vec<(&'static str, String)>> {
+    let buffers = (64_u32..4096, 4096_u32..65_536, 256_u32..200_000, 1_u32..5, 4096_u32..300_000, 1_u32..5);
+    let others = (1_u32..200_000, 65_536_u32..4_000_000, any::<bool>());
+    (buffers, others).prop_map(|(buffers, (threshold, chunk, asynchronous))| {
+        let (short_packet, ring, eager_buffer, eager_buffers, staging_buffer, staging_buffers) = buffers;
+        let bytes = |number: u32| format!("{number}B");
+        vec![
+            ("SVMIO_MESSAGES_SHORT_PACKET", bytes(short_packet)),
+            ("SVMIO_MESSAGES_RING", bytes(ring)),
+            ("SVMIO_MESSAGES_EAGER_BUFFER", bytes(eager_buffer)),
+            ("SVMIO_MESSAGES_EAGER_BUFFERS", eager_buffers.to_string()),
+            ("SVMIO_MESSAGES_RENDEZVOUS_THRESHOLD", bytes(threshold)),
+            ("SVMIO_MESSAGES_STAGING_BUFFER", bytes(staging_buffer)),
+            ("SVMIO_MESSAGES_STAGING_BUFFERS", staging_buffers.to_string()),
+            ("SVMIO_MESSAGES_CHUNK", bytes(chunk)),
+            ("SVMIO_MESSAGES_ASYNCHRONOUS", asynchronous.to_string()),
+        ]
+    })
 }
 
 /// For the environment: fields are separated by commas, messages by spaces.
@@ -169,12 +191,14 @@ fn rank_process() {
 }
 
 /// Two processes that play a program.
-fn check(messages: &[Message]) {
+fn check(messages: &[Message], settings: Vec<(&'static str, String)>) {
     let launcher = Launcher::new(std::env::current_exe().unwrap())
         .arguments(["--exact", "rank_process", "--ignored", "--test-threads=1", "--nocapture"])
         .size(2)
         .streams(Streams::Piped)
         .environment(PROGRAM, write(messages));
+    let launcher =
+        settings.into_iter().fold(launcher, |launcher, (name, value)| launcher.environment(name, value));
     for (rank, output) in launcher.spawn().unwrap().output().unwrap().iter().enumerate() {
         assert!(output.status.success(), "rank {rank}: {}", String::from_utf8_lossy(&output.stderr));
         // A process that ran no test would have nothing to fail with.
@@ -195,8 +219,9 @@ proptest! {
     #[test]
     fn messages_of_any_size_arrive_in_another_process(
         messages in messages(if is_full() { 64 << 20 } else { 4 << 20 }),
+        settings in prop_oneof![Just(Vec::new()), settings()],
     ) {
         assert_eq!(read(&write(&messages)), messages);
-        check(&messages);
+        check(&messages, settings);
     }
 }
