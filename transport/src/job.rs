@@ -4,7 +4,7 @@
 //!   Launcher ── starts ──► processes, each with a Place (rank, size, node, master, secret)
 //!                              │
 //!   start      the master's Roll of who came; everybody's addresses       over links: wire, proof, greeting, door
-//!   exchange   or the program's own way to meet, for the first word
+//!   exchange   or the program's own way to meet, for the first word; route: by which interface others reach rank 0
 //!                              │
 //!   Job        a Fabric, and beside the program the watchdog: one thread that sleeps in one poller
 //!                 watchdog    who lives, who leads, who has finished; tells the Membership
@@ -49,6 +49,7 @@ mod place;
 mod poller;
 mod proof;
 mod roll;
+mod route;
 mod settings;
 mod signals;
 mod start;
@@ -119,7 +120,7 @@ impl Job {
         } else {
             None
         };
-        Self::meet(&place, listener, settings, name, prepare)
+        Self::meet(&place, listener, None, settings, name, prepare)
     }
 
     /// Joins a job whose processes can already tell each other something. They have to be started with the same
@@ -155,14 +156,16 @@ impl Job {
         let all = exchange.all_gather(ours);
         let listener = invited.transpose()?.map(|(listener, _)| listener);
         let (secret, addresses) = exchange::accept(size, &all?)?;
+        let (addresses, known) = route::agree(exchange, addresses)?;
         let place = Place { rank, size, node: current_node(), master: Master::Known(addresses), secret };
         place.check().map_err(|problem| Error::StartUp { problem })?;
-        Self::meet(&place, listener, settings, name, prepare)
+        Self::meet(&place, listener, known, settings, name, prepare)
     }
 
     fn meet(
         place: &Place,
         listener: Option<TcpListener>,
+        known: Option<IpAddr>,
         settings: Settings,
         name: &str,
         prepare: &mut Prepare<'_>,
@@ -179,8 +182,8 @@ impl Job {
             Offer { fabric: name.into(), address }
         };
         let started = match listener {
-            Some(listener) => start::gather(place, listener, &mut offer, limit),
-            None => start::register(place, &mut offer, limit),
+            Some(listener) => start::gather(place, listener, known, &mut offer, limit),
+            None => start::register(place, known, &mut offer, limit),
         };
         // Its own failure tells a process more than that the start has failed.
         let prepared = prepared.transpose()?;
@@ -320,6 +323,6 @@ fn invite(settings: &Settings) -> Result<(TcpListener, Vec<u8>)> {
         start::listen(Master::At(format!("{}:0", settings.start.address)))?
     };
     let secret = JobSecret::random().map_err(|problem| Error::system("making the job's secret", problem))?;
-    let invitation = exchange::invite(&secret, start::reachable_at(&listener)?)?;
+    let invitation = exchange::invite(&secret, route::candidates(&listener)?)?;
     Ok((listener, invitation))
 }

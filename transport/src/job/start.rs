@@ -11,6 +11,7 @@ use super::link::{Closing, Link};
 use super::place::{Master, Place};
 use super::poller::{Poller, Token};
 use super::roll::Roll;
+use super::route;
 use super::wire::{self, Entry, Frame, Hello, Purpose, Registration, WireProblem};
 use crate::error::{Error, Result};
 use crate::units::Rank;
@@ -87,16 +88,19 @@ pub(super) fn listen(master: Master) -> Result<TcpListener> {
     }
 }
 
-/// The master's part: waits for all others.
+/// The master's part: waits for all others, who reach it at `known`, where that is known.
 pub(super) fn gather(
     place: &Place,
     listener: TcpListener,
+    known: Option<IpAddr>,
     offer: &mut dyn FnMut(IpAddr) -> Offer,
     limit: Duration,
 ) -> Result<Started> {
     let deadline = Instant::now() + limit;
-    let ours = reachable_at(&listener)?;
-    let reached_at = ours.first().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), SocketAddr::ip);
+    let reached_at = match known {
+        Some(known) => known,
+        None => route::candidates(&listener)?.first().map_or(Ipv4Addr::LOCALHOST.into(), SocketAddr::ip),
+    };
     let offer = offer(reached_at);
     let poller = Arc::new(Poller::new()?);
     let door = Door::new(&poller, listener, &place.secret, place.size)?;
@@ -200,9 +204,11 @@ impl Gathering {
     }
 }
 
-/// The others' part: comes to the master, and waits until all have come.
+/// The others' part: comes to the master, and waits until all have come. Other machines reach the master's at `known`,
+/// where that is known.
 pub(super) fn register(
     place: &Place,
+    known: Option<IpAddr>,
     offer: &mut dyn FnMut(IpAddr) -> Offer,
     limit: Duration,
 ) -> Result<Started> {
@@ -223,7 +229,7 @@ pub(super) fn register(
         for at in &master {
             problem = match connect(at, deadline) {
                 Ok(stream) => {
-                    let reached_at = stream.local_addr().map(|ours| ours.ip()).map_err(unaddressed)?;
+                    let reached_at = route::reached_at(&stream, known)?;
                     let offer = offered.get_or_insert_with(|| offer(reached_at));
                     match Call::new(place, offer, reached_at, &poller, stream)?.wait(deadline + MARGIN)? {
                         Outcome::Started(started) => return Ok(started),
@@ -247,7 +253,8 @@ pub(super) fn register(
     }
 }
 
-fn connect(at: &str, deadline: Instant) -> std::io::Result<TcpStream> {
+/// Connects to one of the addresses of a host and port.
+pub(super) fn connect(at: &str, deadline: Instant) -> std::io::Result<TcpStream> {
     let mut failure = std::io::Error::other("the name has no address");
     for address in at.to_socket_addrs()? {
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
@@ -344,27 +351,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The interfaces at which others may reach a listener that listens at all of them.
-pub(super) fn reachable_at(listener: &TcpListener) -> Result<Vec<SocketAddr>> {
-    let ours = listener.local_addr().map_err(unaddressed)?;
-    if !ours.ip().is_unspecified() {
-        return Ok(vec![ours]);
-    }
-    let interfaces = if_addrs::get_if_addrs()
-        .map_err(|problem| Error::system("asking for the network interfaces", problem))?;
-    let mut addresses: Vec<_> = interfaces
-        .iter()
-        .map(if_addrs::Interface::ip)
-        .filter(|ip| !ip.is_loopback() && ip.is_ipv4() == ours.is_ipv4())
-        .map(|ip| SocketAddr::new(ip, ours.port()))
-        .collect();
-    if addresses.is_empty() {
-        addresses.push(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), ours.port()));
-    }
-    Ok(addresses)
-}
-
-fn unaddressed(problem: std::io::Error) -> Error {
+pub(super) fn unaddressed(problem: std::io::Error) -> Error {
     Error::system("asking for the address of a control connection", problem)
 }
 
