@@ -14,12 +14,13 @@ use super::receiving::refused;
 use super::slots::Buffer;
 use super::sys;
 use crate::dma::Direction;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::UserMemory;
 use crate::units::Rank;
 
 /// How long a write to a lost peer waits for the provider to let go of the caller's bytes. After that the provider
-/// may still read them, for a peer that is not there; it never writes to them.
+/// may still read them, for a peer that is not there; it never writes to them. TCP providers do not let go while a hung
+/// peer keeps its connection: should it go on, it gets what the bytes are by then, but it is lost to this process.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Bytes of a buffer into which is read. Reads go through buffers of ours: providers do not let go of what is under way
@@ -89,7 +90,8 @@ impl Adapter {
     /// Writes straight from `bytes`, and returns when they have arrived or failed.
     ///
     /// # Errors
-    /// `PeerLost`; `Ending`; `OutOfBounds` where the peer does not export the memory any more.
+    /// `PeerLost`, also where the peer takes nothing for the answer limit; `Ending`; `OutOfBounds` where it does not
+    /// export the memory any more.
     pub(super) fn write_directly(
         &self,
         peer: &Peer,
@@ -115,11 +117,18 @@ impl Adapter {
         Ok(())
     }
 
-    /// Waits for all parts, as long as one after the other ends within the limit.
+    /// Waits for all parts, as long as one after the other ends within the limit. A peer for which none does is lost,
+    /// even if it lives: the rest may leave when it goes on, from memory that is the caller's again, so that nobody
+    /// is to rely on what is there.
     fn wait_for_group(&self, group: &Group) -> Result<()> {
         let limit = self.settings.answer_limit();
         group.parts.wait(|has_one_ended| {
-            self.wait_for(group.peer, "writing to", limit, || has_one_ended().then_some(()))
+            let waited = self.wait_for(group.peer, "writing to", limit, || has_one_ended().then_some(()));
+            if matches!(waited, Err(Error::TimedOut { .. })) {
+                self.membership.declare_lost(group.peer, format!("it took nothing of a write for {limit:?}"));
+                self.membership.check(group.peer)?;
+            }
+            waited
         })
     }
 

@@ -10,6 +10,7 @@ use crate::back_end::{Backing, Wait, Waited};
 use crate::{Error, Fabric, Rank, SegmentId};
 
 mod chains;
+mod hanging;
 mod meeting;
 mod messages;
 mod waits;
