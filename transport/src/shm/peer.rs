@@ -8,7 +8,7 @@ use crate::membership::Membership;
 use crate::units::Rank;
 
 use super::control::ControlSegment;
-use super::process_memory::ProcessMemory;
+use super::process_memory::{self, ProcessMemory};
 use super::wire::Address;
 
 /// A peer.
@@ -61,15 +61,16 @@ impl Peer {
         }
         match ProcessMemory::open(&self.address) {
             Ok(memory) => self.memory.get_or_init(|| memory).has_ended(),
-            // Nobody has its number, or somebody who has other memory.
-            Err(error) => matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EFAULT)),
+            // It has ended, or no descriptor is to be had now: whoever asks may have to wait until it says yes.
+            Err(_) => process_memory::is_gone(&self.address),
         }
     }
 
     /// Has its process go on if it was stopped.
     pub(super) fn rouse(&self) {
-        if let Some(memory) = self.memory.get() {
-            memory.rouse();
+        match self.memory.get() {
+            Some(memory) => memory.rouse(),
+            None => process_memory::rouse(&self.address),
         }
     }
 

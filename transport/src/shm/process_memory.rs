@@ -16,6 +16,7 @@ use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 
 use crate::error::{Error, Result};
@@ -130,6 +131,41 @@ fn read_cookie(address: &Address) -> io::Result<[u8; 16]> {
     // SAFETY: `cookie` is ours to change and outlives the call.
     let copied = unsafe { call(process_number(address)?, Way::Read, &[range]) }?;
     if copied == cookie.len() { Ok(cookie) } else { Err(io::Error::from_raw_os_error(libc::EFAULT)) }
+}
+
+/// Whether the process at `address` has ended for certain, with all its threads. It takes no descriptor to tell, except
+/// of one whose parent has not taken note of its end yet: without, that one has not.
+pub(super) fn is_gone(address: &Address) -> bool {
+    let Ok(process) = process_number(address) else { return false };
+    match read_cookie(address) {
+        Ok(cookie) => return cookie != address.cookie,
+        // Somebody else has its number, who has other memory.
+        Err(error) if error.raw_os_error() == Some(libc::EFAULT) => return true,
+        // It has no memory any more, which may be said of its first thread alone; or the kernel does not let us see.
+        Err(_) => {}
+    }
+    match rustix::process::pidfd_open(process, PidfdFlags::empty()) {
+        Ok(descriptor) => has_ended(&descriptor),
+        Err(Errno::SRCH) => true,
+        Err(_) => rustix::process::test_kill_process(process) == Err(Errno::SRCH),
+    }
+}
+
+/// Has the process at `address` go on if it was stopped.
+pub(super) fn rouse(address: &Address) {
+    if let Ok(process) = process_number(address)
+        && read_cookie(address).is_ok_and(|cookie| cookie == address.cookie)
+    {
+        // Where it has ended just now, nobody has to go on.
+        let _ = rustix::process::kill_process(process, rustix::process::Signal::CONT);
+    }
+}
+
+/// Whether a process has ended for certain, with all its threads: its descriptor becomes readable then.
+fn has_ended(descriptor: &OwnedFd) -> bool {
+    let mut descriptors = [PollFd::new(descriptor, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(rustix::io::retry_on_intr(|| poll(&mut descriptors, Some(&now))), Ok(1..))
 }
 
 /// The memory of a peer.
@@ -249,9 +285,7 @@ impl ProcessMemory {
 
     /// Whether the process has ended for certain, with all its threads.
     pub(super) fn has_ended(&self) -> bool {
-        let mut descriptors = [PollFd::new(&self.descriptor, PollFlags::IN)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        matches!(rustix::io::retry_on_intr(|| poll(&mut descriptors, Some(&now))), Ok(1..))
+        has_ended(&self.descriptor)
     }
 }
 

@@ -8,6 +8,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::super::peer::Peer;
+use super::super::wire::Address;
 use super::super::{ShmSettings, prepare};
 use super::{SEGMENT, anonymous, wait_for};
 use crate::back_end::{MemoryKey, Place, Prepared, Remote};
@@ -170,4 +172,40 @@ fn a_killed_process_is_noticed_and_its_number_not_trusted() {
     assert_eq!(fabric.connect(Rank(1), SEGMENT).unwrap_err().lost_peer(), Some(Rank(1)));
     fabric.membership().declare_lost(Rank(1), "killed");
     assert!(matches!(remote.write(0, b"too late"), Err(Error::PeerLost { .. })));
+}
+
+#[test]
+fn a_process_that_lives_has_not_ended_and_a_killed_one_has() {
+    let (fabric, mut other, _) = meet();
+    assert!(!fabric.back_end().has_ended(Rank(1)));
+    other.kill();
+    assert!(fabric.back_end().has_ended(Rank(1)));
+}
+
+#[test]
+fn the_end_of_a_process_is_seen_without_a_descriptor_to_spare() {
+    let outcome = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--ignored", "--nocapture", "shm::tests::processes::without_descriptors"])
+        .output()
+        .unwrap();
+    assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stderr));
+}
+
+/// A rank that has used up its descriptors.
+#[test]
+#[ignore = "a part of another test here, which starts it: it takes its process the descriptors"]
+fn without_descriptors() {
+    let (fabric, mut other, _) = meet();
+    let own = prepare(&ShmSettings::default(), &JobSecret::random().unwrap()).unwrap().address();
+    let own = Address::decode(&own).unwrap();
+    let limit = rustix::process::Rlimit { current: Some(3), maximum: Some(3) };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    assert!(std::fs::File::open("/dev/null").is_err());
+    assert!(!fabric.back_end().has_ended(Rank(1)));
+    other.kill();
+    assert!(fabric.back_end().has_ended(Rank(1)));
+    // One whose number somebody else has now: this process.
+    let earlier = Address { cookie: [0; 16], ..own.clone() };
+    assert!(!Peer::new(Rank(1), own).has_ended());
+    assert!(Peer::new(Rank(1), earlier).has_ended());
 }
