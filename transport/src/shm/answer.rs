@@ -84,8 +84,15 @@ impl Door {
                 Ok(heard) => heard,
                 Err(Errno::INTR) => continue,
                 Err(error) => {
-                    tracing::error!(%error, "no peer can connect any more: waiting for their calls failed");
-                    return;
+                    // Memory is short, or the program has lowered its limit of descriptors below what there are. Without
+                    // this one, who asks again, it may work.
+                    tracing::warn!(%error, "waiting for peers that connect failed; trying again");
+                    drop(callers.pop());
+                    is_short = true;
+                    if self.is_closed_within(SHORTAGE) {
+                        return;
+                    }
+                    continue;
                 }
             };
             if is_ended {
@@ -107,6 +114,19 @@ impl Door {
             is_short = false;
             if is_called {
                 is_short = accept(&listener, &mut callers);
+            }
+        }
+    }
+
+    /// Whether the end comes within so long.
+    fn is_closed_within(&self, limit: Duration) -> bool {
+        let limit = Timespec { tv_sec: 0, tv_nsec: limit.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(&self.end, PollFlags::IN)], Some(&limit)) {
+            Ok(count) => count > 0,
+            // Not even that: the number of the end is read, and says so itself.
+            Err(_) => {
+                std::thread::sleep(SHORTAGE);
+                rustix::io::read(&self.end, &mut [0; 8]).is_ok()
             }
         }
     }
