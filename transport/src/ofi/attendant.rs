@@ -240,9 +240,10 @@ fn run(adapter: &Arc<Adapter>) {
             }
             Err(_) => return,
         }
-        let longest = if adapter.has_leftovers() { RETRY } else { LONGEST_SLEEP };
+        let has_leftovers = adapter.has_leftovers();
         let endpoint = adapter.endpoint.read().unwrap_or_else(PoisonError::into_inner);
         let Some(endpoint) = endpoint.as_ref() else { return };
+        let longest = if has_leftovers || endpoint.lacks_receives() { RETRY } else { LONGEST_SLEEP };
         match endpoint.waiting() {
             Waiting::Descriptor(_) => {
                 if let Some(descriptor) = endpoint.wait_descriptor() {

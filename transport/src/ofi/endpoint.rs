@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::domain::{Descriptor, Domain, Registration, Use, close, opened};
@@ -57,6 +58,8 @@ pub(super) struct Endpoint<T> {
     transfers: Slots<T>,
     receives: Slots<T>,
     reader: Mutex<Reader<T>>,
+    /// How many receives the provider has refused so far, to be posted again.
+    lacking: AtomicUsize,
     message_size: usize,
     inject_size: usize,
     waiting: Waiting,
@@ -116,6 +119,7 @@ impl<T: Send> Endpoint<T> {
             transfers: Slots::new(buffers.transfers),
             receives: Slots::new(receives),
             reader: Mutex::default(),
+            lacking: AtomicUsize::new(0),
             message_size: buffers.size,
             inject_size,
             waiting,
@@ -323,6 +327,12 @@ impl<T: Send> Endpoint<T> {
     /// How many messages are on their way out.
     pub(super) fn leaving(&self) -> usize {
         self.sends.busy()
+    }
+
+    /// Whether receives wait to be posted again: until then, fewer messages find room.
+    pub(super) fn lacks_receives(&self) -> bool {
+        // Relaxed: who misses it looks again after the next sleep.
+        self.lacking.load(Ordering::Relaxed) > 0
     }
 
     fn idle_send(&self) -> Result<Option<NonNull<Slot<T>>>> {

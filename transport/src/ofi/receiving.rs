@@ -65,8 +65,17 @@ impl Adapter {
                 self.doubt(endpoint, token.peer(), Some((token, libc::ECANCELED)));
             }
             Event::Failed(token, code) => self.fail(endpoint, token, code),
+            Event::Unreadable(code) => self.end_deaf(code),
         }
         true
+    }
+
+    /// Ends the job for this process, which learns no more of what comes: whoever waits here would wait for ever.
+    fn end_deaf(&self, code: isize) {
+        let problem = library().map_or_else(|error| error.to_string(), |library| library.describe(code));
+        let provider = &self.capabilities.provider;
+        let reason = format!("libfabric's completions cannot be read any more ({provider}): {problem}");
+        self.membership.declare_ending(reason);
     }
 
     /// Passes the failure of an operation on.

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::TryLockError;
+use std::sync::atomic::Ordering;
 
 use super::Endpoint;
 use crate::ofi::slots::{Role, Slot};
@@ -24,6 +25,8 @@ pub(in crate::ofi) enum Event<'a, T> {
     Missed(&'a [u8], i32),
     /// A message or transfer failed, with the provider's code.
     Failed(T, i32),
+    /// Completions cannot be read any more, with the provider's code: what has come is not seen, nor what comes.
+    Unreadable(isize),
 }
 
 /// What whoever reads completions needs.
@@ -70,27 +73,36 @@ impl<T: Send> Endpoint<T> {
                 if count < BATCH {
                     return Some(total);
                 }
-            } else if count == -(sys::FI_EAVAIL as isize) {
-                total += usize::from(self.read_failure(&mut reader, &mut handle));
-            } else {
-                if count != -(libc::EAGAIN as isize) {
-                    tracing::warn!(count, "libfabric's completion queue cannot be read");
+                continue;
+            }
+            let count = match count == -(sys::FI_EAVAIL as isize) {
+                true => self.read_failure(&mut reader, &mut handle),
+                false => count,
+            };
+            match usize::try_from(count) {
+                Ok(count @ 1..) => total += count,
+                // A failure that is announced and not there is looked for at the next time.
+                Ok(0) => return Some(total),
+                Err(_) => {
+                    if ![libc::EAGAIN, libc::EINTR].contains(&(-count as i32)) {
+                        handle(Event::Unreadable(count));
+                    }
+                    return Some(total);
                 }
-                return Some(total);
             }
         }
     }
 
-    fn read_failure(&self, reader: &mut Reader<T>, handle: &mut impl FnMut(Event<'_, T>)) -> bool {
+    /// Reads one failure; as the provider counts, and what it says where there is none.
+    fn read_failure(&self, reader: &mut Reader<T>, handle: &mut impl FnMut(Event<'_, T>)) -> isize {
         let mut entry = sys::fi_cq_err_entry::default();
         let completions = self.completions.as_ptr();
         // SAFETY: an open queue; the entry asks for no further data.
         let count = unsafe { call!(completions, ops.readerr(completions, &mut entry, 0)) };
-        if count != 1 {
-            return false;
+        if count == 1 {
+            self.complete(reader, entry.op_context, Err(entry.err), handle);
         }
-        self.complete(reader, entry.op_context, Err(entry.err), handle);
-        true
+        count
     }
 
     fn complete(
@@ -163,9 +175,14 @@ impl<T: Send> Endpoint<T> {
                 )
             };
             if answer != 0 {
+                let is_new = self.lacking.load(Ordering::Relaxed) == 0;
+                if is_new && answer != -(libc::EAGAIN as isize) {
+                    tracing::warn!(answer, "libfabric refuses a receive: it is tried again and again");
+                }
                 reader.unposted.push(slot);
-                return;
+                break;
             }
         }
+        self.lacking.store(reader.unposted.len(), Ordering::Relaxed);
     }
 }
