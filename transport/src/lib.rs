@@ -45,6 +45,7 @@ mod error;
 mod fabric;
 pub mod faulty;
 pub mod futex;
+mod handlers;
 pub mod job;
 mod mapping;
 mod membership;

@@ -15,6 +15,7 @@ use signal_hook::{SigId, flag, low_level};
 use super::poller::{Poller, Token};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
+use crate::handlers;
 
 const WATCHED: [i32; 2] = [SIGINT, SIGTERM];
 
@@ -48,6 +49,8 @@ impl Signals {
     /// Has signals come to `poller`.
     pub(super) fn guard(poller: &Arc<Poller>) -> Result<Self> {
         let refused = |problem| Error::system("taking over SIGINT and SIGTERM", problem);
+        // The first registration of a signal installs the handler.
+        let _turn = handlers::turn();
         suspend_defaults().map_err(refused)?;
         let mut signals = Self { poller: Arc::clone(poller), sources: Vec::new() };
         for signal in WATCHED {

@@ -2,16 +2,25 @@
 
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::MutexGuard;
+
+use crate::handlers;
 
 /// How every signal is handled at some moment.
 ///
 /// Loading libfabric loads the libraries of its providers, and Debian's libpsm2 and libinfinipath put handlers of
-/// their own in place of SIGINT, SIGTERM and SIGSEGV from their constructors.
-pub(super) struct Dispositions(Vec<(i32, libc::sigaction)>);
+/// their own in place of SIGINT, SIGTERM and SIGSEGV from their constructors. What the program itself changes on another
+/// thread at that very time is put back as well; nothing tells it from what a constructor does.
+pub(super) struct Dispositions {
+    actions: Vec<(i32, libc::sigaction)>,
+    // Given up when they have been put back.
+    _turn: MutexGuard<'static, ()>,
+}
 
 impl Dispositions {
     /// As they are now.
     pub(super) fn save() -> Self {
+        let turn = handlers::turn();
         let read = |signal| {
             let mut action = MaybeUninit::uninit();
             // SAFETY: only asks; `action` has room for the answer.
@@ -19,15 +28,38 @@ impl Dispositions {
             // SAFETY: the call succeeded, so it filled `action`.
             (answer == 0).then(|| (signal, unsafe { action.assume_init() }))
         };
-        Self((1..32).filter_map(read).collect())
+        Self { actions: (1..32).filter_map(read).collect(), _turn: turn }
     }
 }
 
 impl Drop for Dispositions {
     fn drop(&mut self) {
-        for (signal, action) in &self.0 {
+        for (signal, action) in &self.actions {
             // SAFETY: puts in place what was in place before. SIGKILL and SIGSTOP refuse, which changes nothing.
             unsafe { libc::sigaction(*signal, action, ptr::null_mut()) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::Dispositions;
+
+    #[test]
+    fn nobody_saves_what_another_is_about_to_put_back() {
+        let first = Dispositions::save();
+        let (saved, is_saved) = mpsc::channel();
+        let second = std::thread::spawn(move || {
+            let second = Dispositions::save();
+            saved.send(()).unwrap();
+            drop(second);
+        });
+        assert!(is_saved.recv_timeout(Duration::from_millis(200)).is_err(), "two have saved at once");
+        drop(first);
+        is_saved.recv().unwrap();
+        second.join().unwrap();
     }
 }
