@@ -1,6 +1,7 @@
-/* Two ranks send messages to and fro, or in a stream, by the MPI's own send and receive, with the rounds, windows
- * and buffers of `svmio bench pingpong` and `svmio bench bandwidth`. For each size it prints the seconds of half a
- * round trip, or of one message of the stream. */
+/* Two ranks send messages to and fro, or in a stream, by the MPI's own send and receive, with the windows and buffers of
+ * `svmio bench pingpong` and `svmio bench bandwidth`, and with as many rounds, except that those make fewer where so
+ * many would take over half a second. For each size it prints the seconds of half a round trip, or of one message of
+ * the stream. */
 #include "check.h"
 
 enum { CONTENT = 0x5a, WINDOW_LEAST = 2, WINDOW_MOST = 64 };

@@ -37,9 +37,20 @@ fn shm_in_threads() {
 
 #[test]
 fn shm_in_processes() {
-    let job = FabricJob::new(PROCESS, &["face"], 3);
-    let reports = job.variable("SVMIO_FABRIC", "shm").start().succeed(LIMIT);
-    check(&reports, "shm");
+    for what in ["face", "end"] {
+        let job = FabricJob::new(PROCESS, &[what], 3);
+        let reports = job.variable("SVMIO_FABRIC", "shm").start().succeed(LIMIT);
+        check(&reports, "shm");
+    }
+}
+
+#[test]
+fn ofi_in_processes() {
+    for what in ["face", "end"] {
+        let job = FabricJob::new(PROCESS, &[what], 3);
+        let reports = job.variable("SVMIO_FABRIC", "ofi").start().succeed(LIMIT);
+        check(&reports, "ofi");
+    }
 }
 
 /// The suite on libfabric in this process, over its loopback interface.
@@ -67,8 +78,9 @@ fn ofi_by_rxm_over_tcp_in_threads() {
 #[test]
 fn ofi_between_hosts() {
     let hosts = Hosts::new(2);
-    for provider in ["net", "tcp;ofi_rxm"] {
-        let job = FabricJob::new(PROCESS, &["face"], 4);
+    for (provider, what) in [("net", "face"), ("net", "end"), ("tcp;ofi_rxm", "face"), ("tcp;ofi_rxm", "end")]
+    {
+        let job = FabricJob::new(PROCESS, &[what], 4);
         let job = job.variable("SVMIO_FABRIC", "ofi").variable("SVMIO_OFI_PROVIDER", provider);
         let reports = job.in_hosts(&hosts, 7700).start().succeed(LIMIT);
         check(&reports, "ofi");

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!   face                      the suite of the fabric's face
+//!   end                       the same, and its end: losses, and closing
 //!   traffic SEED [ROUNDS]     messages of all protocols between all, until a peer is lost and all know it
 //!   idle                      connected to all, waits for the end of the job
 //!   pairs                     talks with one neighbour only
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let [what, directory, rest @ ..] = &words[..] else {
-        eprintln!("usage: fabric_process face|traffic|idle|pairs REPORTS [ARGUMENT]...");
+        eprintln!("usage: fabric_process face|end|traffic|idle|pairs REPORTS [ARGUMENT]...");
         return ExitCode::from(2);
     };
     let begun = now();
@@ -46,10 +47,11 @@ fn main() -> ExitCode {
     let reports = Reports::new(directory, &job.rank().to_string());
     let result = match *what {
         "face" => suite::run(job, &reports),
+        "end" => suite::end(job, &reports),
         "traffic" => traffic::run(job, &reports, rest),
         "idle" => idle::run(job, &reports),
         "pairs" => idle::pairs(job, &reports),
-        _ => panic!("{what} is none of face, traffic, idle, pairs"),
+        _ => panic!("{what} is none of face, end, traffic, idle, pairs"),
     };
     let mut report = result;
     report["begun"] = json!(begun);
