@@ -141,6 +141,8 @@ impl Drop for Faulty {
     }
 }
 
+// What is not passed on would be done by the defaults, and pass for the back end's.
+#[deny(clippy::missing_trait_methods)]
 impl BackEnd for Faulty {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
@@ -253,6 +255,12 @@ impl BackEnd for Faulty {
 
     fn trigger(&self, peer: Rank, interrupt: Interrupt) -> Result<()> {
         self.inner.trigger(peer, interrupt)
+    }
+
+    fn write_and_trigger(&self, remote: &Remote, pieces: &[Piece<'_>], interrupt: Interrupt) -> Result<()> {
+        // Apart: the write may be dropped or late, the interrupt comes.
+        self.write(remote, pieces)?;
+        self.trigger(remote.owner, interrupt)
     }
 
     fn wait_interrupt(&self, interrupt: Interrupt, deadline: Option<Time>) -> Result<u64> {

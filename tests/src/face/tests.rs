@@ -74,6 +74,8 @@ impl Crooked {
     }
 }
 
+// What is not passed on would be done by the defaults, and pass for the fabric's.
+#[deny(clippy::missing_trait_methods)]
 impl BackEnd for Crooked {
     fn write(&self, remote: &Remote, pieces: &[Piece<'_>]) -> Result<()> {
         let length: usize = pieces.iter().map(|piece| piece.bytes.len()).sum();
@@ -122,6 +124,14 @@ impl BackEnd for Crooked {
             self.inner.trigger(peer, interrupt)?;
         }
         self.inner.trigger(peer, interrupt)
+    }
+
+    fn write_and_trigger(&self, remote: &Remote, pieces: &[Piece<'_>], interrupt: Interrupt) -> Result<()> {
+        if self.defect == Defect::None {
+            return self.inner.write_and_trigger(remote, pieces, interrupt);
+        }
+        self.write(remote, pieces)?;
+        self.trigger(remote.owner, interrupt)
     }
 
     unsafe fn post(&self, chain: Vec<Transfer>, done: Arc<Completion>) -> Result<()> {
@@ -255,6 +265,14 @@ impl BackEnd for Crooked {
 
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Service>> {
         self.inner.spawn(name, body)
+    }
+
+    fn has_ended(&self, peer: Rank) -> bool {
+        self.inner.has_ended(peer)
+    }
+
+    fn rouse(&self, peer: Rank) {
+        self.inner.rouse(peer);
     }
 
     fn close(&self) {
