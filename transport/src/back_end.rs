@@ -10,10 +10,10 @@
 
 use std::fmt;
 use std::fs::File;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::callback;
 use crate::capabilities::Capabilities;
 use crate::dma::{Completion, Transfer};
 use crate::error::Result;
@@ -149,10 +149,9 @@ pub trait Provider: Send + Sync {
     fn provide(&self, asker: Rank, id: SegmentId);
 }
 
-/// Has `provider` make a segment. Where it panics, the log says so, and the asker gets what was made until then: the
-/// thread here answers others, too, who would wait for ever.
+/// Has `provider` make a segment. Where it panics, the log says so, and the asker gets what was made until then.
 pub(crate) fn provide(provider: &dyn Provider, asker: Rank, id: SegmentId) {
-    if catch_unwind(AssertUnwindSafe(|| provider.provide(asker, id))).is_err() {
+    if callback::panics(|| provider.provide(asker, id)) {
         tracing::error!(%asker, %id, "whoever makes this segment panicked");
     }
 }

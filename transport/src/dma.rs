@@ -1,10 +1,10 @@
 //! Transfers that are handed over, and how their end is learnt.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::back_end::Remote;
+use crate::callback;
 use crate::error::{Error, Result};
 use crate::memory::UserMemory;
 
@@ -88,9 +88,8 @@ impl Completion {
         // Release: pairs with the load in `test`.
         self.state.store(state, Ordering::Release);
         let callback = self.callback.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The program's panic is the program's: the thread here serves others, who would wait for ever.
         if let Some(callback) = callback
-            && catch_unwind(AssertUnwindSafe(|| callback(result))).is_err()
+            && callback::panics(|| callback(result))
         {
             tracing::error!("what was to be called at the end of a transfer panicked");
         }

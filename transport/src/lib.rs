@@ -38,6 +38,7 @@
 //! ```
 
 pub mod back_end;
+mod callback;
 mod capabilities;
 mod computing;
 pub mod dma;

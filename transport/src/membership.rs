@@ -5,6 +5,7 @@ use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
+use crate::callback;
 use crate::error::{Error, Result};
 use crate::units::Rank;
 
@@ -169,7 +170,7 @@ impl Membership {
     }
 
     /// Has `waker` called, from any thread, whenever something is declared, as long as the answer is kept. A back end
-    /// wakes its waiters there.
+    /// wakes its waiters there. Where it panics, the log says so, and the others are called all the same.
     pub fn on_disturbance(&self, waker: impl Fn() + Send + Sync + 'static) -> Subscription {
         let waker: Arc<Waker> = Arc::new(waker);
         self.wakers.lock().push(Arc::clone(&waker));
@@ -184,7 +185,11 @@ impl Membership {
     fn wake(&self) {
         // Called without the lock: what a waker drops may be the last of somebody who subscribed.
         let wakers = self.wakers.lock().clone();
-        wakers.iter().for_each(|waker| waker());
+        for waker in wakers {
+            if callback::panics(|| waker()) {
+                tracing::error!("what was to be called when a process is lost, or the job ends, panicked");
+            }
+        }
     }
 }
 
@@ -272,6 +277,18 @@ mod tests {
         drop(membership);
         drop(kept);
         assert_eq!(Arc::strong_count(&calls), 1);
+    }
+
+    #[test]
+    fn a_waker_that_panics_keeps_nobody_else_asleep() {
+        let membership = three();
+        let panicking = membership.on_disturbance(|| panic!("the test says so"));
+        let calls = Arc::new(AtomicU32::new(0));
+        let other = subscribe(&membership, &calls);
+        membership.declare_lost(Rank(0), "for the test");
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
+        assert_eq!(membership.lost(), [Rank(0)]);
+        drop((panicking, other));
     }
 
     #[test]

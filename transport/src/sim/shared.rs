@@ -5,6 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::back_end;
 use crate::sim::fiber;
 use crate::sim::state::{Awaited, Effect, Event, State};
 use crate::units::Time;
@@ -112,7 +113,7 @@ impl Shared {
                     self.lock().stir(rank);
                 }
                 Effect::Provide { provider, asker, owner, task, number, id } => {
-                    provider.provide(asker, id);
+                    back_end::provide(&*provider, asker, id);
                     self.lock().answer_connect(asker, owner, task, number, id);
                 }
                 Effect::DeclareLost { membership, lost, reason } => membership.declare_lost(lost, reason),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use svmio_transport::back_end::Wait;
+use svmio_transport::back_end::{Provider, Wait};
 use svmio_transport::dma::{Completion, Direction, Transfer};
 use svmio_transport::sim::{FaultOptions, SimOptions, SimReport, World};
 use svmio_transport::{
@@ -206,4 +206,33 @@ proptest! {
             }
         }
     }
+}
+
+/// Panics when it is asked for a segment.
+struct Panicking;
+
+impl Provider for Panicking {
+    fn provide(&self, _: Rank, _: SegmentId) {
+        panic!("the test says so");
+    }
+}
+
+#[test]
+fn whoever_makes_segments_may_panic_and_others_are_answered() {
+    let report = World::new(options(2, "sci-ring")).run(|fabric| {
+        if fabric.rank() == Rank(1) {
+            fabric.set_provider(40, Arc::new(Panicking));
+        }
+        let pair = pair(&fabric, other(&fabric), 64);
+        if fabric.rank() == Rank(0) {
+            for number in 0..2 {
+                let refused = fabric.connect(Rank(1), SegmentId::new(40, number));
+                assert!(matches!(refused, Err(Error::UnknownSegment { .. })), "{refused:?}");
+            }
+            pair.1.write(0, &1_u64.to_ne_bytes()).unwrap();
+        } else {
+            await_word(&fabric, &pair.0, 0, 1);
+        }
+    });
+    report.unwrap_or_else(|error| panic!("{error}"));
 }
