@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::context::{Context, Role};
 use super::link::Link;
+use super::needs;
 use super::outcome::Outcome;
 use super::registry::Registry;
 use super::service::ServiceThread;
@@ -352,6 +353,7 @@ impl Engine {
                 next_check = Some(context.fabric.now().after(CHECK_BESIDE));
             }
             let waited = context.fabric.wait_interrupt(context.interrupt, next_check);
+            needs::look_after_interrupt();
             if self.is_stopping.load(Ordering::Acquire) {
                 break;
             }

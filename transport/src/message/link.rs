@@ -272,10 +272,17 @@ impl Link {
         }
         signs.control.has_arrived()
             || signs.attention.load(Ordering::Relaxed)
-            || (signs.has_posted.load(Ordering::Relaxed) && signs.messages.has_arrived())
-            || (signs.lacks_credit.load(Ordering::Relaxed) && self.has_credit())
+            || self.has_what_it_needs()
             || signs.has_open.load(Ordering::Relaxed)
             || (self.peer_has_left() && !signs.closed.load(Ordering::Relaxed))
+    }
+
+    /// Whether that has come for which the peer interrupts.
+    #[inline]
+    pub(super) fn has_what_it_needs(&self) -> bool {
+        let signs = &self.signs;
+        (signs.has_posted.load(Ordering::Relaxed) && signs.messages.has_arrived())
+            || (signs.lacks_credit.load(Ordering::Relaxed) && self.has_credit())
     }
 
     /// Whether it stands in the peer's inbox that its messenger was closed.

@@ -4,7 +4,9 @@
 //! anyway, and so does credit that nobody lacks. So each side tells in its inbox what it waits for, and a peer that can
 //! look there triggers the interrupt only for that. The question is Dekker's: one side stores what it needs and then
 //! looks whether it has come, the other stores what it brings and then looks whether it is needed, each with a
-//! sequentially consistent fence in between. Loom tries all interleavings, below.
+//! sequentially consistent fence in between. Within this process it is asked once more: whoever posts shows that to the
+//! other threads and then looks whether anything has come, the thread that was interrupted knows that something has come
+//! and then looks whether it is shown. Loom tries all interleavings, below.
 
 #[cfg(not(all(test, loom)))]
 use std::sync::atomic::{Ordering, fence};
@@ -57,6 +59,17 @@ impl Needs {
     }
 }
 
+/// Looks whether what is needed has come, after it was shown to this process's threads that it is.
+pub(super) fn look_after_showing(look: impl FnOnce() -> bool) -> bool {
+    fence(Ordering::SeqCst);
+    look()
+}
+
+/// Called by a thread that was interrupted, before it looks at what is shown.
+pub(super) fn look_after_interrupt() {
+    fence(Ordering::SeqCst);
+}
+
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
@@ -103,7 +116,7 @@ mod loom_tests {
     use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     use loom::thread;
 
-    use super::Needs;
+    use super::{Needs, look_after_interrupt, look_after_showing};
 
     #[test]
     fn loom_who_needs_a_message_finds_it_or_is_interrupted() {
@@ -119,6 +132,50 @@ mod loom_tests {
             Needs::MESSAGE.tell(|word| words.0.store(word, Ordering::Relaxed));
             let found = words.1.load(Ordering::Acquire);
             assert!(sender.join().unwrap() || found);
+        });
+    }
+
+    #[test]
+    fn loom_what_comes_while_a_receive_is_posted_is_found_or_its_interrupt_finds_the_receive() {
+        loom::model(|| {
+            struct Words {
+                needs: AtomicU64,
+                message: AtomicBool,
+                interrupt: AtomicBool,
+                is_shown: AtomicBool,
+            }
+            let words = Arc::new(Words {
+                needs: AtomicU64::new(0),
+                message: AtomicBool::new(false),
+                interrupt: AtomicBool::new(false),
+                is_shown: AtomicBool::new(false),
+            });
+            let sender = thread::spawn({
+                let words = Arc::clone(&words);
+                move || {
+                    words.message.store(true, Ordering::Release);
+                    if Needs::of(|| words.needs.load(Ordering::Relaxed)).contains(Needs::MESSAGE) {
+                        words.interrupt.swap(true, Ordering::AcqRel);
+                    }
+                }
+            });
+            // Looks once; an interrupt that comes later wakes it again, with the receive shown.
+            let service = thread::spawn({
+                let words = Arc::clone(&words);
+                move || {
+                    words.interrupt.swap(false, Ordering::AcqRel) && {
+                        look_after_interrupt();
+                        words.is_shown.load(Ordering::Relaxed) && words.message.load(Ordering::Acquire)
+                    }
+                }
+            });
+            Needs::MESSAGE.tell(|word| words.needs.store(word, Ordering::Relaxed));
+            let mut is_found = words.message.load(Ordering::Acquire);
+            words.is_shown.store(true, Ordering::Relaxed);
+            is_found |= look_after_showing(|| words.message.load(Ordering::Acquire));
+            sender.join().unwrap();
+            is_found |= service.join().unwrap();
+            assert!(is_found || words.interrupt.swap(false, Ordering::AcqRel));
         });
     }
 }

@@ -8,7 +8,7 @@ use super::credits::Counts;
 use super::layout::{NEEDS_AT, malformed};
 use super::lease;
 use super::link::{Departing, Hearers, Lent, Link, Remedy, State};
-use super::needs::Needs;
+use super::needs::{self, Needs};
 use super::outbox::Outbox;
 use super::outcome::Outcome;
 use super::rendezvous::{Receiving, Sending};
@@ -32,13 +32,23 @@ impl State {
         self.settle_needs(link);
     }
 
-    /// After something was posted or queued: tells the peer what is needed, and looks whether it has come meanwhile.
+    /// After something was posted or queued: tells the peer what is needed, and looks whether it has come meanwhile; then
+    /// shows it to the threads here, and looks once more: the thread that the peer has interrupted may have found
+    /// nothing shown.
     pub(super) fn settle_needs(&mut self, link: &Link) {
-        // A step may need something else than it was done for.
-        while self.tell_needs(link) {
+        loop {
+            let mut is_news = false;
+            // A step may need something else than it was done for.
+            while self.tell_needs(link) {
+                is_news = true;
+                self.try_step(link);
+            }
+            self.publish(link);
+            if !is_news || !needs::look_after_showing(|| self.error.is_none() && link.has_what_it_needs()) {
+                return;
+            }
             self.try_step(link);
         }
-        self.publish(link);
     }
 
     fn try_step(&mut self, link: &Link) {
