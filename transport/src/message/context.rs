@@ -224,6 +224,15 @@ impl Context {
         }
     }
 
+    /// Has the service thread learn that it was [armed](Self::arm), if the interrupt for it was taken by somebody who
+    /// waited: nobody does any more.
+    pub(super) fn hand_arms_on(&self) {
+        // Relaxed: the last one to leave finds nobody; whoever comes after that leaves as well.
+        if self.armed.load(Ordering::SeqCst) && self.waiters.load(Ordering::Relaxed) == 0 {
+            let _ = self.fabric.trigger(self.fabric.rank(), self.interrupt);
+        }
+    }
+
     /// Wakes this process's service thread, or one who waits and does its work.
     pub(super) fn stir(&self) {
         if self.settings.asynchronous {

@@ -205,6 +205,7 @@ impl Engine {
         self.take_back();
         self.context.waiters.fetch_sub(1, Ordering::Relaxed);
         self.leave_open_shares();
+        self.context.hand_arms_on();
     }
 
     /// Waits until an operation has ended.

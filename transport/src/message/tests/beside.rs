@@ -1,14 +1,16 @@
 //! Operations that go on while programs compute, and how their ends are told.
 
 use std::sync::Barrier;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use super::meeting::until_asleep;
 use super::worlds::{self, Ground};
-use super::{MessageSettings, Mode, Rank};
+use super::{MessageSettings, Messenger, Mode, Port, Rank};
 use crate::error::Error;
 use crate::fabric::Fabric;
+use crate::faulty::FaultPlan;
 use crate::memory::UserMemory;
 use crate::message::Posted;
 use crate::units::Interrupt;
@@ -181,4 +183,27 @@ fn what_is_posted_while_another_thread_sleeps_in_a_call_is_copied() {
             messenger.send(Rank(0), b"done").unwrap();
         }
     });
+}
+
+#[test]
+fn what_was_sent_is_checked_beside_a_program_though_a_waiter_took_the_interrupt_for_it() {
+    // Nothing goes wrong, but nobody knows.
+    let plan = FaultPlan { dropped: 0.0, late: 0.0, repeated: 0.0, ..worlds::bad_plan(1) };
+    let fabrics = worlds::faulty(3, &plan);
+    let open =
+        |rank: usize| Messenger::open(&fabrics[rank], Port::FIRST, &MessageSettings::default()).unwrap();
+    let [zero, _one, two] = [open(0), open(1), open(2)];
+    let (told, thread) = channel();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            told.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            zero.receive(Rank(2), &mut [0; 8]).unwrap();
+        });
+        until_asleep(thread.recv().unwrap());
+        zero.send(Rank(1), b"nobody receives it").unwrap();
+        two.send(Rank(0), b"go on").unwrap();
+        waiting.join().unwrap();
+    });
+    let link = zero.engine().link(Rank(1)).unwrap();
+    compute_until(&fabrics[0], || !link.signs.unchecked.load(Ordering::Relaxed));
 }
