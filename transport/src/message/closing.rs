@@ -29,8 +29,9 @@ impl Engine {
         }
         self.send_the_rest();
         self.check_links(|_| true);
-        // Release: pairs with the load in `serve`.
+        // Release: pairs with the loads in `serve` and where links are made.
         self.is_stopping.store(true, Ordering::Release);
+        self.links.settle();
         if let Some(service) = self.service.end() {
             let _ = self.context.fabric.trigger(self.context.fabric.rank(), self.context.interrupt);
             service.join();

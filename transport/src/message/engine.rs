@@ -12,7 +12,7 @@ use super::registry::Registry;
 use super::service::ServiceThread;
 use super::shares;
 use crate::back_end::{Provider, Wait, Waited};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::membership::Subscription;
 use crate::units::{Rank, SegmentId, Time};
 
@@ -120,7 +120,13 @@ impl Engine {
     /// The link to `peer`, made by `make` if there is none.
     pub(super) fn make_link_by(&self, peer: Rank, make: impl FnOnce() -> Result<Link>) -> Result<&Arc<Link>> {
         self.context.fabric.membership().check(peer)?;
-        let link = self.links.get_or_make(peer, make)?;
+        let link = self.links.get_or_make(peer, || {
+            // Acquire: whoever stops waits for those who have not seen it.
+            if self.is_stopping.load(Ordering::Acquire) {
+                return Err(Error::Ending { reason: "the messenger is closed".into() });
+            }
+            make()
+        })?;
         // The peer may have found the inbox, written into it and rung before the link was among those that waiters and
         // the service thread look at.
         self.context.stir();
@@ -396,7 +402,8 @@ impl Provider for InboxProvider {
     fn provide(&self, asker: Rank, id: SegmentId) {
         let Some(engine) = self.engine.upgrade() else { return };
         let (role, peer) = Context::role(id.number);
-        if peer != asker {
+        // Who finds no inbox learns that there is no messenger any more; from one that is made too late, nobody reads.
+        if peer != asker || engine.is_stopping.load(Ordering::Acquire) {
             return;
         }
         let made = match role {

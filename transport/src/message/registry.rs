@@ -49,6 +49,11 @@ impl<T> Registry<T> {
         Ok(place(&self.by_rank, rank.index()).get_or_init(|| entry))
     }
 
+    /// Returns when nobody makes an entry who has begun before.
+    pub(super) fn settle(&self) {
+        drop(self.making.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// How many entries there are.
     #[inline]
     pub(super) fn len(&self) -> usize {

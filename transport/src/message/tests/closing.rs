@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::worlds::{self, Ground, bad_plan};
 use super::{MessageSettings, Messenger, Mode, Port, Rank};
 use crate::error::Error;
+use crate::message::context::Role;
 use crate::shm;
 use crate::sim::{Model, SimOptions, World};
 use crate::units::SegmentId;
@@ -172,6 +173,19 @@ fn the_error_of_a_peer_without_messenger_names_it_its_node_and_the_port() {
     }
     // What it sent can be received all the same.
     assert_eq!(messenger.receive(Rank(1), &mut [0; 10]).unwrap(), 10);
+}
+
+#[test]
+fn nobody_gets_an_inbox_of_a_messenger_that_was_closed() {
+    let fabrics = shm::within_process(2);
+    let messenger = Messenger::open(&fabrics[0], Port::FIRST, &MessageSettings::default()).unwrap();
+    // As of one who asks for it just then.
+    let engine = std::sync::Arc::clone(&messenger.engine);
+    drop(messenger);
+    let inbox = engine.context.segment(Role::Inbox, Rank(1));
+    let connected = fabrics[1].connect(Rank(0), inbox);
+    assert!(matches!(connected, Err(Error::UnknownSegment { .. })), "{connected:?}");
+    assert!(engine.ready_link(Rank(1)).is_err());
 }
 
 struct Nothing;
