@@ -122,9 +122,8 @@ impl State {
         self.kept().for_each(|outcome| std::mem::forget(Arc::clone(outcome)));
     }
 
-    /// Tells the peer that nothing more comes, and nothing is wanted any more: by a packet if its inbox is connected. If
-    /// not, it is not connected for that: there may be another messenger's by now. Where inboxes are mapped, the peer
-    /// also sees it in its connection to this process's.
+    /// Tells the peer that nothing more comes, and nothing is wanted any more. Where inboxes are mapped, it sees that in its
+    /// connection to this process's; else, or if its inbox is connected anyway, it is told by a packet.
     fn take_leave(&mut self, link: &Link) -> Result<()> {
         if self.is_closed {
             return Ok(());
@@ -135,6 +134,12 @@ impl State {
             let word = link.inbox.memory().word64(NEEDS_AT)?;
             // Release: what was written before is seen by whoever sees that this was the last.
             Needs::CLOSED.tell(|closed| word.store(closed, Ordering::Release));
+        }
+        if !is_mapped && self.outbox.is_none() && link.was_heard(self.consumed) {
+            self.outbox(link)?;
+            // The peer may have closed its messenger and opened another one, whose inbox this is. Then its word of that
+            // has come before the inbox was connected.
+            self.read_control(link)?;
         }
         if self.outbox.is_some() {
             self.say(Packet::Closed);

@@ -271,7 +271,7 @@ impl State {
         }
     }
 
-    fn read_control(&mut self, link: &Link) -> Result<()> {
+    pub(super) fn read_control(&mut self, link: &Link) -> Result<()> {
         loop {
             let found = match self.control.peek().map_err(|problem| malformed(link.peer, problem))? {
                 Peek::Nothing { missing } => {
