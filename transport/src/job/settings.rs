@@ -48,7 +48,8 @@ impl StartSettings {
 pub struct WatchdogSettings {
     /// After how long without a heartbeat a process counts as hung. Heartbeats come four times as often; a process
     /// whose node is overloaded may be late by a second, so this is not to be much shorter. A process that dies is
-    /// noticed at once in any case.
+    /// noticed at once in any case; one whose program hangs while its threads run, never: heartbeats come from a thread
+    /// beside the program.
     #[serde(with = "duration")]
     pub timeout: Duration,
     /// Whether SIGINT and SIGTERM to this process end the whole job. For programs of svmio's own; a library in
