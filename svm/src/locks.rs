@@ -67,6 +67,14 @@ pub struct LockTable {
 #[must_use = "the lock stays held until its token is released"]
 pub struct LockToken(Option<Place>);
 
+#[cfg(test)]
+impl LockToken {
+    /// That of a lock of nothing, which stands in no table.
+    pub(crate) fn of_nothing() -> LockToken {
+        LockToken(None)
+    }
+}
+
 /// Which entry, and which of its successive occupants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {

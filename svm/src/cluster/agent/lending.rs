@@ -9,14 +9,15 @@
 //! conflicts with it in between: sooner, and ranges that all write in turn would be asked back each time, which takes
 //! more messages than not keeping them. Where a kept lock was of so little use that this has happened, it takes
 //! twice as many requests the next time. While a request waits, nothing is granted for keeping that is in its way; and
-//! it asks back what was granted before that. Each lock is asked back once.
+//! it asks back what was granted before that. Each lock is asked back once: who finds that another request has done so
+//! waits for what comes of that, and where it was in vain, asks in its turn.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use svmio_transport::Rank;
 
@@ -45,7 +46,11 @@ const REMEMBERED: usize = 64;
 
 /// What is lent of one file.
 #[derive(Default)]
-pub(super) struct Lent(Mutex<Ranks>);
+pub(super) struct Lent {
+    ranks: Mutex<Ranks>,
+    /// Rung when a lock is not asked back any more: it was given back, or is to be asked back again.
+    answered: Condvar,
+}
 
 #[derive(Default)]
 struct Ranks {
@@ -124,6 +129,26 @@ impl Ranks {
         is_enough
     }
 
+    /// What is kept in the way of a request and was not asked back; the caller does.
+    fn due(&mut self, wanted: &Wanted) -> Vec<Due> {
+        let mut due = Vec::new();
+        for (lock, loan) in &mut self.loans {
+            if let Some(kept) = &mut loan.kept
+                && !kept.is_asked_back
+                && kept.wanted.conflicts(wanted)
+            {
+                kept.is_asked_back = true;
+                due.push(Due { lock: *lock, node: kept.node, place: kept.place });
+            }
+        }
+        due
+    }
+
+    /// Whether something is kept in the way of a request.
+    fn is_in_the_way(&self, wanted: &Wanted) -> bool {
+        self.loans.values().filter_map(|loan| loan.kept.as_ref()).any(|kept| kept.wanted.conflicts(wanted))
+    }
+
     /// Learns of how much use a kept lock was.
     fn learn(&mut self, kept: &Kept, uses: u64) {
         let of_it = |run: &&mut Run| run.node == kept.node && run.wanted == kept.wanted;
@@ -143,6 +168,7 @@ impl Lent {
             ranks.waiting.retain(|_, (waiting, _)| *waiting != rank);
             (ranks.present.remove(&rank), loans)
         };
+        self.answered.notify_all();
         loans.into_iter().for_each(|loan| release(attachment, loan.token));
         drop(presence);
     }
@@ -155,6 +181,7 @@ impl Lent {
             |loan: &Loan| loan.kept.as_ref().is_some_and(|kept| (kept.node, kept.place) == (node, place));
         let loans: Vec<_> =
             self.ranks().loans.extract_if(|_, loan| is_in_it(loan)).map(|(_, loan)| loan).collect();
+        self.answered.notify_all();
         loans.into_iter().for_each(|loan| release(attachment, loan.token));
     }
 
@@ -165,17 +192,35 @@ impl Lent {
         let holds_none = ranks.loans.values().all(|loan| loan.holder != rank || loan.kept.is_some());
         let is_often = ranks.note(node, wanted);
         ranks.waiting.insert(number, (rank, wanted.clone()));
-        let mut due = Vec::new();
-        for (lock, loan) in &mut ranks.loans {
-            if let Some(kept) = &mut loan.kept
-                && !kept.is_asked_back
-                && kept.wanted.conflicts(wanted)
-            {
-                kept.is_asked_back = true;
-                due.push(Due { lock: *lock, node: kept.node, place: kept.place });
+        (ranks.due(wanted), is_often && holds_none)
+    }
+
+    /// Waits for what others have asked back and is in the way of a request; what they asked for in vain, the caller asks
+    /// back.
+    fn still_due(&self, wanted: &Wanted) -> Vec<Due> {
+        let mut ranks = self.ranks();
+        loop {
+            let due = ranks.due(wanted);
+            if !due.is_empty() || !ranks.is_in_the_way(wanted) {
+                return due;
             }
+            ranks = self.answered.wait(ranks).unwrap_or_else(PoisonError::into_inner);
         }
-        (due, is_often && holds_none)
+    }
+
+    /// A lock that was asked back was not given back: whoever waits for it asks again.
+    fn ask_again(&self, lock: LockNumber) {
+        if let Some(kept) = self.ranks().loans.get_mut(&lock).and_then(|loan| loan.kept.as_mut()) {
+            kept.is_asked_back = false;
+        }
+        self.answered.notify_all();
+    }
+
+    /// Takes what was lent under a number off the list.
+    fn take_off(&self, lock: LockNumber) -> Option<Loan> {
+        let loan = self.ranks().loans.remove(&lock);
+        self.answered.notify_all();
+        loan
     }
 
     /// Ends the wait of a request without a lock.
@@ -216,7 +261,7 @@ impl Lent {
 
     fn ranks(&self) -> MutexGuard<'_, Ranks> {
         // A panic elsewhere leaves the maps whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ranks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -239,7 +284,7 @@ impl Agent {
         let (due, is_often) = served.lent.begin(number, rank, node, wanted);
         let leader = roster.leader(node);
         let place = place.filter(|_| is_often);
-        let locked = self.ask_back(&served, due).and_then(|()| {
+        let locked = self.clear(&served, due, wanted).and_then(|()| {
             let as_whom = if place.is_some() { leader } else { rank };
             // Different locks of a node are those of different threads.
             let thread = if place.is_some() { number.0 as u32 | NO_THREAD } else { thread };
@@ -263,7 +308,7 @@ impl Agent {
         let served = self.files.get(&self.context, file)?;
         let number = next_number();
         let (due, _) = served.lent.begin(number, rank, self.context.roster.own(), wanted);
-        self.ask_back(&served, due).inspect_err(|_| served.lent.end(number))?;
+        self.clear(&served, due, wanted).inspect_err(|_| served.lent.end(number))?;
         if self.context.fabric.membership().check(rank).is_err() {
             served.lent.end(number);
         }
@@ -273,8 +318,7 @@ impl Agent {
     pub(super) fn take_back(&self, file: FileId, lock: LockNumber) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
         served.lent.end(lock);
-        let loan = served.lent.ranks().loans.remove(&lock);
-        if let Some(loan) = loan {
+        if let Some(loan) = served.lent.take_off(lock) {
             release(&served.attachment, loan.token);
         }
         Ok(Reply::Done)
@@ -314,6 +358,17 @@ impl Agent {
         Ok(Reply::GivenBack { uses })
     }
 
+    /// Has all given back that is kept in the way of a request, beginning with what is due.
+    fn clear(&self, served: &Served, mut due: Vec<Due>, wanted: &Wanted) -> Result<()> {
+        loop {
+            self.ask_back(served, due)?;
+            due = served.lent.still_due(wanted);
+            if due.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
     /// Has kept locks given back, and waits for that.
     fn ask_back(&self, served: &Served, due: Vec<Due>) -> Result<()> {
         let file = served.attachment.id();
@@ -333,26 +388,19 @@ impl Agent {
                 Err(error) => Err(error),
             };
             let leader = context.roster.leader(due.node);
-            let mut ranks = served.lent.ranks();
             match uses {
                 Ok(uses) => {
-                    let loan = ranks.loans.remove(&due.lock);
+                    let loan = served.lent.take_off(due.lock);
                     if let Some(Loan { kept: Some(kept), .. }) = &loan {
-                        ranks.learn(kept, uses);
+                        served.lent.ranks().learn(kept, uses);
                     }
-                    drop(ranks);
                     if let Some(loan) = loan {
                         release(&served.attachment, loan.token);
                     }
                 }
-                Err(_) if context.fabric.membership().check(leader).is_err() => {
-                    drop(ranks);
-                    self.bury(served, leader);
-                }
+                Err(_) if context.fabric.membership().check(leader).is_err() => self.bury(served, leader),
                 Err(error) => {
-                    if let Some(kept) = ranks.loans.get_mut(&due.lock).and_then(|loan| loan.kept.as_mut()) {
-                        kept.is_asked_back = false;
-                    }
+                    served.lent.ask_again(due.lock);
                     outcome = Err(error);
                 }
             }
@@ -405,5 +453,57 @@ pub(super) fn forget_kept(attachment: &Attachment) {
     let cleared = state.kept_locks().and_then(|kept| kept.clear_all(owner, &|slot| presence.alive(slot)));
     if let Err(e) = cleared {
         tracing::error!("forgetting what is kept of {}: {e}", attachment.name());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn lent(lock: LockNumber) -> Lent {
+        let lent = Lent::default();
+        let (node, wanted) = (NodeIndex(1), Wanted::new(0..10, true));
+        let kept = Some(Kept { node, place: 3, wanted, is_asked_back: false });
+        let loan = Loan { holder: Rank(2), token: LockToken::of_nothing(), kept };
+        lent.ranks().loans.insert(lock, loan);
+        lent
+    }
+
+    /// Two requests that are in its way: the first asks it back, the second waits for what comes of that.
+    fn second_after(outcome: impl FnOnce(&Lent, LockNumber)) -> usize {
+        let lock = LockNumber(7);
+        let (lent, wanted) = (lent(lock), Wanted::new(5..6, true));
+        let (due, _) = lent.begin(LockNumber(8), Rank(0), NodeIndex(0), &wanted);
+        assert_eq!(due.len(), 1);
+        let (due, _) = lent.begin(LockNumber(9), Rank(4), NodeIndex(2), &wanted);
+        assert!(due.is_empty());
+        let (told, answer) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| told.send(lent.still_due(&wanted).len()).unwrap());
+            assert!(answer.recv_timeout(Duration::from_millis(50)).is_err(), "it is still being asked back");
+            outcome(&lent, lock);
+            answer.recv().unwrap()
+        })
+    }
+
+    #[test]
+    fn what_one_asked_back_in_vain_the_next_asks_back() {
+        assert_eq!(second_after(|lent, lock| lent.ask_again(lock)), 1);
+    }
+
+    #[test]
+    fn what_one_was_given_back_nobody_asks_back_again() {
+        let given_back = |lent: &Lent, lock| assert!(lent.take_off(lock).is_some());
+        assert_eq!(second_after(given_back), 0);
+    }
+
+    #[test]
+    fn who_wants_something_else_waits_for_nobody() {
+        let lent = lent(LockNumber(7));
+        let _ = lent.begin(LockNumber(8), Rank(0), NodeIndex(0), &Wanted::new(5..6, true));
+        assert!(lent.still_due(&Wanted::new(10..20, true)).is_empty());
     }
 }
