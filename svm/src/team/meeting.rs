@@ -59,7 +59,10 @@ impl Team {
                 None => self.on_one_node(store),
             });
         }
-        let card = store.as_ref().map(Card::own).transpose().map_err(|error| self.located(error));
+        // Held from now on: what the card says, this member can keep, whoever takes the parts meanwhile.
+        let latest = joined::latest();
+        let card = store.as_ref().map(|store| Card::own(store, latest.as_deref())).transpose();
+        let card = card.map_err(|error| self.located(error));
         let (card, shown) = parted(card);
         let card = card.flatten();
         let all = self.all_gather_equal(&Card::to_bytes(card.as_ref()))?;
@@ -72,7 +75,9 @@ impl Team {
         // The same on all members: they look at the same cards.
         let cluster = match decide(&cards)? {
             Decision::OneNode => return Ok(self.on_one_node(store)),
-            Decision::Latest(id) => joined::of(id).ok_or_else(|| disunited("the cluster is being left"))?,
+            Decision::Latest => {
+                latest.ok_or_else(|| disunited("all have joined a cluster that is not there"))?
+            }
             Decision::Form { fabric } => self.form(&store, fabric)?,
         };
         // In a new cluster, ranks are the members' numbers.
@@ -177,14 +182,14 @@ struct Card {
 impl Card {
     const BYTES: usize = 64;
 
-    fn own(store: &Store) -> Result<Card> {
-        let latest = joined::latest();
+    /// That of a member that has joined `latest` last.
+    fn own(store: &Store, latest: Option<&Cluster>) -> Result<Card> {
         Ok(Card {
             store: store.identity(),
             node: own_node(),
             machine: machine(store.identity().boot)?,
-            cluster: latest.as_ref().map_or(0, |cluster| cluster.id()),
-            rank: latest.as_ref().map_or(0, |cluster| cluster.rank().0),
+            cluster: latest.map_or(0, Cluster::id),
+            rank: latest.map_or(0, |cluster| cluster.rank().0),
         })
     }
 
@@ -254,8 +259,8 @@ fn hash(value: &impl Hash) -> u64 {
 enum Decision {
     /// All use one store, directly.
     OneNode,
-    /// All use the cluster with this id, which they joined last.
-    Latest(u64),
+    /// All use the cluster that they joined last.
+    Latest,
     /// They form a cluster, on this fabric unless the user chose another.
     Form { fabric: FabricChoice },
 }
@@ -267,7 +272,7 @@ enum Decision {
 fn decide(cards: &[Card]) -> Result<Decision> {
     let Some(first) = cards.first() else { return Ok(Decision::OneNode) };
     if first.cluster != 0 && cards.iter().all(|card| card.cluster == first.cluster) {
-        return Ok(Decision::Latest(first.cluster));
+        return Ok(Decision::Latest);
     }
     if cards.iter().all(|card| card.store == first.store) {
         return Ok(Decision::OneNode);
@@ -329,8 +334,8 @@ mod tests {
 
     #[test]
     fn a_cluster_of_all_is_used_again() {
-        assert_eq!(decide(&[card(1, 2, 3, 8), card(4, 5, 6, 8)]).unwrap(), Decision::Latest(8));
-        assert_eq!(decide(&[card(1, 2, 3, 8), card(1, 2, 3, 8)]).unwrap(), Decision::Latest(8));
+        assert_eq!(decide(&[card(1, 2, 3, 8), card(4, 5, 6, 8)]).unwrap(), Decision::Latest);
+        assert_eq!(decide(&[card(1, 2, 3, 8), card(1, 2, 3, 8)]).unwrap(), Decision::Latest);
     }
 
     #[test]
