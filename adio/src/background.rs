@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use svmio_transport::job::spawn_service_thread;
+use svmio_transport::spawn_service_thread;
 
 use crate::calls::Background;
 use crate::failure::{ErrorClass, Failure};

@@ -7,7 +7,7 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use svmio_transport::job::spawn_service_thread;
+use svmio_transport::spawn_service_thread;
 
 use crate::abi::{Abi, Request};
 use crate::calls::Mpi;

@@ -5,7 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use svmio_collectives::executor::Fabrics;
-use svmio_transport::job::{Job, spawn_service_thread};
+use svmio_transport::job::Job;
+use svmio_transport::spawn_service_thread;
 
 /// Between two looks whether all have left.
 const PAUSE: Duration = Duration::from_micros(100);

@@ -53,7 +53,6 @@ mod route;
 mod settings;
 mod signals;
 mod start;
-mod thread;
 mod watchdog;
 #[doc(hidden)]
 pub mod wire;
@@ -62,7 +61,6 @@ pub use exchange::Exchange;
 pub use launcher::{Launcher, Running, Streams};
 pub use place::{Master, Place, current_node, is_told_of};
 pub use settings::{StartSettings, WatchdogSettings};
-pub use thread::spawn as spawn_service_thread;
 
 use start::{Offer, Started};
 use watchdog::{Desk, Order, State};

@@ -79,7 +79,6 @@ mod settings;
 mod slots;
 mod storage;
 mod sys;
-mod threads;
 mod waiters;
 #[doc(hidden)]
 pub mod wire;

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
+use svmio_transport::spawn_service_thread;
 
 use super::memory::{Memory, PageFault};
 
@@ -55,12 +56,8 @@ impl<S: ServesFaults> Handlers<S> {
 
 /// Starts a thread of a mapping's.
 pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    let thread = std::thread::Builder::new().name(name.into());
     // The program's signals are served by its own threads: a handler may touch the mapping.
-    let signals = BlockedSignals::block();
-    let thread = thread.spawn(body);
-    drop(signals);
-    thread
+    spawn_service_thread(name, body).map_err(io::Error::other)
 }
 
 impl<S: ServesFaults> Drop for Handlers<S> {
@@ -111,33 +108,6 @@ impl Waiter {
                     return;
                 }
             }
-        }
-    }
-}
-
-/// All signals are blocked for this thread, and those that it starts, until this is dropped.
-struct BlockedSignals(Option<libc::sigset_t>);
-
-impl BlockedSignals {
-    fn block() -> BlockedSignals {
-        let mut all = std::mem::MaybeUninit::uninit();
-        let mut before = std::mem::MaybeUninit::uninit();
-        // SAFETY: the first call fills `all`, the second reads it and fills `before` where it succeeds.
-        unsafe {
-            libc::sigfillset(all.as_mut_ptr());
-            match libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) {
-                0 => BlockedSignals(Some(before.assume_init())),
-                _ => BlockedSignals(None),
-            }
-        }
-    }
-}
-
-impl Drop for BlockedSignals {
-    fn drop(&mut self) {
-        if let Some(before) = &self.0 {
-            // SAFETY: it is the set that the kernel gave.
-            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
         }
     }
 }

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal};
 use super::place::{LISTENER, MASTER, NODE, RANK, SECRET, SIZE};
 use crate::error::{Error, Result};
 use crate::secret::JobSecret;
+use crate::service_thread::spawn_service_thread;
 use crate::units::Rank;
 
 /// Where the output of processes goes.
@@ -146,7 +147,7 @@ impl Launcher {
             drop(listener);
             let _ = kept.recv();
         };
-        super::thread::spawn("svmio-launcher", body)?;
+        spawn_service_thread("svmio-launcher", body)?;
         let children = reports.recv().unwrap_or_else(|_| {
             Err(Error::StartUp { problem: "the thread that starts the processes has ended".into() })
         })?;

@@ -16,6 +16,7 @@ use super::poller::{Poller, Token};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::handlers;
+use crate::service_thread::spawn_service_thread;
 
 const WATCHED: [i32; 2] = [SIGINT, SIGTERM];
 
@@ -120,7 +121,7 @@ pub(super) fn end_process(signal: u8, fabric: Option<&Fabric>) {
     if let Some(fabric) = fabric.cloned() {
         let (closed, is_closed) = mpsc::channel();
         // Beside this thread, so that a fabric that does not close cannot keep the process.
-        let closer = super::thread::spawn("svmio-close", move || {
+        let closer = spawn_service_thread("svmio-close", move || {
             fabric.close();
             // Nobody may listen any more.
             let _ = closed.send(());

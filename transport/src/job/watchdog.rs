@@ -29,11 +29,11 @@ use super::poller::{Poller, Token};
 use super::settings::WatchdogSettings;
 use super::signals::Signals;
 use super::start::Started;
-use super::thread;
 use super::wire::{Frame, Purpose};
 use crate::error::Result;
 use crate::membership::Membership;
 use crate::secret::JobSecret;
+use crate::service_thread::spawn_service_thread;
 use crate::units::Rank;
 
 mod hearing;
@@ -160,7 +160,7 @@ pub(super) fn spawn(
         resumed_at: None,
         end_at: None,
     };
-    let thread = thread::spawn("svmio-control", move || watchdog.run())?;
+    let thread = spawn_service_thread("svmio-control", move || watchdog.run())?;
     Ok((desk, thread))
 }
 

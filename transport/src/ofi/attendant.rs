@@ -18,6 +18,7 @@ use super::endpoint::Waiting;
 use super::peers::Peer;
 use crate::dma::Completion;
 use crate::error::{Error, Result};
+use crate::service_thread::spawn_service_thread;
 use crate::units::{Rank, SegmentId};
 
 /// How long it leaves the endpoint to a thread that polls before it looks again: as long as a peer's question may go
@@ -95,7 +96,7 @@ impl Attendant {
     /// `System`.
     pub(super) fn start(adapter: &Arc<Adapter>) -> Result<()> {
         let copy = Arc::clone(adapter);
-        let thread = super::threads::spawn("svmio-ofi", move || run(&copy))?;
+        let thread = spawn_service_thread("svmio-ofi", move || run(&copy))?;
         let _ = adapter.attendant.id.set(thread.thread().id());
         *adapter.attendant.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(())

@@ -11,9 +11,9 @@ use super::domain::Use;
 use super::peers::Peer;
 use super::questions::Answer;
 use super::receiving::refused;
+use super::storage;
 use super::waiters::Raised;
 use super::wire::Message;
-use super::{storage, threads};
 use crate::back_end::{
     BackEnd, Backing, Connected, ConnectionId, MemoryKey, Piece, Provider, Remote, Sequence, SequenceMark,
     Service, Wait, Waited,
@@ -24,6 +24,7 @@ use crate::dma::{Completion, Transfer};
 use crate::error::{Error, Result};
 use crate::membership::{Membership, Subscription};
 use crate::memory::{SharedMemory, UserMemory};
+use crate::service_thread::spawn_service_thread;
 use crate::units::{Interrupt, Rank, SegmentId, Time};
 
 /// The back end; it closes the adapter when it is dropped.
@@ -236,7 +237,7 @@ impl BackEnd for Ofi {
     }
 
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Service>> {
-        Ok(Box::new(Thread(threads::spawn(name, body)?)))
+        Ok(Box::new(Thread(spawn_service_thread(name, body)?)))
     }
 
     fn connected_peers(&self) -> Vec<Rank> {

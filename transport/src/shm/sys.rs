@@ -1,7 +1,6 @@
 //! Two things that the safe libraries lack.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Who is at the other end of a local socket.
@@ -33,21 +32,4 @@ pub(super) fn credentials(socket: &impl AsFd) -> io::Result<Credentials> {
         return Err(io::Error::last_os_error());
     }
     Ok(Credentials { process: credentials.pid, user: credentials.uid })
-}
-
-/// Runs `body` with all signals blocked, so that threads that it starts never handle the application's.
-pub(super) fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
-    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigfillset` initialises the set; `pthread_sigmask` reads it and writes the former one.
-    let is_blocked = unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) == 0
-    };
-    let result = body();
-    if is_blocked {
-        // SAFETY: `before` was written, since the first call succeeded.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    }
-    result
 }

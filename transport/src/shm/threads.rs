@@ -1,22 +1,18 @@
 //! Threads that serve beside the program.
 
 use std::sync::{Mutex, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 
 use crate::back_end::Service;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::service_thread::spawn_service_thread;
 
-use super::sys;
-
-/// Starts a thread with all signals blocked: they are the application's.
+/// Starts a thread beside the program.
 ///
 /// # Errors
 /// `System` where no thread can be had.
 pub(super) fn start(name: &str, body: impl FnOnce() + Send + 'static) -> Result<Thread> {
-    // The kernel keeps 15 bytes of a name.
-    let builder = Builder::new().name(format!("svmio-{name}"));
-    let handle = sys::with_signals_blocked(|| builder.spawn(body))
-        .map_err(|error| Error::system(format!("starting the thread {name}"), error))?;
+    let handle = spawn_service_thread(&format!("svmio-{name}"), body)?;
     Ok(Thread { handle: Mutex::new(Some(handle)) })
 }
 

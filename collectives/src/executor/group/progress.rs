@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use svmio_transport::{Fabric, Rank, job};
+use svmio_transport::{Fabric, Rank, spawn_service_thread};
 
 use super::Group;
 use crate::executor::board::{Awaited, Board};
@@ -108,7 +108,7 @@ impl Progress {
             is_urgent: AtomicBool::new(false),
         });
         let own = Arc::clone(&shared);
-        let thread = job::spawn_service_thread("svmio-progress", move || thread::run(&own))?;
+        let thread = spawn_service_thread("svmio-progress", move || thread::run(&own))?;
         Ok(Self { shared, thread: Some(thread) })
     }
 }

@@ -1,0 +1,121 @@
+//! Threads that serve beside the program: they take none of its signals, and are not kept waiting by its computation.
+//!
+//! A thread that wakes is let run at once only if it is to be done sooner than the one that has the core: otherwise the
+//! kernel lets that finish its slice, one to four milliseconds, in which a message that has come, or a page that is
+//! wanted, lies there. So service threads ask for the shortest slice there is. They get no more of the processor for
+//! that: the shares stay equal, only the pieces are smaller.
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::thread::{Builder, JoinHandle};
+
+use crate::error::{Error, Result};
+
+/// The shortest that Linux grants, from version 6.12 on; others take no notice of it. In nanoseconds.
+const SLICE: u64 = 100_000;
+
+/// Runs `body` on a thread of its own, which has all signals blocked, and gets the processor soon when it wakes.
+///
+/// # Errors
+/// [`Error::System`] where no thread can be had.
+pub fn spawn_service_thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    // The kernel keeps 15 bytes of a name.
+    let builder = Builder::new().name(name.chars().take(15).collect());
+    let prompt = move || {
+        if let Err(problem) = be_prompt() {
+            tracing::debug!(%problem, "a service thread may have to wait for the program's computation");
+        }
+        body();
+    };
+    // The new thread inherits the mask, so no signal can come to it even in its first moment.
+    let blocked = BlockedSignals::all();
+    let thread = builder.spawn(prompt);
+    drop(blocked);
+    thread.map_err(|problem| Error::system(format!("starting the thread {name}"), problem))
+}
+
+/// Has the calling thread be let run soon when it wakes, where the kernel can do that.
+fn be_prompt() -> io::Result<()> {
+    let mut attributes = attributes()?;
+    attributes.sched_flags |= libc::SCHED_FLAG_KEEP_POLICY as u64;
+    attributes.sched_runtime = SLICE;
+    // SAFETY: the structure is as long as it says, and read only; 0 is the calling thread.
+    let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// How the calling thread is scheduled.
+fn attributes() -> io::Result<libc::sched_attr> {
+    let mut attributes = MaybeUninit::<libc::sched_attr>::zeroed();
+    let length = size_of::<libc::sched_attr>();
+    // SAFETY: the kernel writes at most `length` bytes, all of which are there; 0 is the calling thread.
+    let answer = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, attributes.as_mut_ptr(), length, 0) };
+    if answer != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: numbers only, zero before the kernel wrote some of them.
+    Ok(unsafe { attributes.assume_init() })
+}
+
+/// All signals blocked for this thread, and for those that it starts meanwhile.
+struct BlockedSignals {
+    before: libc::sigset_t,
+}
+
+impl BlockedSignals {
+    fn all() -> Self {
+        let mut all = MaybeUninit::uninit();
+        let mut before = MaybeUninit::uninit();
+        // SAFETY: both sets are written by the calls before they are read; with these arguments neither fails.
+        unsafe {
+            libc::sigfillset(all.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+            Self { before: before.assume_init() }
+        }
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        // SAFETY: a set that `pthread_sigmask` gave.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::{SLICE, attributes, spawn_service_thread};
+
+    #[test]
+    fn a_service_thread_has_the_shortest_slice_and_the_rest_of_who_started_it() {
+        let own = attributes().unwrap();
+        let (tell, told) = mpsc::channel();
+        spawn_service_thread("prompt", move || tell.send(attributes().unwrap()).unwrap()).unwrap();
+        let others = told.recv().unwrap();
+        assert_eq!((others.sched_policy, others.sched_nice), (own.sched_policy, own.sched_nice));
+        // Kernels before 6.12 tell of no slices.
+        let is_told = own.sched_runtime != 0;
+        assert_eq!(others.sched_runtime, if is_told { SLICE } else { 0 });
+    }
+
+    #[test]
+    fn a_service_thread_takes_no_signals() {
+        let (tell, told) = mpsc::channel();
+        let body = move || {
+            let mut mask = std::mem::MaybeUninit::uninit();
+            // SAFETY: the set is written before it is read.
+            let is_blocked = unsafe {
+                libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
+                let mask = mask.assume_init();
+                [libc::SIGINT, libc::SIGTERM, libc::SIGUSR1]
+                    .map(|signal| libc::sigismember(&mask, signal) == 1)
+            };
+            tell.send(is_blocked).unwrap();
+        };
+        spawn_service_thread("no signals", body).unwrap();
+        assert_eq!(told.recv().unwrap(), [true; 3]);
+    }
+}
