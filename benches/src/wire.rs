@@ -19,15 +19,25 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Made for this, and removed when it is dropped.
+    /// Made for this, and removed when it is dropped. For streams.
     ///
     /// # Panics
     /// Where it cannot be made: only root may.
     pub fn new() -> Wire {
+        Wire::of(Rate::Megabits(MEGABITS))
+    }
+
+    /// The same for single messages with pauses between them, which go at that rate, too.
+    ///
+    /// # Panics
+    /// As for [`new`](Self::new).
+    pub fn even() -> Wire {
+        Wire::of(Rate::EvenMegabits(MEGABITS))
+    }
+
+    fn of(rate: Rate) -> Wire {
         let hosts = Hosts::new(2);
-        for host in 0..hosts.count() {
-            hosts.set_rate(host, Rate::Megabits(MEGABITS));
-        }
+        (0..hosts.count()).for_each(|host| hosts.set_rate(host, rate));
         Wire { hosts }
     }
 

@@ -38,8 +38,10 @@ pub const BARE_SHELL: &str = "SVMIO_TESTS_BARE_SHELL";
 pub enum Rate {
     /// As fast as the machine is.
     Unlimited,
-    /// So many megabits per second, each way.
+    /// So many megabits per second, each way. What comes after a pause passes at once, up to 128 KiB of it.
     Megabits(u32),
+    /// The same also for what comes after a pause, but for 16 KiB of it. Costs more of the processor.
+    EvenMegabits(u32),
 }
 
 /// Hosts on this machine. Dropping them ends them and all that runs in them.
@@ -144,12 +146,14 @@ impl Hosts {
 
     /// Sets the rate of a host's link.
     pub fn set_rate(&self, host: usize, rate: Rate) {
+        let shaped = |rate: u32, burst: &str| {
+            let bucket = format!("root tbf rate {rate}mbit burst {burst} latency 50ms");
+            (format!("qdisc replace dev eth0 {bucket}"), format!("qdisc replace dev v{host} {bucket}"))
+        };
         let (out, into) = match rate {
             Rate::Unlimited => ("qdisc del dev eth0 root".into(), format!("qdisc del dev v{host} root")),
-            Rate::Megabits(rate) => {
-                let bucket = format!("root tbf rate {rate}mbit burst 128kb latency 50ms");
-                (format!("qdisc replace dev eth0 {bucket}"), format!("qdisc replace dev v{host} {bucket}"))
-            }
+            Rate::Megabits(rate) => shaped(rate, "128kb"),
+            Rate::EvenMegabits(rate) => shaped(rate, "16kb"),
         };
         self.hosts[host].configure("tc", &[out]);
         self.switch.configure("tc", &[into]);

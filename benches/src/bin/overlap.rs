@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     let aims = match extent {
         Extent::Full => {
             let mut aims = overlapped("shared memory", &["--sizes", "64K..16M", "--compute", COMPUTE]);
-            let wire = Wire::new();
+            let wire = Wire::even();
             let network = wire.options();
             // The largest take longer than the longest computation.
             let mut options = vec!["--sizes", "64K..4M", "--compute", COMPUTE, "--repeat", "3"];

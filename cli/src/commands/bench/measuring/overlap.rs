@@ -10,8 +10,8 @@ use super::bare::BareCopy;
 use super::{Place, Side, core};
 
 /// How long both compute before each measurement, as a program does between its messages: caches and cores are then as
-/// a computation leaves them, whatever was measured before. A shaped link lets a burst through after a pause (128 KiB,
-/// full again after 1.05 ms at 1 Gbit/s), so that it has to be the same pause before each message, too.
+/// a computation leaves them, whatever was measured before. A shaped link lets a burst through after a pause, so that
+/// it has to be the same pause before each message, too.
 const BEFORE: Duration = Duration::from_millis(3);
 
 /// Seconds altogether for each way of sending, size and computation.
