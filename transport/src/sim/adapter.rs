@@ -213,7 +213,8 @@ impl BackEnd for SimAdapter {
         let mut state = self.shared.lock();
         let cost = state.model.interrupt.trigger_ns.0;
         state.charge(task, cost);
-        let time = state.time_of(task);
+        let time = state.begin_issue(self.rank, peer, task);
+        state.pair(self.rank, peer).last_issue = time;
         state.rank(self.rank).report.triggered += 1;
         let cargo = Cargo::Interrupt(interrupt);
         let packet =

@@ -142,6 +142,8 @@ pub(crate) struct Pair {
     /// Numbers of the transactions that are on their way.
     pub(crate) outstanding: BTreeSet<u64>,
     pub(crate) issued: u64,
+    /// When the last write or interrupt was issued.
+    pub(crate) last_issue: Time,
     /// How many were issued when a store barrier last ended.
     pub(crate) settled: u64,
     /// When the last acknowledgement is back.
@@ -178,6 +180,16 @@ impl State {
     /// The task's own time.
     pub(crate) fn time_of(&self, task: Option<usize>) -> Time {
         task.map_or(self.now, |task| self.now.after(self.tasks[task].debt))
+    }
+
+    /// When a task can issue a write or an interrupt to `peer`: at its own time, but not before what its process has
+    /// issued already. A thread that did so ahead of the clock has perhaps told this one of it: with a turn that it gave on,
+    /// as the clock of one process is no other one for each of its threads.
+    pub(crate) fn begin_issue(&mut self, rank: Rank, peer: Rank, task: Option<usize>) -> Time {
+        let own = self.time_of(task);
+        let time = own.max(self.pair(rank, peer).last_issue);
+        self.charge(task, time.since(own));
+        time
     }
 
     /// Lets the task use the processor; without a task, nobody's time passes.

@@ -29,7 +29,7 @@ impl State {
         let report = &mut self.rank(rank).report;
         report.writes += 1;
         report.written_bytes += pieces.iter().map(|piece| piece.bytes.len() as u64).sum::<u64>();
-        let begun = self.time_of(task);
+        let begun = self.begin_issue(rank, remote.owner, task);
         let mut time = begun;
         for (piece, target) in pieces.iter().zip(resolved) {
             if is_near {
@@ -41,6 +41,7 @@ impl State {
             }
         }
         self.charge(task, time.since(begun));
+        self.pair(rank, remote.owner).last_issue = time;
         Ok(())
     }
 

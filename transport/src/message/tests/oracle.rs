@@ -292,3 +292,34 @@ fn the_longest_messages_arrive_in_every_mode() {
         }
     });
 }
+
+/// In the simulation, a thread's time runs ahead of the clock as it works. Here the program gives credit back and then the
+/// turn on, and the service thread, whose time is earlier, gives back more: what came before must not come to lie over it.
+#[test]
+fn what_threads_of_a_process_write_one_after_the_other_arrives_in_that_order() {
+    let settings = MessageSettings {
+        short_packet: 64,
+        ring: 2170,
+        eager_buffer: 2659,
+        eager_buffers: 3,
+        rendezvous_threshold: 5625,
+        staging_buffer: 3525,
+        staging_buffers: 1,
+        ..MessageSettings::default()
+    };
+    let message =
+        |from, to, length, mode, sender| Message { from, to, length, mode, sender, receiver_waits: false };
+    let messages = vec![
+        message(1, 0, 0, Mode::Automatic, Sender::Waits),
+        message(0, 1, 0, Mode::Automatic, Sender::Waits),
+        message(0, 0, 8, Mode::RendezvousDirect, Sender::GoesOn),
+        message(0, 0, 2660, Mode::Automatic, Sender::GoesOn),
+        message(1, 0, 8, Mode::RendezvousStaged, Sender::GoesOn),
+        message(1, 0, 8, Mode::RendezvousStores, Sender::GoesOn),
+        message(0, 1, 8, Mode::RendezvousStores, Sender::Waits),
+        message(1, 0, 881, Mode::Automatic, Sender::Waits),
+    ];
+    let program = Program { size: 2, settings, messages };
+    let seed = 15_679_090_331_710_665_259;
+    check(&Ground::Simulated { model: "infiniband-hdr", seed, faults: false }, &program);
+}
