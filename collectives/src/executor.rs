@@ -12,10 +12,22 @@
 //!     │  cores     whether those who wait for each other have a core each
 //!     │  coroutine  operations in the background pause where they would wait
 //!     └─ joining   a segment of each member, connected by all
-//!   network    members on several nodes: signals by two fabrics, collectives by messages and on two levels (network)
+//!   network    members on several nodes: signals by two fabrics, collectives by messages and on two levels; all of it
+//!              by a host library's send and receive, too                                          (network)
 //!   Machine    what signals cost between processes, for a profile: over the same ground      (measuring)
 //!   TunedBarrier    a barrier that is measured in use, and changed for another where that pays     (retuning)
 //! ```
+//!
+//! Three things can carry a barrier or collective:
+//!
+//! | | by | |
+//! |---|---|---|
+//! | the fabric | flags and messages | [`Barrier::join`], [`NetworkGroup::join`], [`TwoLevelGroup::join`] |
+//! | a host library | its send and receive | [`PointToPoint`], [`NetworkGroup::over`] |
+//! | a fabric that nobody has | virtual time | the first, over `svmio_transport::sim` |
+//!
+//! The second is how the SCI Collectives Library reached its host libraries (B. Bierbaum and others, "Evaluation of
+//! Optimized Barrier Algorithms for SCI Networks with Different MPI Implementations", section 3.2).
 //!
 //! Flags are numbers that only grow, each with a single writer; nothing is reset between two operations.
 
@@ -43,7 +55,7 @@ pub use error::{Error, Result};
 pub use group::{Group, GroupSettings, LentMemory, Request};
 pub(crate) use joining::place_of;
 pub use measuring::Machine;
-pub use network::{Fabrics, NetworkGroup, NetworkSettings, TwoLevelGroup};
+pub use network::{Fabrics, NetworkGroup, NetworkSettings, PointToPoint, TwoLevelGroup};
 pub use operation::{Element, Elementwise, Operation};
 pub use patience::PatienceSettings;
 pub(crate) use patience::{Patience, Polled};

@@ -9,7 +9,7 @@
 //!       ├── prediction      its cost on a machine, by critical path
 //!       ├── simulation      its cost on a fabric that nobody has, in virtual time, at 100,000 ranks
 //!       ├── emission        the same as C or Rust source
-//!       └── executor        doing it: over the fabric
+//!       └── executor        doing it: over the fabric, or by a host library's send and receive
 //!              └── components    which executor serves which function of a group; one of them is the
 //!                    └── hardware    barrier of a controller with a line out and a line in per node
 //! ```

@@ -61,6 +61,20 @@ pub enum Error {
         /// Its error.
         reason: String,
     },
+    /// A function of the host library's, which sends or receives for a group, has failed.
+    #[error("{function} failed with code {code}")]
+    HostCall {
+        /// Which.
+        function: &'static str,
+        /// What it returned, as the host library numbers its errors.
+        code: i32,
+    },
+    /// A group cannot be made by its settings.
+    #[error("a group by such settings cannot be: {problem}")]
+    Settings {
+        /// What is wrong with them.
+        problem: String,
+    },
     /// The function of a reduction that was carried out in the background has panicked, in this operation or in one
     /// before it.
     #[error("the function of a reduction has panicked")]

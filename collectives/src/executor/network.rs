@@ -3,6 +3,8 @@
 //! ```text
 //!   Fabrics         the job's fabric, and shared memory within each node; barriers take both             (fabrics)
 //!   NetworkGroup    collectives over messages, each by the algorithm that costs least                    (group)
+//!     ├── point_to_point   what it asks of whatever carries its messages: the fabric (over_fabric), or a host library
+//!     │     └── barrier    flags of the fabric's, or any schedule by messages alone
 //!     ├── costs       what a message costs, and by that what each algorithm does; Choices override
 //!     ├── exchange    a message to one, a message from another, at the same time
 //!     ├── spreading   bcast │ collecting  gather, scatter │ sharing  allgather │ trading  alltoall
@@ -16,6 +18,7 @@
 //! Communication Operations in MPICH"). Operations that do not commute are combined in the order of members by all of
 //! those that are chosen for them.
 
+mod barrier;
 mod by_nodes;
 mod collecting;
 mod costs;
@@ -23,6 +26,8 @@ mod exchange;
 mod fabrics;
 mod group;
 mod messages;
+mod over_fabric;
+mod point_to_point;
 mod prefix;
 mod reducing;
 mod refusing;
@@ -37,4 +42,5 @@ pub use costs::{
 };
 pub use fabrics::Fabrics;
 pub use group::{NetworkGroup, NetworkSettings};
+pub use point_to_point::PointToPoint;
 pub use two_level::TwoLevelGroup;

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod calls;
+mod channels;
 #[path = "../calls/data.rs"]
 mod data;
 mod joining;
+mod over_channels;
 mod refusing;
 mod seats;
 

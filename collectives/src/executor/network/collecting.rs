@@ -157,12 +157,8 @@ impl NetworkGroup {
         }
         into.copy_from_slice(blocks.of(root));
         let others = (1..self.size()).map(|distance| self.neighbours(distance).0);
-        Ok(self.messenger.scope(|scope| {
-            for member in others {
-                scope.send(self.members[member], blocks.of(member))?;
-            }
-            Ok(())
-        })?)
+        let messages: Vec<(usize, &[u8])> = others.map(|member| (member, blocks.of(member))).collect();
+        self.messages.send_each(&messages)
     }
 
     fn scatter_binomially(&self, root: usize, data: &[u8], into: &mut [u8]) -> Result<()> {

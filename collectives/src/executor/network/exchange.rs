@@ -26,23 +26,19 @@ pub(super) fn spanned(blocks: &[Range<usize>]) -> Range<usize> {
 impl NetworkGroup {
     /// Sends to a member; returns when the bytes may be changed.
     pub(super) fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
-        Ok(self.messenger.send(self.members[to], bytes)?)
+        self.messages.send(to, bytes)
     }
 
     /// Receives what a member sends, of that length.
     pub(super) fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
-        let length = self.messenger.receive(self.members[from], into)?;
+        let length = self.messages.receive(from, into)?;
         check_length("a member's message", length, into.len())
     }
 
     /// Sends to one and receives from another, or the same, side by side.
     pub(super) fn exchange(&self, to: usize, bytes: &[u8], from: usize, into: &mut [u8]) -> Result<()> {
         let expected = into.len();
-        let length = self.messenger.scope(|scope| {
-            let receive = scope.receive(self.members[from], into)?;
-            scope.send(self.members[to], bytes)?;
-            receive.wait()
-        })?;
+        let length = self.messages.exchange(to, bytes, from, into)?;
         check_length("a member's message", length, expected)
     }
 

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use svmio_transport::message::Messenger;
-use svmio_transport::{Fabric, Rank, SegmentId};
+use svmio_transport::{Rank, SegmentId};
 
+use super::barrier::Barriers;
 use super::costs::{Choices, MessageCosts, Model};
 use super::fabrics::Fabrics;
+use super::over_fabric::OverFabric;
+use super::point_to_point::PointToPoint;
 use crate::algorithm::Algorithm;
+use crate::executor::arguments::check_member;
 use crate::executor::barrier::Barrier;
 use crate::executor::error::{Error, Result};
 use crate::executor::joining;
@@ -37,22 +41,43 @@ impl Default for NetworkSettings {
     }
 }
 
+impl NetworkSettings {
+    /// How a barrier of so many members goes.
+    ///
+    /// # Errors
+    /// What is wrong with the settings.
+    fn schedule(&self, members: usize) -> Result<Schedule, String> {
+        if self.segment == 0 {
+            return Err("segments without bytes".to_owned());
+        }
+        let Some(schedule) = &self.barrier else {
+            return Algorithm::Dissemination.schedule(members as u32).map_err(|problem| problem.to_string());
+        };
+        match schedule.ranks() as usize {
+            ranks if ranks == members => Ok(schedule.clone()),
+            ranks => Err(format!("{members} members, but a schedule for {ranks}")),
+        }
+    }
+}
+
 /// A group of processes, as one of its members holds it, that tell each other everything by messages.
 ///
 /// All members do the same operations in the same order. After an error the group is of no more use. A member that is given
 /// wrong arguments leaves it: each of the others ends in the same operation, or in one that follows, with an error, and so
 /// does whatever is called from then on. That closes its messenger, also for other groups that use it. What is different
 /// from a [`Group`](crate::executor::Group) is only how it is done.
+///
+/// It is [joined](Self::join) over the fabric, or made [over](Self::over) what a host library has for messages: then it
+/// is up to that how the others hear of a member that leaves.
 #[derive(Debug)]
 pub struct NetworkGroup {
-    pub(super) messenger: Arc<Messenger>,
-    pub(super) members: Vec<Rank>,
+    pub(super) messages: Box<dyn PointToPoint>,
+    size: usize,
     pub(super) own: usize,
     pub(super) settings: NetworkSettings,
-    pub(super) barrier: Barrier,
+    pub(super) barrier: Barriers,
     /// What every call ends with, once one has failed.
     pub(super) refused: Option<Box<Error>>,
-    fabric: Fabric,
 }
 
 impl NetworkGroup {
@@ -81,25 +106,36 @@ impl NetworkGroup {
         settings: NetworkSettings,
     ) -> Result<Self> {
         let own = joining::place_of(fabrics.job().rank(), members, id)?;
-        let misfit = |problem: &dyn std::fmt::Display| Error::Members { id, problem: problem.to_string() };
-        let schedule = match &settings.barrier {
-            Some(schedule) => schedule.clone(),
-            None => {
-                Algorithm::Dissemination.schedule(members.len() as u32).map_err(|problem| misfit(&problem))?
-            }
-        };
-        if settings.segment == 0 {
-            return Err(misfit(&"segments without bytes"));
-        }
-        let barrier = Barrier::join_across(fabrics, members, id, &schedule)?;
+        let schedule = settings.schedule(members.len()).map_err(|problem| Error::Members { id, problem })?;
+        let barrier = Barriers::Flags(Box::new(Barrier::join_across(fabrics, members, id, &schedule)?));
         let (messenger, fabric) = (Arc::clone(messenger), fabrics.job().clone());
-        Ok(Self { messenger, members: members.to_vec(), own, settings, barrier, refused: None, fabric })
+        let messages = OverFabric { messenger, ranks: members.to_vec(), own, fabric };
+        Ok(Self::of(Box::new(messages), settings, barrier))
+    }
+
+    /// The group of the members that a host library has messages between: barriers, and all else, go by these. All
+    /// members call this with the same settings; nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`Error::Settings`], also where the barrier's schedule is for another number of ranks; [`Error::NoSuchMember`]
+    /// where this one is none.
+    pub fn over(messages: impl PointToPoint + 'static, settings: NetworkSettings) -> Result<Self> {
+        let (size, own) = (messages.members(), messages.member());
+        check_member(own, size)?;
+        let schedule = settings.schedule(size).map_err(|problem| Error::Settings { problem })?;
+        let barrier = Barriers::by_messages(&schedule, own);
+        Ok(Self::of(Box::new(messages), settings, barrier))
+    }
+
+    fn of(messages: Box<dyn PointToPoint>, settings: NetworkSettings, barrier: Barriers) -> Self {
+        let (size, own) = (messages.members(), messages.member());
+        Self { messages, size, own, settings, barrier, refused: None }
     }
 
     /// How many members there are.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.members.len()
+        self.size
     }
 
     /// This member's number in the group.
@@ -109,10 +145,11 @@ impl NetworkGroup {
     }
 
     /// Has `meanwhile` called again and again while this member waits for others, in its messenger, too, as
-    /// [`Group::do_meanwhile`](crate::executor::Group::do_meanwhile) has it.
+    /// [`Group::do_meanwhile`](crate::executor::Group::do_meanwhile) has it; over a host library's messages as
+    /// [`PointToPoint::do_meanwhile`] says.
     pub fn do_meanwhile(&mut self, meanwhile: fn()) {
         self.barrier.do_meanwhile(meanwhile);
-        self.messenger.do_meanwhile(meanwhile);
+        self.messages.do_meanwhile(meanwhile);
     }
 
     /// Returns when all members have come.
@@ -120,7 +157,7 @@ impl NetworkGroup {
     /// # Errors
     /// The fabric's, for a lost member.
     pub fn barrier(&mut self) -> Result<()> {
-        self.attempt(|group| group.barrier.wait())
+        self.attempt(|group| group.barrier.wait(&*group.messages))
     }
 
     /// Measures what messages cost, between the first member and the last, and goes by that from now on. To be called by
@@ -157,7 +194,7 @@ impl NetworkGroup {
         let mut buffer = vec![0; bytes];
         let mut times = Vec::new();
         for _ in 0..ROUNDS {
-            let begun = self.fabric.now();
+            let begun = self.messages.now();
             if self.own == 0 {
                 self.send(with, &buffer)?;
                 self.receive(with, &mut buffer)?;
@@ -165,7 +202,7 @@ impl NetworkGroup {
                 self.receive(with, &mut buffer)?;
                 self.send(with, &buffer)?;
             }
-            times.push(self.fabric.now().since(begun).as_secs_f64() * 1e9 / 2.0);
+            times.push(self.messages.now().saturating_sub(begun).as_secs_f64() * 1e9 / 2.0);
         }
         times.sort_by(f64::total_cmp);
         Ok(times[times.len() / 2])

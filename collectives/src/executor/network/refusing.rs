@@ -5,6 +5,8 @@
 //!        └─► its signals of the barrier refuse  who awaits one of them ends with an error, and leaves, too
 //! ```
 //!
+//! Over a host library's messages there is no more to it than what that has for it (`PointToPoint::leave`).
+//!
 //! Who waits, waits for somebody: for one who has left, or for one who waits himself. So all end, one after the other. Of
 //! a lost member all hear by themselves, and that it was lost.
 
@@ -15,6 +17,13 @@ use super::two_level::TwoLevelGroup;
 use crate::executor::error::{Error, Result};
 
 impl NetworkGroup {
+    /// Does no more operations, and has the others hear of it: for a host library that cannot do what it has to before an
+    /// operation.
+    #[cold]
+    pub fn withdraw(&mut self, reason: &str) {
+        self.give_up(&Error::Host { reason: reason.to_owned() });
+    }
+
     /// Has this member do its part of an operation by `body`, unless one has failed before. Where it fails, nobody goes on
     /// waiting for this member.
     #[inline]
@@ -36,7 +45,7 @@ impl NetworkGroup {
             return;
         }
         self.barrier.refuse();
-        self.messenger.end();
+        self.messages.leave(error);
     }
 }
 
