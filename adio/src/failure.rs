@@ -88,8 +88,8 @@ impl Failure {
         Failure { class, message: message.into(), code: None }
     }
 
-    /// The same, which ROMIO told by an error code that already says why.
-    pub(crate) fn with_code(mut self, code: c_int) -> Failure {
+    /// The same, which MPI told by an error code that already says why.
+    pub fn with_code(mut self, code: c_int) -> Failure {
         self.code = Some(code);
         self
     }

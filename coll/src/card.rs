@@ -8,7 +8,7 @@ use svmio_transport::job::current_node;
 use svmio_transport::settings::{FabricChoice, Origin, Settings};
 
 use crate::jobs::{self, Known, Reach};
-use crate::setting::{self, Begun, Collectives, Nodes};
+use crate::setting::{self, Begun, Collectives, Nodes, Over};
 
 /// How many jobs a card tells of.
 const JOBS: usize = 8;
@@ -24,6 +24,8 @@ pub(crate) struct Card {
     pub(crate) begun: Begun,
     /// On how many nodes the others may be.
     nodes: Nodes,
+    /// By what it reaches those that it shares no memory with.
+    over: Over,
     /// Whether it has failed to reach others over a network.
     has_failed: bool,
     /// Which fabric it is told to take between nodes.
@@ -45,6 +47,8 @@ pub(crate) struct Card {
 pub(crate) enum Decision {
     /// They leave all to MPI.
     Leave(&'static str),
+    /// They form a group over messages of MPI's own; these are the nodes that they are on.
+    TakeOverMpi { nodes: Vec<(u64, u64)> },
     /// They form a group.
     Take {
         /// Of the processes of which job.
@@ -79,6 +83,7 @@ impl Card {
         left: Collectives::EVERY,
         begun: Begun::Long,
         nodes: Nodes::One,
+        over: Over::Fabric,
         has_failed: false,
         fabric: None,
         machine: 0,
@@ -103,6 +108,7 @@ impl Card {
             left: setting::left_to_mpi()?,
             begun: setting::begun()?,
             nodes: setting::nodes()?,
+            over: setting::over()?,
             // Relaxed: see `cannot_span_nodes`.
             has_failed: HAS_FAILED.load(Ordering::Relaxed),
             fabric: is_told.then_some(settings.fabric),
@@ -121,7 +127,8 @@ impl Card {
             | u64::from(self.nodes == Nodes::One) << 1
             | u64::from(self.has_failed) << 2
             | self.fabric.map_or(0, |fabric| if fabric == FabricChoice::Shm { 1 } else { 2 }) << 3
-            | u64::from(self.begun == Begun::All) << 5;
+            | u64::from(self.begun == Begun::All) << 5
+            | u64::from(self.over == Over::Mpi) << 6;
         let words = [flags, self.left.0, self.machine, self.node, self.job, u64::from(self.number)];
         let job = |job: Option<Known>| {
             job.map_or([0; 3], |Known { id, rank, reach }| {
@@ -148,6 +155,7 @@ impl Card {
             left: Collectives(word(1)),
             begun: if flag(5) { Begun::All } else { Begun::Long },
             nodes: if flag(1) { Nodes::One } else { Nodes::All },
+            over: if flag(6) { Over::Mpi } else { Over::Fabric },
             has_failed: flag(2),
             fabric: match word(0) >> 3 & 3 {
                 1 => Some(FabricChoice::Shm),
@@ -186,6 +194,9 @@ pub(crate) fn decide(cards: &[Card]) -> Decision {
         Ok(reach) => reach,
         Err(why) => return Decision::Leave(why),
     };
+    if reach == Reach::Network && cards.iter().all(|card| card.over == Over::Mpi) {
+        return Decision::TakeOverMpi { nodes: cards.iter().map(Card::place).collect() };
+    }
     // Those of one node have its memory in any job.
     let known = first.jobs.iter().flatten().filter(|known| is_one_node || known.reach == reach);
     let found = known.into_iter().find_map(|known| {
@@ -267,7 +278,7 @@ mod tests {
     fn reach(cards: &[Card]) -> Option<Reach> {
         match decide(cards) {
             Decision::Take { reach, .. } => Some(reach),
-            Decision::Leave(_) => None,
+            Decision::Leave(_) | Decision::TakeOverMpi { .. } => None,
         }
     }
 
@@ -280,7 +291,9 @@ mod tests {
             fabric: Some(FabricChoice::Ofi),
             ..card(3, &jobs)
         };
-        for card in [card, Card::UNREADY, Card { has_failed: true, nodes: Nodes::One, ..card }] {
+        for card in
+            [card, Card::UNREADY, Card { has_failed: true, nodes: Nodes::One, over: Over::Mpi, ..card }]
+        {
             assert_eq!(Card::from_bytes(&card.to_bytes()), card);
         }
     }
@@ -326,6 +339,22 @@ mod tests {
         assert_eq!(reach(&[one, Card { node: 1, ..host }]), None);
         assert_eq!(reach(&[one, Card { has_failed: true, ..host }]), None);
         assert_eq!(reach(&[one, Card { has_failed: true, ..one }]), Some(Reach::Memory));
+    }
+
+    #[test]
+    fn hosts_use_messages_of_mpi_where_all_are_told_to() {
+        let over_mpi = |card| Card { over: Over::Mpi, ..card };
+        let (one, other) = (over_mpi(card(1, &[])), over_mpi(card(2, &[])));
+        let host = Card { machine: 2, has_failed: true, ..other };
+        let nodes = vec![(1, 1), (2, 2), (1, 1)];
+        assert_eq!(decide(&[one, host, one]), Decision::TakeOverMpi { nodes });
+        // Memory that they share is quicker.
+        assert_eq!(reach(&[one, other]), Some(Reach::Memory));
+        assert_eq!(
+            reach(&[one, Card { over: Over::Fabric, has_failed: false, ..host }]),
+            Some(Reach::Network)
+        );
+        assert!(matches!(decide(&[one, Card { nodes: Nodes::One, ..host }]), Decision::Leave(_)));
     }
 
     #[test]

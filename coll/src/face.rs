@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use svmio_adio::abi::{Comm, Datatype, Op, Request, SUCCESS};
 use svmio_adio::{ErrorClass, Failure};
+use svmio_collectives::executor;
 
 use crate::background::{self, Begun};
 use crate::call::background::Start;
@@ -131,7 +132,15 @@ fn leave(seat: &mut Seat, collective: Collective, error: &Error) -> Failure {
 pub(crate) fn failure_of(collective: Collective, error: &Error) -> Failure {
     let name = collective.name();
     let message = format!("{name} by svmio failed, as will all further ones of this communicator: {error}");
-    Failure::new(ErrorClass::Other, message)
+    let failure = Failure::new(ErrorClass::Other, message);
+    match error {
+        // It says more than a code of ours.
+        Error::Group(executor::Error::HostCall { code, .. }) => {
+            tracing::debug!("{failure}");
+            failure.with_code(*code)
+        }
+        _ => failure,
+    }
 }
 
 macro_rules! collectives {

@@ -3,7 +3,7 @@
 mod mpich;
 mod openmpi;
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::sync::{Arc, OnceLock};
 
 use svmio_adio::abi::{Abi, Comm, Datatype, Errhandler, Op, Request};
@@ -40,6 +40,9 @@ pub trait Family: Abi {
     fn is_described(_datatype: Datatype<Self>) -> bool {
         true
     }
+
+    /// The tag of a message that was received (`MPI_TAG`).
+    fn tag(status: &Self::Status) -> c_int;
 
     /// A request that is complete and there for ever, where this MPI has one.
     fn completed_request(_library: &Library) -> Option<Request<Self>> {

@@ -9,7 +9,10 @@ use std::sync::Arc;
 
 use svmio_adio::Mpi;
 use svmio_adio::abi::{Abi, Comm};
-use svmio_collectives::executor::{self, Fabrics, GroupSettings, NetworkSettings, TwoLevelGroup};
+use svmio_collectives::executor::{
+    self, Fabrics, GroupSettings, NetworkGroup, NetworkSettings, TwoLevelGroup,
+};
+use svmio_collectives::{Algorithm, AlgorithmError, Partition};
 use svmio_transport::job::{Exchange, Job};
 use svmio_transport::message::{MessageSettings, Messenger, Port};
 use svmio_transport::settings::{FabricChoice, Settings};
@@ -19,6 +22,7 @@ use crate::card::{self, Card, Decision, Found};
 use crate::family::Family;
 use crate::group::Group;
 use crate::jobs::Reach;
+use crate::over_mpi::OverMpi;
 use crate::setting::{Begun, Collectives};
 use crate::stock::Stock;
 use crate::{jobs, logging};
@@ -33,7 +37,7 @@ pub(crate) struct Formed {
 }
 
 /// Forms the group of `comm`, with all of its members; `None`, for all of them, where it has none.
-pub(crate) fn form<A: Family>(stock: &Stock<A>, comm: Comm<A>) -> Option<Formed> {
+pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option<Formed> {
     logging::start();
     let mpi = stock.mpi;
     if stock.is_between(comm) || mpi.size(comm) < 2 || !stock.is_of_one_world(comm) {
@@ -57,6 +61,16 @@ pub(crate) fn form<A: Family>(stock: &Stock<A>, comm: Comm<A>) -> Option<Formed>
         Decision::Leave(why) => {
             tracing::info!("MPI's own collectives are used for a communicator of {}: {why}", cards.len());
             return None;
+        }
+        Decision::TakeOverMpi { nodes } => {
+            let group = over_mpi(stock, comm, nodes);
+            if let Err(problem) = &group {
+                warn(problem);
+            }
+            let group = agreed(mpi, comm, group.ok())?;
+            // MPI's messages go on only while their group is waited in.
+            let left = left_by(&cards).or(Collectives::NONBLOCKING);
+            return Some(Formed { group, left, begun: Begun::default() });
         }
         Decision::Take { found, reach } => (found, reach),
     };
@@ -98,11 +112,31 @@ pub(crate) fn form<A: Family>(stock: &Stock<A>, comm: Comm<A>) -> Option<Formed>
         warn(problem);
     }
     let group = agreed(mpi, comm, group.ok())?;
-    let left = cards.iter().fold(Collectives::default(), |all, card| all.or(card.left));
+    let left = left_by(&cards);
     // Messages go on only while their group is waited in.
     let left = if reach == Reach::Network { left.or(Collectives::NONBLOCKING) } else { left };
     let are_all = cards.iter().all(|card| card.begun == Begun::All);
     Some(Formed { group, left, begun: if are_all { Begun::All } else { Begun::Long } })
+}
+
+/// What any member leaves to MPI.
+fn left_by(cards: &[Card]) -> Collectives {
+    cards.iter().fold(Collectives::default(), |all, card| all.or(card.left))
+}
+
+/// Members on these nodes, over messages of MPI's own.
+fn over_mpi<A: Family>(
+    stock: &'static Stock<A>,
+    comm: Comm<A>,
+    nodes: Vec<(u64, u64)>,
+) -> Result<Group, String> {
+    // First: all call it, whatever comes of the rest.
+    let messages = OverMpi::new(stock, comm).map_err(|problem| problem.to_string())?;
+    let algorithm: Algorithm = BARRIER.parse().map_err(|problem: AlgorithmError| problem.to_string())?;
+    let barrier =
+        algorithm.schedule_on(&Partition::of_nodes(nodes)).map_err(|problem| problem.to_string())?;
+    let settings = NetworkSettings { barrier: Some(barrier), ..NetworkSettings::default() };
+    NetworkGroup::over(messages, settings).map(Group::over_mpi).map_err(|problem| problem.to_string())
 }
 
 /// Whether programs can be given requests of collectives that svmio does. An MPI that asks for them with its locks taken
@@ -110,6 +144,9 @@ pub(crate) fn form<A: Family>(stock: &Stock<A>, comm: Comm<A>) -> Option<Formed>
 fn can_go_on_in_background<A: Abi>(mpi: &Mpi<A>) -> bool {
     mpi.has_background_requests() && !(mpi.asks_operations() && mpi.has_many_threads())
 }
+
+/// How members on several nodes wait for each other over messages of MPI's own.
+const BARRIER: &str = "two-level:dissemination";
 
 /// The segments of groups are in the spaces from this on: one for each member that is the first of a group.
 const SPACES: u32 = 0x100;

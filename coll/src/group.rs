@@ -1,9 +1,9 @@
-//! A communicator's group: of processes that share memory, or of several nodes.
+//! A communicator's group: of processes that share memory, or of several nodes, over a fabric or MPI's own messages.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use svmio_collectives::executor::{self, Error, Operation, Result, TwoLevelGroup};
+use svmio_collectives::executor::{self, Error, NetworkGroup, Operation, Result, TwoLevelGroup};
 use svmio_transport::{Error as FabricError, Membership, Rank};
 
 /// How long it may take until all have heard of a loss that one of them has heard of, and how often that is looked at.
@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Group {
     members: Members,
-    /// How many calls were begun, of members on several nodes.
+    /// How many calls were begun, of members that share no memory.
     calls: u64,
 }
 
@@ -22,6 +22,7 @@ pub(crate) struct Group {
 enum Members {
     OneMemory(Box<executor::Group>),
     Nodes(Box<Nodes>),
+    OverMpi(Box<NetworkGroup>),
 }
 
 /// Members on several nodes.
@@ -61,12 +62,18 @@ impl Group {
         Self { members: Members::Nodes(Box::new(Nodes { group, membership, ranks })), calls: 0 }
     }
 
+    /// Those that MPI's own messages are between.
+    pub(crate) fn over_mpi(group: NetworkGroup) -> Self {
+        Self { members: Members::OverMpi(Box::new(group)), calls: 0 }
+    }
+
     /// How many members there are.
     #[inline]
     pub(crate) fn size(&self) -> usize {
         match &self.members {
             Members::OneMemory(group) => group.size(),
             Members::Nodes(nodes) => nodes.group.size(),
+            Members::OverMpi(group) => group.size(),
         }
     }
 
@@ -76,6 +83,7 @@ impl Group {
         match &self.members {
             Members::OneMemory(group) => group.member(),
             Members::Nodes(nodes) => nodes.group.member(),
+            Members::OverMpi(group) => group.member(),
         }
     }
 
@@ -84,7 +92,7 @@ impl Group {
     pub(crate) fn operations(&self) -> u64 {
         match &self.members {
             Members::OneMemory(group) => group.operations(),
-            Members::Nodes(_) => self.calls,
+            Members::Nodes(_) | Members::OverMpi(_) => self.calls,
         }
     }
 
@@ -92,7 +100,7 @@ impl Group {
     pub(crate) fn background(&mut self) -> Option<&mut executor::Group> {
         match &mut self.members {
             Members::OneMemory(group) => Some(group),
-            Members::Nodes(_) => None,
+            Members::Nodes(_) | Members::OverMpi(_) => None,
         }
     }
 
@@ -106,6 +114,7 @@ impl Group {
         match &mut self.members {
             Members::OneMemory(group) => group.withdraw(&reason),
             Members::Nodes(nodes) => nodes.group.withdraw(&reason),
+            Members::OverMpi(group) => group.withdraw(&reason),
         }
     }
 
@@ -114,6 +123,7 @@ impl Group {
         match &mut self.members {
             Members::OneMemory(group) => group.do_meanwhile(meanwhile),
             Members::Nodes(nodes) => nodes.group.do_meanwhile(meanwhile),
+            Members::OverMpi(group) => group.do_meanwhile(meanwhile),
         }
     }
 }
@@ -131,6 +141,10 @@ macro_rules! operations {
                             self.calls += 1;
                             let done = nodes.group.$name($($argument),*);
                             done.map_err(|error| nodes.explained(error))
+                        }
+                        Members::OverMpi(group) => {
+                            self.calls += 1;
+                            group.$name($($argument),*)
                         }
                     }
                 }

@@ -1,5 +1,6 @@
-//! MPI's collectives by svmio's [`Group`](svmio_collectives::executor::Group) and
-//! [`TwoLevelGroup`](svmio_collectives::executor::TwoLevelGroup): what all adapters share.
+//! MPI's collectives by svmio's [`Group`](svmio_collectives::executor::Group),
+//! [`TwoLevelGroup`](svmio_collectives::executor::TwoLevelGroup) and, over MPI's own messages,
+//! [`NetworkGroup`](svmio_collectives::executor::NetworkGroup): what all adapters share.
 //!
 //! An adapter is what a program's call of a collective reaches: a preload library (`coll/mpich`, `coll/openmpi`), or a
 //! component of Open MPI's `coll` framework. It asks this crate first, and MPI where that does not take the call:
@@ -15,6 +16,7 @@
 //!   itself (a negative count, a root that is not there): that one is told `NotMine`, for MPI to say what is wrong.
 //! * A code that is not `MPI_SUCCESS` has not been given to the communicator's error handler: a component returns it to
 //!   Open MPI, which does that; a preload library calls [`report`].
+//! * An error of MPI's own, of a message that a group sends by it, is given as it is.
 //! * A member that cannot do its part, as MPI packs nothing for it, tells the others: for all of them this call or one that
 //!   follows ends with a code, and so do all further ones, of those that do not block, too.
 //! * Nothing has to be started. A communicator's group is formed at its first collective that blocks, over MPI's own
@@ -31,6 +33,7 @@
 //!     kept      the group of a communicator: the one of the last call, or its attribute, or a new one
 //!       forming    what they show each other (card) decides; the fabrics they share (jobs), the group; agreed by all
 //!     group     of members that share memory, or of several nodes
+//!       over_mpi    messages of MPI's own, where the user has several nodes go by these
 //!     call      moving, varying, reducing: a call's arguments as those of the group's function
 //!       layout      a buffer, or blocks: bytes in a row as they are, others by MPI_Pack and MPI_Unpack
 //!       operator    MPI_Op: predefined ones in loops of our own, all others by MPI_Reduce_local
@@ -67,6 +70,7 @@ mod kept;
 mod layout;
 mod logging;
 mod operator;
+mod over_mpi;
 pub mod preload;
 mod progress;
 mod setting;

@@ -8,6 +8,8 @@ const ALL: &str = "SVMIO_COLLECTIVES";
 const OFF: &str = "SVMIO_COLLECTIVES_OFF";
 /// Says on how many nodes a communicator may be.
 const NODES: &str = "SVMIO_COLLECTIVES_NODES";
+/// Says by what those of several nodes go.
+const OVER: &str = "SVMIO_COLLECTIVES_OVER";
 
 macro_rules! collectives {
     ($($collective:ident = $name:literal),*) => {
@@ -159,6 +161,40 @@ pub(crate) fn nodes() -> Result<Nodes, &'static str> {
     READ.get_or_init(read).as_ref().copied().map_err(String::as_str)
 }
 
+/// By what collectives go whose processes share no memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Over {
+    /// A fabric of svmio's, and shared memory within each node.
+    #[default]
+    Fabric,
+    /// Messages of the program's MPI.
+    Mpi,
+}
+
+impl Over {
+    fn named(name: &str) -> Result<Self, String> {
+        match name {
+            "fabric" => Ok(Self::Fabric),
+            "mpi" => Ok(Self::Mpi),
+            other => Err(format!("{OVER} is '{other}', and has to be 'fabric' or 'mpi'")),
+        }
+    }
+}
+
+/// What the environment says of that.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn over() -> Result<Over, &'static str> {
+    static READ: OnceLock<Result<Over, String>> = OnceLock::new();
+    let read = || match std::env::var(OVER) {
+        Ok(name) => Over::named(&name),
+        Err(std::env::VarError::NotPresent) => Ok(Over::default()),
+        Err(problem) => Err(format!("{OVER}: {problem}")),
+    };
+    READ.get_or_init(read).as_ref().copied().map_err(String::as_str)
+}
+
 /// Which collectives that do not block svmio does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Begun {
@@ -206,7 +242,7 @@ pub(crate) fn begun() -> Result<Begun, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Begun, Collective, Collectives, Nodes};
+    use super::{Begun, Collective, Collectives, Nodes, Over};
 
     #[test]
     fn what_is_begun_is_long_or_all() {
@@ -218,6 +254,12 @@ mod tests {
     fn nodes_are_one_or_all() {
         assert_eq!((Nodes::named("one"), Nodes::named("all")), (Ok(Nodes::One), Ok(Nodes::All)));
         assert!(Nodes::named("2").unwrap_err().contains("'all' or 'one'"));
+    }
+
+    #[test]
+    fn they_go_over_a_fabric_or_mpi() {
+        assert_eq!((Over::named("fabric"), Over::named("mpi")), (Ok(Over::Fabric), Ok(Over::Mpi)));
+        assert!(Over::named("ofi").unwrap_err().contains("'fabric' or 'mpi'"));
     }
 
     #[test]

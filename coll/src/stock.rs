@@ -1,5 +1,6 @@
 //! MPI's own functions, beyond those that files need.
 
+mod messages;
 mod packing;
 
 use std::ffi::{c_int, c_void};
@@ -15,6 +16,7 @@ use crate::kept::Keys;
 use crate::operator::{Kind, Operator};
 use crate::progress::Testing;
 
+pub(crate) use messages::Came;
 pub(crate) use packing::{Described, Elements};
 
 /// `MPI_UNDEFINED`, equal in all families.
@@ -56,6 +58,7 @@ macro_rules! functions {
 functions! {
     comm_call_errhandler = "PMPI_Comm_call_errhandler\0": fn(Comm<A>, c_int);
     comm_dup = "PMPI_Comm_dup\0": fn(Comm<A>, *mut Comm<A>);
+    comm_split = "PMPI_Comm_split\0": fn(Comm<A>, c_int, c_int, *mut Comm<A>);
     comm_free = "PMPI_Comm_free\0": fn(*mut Comm<A>);
     comm_set_errhandler = "PMPI_Comm_set_errhandler\0": fn(Comm<A>, Errhandler<A>);
     comm_create_keyval = "PMPI_Comm_create_keyval\0": fn(CopyAttribute<A>, DeleteAttribute<A>, *mut c_int, *mut c_void);
@@ -66,6 +69,14 @@ functions! {
     group_translate_ranks = "PMPI_Group_translate_ranks\0":
         fn(Processes<A>, c_int, *const c_int, Processes<A>, *mut c_int);
     group_free = "PMPI_Group_free\0": fn(*mut Processes<A>);
+    send = "PMPI_Send\0": fn(*const c_void, c_int, Datatype<A>, c_int, c_int, Comm<A>);
+    isend = "PMPI_Isend\0": fn(*const c_void, c_int, Datatype<A>, c_int, c_int, Comm<A>, *mut Request<A>);
+    recv = "PMPI_Recv\0": fn(*mut c_void, c_int, Datatype<A>, c_int, c_int, Comm<A>, *mut A::Status);
+    sendrecv = "PMPI_Sendrecv\0":
+        fn(*const c_void, c_int, Datatype<A>, c_int, c_int, *mut c_void, c_int, Datatype<A>, c_int, c_int, Comm<A>,
+           *mut A::Status);
+    get_count = "PMPI_Get_count\0": fn(*const A::Status, Datatype<A>, *mut c_int);
+    request_free = "PMPI_Request_free\0": fn(*mut Request<A>);
     grequest_start = "PMPI_Grequest_start\0": fn(Query<A>, Free, Cancel, *mut c_void, *mut Request<A>);
     grequest_complete = "PMPI_Grequest_complete\0": fn(Request<A>);
     test = "PMPI_Test\0": fn(*mut Request<A>, *mut c_int, *mut A::Status);

@@ -1,4 +1,5 @@
-//! MPI's collectives, done by svmio where ranks are on several nodes: by shared memory within each, and over a network.
+//! MPI's collectives, done by svmio where ranks are on several nodes: by shared memory within each, and over a network;
+//! or by messages of MPI's own.
 
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use svmio_tests::{Files, Hosts, Job, Mpi, Nodes, Program, is_full_run};
 const OVER_NETWORK: (&str, &str) = ("SVMIO_FABRIC", "ofi");
 /// Communicators of several nodes are MPI's otherwise.
 const WANTED: (&str, &str) = ("SVMIO_COLLECTIVES_NODES", "all");
+/// Between nodes MPI's own messages go.
+const BY_MPI: (&str, &str) = ("SVMIO_COLLECTIVES_OVER", "mpi");
 
 fn job<'s>(scratch: &'s svmio_tests::Scratch, program: &Program, nodes: Nodes<'s>, ranks: u32) -> Job<'s> {
     over(Job::new(scratch, program, ranks).over(nodes), nodes).variable("SVMIO_STATS", "1")
@@ -23,13 +26,17 @@ fn over<'s>(job: Job<'s>, nodes: Nodes) -> Job<'s> {
 
 /// Random collectives, byte for byte as MPI's own, with messages of MPI's on their way meanwhile.
 fn oracle(mpi: Mpi, nodes: Nodes, ranks: u32) {
+    oracle_with(mpi, nodes, ranks, WANTED);
+}
+
+fn oracle_with(mpi: Mpi, nodes: Nodes, ranks: u32, variable: (&str, &str)) {
     let program = Program::c("collectives_oracle", mpi);
     let scratch = nodes.scratch();
     let seeds = if is_full_run() { 5_000 } else { 150 };
     let limit = Duration::from_secs(if is_full_run() { 3600 } else { 120 });
     let job =
         job(&scratch, &program, nodes, ranks).argument("0").argument(seeds.to_string()).argument("waiting");
-    let output = job.limit(limit).succeed();
+    let output = job.limit(limit).variable(variable.0, variable.1).succeed();
     assert!(output.contains(&format!("{seeds} seeds are right")), "{output}");
     for collective in EVERY {
         let (ours, all) = counted(&output, collective);
@@ -60,22 +67,51 @@ fn taken(mpi: Mpi) {
     // Nodes that share a memory need no network.
     assert_eq!(counted(&each(&[("SVMIO_FABRIC", "shm")]), "scan"), (1, 1));
     assert_eq!(counted(&each(&[("SVMIO_COLLECTIVES_NODES", "one")]), "scan"), (0, 1));
+    // Messages of MPI's own need no job.
+    let output = each(&[BY_MPI, ("SVMIO_OFI_PROVIDER", "nobody's")]);
+    for collective in EVERY {
+        let expected = if collective == "barrier" { (1, 3) } else { (1, 1) };
+        assert_eq!(counted(&output, collective), expected, "{collective}: {output}");
+    }
+    assert_eq!(counted(&output, "ibcast"), (0, 1), "{output}");
     // Without a job, MPI does it, and that is said once by each.
     let output = each(&[("SVMIO_OFI_PROVIDER", "nobody's")]);
     assert_eq!(counted(&output, "scan"), (0, 1), "{output}");
     assert_eq!(output.matches("MPI's own collectives are used").count(), 3, "{output}");
 }
 
-/// Communicators come and go, more than there are ports with interrupts.
+/// Communicators come and go, more than there are ports with interrupts; over MPI's own messages each has another one.
 fn communicators(mpi: Mpi) {
     let program = Program::c("collectives_communicators", mpi);
     let nodes = Nodes::Emulated(2);
     let scratch = nodes.scratch();
-    let output = job(&scratch, &program, nodes, 3).succeed();
-    assert!(output.contains("all communicators are right"), "{output}");
-    for collective in ["bcast", "allreduce"] {
-        assert_eq!(counted(&output, collective), (240, 240), "{output}");
+    for (name, value) in [WANTED, BY_MPI] {
+        let output = job(&scratch, &program, nodes, 3).variable(name, value).succeed();
+        assert!(output.contains("all communicators are right"), "{output}");
+        for collective in ["bcast", "allreduce"] {
+            assert_eq!(counted(&output, collective), (240, 240), "{output}");
+        }
     }
+}
+
+/// Who cannot do its part leaves, and who is to receive something of it hears so.
+fn refused(mpi: Mpi) {
+    let program = Program::c("collectives_left", mpi);
+    let nodes = Nodes::Emulated(3);
+    let scratch = nodes.scratch();
+    let output = job(&scratch, &program, nodes, 5).variable(BY_MPI.0, BY_MPI.1).succeed();
+    for rank in 0..5 {
+        assert!(output.contains(&format!("rank {rank} was told")), "{output}");
+    }
+}
+
+/// What MPI says of a message that went wrong is what the program gets, by the communicator's error handler.
+fn mistaken(mpi: Mpi) {
+    let program = Program::c("collectives_mismatch", mpi);
+    let nodes = Nodes::Emulated(2);
+    let scratch = nodes.scratch();
+    let output = job(&scratch, &program, nodes, 2).variable(BY_MPI.0, BY_MPI.1).succeed();
+    assert!(output.contains("the error was MPI's own"), "{output}");
 }
 
 fn borders(mpi: Mpi) {
@@ -102,6 +138,23 @@ macro_rules! mpis {
             #[test]
             fn random_ones_are_as_mpis_own() {
                 shapes(Mpi::$mpi).for_each(|(nodes, ranks)| oracle(Mpi::$mpi, Nodes::Emulated(nodes), ranks));
+            }
+
+            #[test]
+            fn random_ones_over_mpis_messages_are_as_mpis_own() {
+                shapes(Mpi::$mpi).for_each(|(nodes, ranks)| {
+                    oracle_with(Mpi::$mpi, Nodes::Emulated(nodes), ranks, BY_MPI);
+                });
+            }
+
+            #[test]
+            fn over_mpis_messages_all_hear_of_who_cannot() {
+                refused(Mpi::$mpi);
+            }
+
+            #[test]
+            fn over_mpis_messages_an_error_is_mpis_own() {
+                mistaken(Mpi::$mpi);
             }
 
             #[test]
@@ -143,7 +196,13 @@ fn hosts_get_what_mpi_gives() {
     let hosts = Hosts::new(4);
     for mpi in Mpi::DEBIAN {
         let is_wanted = |ranks: &u32| is_full_run() || (*ranks == 4) == mpi.is_mpich();
-        [4, 6].into_iter().filter(is_wanted).for_each(|ranks| oracle(mpi, Nodes::Hosts(&hosts), ranks));
+        for ranks in [4, 6].into_iter().filter(is_wanted) {
+            oracle(mpi, Nodes::Hosts(&hosts), ranks);
+            // Open MPI's component does so, too.
+            if is_full_run() || mpi.is_mpich() {
+                oracle_with(mpi, Nodes::Hosts(&hosts), ranks, BY_MPI);
+            }
+        }
     }
 }
 
@@ -165,9 +224,11 @@ fn the_component_serves_hosts() {
     let scratch = nodes.scratch();
     let job = || Job::new(&scratch, &program, 4).over(nodes).argument("0").argument("40");
     let expected = job().argument("alone").files(Files::Stock).succeed();
-    let output =
-        job().collectives("component").variable("SVMIO_STATS", "1").variable(WANTED.0, WANTED.1).succeed();
-    let digest = |output: &str| output.split_once("digest ").map(|(_, rest)| rest[..8].to_owned());
-    assert!(digest(&output).is_some() && digest(&output) == digest(&expected), "{output}\n{expected}");
-    assert!(counted(&output, "allreduce").0 > 0, "{output}");
+    for (name, value) in [WANTED, BY_MPI] {
+        let job = job().collectives("component").variable("SVMIO_STATS", "1").variable(WANTED.0, WANTED.1);
+        let output = job.variable(name, value).succeed();
+        let digest = |output: &str| output.split_once("digest ").map(|(_, rest)| rest[..8].to_owned());
+        assert!(digest(&output).is_some() && digest(&output) == digest(&expected), "{output}\n{expected}");
+        assert!(counted(&output, "allreduce").0 > 0, "{output}");
+    }
 }

@@ -20,6 +20,15 @@ pub struct Status {
     count: usize,
 }
 
+impl Status {
+    /// `MPI_TAG`.
+    #[must_use]
+    pub fn tag(&self) -> c_int {
+        // The source, the tag, the error, whether it was cancelled.
+        self.integers[1]
+    }
+}
+
 impl Abi for OpenMpi {
     /// A pointer, of which only the value is of interest.
     type Handle = usize;

@@ -41,6 +41,11 @@ impl Family for Mpich {
         named.chain(others.map(|handle| (Op(handle), Operator::Other))).collect()
     }
 
+    fn tag(status: &[c_int; 5]) -> c_int {
+        // Two words of the count, the source, the tag, the error.
+        status[3]
+    }
+
     fn stock() -> &'static OnceLock<Stock<Mpich>> {
         static STOCK: OnceLock<Stock<Mpich>> = OnceLock::new();
         &STOCK

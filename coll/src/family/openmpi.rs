@@ -1,9 +1,9 @@
 //! Open MPI's: addresses of the variables that `mpi.h` of Open MPI 4.1.4 names, which 5.0 keeps.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 use std::sync::{Arc, OnceLock};
 
-use svmio_adio::abi::openmpi::OpenMpi;
+use svmio_adio::abi::openmpi::{OpenMpi, Status};
 use svmio_adio::abi::{Comm, Datatype, Errhandler, Op, Request};
 use svmio_adio::library::{Library, SymbolError};
 use svmio_adio::{Background, Failure};
@@ -40,6 +40,10 @@ impl Family for OpenMpi {
         let others = OTHER_OPERATORS.into_iter().map(|name| (name, Operator::Other));
         let there = |(name, operator)| Some((Op(library.variable(name).ok()? as usize), operator));
         OPERATORS.into_iter().zip(Operator::NAMED).chain(others).filter_map(there).collect()
+    }
+
+    fn tag(status: &Status) -> c_int {
+        status.tag()
     }
 
     fn is_described(datatype: Datatype<OpenMpi>) -> bool {
