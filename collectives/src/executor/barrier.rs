@@ -88,12 +88,20 @@ impl Barrier {
         self.ground.do_meanwhile(meanwhile);
     }
 
-    /// Has all whom this member signals hear that it will not come any more. What is awaited of counters, nobody hears.
+    /// Has all whom this member signals hear that it will not come any more. What is awaited of counters, nobody hears,
+    /// but all who count wait for a resume word.
     pub(super) fn refuse(&self) {
         for planned in &self.planned {
-            let (Planned::Signals { signal: told, .. } | Planned::Counting { resumed: told, .. }) = planned;
             // Who cannot be reached is lost, or has left itself.
-            let _ = self.ground.signal(told, REFUSED);
+            let _ = match planned {
+                Planned::Signals { signal, .. } => self.ground.signal(signal, REFUSED),
+                // In words of their own: whoever came last before may still be writing the others.
+                Planned::Counting { resumed, .. } => {
+                    let refusal = |word: &GroundPlace| refusal_of(*word);
+                    let refusals: Vec<_> = resumed.iter().map(refusal).collect();
+                    self.ground.signal(&refusals, self.ground.own() as u64 + 1)
+                }
+            };
         }
     }
 
@@ -114,8 +122,11 @@ impl Barrier {
                 if comes_last(ground, levels)? {
                     ground.signal(resumed, *generation)
                 } else {
-                    ground.await_flags(&[*own], *generation, patience)?;
-                    check_refusals(ground, &[*own])
+                    ground.await_flag_or(*own, *generation, REFUSAL, patience)?;
+                    match ground.word(refusal_of(*own)) {
+                        0 => Ok(()),
+                        member => Err(refused(member as usize - 1)),
+                    }
                 }
             }
         })
@@ -125,10 +136,22 @@ impl Barrier {
 /// What a member signals that will not come any more: later than all generations.
 const REFUSED: u64 = u64::MAX;
 
+/// How far behind a resume word, which all members write, the one is that tells who of them will not come any more: its
+/// number, from 1 on. The resume word's line has room for it.
+const REFUSAL: u64 = size_of::<u64>() as u64;
+
+fn refusal_of(resume_word: GroundPlace) -> GroundPlace {
+    GroundPlace { offset: resume_word.offset + REFUSAL, ..resume_word }
+}
+
+fn refused(member: usize) -> Error {
+    Error::Refused { member, reason: "it has left the group".to_owned() }
+}
+
 /// That none of those who have signalled these flags has refused to come.
 fn check_refusals(ground: &Ground, flags: &[GroundPlace]) -> Result<()> {
     match ground.first_at_least(flags, REFUSED) {
-        Some(member) => Err(Error::Refused { member, reason: "it has left the group".to_owned() }),
+        Some(member) => Err(refused(member)),
         None => Ok(()),
     }
 }
@@ -146,4 +169,57 @@ fn comes_last(ground: &Ground, levels: &[Level]) -> Result<bool> {
         acting = counter.head;
     }
     Ok(true)
+}
+
+#[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use svmio_transport::{Rank, SegmentId, shm};
+
+    use super::{Barrier, Error, Planned};
+    use crate::algorithm::Algorithm;
+
+    /// Nobody waits so long for anybody who comes.
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    /// Who came last may be at resuming the others when somebody whom it has resumed leaves.
+    #[test]
+    fn a_refusal_outlasts_a_late_resumption() {
+        let schedule = Algorithm::X1Tree.schedule(3).unwrap();
+        let (members, id) = ([Rank(0), Rank(1), Rank(2)], SegmentId::new(81, 1));
+        let threads: Vec<_> = shm::within_process(3)
+            .into_iter()
+            .map(|fabric| {
+                let schedule = schedule.clone();
+                thread::spawn(move || {
+                    let mut barrier = Barrier::join(&fabric, &members, id, &schedule).unwrap();
+                    barrier.wait().unwrap();
+                    barrier
+                })
+            })
+            .collect();
+        let mut barriers: Vec<Barrier> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        barriers[1].refuse();
+        let [Planned::Counting { resumed, .. }] = &barriers[0].planned[..] else {
+            panic!("where memory is mapped, its steps are counted")
+        };
+        barriers[0].ground.signal(resumed, 1).unwrap();
+        let (sender, ended) = mpsc::channel();
+        for own in [2, 0] {
+            let (mut barrier, sender) = (barriers.remove(own), sender.clone());
+            thread::spawn(move || {
+                let ended = barrier.wait();
+                // Nobody's memory goes before all have ended.
+                sender.send((ended, barrier)).unwrap();
+            });
+        }
+        let all: Vec<_> = (0..2).map(|_| ended.recv_timeout(LIMIT).expect("it waits for ever")).collect();
+        for (ended, _) in &all {
+            assert!(matches!(ended, Err(Error::Refused { member: 1, .. })), "{ended:?}");
+        }
+    }
 }

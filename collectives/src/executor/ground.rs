@@ -233,15 +233,47 @@ impl Ground {
         generation: u64,
         patience: &mut Patience,
     ) -> Result<()> {
+        // Acquire: pairs with the Release of who signals. The layout has all flags within the segment.
+        let has_come = |memory: &SharedMemory, offset: u64| {
+            memory.word64(offset).is_ok_and(|word| word.load(Ordering::Acquire) >= generation)
+        };
+        self.await_all(flags, has_come, patience)
+    }
+
+    /// The same of one flag, or until anything is in the word that has that distance from it.
+    pub(super) fn await_flag_or(
+        &self,
+        flag: Place,
+        generation: u64,
+        distance: u64,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        let is_at_least = |memory: &SharedMemory, offset: u64, least: u64| {
+            // Acquire: as above.
+            memory.word64(offset).is_ok_and(|word| word.load(Ordering::Acquire) >= least)
+        };
+        let has_come = |memory: &SharedMemory, offset: u64| {
+            is_at_least(memory, offset, generation) || is_at_least(memory, offset + distance, 1)
+        };
+        self.await_all(&[flag], has_come, patience)
+    }
+
+    /// Returns when these flags of this member's have come, as `has_come` finds by its memory and their offsets there.
+    fn await_all(
+        &self,
+        flags: &[Place],
+        has_come: impl Fn(&SharedMemory, u64) -> bool + Copy,
+        patience: &mut Patience,
+    ) -> Result<()> {
         if let Some(far) = &self.far {
             let is_far = |flag: &Place| !self.maps(flag.member);
             if flags.iter().any(is_far) {
-                self.wait_on_fabric(all_come(far.local.memory(), flags, is_far, generation))?;
+                self.wait_on_fabric(all_come(far.local.memory(), flags, is_far, has_come))?;
             }
         }
         let Some(near) = &self.near else { return Ok(()) };
         let memory = near.side.local.memory();
-        let mut all_came = all_come(memory, flags, |flag| self.is_near[flag.member], generation);
+        let mut all_came = all_come(memory, flags, |flag| self.is_near[flag.member], has_come);
         if patience.glance(&mut all_came) {
             return Ok(());
         }
@@ -262,12 +294,14 @@ impl Ground {
 
     /// Who has written at least this into one of these flags of this member's.
     pub(super) fn first_at_least(&self, flags: &[Place], generation: u64) -> Option<usize> {
-        let reached = |flag: &&Place| {
-            let word = self.written_by(flag.member).ok().and_then(|memory| memory.word64(flag.offset).ok());
-            // Acquire: as those who wait for it.
-            word.is_some_and(|word| word.load(Ordering::Acquire) >= generation)
-        };
-        flags.iter().find(reached).map(|flag| flag.member)
+        flags.iter().find(|flag| self.word(**flag) >= generation).map(|flag| flag.member)
+    }
+
+    /// What is in a word of this member's; 0 where there is none.
+    pub(super) fn word(&self, place: Place) -> u64 {
+        let word = self.written_by(place.member).ok().and_then(|memory| memory.word64(place.offset).ok());
+        // Acquire: as those who wait for it.
+        word.map_or(0, |word| word.load(Ordering::Acquire))
     }
 
     /// Waits as the fabric does: in its time, by its own means.
@@ -331,15 +365,11 @@ fn all_come<'flags>(
     memory: &'flags SharedMemory,
     flags: &'flags [Place],
     wanted: impl Fn(&Place) -> bool + 'flags,
-    generation: u64,
+    has_come: impl Fn(&SharedMemory, u64) -> bool + 'flags,
 ) -> impl FnMut() -> bool + 'flags {
     let mut at = 0;
-    // Acquire: pairs with the Release of who signals. The layout has all flags within the segment.
-    let has_come = move |flag: &Place| {
-        memory.word64(flag.offset).is_ok_and(|word| word.load(Ordering::Acquire) >= generation)
-    };
     move || {
-        while flags.get(at).is_some_and(|flag| !wanted(flag) || has_come(flag)) {
+        while flags.get(at).is_some_and(|flag| !wanted(flag) || has_come(memory, flag.offset)) {
             at += 1;
         }
         at == flags.len()
