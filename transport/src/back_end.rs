@@ -11,6 +11,7 @@
 use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::callback;
@@ -125,6 +126,26 @@ pub enum Waited {
     TimedOut,
 }
 
+/// Tells when nothing of what a peer had begun to write comes any more into memory whose registration was
+/// [revoked](BackEnd::revoke).
+#[derive(Debug, Default)]
+pub struct Drain(AtomicBool);
+
+impl Drain {
+    /// Whether nothing comes any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        // Acquire: pairs with `end`; whoever sees it sees all that has come.
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Nothing comes any more.
+    pub(crate) fn end(&self) {
+        // Release: see `is_over`.
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// A back end that has its address and waits to learn the others'.
 pub trait Prepared: Send {
     /// What the others need to reach this process: opaque bytes, to be exchanged.
@@ -179,7 +200,8 @@ pub trait BackEnd: Send + Sync {
     /// `SegmentExists`; `Memory` where its storage cannot be had.
     fn create(&self, id: SegmentId, backing: &Backing) -> Result<SharedMemory>;
 
-    /// Ends the export; peers that are connected keep what they have mapped, others find nothing.
+    /// Ends the export; peers that are connected keep what they have mapped, others find nothing. The memory stays as
+    /// long as something that a peer has begun may still come there.
     fn remove(&self, id: SegmentId);
 
     /// Who makes segments of `space` on demand.
@@ -197,7 +219,8 @@ pub trait BackEnd: Send + Sync {
     /// Makes user memory reachable for peers until it is unregistered.
     ///
     /// # Safety
-    /// The memory must stay valid, and be left to the peers, until `unregister` returns.
+    /// The memory must stay valid, and be left to the peers, until `unregister` returns, or what `revoke` answers is
+    /// over.
     ///
     /// # Errors
     /// `Unsupported`; `System` or `Provider` where it is refused.
@@ -205,6 +228,15 @@ pub trait BackEnd: Send + Sync {
 
     /// Ends a registration. No transfer to it may be under way.
     fn unregister(&self, key: MemoryKey);
+
+    /// Ends a registration to which `writer` may be writing at this moment: what it begins from now on does not get
+    /// there. What it had begun may still come until the answer says so; that does not take for ever, whatever the
+    /// writer does. `None` where nothing comes once [`unregister`](Self::unregister) has returned: then that is still
+    /// to be called, else not any more.
+    fn revoke(&self, key: MemoryKey, writer: Rank) -> Option<Arc<Drain>> {
+        let _ = (key, writer);
+        None
+    }
 
     /// Remote write: all pieces, in order. The bytes may be changed once it returns; they are visible at the peer
     /// after a store barrier, or before where the fabric orders writes.

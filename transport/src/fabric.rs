@@ -104,10 +104,12 @@ impl Fabric {
         Ok(RemoteSegment::new(self, id, remote, length, mapping))
     }
 
-    /// Makes user memory reachable for peers, until the value is dropped.
+    /// Makes user memory reachable for peers, until the value is dropped. When it is dropped, no peer may be at a write
+    /// there: where one may be, it is [revoked](Registration::revoke) before.
     ///
     /// # Safety
-    /// The memory must stay valid, and be left to the peers, until the value is dropped.
+    /// The memory must stay valid, and be left to the peers, until the value is dropped, or what revoking it answers is
+    /// over.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the fabric registers no user memory; what the system says where it refuses.

@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::back_end::{
-    BackEnd, Backing, Connected, ConnectionId, MemoryKey, Piece, Place, Provider, Remote, Sequence,
+    BackEnd, Backing, Connected, ConnectionId, Drain, MemoryKey, Piece, Place, Provider, Remote, Sequence,
     SequenceMark, Service, Wait, Waited,
 };
 use crate::capabilities::{Capabilities, WriteOrder};
@@ -185,6 +185,10 @@ impl BackEnd for Faulty {
 
     fn unregister(&self, key: MemoryKey) {
         self.inner.unregister(key);
+    }
+
+    fn revoke(&self, key: MemoryKey, writer: Rank) -> Option<Arc<Drain>> {
+        self.inner.revoke(key, writer)
     }
 
     fn write(&self, remote: &Remote, pieces: &[Piece<'_>]) -> Result<()> {

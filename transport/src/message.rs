@@ -223,8 +223,9 @@ impl Messenger {
     /// [`Error::Truncated`] where it is longer than `into`; it is lost then. [`Error::PeerLost`], [`Error::Ending`];
     /// [`Error::NoMessenger`] where the peer has closed its own, and all that it sent before is received. A peer that
     /// was taken for lost may be at a write into `into`: then the error comes when that write is over, or the peer's
-    /// process has ended. One that was stopped in the midst of it is continued (SIGCONT). [`Error::Wire`] where what
-    /// came makes no sense: nothing more is exchanged with that peer.
+    /// process has ended. One that was stopped in the midst of it is continued (SIGCONT), or its connection is shut after
+    /// 2 s, so that nothing more comes. [`Error::Wire`] where what came makes no sense: nothing more is exchanged with
+    /// that peer.
     #[inline]
     pub fn receive(&self, from: Rank, into: &mut [u8]) -> Result<usize> {
         let link = self.engine.ready_link(from)?;

@@ -9,6 +9,7 @@
 //!      ├── groups      transfers that the caller waits for: long writes, reads
 //!      ├── chains      transfers that were handed over (DMA)
 //!      ├── doubts      transfers that were cut off: by a peer that is dead, or that refused them
+//!      ├── drains      what may still be coming into memory that is not for peers any more
 //!      ├── attendant   the thread that serves the endpoint when no waiter does
 //!      └── exports     memory that peers reach      peers   what was sent to whom, and what arrived
 //!      │
@@ -52,6 +53,7 @@ use self::address::ProcessAddress;
 use self::attendant::Attendant;
 use self::back_end::Ofi;
 use self::domain::Domain;
+use self::drains::{Anchor, Drains};
 use self::endpoint::{Buffers, Endpoint};
 use self::peers::Peer;
 use self::provider::Offer;
@@ -67,6 +69,7 @@ mod closing;
 mod countdown;
 mod domain;
 mod doubts;
+mod drains;
 mod endpoint;
 mod exports;
 mod groups;
@@ -124,8 +127,11 @@ fn listen(settings: &OfiSettings, secret: &JobSecret) -> Result<Listening> {
     let (provider, format) = address;
     // They are at most 1 MiB.
     let message_bytes = u32::try_from(settings.message_bytes).unwrap_or(u32::MAX);
-    let address = ProcessAddress { provider, format, message_bytes, name: endpoint.name()? };
-    Ok(Listening { settings, tag: tag(secret), endpoint, address })
+    let anchor = Anchor::new(&endpoint)?;
+    let (key, base) = anchor.place();
+    let name = endpoint.name()?;
+    let address = ProcessAddress { provider, format, message_bytes, anchor: key, anchor_base: base, name };
+    Ok(Listening { settings, tag: tag(secret), anchor, endpoint, address })
 }
 
 /// Names the address to which an endpoint could not be bound.
@@ -163,6 +169,8 @@ pub fn within_process(size: u32, provider: &str) -> Result<Vec<Fabric>> {
 struct Listening {
     settings: OfiSettings,
     tag: u64,
+    // Before the endpoint: dropped before it.
+    anchor: Anchor,
     endpoint: Endpoint<Token>,
     address: ProcessAddress,
 }
@@ -194,7 +202,9 @@ impl Listening {
             .map(|(rank, address)| self.peer(membership, rank, address))
             .collect::<Result<Vec<_>>>()?;
         let capabilities = self.capabilities();
-        let orders_writes = self.endpoint.domain().offer().orders_writes();
+        let offer = self.endpoint.domain().offer();
+        let (orders_writes, ends_transfers) =
+            (offer.orders_writes(), offer.ends_transfers_with_registrations());
         let adapter = Arc::new(Adapter {
             settings: self.settings,
             capabilities,
@@ -209,9 +219,12 @@ impl Listening {
             interrupts: Default::default(),
             chains: Default::default(),
             doubts: Default::default(),
+            drains: Drains::default(),
+            anchor: self.anchor,
             scratch: Default::default(),
             attendant: Attendant::new()?,
             orders_writes,
+            ends_transfers,
             is_over: Default::default(),
             is_disturbed: Default::default(),
             strangers: Default::default(),
@@ -246,7 +259,7 @@ impl Listening {
             return Err(Error::wire(membership, rank, problem));
         }
         let message_bytes = self.settings.message_bytes.min(address.message_bytes as usize);
-        Ok(Peer::new(rank, address.name, message_bytes))
+        Ok(Peer::new(rank, address.name, message_bytes, (address.anchor, address.anchor_base)))
     }
 
     fn capabilities(&self) -> Capabilities {

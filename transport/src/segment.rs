@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::back_end::{BackEnd, MemoryKey, Piece, Place, Remote};
+use crate::back_end::{BackEnd, Drain, MemoryKey, Piece, Place, Remote};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::memory::SharedMemory;
@@ -192,11 +192,24 @@ impl Drop for RemoteSegment {
 pub struct Registration {
     back_end: Arc<dyn BackEnd>,
     key: MemoryKey,
+    is_revoked: bool,
 }
 
 impl Registration {
     pub(crate) fn new(back_end: &Arc<dyn BackEnd>, key: MemoryKey) -> Self {
-        Self { back_end: Arc::clone(back_end), key }
+        Self { back_end: Arc::clone(back_end), key, is_revoked: false }
+    }
+
+    /// Ends it while `writer` may be writing: the memory can be used again when the answer says that nothing comes any
+    /// more.
+    ///
+    /// # Errors
+    /// This, where nothing comes once it is dropped.
+    pub fn revoke(mut self, writer: Rank) -> std::result::Result<Arc<Drain>, Self> {
+        let Some(drain) = self.back_end.revoke(self.key, writer) else { return Err(self) };
+        // The key may be another registration's from now on.
+        self.is_revoked = true;
+        Ok(drain)
     }
 
     /// What a peer needs to write there.
@@ -208,6 +221,8 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.back_end.unregister(self.key);
+        if !self.is_revoked {
+            self.back_end.unregister(self.key);
+        }
     }
 }

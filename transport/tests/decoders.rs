@@ -143,6 +143,8 @@ fn addresses_of_the_network() {
     let address = ofi::ProcessAddress {
         provider: "tcp;ofi_rxm".into(),
         format: 2,
+        anchor: 5,
+        anchor_base: 6,
         message_bytes: 8192,
         name: vec![7; 16],
     };

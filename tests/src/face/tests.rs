@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use svmio_transport::back_end::{
-    BackEnd, Backing, Connected, ConnectionId, MemoryKey, Piece, Provider, Remote, Sequence, SequenceMark,
-    Service, Wait, Waited,
+    BackEnd, Backing, Connected, ConnectionId, Drain, MemoryKey, Piece, Provider, Remote, Sequence,
+    SequenceMark, Service, Wait, Waited,
 };
 use svmio_transport::dma::{Completion, Transfer};
 use svmio_transport::shm::{self, ShmSettings};
@@ -224,6 +224,10 @@ impl BackEnd for Crooked {
 
     fn unregister(&self, key: MemoryKey) {
         self.inner.unregister(key);
+    }
+
+    fn revoke(&self, key: MemoryKey, writer: Rank) -> Option<Arc<Drain>> {
+        self.inner.revoke(key, writer)
     }
 
     fn mark(&self, peer: Rank) -> SequenceMark {

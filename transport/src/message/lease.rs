@@ -7,8 +7,9 @@
 //! it is over. Who gives a pair up closes the first count: nothing begins after that, and what has begun before is waited
 //! for, unless the peer's process has ended, and its copies with it.
 //!
-//! Fabrics that map nothing are not counted. An adapter ends, with a registration, what is under way to it. Libfabric's
-//! providers over sockets do not: what has begun to arrive under a key goes on to its memory, up to the end of the part.
+//! Fabrics that map nothing are not counted. There, the registration of a receive's memory is revoked
+//! ([`BackEnd::revoke`](crate::back_end::BackEnd::revoke)): nothing that begins afterwards gets there, and the fabric
+//! tells when what has begun before is over, too.
 
 use std::sync::atomic::Ordering;
 

@@ -25,10 +25,11 @@ use super::shares::{Phase, Share, is_copying};
 use super::sharing::{Sharing, Words};
 use super::user;
 use super::wire::{Ended, Kind, Malformed, Packet, Way, Ways};
-use crate::back_end::MemoryKey;
+use crate::back_end::{Drain, MemoryKey};
 use crate::error::{Error, Result};
 use crate::memory::UserMemory;
 use crate::segment::Registration;
+use crate::units::Rank;
 
 /// A message that this process sends.
 #[derive(Debug)]
@@ -59,6 +60,8 @@ pub(super) struct Receiving {
     pub(super) memory: UserMemory,
     pub(super) outcome: Arc<Outcome>,
     pub(super) registration: Option<Registration>,
+    /// Once it has failed: whether something of it still comes.
+    drain: Option<Arc<Drain>>,
     pub(super) way: Way,
     /// Bytes that came in parts.
     received: u64,
@@ -97,6 +100,20 @@ impl Receiving {
 
     pub(super) fn is_being_copied(&self) -> bool {
         is_copying(self.share.as_ref())
+    }
+
+    /// After a failure: whether something that `peer` has begun may still come into its memory, though nothing is begun
+    /// any more.
+    pub(super) fn is_draining(&mut self, peer: Rank) -> bool {
+        if self.is_lent()
+            && let Some(registration) = self.registration.take()
+        {
+            match registration.revoke(peer) {
+                Ok(drain) => self.drain = Some(drain),
+                Err(kept) => self.registration = Some(kept),
+            }
+        }
+        self.drain.as_ref().is_some_and(|drain| !drain.is_over())
     }
 }
 
@@ -240,6 +257,7 @@ impl State {
             memory,
             outcome,
             registration,
+            drain: None,
             way,
             received: 0,
             share,

@@ -174,11 +174,14 @@ impl State {
             drop(sending.registration);
             self.end(&sending.outcome, Err(error.clone()));
         }
-        let (kept, ended): (Vec<_>, Vec<_>) = std::mem::take(&mut self.receiving)
-            .into_iter()
-            .partition(|receiving| receiving.is_being_copied() || (is_lent && receiving.is_lent()));
-        self.receiving = kept;
-        for receiving in ended {
+        for mut receiving in std::mem::take(&mut self.receiving) {
+            if receiving.is_being_copied()
+                || (is_lent && receiving.is_lent())
+                || receiving.is_draining(link.peer)
+            {
+                self.receiving.push(receiving);
+                continue;
+            }
             drop(receiving.registration);
             self.end(&receiving.outcome, Err(error.clone()));
         }

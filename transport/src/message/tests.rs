@@ -1,5 +1,6 @@
 //! Messengers as programs use them: on threads over shared memory, with and without faults, and in simulated worlds.
 
+mod arriving;
 mod beside;
 mod closing;
 mod contract;

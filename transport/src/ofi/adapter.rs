@@ -10,6 +10,7 @@ use super::OfiSettings;
 use super::attendant::{Attendant, Driving};
 use super::chains::{Chain, Chains, Incoming};
 use super::doubts::Doubts;
+use super::drains::{Anchor, Drains, Probe};
 use super::endpoint::Endpoint;
 use super::exports::{Description, Exports};
 use super::groups::{Group, Scratch};
@@ -43,10 +44,15 @@ pub(super) struct Adapter {
     pub(super) interrupts: Interrupts,
     pub(super) chains: Chains,
     pub(super) doubts: Doubts,
+    pub(super) drains: Drains,
+    /// Kept until the endpoint is closed: peers may be writing to it.
+    pub(super) anchor: Anchor,
     pub(super) scratch: Mutex<Vec<Scratch>>,
     pub(super) attendant: Attendant,
     /// Whether writes of one chain may overtake each other.
     pub(super) orders_writes: bool,
+    /// Whether the end of a registration ends what is under way to it.
+    pub(super) ends_transfers: bool,
     /// Whether the end has come: nothing is held by the provider any more, and all chains have ended.
     pub(super) is_over: AtomicBool,
     /// Whether something was declared in the membership that the attendant has not dealt with.
@@ -68,6 +74,8 @@ pub(super) enum Token {
     Part(Arc<Group>),
     /// A part of a chain that was handed over, from or to this peer; what it reads comes in by a buffer of ours.
     Posted(Arc<Chain>, Rank, Option<Incoming>),
+    /// A probe of this peer: what is waited for is over when it is, however it ends.
+    Probe(Rank, Arc<Probe>),
 }
 
 impl Token {
@@ -76,7 +84,7 @@ impl Token {
         match self {
             Self::Message(rank) => *rank,
             Self::Part(group) => group.peer,
-            Self::Posted(_, rank, _) => *rank,
+            Self::Posted(_, rank, _) | Self::Probe(rank, _) => *rank,
         }
     }
 }

@@ -11,6 +11,10 @@ pub struct ProcessAddress {
     pub format: u32,
     /// The longest message, in bytes, for which it has room.
     pub message_bytes: u32,
+    /// The key of its anchor, memory that others may write zeros to.
+    pub anchor: u64,
+    /// Where the anchor begins, as its registration counts.
+    pub anchor_base: u64,
     /// The endpoint's name.
     pub name: Vec<u8>,
 }
@@ -25,6 +29,8 @@ impl ProcessAddress {
         bytes.extend(provider);
         bytes.extend(self.format.to_le_bytes());
         bytes.extend(self.message_bytes.to_le_bytes());
+        bytes.extend(self.anchor.to_le_bytes());
+        bytes.extend(self.anchor_base.to_le_bytes());
         bytes.extend(&self.name);
         bytes
     }
@@ -43,7 +49,8 @@ impl ProcessAddress {
         let provider = str::from_utf8(provider).map_err(|_| Malformed::Kind)?.to_owned();
         let format = cursor.word32().ok_or(Malformed::Length)?;
         let message_bytes = cursor.word32().ok_or(Malformed::Length)?;
-        Ok(Self { provider, format, message_bytes, name: cursor.0.to_vec() })
+        let [anchor, anchor_base] = cursor.words().ok_or(Malformed::Length)?;
+        Ok(Self { provider, format, message_bytes, anchor, anchor_base, name: cursor.0.to_vec() })
     }
 }
 
@@ -59,9 +66,11 @@ mod tests {
             provider in "[a-z;_]{0,20}",
             format: u32,
             message_bytes: u32,
+            anchor: u64,
+            anchor_base: u64,
             name: Vec<u8>,
         ) {
-            let address = ProcessAddress { provider, format, message_bytes, name };
+            let address = ProcessAddress { provider, format, message_bytes, anchor, anchor_base, name };
             prop_assert_eq!(ProcessAddress::decode(&address.encode()), Ok(address));
         }
 

@@ -241,10 +241,10 @@ fn run(adapter: &Arc<Adapter>) {
             }
             Err(_) => return,
         }
-        let has_leftovers = adapter.has_leftovers();
+        let is_busy = adapter.has_leftovers() || adapter.drains.are_urgent();
         let endpoint = adapter.endpoint.read().unwrap_or_else(PoisonError::into_inner);
         let Some(endpoint) = endpoint.as_ref() else { return };
-        let longest = if has_leftovers || endpoint.lacks_receives() { RETRY } else { LONGEST_SLEEP };
+        let longest = if is_busy || endpoint.lacks_receives() { RETRY } else { LONGEST_SLEEP };
         match endpoint.waiting() {
             Waiting::Descriptor(_) => {
                 if let Some(descriptor) = endpoint.wait_descriptor() {
@@ -331,6 +331,7 @@ impl Adapter {
             self.chains.fail_lost(&self.membership, now + GRACE);
         }
         self.clear_doubts(now);
+        self.advance_drains(now);
         self.end_abandoned_chains(now);
     }
 

@@ -15,8 +15,8 @@ use super::storage;
 use super::waiters::Raised;
 use super::wire::Message;
 use crate::back_end::{
-    BackEnd, Backing, Connected, ConnectionId, MemoryKey, Piece, Provider, Remote, Sequence, SequenceMark,
-    Service, Wait, Waited,
+    BackEnd, Backing, Connected, ConnectionId, Drain, MemoryKey, Piece, Provider, Remote, Sequence,
+    SequenceMark, Service, Wait, Waited,
 };
 use crate::capabilities::Capabilities;
 use crate::computing;
@@ -88,7 +88,14 @@ impl BackEnd for Ofi {
     }
 
     fn remove(&self, id: SegmentId) {
-        self.adapter.exports.remove_segment(id);
+        let adapter = &*self.adapter;
+        let Some((memory, told)) = adapter.exports.remove_segment(id) else { return };
+        if !adapter.ends_transfers {
+            for peer in told {
+                // It keeps the memory until it is over, so nobody has to look.
+                let _ = adapter.drain(peer, Some(memory.clone()));
+            }
+        }
     }
 
     fn set_provider(&self, space: u32, provider: Arc<dyn Provider>) {
@@ -125,6 +132,15 @@ impl BackEnd for Ofi {
 
     fn unregister(&self, key: MemoryKey) {
         self.adapter.exports.remove_memory(key);
+    }
+
+    fn revoke(&self, key: MemoryKey, writer: Rank) -> Option<Arc<Drain>> {
+        let adapter = &*self.adapter;
+        if adapter.ends_transfers {
+            return None;
+        }
+        adapter.exports.remove_memory(key);
+        Some(adapter.drain(writer, None))
     }
 
     fn write(&self, remote: &Remote, pieces: &[Piece<'_>]) -> Result<()> {

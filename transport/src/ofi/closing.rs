@@ -23,9 +23,11 @@ impl Adapter {
         // Registrations first, then the endpoint, which lets go of all buffers, then the memory. Whoever finds the
         // endpoint gone can rely on the provider's having let go of everything.
         let segments = self.exports.clear();
+        self.anchor.withdraw();
         let mut endpoint = self.endpoint.write().unwrap_or_else(PoisonError::into_inner);
         drop(endpoint.take());
         drop(endpoint);
+        self.end_drains();
         self.end_all_chains();
         for task in self.attendant.take_tasks() {
             if let Task::Finish { done, result } = task {

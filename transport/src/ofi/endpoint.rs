@@ -213,7 +213,7 @@ impl<T: Send> Endpoint<T> {
         }
     }
 
-    /// Forgets a peer; the provider closes its connection and ends what is under way to it.
+    /// Forgets a peer: the provider may close its connection and end what is under way. Those of sockets do not.
     pub(super) fn remove(&self, address: Address) {
         let addresses = self.addresses.as_ptr();
         let mut address = address.0;
@@ -278,6 +278,31 @@ impl<T: Send> Endpoint<T> {
             None if self.transfers.may_grow() => self.transfers.grow(None),
             None => return Ok(Posted::Busy),
         };
+        // SAFETY: the caller's promise.
+        unsafe { self.begin(to, part, token, slot) }
+    }
+
+    /// The same, however many are under way: busy is only the provider.
+    ///
+    /// # Safety
+    /// As for [`transfer`](Self::transfer).
+    ///
+    /// # Errors
+    /// `Provider`.
+    pub(super) unsafe fn transfer_anyway(&self, to: Address, part: &Part, token: T) -> Result<Posted> {
+        let slot = self.transfers.take().unwrap_or_else(|| self.transfers.grow(None));
+        // SAFETY: the caller's promise.
+        unsafe { self.begin(to, part, token, slot) }
+    }
+
+    /// Posts a transfer in a slot that was taken.
+    ///
+    /// # Safety
+    /// As for [`transfer`](Self::transfer); the slot is the caller's.
+    ///
+    /// # Errors
+    /// `Provider`.
+    unsafe fn begin(&self, to: Address, part: &Part, token: T, slot: NonNull<Slot<T>>) -> Result<Posted> {
         // SAFETY: the slot is ours until the provider takes it.
         unsafe { (*slot.as_ptr()).role = Role::Transfer(token) };
         let local = sys::iovec { iov_base: part.local.start.as_ptr().cast(), iov_len: part.local.length };

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::domain::{Descriptor, Registration};
 use crate::back_end::{MemoryKey, Provider};
 use crate::error::{Error, Result};
 use crate::memory::{SharedMemory, UserMemory};
-use crate::units::SegmentId;
+use crate::units::{Rank, SegmentId};
 
 /// All that is exported, by id and by key.
 #[derive(Default)]
@@ -30,7 +30,9 @@ struct Exported {
     registration: Registration,
     ground: Ground,
     // Unmaps a segment when it goes and nobody else holds it.
-    _segment: Option<SharedMemory>,
+    segment: Option<SharedMemory>,
+    /// Who was told of the segment.
+    told: Mutex<Vec<Rank>>,
 }
 
 /// A segment, as those who connect to it are told.
@@ -63,7 +65,9 @@ impl Exports {
         let ground = Ground(UserMemory { start, length: memory.len() });
         let key = registration.key();
         tables.segments.insert(id, key);
-        tables.by_key.insert(key, Exported { registration, ground, _segment: Some(memory) });
+        tables
+            .by_key
+            .insert(key, Exported { registration, ground, segment: Some(memory), told: Mutex::default() });
         Ok(())
     }
 
@@ -72,13 +76,15 @@ impl Exports {
         self.tables.read().unwrap_or_else(PoisonError::into_inner).segments.contains_key(&id)
     }
 
-    /// Ends the export of a segment.
-    pub(super) fn remove_segment(&self, id: SegmentId) {
+    /// Ends the export of a segment; returns its memory, and who was told of it and may be writing there.
+    pub(super) fn remove_segment(&self, id: SegmentId) -> Option<(SharedMemory, Vec<Rank>)> {
         let removed = {
             let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
             tables.segments.remove(&id).and_then(|key| tables.by_key.remove(&key))
         };
-        drop(removed);
+        let Exported { registration, segment, told, .. } = removed?;
+        drop(registration);
+        Some((segment?, told.into_inner().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Makes memory of the user reachable.
@@ -88,22 +94,27 @@ impl Exports {
     pub(super) unsafe fn add_memory(&self, memory: UserMemory, registration: Registration) -> MemoryKey {
         let key = registration.key();
         let description = MemoryKey([key, registration.base(memory.start), memory.length as u64]);
-        let exported = Exported { registration, ground: Ground(memory), _segment: None };
+        let (ground, told) = (Ground(memory), Mutex::default());
+        let exported = Exported { registration, ground, segment: None, told };
         self.tables.write().unwrap_or_else(PoisonError::into_inner).by_key.insert(key, exported);
         description
     }
 
-    /// Ends that; nothing of this process touches the memory once it returns.
+    /// Ends that; no message changes the memory once it returns, and no write that begins to arrive then.
     pub(super) fn remove_memory(&self, key: MemoryKey) {
         let removed = self.tables.write().unwrap_or_else(PoisonError::into_inner).by_key.remove(&key.0[0]);
         drop(removed);
     }
 
-    /// What those are told who connect to `id`.
-    pub(super) fn describe(&self, id: SegmentId) -> Option<Description> {
+    /// What `asker` is told, who connects to `id`.
+    pub(super) fn describe(&self, id: SegmentId, asker: Rank) -> Option<Description> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         let key = *tables.segments.get(&id)?;
-        let Exported { registration, ground, .. } = tables.by_key.get(&key)?;
+        let Exported { registration, ground, told, .. } = tables.by_key.get(&key)?;
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        if !told.contains(&asker) {
+            told.push(asker);
+        }
         Some(Description { key, base: registration.base(ground.0.start), length: ground.0.length as u64 })
     }
 
@@ -139,7 +150,7 @@ impl Exports {
     pub(super) fn clear(&self) -> Vec<SharedMemory> {
         self.providers.write().unwrap_or_else(PoisonError::into_inner).clear();
         let tables = std::mem::take(&mut *self.tables.write().unwrap_or_else(PoisonError::into_inner));
-        tables.by_key.into_values().filter_map(|exported| exported._segment).collect()
+        tables.by_key.into_values().filter_map(|exported| exported.segment).collect()
     }
 }
 

@@ -15,6 +15,8 @@ pub(super) struct Peer {
     pub(super) name: Vec<u8>,
     /// The longest message, in bytes, that can be sent to it.
     pub(super) message_bytes: usize,
+    /// Its memory that anybody may write zeros to: key, and where it begins.
+    pub(super) anchor: (u64, u64),
     /// Whether this process has connected to a segment of it.
     pub(super) is_connected: AtomicBool,
     /// Whether a transfer has arrived there of which its waiters were not told.
@@ -42,11 +44,12 @@ pub(super) struct Outgoing {
 
 impl Peer {
     /// One of whom only the address is known.
-    pub(super) fn new(rank: Rank, name: Vec<u8>, message_bytes: usize) -> Self {
+    pub(super) fn new(rank: Rank, name: Vec<u8>, message_bytes: usize, anchor: (u64, u64)) -> Self {
         Self {
             rank,
             name,
             message_bytes,
+            anchor,
             is_connected: AtomicBool::new(false),
             has_landed: AtomicBool::new(false),
             outgoing: Mutex::default(),
@@ -228,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_refused_write_fails_the_check_once_for_each_question() {
-        let peer = Peer::new(Rank(1), Vec::new(), 512);
+        let peer = Peer::new(Rank(1), Vec::new(), 512, (0, 0));
         peer.note_refused(0);
         assert_eq!(peer.failures(), 0);
         peer.note_refused(2);

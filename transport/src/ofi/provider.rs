@@ -103,6 +103,12 @@ impl Offer {
         unsafe { (*self.info().rx_attr).comp_order & sys::FI_ORDER_STRICT != 0 }
     }
 
+    /// Whether nothing comes any more into memory whose registration has ended: those whose adapters look the key up
+    /// for each packet. Providers of sockets look it up once for each write, others do not tell.
+    pub(super) fn ends_transfers_with_registrations(&self) -> bool {
+        ["verbs;ofi_rxm", "cxi"].contains(&self.provider().as_str())
+    }
+
     /// How many sends and receives may be under way at once.
     pub(super) fn queue_lengths(&self) -> (usize, usize) {
         // SAFETY: as above.

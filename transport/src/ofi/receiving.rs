@@ -55,6 +55,9 @@ impl Adapter {
             Event::Transferred(Token::Posted(chain, rank, incoming)) => {
                 self.finish_part(endpoint, &chain, rank, Ok(incoming));
             }
+            Event::Transferred(Token::Probe(_, probe)) | Event::Failed(Token::Probe(_, probe), _) => {
+                probe.end();
+            }
             Event::Missed(begin, code) => {
                 let problem = library()
                     .map_or_else(|error| error.to_string(), |library| library.describe(code as isize));
@@ -96,6 +99,7 @@ impl Adapter {
         }
         match token {
             Token::Message(_) => {}
+            Token::Probe(_, probe) => probe.end(),
             Token::Part(group) => group.finish_part(code),
             Token::Posted(chain, rank, _) => self.finish_part(endpoint, &chain, rank, Err(error)),
         }
@@ -252,7 +256,7 @@ impl Adapter {
             self.leave(Task::Provide { asker: peer.rank, ticket, id });
             return;
         }
-        self.answer(endpoint, peer, &self.found(ticket, id));
+        self.answer(endpoint, peer, &self.found(peer.rank, ticket, id));
     }
 
     /// Has a segment provided, and answers who asked for it.
@@ -263,7 +267,7 @@ impl Adapter {
             back_end::provide(&*provider, asker, id);
         }
         if asker == self.rank() {
-            let answer = self.exports.describe(id).map_or(Answer::Refused, Answer::Segment);
+            let answer = self.exports.describe(id, asker).map_or(Answer::Refused, Answer::Segment);
             self.questions.answer(asker, ticket, answer);
             self.waiters.look_again();
             return;
@@ -271,13 +275,13 @@ impl Adapter {
         let Some(peer) = self.peers.get(asker.index()) else { return };
         // Closed meanwhile, there is nobody to answer.
         let _ = self.with_endpoint(|endpoint| {
-            self.answer(endpoint, peer, &self.found(ticket, id));
+            self.answer(endpoint, peer, &self.found(peer.rank, ticket, id));
             Ok(())
         });
     }
 
-    fn found(&self, ticket: u64, id: SegmentId) -> Message<'static> {
-        match self.exports.describe(id) {
+    fn found(&self, asker: Rank, ticket: u64, id: SegmentId) -> Message<'static> {
+        match self.exports.describe(id, asker) {
             Some(memory) => {
                 let super::exports::Description { key, base, length } = memory;
                 Message::Connected { ticket, key, base, length }

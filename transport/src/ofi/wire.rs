@@ -26,7 +26,7 @@ pub const INTERRUPT: usize = 4;
 pub const PIECE_HEADER: usize = 12;
 
 pub(super) const MAGIC: [u8; 2] = *b"sv";
-pub(super) const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 2;
 
 /// What every message begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -372,7 +372,7 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn words<const N: usize>(&mut self) -> Option<[u64; N]> {
+    pub(super) fn words<const N: usize>(&mut self) -> Option<[u64; N]> {
         let mut words = [0; N];
         for word in &mut words {
             *word = self.word64()?;

@@ -4,10 +4,10 @@
 //! streams.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
-use rustix::process::{Pid, WaitOptions};
+use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::lending::{open, stopped_write};
 use super::{Messenger, Mode, Rank};
@@ -23,16 +23,16 @@ use crate::shm::{ShmSettings, prepare};
 const SECRET: &str = "SVMIO_TEST_STOPPING_SECRET";
 const ADDRESS: &str = "SVMIO_TEST_STOPPING_ADDRESS";
 /// What marks a line as ours among those of the test harness.
-const MARK: &str = "svmio-test:";
+pub(super) const MARK: &str = "svmio-test:";
 const LENGTH: usize = 1_000_000;
 
-fn join(prepared: Box<dyn Prepared>, rank: u32, addresses: [Vec<u8>; 2]) -> Fabric {
+pub(super) fn join(prepared: Box<dyn Prepared>, rank: u32, addresses: [Vec<u8>; 2]) -> Fabric {
     let membership = Membership::new(Rank(rank), vec!["here".into(); 2]);
     Fabric::new(prepared.join(Arc::new(membership), addresses.into()).unwrap())
 }
 
 /// By which key the receiver wants the message, which this process has not dealt with yet.
-fn key_of_receiver(messenger: &Messenger) -> Place {
+pub(super) fn key_of_receiver(messenger: &Messenger) -> Place {
     let link = messenger.engine().link(Rank(0)).unwrap();
     while !link.signs.control.has_arrived() {
         std::thread::yield_now();
@@ -74,14 +74,57 @@ fn the_sender() {
     std::process::exit(0);
 }
 
-/// Ends it whatever happens.
-struct Sender(Child);
+/// This test program again, which is ended whatever happens.
+pub(super) struct Sender {
+    process: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Sender {
+    /// Has it run `test`, with `environment`.
+    pub(super) fn start(test: &str, environment: &[(&str, String)]) -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--ignored", "--nocapture", test])
+            .envs(environment.iter().map(|(name, value)| (*name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        Self { process, output }
+    }
+
+    /// The next that it says.
+    pub(super) fn hear(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the sender has ended");
+            if let Some((_, said)) = line.split_once(MARK) {
+                return said.trim().to_owned();
+            }
+        }
+    }
+
+    fn id(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.process.id()).unwrap()).unwrap()
+    }
+
+    /// Whether it has stopped itself since this was last asked.
+    pub(super) fn has_stopped(&self) -> bool {
+        let told = rustix::process::waitpid(Some(self.id()), WaitOptions::UNTRACED | WaitOptions::NOHANG);
+        told.unwrap().is_some_and(|(_, status)| status.stopped())
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(self.id(), signal).unwrap();
+    }
+}
 
 impl Drop for Sender {
     fn drop(&mut self) {
         // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -90,35 +133,15 @@ fn a_stopped_process_does_not_write_into_memory_that_was_given_back() {
     let secret = JobSecret::random().unwrap();
     let prepared = prepare(&ShmSettings::default(), &secret).unwrap();
     let own = prepared.address();
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--ignored", "--nocapture", "message::tests::stopping::the_sender"])
-        .env(SECRET, secret.to_hex())
-        .env(ADDRESS, format!("{own:?}"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut sender = Sender(child);
-    let mut output = BufReader::new(sender.0.stdout.take().unwrap());
-    let mut hear = || loop {
-        let mut line = String::new();
-        assert_ne!(output.read_line(&mut line).unwrap(), 0, "the sender has ended");
-        if let Some((_, said)) = line.split_once(MARK) {
-            return said.trim().to_owned();
-        }
-    };
-    let address = serde_json::from_str(&hear()).unwrap();
+    let environment = [(SECRET, secret.to_hex()), (ADDRESS, format!("{own:?}"))];
+    let mut sender = Sender::start("message::tests::stopping::the_sender", &environment);
+    let address = serde_json::from_str(&sender.hear()).unwrap();
     let fabric = join(prepared, 0, [own, address]);
     let messenger = open(&fabric, Way::Direct);
     let mut into = vec![0; LENGTH];
     // SAFETY: it ends below, and the memory is left alone until then.
     let receive = unsafe { messenger.post_receive(Rank(1), UserMemory::of_mut(&mut into)) }.unwrap();
-    let process = Pid::from_raw(i32::try_from(sender.0.id()).unwrap()).unwrap();
-    let is_stopped = || {
-        let told = rustix::process::waitpid(Some(process), WaitOptions::UNTRACED | WaitOptions::NOHANG);
-        told.unwrap().is_some_and(|(_, status)| status.stopped())
-    };
-    while !is_stopped() {
+    while !sender.has_stopped() {
         assert!(receive.test().is_none());
         std::thread::yield_now();
     }
@@ -129,6 +152,6 @@ fn a_stopped_process_does_not_write_into_memory_that_was_given_back() {
     assert_eq!(error.lost_peer(), Some(Rank(1)), "{error}");
     assert!(into.iter().all(|byte| *byte == 1), "what the sender had begun came before the end");
     into.fill(7);
-    assert_eq!(hear(), "written");
+    assert_eq!(sender.hear(), "written");
     assert!(into.iter().all(|byte| *byte == 7), "what the sender had begun came after the end");
 }
