@@ -28,7 +28,7 @@ impl MappingOptions {
     }
 
     /// The most memory for pages that were fetched and their twins, bytes; at least a mebibyte. It is exceeded only by
-    /// what cannot be brought home.
+    /// what cannot be brought home. Of a [`StrictMapping`], what is known of the pages counts, too.
     pub fn limit(mut self, bytes: u64) -> MappingOptions {
         self.limit = bytes;
         self
@@ -73,11 +73,12 @@ impl MappingOptions {
         StrictMapping::with(file, range, self)
     }
 
-    pub(super) fn limit_in_pages(&self, page: u64) -> usize {
+    /// How many pages that is, each of which takes so many bytes `beside` its own.
+    pub(super) fn limit_in_pages(&self, page: u64, beside: u64) -> usize {
         /// Enough for what threads wait for at the same time.
         const LEAST: u64 = 1 << 20;
         let handlers = self.handlers as u64 * 16 * page;
-        usize::try_from(self.limit.max(LEAST).max(handlers) / page).unwrap_or(usize::MAX)
+        usize::try_from(self.limit.max(LEAST).max(handlers) / (page + beside)).unwrap_or(usize::MAX)
     }
 }
 

@@ -12,7 +12,7 @@
 //!
 //! Nothing here waits or sends: what is to be done is returned.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use svmio_transport::Rank;
 
@@ -52,7 +52,9 @@ pub(super) enum Act {
 /// The pages of a file.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
-    pages: HashMap<PagePlace, Page>,
+    /// In order: pages come and go for ever, for which a hash map makes itself ever more room, up to four times what they
+    /// need.
+    pages: BTreeMap<PagePlace, Page>,
     parties: HashMap<Party, Attendance>,
     /// Mappings that have ended while they did what they had been ordered. They ask for orders once more, and bring what
     /// they had been asked for: until then it is waited for.
@@ -275,6 +277,10 @@ impl Directory {
                 attendance.orders.push_back(Order { page: place, ticket, keeps: !asked.wish.is_exclusive });
                 acts.extend(attendance.tell(party));
             }
+        }
+        if page.queue.is_empty() {
+            // Its room is more than all the rest that is known of the page.
+            page.queue = VecDeque::new();
         }
     }
 

@@ -97,6 +97,10 @@ struct Record {
     since: Option<Instant>,
 }
 
+/// About the memory that what is known of a page takes, bytes: its record, and its places in a list and in a table that
+/// has up to four times as many as are taken.
+pub(super) const RECORD: u64 = 160;
+
 /// The most copies that went that a home is told of at a time, and that are remembered for it. Of others it finds out
 /// when it orders them given up.
 const MOST_GONE: usize = 256;
