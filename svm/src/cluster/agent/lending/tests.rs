@@ -1,0 +1,50 @@
+//! Who asks back what another one has asked back already.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::*;
+
+fn lent(lock: LockNumber) -> Lent {
+    let lent = Lent::default();
+    let (node, wanted) = (NodeIndex(1), Wanted::new(0..10, true));
+    let kept = Some(Kept { node, place: 3, wanted, is_asked_back: false });
+    let loan = Loan { holder: Rank(2), token: LockToken::of_nothing(), kept };
+    lent.ranks().loans.insert(lock, loan);
+    lent
+}
+
+/// Two requests that are in its way: the first asks it back, the second waits for what comes of that.
+fn second_after(outcome: impl FnOnce(&Lent, LockNumber)) -> usize {
+    let lock = LockNumber(7);
+    let (lent, wanted) = (lent(lock), Wanted::new(5..6, true));
+    let (due, _) = lent.begin(LockNumber(8), Rank(0), NodeIndex(0), &wanted);
+    assert_eq!(due.len(), 1);
+    let (due, _) = lent.begin(LockNumber(9), Rank(4), NodeIndex(2), &wanted);
+    assert!(due.is_empty());
+    let (told, answer) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| told.send(lent.still_due(&wanted).len()).unwrap());
+        assert!(answer.recv_timeout(Duration::from_millis(50)).is_err(), "it is still being asked back");
+        outcome(&lent, lock);
+        answer.recv().unwrap()
+    })
+}
+
+#[test]
+fn what_one_asked_back_in_vain_the_next_asks_back() {
+    assert_eq!(second_after(|lent, lock| lent.ask_again(lock)), 1);
+}
+
+#[test]
+fn what_one_was_given_back_nobody_asks_back_again() {
+    let given_back = |lent: &Lent, lock| assert!(lent.take_off(lock).is_some());
+    assert_eq!(second_after(given_back), 0);
+}
+
+#[test]
+fn who_wants_something_else_waits_for_nobody() {
+    let lent = lent(LockNumber(7));
+    let _ = lent.begin(LockNumber(8), Rank(0), NodeIndex(0), &Wanted::new(5..6, true));
+    assert!(lent.still_due(&Wanted::new(10..20, true)).is_empty());
+}
