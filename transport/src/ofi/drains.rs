@@ -10,8 +10,9 @@
 //!    this, until it is acknowledged. There is one connection with a peer at a time, for both directions, and what the
 //!    peer's end of it sends comes one after the other. So the acknowledgement comes behind the rest of what had begun
 //!    to arrive; and where the probe fails, the connection is closed, and nothing comes by it. Where the provider takes
-//!    no probe for [`UNCONNECTED`], because it can make no connection, there is none by which anything could come. What
-//!    this end had begun to send of a segment that the peer reads is on its way before the probe, too.
+//!    no probe for [`UNCONNECTED`], it is taken to have no connection, by which nothing could come; the providers of
+//!    sockets that were tried take one whenever they have a connection, however much waits there. What this end had
+//!    begun to send of a segment that the peer reads is on its way before the probe, too.
 //! 3. The probe has ended: the receive fails, the segment is unmapped.
 //!
 //! This needs no answer of the peer's program, only of its provider; it does not matter whom the peer takes for lost.
@@ -102,9 +103,13 @@ impl Probe {
 }
 
 /// All memory into which something may still be coming.
+///
+/// The numbers beside the list only say whether it is worth a look, so they are stored and loaded relaxed: they change where
+/// the list is held, and the attendant, which looks, is woken after something was added.
 #[derive(Default)]
 pub(super) struct Drains {
     open: Mutex<All>,
+    /// How many there are.
     count: AtomicUsize,
     /// Whether it is to be looked often at some.
     are_urgent: AtomicBool,
