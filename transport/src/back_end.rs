@@ -220,7 +220,7 @@ pub trait BackEnd: Send + Sync {
     ///
     /// # Safety
     /// The memory must stay valid, and be left to the peers, until `unregister` returns, or what `revoke` answers is
-    /// over.
+    /// over; or as long as any peer may use the key, where peers map segments of this process.
     ///
     /// # Errors
     /// `Unsupported`; `System` or `Provider` where it is refused.

@@ -109,7 +109,7 @@ impl Fabric {
     ///
     /// # Safety
     /// The memory must stay valid, and be left to the peers, until the value is dropped, or what revoking it answers is
-    /// over.
+    /// over; or as long as any peer may use the key, where peers map segments of this process.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the fabric registers no user memory; what the system says where it refuses.

@@ -11,7 +11,7 @@
 //!             ├── pump             parts through staging buffers, by stores or DMA
 //!             └── sharing          user memory to user memory, copied by both ends
 //!       │
-//!   ring, credits, lease, wire, layout    what stands in the receiver's memory
+//!   ring, credits, lease, ends, wire, layout    what stands in the receiver's memory
 //! ```
 //!
 //! Each process has an inbox per peer that talks to it, made when that peer first does, and written by that peer only:
@@ -27,6 +27,7 @@ mod atomic;
 mod closing;
 mod context;
 mod credits;
+mod ends;
 mod engine;
 mod fast;
 mod footprint;
@@ -201,7 +202,7 @@ impl Messenger {
         let send = Send { memory: UserMemory::of(bytes), mode, sender: Sender::Waits };
         match self.begin_send(link, send, None)? {
             Sent::Complete => Ok(()),
-            Sent::Begun(outcome) => self.engine.wait_for(&outcome).map(|_| ()),
+            Sent::Begun { outcome, .. } => self.engine.wait_for(&outcome).map(|_| ()),
         }
     }
 

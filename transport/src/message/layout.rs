@@ -1,12 +1,13 @@
 //! Where what lies in an inbox, and how large it all is.
 //!
 //! ```text
-//!   header │ credits │ claims │ leases │ ring of messages │ ring of control packets │ eager buffers
+//!   header │ credits │ claims │ leases │ ends │ ring of messages │ ring of control packets │ eager buffers
 //! ```
 //!
 //! The header is the owner's, for the peer to read; the rest is written by the peer, the claims by both, and one bit of
 //! the leases by the owner. Staging buffers are a segment of their own, made when first needed.
 
+use super::ends;
 use super::settings::MessageSettings;
 use super::wire::{CLOSING, CONTROL_PAYLOAD, Malformed, Ways};
 use crate::error::{Error, Result};
@@ -27,11 +28,12 @@ const CREDITS_AT: u64 = HEADER as u64;
 const CLAIMS_AT: u64 = CREDITS_AT + CREDIT_WORDS * LINE;
 /// Where the two counts of [`lease`](super::lease) stand.
 pub(super) const LEASES_AT: u64 = CLAIMS_AT + SLOTS as u64 * LINE;
-const RINGS_AT: u64 = LEASES_AT + LINE;
+const ENDS_AT: u64 = LEASES_AT + LINE;
+const RINGS_AT: u64 = ENDS_AT + LINE;
 const LINE: u64 = 64;
 
 /// "svmio" and a version; the last byte of the header to be written.
-const MAGIC: u64 = u64::from_le_bytes(*b"svmiomb\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"svmiomb\x02");
 
 /// Parts for control packets: two per rendezvous on its way, and more wait at their sender.
 const CONTROL_PACKETS: u32 = 32;
@@ -245,6 +247,11 @@ impl Layout {
     /// The word from which chunks of a shared transfer are claimed; the count of finished ones is behind it.
     pub(super) fn claims(slot: u8) -> u64 {
         CLAIMS_AT + u64::from(slot % SLOTS) * LINE
+    }
+
+    /// The word that tells the [end](super::ends) of a transfer to its sender, whose inbox it is.
+    pub(super) fn end(transfer: u32) -> u64 {
+        ENDS_AT + u64::from(transfer % ends::WORDS) * 8
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::ends;
 use super::link::{Hearers, Link, State};
 use super::needs::Needs;
 use super::outcome::Outcome;
@@ -43,7 +44,11 @@ pub(super) enum Sent {
     /// It is over.
     Complete,
     /// Its outcome will be set.
-    Begun(Arc<Outcome>),
+    Begun {
+        outcome: Arc<Outcome>,
+        /// Its number, where the peer may copy it alone, and tells its [end](super::ends) by a word.
+        told_as: Option<u32>,
+    },
 }
 
 enum Protocol {
@@ -63,6 +68,10 @@ impl State {
         send: Send,
         outcome: Option<Arc<Outcome>>,
     ) -> Result<Sent> {
+        // What has ended without being waited for in earnest is forgotten now, while it is little.
+        if self.sending.len() >= ends::WORDS as usize && link.has_work() {
+            self.process(link);
+        }
         self.check_pair()?;
         if self.queued.is_empty() {
             // SAFETY: the caller's promise.
@@ -86,7 +95,7 @@ impl State {
             self.fail(link, error.clone());
             return Err(error);
         }
-        Ok(Sent::Begun(outcome))
+        Ok(Sent::Begun { outcome, told_as: None })
     }
 
     /// Has a peer whose program computes take what has come, so that there is credit again. What waits for no receive
@@ -105,7 +114,7 @@ impl State {
             // SAFETY: whoever queued it promised it until the outcome is set.
             match unsafe { self.put(link, queued.send, Some(&queued.outcome)) } {
                 Ok(Some(Sent::Complete)) => self.end(&queued.outcome, Ok(queued.send.memory.length)),
-                Ok(Some(Sent::Begun(_))) => {}
+                Ok(Some(Sent::Begun { .. })) => {}
                 Ok(None) => {
                     self.queued.push_front(queued);
                     if self.queued.len() < before {
@@ -189,9 +198,9 @@ impl State {
             Protocol::Rendezvous(offers) => {
                 let outcome = outcome.cloned().unwrap_or_default();
                 // SAFETY: the caller's promise.
-                unsafe { self.request(link, send, offers, &outcome) }?;
+                let told_as = unsafe { self.request(link, send, offers, &outcome) }?;
                 fabric.counters().rendezvous_messages.add(1);
-                return Ok(Some(Sent::Begun(outcome)));
+                return Ok(Some(Sent::Begun { outcome, told_as }));
             }
         }
         Ok(Some(Sent::Complete))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Messenger;
+use super::ends::End;
 use super::incoming::Arrival;
 use super::outcome::Outcome;
 use super::outgoing::{Send, Sender, Sent};
@@ -34,7 +35,10 @@ impl Messenger {
         self.engine.leave_open_shares();
         Ok(match sent {
             Sent::Complete => Posted::ended(self, Ok(memory.length)),
-            Sent::Begun(outcome) => Posted::begun(self, outcome),
+            Sent::Begun { outcome, told_as } => {
+                let end = told_as.and_then(|number| End::of(link.inbox.memory(), number, memory.length));
+                Posted::begun(self, outcome, end)
+            }
         })
     }
 
@@ -58,7 +62,7 @@ impl Messenger {
         self.engine.leave_open_shares();
         Ok(match arrival {
             Arrival::Whole(result) => Posted::ended(self, result),
-            Arrival::Begun(outcome) => Posted::begun(self, outcome),
+            Arrival::Begun(outcome) => Posted::begun(self, outcome, None),
         })
     }
 

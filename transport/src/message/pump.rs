@@ -84,7 +84,7 @@ impl State {
             self.take_credits(link);
         }
         if self.sending[index].done == total {
-            self.sent(index);
+            self.sent(link, index);
         }
         Ok(())
     }
@@ -214,7 +214,7 @@ impl State {
             let sending = &mut self.sending[index];
             sending.done += flight.bytes;
             if sending.done == sending.memory.length as u64 {
-                self.sent(index);
+                self.sent(link, index);
             }
         }
         self.put_control(link)

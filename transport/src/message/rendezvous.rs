@@ -16,6 +16,7 @@
 
 use std::sync::Arc;
 
+use super::ends;
 use super::layout::{SLOTS, malformed};
 use super::link::{Departing, Hearers, Link, State};
 use super::needs::Needs;
@@ -118,7 +119,8 @@ impl Receiving {
 }
 
 impl State {
-    /// Asks the peer whether it wants a message; there is room for the packet.
+    /// Asks the peer whether it wants a message; there is room for the packet. Returns the number by which its end may be
+    /// [told](ends).
     ///
     /// # Safety
     /// The memory must be valid and unchanged until the outcome is set.
@@ -128,11 +130,12 @@ impl State {
         Send { memory, sender, .. }: Send,
         mut offers: Ways,
         outcome: &Arc<Outcome>,
-    ) -> Result<()> {
+    ) -> Result<Option<u32>> {
         let is_left = sender == Sender::HasLeft;
         let mut registration = None;
         if offers.contains(Way::Shared) {
-            // SAFETY: the registration is dropped before the outcome is set.
+            // SAFETY: the registration is dropped before the outcome is set; or the peer, which maps the inbox, has told
+            // the end, and has no more use for the key.
             match unsafe { link.context.fabric.register(memory) } {
                 Ok(done) => registration = Some(done),
                 Err(error) if offers.without(Way::Shared).is_empty() => return Err(error),
@@ -162,7 +165,8 @@ impl State {
         });
         let is_for_waiters =
             hearers == Hearers::Service && !self.needs_of_peer(link)?.contains(Needs::MESSAGE);
-        self.alert(link, if is_for_waiters { Hearers::Waiters } else { hearers })
+        self.alert(link, if is_for_waiters { Hearers::Waiters } else { hearers })?;
+        Ok(offers.contains(Way::Shared).then_some(id))
     }
 
     /// Says that a message is not wanted.
@@ -185,7 +189,9 @@ impl State {
         if before != (self.posted.len(), self.queued.len()) {
             self.end(outcome, Err(given_up()));
         }
-        let asked = |sending: &&mut Sending| Arc::ptr_eq(&sending.outcome, outcome) && sending.way.is_none();
+        let asked = |sending: &&mut Sending| {
+            Arc::ptr_eq(&sending.outcome, outcome) && sending.way.is_none() && !outcome.has_ended()
+        };
         if let Some(sending) = self.sending.iter_mut().find(asked).filter(|sending| !sending.is_given_up) {
             sending.is_given_up = true;
             let transfer = sending.id;
@@ -294,6 +300,11 @@ impl State {
                     return Err(refuse("way", way as u64));
                 }
                 entry.way = Some(way);
+                // What the peer has told to be over, it has copied alone: nobody here touches the memory any more.
+                let is_lent = entry.outcome.lend();
+                if !is_lent && way != Way::Shared {
+                    return Err(refuse("way", way as u64));
+                }
                 entry.key = key;
                 let memory = entry.memory;
                 match way {
@@ -304,7 +315,7 @@ impl State {
                         }
                         let inbox = Arc::clone(&self.outbox(link)?.segment);
                         let sharing = Sharing::new(Words::Peers { slot }, memory, inbox, key, chunk);
-                        self.sending[index].share = Share::new(sharing);
+                        self.sending[index].share = Share::new(sharing).filter(|_| is_lent);
                         Ok(())
                     }
                     Way::Direct => self.post_direct(link, index),
@@ -379,7 +390,7 @@ impl State {
                         return Ok(());
                     }
                 }
-                self.sent(index);
+                self.sent(link, index);
                 self.put_control(link)
             }
             Packet::Closed => self.part(link),
@@ -390,18 +401,20 @@ impl State {
     }
 
     /// A message has been sent. The claim words of a shared one go back with that.
-    pub(super) fn sent(&mut self, index: usize) {
+    pub(super) fn sent(&mut self, link: &Link, index: usize) {
         let sending = self.sending.swap_remove(index);
         if matches!(sending.way, Some(Way::Shared | Way::Direct | Way::ToUser)) {
             let packet = Packet::Done { transfer: sending.id };
             // To a receiver that has said itself that all is there, this only gives claim words back.
-            if sending.share.is_some_and(|share| share.is_over) && !self.is_closed {
+            let is_over = sending.way == Some(Way::Shared) && sending.share.is_none_or(|share| share.is_over);
+            if is_over && !self.is_closed {
                 self.departing.push_back(Departing { packet, hearers: Hearers::Nobody });
             } else {
                 self.say(packet);
             }
         }
         drop(sending.registration);
+        ends::forget(link.inbox.memory(), sending.id);
         self.end(&sending.outcome, Ok(sending.memory.length));
     }
 
@@ -443,7 +456,7 @@ impl State {
 
 /// The user's bytes that a message sends.
 pub(super) fn bytes(sending: &Sending, offset: u64, length: u64) -> &[u8] {
-    // SAFETY: the outcome of the operation is not set, so the memory is valid and unchanged.
+    // SAFETY: the outcome of the operation is lent and not set, so the memory is valid and unchanged.
     unsafe { user::bytes(sending.memory.part(offset as usize, length as usize)) }
 }
 

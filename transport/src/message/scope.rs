@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use super::Messenger;
+use super::ends::End;
 use super::outcome::Outcome;
 use super::settings::Mode;
 use crate::error::Result;
@@ -16,27 +17,31 @@ use crate::units::Rank;
 #[derive(Debug)]
 pub struct Posted<'a> {
     messenger: &'a Messenger,
-    progress: Progress,
+    progress: Progress<'a>,
 }
 
 #[derive(Debug)]
-enum Progress {
+enum Progress<'a> {
     /// Successfully, with so many bytes.
     Ended(usize),
-    Begun(Arc<Outcome>),
+    Begun {
+        outcome: Arc<Outcome>,
+        /// Where the peer tells the end of a send that it takes alone.
+        end: Option<End<'a>>,
+    },
 }
 
 impl<'a> Posted<'a> {
     pub(super) fn ended(messenger: &'a Messenger, result: Result<usize>) -> Self {
         let progress = match result {
             Ok(length) => Progress::Ended(length),
-            Err(error) => Progress::Begun(Arc::new(Outcome::of(Err(error)))),
+            Err(error) => Progress::Begun { outcome: Arc::new(Outcome::of(Err(error))), end: None },
         };
         Self { messenger, progress }
     }
 
-    pub(super) fn begun(messenger: &'a Messenger, outcome: Arc<Outcome>) -> Self {
-        Self { messenger, progress: Progress::Begun(outcome) }
+    pub(super) fn begun(messenger: &'a Messenger, outcome: Arc<Outcome>, end: Option<End<'a>>) -> Self {
+        Self { messenger, progress: Progress::Begun { outcome, end } }
     }
 
     /// Whether it has ended, and then how: with so many bytes, or an error. Does work that is waiting.
@@ -54,8 +59,11 @@ impl<'a> Posted<'a> {
     pub fn wait(&self) -> Result<usize> {
         match &self.progress {
             Progress::Ended(length) => Ok(*length),
-            Progress::Begun(outcome) => {
-                let result = self.messenger.engine().wait_for(outcome);
+            Progress::Begun { outcome, end } => {
+                let result = match ended(outcome, end.as_ref()) {
+                    Some(result) => result,
+                    None => self.messenger.engine().wait_for(outcome),
+                };
                 outcome.tell();
                 result
             }
@@ -65,7 +73,7 @@ impl<'a> Posted<'a> {
     fn look(&self) -> Option<Result<usize>> {
         match &self.progress {
             Progress::Ended(length) => Some(Ok(*length)),
-            Progress::Begun(outcome) => outcome.get().inspect(|_| outcome.tell()),
+            Progress::Begun { outcome, end } => ended(outcome, end.as_ref()).inspect(|_| outcome.tell()),
         }
     }
 
@@ -73,9 +81,20 @@ impl<'a> Posted<'a> {
     pub(super) fn has_ended(&self) -> bool {
         match &self.progress {
             Progress::Ended(_) => true,
-            Progress::Begun(outcome) => outcome.has_ended(),
+            Progress::Begun { outcome, end } => ended(outcome, end.as_ref()).is_some(),
         }
     }
+}
+
+/// How an operation has ended, if the peer has told it or somebody here has found out.
+#[inline]
+fn ended(outcome: &Outcome, end: Option<&End<'_>>) -> Option<Result<usize>> {
+    if let Some(end) = end
+        && end.is_told()
+    {
+        outcome.set_unless_lent(end.length);
+    }
+    outcome.get()
 }
 
 /// Where sends and receives can be begun that end with it; see [`Messenger::scope`].
@@ -129,7 +148,7 @@ impl<'scope> Scope<'scope, '_> {
     }
 
     fn keep(&'scope self, peer: Rank, posted: Posted<'scope>) -> Request<'scope> {
-        if let Progress::Begun(outcome) = &posted.progress {
+        if let Progress::Begun { outcome, .. } = &posted.progress {
             let mut begun = self.begun.borrow_mut();
             // Those that have ended need not be kept; looking only when the list doubles keeps it cheap.
             if begun.len() == begun.capacity() {
@@ -176,10 +195,9 @@ pub(super) fn run<'env, T>(
         give_up(messenger, &begun);
     }
     let mut first_error = None;
-    for (_, outcome) in &begun {
-        if let Err(error) = messenger.engine().wait_for(outcome)
-            && !outcome.is_told()
-        {
+    // Of an end that was told nothing has to be found out any more.
+    for (_, outcome) in begun.iter().filter(|(_, outcome)| !outcome.is_told()) {
+        if let Err(error) = messenger.engine().wait_for(outcome) {
             first_error.get_or_insert(error);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::ends;
 use super::link::{Link, State};
 use super::sharing::{Copied, Sharing};
 use super::wire::{Ended, Packet};
@@ -62,6 +63,15 @@ impl State {
         Some(sharing)
     }
 
+    /// Tells the peer that all of its message is here, where its inbox is mapped: before the packet says so.
+    fn tell_end(&mut self, link: &Link, transfer: u32) {
+        if let Ok(outbox) = self.outbox(link)
+            && let Some(inbox) = outbox.segment.mapping()
+        {
+            ends::tell(inbox, transfer);
+        }
+    }
+
     /// What came of copying a shared message.
     pub(super) fn give_share_back(&mut self, link: &Link, sharing: &Arc<Sharing>, copied: Result<Copied>) {
         let is_it =
@@ -82,11 +92,12 @@ impl State {
             Err(error) if self.error.is_none() => self.fail(link, error),
             Ok(copied) if is_over && self.error.is_none() => {
                 if let Some(index) = outgoing {
-                    self.sent(index);
+                    self.sent(link, index);
                 } else if let Some(index) = incoming {
                     let (transfer, is_left) = (self.receiving[index].id, self.receiving[index].is_left);
                     self.received(index);
                     if copied == Copied::Finished {
+                        self.tell_end(link, transfer);
                         self.answer(Packet::Taken { transfer, ended: Ended::Received }, is_left);
                     } else {
                         self.slots.retain(|(_, used_by)| *used_by != transfer);

@@ -12,7 +12,8 @@ use crate::error::Error;
 use crate::fabric::Fabric;
 use crate::faulty::FaultPlan;
 use crate::memory::UserMemory;
-use crate::message::Posted;
+use crate::message::layout::Layout;
+use crate::message::{Posted, ends};
 use crate::units::Interrupt;
 
 /// No messenger's.
@@ -206,4 +207,49 @@ fn what_was_sent_is_checked_beside_a_program_though_a_waiter_took_the_interrupt_
     });
     let link = zero.engine().link(Rank(1)).unwrap();
     compute_until(&fabrics[0], || !link.signs.unchecked.load(Ordering::Relaxed));
+}
+
+#[test]
+fn who_has_computed_finds_the_ends_of_shared_messages_by_words_and_the_sendings_are_forgotten_meanwhile() {
+    const ROUNDS: usize = 40;
+    let settings = MessageSettings { asynchronous: false, ..MessageSettings::default() };
+    worlds::run(&Ground::Threads, 2, &settings, |fabric, messenger| {
+        let other = Rank(1 - fabric.rank().0);
+        // The first chunk is all of it, or one of several.
+        for length in [40_000, 1 << 20] {
+            let mut bytes = vec![0; length];
+            for round in 0..ROUNDS {
+                let message = round as u8 + 1;
+                if fabric.rank() == Rank(0) {
+                    bytes.fill(message);
+                    let memory = UserMemory::of(&bytes);
+                    // SAFETY: the bytes stay, unchanged, until it has ended.
+                    let posted =
+                        unsafe { messenger.post_send(other, memory, Mode::RendezvousDirect) }.unwrap();
+                    compute_until(fabric, || posted.has_ended());
+                    assert_eq!(posted.wait().unwrap(), length);
+                    let link = messenger.engine().link(other).unwrap();
+                    assert!(link.take_turn().sending.len() <= ends::WORDS as usize);
+                    // What tells it, too, is not read by who only asks.
+                    compute_until(fabric, || link.signs.control.has_arrived());
+                } else {
+                    assert_eq!(messenger.receive(other, &mut bytes).unwrap(), length);
+                    assert!(bytes.iter().all(|byte| *byte == message));
+                }
+            }
+        }
+        if fabric.rank() == Rank(0) {
+            messenger.send(other, b"done").unwrap();
+            let link = messenger.engine().link(other).unwrap();
+            compute_until(fabric, || {
+                messenger.progress();
+                link.take_turn().sending.is_empty()
+            });
+            let word =
+                |transfer| link.inbox.memory().word64(Layout::end(transfer)).unwrap().load(Ordering::Relaxed);
+            assert!((0..ends::WORDS).all(|transfer| word(transfer) == 0));
+        } else {
+            messenger.receive(other, &mut [0; 4]).unwrap();
+        }
+    });
 }
