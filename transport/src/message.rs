@@ -202,7 +202,7 @@ impl Messenger {
         let send = Send { memory: UserMemory::of(bytes), mode, sender: Sender::Waits };
         match self.begin_send(link, send, None)? {
             Sent::Complete => Ok(()),
-            Sent::Begun { outcome, .. } => self.engine.wait_for(&outcome).map(|_| ()),
+            Sent::Queued(outcome) | Sent::Asked { outcome, .. } => self.engine.wait_for(&outcome).map(|_| ()),
         }
     }
 
@@ -212,7 +212,8 @@ impl Messenger {
         // SAFETY: the callers see to it that the memory stays until the send is complete or its outcome set: `send_by`
         // by waiting, `send_kept` by an outcome that has it, `post_send` by its own contract.
         let sent = unsafe { state.send(link, send, outcome) };
-        if !matches!(sent, Ok(Sent::Complete)) {
+        // Who asks only needs nothing that the peer has to be told, and leaves nothing to do here.
+        if !matches!(sent, Ok(Sent::Complete | Sent::Asked { .. })) {
             state.settle_needs(link);
         }
         sent

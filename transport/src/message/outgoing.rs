@@ -43,8 +43,10 @@ pub(super) struct QueuedSend {
 pub(super) enum Sent {
     /// It is over.
     Complete,
-    /// Its outcome will be set.
-    Begun {
+    /// It waits for credit, or for those before it. Its outcome will be set.
+    Queued(Arc<Outcome>),
+    /// The peer was asked to take it. Its outcome will be set.
+    Asked {
         outcome: Arc<Outcome>,
         /// Its number, where the peer may copy it alone, and tells its [end](super::ends) by a word.
         told_as: Option<u32>,
@@ -95,7 +97,7 @@ impl State {
             self.fail(link, error.clone());
             return Err(error);
         }
-        Ok(Sent::Begun { outcome, told_as: None })
+        Ok(Sent::Queued(outcome))
     }
 
     /// Has a peer whose program computes take what has come, so that there is credit again. What waits for no receive
@@ -114,7 +116,7 @@ impl State {
             // SAFETY: whoever queued it promised it until the outcome is set.
             match unsafe { self.put(link, queued.send, Some(&queued.outcome)) } {
                 Ok(Some(Sent::Complete)) => self.end(&queued.outcome, Ok(queued.send.memory.length)),
-                Ok(Some(Sent::Begun { .. })) => {}
+                Ok(Some(Sent::Queued(_) | Sent::Asked { .. })) => {}
                 Ok(None) => {
                     self.queued.push_front(queued);
                     if self.queued.len() < before {
@@ -200,7 +202,7 @@ impl State {
                 // SAFETY: the caller's promise.
                 let told_as = unsafe { self.request(link, send, offers, &outcome) }?;
                 fabric.counters().rendezvous_messages.add(1);
-                return Ok(Some(Sent::Begun { outcome, told_as }));
+                return Ok(Some(Sent::Asked { outcome, told_as }));
             }
         }
         Ok(Some(Sent::Complete))

@@ -35,7 +35,8 @@ impl Messenger {
         self.engine.leave_open_shares();
         Ok(match sent {
             Sent::Complete => Posted::ended(self, Ok(memory.length)),
-            Sent::Begun { outcome, told_as } => {
+            Sent::Queued(outcome) => Posted::begun(self, outcome, None),
+            Sent::Asked { outcome, told_as } => {
                 let end = told_as.and_then(|number| End::of(link.inbox.memory(), number, memory.length));
                 Posted::begun(self, outcome, end)
             }

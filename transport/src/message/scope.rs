@@ -101,7 +101,7 @@ fn ended(outcome: &Outcome, end: Option<&End<'_>>) -> Option<Result<usize>> {
 #[derive(Debug)]
 pub struct Scope<'scope, 'env: 'scope> {
     messenger: &'env Messenger,
-    begun: RefCell<Vec<(Rank, Arc<Outcome>)>>,
+    begun: RefCell<Begun>,
     scope: PhantomData<&'scope mut &'scope ()>,
     environment: PhantomData<&'env mut &'env ()>,
 }
@@ -149,14 +149,35 @@ impl<'scope> Scope<'scope, '_> {
 
     fn keep(&'scope self, peer: Rank, posted: Posted<'scope>) -> Request<'scope> {
         if let Progress::Begun { outcome, .. } = &posted.progress {
-            let mut begun = self.begun.borrow_mut();
-            // Those that have ended need not be kept; looking only when the list doubles keeps it cheap.
-            if begun.len() == begun.capacity() {
-                begun.retain(|(_, outcome)| !matches!(outcome.get(), Some(Ok(_))));
-            }
-            begun.push((peer, Arc::clone(outcome)));
+            self.begun.borrow_mut().push((peer, Arc::clone(outcome)));
         }
         Request(posted)
+    }
+}
+
+/// What was begun in a scope, and at which peer.
+#[derive(Debug, Default)]
+struct Begun {
+    /// Most scopes have only this one, and need no list.
+    first: Option<(Rank, Arc<Outcome>)>,
+    others: Vec<(Rank, Arc<Outcome>)>,
+}
+
+impl Begun {
+    fn push(&mut self, begun: (Rank, Arc<Outcome>)) {
+        if self.first.is_none() {
+            self.first = Some(begun);
+            return;
+        }
+        // Those that have ended need not be kept; looking only when the list doubles keeps it cheap.
+        if self.others.len() == self.others.capacity() {
+            self.others.retain(|(_, outcome)| !matches!(outcome.get(), Some(Ok(_))));
+        }
+        self.others.push(begun);
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &(Rank, Arc<Outcome>)> {
+        self.first.iter().chain(&self.others)
     }
 }
 
@@ -210,8 +231,8 @@ pub(super) fn run<'env, T>(
 
 /// Ends what no peer has to do with yet, and asks for the rest back. What a peer has begun with it ends with, or is
 /// lost.
-fn give_up(messenger: &Messenger, begun: &[(Rank, Arc<Outcome>)]) {
-    for (peer, outcome) in begun {
+fn give_up(messenger: &Messenger, begun: &Begun) {
+    for (peer, outcome) in begun.iter() {
         if let Ok(link) = messenger.engine().link(*peer) {
             let mut state = link.take_turn();
             if state.error.is_none()
