@@ -129,13 +129,14 @@ fn plug_in(mpi: &'static Mpi<OpenMpi>) -> Result<Plugged, Failure> {
         _ => return Err(unknown(mpi, "this release is not known")),
     }
     let library = Library::mpi().map_err(|e| unknown(mpi, &e.to_string()))?;
-    let priority = match Priority::find(&library) {
-        Some(priority) => priority,
-        None => {
-            open_components(mpi, &library);
-            Priority::find(&library).ok_or_else(|| switched_off(mpi))?
-        }
+    let openers = [open_framework, open_by_a_file];
+    let opened = || {
+        openers.iter().find_map(|open| {
+            open(mpi, &library);
+            Priority::find(&library)
+        })
     };
+    let priority = Priority::find(&library).or_else(opened).ok_or_else(|| switched_off(mpi))?;
     let symbol = c"ADIO_TESTFS_operations";
     let romio = match library.address(symbol) {
         Ok(_) => library,
@@ -188,8 +189,24 @@ fn driver_table(
     Ok((address, slots))
 }
 
-/// Has Open MPI load its io components, which it does at the first file that is opened.
-fn open_components(mpi: &Mpi<OpenMpi>, library: &Library) {
+/// Has Open MPI load its io components as its own `MPI_File_open` begins with it, each time. Nothing is opened by them: for a
+/// file, `ompio` would load a dozen components of its own, which takes longer than all else about a first open.
+fn open_framework(mpi: &Mpi<OpenMpi>, library: &Library) {
+    type Open = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+    // `MPI_File_open` holds a lock meanwhile, which is not to be had here.
+    if mpi.has_many_threads() {
+        return;
+    }
+    let Ok(framework) = library.variable(c"ompi_io_base_framework") else { return };
+    // SAFETY: the type of the function in mca_base_framework.h.
+    let Ok(open) = (unsafe { library.function::<Open>(c"mca_base_framework_open") }) else { return };
+    // SAFETY: the framework of that name, which Open MPI opens likewise, and closes once when it is finalized. What fails
+    // shows by what is not there.
+    unsafe { open(framework, 0) };
+}
+
+/// The same by a file. Serves where the above does not.
+fn open_by_a_file(mpi: &Mpi<OpenMpi>, library: &Library) {
     let Ok(comm_self) = library.variable(c"ompi_mpi_comm_self") else { return };
     let mut file = mpi.constants.file_null;
     let name = c"/dev/null".as_ptr();
