@@ -7,16 +7,19 @@
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 
+use svmio_adio::Mpi;
+use svmio_adio::abi::Abi;
+
 use crate::logging;
 
-/// Maps the code and the constants of the library that has this function, has the processor asked what it can do, and
-/// readies what is told besides MPI's error codes.
-pub extern "C" fn warm_up() {
+/// Maps the code and the constants of the library that has this function, has the processor asked what it can do, readies
+/// what is told besides MPI's error codes, and looks up MPI's functions.
+pub extern "C" fn warm_up<A: Abi>() {
     // The answer is kept for all who ask.
     #[cfg(target_arch = "x86_64")]
     std::hint::black_box(std::arch::is_x86_feature_detected!("avx"));
     logging::start();
-    let mut library = Parts { around: warm_up as *const () as usize, constant: Vec::new() };
+    let mut library = Parts { around: note as *const () as usize, constant: Vec::new() };
     // SAFETY: `note` gets the pointer that is passed here, and is called before this returns.
     unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut library).cast()) };
     for Range { start, end } in library.constant {
@@ -24,6 +27,8 @@ pub extern "C" fn warm_up() {
         // SAFETY: these are pages of a loaded library, whose content stays as it is.
         unsafe { libc::madvise(start as *mut c_void, end - start, libc::MADV_POPULATE_READ) };
     }
+    // Not there yet where a program loads MPI later, and told by the first call where it cannot be used.
+    let _ = Mpi::<A>::get();
 }
 
 /// Parts of a loaded library, by addresses.
@@ -61,17 +66,20 @@ unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _size: usize, parts: *m
 /// Defines a function that the linker calls when it has loaded the library.
 #[macro_export]
 macro_rules! warm_up_on_load {
-    () => {
+    ($family:ty) => {
         // SAFETY: the section has pointers to functions without results, which are called with arguments that this one
-        // does not look at; it needs nothing that other libraries ready when they are loaded.
+        // does not look at; of what other libraries ready when they are loaded, it needs nothing: MPI tells its version
+        // at any time.
         #[used]
         #[unsafe(link_section = ".init_array")]
-        static WARM_UP: extern "C" fn() = $crate::warm_up;
+        static WARM_UP: extern "C" fn() = $crate::warm_up::<$family>;
     };
 }
 
 #[cfg(test)]
 mod tests {
+    use svmio_adio::abi::mpich::Mpich;
+
     use super::*;
 
     /// The bytes of the mapping with `address`, and how many of them are in the process, by proc_pid_smaps(5).
@@ -91,8 +99,8 @@ mod tests {
 
     #[test]
     fn all_code_is_mapped() {
-        warm_up();
-        let (bytes, resident) = mapping_with(warm_up as *const () as usize);
+        warm_up::<Mpich>();
+        let (bytes, resident) = mapping_with(note as *const () as usize);
         assert_eq!(resident, bytes);
     }
 }

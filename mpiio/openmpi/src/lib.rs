@@ -161,4 +161,4 @@ pub extern "C" fn svmio_c_functions() -> *const svmio_c::Functions {
     svmio_c::beside_mpi()
 }
 
-svmio_mpiio::warm_up_on_load!();
+svmio_mpiio::warm_up_on_load!(OpenMpi);
