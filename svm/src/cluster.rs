@@ -61,6 +61,7 @@ use crate::team::Reach;
 use agent::Agent;
 pub(crate) use asking::Asked;
 use client::Client;
+pub(crate) use client::{Attending, Come, Mailbox};
 pub(crate) use foresight::Foresight;
 pub(crate) use keeping::HomeLock;
 use long_writes::LongWrites;

@@ -132,9 +132,11 @@ mod service;
 mod streams;
 mod strict;
 mod table;
+mod together;
 mod twins;
 mod userfault;
 mod wanted;
+mod watch;
 mod write_back;
 
 use std::ops::Range;

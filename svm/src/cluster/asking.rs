@@ -1,8 +1,10 @@
 //! Asking agents: one's own at once, other nodes' by messages, several at a time.
 
+use std::sync::Arc;
+
 use crate::error::{Error, ErrorKind, Result};
 
-use super::client::{Question, Unasked};
+use super::client::{Attending, Mailbox, Question, Unasked};
 use super::roster::Roster;
 use super::wire::{self, Reply, Request};
 use super::{Cluster, Context, NodeIndex};
@@ -58,6 +60,37 @@ impl Cluster {
         }
     }
 
+    /// Asks by a message, also on its own node; the answer goes to a mailbox, with the mark.
+    pub(crate) fn ask_by_mail(
+        &self,
+        mail: (&Arc<Mailbox>, u64),
+        node: NodeIndex,
+        request: &Request,
+    ) -> Result<()> {
+        let Context { client, requests, roster, .. } = &*self.context;
+        let asked = client.ask_by_mail(mail, requests, roster.leader(node), request);
+        asked.map_err(|unasked| self.context.not_asked(node, unasked))
+    }
+
+    /// Has the caller take what comes into a mailbox, unless another thread does.
+    pub(crate) fn attend<'c>(&'c self, mailbox: &'c Mailbox) -> Option<Attending<'c>> {
+        self.context.client.attend(mailbox)
+    }
+
+    /// What came from a node into a mailbox.
+    pub(crate) fn open_mail<T>(
+        &self,
+        node: NodeIndex,
+        come: svmio_transport::Result<Vec<u8>>,
+        take: impl FnOnce(&Reply, &[u8]) -> T,
+    ) -> Result<T> {
+        let context = &self.context;
+        let bytes = come.map_err(|source| context.not_asked(node, Unasked::Fabric(source)))?;
+        let (_, reply, data) = wire::decode::<Reply>(&bytes).ok_or_else(|| context.out_of_place(node))?;
+        let reply = reply.into_result(context.roster.name(node))?;
+        Ok(take(&reply, data))
+    }
+
     /// That a node is not known to be lost.
     pub(crate) fn check_home(&self, node: NodeIndex) -> Result<()> {
         let context = &self.context;
@@ -99,13 +132,18 @@ impl Context {
     /// Asks, without waiting for the answer.
     pub(super) fn begin(&self, node: NodeIndex, request: &Request, data: &[u8]) -> Result<Question> {
         let leader = self.roster.leader(node);
-        self.client.ask(&self.requests, leader, request, data).map_err(|unasked| match unasked {
+        let asked = self.client.ask(&self.requests, leader, request, data);
+        asked.map_err(|unasked| self.not_asked(node, unasked))
+    }
+
+    fn not_asked(&self, node: NodeIndex, unasked: Unasked) -> Error {
+        match unasked {
             Unasked::TooLong(bytes) => self.too_long(bytes),
             Unasked::Fabric(source) => {
                 let subject = format!("asking node {}", self.roster.name(node));
                 Error::Fabric { subject, source }
             }
-        })
+        }
     }
 
     /// Asks all of `nodes`, none of which is this process's own, at once; returns the answers in their order.

@@ -4,9 +4,13 @@
 //! at a time takes what comes, and wakes whom it is for. When it has its own answer, it wakes one of the others, which
 //! receives from then on.
 
+mod mailbox;
+
+pub(crate) use mailbox::{Attending, Come, Mailbox};
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -49,6 +53,8 @@ enum Open {
     Awaited(Thread),
     /// It has come.
     Answered(Vec<u8>),
+    /// Nobody waits for this one alone.
+    Mailed(Arc<Mailbox>),
 }
 
 /// A question that was asked.
@@ -70,28 +76,40 @@ impl State {
     /// Gives an answer to whom it is for.
     fn give(&mut self, answer: Vec<u8>) {
         // Of a question that nobody waits for any more, or of none.
-        let number = answer.first_chunk().map(|number| u64::from_le_bytes(*number));
-        let Some(open) = number.and_then(|number| self.open.get_mut(&number)) else { return };
-        if let Open::Awaited(waiter) = std::mem::replace(open, Open::Answered(answer)) {
-            waiter.unpark();
+        let Some(number) = answer.first_chunk().map(|number| u64::from_le_bytes(*number)) else { return };
+        match self.open.remove(&number) {
+            None => {}
+            Some(Open::Mailed(mailbox)) => mailbox.give(number, answer),
+            Some(open) => {
+                self.open.insert(number, Open::Answered(answer));
+                if let Open::Awaited(waiter) = open {
+                    waiter.unpark();
+                }
+            }
         }
     }
 
     /// Where nobody receives, somebody who waits is to.
     fn hand_over(&self) {
-        let waits = |open: &Open| if let Open::Awaited(waiter) = open { Some(waiter.clone()) } else { None };
         if self.buffer.is_some()
-            && let Some(waiter) = self.open.values().find_map(waits)
+            && let Some(waiter) = self.open.values().find_map(Open::sleeper)
         {
             waiter.unpark();
         }
     }
 
     fn wake_all(&self) {
-        for open in self.open.values() {
-            if let Open::Awaited(waiter) = open {
-                waiter.unpark();
-            }
+        self.open.values().filter_map(Open::sleeper).for_each(|waiter| waiter.unpark());
+    }
+}
+
+impl Open {
+    /// Who waits for the answer, asleep.
+    fn sleeper(&self) -> Option<Thread> {
+        match self {
+            Open::Awaited(waiter) => Some(waiter.clone()),
+            Open::Mailed(mailbox) => mailbox.sleeper(),
+            Open::Asked | Open::Answered(_) => None,
         }
     }
 }
@@ -127,18 +145,33 @@ impl Client {
         request: &Request,
         data: &[u8],
     ) -> std::result::Result<Question, Unasked> {
+        let number = self.number();
+        self.send((number, Open::Asked), requests, to, request, data).map(|()| Question { number, to })
+    }
+
+    /// A question's number.
+    fn number(&self) -> u64 {
         // Relaxed: only uniqueness counts.
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn send(
+        &self,
+        (number, open): (u64, Open),
+        requests: &Messenger,
+        to: Rank,
+        request: &Request,
+        data: &[u8],
+    ) -> std::result::Result<(), Unasked> {
         let bytes = wire::encode(number, request, data);
         if bytes.len() > wire::LONGEST {
             return Err(Unasked::TooLong(bytes.len()));
         }
-        self.state().open.insert(number, Open::Asked);
-        let question = Question { number, to };
+        self.state().open.insert(number, open);
         match requests.send(to, &bytes) {
             Ok(()) => {
                 self.asked.add(request);
-                Ok(question)
+                Ok(())
             }
             Err(error) => {
                 self.state().open.remove(&number);
@@ -178,7 +211,7 @@ impl Client {
                 state.hand_over();
                 return Err(error);
             }
-            let Some(mut buffer) = state.buffer.take() else {
+            let Some(buffer) = state.buffer.take() else {
                 // Told while the state is held: whoever answers, or hands over, finds this thread.
                 state.open.insert(question.number, Open::Awaited(thread::current()));
                 drop(state);
@@ -187,20 +220,30 @@ impl Client {
                 continue;
             };
             drop(state);
-            // An error is that nothing more comes from a process, perhaps not the one that is waited for here.
-            let received = self.answers.receive_any(&mut buffer).map(|(_, length)| buffer[..length].to_vec());
-            state = self.state();
-            state.buffer = Some(buffer);
-            let received = received.map(|answer| state.give(answer));
-            if let Err(error) = received {
-                // Each looks whether it is concerned.
-                state.wake_all();
-                if !is_of_a_peer(&error) {
-                    state.open.remove(&question.number);
-                    return Err(error);
-                }
+            let received = self.receive(buffer);
+            state = received.0;
+            if let Err(error) = received.1 {
+                state.open.remove(&question.number);
+                return Err(error);
             }
         }
+    }
+
+    /// Receives one answer, for whomever it is, and gives the buffer back.
+    ///
+    /// # Errors
+    /// Nothing comes any more, from nobody.
+    fn receive(&self, mut buffer: Vec<u8>) -> (MutexGuard<'_, State>, svmio_transport::Result<()>) {
+        // An error is that nothing more comes from a process, perhaps not the one that is waited for here.
+        let received = self.answers.receive_any(&mut buffer).map(|(_, length)| buffer[..length].to_vec());
+        let mut state = self.state();
+        state.buffer = Some(buffer);
+        let received = received.map(|answer| state.give(answer)).or_else(|error| {
+            // Each looks whether it is concerned.
+            state.wake_all();
+            if is_of_a_peer(&error) { Ok(()) } else { Err(error) }
+        });
+        (state, received)
     }
 
     fn senseless(&self, question: &Question, node: &NodeName) -> Error {

@@ -4,6 +4,7 @@
 //! was changed by anybody: what another process of this node brought home is news to a mapping, too.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::cache::WritePast;
 use crate::error::Result;
@@ -11,7 +12,7 @@ use crate::units::SegmentIndex;
 
 use super::pieces::touched;
 use super::wire::{LONGEST_DATA, Part, Reply, Request};
-use super::{Asked, NodeIndex, SharedFile};
+use super::{Asked, Attending, Mailbox, NodeIndex, SharedFile};
 
 /// Bytes of one segment that are read together.
 pub(crate) struct Runs {
@@ -60,6 +61,44 @@ impl SharedFile {
             if *reply == Reply::Data && data.len() == bytes {
                 taken = take.take().map(|take| take(data));
             }
+        })?;
+        taken.ok_or_else(|| self.cluster().context().out_of_place(node))
+    }
+
+    /// Asks for `runs` of segments of one home, as [`SharedFile::begin_runs`] does; the answer goes to a mailbox, with the
+    /// mark.
+    pub(crate) fn mail_for_runs(
+        &self,
+        mail: (&Arc<Mailbox>, u64),
+        home: u32,
+        runs: &[(SegmentIndex, Range<u64>)],
+    ) -> Result<()> {
+        let node = self.node_at(home)?;
+        self.cluster().check_home(node)?;
+        let part = |(index, run): &(SegmentIndex, Range<u64>)| {
+            Part::one(*index, run.start, (run.end - run.start) as u32)
+        };
+        let parts: Vec<_> = runs.iter().map(part).collect();
+        self.flush_cached_among(&touched(self, &parts))?;
+        self.cluster().ask_by_mail(mail, node, &Request::Read { file: self.file(), parts })
+    }
+
+    /// Has the caller take what comes into a mailbox, unless another thread does.
+    pub(crate) fn attend_mail<'c>(&'c self, mailbox: &'c Mailbox) -> Option<Attending<'c>> {
+        self.cluster().attend(mailbox)
+    }
+
+    /// Hands what came into a mailbox to `take`: so many bytes, one run after the other.
+    pub(crate) fn open_mail<T>(
+        &self,
+        home: u32,
+        come: svmio_transport::Result<Vec<u8>>,
+        bytes: usize,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T> {
+        let node = self.node_at(home)?;
+        let taken = self.cluster().open_mail(node, come, |reply, data| {
+            (*reply == Reply::Data && data.len() == bytes).then(|| take(data))
         })?;
         taken.ok_or_else(|| self.cluster().context().out_of_place(node))
     }

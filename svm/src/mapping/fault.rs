@@ -7,13 +7,13 @@ use std::sync::{Arc, MutexGuard};
 use crate::error::{Error, Result};
 use crate::units::SegmentIndex;
 
-use super::memory::{PageFault, Protection};
+use super::memory::{Memory, PageFault, Protection};
 use super::page::{PageState, Ticket};
 use super::service::{Counters, LostPage, Service};
 use super::table::{Place, Table};
 
 /// What has become of a fault.
-enum Next {
+pub(super) enum Next {
     Served,
     /// The segment has to be looked for.
     Settle,
@@ -24,6 +24,9 @@ enum Next {
     /// The page has to be fetched.
     Fetch(Place, Ticket),
 }
+
+/// What puts a page in place.
+pub(super) type Install = fn(&Memory, u64, &[u8], Protection) -> io::Result<()>;
 
 impl Service {
     /// Serves a fault: on return the thread goes on, or somebody else will see to that.
@@ -61,7 +64,7 @@ impl Service {
     }
 
     /// Takes the step that the page's state allows.
-    fn step(
+    pub(super) fn step(
         &self,
         table: &mut MutexGuard<'_, Table>,
         index: SegmentIndex,
@@ -159,7 +162,7 @@ impl Service {
     }
 
     /// Fetches a page that a thread waits for.
-    fn fetch_wanted(
+    pub(super) fn fetch_wanted(
         &self,
         index: SegmentIndex,
         place: Place,
@@ -170,7 +173,7 @@ impl Service {
         let arrived = self.begin_fetch(index, place, std::slice::from_ref(&this)).and_then(|coming| {
             self.finish_fetch(coming, |bytes| {
                 let mut table = self.table();
-                self.arrive(&mut table, page, ticket, bytes, fault.is_store)
+                self.arrive(&mut table, (page, ticket), bytes, fault.is_store, Memory::install)
             })
         });
         self.notify();
@@ -190,14 +193,14 @@ impl Service {
         }
     }
 
-    /// Takes the bytes of a page that was fetched.
-    fn arrive(
+    /// Takes the bytes of a page that was fetched, which `install` puts in place.
+    pub(super) fn arrive(
         &self,
         table: &mut Table,
-        page: u64,
-        ticket: Ticket,
+        (page, ticket): (u64, Ticket),
         bytes: &[u8],
         is_store: bool,
+        install: Install,
     ) -> io::Result<()> {
         match table.page(page).map(|record| (&record.state, record.version)) {
             Some((PageState::Fetching { ticket: other, is_void: false, .. }, version))
@@ -205,7 +208,7 @@ impl Service {
             {
                 table.remove(page);
                 Counters::add(&self.counters.fetched, 1);
-                self.put(table, page, bytes, is_store, version)
+                self.put_by(table, (page, version), bytes, is_store, install)
             }
             Some((PageState::Fetching { ticket: other, .. }, _)) if *other == ticket => {
                 table.remove(page);
@@ -225,11 +228,22 @@ impl Service {
         is_store: bool,
         version: Option<u64>,
     ) -> io::Result<()> {
+        self.put_by(table, (page, version), bytes, is_store, Memory::install)
+    }
+
+    fn put_by(
+        &self,
+        table: &mut Table,
+        (page, version): (u64, Option<u64>),
+        bytes: &[u8],
+        is_store: bool,
+        install: Install,
+    ) -> io::Result<()> {
         if is_store {
-            self.memory.install(page, bytes, Protection::Open)?;
+            install(&self.memory, page, bytes, Protection::Open)?;
             table.set(page, PageState::Dirty { twin: Arc::new(self.twins.of(bytes)) }, version);
         } else {
-            self.memory.install(page, bytes, Protection::Protected)?;
+            install(&self.memory, page, bytes, Protection::Protected)?;
             table.set(page, PageState::Clean, version);
         }
         Ok(())
@@ -244,7 +258,7 @@ impl Service {
     }
 
     /// A page cannot be had: whoever touches it is not to wait.
-    fn lose(&self, PageFault { page, was_there, .. }: PageFault, error: &Error) {
+    pub(super) fn lose(&self, PageFault { page, was_there, .. }: PageFault, error: &Error) {
         tracing::error!("a page of {} that is touched cannot be had: {error}", self.file.name());
         if let Some(tell) = &self.on_loss {
             tell(&LostPage { range: self.bytes_of(&(page..page + 1)), error });

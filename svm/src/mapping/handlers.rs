@@ -1,16 +1,14 @@
 //! The threads of a mapping: those that serve faults, and the one that fetches ahead.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
 use svmio_transport::spawn_service_thread;
 
-use super::memory::{Memory, PageFault};
+use super::memory::{FaultReader, Memory, PageFault};
+use super::watch::{Waiter, Watch};
 
 /// Who serves a mapping's faults.
 pub(super) trait ServesFaults: Send + Sync + 'static {
@@ -18,6 +16,21 @@ pub(super) trait ServesFaults: Send + Sync + 'static {
     fn memory(&self) -> &Memory;
     /// Serves one: on return the thread goes on, or somebody else will see to that.
     fn serve(&self, fault: PageFault);
+    /// How many faults are read together.
+    const TOGETHER: usize = 1;
+    /// How many threads watch for faults at a time.
+    const WATCHING: usize = usize::MAX;
+    /// Serves those of some faults that need not be waited for, or has what they need asked for; the others stay. Says
+    /// whether what was asked for has to be [attended](ServesFaults::attend) to.
+    fn begin(&self, _: &mut Vec<PageFault>) -> bool {
+        false
+    }
+    /// Takes what was asked for, until all has come, unless another thread does.
+    fn attend(&self) {}
+    /// Whether something is asked for that has not come: more threads than one wait for pages.
+    fn is_busy(&self) -> bool {
+        false
+    }
     /// The file's name.
     fn file_name(&self) -> &str;
     /// Set when the threads are to end.
@@ -29,20 +42,20 @@ pub(super) trait ServesFaults: Send + Sync + 'static {
 /// Threads that end when this is dropped.
 pub(super) struct Handlers<S: ServesFaults> {
     service: Arc<S>,
-    /// Readable when they are to end.
-    stop: OwnedFd,
+    watch: Arc<Watch>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl<S: ServesFaults> Handlers<S> {
     /// Starts so many threads that serve faults.
     pub(super) fn start(service: &Arc<S>, count: usize) -> io::Result<Handlers<S>> {
-        let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let mut handlers = Handlers { service: Arc::clone(service), stop, threads: Vec::new() };
+        let watch = Arc::new(Watch::new(S::WATCHING)?);
+        let mut handlers =
+            Handlers { service: Arc::clone(service), watch: Arc::clone(&watch), threads: Vec::new() };
         for _ in 0..count {
-            let waiter = Waiter::new(service.memory(), &handlers.stop)?;
-            let service = Arc::clone(service);
-            handlers.add("svmio-faults", move || waiter.serve_faults(&*service))?;
+            let waiter = watch.waiter(service.memory().descriptor())?;
+            let (service, watch) = (Arc::clone(service), Arc::clone(&watch));
+            handlers.add("svmio-faults", move || serve_faults(&*service, &watch, &waiter))?;
         }
         Ok(handlers)
     }
@@ -65,7 +78,7 @@ impl<S: ServesFaults> Drop for Handlers<S> {
         // Release: with the Acquire of those who look.
         self.service.is_stopping().store(true, Ordering::Release);
         self.service.wake_others();
-        if let Err(e) = rustix::io::write(&self.stop, &1u64.to_ne_bytes()) {
+        if let Err(e) = self.watch.stop() {
             tracing::error!("the threads of a mapping stay: {e}");
             return;
         }
@@ -76,38 +89,39 @@ impl<S: ServesFaults> Drop for Handlers<S> {
     }
 }
 
-/// What a thread sleeps on. Each has its own, so that the kernel wakes one of them for a fault and not all.
-struct Waiter(OwnedFd);
-
-impl Waiter {
-    fn new(memory: &Memory, stop: &OwnedFd) -> io::Result<Waiter> {
-        let waiter = epoll::create(CreateFlags::CLOEXEC)?;
-        let faults = EventFlags::IN | EventFlags::EXCLUSIVE;
-        epoll::add(&waiter, memory.descriptor(), EventData::new_u64(0), faults)?;
-        epoll::add(&waiter, stop, EventData::new_u64(1), EventFlags::IN)?;
-        Ok(Waiter(waiter))
-    }
-
-    fn serve_faults(self, service: &impl ServesFaults) {
-        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 2];
-        // Acquire: with the Release in `drop`.
-        while !service.is_stopping().load(Ordering::Acquire) {
-            match service.memory().next_fault() {
-                Ok(Some(fault)) => {
-                    service.serve(fault);
-                    continue;
-                }
-                Ok(None) => {}
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) => tracing::error!("faults of {} cannot be read: {e}", service.file_name()),
+/// Serves faults until all is to end.
+fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
+    let mut reader = FaultReader::new(S::TOGETHER);
+    let mut faults = Vec::new();
+    // Acquire: with the Release in `drop`.
+    while !service.is_stopping().load(Ordering::Acquire) {
+        if let Some(fault) = watch.take() {
+            service.serve(fault);
+            continue;
+        }
+        match service.memory().next_faults(&mut reader, &mut faults) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => tracing::error!("faults of {} cannot be read: {e}", service.file_name()),
+        }
+        if faults.is_empty() {
+            if let Err(e) = watch.wait(waiter, service.is_stopping()) {
+                tracing::error!("faults of {} are not waited for: {e}", service.file_name());
+                return;
             }
-            match epoll::wait(&self.0, &mut events, None) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(e) => {
-                    tracing::error!("faults of {} are not waited for: {e}", service.file_name());
-                    return;
-                }
+            if service.is_busy() {
+                // Others that go on where pages have just come may fault, too, and need not be told of one by one.
+                thread::yield_now();
             }
+            continue;
+        }
+        if service.begin(&mut faults) {
+            // What takes longer must not keep what comes.
+            watch.leave(faults.drain(..));
+            service.attend();
+        } else if let Some(fault) = faults.pop() {
+            watch.leave(faults.drain(..));
+            service.serve(fault);
         }
     }
 }

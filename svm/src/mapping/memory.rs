@@ -10,9 +10,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
-use userfaultfd::{Event, FaultKind, ReadWrite, Uffd};
+use userfaultfd::{Event, EventBuffer, FaultKind, ReadWrite, Uffd};
 
-use super::userfault::{self, os_error};
+use super::userfault::{self, How, os_error};
 
 /// Addresses, of which each page is a page of the file. Unmapped on drop.
 pub(super) struct Memory {
@@ -39,6 +39,16 @@ pub(super) enum Protection {
     Open,
 }
 
+/// Room for faults that are read together.
+pub(super) struct FaultReader(EventBuffer);
+
+impl FaultReader {
+    /// For so many.
+    pub(super) fn new(most: usize) -> FaultReader {
+        FaultReader(EventBuffer::new(most))
+    }
+}
+
 /// A thread waits until a page can be loaded from, or stored into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageFault {
@@ -50,7 +60,7 @@ pub(super) struct PageFault {
 
 impl Memory {
     /// Reserves addresses for `pages` of a file, so that those of offsets that are multiples of `alignment` (a power of
-    /// two) are such multiples, too. Faults there are told by [`Memory::next_fault`].
+    /// two) are such multiples, too. Faults there are told by [`Memory::next_faults`].
     pub(super) fn reserve(
         uffd: Uffd,
         pages: Range<u64>,
@@ -133,16 +143,25 @@ impl Memory {
 
     /// Puts pages in place, from `first` on, which are missing, and wakes who waits for them.
     pub(super) fn install(&self, first: u64, bytes: &[u8], protection: Protection) -> io::Result<()> {
+        self.install_so(first, bytes, How { is_protected: protection == Protection::Protected, wakes: true })
+    }
+
+    /// The same; who waits for them has to be [woken](Memory::wake).
+    pub(super) fn install_quietly(&self, first: u64, bytes: &[u8], protection: Protection) -> io::Result<()> {
+        self.install_so(first, bytes, How { is_protected: protection == Protection::Protected, wakes: false })
+    }
+
+    fn install_so(&self, first: u64, bytes: &[u8], how: How) -> io::Result<()> {
         let run = first..first + (bytes.len() / self.page) as u64;
         assert!(bytes.len().is_multiple_of(self.page), "whole pages");
         let to = self.run(&run).0;
         // SAFETY: `run` has checked that they lie within.
-        let copied = unsafe { userfault::copy(&self.uffd, to, bytes, protection == Protection::Protected) };
+        let copied = unsafe { userfault::copy(&self.uffd, to, bytes, how) };
         if !is_divided(&copied, &run) {
             return copied;
         }
         let mut pages = run.zip(bytes.chunks(self.page));
-        pages.try_for_each(|(page, bytes)| self.install(page, bytes, protection))
+        pages.try_for_each(|(page, bytes)| self.install_so(page, bytes, how))
     }
 
     /// Has stores into pages that are there be faults. No store that came before is under way any more on return.
@@ -221,18 +240,22 @@ impl Memory {
         self.wake(run)
     }
 
-    /// The next fault, if there is one.
-    pub(super) fn next_fault(&self) -> io::Result<Option<PageFault>> {
-        match self.uffd.read_event().map_err(os_error)? {
-            Some(Event::Pagefault { kind, rw, addr, .. }) => {
+    /// Takes the next faults, as many as there are and `reader` can have.
+    pub(super) fn next_faults(
+        &self,
+        reader: &mut FaultReader,
+        faults: &mut Vec<PageFault>,
+    ) -> io::Result<()> {
+        for event in self.uffd.read_events(&mut reader.0).map_err(os_error)? {
+            // No other event was asked for.
+            if let Event::Pagefault { kind, rw, addr, .. } = event.map_err(os_error)? {
                 let at = addr.addr().wrapping_sub(self.start.addr().get()) / self.page;
                 let was_there = kind == FaultKind::WriteProtected;
                 let is_store = was_there || rw == ReadWrite::Write;
-                Ok(Some(PageFault { page: self.pages.start + at as u64, was_there, is_store }))
+                faults.push(PageFault { page: self.pages.start + at as u64, was_there, is_store });
             }
-            // No other event was asked for.
-            Some(_) | None => Ok(None),
         }
+        Ok(())
     }
 
     /// What becomes readable when there are faults.
@@ -337,8 +360,10 @@ mod tests {
 
     /// Waits for a fault.
     fn next(memory: &Memory) -> PageFault {
+        let mut faults = Vec::new();
         loop {
-            if let Some(fault) = memory.next_fault().unwrap() {
+            memory.next_faults(&mut FaultReader::new(1), &mut faults).unwrap();
+            if let Some(fault) = faults.pop() {
                 return fault;
             }
             let mut wanted = [rustix::event::PollFd::new(&memory.uffd, rustix::event::PollFlags::IN)];

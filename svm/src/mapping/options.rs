@@ -34,7 +34,9 @@ impl MappingOptions {
         self
     }
 
-    /// How many threads serve faults: how many pages can be waited for at the same time.
+    /// How many threads serve faults. Of a [`StrictMapping`], each waits for one page at a time; of a [`Mapping`], what
+    /// threads have come to wait for is asked for together, and only what has to be brought home before keeps one of
+    /// these.
     pub fn handlers(mut self, count: usize) -> MappingOptions {
         self.handlers = count.max(1);
         self

@@ -13,6 +13,7 @@ use super::advice::Advices;
 use super::handlers::ServesFaults;
 use super::memory::{Memory, PageFault};
 use super::table::Table;
+use super::together::Together;
 use super::twins::{Twin, Twins};
 use super::wanted::Ahead;
 
@@ -46,6 +47,7 @@ pub(super) struct Service {
     segment_pages: u64,
     pub(super) advices: Advices,
     pub(super) ahead: Ahead,
+    pub(super) together: Together,
     pub(super) on_loss: Option<OnLoss>,
     pub(super) is_stopping: AtomicBool,
     pub(super) counters: Counters,
@@ -87,6 +89,23 @@ impl ServesFaults for Service {
         Service::serve(self, fault);
     }
 
+    const TOGETHER: usize = 64;
+    // While one attends to what was asked for, another one watches. With more, each fault would wake one, in vain where it
+    // was read together with those before.
+    const WATCHING: usize = 2;
+
+    fn begin(&self, faults: &mut Vec<PageFault>) -> bool {
+        self.serve_together(faults)
+    }
+
+    fn attend(&self) {
+        self.take_what_comes();
+    }
+
+    fn is_busy(&self) -> bool {
+        self.is_asking()
+    }
+
     fn file_name(&self) -> &str {
         self.file.name()
     }
@@ -114,6 +133,7 @@ impl Service {
             segment_pages,
             advices: Advices::default(),
             ahead: Ahead::default(),
+            together: Together::default(),
             on_loss,
             is_stopping: AtomicBool::new(false),
             counters: Counters::default(),

@@ -34,8 +34,19 @@ struct Poison {
 const COPY: libc::Ioctl = libc::_IOWR::<Copy>(TYPE, 0x03);
 /// `UFFDIO_POISON`, from Linux 6.6 on.
 const POISON: libc::Ioctl = libc::_IOWR::<Poison>(TYPE, 0x08);
+/// `UFFDIO_COPY_MODE_DONTWAKE`.
+const WITHOUT_WAKING: u64 = 1;
 /// `UFFDIO_COPY_MODE_WP`.
 const PROTECTED: u64 = 2;
+
+/// How pages are put in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct How {
+    /// A store is a fault.
+    pub(super) is_protected: bool,
+    /// Who waits for them goes on at once.
+    pub(super) wakes: bool,
+}
 
 /// A descriptor for faults of this process, also of those that the kernel meets while it works for it.
 pub(super) fn open() -> userfaultfd::Result<Uffd> {
@@ -53,18 +64,20 @@ pub(super) fn register(uffd: &Uffd, start: *mut u8, length: usize) -> userfaultf
     uffd.register_with_mode(start.cast(), length, mode).map(|_| ())
 }
 
-/// Puts pages in place that are missing, write-protected if so wanted, and wakes who waits for them.
+/// Puts pages in place that are missing.
 ///
 /// # Safety
 /// `to` is memory that is registered, of as many missing pages as `bytes` has.
-pub(super) unsafe fn copy(uffd: &Uffd, to: *mut u8, bytes: &[u8], is_protected: bool) -> io::Result<()> {
+pub(super) unsafe fn copy(uffd: &Uffd, to: *mut u8, bytes: &[u8], how: How) -> io::Result<()> {
+    let protected = if how.is_protected { PROTECTED } else { 0 };
+    let mode = protected | if how.wakes { 0 } else { WITHOUT_WAKING };
     let mut done = 0;
     while done < bytes.len() {
         let mut copy = Copy {
             to: to as u64 + done as u64,
             from: bytes.as_ptr() as u64 + done as u64,
             length: (bytes.len() - done) as u64,
-            mode: if is_protected { PROTECTED } else { 0 },
+            mode,
             copied: 0,
         };
         // SAFETY: the structure is the kernel's; the caller vouches for the place.

@@ -19,6 +19,7 @@ mod network;
 mod processes;
 mod strict;
 mod strict_model;
+mod together;
 
 use std::sync::Arc;
 

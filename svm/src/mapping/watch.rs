@@ -1,0 +1,146 @@
+//! Threads that wait for faults, and how they share them.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::memory::PageFault;
+
+/// What the threads of a mapping that serve faults have in common.
+pub(super) struct Watch {
+    /// Readable when they are to end.
+    stop: OwnedFd,
+    /// Readable as often as there are faults that were left.
+    left: OwnedFd,
+    /// How many threads watch at a time.
+    most: usize,
+    state: Mutex<State>,
+    /// One more thread may watch.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    watching: usize,
+    /// Faults that were read, and that another thread is to serve.
+    left: VecDeque<PageFault>,
+}
+
+/// What a thread sleeps on. Each has its own, so that the kernel wakes one of them for a fault and not all.
+pub(super) struct Waiter(OwnedFd);
+
+impl Watch {
+    /// For threads of which so many wait for faults at a time, while others wait to take their places.
+    pub(super) fn new(most: usize) -> io::Result<Watch> {
+        let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
+        let left = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE)?;
+        Ok(Watch { stop, left, most, state: Mutex::default(), changed: Condvar::new() })
+    }
+
+    /// For a thread that watches `faults`, a descriptor.
+    pub(super) fn waiter(&self, faults: BorrowedFd<'_>) -> io::Result<Waiter> {
+        let waiter = epoll::create(CreateFlags::CLOEXEC)?;
+        let alone = EventFlags::IN | EventFlags::EXCLUSIVE;
+        epoll::add(&waiter, faults, EventData::new_u64(0), alone)?;
+        epoll::add(&waiter, self.left.as_fd(), EventData::new_u64(1), alone)?;
+        epoll::add(&waiter, &self.stop, EventData::new_u64(2), EventFlags::IN)?;
+        Ok(Waiter(waiter))
+    }
+
+    /// Has the threads end that wait; `is_stopping` is set.
+    pub(super) fn stop(&self) -> io::Result<()> {
+        // Who has not seen that it is set, has gone to sleep when this is to be had.
+        drop(self.state());
+        self.changed.notify_all();
+        rustix::io::write(&self.stop, &1u64.to_ne_bytes()).map(drop).map_err(io::Error::from)
+    }
+
+    /// Sleeps until there are faults, to be read or left by others, or all is to end.
+    pub(super) fn wait(&self, waiter: &Waiter, is_stopping: &AtomicBool) -> io::Result<()> {
+        let mut state = self.state();
+        // Acquire: with the Release of who ends it.
+        while state.watching >= self.most && !is_stopping.load(Ordering::Acquire) {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.watching += 1;
+        drop(state);
+        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 3];
+        let waited = epoll::wait(&waiter.0, &mut events, None);
+        let mut state = self.state();
+        state.watching -= 1;
+        if state.watching == 0 {
+            self.changed.notify_one();
+        }
+        match waited {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Leaves faults to others.
+    pub(super) fn leave(&self, faults: impl Iterator<Item = PageFault>) {
+        for fault in faults {
+            self.state().left.push_back(fault);
+            // It is full after more faults than there are addresses.
+            let _ = rustix::io::write(&self.left, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Takes a fault that was left.
+    pub(super) fn take(&self) -> Option<PageFault> {
+        let fault = self.state().left.pop_front()?;
+        // Where whoever left it has not told yet, somebody wakes in vain.
+        let _ = rustix::io::read(&self.left, &mut [0; 8]);
+        Some(fault)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn faults_that_are_left_are_taken_once_each_whoever_watches() {
+        const FAULTS: u64 = 500;
+        for (threads, most) in [(1, 1), (4, 1), (4, 2), (3, usize::MAX)] {
+            let (watch, is_stopping) = (&Watch::new(most).unwrap(), &AtomicBool::new(false));
+            // Nothing is ever to be read from it.
+            let silent = &eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+            let (took, taken) = mpsc::channel();
+            std::thread::scope(|scope| {
+                for _ in 0..threads {
+                    let took = took.clone();
+                    scope.spawn(move || {
+                        let waiter = watch.waiter(silent.as_fd()).unwrap();
+                        while !is_stopping.load(Ordering::Acquire) {
+                            match watch.take() {
+                                Some(fault) => took.send(fault.page).unwrap(),
+                                None => watch.wait(&waiter, is_stopping).unwrap(),
+                            }
+                        }
+                    });
+                }
+                let fault = |page| PageFault { page, was_there: false, is_store: false };
+                (0..FAULTS / 5).for_each(|some| watch.leave((some * 5..some * 5 + 5).map(fault)));
+                let all: BTreeSet<u64> = taken.iter().take(FAULTS as usize).collect();
+                assert_eq!(all.len() as u64, FAULTS);
+                is_stopping.store(true, Ordering::Release);
+                watch.stop().unwrap();
+            });
+            assert_eq!(taken.try_recv().ok(), None);
+        }
+    }
+}

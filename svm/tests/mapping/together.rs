@@ -1,0 +1,126 @@
+//! Many threads that wait for pages at the same time.
+
+use std::sync::mpsc;
+use std::sync::{Barrier, Mutex};
+
+use svmio_svm::mapping::Advice;
+use svmio_transport::Rank;
+
+use super::failures::kernel_reads;
+use super::*;
+
+/// A file of which ranks 1 and 2 have a segment each, filled with their numbers.
+fn of_two_homes(process: &Process<'_>) -> Arc<File> {
+    let file = open(process, &small_segments());
+    let rank = process.rank();
+    if rank > 0 {
+        let at = u64::from(rank - 1) * SEGMENT;
+        file.write_at(FileOffset(at), &[rank as u8; SEGMENT as usize]).expect("it can be written");
+    }
+    process.sync(&file).expect("all sync");
+    file
+}
+
+/// Whether a thread of this process sleeps.
+fn is_asleep(thread: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).expect("/proc is there");
+    let (_, rest) = status.rsplit_once(") ").expect("the name is in parentheses");
+    rest.starts_with('S')
+}
+
+#[test]
+fn pages_that_threads_have_come_to_wait_for_are_asked_for_by_one_message() {
+    const THREADS: u64 = 8;
+    let (_directory, stores) = job::stores(3);
+    on_nodes(&stores, |process| {
+        let file = of_two_homes(process);
+        if process.rank() != 0 {
+            return;
+        }
+        let (told, is_told) = mpsc::channel();
+        let (go_on, may_go_on) = mpsc::channel::<()>();
+        let may_go_on = Mutex::new(may_go_on);
+        // The one thread that serves faults is kept busy.
+        let options = MappingOptions::new().handlers(1).on_loss(move |_| {
+            told.send(()).unwrap();
+            may_go_on.lock().unwrap().recv().unwrap();
+        });
+        let mapping = &map(&file, 2 * SEGMENT, &options);
+        mapping.advise(all(2 * SEGMENT), Advice::Random).unwrap();
+        process.job.memberships[0].declare_lost(Rank(2), "the test says so");
+        std::thread::scope(|scope| {
+            let lost = mapping.as_ptr().wrapping_add(SEGMENT as usize).expose_provenance();
+            let lost = scope.spawn(move || kernel_reads(std::ptr::with_exposed_provenance(lost), 8));
+            is_told.recv().unwrap();
+            let (name, named) = mpsc::channel();
+            let touch = |page: u64| {
+                let name = name.clone();
+                move || {
+                    name.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+                    load(mapping, page * PAGE + 8)
+                }
+            };
+            let touching: Vec<_> = (0..THREADS).map(|page| scope.spawn(touch(page))).collect();
+            let waiting: Vec<i32> = named.iter().take(THREADS as usize).collect();
+            while !waiting.iter().all(|thread| is_asleep(*thread)) {
+                std::thread::yield_now();
+            }
+            let asked = || process.cluster.statistics().requests.get("read").copied().unwrap_or_default();
+            let before = asked();
+            go_on.send(()).unwrap();
+            for thread in touching {
+                assert_eq!(thread.join().unwrap(), 1);
+            }
+            assert!(!lost.join().unwrap());
+            assert_eq!(asked() - before, 1);
+        });
+        assert_eq!(mapping.statistics().fetched, THREADS);
+    });
+}
+
+#[test]
+fn of_threads_that_wait_for_several_homes_only_those_lose_pages_whose_home_is_lost() {
+    const THREADS: u64 = 8;
+    for handlers in [1, 2, 8] {
+        let (_directory, stores) = job::stores(3);
+        on_nodes(&stores, |process| {
+            let file = of_two_homes(process);
+            if process.rank() != 0 {
+                return;
+            }
+            let told: Arc<Mutex<Vec<u64>>> = Arc::default();
+            let tell = Arc::clone(&told);
+            let options = MappingOptions::new()
+                .handlers(handlers)
+                .on_loss(move |lost| tell.lock().unwrap().push(lost.range.start.0 / PAGE));
+            let mapping = &map(&file, 2 * SEGMENT, &options);
+            mapping.advise(all(2 * SEGMENT), Advice::Random).unwrap();
+            let begin = &Barrier::new(THREADS as usize + 1);
+            let lost = std::thread::scope(|scope| {
+                let of_one = |thread: u64| {
+                    begin.wait();
+                    // By turns of both homes, no page twice.
+                    let pages = (0..2 * SEGMENT / PAGE / THREADS).map(|turn| turn * THREADS + thread);
+                    let reads = |page: &u64| {
+                        let at = mapping.as_ptr().wrapping_add((page * PAGE) as usize);
+                        kernel_reads(at, 8)
+                    };
+                    pages.filter(|page| !reads(page)).collect::<Vec<_>>()
+                };
+                let threads: Vec<_> =
+                    (0..THREADS).map(|thread| scope.spawn(move || of_one(thread))).collect();
+                begin.wait();
+                process.job.memberships[0].declare_lost(Rank(2), "the test says so");
+                threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+            });
+            let of_lost = SEGMENT / PAGE..2 * SEGMENT / PAGE;
+            assert!(lost.iter().all(|page| of_lost.contains(page)), "{lost:?}");
+            let sorted = |mut pages: Vec<u64>| {
+                pages.sort_unstable();
+                pages
+            };
+            assert_eq!(sorted(told.lock().unwrap().clone()), sorted(lost));
+            (0..SEGMENT).step_by(PAGE as usize).for_each(|at| assert_eq!(load(mapping, at), 1));
+        });
+    }
+}
