@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Bed       where the two nodes are: this machine by shared memory, or by its loopback interface; two hosts with
-//!             a link of 1 Gbit/s
+//!             a link of 1 Gbit/s, and likewise with a delay
 //!     run       a Plan, done by two processes of this very program (member); what the first of them tells
 //!       bare      faults that nobody but the kernel serves, and a bare thread with `userfaultfd`: the bound
 //!       peer      the second process: keeps the file, and answers bare messages
@@ -16,6 +16,7 @@ mod peer;
 pub mod report;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use svmio_tests::{Hosts, Rate, Scratch};
@@ -26,6 +27,10 @@ use crate::wire::{Server, iperf};
 /// The rate of the hosts' links, each way.
 pub const MEGABITS: u32 = 1000;
 
+/// How long a packet is under way between hosts that are far from each other: about what two network cards and a switch
+/// take, which hosts of one machine do without.
+pub const DELAY: Duration = Duration::from_micros(100);
+
 /// Where the two nodes are.
 #[derive(Debug)]
 pub enum Bed {
@@ -35,6 +40,8 @@ pub enum Bed {
     Loopback(Scratch),
     /// Two hosts with a link between them.
     Hosts(Hosts, Scratch),
+    /// Likewise, where packets take [`DELAY`] each way.
+    Far(Hosts, Scratch),
 }
 
 /// What a process is to do, and where.
@@ -193,11 +200,15 @@ impl Bed {
     /// # Panics
     /// Where they cannot be made: only root may.
     pub fn hosts() -> Bed {
-        let hosts = Hosts::new(2);
-        for host in 0..hosts.count() {
-            hosts.set_rate(host, Rate::Megabits(MEGABITS));
-        }
-        Bed::Hosts(hosts, Scratch::seen_by_hosts())
+        Bed::Hosts(shaped(Hosts::new(2)), Scratch::seen_by_hosts())
+    }
+
+    /// Two hosts that are far from each other.
+    ///
+    /// # Panics
+    /// As [`Bed::hosts`].
+    pub fn far() -> Bed {
+        Bed::Far(shaped(Hosts::with_delay(2, DELAY)), Scratch::seen_by_hosts())
     }
 
     /// What tables call it.
@@ -206,6 +217,7 @@ impl Bed {
             Bed::Shm(_) => "shm",
             Bed::Loopback(_) => "ofi, loopback",
             Bed::Hosts(..) => "ofi, 1 Gbit/s",
+            Bed::Far(..) => "ofi, 1 Gbit/s, 0.1 ms each way",
         }
     }
 
@@ -214,7 +226,7 @@ impl Bed {
     /// # Panics
     /// Where these are no hosts, or it fails.
     pub fn line_rate(&self) -> f64 {
-        let Bed::Hosts(hosts, _) = self else { panic!("{} has no line", self.name()) };
+        let (Bed::Hosts(hosts, _) | Bed::Far(hosts, _)) = self else { panic!("{} has no line", self.name()) };
         let _server = Server::start(hosts, 0);
         iperf(hosts, 1, 0)
     }
@@ -232,7 +244,7 @@ impl Bed {
         let launcher = match self {
             Bed::Shm(_) => launcher.node(|rank| format!("n{rank}")),
             Bed::Loopback(_) => launcher.environment("SVMIO_FABRIC", "ofi").node(|rank| format!("n{rank}")),
-            Bed::Hosts(hosts, _) => {
+            Bed::Hosts(hosts, _) | Bed::Far(hosts, _) => {
                 let prefixes: Vec<_> = (0..hosts.count()).map(|host| hosts.prefix(host)).collect();
                 // The hosts have a network for themselves: any port is free.
                 let master = format!("{}:7000", hosts.address(0));
@@ -254,10 +266,15 @@ impl Bed {
     fn directory(&self) -> PathBuf {
         match self {
             Bed::Shm(scratch) | Bed::Loopback(scratch) => scratch.path().to_owned(),
-            Bed::Hosts(_, scratch) => {
+            Bed::Hosts(_, scratch) | Bed::Far(_, scratch) => {
                 let own = scratch.path().file_name().expect("a scratch directory has a name");
                 PathBuf::from("/dev/shm").join(own)
             }
         }
     }
+}
+
+fn shaped(hosts: Hosts) -> Hosts {
+    (0..hosts.count()).for_each(|host| hosts.set_rate(host, Rate::Megabits(MEGABITS)));
+    hosts
 }

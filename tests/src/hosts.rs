@@ -6,6 +6,9 @@
 //!   host 2   eth0 10.77.0.3 ── v2 ┘
 //! ```
 //!
+//! The link of host 0 may be a long cable: then its ends are no pair, but devices of their own, between which threads of
+//! this process carry packets, which so take their time.
+//!
 //! A host has a network, a name, a boot id, a `/dev/shm` and System V memory of its own; files it shares with all.
 //! The machine's own network stays as it is, and every [`Hosts`] has a network for itself, so tests that run at
 //! the same time use the same addresses.
@@ -15,6 +18,7 @@
 //! killed test run left running is found by a mark in its environment when the next [`Hosts`] are made.
 
 mod keeper;
+mod wire;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -26,6 +30,7 @@ use std::time::{Duration, Instant};
 
 use crate::{leftovers, processes};
 use keeper::Keeper;
+use wire::Wire;
 
 /// The environment variable that marks what runs in the hosts.
 const MARK: &str = "SVMIO_TESTS_HOSTS";
@@ -47,6 +52,8 @@ pub enum Rate {
 /// Hosts on this machine. Dropping them ends them and all that runs in them.
 #[derive(Debug)]
 pub struct Hosts {
+    // In this order: it carries packets while there are networks.
+    wire: Option<Wire>,
     switch: Keeper,
     hosts: Vec<Keeper>,
     mark: String,
@@ -59,14 +66,29 @@ impl Hosts {
     /// # Panics
     /// Where this process is not root's, or a tool is missing; says what to do.
     pub fn new(count: usize) -> Hosts {
+        Hosts::linked(count, None)
+    }
+
+    /// The same; on the link of the first one, packets take `delay` each way, as they do on the way through network cards
+    /// and a switch, and otherwise not here. What carries them is threads of this process, which take some of
+    /// its processors' time.
+    ///
+    /// # Panics
+    /// As [`Hosts::new`].
+    pub fn with_delay(count: usize, delay: Duration) -> Hosts {
+        Hosts::linked(count, Some(delay))
+    }
+
+    fn linked(count: usize, delay: Option<Duration>) -> Hosts {
         assert!((1..=100).contains(&count), "{count} hosts on one bridge");
         demand_tools();
         leftovers::remove(MARK);
         let mark = leftovers::own_mark();
         let directory = leftovers::directory(&mark);
         let switch = Keeper::of_network(&mark);
-        let hosts = (0..count).map(|host| Keeper::of_host(&name(host), &mark)).collect();
-        let hosts = Hosts { switch, hosts, mark, directory };
+        let hosts: Vec<_> = (0..count).map(|host| Keeper::of_host(&name(host), &mark)).collect();
+        let wire = delay.map(|delay| Wire::between([(hosts[0].id(), "eth0"), (switch.id(), "v0")], delay));
+        let hosts = Hosts { wire, switch, hosts, mark, directory };
         hosts.connect();
         hosts
     }
@@ -228,7 +250,9 @@ impl Hosts {
         let mut lines: Vec<_> = bridge.map(String::from).into();
         lines.push(format!("addr add {SWITCH}/24 dev br0"));
         for (host, keeper) in self.hosts.iter().enumerate() {
-            lines.push(format!("link add v{host} type veth peer name eth0 netns {}", keeper.id()));
+            if host > 0 || self.wire.is_none() {
+                lines.push(format!("link add v{host} type veth peer name eth0 netns {}", keeper.id()));
+            }
             lines.push(format!("link set v{host} master br0 up"));
         }
         self.switch.configure("ip", &lines);
@@ -355,6 +379,29 @@ mod tests {
         hosts.restore(1);
         hosts.set_rate(1, Rate::Unlimited);
         assert!(reaches(0, 1) && reaches(1, 0));
+    }
+
+    #[test]
+    fn a_long_cable_takes_its_time_each_way() {
+        let delay = std::time::Duration::from_millis(50);
+        let hosts = Hosts::with_delay(2, delay);
+        let way_and_back = |from, to| {
+            let address = hosts.address(to).to_string();
+            let script = format!("exec 3<>/dev/tcp/{address}/9");
+            let took = || {
+                let began = std::time::Instant::now();
+                // Refused by the other host: that takes the way and back.
+                let output = hosts.command(from, "bash").args(["-c", &script]).output().unwrap();
+                assert!(String::from_utf8_lossy(&output.stderr).contains("refused"), "{output:?}");
+                began.elapsed()
+            };
+            // Who is asked knows the way back from then on.
+            took();
+            took()
+        };
+        assert!(way_and_back(0, 1) >= 2 * delay && way_and_back(1, 0) >= 2 * delay);
+        hosts.set_rate(0, Rate::Megabits(1000));
+        assert!(way_and_back(0, 1) >= 2 * delay);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use svmio_benches::mapping::{Bed, Part, member};
 use svmio_benches::phase::{self, Phase};
 
 const PARTS: [&str; 6] = ["faults", "scan", "random", "writes", "reads", "misses"];
+const BEDS: [&str; 4] = ["shm", "loopback", "hosts", "far"];
 /// What a check takes: the rest has no aims, or only such as hold on a quiet machine.
 const CHECKED: [&str; 3] = ["faults", "scan", "random"];
 
@@ -30,6 +31,9 @@ struct CommandLine {
     /// Only these [default: all]
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = PossibleValuesParser::new(PARTS))]
     only: Vec<String>,
+    /// Only between nodes that reach each other so [default: all]
+    #[arg(long, value_name = "BED", value_delimiter = ',', value_parser = PossibleValuesParser::new(BEDS))]
+    bed: Vec<String>,
     /// How often each is run
     #[arg(long, default_value_t = interleaved::REPETITIONS)]
     runs: usize,
@@ -85,14 +89,29 @@ impl CommandLine {
         if self.check { 3 } else { 7 }
     }
 
+    /// Those of `names` that are wanted.
+    fn beds(&self, names: &[&str]) -> Vec<Bed> {
+        let is_wanted = |name: &&&str| self.bed.is_empty() || self.bed.iter().any(|only| only == **name);
+        names.iter().filter(is_wanted).map(|name| bed(name)).collect()
+    }
+
     fn wants(&self, name: &str) -> bool {
         let by_default = !self.check || CHECKED.contains(&name);
         if self.only.is_empty() { by_default } else { self.only.iter().any(|only| only == name) }
     }
 }
 
+fn bed(name: &str) -> Bed {
+    match name {
+        "shm" => Bed::shm(),
+        "loopback" => Bed::loopback(),
+        "far" => Bed::far(),
+        _ => Bed::hosts(),
+    }
+}
+
 fn faults(command_line: &CommandLine) -> Vec<Outcome> {
-    let beds = [Bed::shm(), Bed::loopback()];
+    let beds = command_line.beds(&["shm", "loopback"]);
     let rounds = if command_line.check { 3 } else { 25 };
     let runs = in_turn(command_line.runs, beds.len(), |side| {
         phase::settle();
@@ -115,19 +134,20 @@ fn scan(command_line: &CommandLine) -> Vec<Outcome> {
 }
 
 fn random(command_line: &CommandLine) -> Vec<Outcome> {
-    let beds = [Bed::shm(), Bed::loopback(), Bed::hosts()];
+    let beds = command_line.beds(&BEDS);
     let count = if command_line.check { 200 } else { 2000 };
     let runs = in_turn(command_line.runs, beds.len(), |side| {
         phase::settle();
         beds[side].run(Part::Random { count })
     });
-    let line = |bed: &Bed| matches!(bed, Bed::Hosts(..)).then(|| bed.line_rate() * 1e6 / 4096.0);
+    let line =
+        |bed: &Bed| matches!(bed, Bed::Hosts(..) | Bed::Far(..)).then(|| bed.line_rate() * 1e6 / 4096.0);
     let rates = beds.iter().zip(runs).map(|(bed, runs)| Random { bed: bed.name(), line: line(bed), runs });
     rates.map(|it| Outcome { table: it.markdown(), json: it.json(), aims: it.aims() }).collect()
 }
 
 fn writes(command_line: &CommandLine) -> Vec<Outcome> {
-    let (beds, rounds) = ([Bed::shm(), Bed::loopback(), Bed::hosts()], command_line.rounds());
+    let (beds, rounds) = (command_line.beds(&BEDS[..3]), command_line.rounds());
     let runs = in_turn(command_line.runs, beds.len(), |side| {
         phase::settle();
         beds[side].run(Part::Writes { rounds })
@@ -137,7 +157,7 @@ fn writes(command_line: &CommandLine) -> Vec<Outcome> {
 }
 
 fn reads(command_line: &CommandLine) -> Vec<Outcome> {
-    let (beds, rounds) = ([Bed::shm(), Bed::loopback(), Bed::hosts()], 10 * command_line.rounds());
+    let (beds, rounds) = (command_line.beds(&BEDS[..3]), 10 * command_line.rounds());
     let runs = in_turn(command_line.runs, beds.len(), |side| {
         phase::settle();
         beds[side].run(Part::Reads { rounds })
@@ -147,7 +167,7 @@ fn reads(command_line: &CommandLine) -> Vec<Outcome> {
 }
 
 fn misses(command_line: &CommandLine) -> Vec<Outcome> {
-    let (beds, rounds) = ([Bed::shm(), Bed::loopback()], if command_line.check { 3 } else { 11 });
+    let (beds, rounds) = (command_line.beds(&["shm", "loopback"]), if command_line.check { 3 } else { 11 });
     let runs = in_turn(command_line.runs, beds.len(), |side| {
         phase::settle();
         beds[side].run(Part::Misses { rounds })
