@@ -53,8 +53,8 @@ enum Open {
     Awaited(Thread),
     /// It has come.
     Answered(Vec<u8>),
-    /// Nobody waits for this one alone.
-    Mailed(Arc<Mailbox>),
+    /// Nobody waits for this one alone: it goes to a mailbox, with the mark.
+    Mailed(Arc<Mailbox>, u64),
 }
 
 /// A question that was asked.
@@ -79,7 +79,7 @@ impl State {
         let Some(number) = answer.first_chunk().map(|number| u64::from_le_bytes(*number)) else { return };
         match self.open.remove(&number) {
             None => {}
-            Some(Open::Mailed(mailbox)) => mailbox.give(number, answer),
+            Some(Open::Mailed(mailbox, mark)) => mailbox.give(number, mark, answer),
             Some(open) => {
                 self.open.insert(number, Open::Answered(answer));
                 if let Open::Awaited(waiter) = open {
@@ -108,7 +108,7 @@ impl Open {
     fn sleeper(&self) -> Option<Thread> {
         match self {
             Open::Awaited(waiter) => Some(waiter.clone()),
-            Open::Mailed(mailbox) => mailbox.sleeper(),
+            Open::Mailed(mailbox, _) => mailbox.sleeper(),
             Open::Asked | Open::Answered(_) => None,
         }
     }
@@ -146,7 +146,14 @@ impl Client {
         data: &[u8],
     ) -> std::result::Result<Question, Unasked> {
         let number = self.number();
-        self.send((number, Open::Asked), requests, to, request, data).map(|()| Question { number, to })
+        let sent = self.send((number, Open::Asked), requests, to, request, data);
+        match sent {
+            Ok(()) => Ok(Question { number, to }),
+            Err(unasked) => {
+                self.state().open.remove(&number);
+                Err(unasked)
+            }
+        }
     }
 
     /// A question's number.
@@ -155,6 +162,7 @@ impl Client {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Sends a question, which is open from then on, also where that fails, unless the answer has come.
     fn send(
         &self,
         (number, open): (u64, Open),
@@ -163,21 +171,14 @@ impl Client {
         request: &Request,
         data: &[u8],
     ) -> std::result::Result<(), Unasked> {
+        self.state().open.insert(number, open);
         let bytes = wire::encode(number, request, data);
         if bytes.len() > wire::LONGEST {
             return Err(Unasked::TooLong(bytes.len()));
         }
-        self.state().open.insert(number, open);
-        match requests.send(to, &bytes) {
-            Ok(()) => {
-                self.asked.add(request);
-                Ok(())
-            }
-            Err(error) => {
-                self.state().open.remove(&number);
-                Err(Unasked::Fabric(error))
-            }
-        }
+        requests.send(to, &bytes).map_err(Unasked::Fabric)?;
+        self.asked.add(request);
+        Ok(())
     }
 
     /// Waits for the answer; the data behind it is put where `take` says.

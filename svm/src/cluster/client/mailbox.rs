@@ -16,7 +16,8 @@ pub(crate) struct Mailbox(Mutex<Mail>);
 
 #[derive(Default)]
 struct Mail {
-    /// Who was asked, and the question's mark.
+    /// Who was asked, and the question's mark: of questions that were sent, and of no others, so that whoever looks after
+    /// them can wait for an answer. Together with the client's list of open questions, whose lock is taken first.
     open: HashMap<u64, (Rank, u64)>,
     /// Answers, and why there will be none, that nobody has taken yet.
     come: VecDeque<Come>,
@@ -45,22 +46,17 @@ impl Mailbox {
     }
 
     /// Takes an answer, and wakes who is to look after it.
-    pub(super) fn give(&self, number: u64, answer: Vec<u8>) {
+    pub(super) fn give(&self, number: u64, mark: u64, answer: Vec<u8>) {
         let mut mail = self.mail();
-        if let Some((_, mark)) = mail.open.remove(&number) {
-            mail.come.push_back((mark, Ok(answer)));
-            mail.sleeper.take().inspect(Thread::unpark);
-        }
+        // Whoever has asked may not have come so far as to note that it was sent.
+        mail.open.remove(&number);
+        mail.come.push_back((mark, Ok(answer)));
+        mail.sleeper.take().inspect(Thread::unpark);
     }
 
     /// Who looks after it, where he sleeps.
     pub(super) fn sleeper(&self) -> Option<Thread> {
         self.mail().sleeper.clone()
-    }
-
-    /// Whether a question was still open, which it is no longer.
-    fn forget(&self, number: u64) -> bool {
-        self.mail().open.remove(&number).is_some()
     }
 
     fn look(&self, state: &mut State, check: impl Fn(Rank) -> Result<()>) -> Look {
@@ -115,18 +111,16 @@ impl Client {
         request: &Request,
     ) -> std::result::Result<(), Unasked> {
         let number = self.number();
-        mailbox.mail().open.insert(number, (to, mark));
-        let sent = self.send((number, Open::Mailed(Arc::clone(mailbox))), requests, to, request, &[]);
-        // Who looks after the mailbox may have been told of a loss just before the question was there to be looked after.
-        let sent = sent.and_then(|()| {
-            self.answers.check(to).map_err(|error| {
-                self.state().open.remove(&number);
-                Unasked::Fabric(error)
-            })
-        });
-        match sent {
-            Err(error) if mailbox.forget(number) => Err(error),
-            // The thread that takes what comes is told, or has been.
+        let sent = self.send((number, Open::Mailed(Arc::clone(mailbox), mark)), requests, to, request, &[]);
+        let mut state = self.state();
+        // Who looks after the mailbox may have been told of a loss just before the question is there to be looked after.
+        match sent.and_then(|()| self.answers.check(to).map_err(Unasked::Fabric)) {
+            Ok(()) if state.open.contains_key(&number) => {
+                mailbox.mail().open.insert(number, (to, mark));
+                Ok(())
+            }
+            Err(error) if state.open.remove(&number).is_some() => Err(error),
+            // The answer is in the mailbox.
             _ => Ok(()),
         }
     }
@@ -186,5 +180,48 @@ impl Drop for Attending<'_> {
         if !self.is_over {
             self.mailbox.mail().is_attended = false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An answer to a question of this number.
+    fn answer(number: u64) -> Vec<u8> {
+        number.to_le_bytes().to_vec()
+    }
+
+    #[test]
+    fn an_answer_that_comes_before_it_is_noted_that_the_question_was_sent_is_looked_after() {
+        let (mailbox, mut state) = (Arc::<Mailbox>::default(), State::default());
+        state.open.insert(7, Open::Mailed(Arc::clone(&mailbox), 3));
+        let looked = |state: &mut State| match mailbox.look(state, |_| Ok(())) {
+            Look::Come((mark, bytes)) => Some((mark, bytes.unwrap())),
+            Look::Over => None,
+            Look::Nothing => panic!("nothing was sent"),
+        };
+        // Who looks after the mailbox meanwhile does not wait for a question that may never be sent.
+        assert_eq!(looked(&mut state), None);
+        state.give(answer(7));
+        assert_eq!(looked(&mut state), Some((3, answer(7))));
+        assert_eq!(looked(&mut state), None);
+        assert!(state.open.is_empty());
+    }
+
+    #[test]
+    fn whoever_sleeps_over_a_mailbox_is_found_by_those_who_stop_receiving() {
+        let (mailbox, mut state) = (Arc::<Mailbox>::default(), State::default());
+        state.open.insert(7, Open::Mailed(Arc::clone(&mailbox), 3));
+        mailbox.mail().open.insert(7, (Rank(1), 3));
+        assert!(matches!(mailbox.look(&mut state, |_| Ok(())), Look::Nothing));
+        mailbox.mail().sleeper = Some(thread::current());
+        state.buffer = Some(Vec::new());
+        state.hand_over();
+        // It returns at once, for this thread was told.
+        thread::park();
+        state.give(answer(7));
+        thread::park();
+        assert!(matches!(mailbox.look(&mut state, |_| Ok(())), Look::Come((3, Ok(_)))));
     }
 }
