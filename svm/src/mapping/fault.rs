@@ -9,7 +9,7 @@ use crate::units::SegmentIndex;
 
 use super::memory::{Memory, PageFault, Protection};
 use super::page::{PageState, Ticket};
-use super::service::{Counters, LostPage, Service};
+use super::service::{Counters, LostPage, Service, tell_loss};
 use super::table::{Place, Table};
 
 /// What has become of a fault.
@@ -31,7 +31,6 @@ pub(super) type Install = fn(&Memory, u64, &[u8], Protection) -> io::Result<()>;
 impl Service {
     /// Serves a fault: on return the thread goes on, or somebody else will see to that.
     pub(super) fn serve(&self, fault: PageFault) {
-        Counters::add(&self.counters.faults, 1);
         if let Err(error) = self.try_serve(fault) {
             self.lose(fault, &error);
         }
@@ -182,12 +181,7 @@ impl Service {
                 outcome.map_err(|e| self.failed(format!("putting a page of segment {index} in place"), e))
             }
             Err(error) => {
-                let mut table = self.table();
-                if let Some(PageState::Fetching { ticket: other, .. }) = table.state(page)
-                    && *other == ticket
-                {
-                    table.remove(page);
-                }
+                self.table().give_up(page, ticket);
                 Err(error)
             }
         }
@@ -260,9 +254,8 @@ impl Service {
     /// A page cannot be had: whoever touches it is not to wait.
     pub(super) fn lose(&self, PageFault { page, was_there, .. }: PageFault, error: &Error) {
         tracing::error!("a page of {} that is touched cannot be had: {error}", self.file.name());
-        if let Some(tell) = &self.on_loss {
-            tell(&LostPage { range: self.bytes_of(&(page..page + 1)), error });
-        }
+        let lost = LostPage { range: self.bytes_of(&(page..page + 1)), error };
+        tell_loss(self.on_loss.as_ref(), &lost);
         let mut table = self.table();
         let poisoned = match table.state(page) {
             None => {

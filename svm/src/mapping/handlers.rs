@@ -20,13 +20,15 @@ pub(super) trait ServesFaults: Send + Sync + 'static {
     const TOGETHER: usize = 1;
     /// How many threads watch for faults at a time.
     const WATCHING: usize = usize::MAX;
-    /// Serves those of some faults that need not be waited for, or has what they need asked for; the others stay. Says
-    /// whether what was asked for has to be [attended](ServesFaults::attend) to.
-    fn begin(&self, _: &mut Vec<PageFault>) -> bool {
+    /// Every fault that is read comes here first. Serves those that need not be waited for, and has what others need asked
+    /// for. Says whether something was, which has to be [attended](ServesFaults::attend) to; then the rest is left to
+    /// whoever watches, otherwise it stays. The program is never waited for.
+    fn begin(&self, _: &mut Vec<PageFault>, _: &Watch) -> bool {
         false
     }
-    /// Takes what was asked for, until all has come, unless another thread does.
-    fn attend(&self) {}
+    /// Takes what was asked for, until all has come, unless another thread does. What does not come is left to whoever
+    /// watches. The program is never waited for.
+    fn attend(&self, _: &Watch) {}
     /// Whether something is asked for that has not come: more threads than one wait for pages.
     fn is_busy(&self) -> bool {
         false
@@ -93,16 +95,30 @@ impl<S: ServesFaults> Drop for Handlers<S> {
 fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
     let mut reader = FaultReader::new(S::TOGETHER);
     let mut faults = Vec::new();
+    let mut passed_on = None;
     // Acquire: with the Release in `drop`.
     while !service.is_stopping().load(Ordering::Acquire) {
-        if let Some(fault) = watch.take() {
-            service.serve(fault);
-            continue;
+        let left = watch.take();
+        // By turns with what is new, if no other thread has taken it.
+        let is_its_turn = left.is_some() && left == passed_on.take();
+        if !is_its_turn {
+            match service.memory().next_faults(&mut reader, &mut faults) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => tracing::error!("faults of {} cannot be read: {e}", service.file_name()),
+            }
         }
-        match service.memory().next_faults(&mut reader, &mut faults) {
-            Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(e) => tracing::error!("faults of {} cannot be read: {e}", service.file_name()),
+        match left {
+            Some(fault) if faults.is_empty() => {
+                service.serve(fault);
+                continue;
+            }
+            // These may be what this thread was woken for, and can be begun together; the one wakes another thread.
+            Some(fault) => {
+                watch.pass_on(fault);
+                passed_on = left;
+            }
+            None => {}
         }
         if faults.is_empty() {
             if let Err(e) = watch.wait(waiter, service.is_stopping()) {
@@ -115,10 +131,8 @@ fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
             }
             continue;
         }
-        if service.begin(&mut faults) {
-            // What takes longer must not keep what comes.
-            watch.leave(faults.drain(..));
-            service.attend();
+        if service.begin(&mut faults, watch) {
+            service.attend(watch);
         } else if let Some(fault) = faults.pop() {
             watch.leave(faults.drain(..));
             service.serve(fault);

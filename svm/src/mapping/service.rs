@@ -1,6 +1,7 @@
 //! What the threads of a mapping share, and how they agree.
 
 use std::ops::Range;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use super::table::Table;
 use super::together::Together;
 use super::twins::{Twin, Twins};
 use super::wanted::Ahead;
+use super::watch::Watch;
 
 /// How long a thread sleeps at most before it looks again, whatever it waits for.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -30,6 +32,14 @@ pub struct LostPage<'e> {
     pub range: Range<FileOffset>,
     /// Why.
     pub error: &'e Error,
+}
+
+/// Tells of a loss. A panic of whoever is told is his own matter: other threads wait for what this one serves.
+pub(super) fn tell_loss(on_loss: Option<&OnLoss>, lost: &LostPage<'_>) {
+    let Some(tell) = on_loss else { return };
+    if panic::catch_unwind(AssertUnwindSafe(|| tell(lost))).is_err() {
+        tracing::error!("who was told that bytes from {} on are lost has panicked", lost.range.start);
+    }
 }
 
 /// A mapping in one process.
@@ -94,12 +104,12 @@ impl ServesFaults for Service {
     // was read together with those before.
     const WATCHING: usize = 2;
 
-    fn begin(&self, faults: &mut Vec<PageFault>) -> bool {
-        self.serve_together(faults)
+    fn begin(&self, faults: &mut Vec<PageFault>, watch: &Watch) -> bool {
+        self.serve_together(faults, watch)
     }
 
-    fn attend(&self) {
-        self.take_what_comes();
+    fn attend(&self, watch: &Watch) {
+        self.take_what_comes(watch);
     }
 
     fn is_busy(&self) -> bool {

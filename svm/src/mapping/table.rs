@@ -152,6 +152,15 @@ impl Table {
         Some(removed)
     }
 
+    /// The page is missing again, if it is still fetched so.
+    pub(super) fn give_up(&mut self, page: u64, ticket: Ticket) {
+        if let Some(PageState::Fetching { ticket: other, .. }) = self.state(page)
+            && *other == ticket
+        {
+            self.remove(page);
+        }
+    }
+
     pub(super) fn set_version(&mut self, page: u64, version: Option<Version>) {
         if let Some(record) = self.pages.peek_mut(&page) {
             record.version = version;

@@ -1,12 +1,15 @@
 //! Faults that come at about the same time: their pages are asked for together, of each home by one message, and no thread
 //! waits for one answer alone. One takes what comes and puts the pages in place, while others take the next faults.
+//!
+//! Neither whoever asks nor whoever takes what comes may wait for the program, which may itself wait for a page that has
+//! come: pages that do not come are left to others, which fetch them one by one or tell that they are lost.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cluster::{Come, Mailbox};
-use crate::error::Result;
+use crate::error::Error;
 use crate::units::SegmentIndex;
 
 use super::ahead::PIECE;
@@ -14,14 +17,14 @@ use super::fault::Next;
 use super::memory::{Memory, PageFault};
 use super::page::Ticket;
 use super::service::{Counters, Service};
-use super::table::Place;
+use super::table::{Place, runs};
+use super::watch::Watch;
 
 /// A fault whose page is asked for.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     fault: PageFault,
     index: SegmentIndex,
-    place: Place,
     ticket: Ticket,
 }
 
@@ -41,41 +44,44 @@ impl Together {
 }
 
 impl Service {
-    /// Serves those of `faults` for which nobody has to be waited for, and has the pages of others asked for; those stay
-    /// that need more. Says whether any were asked for.
-    pub(super) fn serve_together(&self, faults: &mut Vec<PageFault>) -> bool {
-        let (mut here, mut there) = (Vec::new(), BTreeMap::<u32, Vec<Asked>>::new());
-        let before = faults.len();
+    /// Serves those of `faults` for which nobody has to be waited for, and has the pages of others asked for. Says whether any
+    /// were; then those that need more are left, otherwise they stay.
+    pub(super) fn serve_together(&self, faults: &mut Vec<PageFault>, watch: &Watch) -> bool {
+        // Before any thread goes on. Whoever serves one of them later does not count it again.
+        Counters::add(&self.counters.faults, faults.len() as u64);
+        let mut there = BTreeMap::<u32, Vec<Asked>>::new();
         let mut table = self.table();
         faults.retain(|fault| {
             let index = self.segment_of(fault.page);
             match self.step(&mut table, index, *fault, false) {
                 Ok(Next::Served) => false,
-                Ok(Next::Fetch(place, ticket)) => {
-                    let asked = Asked { fault: *fault, index, place, ticket };
-                    match place {
-                        Place::There(home) => there.entry(home).or_default().push(asked),
-                        _ => here.push(asked),
-                    }
+                Ok(Next::Fetch(Place::There(home), ticket)) => {
+                    there.entry(home).or_default().push(Asked { fault: *fault, index, ticket });
                     false
                 }
-                // Whoever serves it alone takes the step again.
+                // Whoever serves it alone takes the step again: reading it here takes this thread's time.
+                Ok(Next::Fetch(..)) => {
+                    table.remove(fault.page);
+                    true
+                }
                 Ok(Next::Settle | Next::Claim | Next::MakeRoom(_)) | Err(_) => true,
             }
         });
         drop(table);
-        Counters::add(&self.counters.faults, (before - faults.len()) as u64);
-        let is_asked = !there.is_empty();
+        if there.is_empty() {
+            return false;
+        }
+        // Before messages are sent, which may take time.
+        watch.leave(faults.drain(..));
         let most = (PIECE / self.memory.page()).max(1);
         for (home, asked) in there {
-            asked.chunks(most).for_each(|asked| self.ask_for(home, asked));
+            asked.chunks(most).for_each(|asked| self.ask_for(home, asked, watch));
         }
-        here.iter().for_each(|asked| self.fetch_alone(asked));
-        is_asked
+        true
     }
 
     /// Asks a home for pages.
-    fn ask_for(&self, home: u32, asked: &[Asked]) {
+    fn ask_for(&self, home: u32, asked: &[Asked], watch: &Watch) {
         let Some(first) = asked.first() else { return };
         let (mark, page) = (first.ticket.0, self.memory.page() as u64);
         let run = |asked: &Asked| {
@@ -87,18 +93,17 @@ impl Service {
         self.together.under_way().insert(mark, (home, asked.to_vec()));
         let mail = (&self.together.mailbox, mark);
         if let Err(error) = self.shared().and_then(|shared| shared.mail_for_runs(mail, home, &runs)) {
-            tracing::debug!("pages of {} are asked for one by one: {error}", self.file.name());
             self.together.under_way().remove(&mark);
-            asked.iter().for_each(|asked| self.fetch_alone(asked));
+            self.have_fetched_alone(asked, &error, watch);
         }
     }
 
     /// Takes what was asked for, until all has come, unless another thread does.
-    pub(super) fn take_what_comes(&self) {
+    pub(super) fn take_what_comes(&self, watch: &Watch) {
         let Ok(shared) = self.shared() else { return };
         let Some(mut attending) = shared.attend_mail(&self.together.mailbox) else { return };
         while let Some(come) = attending.next() {
-            self.take_come(come);
+            self.take_come(come, watch);
         }
     }
 
@@ -107,7 +112,7 @@ impl Service {
         !self.together.under_way().is_empty()
     }
 
-    fn take_come(&self, (mark, come): Come) {
+    fn take_come(&self, (mark, come): Come, watch: &Watch) {
         let Some((home, asked)) = self.together.under_way().remove(&mark) else { return };
         let page = self.memory.page();
         // Who is woken may fault again at once. Where several are, they do when all are in place, and their next pages can be
@@ -124,31 +129,40 @@ impl Service {
         };
         let put = self.shared().and_then(|shared| shared.open_mail(home, come, asked.len() * page, put));
         self.notify();
-        match put {
-            Ok(put) => {
-                for (asked, put) in asked.iter().zip(put) {
-                    let this = asked.fault.page..asked.fault.page + 1;
-                    let put = put.and_then(|()| if is_alone { Ok(()) } else { self.memory.wake(&this) });
-                    let what = || format!("putting a page of segment {} in place", asked.index);
-                    self.lose_if_failed(asked.fault, put.map_err(|e| self.failed(what(), e)));
+        let outcomes = match put {
+            Ok(outcomes) => outcomes,
+            // It may be about one of them.
+            Err(error) => return self.have_fetched_alone(&asked, &error, watch),
+        };
+        let mut put = BTreeSet::new();
+        let mut failed = Vec::new();
+        for (asked, outcome) in asked.iter().zip(outcomes) {
+            match outcome {
+                Ok(()) => _ = put.insert(asked.fault.page),
+                Err(error) => failed.push((*asked, error)),
+            }
+        }
+        if !is_alone {
+            for run in runs(put) {
+                if let Err(error) = self.memory.wake(&run) {
+                    let name = self.file.name();
+                    tracing::error!("threads that wait for pages {run:?} of {name} may hang: {error}");
                 }
             }
-            // It may be about one of them.
-            Err(error) => {
-                tracing::debug!("pages of {} are asked for one by one: {error}", self.file.name());
-                asked.iter().for_each(|asked| self.fetch_alone(asked));
-            }
+        }
+        for (asked, error) in failed {
+            let what = format!("putting a page of segment {} in place", asked.index);
+            self.have_fetched_alone(&[asked], &self.failed(what, error), watch);
         }
     }
 
-    fn fetch_alone(&self, asked: &Asked) {
-        let Asked { fault, index, place, ticket } = *asked;
-        self.lose_if_failed(fault, self.fetch_wanted(index, place, ticket, fault));
-    }
-
-    fn lose_if_failed(&self, fault: PageFault, outcome: Result<()>) {
-        if let Err(error) = outcome {
-            self.lose(fault, &error);
-        }
+    /// Leaves pages that were asked for, and do not come, to be fetched one by one, each of which may fail on its own.
+    fn have_fetched_alone(&self, asked: &[Asked], error: &Error, watch: &Watch) {
+        tracing::debug!("pages of {} are asked for one by one: {error}", self.file.name());
+        let mut table = self.table();
+        asked.iter().for_each(|asked| table.give_up(asked.fault.page, asked.ticket));
+        drop(table);
+        self.notify();
+        watch.leave(asked.iter().map(|asked| asked.fault));
     }
 }

@@ -15,7 +15,8 @@ use super::memory::PageFault;
 pub(super) struct Watch {
     /// Readable when they are to end.
     stop: OwnedFd,
-    /// Readable as often as there are faults that were left.
+    /// Readable as often as there are faults that were left: written and read where `state` is held, for if it were to be
+    /// read and nothing were left, all would wake for ever.
     left: OwnedFd,
     /// How many threads watch at a time.
     most: usize,
@@ -85,16 +86,30 @@ impl Watch {
     /// Leaves faults to others.
     pub(super) fn leave(&self, faults: impl Iterator<Item = PageFault>) {
         for fault in faults {
-            self.state().left.push_back(fault);
-            // It is full after more faults than there are addresses.
-            let _ = rustix::io::write(&self.left, &1u64.to_ne_bytes());
+            let mut state = self.state();
+            state.left.push_back(fault);
+            self.tell(&state);
         }
+    }
+
+    /// Leaves a fault to others that was [taken](Watch::take): it is the next one again.
+    pub(super) fn pass_on(&self, fault: PageFault) {
+        let mut state = self.state();
+        state.left.push_front(fault);
+        self.tell(&state);
+    }
+
+    /// Wakes one thread for one fault that was left.
+    fn tell(&self, _: &MutexGuard<'_, State>) {
+        // It is full after more faults than there are addresses.
+        let _ = rustix::io::write(&self.left, &1u64.to_ne_bytes());
     }
 
     /// Takes a fault that was left.
     pub(super) fn take(&self) -> Option<PageFault> {
-        let fault = self.state().left.pop_front()?;
-        // Where whoever left it has not told yet, somebody wakes in vain.
+        let mut state = self.state();
+        let fault = state.left.pop_front()?;
+        // It can be read once more for each fault that was left.
         let _ = rustix::io::read(&self.left, &mut [0; 8]);
         Some(fault)
     }
@@ -112,9 +127,23 @@ mod tests {
 
     use super::*;
 
+    fn fault(page: u64) -> PageFault {
+        PageFault { page, was_there: false, is_store: false }
+    }
+
     #[test]
-    fn faults_that_are_left_are_taken_once_each_whoever_watches() {
-        const FAULTS: u64 = 500;
+    fn a_fault_that_is_passed_on_is_the_next_one_again() {
+        let watch = Watch::new(1).unwrap();
+        watch.leave((1..3).map(fault));
+        let first = watch.take().unwrap();
+        watch.pass_on(first);
+        assert_eq!([watch.take(), watch.take(), watch.take()], [Some(fault(1)), Some(fault(2)), None]);
+        assert_eq!(rustix::io::read(&watch.left, &mut [0; 8]), Err(rustix::io::Errno::AGAIN));
+    }
+
+    #[test]
+    fn faults_that_are_left_are_taken_once_each_whoever_watches_and_wake_nobody_after_that() {
+        const FAULTS: u64 = 50_000;
         for (threads, most) in [(1, 1), (4, 1), (4, 2), (3, usize::MAX)] {
             let (watch, is_stopping) = (&Watch::new(most).unwrap(), &AtomicBool::new(false));
             // Nothing is ever to be read from it.
@@ -133,7 +162,6 @@ mod tests {
                         }
                     });
                 }
-                let fault = |page| PageFault { page, was_there: false, is_store: false };
                 (0..FAULTS / 5).for_each(|some| watch.leave((some * 5..some * 5 + 5).map(fault)));
                 let all: BTreeSet<u64> = taken.iter().take(FAULTS as usize).collect();
                 assert_eq!(all.len() as u64, FAULTS);
@@ -141,6 +169,8 @@ mod tests {
                 watch.stop().unwrap();
             });
             assert_eq!(taken.try_recv().ok(), None);
+            let told = rustix::io::read(&watch.left, &mut [0; 8]);
+            assert_eq!(told, Err(rustix::io::Errno::AGAIN));
         }
     }
 }

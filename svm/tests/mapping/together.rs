@@ -79,6 +79,71 @@ fn pages_that_threads_have_come_to_wait_for_are_asked_for_by_one_message() {
 }
 
 #[test]
+fn a_page_comes_while_the_program_is_told_of_one_that_was_asked_for_with_it_and_is_lost() {
+    const HANDLERS: u64 = 2;
+    let (_directory, stores) = job::stores(3);
+    on_nodes(&stores, |process| {
+        let file = of_two_homes(process);
+        if process.rank() != 0 {
+            return;
+        }
+        let (told, is_told) = mpsc::channel();
+        let (go_on, may_go_on) = mpsc::channel::<()>();
+        let may_go_on = Mutex::new(may_go_on);
+        let options = MappingOptions::new().handlers(HANDLERS as usize).on_loss(move |_| {
+            told.send(()).unwrap();
+            may_go_on.lock().unwrap().recv().unwrap();
+        });
+        let mapping = &map(&file, 2 * SEGMENT, &options);
+        mapping.advise(all(2 * SEGMENT), Advice::Random).unwrap();
+        process.job.memberships[0].declare_lost(Rank(2), "the test says so");
+        std::thread::scope(|scope| {
+            let (name, named) = mpsc::channel();
+            let touch = |page: u64| {
+                let name = name.clone();
+                scope.spawn(move || {
+                    name.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+                    kernel_reads(mapping.as_ptr().wrapping_add((page * PAGE) as usize), 8)
+                })
+            };
+            let first_lost = SEGMENT / PAGE;
+            // All threads that serve faults are kept busy, until two pages are waited for, one of each home.
+            let mut lost: Vec<_> = (0..HANDLERS).map(|page| touch(first_lost + page)).collect();
+            (0..HANDLERS).for_each(|_| is_told.recv().unwrap());
+            lost.push(touch(first_lost + HANDLERS));
+            let there = touch(0);
+            let waiting: Vec<i32> = named.iter().take(HANDLERS as usize + 2).collect();
+            while !waiting.iter().all(|thread| is_asleep(*thread)) {
+                std::thread::yield_now();
+            }
+            go_on.send(()).unwrap();
+            is_told.recv().unwrap();
+            assert!(there.join().unwrap());
+            (0..HANDLERS).for_each(|_| go_on.send(()).unwrap());
+            assert!(lost.into_iter().all(|thread| !thread.join().unwrap()));
+        });
+    });
+}
+
+#[test]
+fn a_panic_of_whoever_is_told_of_a_loss_keeps_no_thread_waiting() {
+    let (_directory, stores) = job::stores(3);
+    on_nodes(&stores, |process| {
+        let file = of_two_homes(process);
+        if process.rank() != 0 {
+            return;
+        }
+        let options = MappingOptions::new().handlers(1).on_loss(|_| panic!("the test says so"));
+        let mapping = &map(&file, 2 * SEGMENT, &options);
+        process.job.memberships[0].declare_lost(Rank(2), "the test says so");
+        for page in 0..2 {
+            assert!(!kernel_reads(mapping.as_ptr().wrapping_add((SEGMENT + page * PAGE) as usize), 8));
+            assert_eq!(load(mapping, page * PAGE), 1);
+        }
+    });
+}
+
+#[test]
 fn of_threads_that_wait_for_several_homes_only_those_lose_pages_whose_home_is_lost() {
     const THREADS: u64 = 8;
     for handlers in [1, 2, 8] {

@@ -4,6 +4,7 @@
 
 #[path = "../job/mod.rs"]
 mod job;
+mod rest;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ fn mappings_take_what_they_may_and_give_it_back() {
     memory_stays_within_the_limit_while_much_more_is_touched();
     so_it_does_where_pages_have_one_writer_at_a_time();
     what_is_unmapped_leaves_nothing();
+    rest::threads_that_serve_faults_rest_when_nobody_waits();
 }
 
 fn all(bytes: u64) -> std::ops::Range<FileOffset> {

@@ -9,7 +9,7 @@ use crate::cluster::{NodeIndex, Wish};
 use crate::error::{Error, Result};
 use crate::mapping::handlers;
 use crate::mapping::memory::{PageFault, Protection};
-use crate::mapping::service::LostPage;
+use crate::mapping::service::{LostPage, tell_loss};
 use crate::units::SegmentIndex;
 
 use super::Keeper;
@@ -201,9 +201,7 @@ impl Keeper {
     /// A page cannot be had: whoever touches it is not to wait.
     fn lose(&self, page: u64, ticket: Option<u64>, error: &Error) {
         tracing::error!("a page of {} that is touched cannot be had: {error}", self.file.name());
-        if let Some(tell) = &self.on_loss {
-            tell(&LostPage { range: self.bytes_of(page), error });
-        }
+        tell_loss(self.on_loss.as_ref(), &LostPage { range: self.bytes_of(page), error });
         let mut pages = self.pages();
         let this = page..page + 1;
         let poisoned = match (pages.state(page), ticket) {
