@@ -96,6 +96,7 @@ fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
     let mut reader = FaultReader::new(S::TOGETHER);
     let mut faults = Vec::new();
     let mut passed_on = None;
+    watch.enter(service.is_stopping());
     // Acquire: with the Release in `drop`.
     while !service.is_stopping().load(Ordering::Acquire) {
         let left = watch.take();
@@ -108,20 +109,14 @@ fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
                 Err(e) => tracing::error!("faults of {} cannot be read: {e}", service.file_name()),
             }
         }
-        match left {
-            Some(fault) if faults.is_empty() => {
-                service.serve(fault);
-                continue;
-            }
+        let mut own = left;
+        if !faults.is_empty() {
             // These may be what this thread was woken for, and can be begun together; the one wakes another thread.
-            Some(fault) => {
-                watch.pass_on(fault);
-                passed_on = left;
-            }
-            None => {}
-        }
-        if faults.is_empty() {
-            if let Err(e) = watch.wait(waiter, service.is_stopping()) {
+            left.inspect(|&fault| watch.pass_on(fault));
+            passed_on = left;
+            own = None;
+        } else if own.is_none() {
+            if let Err(e) = watch.wait(waiter) {
                 tracing::error!("faults of {} are not waited for: {e}", service.file_name());
                 return;
             }
@@ -131,11 +126,20 @@ fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
             }
             continue;
         }
-        if service.begin(&mut faults, watch) {
-            service.attend(watch);
-        } else if let Some(fault) = faults.pop() {
+        let is_asked = own.is_none() && service.begin(&mut faults, watch);
+        if own.is_none() && !is_asked {
+            // What takes longer must not keep what comes.
+            own = faults.pop();
             watch.leave(faults.drain(..));
-            service.serve(fault);
         }
+        if own.is_none() && !is_asked {
+            continue;
+        }
+        watch.quit();
+        match own {
+            Some(fault) => service.serve(fault),
+            None => service.attend(watch),
+        }
+        watch.enter(service.is_stopping());
     }
 }

@@ -18,16 +18,19 @@ pub(super) struct Watch {
     /// Readable as often as there are faults that were left: written and read where `state` is held, for if it were to be
     /// read and nothing were left, all would wake for ever.
     left: OwnedFd,
-    /// How many threads watch at a time.
+    /// How many threads have a place at a time.
     most: usize,
     state: Mutex<State>,
-    /// One more thread may watch.
+    /// There is a place to be had.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
+    /// Threads that have a place: they watch, or do nothing that takes long.
     watching: usize,
+    /// Threads that wait for a place.
+    outside: usize,
     /// Faults that were read, and that another thread is to serve.
     left: VecDeque<PageFault>,
 }
@@ -36,7 +39,7 @@ struct State {
 pub(super) struct Waiter(OwnedFd);
 
 impl Watch {
-    /// For threads of which so many wait for faults at a time, while others wait to take their places.
+    /// For threads of which so many have a place at a time, while the others wait to take theirs.
     pub(super) fn new(most: usize) -> io::Result<Watch> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
         let left = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE)?;
@@ -61,23 +64,31 @@ impl Watch {
         rustix::io::write(&self.stop, &1u64.to_ne_bytes()).map(drop).map_err(io::Error::from)
     }
 
-    /// Sleeps until there are faults, to be read or left by others, or all is to end.
-    pub(super) fn wait(&self, waiter: &Waiter, is_stopping: &AtomicBool) -> io::Result<()> {
+    /// Has a place; waits for one unless all is to end.
+    pub(super) fn enter(&self, is_stopping: &AtomicBool) {
         let mut state = self.state();
+        state.outside += 1;
         // Acquire: with the Release of who ends it.
         while state.watching >= self.most && !is_stopping.load(Ordering::Acquire) {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        state.outside -= 1;
         state.watching += 1;
-        drop(state);
-        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 3];
-        let waited = epoll::wait(&waiter.0, &mut events, None);
+    }
+
+    /// Gives the place up, for something that takes long: if nobody else has one, another thread is woken for it.
+    pub(super) fn quit(&self) {
         let mut state = self.state();
         state.watching -= 1;
-        if state.watching == 0 {
+        if state.watching == 0 && state.outside > 0 {
             self.changed.notify_one();
         }
-        match waited {
+    }
+
+    /// Sleeps until there are faults, to be read or left by others, or all is to end. The caller has a place.
+    pub(super) fn wait(&self, waiter: &Waiter) -> io::Result<()> {
+        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 3];
+        match epoll::wait(&waiter.0, &mut events, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(e) => Err(e.into()),
         }
@@ -154,11 +165,15 @@ mod tests {
                     let took = took.clone();
                     scope.spawn(move || {
                         let waiter = watch.waiter(silent.as_fd()).unwrap();
+                        watch.enter(is_stopping);
                         while !is_stopping.load(Ordering::Acquire) {
-                            match watch.take() {
-                                Some(fault) => took.send(fault.page).unwrap(),
-                                None => watch.wait(&waiter, is_stopping).unwrap(),
-                            }
+                            let Some(fault) = watch.take() else {
+                                watch.wait(&waiter).unwrap();
+                                continue;
+                            };
+                            watch.quit();
+                            took.send(fault.page).unwrap();
+                            watch.enter(is_stopping);
                         }
                     });
                 }
