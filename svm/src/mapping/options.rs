@@ -27,8 +27,8 @@ impl MappingOptions {
         MappingOptions { limit: 256 << 20, handlers: 8, ahead: 4 << 20, on_loss: None }
     }
 
-    /// The most memory for pages that were fetched and their twins, bytes; at least a mebibyte. It is exceeded only by
-    /// what cannot be brought home. Of a [`StrictMapping`], what is known of the pages counts, too.
+    /// The most memory for pages that were fetched and their twins, what is known of them, and what threads that serve
+    /// faults have under way, bytes; at least a mebibyte. It is exceeded only by what cannot be brought home.
     pub fn limit(mut self, bytes: u64) -> MappingOptions {
         self.limit = bytes;
         self
@@ -76,12 +76,16 @@ impl MappingOptions {
         StrictMapping::with(file, range, self)
     }
 
-    /// How many pages that is, each of which takes so many bytes `beside` its own.
+    /// How many pages that is, each of which takes so many bytes `beside` its own, where threads have room of their own.
     pub(super) fn limit_in_pages(&self, page: u64, beside: u64) -> usize {
         /// Enough for what threads wait for at the same time.
         const LEAST: u64 = 1 << 20;
-        let handlers = self.handlers as u64 * 16 * page;
-        usize::try_from(self.limit.max(LEAST).max(handlers) / (page + beside)).unwrap_or(usize::MAX)
+        /// What a thread that serves faults takes for what is under way, at its most; its allocator keeps that.
+        const UNDER_WAY: u64 = 512 << 10;
+        let handlers = self.handlers as u64;
+        let limit = self.limit.max(LEAST).max(handlers * 16 * page);
+        let pages = limit - (handlers * UNDER_WAY).min(limit / 4);
+        usize::try_from(pages / (page + beside)).unwrap_or(usize::MAX)
     }
 }
 
