@@ -20,10 +20,11 @@ pub(super) trait ServesFaults: Send + Sync + 'static {
     const TOGETHER: usize = 1;
     /// How many threads watch for faults at a time.
     const WATCHING: usize = usize::MAX;
-    /// Every fault that is read comes here first. Serves those that need not be waited for, and has what others need asked
-    /// for. Says whether something was, which has to be [attended](ServesFaults::attend) to; then the rest is left to
-    /// whoever watches, otherwise it stays. The program is never waited for.
-    fn begin(&self, _: &mut Vec<PageFault>, _: &Watch) -> bool {
+    /// Every fault that is read comes here first, of `faults` the last `new`; those before were here and were left. Serves
+    /// those that need not be waited for, and has what others need asked for. Says whether something was, which has to be
+    /// [attended](ServesFaults::attend) to; then the rest is left to whoever watches, otherwise it stays. The program is never
+    /// waited for.
+    fn begin(&self, _faults: &mut Vec<PageFault>, _new: usize, _: &Watch) -> bool {
         false
     }
     /// Takes what was asked for, until all has come, unless another thread does. What does not come is left to whoever
@@ -99,9 +100,9 @@ fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
     watch.enter(service.is_stopping());
     // Acquire: with the Release in `drop`.
     while !service.is_stopping().load(Ordering::Acquire) {
-        let left = watch.take();
+        let mut own = watch.take();
         // By turns with what is new, if no other thread has taken it.
-        let is_its_turn = left.is_some() && left == passed_on.take();
+        let is_its_turn = own.is_some() && own == passed_on.take();
         if !is_its_turn {
             match service.memory().next_faults(&mut reader, &mut faults) {
                 Ok(()) => {}
@@ -109,12 +110,20 @@ fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
                 Err(e) => tracing::error!("faults of {} cannot be read: {e}", service.file_name()),
             }
         }
-        let mut own = left;
-        if !faults.is_empty() {
-            // These may be what this thread was woken for, and can be begun together; the one wakes another thread.
-            left.inspect(|&fault| watch.pass_on(fault));
-            passed_on = left;
-            own = None;
+        let new = faults.len();
+        if new > 0 {
+            // What was left comes before it. Much of that may be over: a thread that was woken, and faults again where
+            // it was, has left one fault more each time.
+            faults.splice(..0, own.take().into_iter().chain(std::iter::from_fn(|| watch.take())));
+            if service.begin(&mut faults, new, watch) {
+                passed_on = watch.first();
+            } else if faults.is_empty() {
+                continue;
+            } else {
+                // What takes longer must not keep what comes.
+                own = Some(faults.remove(0));
+                watch.leave(faults.drain(..));
+            }
         } else if own.is_none() {
             if let Err(e) = watch.wait(waiter) {
                 tracing::error!("faults of {} are not waited for: {e}", service.file_name());
@@ -124,15 +133,6 @@ fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
                 // Others that go on where pages have just come may fault, too, and need not be told of one by one.
                 thread::yield_now();
             }
-            continue;
-        }
-        let is_asked = own.is_none() && service.begin(&mut faults, watch);
-        if own.is_none() && !is_asked {
-            // What takes longer must not keep what comes.
-            own = faults.pop();
-            watch.leave(faults.drain(..));
-        }
-        if own.is_none() && !is_asked {
             continue;
         }
         watch.quit();

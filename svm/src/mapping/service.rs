@@ -104,8 +104,8 @@ impl ServesFaults for Service {
     // was read together with those before.
     const WATCHING: usize = 2;
 
-    fn begin(&self, faults: &mut Vec<PageFault>, watch: &Watch) -> bool {
-        self.serve_together(faults, watch)
+    fn begin(&self, faults: &mut Vec<PageFault>, new: usize, watch: &Watch) -> bool {
+        self.serve_together(faults, new, watch)
     }
 
     fn attend(&self, watch: &Watch) {

@@ -44,11 +44,11 @@ impl Together {
 }
 
 impl Service {
-    /// Serves those of `faults` for which nobody has to be waited for, and has the pages of others asked for. Says whether any
-    /// were; then those that need more are left, otherwise they stay.
-    pub(super) fn serve_together(&self, faults: &mut Vec<PageFault>, watch: &Watch) -> bool {
+    /// Serves those of `faults`, of which the last `new` are here for the first time, for which nobody has to be waited for,
+    /// and has the pages of others asked for. Says whether any were; then those that need more are left, otherwise they stay.
+    pub(super) fn serve_together(&self, faults: &mut Vec<PageFault>, new: usize, watch: &Watch) -> bool {
         // Before any thread goes on. Whoever serves one of them later does not count it again.
-        Counters::add(&self.counters.faults, faults.len() as u64);
+        Counters::add(&self.counters.faults, new as u64);
         let mut there = BTreeMap::<u32, Vec<Asked>>::new();
         let mut table = self.table();
         faults.retain(|fault| {

@@ -103,13 +103,6 @@ impl Watch {
         }
     }
 
-    /// Leaves a fault to others that was [taken](Watch::take): it is the next one again.
-    pub(super) fn pass_on(&self, fault: PageFault) {
-        let mut state = self.state();
-        state.left.push_front(fault);
-        self.tell(&state);
-    }
-
     /// Wakes one thread for one fault that was left.
     fn tell(&self, _: &MutexGuard<'_, State>) {
         // It is full after more faults than there are addresses.
@@ -123,6 +116,11 @@ impl Watch {
         // It can be read once more for each fault that was left.
         let _ = rustix::io::read(&self.left, &mut [0; 8]);
         Some(fault)
+    }
+
+    /// The fault that is taken next.
+    pub(super) fn first(&self) -> Option<PageFault> {
+        self.state().left.front().copied()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -143,12 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_is_passed_on_is_the_next_one_again() {
+    fn faults_that_are_left_are_taken_in_their_order_and_wake_nobody_after_that() {
         let watch = Watch::new(1).unwrap();
         watch.leave((1..3).map(fault));
-        let first = watch.take().unwrap();
-        watch.pass_on(first);
+        assert_eq!(watch.first(), Some(fault(1)));
         assert_eq!([watch.take(), watch.take(), watch.take()], [Some(fault(1)), Some(fault(2)), None]);
+        assert_eq!(watch.first(), None);
         assert_eq!(rustix::io::read(&watch.left, &mut [0; 8]), Err(rustix::io::Errno::AGAIN));
     }
 
