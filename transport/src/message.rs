@@ -201,7 +201,11 @@ impl Messenger {
     fn send_by_slowly(&self, link: &Link, mode: Mode, bytes: &[u8]) -> Result<()> {
         let send = Send { memory: UserMemory::of(bytes), mode, sender: Sender::Waits };
         match self.begin_send(link, send, None)? {
-            Sent::Complete => Ok(()),
+            Sent::Complete => {
+                // What had come was looked at first, and may be to be copied.
+                self.engine.leave_open_shares();
+                Ok(())
+            }
             Sent::Queued(outcome) | Sent::Asked { outcome, .. } => self.engine.wait_for(&outcome).map(|_| ()),
         }
     }
@@ -258,8 +262,9 @@ impl Messenger {
         let mut state = link.take_turn();
         // SAFETY: the callers have the memory exclusively, and wait for the outcome.
         let arrival = unsafe { state.receive(link, memory) };
-        // Others that waited before it may have been served.
-        if !matches!(arrival, Ok(Some(Arrival::Whole(_)))) || state.has_news {
+        // Others that waited before it may have been served, or have met what is to be copied.
+        let has_opened = state.has_open() != link.signs.has_open.load(Ordering::Relaxed);
+        if !matches!(arrival, Ok(Some(Arrival::Whole(_)))) || state.has_news || has_opened {
             state.publish(link);
         }
         arrival

@@ -12,6 +12,7 @@ use super::layout::NEEDS_AT;
 use super::link::{Link, State};
 use super::needs::Needs;
 use super::outcome::Outcome;
+use super::rendezvous::Sending;
 use super::shares::Share;
 use super::wire::Packet;
 use crate::back_end::Waited;
@@ -90,9 +91,14 @@ impl State {
     pub(super) fn part(&mut self, link: &Link) -> Result<()> {
         let error = link.context.has_closed(link.peer);
         let is_over = |share: &Option<Share>| share.as_ref().is_some_and(|share| share.is_over);
+        self.sending.iter().for_each(|sending| sending.end_if_told(link));
+        let has_ended = |sending: &Sending| sending.outcome.has_ended() && !sending.is_being_copied();
         // It has failed before it could say of these that they are over.
         if self.receiving.iter().any(|receiving| !is_over(&receiving.share))
-            || self.sending.iter().any(|sending| sending.way.is_some() && !is_over(&sending.share))
+            || self
+                .sending
+                .iter()
+                .any(|sending| sending.way.is_some() && !is_over(&sending.share) && !has_ended(sending))
         {
             return Err(error);
         }
@@ -102,8 +108,9 @@ impl State {
         for queued in std::mem::take(&mut self.queued) {
             self.end(&queued.outcome, Err(error.clone()));
         }
-        let (kept, asked): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.sending).into_iter().partition(|sending| sending.way.is_some());
+        let (kept, asked): (Vec<_>, Vec<_>) = std::mem::take(&mut self.sending)
+            .into_iter()
+            .partition(|sending| sending.way.is_some() && !has_ended(sending));
         self.sending = kept;
         for sending in asked {
             drop(sending.registration);

@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use super::ends;
+use super::ends::{self, End};
 use super::layout::{SLOTS, malformed};
 use super::link::{Departing, Hearers, Link, State};
 use super::needs::Needs;
@@ -86,6 +86,16 @@ impl Sending {
     /// Whether the peer itself may read from its memory.
     pub(super) fn is_lent(&self) -> bool {
         self.registration.is_some() && matches!(self.way, None | Some(Way::Shared))
+    }
+
+    /// Ends it where the peer has told so by a word, of which no packet may come any more.
+    pub(super) fn end_if_told(&self, link: &Link) {
+        if self.is_lent()
+            && let Some(end) = End::of(link.inbox.memory(), self.id, self.memory.length)
+            && end.is_told()
+        {
+            self.outcome.set_unless_lent(end.length);
+        }
     }
 
     pub(super) fn is_being_copied(&self) -> bool {
@@ -166,7 +176,9 @@ impl State {
         let is_for_waiters =
             hearers == Hearers::Service && !self.needs_of_peer(link)?.contains(Needs::MESSAGE);
         self.alert(link, if is_for_waiters { Hearers::Waiters } else { hearers })?;
-        Ok(offers.contains(Way::Shared).then_some(id))
+        // The packets behind such ends are read when there are more, or there is no room for them in the end.
+        let is_one_of_few = self.sending.len() <= ends::WORDS as usize;
+        Ok((offers.contains(Way::Shared) && is_one_of_few).then_some(id))
     }
 
     /// Says that a message is not wanted.

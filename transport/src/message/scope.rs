@@ -60,10 +60,8 @@ impl<'a> Posted<'a> {
         match &self.progress {
             Progress::Ended(length) => Ok(*length),
             Progress::Begun { outcome, end } => {
-                let result = match ended(outcome, end.as_ref()) {
-                    Some(result) => result,
-                    None => self.messenger.engine().wait_for(outcome),
-                };
+                let look = || ended(outcome, end.as_ref());
+                let result = self.messenger.engine().wait(|| look().is_some(), || look().transpose());
                 outcome.tell();
                 result
             }

@@ -162,6 +162,7 @@ impl State {
         let Some(error) = self.error.clone() else { return };
         self.flights.retain(|flight| flight.done.test().is_none());
         let flying: Vec<u32> = self.flights.iter().map(|flight| flight.transfer).collect();
+        self.sending.iter().for_each(|sending| sending.end_if_told(link));
         let has_lent =
             self.receiving.iter().any(Receiving::is_lent) || self.sending.iter().any(Sending::is_lent);
         let is_lent = has_lent && self.may_be_used(link);

@@ -144,6 +144,38 @@ fn a_scope_returns_the_errors_that_its_body_was_not_told_of() {
 }
 
 #[test]
+fn what_is_met_by_who_receives_a_later_message_is_copied() {
+    let (met, bytes) = (Barrier::new(2), vec![7; 40 << 10]);
+    let settings = MessageSettings { asynchronous: false, ..MessageSettings::default() };
+    worlds::run(&Ground::Threads, 2, &settings, |fabric, messenger| {
+        let other = Rank(1 - fabric.rank().0);
+        if fabric.rank() == Rank(0) {
+            met.wait();
+            // SAFETY: the bytes stay, unchanged, until it has ended.
+            let posted =
+                unsafe { messenger.post_send(other, UserMemory::of(&bytes), Mode::Automatic) }.unwrap();
+            messenger.send(other, b"then").unwrap();
+            met.wait();
+            assert_eq!(posted.wait().unwrap(), bytes.len());
+        } else {
+            let mut place = vec![0; bytes.len()];
+            // SAFETY: the place stays, and is left alone, until it has ended.
+            let posted = unsafe { messenger.post_receive(other, UserMemory::of_mut(&mut place)) }.unwrap();
+            met.wait();
+            met.wait();
+            let mut short = [0; 4];
+            assert_eq!(messenger.receive(other, &mut short).unwrap(), 4);
+            let began = Instant::now();
+            while posted.test().is_none() {
+                assert!(began.elapsed() < Duration::from_secs(30), "it is not copied");
+            }
+            assert_eq!(posted.wait().unwrap(), bytes.len());
+            assert!(short == *b"then" && place == bytes);
+        }
+    });
+}
+
+#[test]
 fn what_is_posted_while_another_thread_sleeps_in_a_call_is_copied() {
     let met = Barrier::new(2);
     let bytes = vec![7; 32 << 10];
