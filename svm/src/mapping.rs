@@ -225,7 +225,7 @@ impl Mapping {
         let failed = |e| Error::io(format!("mapping {}", file.name()), &file.directory(), e);
         // Each page has one, and another one while they change.
         let twins = Twins::new(2 * (pages.end - pages.start) as usize, memory.page()).map_err(failed)?;
-        let limit = options.limit_in_pages(page, table::RECORD);
+        let limit = options.limit_in_pages(page, table::RECORD, together::UNDER_WAY);
         let table = Table::new(Streams::new((options.ahead / page).min(limit as u64 / 4)));
         let (file, on_loss) = (Arc::clone(file), options.on_loss.clone());
         let service = Arc::new(Service::new(Parts { file, memory, twins, table, limit, on_loss }));
@@ -316,7 +316,7 @@ impl Mapping {
         }
     }
 
-    /// Has the pages of `range` fetched, from its beginning on, without waiting: as much as a half of the limit.
+    /// Has the pages of `range` fetched, from its beginning on, without waiting: as much as about a third of the limit.
     ///
     /// # Errors
     /// [`Error::BadRange`].

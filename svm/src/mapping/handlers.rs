@@ -100,9 +100,9 @@ fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
     watch.enter(service.is_stopping());
     // Acquire: with the Release in `drop`.
     while !service.is_stopping().load(Ordering::Acquire) {
-        let mut own = watch.take();
+        let left = watch.take();
         // By turns with what is new, if no other thread has taken it.
-        let is_its_turn = own.is_some() && own == passed_on.take();
+        let is_its_turn = left.is_some() && left == passed_on.take();
         if !is_its_turn {
             match service.memory().next_faults(&mut reader, &mut faults) {
                 Ok(()) => {}
@@ -110,19 +110,22 @@ fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
                 Err(e) => tracing::error!("faults of {} cannot be read: {e}", service.file_name()),
             }
         }
-        let new = faults.len();
+        let (new, mut own) = (faults.len(), left.map(|left| left.fault));
         if new > 0 {
+            own = None;
+            left.inspect(|&left| watch.pass_on(left));
             // What was left comes before it. Much of that may be over: a thread that was woken, and faults again where
             // it was, has left one fault more each time.
-            faults.splice(..0, own.take().into_iter().chain(std::iter::from_fn(|| watch.take())));
-            if service.begin(&mut faults, new, watch) {
-                passed_on = watch.first();
-            } else if faults.is_empty() {
-                continue;
-            } else {
+            faults.splice(..0, watch.take_together());
+            let is_asked = service.begin(&mut faults, new, watch);
+            if !is_asked && !faults.is_empty() {
                 // What takes longer must not keep what comes.
                 own = Some(faults.remove(0));
                 watch.leave(faults.drain(..));
+            }
+            passed_on = watch.first();
+            if !is_asked && own.is_none() {
+                continue;
             }
         } else if own.is_none() {
             if let Err(e) = watch.wait(waiter) {

@@ -76,16 +76,13 @@ impl MappingOptions {
         StrictMapping::with(file, range, self)
     }
 
-    /// How many pages that is, each of which takes so many bytes `beside` its own, where threads have room of their own.
-    pub(super) fn limit_in_pages(&self, page: u64, beside: u64) -> usize {
+    /// How many pages that is, each of which takes so many bytes `beside` its own, and each thread `under_way`.
+    pub(super) fn limit_in_pages(&self, page: u64, beside: u64, under_way: u64) -> usize {
         /// Enough for what threads wait for at the same time.
         const LEAST: u64 = 1 << 20;
-        /// What a thread that serves faults takes for what is under way, at its most; its allocator keeps that.
-        const UNDER_WAY: u64 = 512 << 10;
-        let handlers = self.handlers as u64;
-        let limit = self.limit.max(LEAST).max(handlers * 16 * page);
-        let pages = limit - (handlers * UNDER_WAY).min(limit / 4);
-        usize::try_from(pages / (page + beside)).unwrap_or(usize::MAX)
+        let (limit, handlers) = (self.limit.max(LEAST), self.handlers as u64);
+        let pages = (limit - (handlers * under_way).min(limit / 4)) / (page + beside);
+        usize::try_from(pages.max(handlers * 16)).unwrap_or(usize::MAX)
     }
 }
 

@@ -196,7 +196,7 @@ impl StrictMapping {
         // Relaxed: only uniqueness counts.
         let number = MappingNumber(NUMBERS.fetch_add(1, Ordering::Relaxed));
         let page = memory.page() as u64;
-        let limit = options.limit_in_pages(page, pages::RECORD);
+        let limit = options.limit_in_pages(page, pages::RECORD, 0);
         let keeper = Arc::new_cyclic(|own| Keeper {
             file: Arc::clone(file),
             memory,

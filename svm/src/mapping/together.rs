@@ -20,6 +20,9 @@ use super::service::{Counters, Service};
 use super::table::{Place, runs};
 use super::watch::Watch;
 
+/// Bytes that a thread which serves faults takes for what it has under way, at its most; its allocator keeps that.
+pub(super) const UNDER_WAY: u64 = 512 << 10;
+
 /// A fault whose page is asked for.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
@@ -51,8 +54,16 @@ impl Service {
         Counters::add(&self.counters.faults, new as u64);
         let mut there = BTreeMap::<u32, Vec<Asked>>::new();
         let mut table = self.table();
+        let mut old = faults.len() - new;
         faults.retain(|fault| {
             let index = self.segment_of(fault.page);
+            let is_old = old > 0;
+            old = old.saturating_sub(1);
+            // It stays for whoever serves it alone, as below; once is enough to foresee what comes after it.
+            let is_here = table.segments.get(&index).is_some_and(|segment| segment.place == Place::Here);
+            if is_old && is_here && table.state(fault.page).is_none() {
+                return true;
+            }
             match self.step(&mut table, index, *fault, false) {
                 Ok(Next::Served) => false,
                 Ok(Next::Fetch(Place::There(home), ticket)) => {
@@ -163,6 +174,6 @@ impl Service {
         asked.iter().for_each(|asked| table.give_up(asked.fault.page, asked.ticket));
         drop(table);
         self.notify();
-        watch.leave(asked.iter().map(|asked| asked.fault));
+        watch.leave_alone(asked.iter().map(|asked| asked.fault));
     }
 }

@@ -32,7 +32,15 @@ struct State {
     /// Threads that wait for a place.
     outside: usize,
     /// Faults that were read, and that another thread is to serve.
-    left: VecDeque<PageFault>,
+    left: VecDeque<Left>,
+}
+
+/// A fault that was read, and left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Left {
+    pub(super) fault: PageFault,
+    /// It is to be served on its own: together with others it has failed.
+    pub(super) is_alone: bool,
 }
 
 /// What a thread sleeps on. Each has its own, so that the kernel wakes one of them for a fault and not all.
@@ -96,11 +104,25 @@ impl Watch {
 
     /// Leaves faults to others.
     pub(super) fn leave(&self, faults: impl Iterator<Item = PageFault>) {
-        for fault in faults {
-            let mut state = self.state();
-            state.left.push_back(fault);
-            self.tell(&state);
-        }
+        faults.for_each(|fault| self.add(Left { fault, is_alone: false }));
+    }
+
+    /// Leaves faults to others, each to be served on its own.
+    pub(super) fn leave_alone(&self, faults: impl Iterator<Item = PageFault>) {
+        faults.for_each(|fault| self.add(Left { fault, is_alone: true }));
+    }
+
+    fn add(&self, left: Left) {
+        let mut state = self.state();
+        state.left.push_back(left);
+        self.tell(&state);
+    }
+
+    /// Leaves a fault to others that was [taken](Watch::take): it is the next one again.
+    pub(super) fn pass_on(&self, left: Left) {
+        let mut state = self.state();
+        state.left.push_front(left);
+        self.tell(&state);
     }
 
     /// Wakes one thread for one fault that was left.
@@ -110,16 +132,29 @@ impl Watch {
     }
 
     /// Takes a fault that was left.
-    pub(super) fn take(&self) -> Option<PageFault> {
+    pub(super) fn take(&self) -> Option<Left> {
         let mut state = self.state();
-        let fault = state.left.pop_front()?;
-        // It can be read once more for each fault that was left.
+        let left = state.left.pop_front()?;
+        self.untell(&state);
+        Some(left)
+    }
+
+    /// Takes those that were left and may be served with others, in their order.
+    pub(super) fn take_together(&self) -> Vec<PageFault> {
+        let mut state = self.state();
+        let (together, alone) = state.left.iter().partition::<VecDeque<Left>, _>(|left| !left.is_alone);
+        state.left = alone;
+        together.iter().for_each(|_| self.untell(&state));
+        together.into_iter().map(|left| left.fault).collect()
+    }
+
+    /// One fault that was left is no more: it can be read once more for each.
+    fn untell(&self, _: &MutexGuard<'_, State>) {
         let _ = rustix::io::read(&self.left, &mut [0; 8]);
-        Some(fault)
     }
 
     /// The fault that is taken next.
-    pub(super) fn first(&self) -> Option<PageFault> {
+    pub(super) fn first(&self) -> Option<Left> {
         self.state().left.front().copied()
     }
 
@@ -143,9 +178,18 @@ mod tests {
     #[test]
     fn faults_that_are_left_are_taken_in_their_order_and_wake_nobody_after_that() {
         let watch = Watch::new(1).unwrap();
+        let left = |page: u64, is_alone: bool| Some(Left { fault: fault(page), is_alone });
         watch.leave((1..3).map(fault));
-        assert_eq!(watch.first(), Some(fault(1)));
-        assert_eq!([watch.take(), watch.take(), watch.take()], [Some(fault(1)), Some(fault(2)), None]);
+        watch.leave_alone((3..5).map(fault));
+        watch.leave((5..6).map(fault));
+        let first = watch.take().unwrap();
+        assert_eq!(Some(first), left(1, false));
+        watch.pass_on(first);
+        assert_eq!(watch.first(), left(1, false));
+        // What has failed with others stays to be served on its own.
+        assert_eq!(watch.take_together(), [1, 2, 5].map(fault));
+        assert_eq!(watch.take_together(), []);
+        assert_eq!([watch.take(), watch.take(), watch.take()], [left(3, true), left(4, true), None]);
         assert_eq!(watch.first(), None);
         assert_eq!(rustix::io::read(&watch.left, &mut [0; 8]), Err(rustix::io::Errno::AGAIN));
     }
@@ -165,12 +209,12 @@ mod tests {
                         let waiter = watch.waiter(silent.as_fd()).unwrap();
                         watch.enter(is_stopping);
                         while !is_stopping.load(Ordering::Acquire) {
-                            let Some(fault) = watch.take() else {
+                            let Some(left) = watch.take() else {
                                 watch.wait(&waiter).unwrap();
                                 continue;
                             };
                             watch.quit();
-                            took.send(fault.page).unwrap();
+                            took.send(left.fault.page).unwrap();
                             watch.enter(is_stopping);
                         }
                     });
