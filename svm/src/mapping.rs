@@ -316,7 +316,8 @@ impl Mapping {
         }
     }
 
-    /// Has the pages of `range` fetched, from its beginning on, without waiting: as much as about a third of the limit.
+    /// Has the pages of `range` fetched, from its beginning on, without waiting: at most half of the pages that the limit has
+    /// room for.
     ///
     /// # Errors
     /// [`Error::BadRange`].

@@ -21,6 +21,18 @@ fn of_two_homes(process: &Process<'_>) -> Arc<File> {
     file
 }
 
+/// So many threads that serve faults; each that tells of a loss says so, and goes on when it may.
+fn kept_by_losses(handlers: usize) -> (MappingOptions, mpsc::Receiver<()>, mpsc::Sender<()>) {
+    let (told, is_told) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel();
+    let may_go_on = Mutex::new(may_go_on);
+    let options = MappingOptions::new().handlers(handlers).on_loss(move |_| {
+        told.send(()).unwrap();
+        may_go_on.lock().unwrap().recv().unwrap();
+    });
+    (options, is_told, go_on)
+}
+
 /// Whether a thread of this process sleeps.
 fn is_asleep(thread: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).expect("/proc is there");
@@ -37,14 +49,8 @@ fn pages_that_threads_have_come_to_wait_for_are_asked_for_by_one_message() {
         if process.rank() != 0 {
             return;
         }
-        let (told, is_told) = mpsc::channel();
-        let (go_on, may_go_on) = mpsc::channel::<()>();
-        let may_go_on = Mutex::new(may_go_on);
         // The one thread that serves faults is kept busy.
-        let options = MappingOptions::new().handlers(1).on_loss(move |_| {
-            told.send(()).unwrap();
-            may_go_on.lock().unwrap().recv().unwrap();
-        });
+        let (options, is_told, go_on) = kept_by_losses(1);
         let mapping = &map(&file, 2 * SEGMENT, &options);
         mapping.advise(all(2 * SEGMENT), Advice::Random).unwrap();
         process.job.memberships[0].declare_lost(Rank(2), "the test says so");
@@ -87,13 +93,7 @@ fn a_page_comes_while_the_program_is_told_of_one_that_was_asked_for_with_it_and_
         if process.rank() != 0 {
             return;
         }
-        let (told, is_told) = mpsc::channel();
-        let (go_on, may_go_on) = mpsc::channel::<()>();
-        let may_go_on = Mutex::new(may_go_on);
-        let options = MappingOptions::new().handlers(HANDLERS as usize).on_loss(move |_| {
-            told.send(()).unwrap();
-            may_go_on.lock().unwrap().recv().unwrap();
-        });
+        let (options, is_told, go_on) = kept_by_losses(HANDLERS as usize);
         let mapping = &map(&file, 2 * SEGMENT, &options);
         mapping.advise(all(2 * SEGMENT), Advice::Random).unwrap();
         process.job.memberships[0].declare_lost(Rank(2), "the test says so");

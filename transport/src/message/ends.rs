@@ -77,18 +77,8 @@ impl<W: Atomic> End<'_, W> {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
-    use std::ptr::NonNull;
-    use std::sync::Arc;
-
     use super::{End, WORDS, forget, tell};
-    use crate::memory::SharedMemory;
-
-    fn inbox() -> SharedMemory {
-        let words = Arc::new(vec![0_u64; 1024].into_boxed_slice());
-        let start = NonNull::new(words.as_ptr() as *mut u8).unwrap();
-        // SAFETY: the words stay as long as they are held, and are reached only through this.
-        unsafe { SharedMemory::new(start, 8 * 1024, words) }
-    }
+    use crate::message::lease::tests::inbox;
 
     #[test]
     fn an_end_is_told_of_one_message_until_it_is_forgotten() {

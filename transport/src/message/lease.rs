@@ -75,14 +75,15 @@ pub(super) fn counts(inbox: &SharedMemory) -> (u64, u64) {
 
 #[cfg(test)]
 #[cfg(not(loom))]
-mod tests {
+pub(super) mod tests {
     use std::ptr::NonNull;
     use std::sync::Arc;
 
     use super::{Lease, are_over, close, counts};
     use crate::memory::SharedMemory;
 
-    fn inbox() -> SharedMemory {
+    /// An inbox of zeros.
+    pub(in crate::message) fn inbox() -> SharedMemory {
         let words = Arc::new(vec![0_u64; 1024].into_boxed_slice());
         let start = NonNull::new(words.as_ptr() as *mut u8).unwrap();
         // SAFETY: the words stay as long as they are held, and are reached only through this.
