@@ -148,8 +148,10 @@ fn a_cut_link_is_noticed() {
     for lost in [Rank(0), Rank(2)] {
         let ranks = 3;
         let hosts = Hosts::new(3);
+        // Twice the timeout is enough for both: the loss, and what was under way from the lost one.
+        let silence = format!("{}ms", TIMEOUT.as_millis() / 4);
         let job = traffic(u64::from(lost.0), ranks).variable("SVMIO_FABRIC", "ofi");
-        let mut job = job.in_hosts(&hosts, 7804).start();
+        let mut job = job.variable("SVMIO_OFI_SILENCE", &silence).in_hosts(&hosts, 7804).start();
         job.until_ready(LIMIT);
         let since = now();
         hosts.cut(lost.index());

@@ -21,7 +21,7 @@
 //!
 //! **Who does not answer** is dead, with its machine, or stands still, and may go on later. A segment is kept until it
 //! does, or the fabric is closed. A receive cannot wait for ever. The watchdog declares the peer lost, or it is lost
-//! after the time that any answer may take. A lost one has [`SILENCE`] to answer: then the memory is given back, and the
+//! after the time that any answer may take. A lost one has `ofi.silence` to answer: then the memory is given back, and the
 //! log tells of it. Should such a peer go on, the rest of its write may still come there until it finds itself lost.
 
 use std::collections::HashSet;
@@ -43,9 +43,6 @@ use crate::units::Rank;
 /// How long is tried to make a connection. With a peer that lives it takes some ms, on a busy machine more; nobody but
 /// who deals with a dead peer waits for it.
 const UNCONNECTED: Duration = Duration::from_secs(1);
-
-/// How long a lost peer has to answer: some times as long as networks need to repeat what went missing.
-const SILENCE: Duration = Duration::from_secs(5);
 
 /// The most that counts of the time between two looks: longer ones mean that this process stood still itself.
 const STEP: Duration = Duration::from_millis(100);
@@ -254,7 +251,7 @@ impl Adapter {
             if open.waited >= self.settings.answer_limit() && !silent.contains(&open.peer) {
                 silent.push(open.peer);
             }
-        } else if open.waited >= SILENCE {
+        } else if open.waited >= self.settings.silence {
             tracing::warn!(
                 peer = %open.peer,
                 "a message's memory is given back though its sender, which is lost, does not say that it has stopped \

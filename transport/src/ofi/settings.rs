@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Misfit;
-use crate::settings::misfit::within;
+use crate::settings::misfit::{at_least, within};
+use crate::settings::{Misfit, duration};
 
 /// The section `ofi` of the settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,6 +38,11 @@ pub struct OfiSettings {
     /// After how many seconds without an answer, or without room for a message, a peer is given up. The watchdog
     /// should be quicker.
     pub answer_seconds: u32,
+    /// How long a receive that was under way from a lost peer waits for the word of that peer's machine that nothing more
+    /// comes. After that the memory is the program's again, and the log says so: what stood still and goes on may still
+    /// write there. Some times as long as networks need to repeat what went missing.
+    #[serde(with = "duration")]
+    pub silence: Duration,
 }
 
 impl Default for OfiSettings {
@@ -54,6 +59,7 @@ impl Default for OfiSettings {
             transfer_bytes: 512 << 10,
             transfers_in_flight: 4,
             answer_seconds: 30,
+            silence: Duration::from_secs(2),
         }
     }
 }
@@ -76,6 +82,7 @@ impl OfiSettings {
         within("longest_store", self.longest_store, 0..=1 << 30, "bytes")?;
         within("transfer_bytes", self.transfer_bytes, 4096..=1 << 30, "bytes")?;
         within("transfers_in_flight", self.transfers_in_flight, 1..=1 << 14, "parts")?;
-        within("answer_seconds", self.answer_seconds, 1..=24 * 3600, "seconds")
+        within("answer_seconds", self.answer_seconds, 1..=24 * 3600, "seconds")?;
+        at_least("silence", self.silence, Duration::ZERO)
     }
 }

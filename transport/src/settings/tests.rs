@@ -144,6 +144,7 @@ fn numbers_of_every_section_are_checked_and_named_where_they_stand() {
         ("SVMIO_SHM_SPIN_MICROSECONDS", "4000000000", ["spin_microseconds is 4000000000", "to 1000000"]),
         ("SVMIO_OFI_MESSAGE_BYTES", "17", ["message_bytes is 17", "from 512 to 1048576 bytes"]),
         ("SVMIO_OFI_ANSWER_SECONDS", "0", ["answer_seconds is 0", "from 1 to 86400 seconds"]),
+        ("SVMIO_OFI_SILENCE", "2years", ["silence is", "to a year"]),
         ("SVMIO_START_LIMIT", "0s", ["limit is 0ns", "from 1ms to a year"]),
         ("SVMIO_WATCHDOG_GRACE", "2years", ["grace is", "to a year"]),
     ] {
