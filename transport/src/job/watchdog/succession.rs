@@ -83,8 +83,11 @@ impl Watchdog {
         }
     }
 
-    /// The candidate leads indeed.
+    /// The candidate leads indeed. One who has left meanwhile does not follow it any more.
     pub(super) fn follow(&mut self, token: Token) {
+        if !matches!(self.phase, Phase::Seeking { .. }) {
+            return;
+        }
         if let Some(peer) = self.peers.get_mut(&token) {
             tracing::debug!("rank {} is led by rank {} now", self.me, peer.rank);
             peer.role = Role::Leader;
