@@ -160,16 +160,22 @@ impl Context {
         Lease::take(memory)?.ok_or_else(|| self.reason_of_giving_up(inbox.owner())).map(Some)
     }
 
-    /// Why `peer` has given the pair up: most often because the job ends, or because this process stood still and counts
-    /// as lost, and that is about to be declared here, too.
+    /// Why `peer` has given the pair up.
     fn reason_of_giving_up(&self, peer: Rank) -> Error {
+        let given_up = self.no_messenger(peer, "it has given up its messages with this process");
+        self.unless_disturbed(peer, given_up, || false)
+    }
+
+    /// Why `peer` has nothing more for this process: most often because the job ends, or because this process stood still
+    /// and counts as lost, and that is about to be declared here, too. What else it can be is told by `error`, at once where
+    /// `is_certain`.
+    pub(super) fn unless_disturbed(&self, peer: Rank, error: Error, is_certain: impl Fn() -> bool) -> Error {
         const LIMIT: Duration = Duration::from_secs(1);
         let membership = self.fabric.membership();
-        let mut ready = || membership.check(peer).is_err();
+        let mut ready = || membership.check(peer).is_err() || is_certain();
         let deadline = Some(self.fabric.now().after(LIMIT));
         let _ = self.fabric.wait_until(Wait { deadline, attends: None, ready: &mut ready });
-        let given_up = || self.no_messenger(peer, "it has given up its messages with this process");
-        membership.check(peer).err().unwrap_or_else(given_up)
+        membership.check(peer).err().unwrap_or(error)
     }
 
     /// The error of a peer that has none.

@@ -49,7 +49,7 @@ impl Outbox {
     /// Connects to the inbox of a link's peer, of which so much was `consumed`.
     pub(super) fn connect(link: &Link, consumed: Counts) -> Result<Self> {
         let (context, peer) = (&link.context, link.peer);
-        let (segment, sizes) = connect(context, peer, Role::Inbox, link.was_heard(consumed))?;
+        let (segment, sizes) = connect(link, Role::Inbox, link.was_heard(consumed))?;
         let layout = Layout::of(&sizes);
         if segment.len() < layout.length {
             let problem = format!("its inbox has {} bytes and should have {}", segment.len(), layout.length);
@@ -99,15 +99,15 @@ impl Outbox {
     }
 
     /// The peer's staging buffers.
-    pub(super) fn staging(&mut self, context: &Context, peer: Rank) -> Result<&mut Staging> {
+    pub(super) fn staging(&mut self, link: &Link) -> Result<&mut Staging> {
         match &mut self.staging {
             Some(staging) => Ok(staging),
             none => {
-                let (segment, sizes) = connect(context, peer, Role::Staging, true)?;
+                let (segment, sizes) = connect(link, Role::Staging, true)?;
                 let (buffer, buffers) = (u64::from(sizes.staging_buffer), sizes.staging_buffers);
                 if segment.len() < staging_offset(buffer, buffers) {
                     let problem = format!("its staging buffers have only {} bytes", segment.len());
-                    return Err(Error::Wire { from: peer, problem });
+                    return Err(Error::Wire { from: link.peer, problem });
                 }
                 Ok(none.insert(Staging { segment, buffer, buffers, filled: 0 }))
             }
@@ -132,18 +132,22 @@ pub(super) fn staging_offset(size: u64, buffer: u32) -> u64 {
     HEADER as u64 + u64::from(buffer) * size.next_multiple_of(64)
 }
 
-/// Connects to the segment that `peer` has for this process. A peer that `was_heard` has a messenger, or has closed it;
+/// Connects to the segment that the peer has for this process. A peer that `was_heard` has a messenger, or has closed it;
 /// others may start later than this process, and are waited for.
-fn connect(context: &Context, peer: Rank, role: Role, was_heard: bool) -> Result<(RemoteSegment, Sizes)> {
+fn connect(link: &Link, role: Role, was_heard: bool) -> Result<(RemoteSegment, Sizes)> {
+    let (context, peer) = (&link.context, link.peer);
     let give_up = context.fabric.now().after(LIMIT);
     let mut patience = PATIENCE[0];
     loop {
         match connect_once(context, peer, role, give_up) {
             Err(Error::UnknownSegment { .. }) if was_heard => {
-                return Err(match role {
+                let error = match role {
                     Role::Inbox => context.has_closed(peer),
                     _ => context.no_messenger(peer, "it has closed it, or has no memory for staging buffers"),
-                });
+                };
+                // Who closes its messenger says so before, unless it is because the job ends.
+                let has_said_so = || link.peer_has_left() || link.signs.control.has_arrived();
+                return Err(context.unless_disturbed(peer, error, has_said_so));
             }
             Err(Error::UnknownSegment { .. }) if context.fabric.now() >= give_up => {
                 let problem = format!(

@@ -60,13 +60,13 @@ impl State {
     }
 
     fn pump_stores(&mut self, link: &Link, index: usize) -> Result<()> {
-        let (context, peer) = (&link.context, link.peer);
+        let context = &link.context;
         let total = self.sending[index].memory.length as u64;
         // Buffers are announced in the order in which they are taken: those that DMA fills come first.
         while self.sending[index].posted < total && self.flights.iter().all(|flight| flight.part.is_none()) {
             let returned = self.credited.staging;
             // The connection is made here if there is none yet.
-            let staging = self.outbox(link)?.staging(context, peer)?;
+            let staging = self.outbox(link)?.staging(link)?;
             let Some(buffer) = staging.free(returned) else { break };
             let (place, size) = (staging.offset(buffer), staging.buffer);
             staging.filled = staging.filled.wrapping_add(1);
@@ -114,7 +114,7 @@ impl State {
             let (remote, place, buffer) = if way == Some(Way::ToUser) {
                 (Remote { owner: peer, place: Place::Registered(sending.key) }, sending.posted, None)
             } else {
-                let staging = self.outbox(link)?.staging(context, peer)?;
+                let staging = self.outbox(link)?.staging(link)?;
                 let Some(buffer) = staging.free(returned) else { break };
                 staging.filled = staging.filled.wrapping_add(1);
                 size = size.min(staging.buffer);

@@ -1,5 +1,6 @@
 //! Peers that close their messengers, or open none.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::worlds::{self, Ground, bad_plan};
@@ -165,6 +166,34 @@ fn nobody_gets_an_inbox_of_a_messenger_that_was_closed() {
     let connected = fabrics[1].connect(Rank(0), inbox);
     assert!(matches!(connected, Err(Error::UnknownSegment { .. })), "{connected:?}");
     assert!(engine.ready_link(Rank(1)).is_err());
+}
+
+/// Who has heard that the job ends closes its messenger, and says nothing of that: all are told, some a moment later.
+#[test]
+fn who_meets_one_that_has_left_an_ending_job_is_told_of_the_ending() {
+    for model in ["sci-ring", "infiniband-hdr"] {
+        let zero = OnceLock::new();
+        let run = World::new(SimOptions::new(2, Model::named(model).unwrap())).run(|fabric| {
+            let peer = Rank(1 - fabric.rank().0);
+            let messenger = Messenger::open(&fabric, Port::FIRST, &MessageSettings::default()).unwrap();
+            if fabric.rank() == Rank(0) {
+                messenger.receive(peer, &mut [0; 5]).unwrap();
+                zero.get_or_init(|| Arc::clone(fabric.membership()));
+                fabric.back_end().sleep(Duration::from_millis(1));
+                let began = fabric.now();
+                let error = messenger.send(peer, b"who has left").unwrap_err();
+                assert!(matches!(error, Error::Ending { .. }), "{model}: {error}");
+                assert!(fabric.now().since(began) < Duration::from_millis(200), "{model}");
+            } else {
+                messenger.send(peer, b"hello").unwrap();
+                fabric.membership().declare_ending("enough");
+                drop(messenger);
+                fabric.back_end().sleep(Duration::from_millis(100));
+                zero.get().unwrap().declare_ending("enough");
+            }
+        });
+        run.unwrap();
+    }
 }
 
 struct Nothing;
