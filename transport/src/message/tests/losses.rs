@@ -210,10 +210,12 @@ fn all_ends_when_the_job_does() {
 #[test]
 fn nonsense_fails_the_pair_and_not_the_process() {
     let fabrics = shm::within_process(2);
-    let done = Barrier::new(2);
+    let (made, done) = (Barrier::new(2), Barrier::new(2));
     run_threads(&fabrics, |fabric| {
         let messenger = open(fabric);
         if fabric.rank() == Rank(0) {
+            messenger.engine().link(Rank(1)).unwrap();
+            made.wait();
             let error = messenger.receive(Rank(1), &mut [0; 8]).unwrap_err();
             assert!(matches!(&error, Error::Wire { from: Rank(1), .. }), "{error}");
             assert!(matches!(messenger.send(Rank(1), b"x"), Err(Error::Wire { .. })));
@@ -223,6 +225,7 @@ fn nonsense_fails_the_pair_and_not_the_process() {
             assert_eq!(messenger.receive_any(&mut [0; 8]).unwrap(), (Rank(0), 6));
             done.wait();
         } else {
+            made.wait();
             // What this rank's packets to rank 0 would be written into.
             let inbox =
                 fabric.connect(Rank(0), messenger.engine().context.segment(Role::Inbox, Rank(1))).unwrap();
