@@ -40,12 +40,8 @@ pub use claim::{Claim, Mode, Owner, Standing, ThreadId, Ticket};
 use crate::presence::ProcessSlot;
 use crate::robust_mutex::RobustMutex;
 use layout::{CAPACITY, Entry, Header, Identity, State};
-use sleep::{Deadline, Woken};
+use sleep::{Deadline, Woken, Yields};
 use update::Locked;
-
-/// How often a waiter offers its core to others before it goes to sleep. A lock is mostly held for
-/// the time of a `memcpy`, and being woken takes longer than that.
-const YIELDS_BEFORE_SLEEP: u32 = 32;
 
 /// Tells whether the process in a slot still lives, as [`crate::presence::Presence::alive`] does.
 ///
@@ -348,7 +344,7 @@ impl LockTable {
     /// Waits until the waiting entry in `place` is granted.
     fn wait(&self, owner: Owner, place: Place, alive: &Liveness<'_>) -> Result<LockToken, LockError> {
         let entry = &self.entries[place.index];
-        let mut yields_left = YIELDS_BEFORE_SLEEP;
+        let mut yields = Yields::default();
         let mut deadline = Deadline::one_period();
         loop {
             match entry.state() {
@@ -358,8 +354,7 @@ impl LockTable {
                 State::Waiting | State::Sleeping if entry.ticket() == place.ticket => {}
                 _ => return Err(LockError::TakenAway),
             }
-            if yields_left > 0 {
-                yields_left -= 1;
+            if yields.take(sleep::now()) {
                 std::thread::yield_now();
                 continue;
             }

@@ -38,6 +38,34 @@ impl Deadline {
     }
 }
 
+/// The yields of one waiter before it goes to sleep.
+#[derive(Debug, Default)]
+pub(super) struct Yields {
+    taken: u32,
+    /// When the first was taken.
+    since: Duration,
+}
+
+impl Yields {
+    /// How often a waiter offers its core to others before it goes to sleep. A lock is mostly held for
+    /// the time of a `memcpy`, and being woken takes longer than that.
+    const MOST: u32 = 32;
+
+    /// For how long at most. Where others compute, each yield lasts a slice of each of them: the waiter would be much
+    /// later than if it was woken, and late to look for the dead.
+    const LONGEST: Duration = Duration::from_millis(1);
+
+    /// Takes one more, at the time `now`, if there is one left.
+    pub(super) fn take(&mut self, now: Duration) -> bool {
+        if self.taken == 0 {
+            self.since = now;
+        }
+        let left = self.taken < Self::MOST && now.saturating_sub(self.since) < Self::LONGEST;
+        self.taken += u32::from(left);
+        left
+    }
+}
+
 /// Why a sleep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Woken {
@@ -67,4 +95,20 @@ pub(super) fn wake(word: &AtomicU32, kinds: NonZeroU32) {
     let outcome = futex::wake_bitset(word, SHARED, all, kinds);
     // It fails for an address that is not mapped or not aligned only, and `word` is a reference.
     debug_assert!(outcome.is_ok(), "waking sleepers: {outcome:?}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn yields_are_some_and_end_when_they_last_long() {
+        let mut yields = Yields::default();
+        let start = now();
+        assert!((0..Yields::MOST).all(|_| yields.take(start)) && !yields.take(start));
+        // Others took the core for a slice of time.
+        let mut yields = Yields::default();
+        assert!(yields.take(start));
+        assert!(!yields.take(start + Yields::LONGEST));
+    }
 }

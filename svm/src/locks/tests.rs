@@ -18,8 +18,9 @@ struct Shared {
 
 const PARENT: ProcessSlot = ProcessSlot(0);
 const CHILD: ProcessSlot = ProcessSlot(1);
-/// The longest that anybody may be held up by a death.
-const SOON: Duration = Duration::from_secs(1);
+/// Whoever is held up for longer than this, a death holds up for ever. What a death takes is a period, but where much
+/// else runs a thread is late to everything.
+const FOREVER: Duration = Duration::from_secs(60);
 
 impl Shared {
     fn new() -> Self {
@@ -95,7 +96,7 @@ fn only_parent(slot: ProcessSlot) -> io::Result<bool> {
 fn await_that(condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < 10 * SOON, "it never came about");
+        assert!(start.elapsed() < FOREVER, "it never came about");
         thread::yield_now();
     }
 }
@@ -195,32 +196,54 @@ fn a_release_wakes_the_next_one_at_once() {
     let shared = Shared::new();
     let table = shared.table();
     let sleeps = |entry: &Entry| entry.state() == State::Sleeping;
-    let mut spent = Duration::ZERO;
-    for _ in 0..30 {
-        let held = table.acquire_all(owner(PARENT, 1), &all_alive);
+    // Who wakes by itself asks whether the owner of this one lives.
+    let bystander = table.acquire(owner(CHILD, 1), 100..101, Mode::Exclusive, &all_alive).unwrap();
+    let acquire = |thread, alive: &Liveness<'_>| {
+        table.acquire(owner(PARENT, thread), 0..10, Mode::Exclusive, alive).unwrap()
+    };
+    let wakes_by_itself = || {
+        let asked = AtomicU32::new(0);
+        let held = acquire(1, &all_alive);
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| table.acquire_all(owner(PARENT, 2), &all_alive));
+            let waiter = scope.spawn(|| {
+                let alive = |_| {
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    Ok(true)
+                };
+                acquire(2, &alive)
+            });
             await_that(|| table.entries.iter().any(sleeps));
-            let start = Instant::now();
             table.release(held).unwrap();
             table.release(waiter.join().unwrap()).unwrap();
-            spent += start.elapsed();
         });
-    }
-    assert!(spent < 10 * sleep::PERIOD, "{spent:?}: they woke by themselves");
+        asked.into_inner() > 0
+    };
+    // It does where this thread was held up for a period, and that may be so many times on a busy machine.
+    let woken = (0..300).filter(|_| !wakes_by_itself()).take(10).count();
+    assert_eq!(woken, 10, "they wake by themselves");
+    table.release(bystander).unwrap();
     shared.assert_in_order();
 }
 
 #[test]
 fn who_finds_the_table_full_is_let_in_by_and_by_in_order() {
-    // Who has room and does not run for a period is skipped: then they come in another order.
-    let in_time = (0..20).map(|_| let_in_by_and_by()).find(|(took, _)| *took < sleep::PERIOD);
-    let (_, order) = in_time.expect("this machine is too busy to tell");
-    assert_eq!(order, (1..=40).collect::<Vec<u32>>());
+    // Who has room and does not run for a period is skipped: from then on they come in another order.
+    let mut in_time = 0;
+    for _ in 0..100 {
+        let (start, arrivals) = let_in_by_and_by();
+        let prompt = arrivals.iter().take_while(|(_, at)| at.duration_since(start) < sleep::PERIOD);
+        let order: Vec<u32> = prompt.map(|(late, _)| *late).collect();
+        assert_eq!(order, (1..=order.len() as u32).collect::<Vec<u32>>());
+        in_time += order.len();
+        if in_time >= 40 {
+            return;
+        }
+    }
+    panic!("this machine is too busy to tell: only {in_time} came within a period");
 }
 
-/// How long it takes until all are let in who have found the table full, and in which order they come.
-fn let_in_by_and_by() -> (Duration, Vec<u32>) {
+/// When a full table had room again, and who of those that had found it full was let in when.
+fn let_in_by_and_by() -> (Instant, Vec<(u32, Instant)>) {
     let shared = Shared::new();
     let table = shared.table();
     let byte = |at: u64, thread| {
@@ -229,14 +252,13 @@ fn let_in_by_and_by() -> (Duration, Vec<u32>) {
     let mut held: Vec<LockToken> = (0..CAPACITY as u64).map(|at| byte(at, 0)).collect();
     let full = table.try_acquire(owner(PARENT, 1), 1000..1001, Mode::Shared, &all_alive);
     assert_eq!(full.unwrap(), None);
-    let order = std::sync::Mutex::new(Vec::new());
-    let mut start = Instant::now();
+    let (mut start, arrivals) = (Instant::now(), std::sync::Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for late in 1..=40 {
-            let order = &order;
+            let arrivals = &arrivals;
             scope.spawn(move || {
                 let token = byte(1000, late);
-                order.lock().unwrap().push(late);
+                arrivals.lock().unwrap().push((late, Instant::now()));
                 table.release(token).unwrap();
             });
             await_that(|| table.header.queue.length() == late);
@@ -244,10 +266,8 @@ fn let_in_by_and_by() -> (Duration, Vec<u32>) {
         start = Instant::now();
         held.drain(..).for_each(|token| table.release(token).unwrap());
     });
-    let took = start.elapsed();
-    assert!(took < 10 * sleep::PERIOD, "they woke by themselves");
     shared.assert_in_order();
-    (took, order.into_inner().unwrap())
+    (start, arrivals.into_inner().unwrap())
 }
 
 #[test]

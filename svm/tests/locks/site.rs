@@ -19,10 +19,9 @@ pub(super) const FILE: &str = "SVMIO_TEST_LOCKS_FILE";
 pub(super) const NUMBER: &str = "SVMIO_TEST_LOCKS_NUMBER";
 
 pub(super) const SLOTS: u16 = 16;
-/// After that a test gives up.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest that anybody may be held up by a death.
-pub(super) const SOON: Duration = Duration::from_secs(1);
+/// After that a test gives up: what has not come until then never comes. What a death takes is a period, but where much
+/// else runs a process is late to everything.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The shared state of a file as the library lays it out, a lock table, and some words behind it.
 pub(super) struct Site {
