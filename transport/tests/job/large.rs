@@ -29,14 +29,20 @@ fn sixty_four_processes_are_up_in_two_seconds() {
 #[test]
 fn idle_processes_use_no_processor() {
     let mut company = Company::start(16, &[]);
-    let total =
-        |answers: Vec<String>| answers.iter().map(|answer| answer.parse::<u64>().unwrap()).sum::<u64>();
-    let before = total(company.all("processor"));
     // This is what is measured, not what is waited for.
     let time = Duration::from_secs(5);
-    std::thread::sleep(time);
-    let used = Duration::from_micros(total(company.all("processor")) - before);
-    println!("16 idle processes used {used:?} in {time:?}");
-    assert!(used < time / 100, "{used:?}");
+    let mut used_meanwhile = || {
+        let mut total =
+            || -> u64 { company.all("processor").iter().map(|answer| answer.parse::<u64>().unwrap()).sum() };
+        let before = total();
+        std::thread::sleep(time);
+        Duration::from_micros(total() - before)
+    };
+    // Where much else runs they wake late, and look after each other: what polls does so in every attempt.
+    let is_little = |used: &Duration| {
+        println!("16 idle processes used {used:?} in {time:?}");
+        *used < time / 100
+    };
+    assert!((0..3).map(|_| used_meanwhile()).any(|used| is_little(&used)));
     company.all("finish");
 }
