@@ -226,6 +226,45 @@ fn a_release_wakes_the_next_one_at_once() {
 }
 
 #[test]
+fn room_wakes_the_one_whose_turn_it_is_at_once() {
+    let shared = Shared::new();
+    let table = shared.table();
+    let byte =
+        |slot, at, alive: &Liveness<'_>| table.acquire(owner(slot, 1), at..at + 1, Mode::Exclusive, alive);
+    // Who wakes by itself asks whether the owner of this one lives.
+    let bystander = byte(CHILD, 0, &all_alive).unwrap();
+    let most: Vec<_> = (2..CAPACITY as u64).map(|at| byte(PARENT, at, &all_alive).unwrap()).collect();
+    let wakes_by_itself = || {
+        let (asked, thread) = (AtomicU32::new(0), AtomicU32::new(0));
+        let last = byte(PARENT, 1, &all_alive).unwrap();
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                // SAFETY: it only tells the number of this thread.
+                thread.store(unsafe { libc::gettid() }.unsigned_abs(), Ordering::Relaxed);
+                let alive = |_| {
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    Ok(true)
+                };
+                byte(PARENT, 1000, &alive).unwrap()
+            });
+            let is_asleep = || {
+                let status = format!("/proc/self/task/{}/stat", thread.load(Ordering::Relaxed));
+                std::fs::read_to_string(status).is_ok_and(|status| status.contains(") S "))
+            };
+            await_that(|| table.header.queue.length() == 1 && is_asleep());
+            table.release(last).unwrap();
+            table.release(waiter.join().unwrap()).unwrap();
+        });
+        asked.into_inner() > 0
+    };
+    // As above.
+    let woken = (0..300).filter(|_| !wakes_by_itself()).take(10).count();
+    assert_eq!(woken, 10, "they wake by themselves");
+    most.into_iter().chain([bystander]).for_each(|token| table.release(token).unwrap());
+    shared.assert_in_order();
+}
+
+#[test]
 fn who_finds_the_table_full_is_let_in_by_and_by_in_order() {
     // Who has room and does not run for a period is skipped: from then on they come in another order.
     let mut in_time = 0;
