@@ -184,7 +184,7 @@ impl Attachment {
                 let presence =
                     Presence::enter(file.try_clone().map_err(failed)?, PROCESSES).map_err(failed)?;
                 // Whatever a dead predecessor in this place left.
-                let reaped = state.locks().and_then(|locks| locks.reap(presence.slot()));
+                let reaped = state.reap(presence.slot(), manifest.position_of(node));
                 reaped.map_err(|source| Error::Lock { name: name.into(), source })?;
                 state.add_user();
                 drop(gate);

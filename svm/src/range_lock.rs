@@ -197,7 +197,7 @@ fn lock_here(
 ) -> Result<Held> {
     let (state, presence) = attachment.writable()?;
     let owner = Owner { slot: presence.slot(), thread: ThreadId::current() };
-    let alive = |slot| presence.alive(slot);
+    let alive = |slot| state.is_alive(presence, slot, attachment.own());
     let failed = |source| failed(attachment, source);
     let locks = state.locks().map_err(failed)?;
     let held = |token| Held::Here { attachment: Arc::clone(attachment), token };

@@ -10,6 +10,8 @@
 //! Where several nodes share the file, each has such a state: a replica of the master node's. Entries never change
 //! once they are set, so a replica can only lack some.
 
+mod deaths;
+
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -167,7 +167,7 @@ impl Attachment {
         presence.enter_again(PROCESSES).map_err(failed)?;
         if state.add_user() != 0 {
             // One of those who are counted may have died in this place.
-            let reaped = state.locks().and_then(|locks| locks.reap(presence.slot()));
+            let reaped = state.reap(presence.slot(), self.own);
             reaped.map_err(|source| Error::Lock { name: self.name.clone(), source })?;
         }
         Ok(true)

@@ -253,7 +253,7 @@ impl Lent {
         let presence = Presence::enter(state, PROCESSES)?;
         let slot = presence.slot();
         if let Some(state) = attachment.state() {
-            state.locks().and_then(|locks| locks.reap(slot)).map_err(io::Error::other)?;
+            state.reap(slot, attachment.own()).map_err(io::Error::other)?;
         }
         ranks.present.insert(rank, Arc::new(presence));
         Ok(slot)
@@ -414,7 +414,8 @@ impl Agent {
         let slot = served.lent.slot(attachment, rank).map_err(failed)?;
         let (state, presence) = attachment.writable()?;
         let owner = Owner { slot, thread: ThreadId(thread) };
-        let (range, alive) = (wanted.range.clone(), |slot| presence.alive(slot));
+        let alive = |slot| state.is_alive(presence, slot, attachment.own());
+        let range = wanted.range.clone();
         let acquired = state.locks().and_then(|locks| locks.acquire(owner, range, wanted.mode, &alive));
         acquired.map_err(|source| Error::Lock { name: attachment.name().into(), source })
     }

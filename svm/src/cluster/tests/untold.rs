@@ -5,27 +5,35 @@ use std::time::{Duration, Instant};
 use svmio_transport::Rank;
 
 use super::job::{self, Process};
-use super::{PAGE, read};
-use crate::{CacheSettings, File, FileName, FileOffset, OpenOptions, SegmentSize};
+use super::{PAGE, SharedFile, read};
+use crate::attachment::{self, How};
+use crate::locks::Mode;
+use crate::{CacheSettings, File, FileName, FileOffset, OpenOptions, SegmentSize, Store};
 
 const SEGMENT: u64 = 1 << 20;
+
+/// The file that all have, with a segment of ones on the node of rank 1, of which rank 0 has two pages in its cache.
+fn open_and_read(process: &Process<'_>) -> File {
+    let options = OpenOptions::read_write().create(true);
+    let options = options.segment_size(Some(SegmentSize::new(SEGMENT).unwrap()));
+    let file = process.open(&FileName::new("f").unwrap(), &options).unwrap();
+    if process.rank() == 1 {
+        file.write_at(FileOffset(0), &[1; SEGMENT as usize]).unwrap();
+    }
+    process.sync(&file).unwrap();
+    if process.rank() == 0 {
+        assert_eq!([0, 40].map(|page| read(&file, page * PAGE)), [[1]; 2]);
+    }
+    process.meet();
+    file
+}
 
 /// A reader on the first node; the home's leader on the second one, and where the writer is.
 fn check(node_of_writer: usize) {
     let (_directory, stores) = job::stores(3);
     let cache = CacheSettings { page: PAGE, capacity: 64 * PAGE };
     job::run([&stores[0], &stores[1], &stores[node_of_writer]], &cache, |process| {
-        let options = OpenOptions::read_write().create(true);
-        let options = options.segment_size(Some(SegmentSize::new(SEGMENT).unwrap()));
-        let file = process.open(&FileName::new("f").unwrap(), &options).unwrap();
-        if process.rank() == 1 {
-            file.write_at(FileOffset(0), &[1; SEGMENT as usize]).unwrap();
-        }
-        process.sync(&file).unwrap();
-        if process.rank() == 0 {
-            assert_eq!([0, 40].map(|page| read(&file, page * PAGE)), [[1]; 2]);
-        }
-        process.meet();
+        let file = open_and_read(process);
         if process.rank() == 2 {
             process.cluster.set_long_write(Some(1));
             let straight = process.cluster.statistics().straight.writes;
@@ -72,4 +80,59 @@ fn what_a_lost_process_wrote_straight_and_did_not_tell_of_is_found_by_others() {
 #[test]
 fn what_a_lost_process_of_the_home_stored_and_did_not_tell_of_is_found_by_others() {
     check(1);
+}
+
+/// The file once more, as another process of the node of `store` has it.
+fn open_as_another(process: &Process<'_>, store: &Store, file: &File) -> File {
+    attachment::overlook(store.shared_path(), file.id());
+    let how = How { fresh: true, cluster: process.cluster.id(), removed: false };
+    let attachment = attachment::attach(store, file.id(), "f", how).ok().unwrap();
+    let shared = SharedFile::new(process.cluster.clone(), attachment.clone());
+    File::new_shared(attachment, &OpenOptions::read_write(), shared).unwrap()
+}
+
+/// A process of the home dies with a lock under which it has written, and that it is lost nobody has said yet. Rank 1,
+/// its neighbour, then does what is given.
+fn check_dead_holder(afterwards: impl Fn(&Process<'_>, &Store, &File) + Sync) {
+    let (_directory, stores) = job::stores(2);
+    let cache = CacheSettings { page: PAGE, capacity: 64 * PAGE };
+    job::run([&stores[0], &stores[1], &stores[1]], &cache, |process| {
+        let file = open_and_read(process);
+        if process.rank() == 2 {
+            let dying = open_as_another(process, &stores[1], &file);
+            std::mem::forget(dying.lock(FileOffset(0)..FileOffset(PAGE), Mode::Exclusive).unwrap());
+            dying.write_at(FileOffset(0), &[2; PAGE as usize]).unwrap();
+            // As the kernel does when the process is killed.
+            dying.attachment().writable().unwrap().1.leave().unwrap();
+            std::mem::forget(dying);
+        }
+        process.meet();
+        if process.rank() == 1 {
+            afterwards(process, &stores[1], &file);
+        }
+        process.meet();
+        if process.rank() == 0 {
+            let lock = file.lock(FileOffset(0)..FileOffset(PAGE), Mode::Shared).unwrap();
+            assert_eq!(read(&file, 0), [2]);
+            lock.release().unwrap();
+        }
+        process.meet();
+    });
+}
+
+#[test]
+fn who_gets_the_lock_of_a_dead_process_of_the_home_finds_what_it_stored() {
+    check_dead_holder(|_, _, _| {});
+}
+
+#[test]
+fn also_where_another_process_of_the_home_has_had_it_in_between() {
+    check_dead_holder(|_, _, file| {
+        file.lock(FileOffset(0)..FileOffset(PAGE), Mode::Exclusive).unwrap().release().unwrap();
+    });
+}
+
+#[test]
+fn also_where_another_process_has_taken_the_place_of_the_dead_one() {
+    check_dead_holder(|process, store, file| drop(open_as_another(process, store, file)));
 }
