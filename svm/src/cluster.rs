@@ -147,8 +147,8 @@ impl Cluster {
     ///
     /// # Errors
     /// [`Error::Fabric`] where `memory_cap` is too little for so many processes, where the leader of the own node or rank 0
-    /// does not get as far within 30 s, or is lost. One that has come that far and lives is waited for however long its
-    /// answer takes.
+    /// does not get as far within 30 s, or is lost, and where the job ends: nobody else is waited for. One that has come that
+    /// far and lives is waited for however long its answer takes. [`Error::OnNode`] where the node's cache cannot be had.
     pub fn join(
         fabric: Fabric,
         store: Store,
@@ -410,9 +410,23 @@ impl Context {
                 if own == Roster::MASTER {
                     let _ = self.id.set(cluster);
                 }
-                PageCache::open(process, descriptor)
+                PageCache::open(process, descriptor).map_err(|error| self.no_cache(own, &error))
             }
             _ => Err(self.out_of_place(own)),
+        }
+    }
+
+    /// The cache of this process's node cannot be opened: its leader may have died since it said where that is.
+    fn no_cache(&self, own: NodeIndex, error: &Error) -> Error {
+        let (leader, node) = (self.roster.leader(own), self.roster.name(own).clone());
+        match self.fabric.membership().check(leader) {
+            Err(source) => {
+                Error::Fabric { subject: format!("opening the page cache of node {node}"), source }
+            }
+            Ok(()) => {
+                let message = format!("rank {leader} has its page cache, and may have ended: {error}");
+                Error::OnNode { node, kind: error.kind(), message }
+            }
         }
     }
 

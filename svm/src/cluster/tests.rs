@@ -2,6 +2,7 @@
 
 #[path = "../../tests/job/mod.rs"]
 mod job;
+mod joining;
 mod natively;
 mod untold;
 

@@ -85,10 +85,7 @@ fn run_ranks<'s>(
     body: impl Fn(&Process<'_>) + Sync,
 ) {
     let stores: Vec<_> = stores.into_iter().collect();
-    let names: Vec<_> = stores.iter().map(|store| store.node().to_string()).collect();
-    let ranks = (0..).take(stores.len()).map(Rank);
-    let memberships: Vec<_> = ranks.map(|rank| Arc::new(Membership::new(rank, names.clone()))).collect();
-    let fabrics = fabrics(&memberships);
+    let (fabrics, memberships) = fabrics_of(&stores);
     let job = Job { memberships, gathering: Gathering::default() };
     let clusters = Mutex::new(Vec::new());
     // The first panic is the reason for the others.
@@ -171,6 +168,14 @@ impl Process<'_> {
 /// With an error as text.
 pub(crate) fn agreed<T>(outcome: Result<T>) -> Agreed<T> {
     outcome.map_err(|error| error.to_string())
+}
+
+/// The fabrics of a job, one for each of `stores`, which is that of its node, and what each rank knows of the others.
+pub(crate) fn fabrics_of(stores: &[&Store]) -> (Vec<Fabric>, Vec<Arc<Membership>>) {
+    let names: Vec<_> = stores.iter().map(|store| store.node().to_string()).collect();
+    let ranks = (0..).take(stores.len()).map(Rank);
+    let memberships: Vec<_> = ranks.map(|rank| Arc::new(Membership::new(rank, names.clone()))).collect();
+    (fabrics(&memberships), memberships)
 }
 
 /// By shared memory, or with `SVMIO_TEST_FABRIC=ofi` by libfabric over the loopback interface.
