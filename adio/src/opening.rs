@@ -30,7 +30,7 @@ pub(crate) fn open_collectively<A: Abi>(
 ) -> Result<(), Failure> {
     let data_file = data_file_of_pointer(mpi, fd, access_mode);
     let role = if data_file.is_some() { Role::SharedPointer } else { Role::Data };
-    let team = circle::team(mpi, fd.comm);
+    let team = circle::team(mpi, fd.comm).for_file(fd.name().to_string_lossy());
     let venue = match data_file.as_deref().and_then(venue::of_open) {
         Some(venue) => venue.for_one(),
         None => Venue::of(&team)?,

@@ -34,7 +34,9 @@ pub unsafe fn set_size<A: Abi>(
         let [largest, inverse] = handle.team.maxima([size, !size])?;
         // The largest is the smallest, too, where all are the same.
         if largest != !inverse {
-            return Err(Failure::new(ErrorClass::NotSame, "the ranks set a file to different sizes"));
+            let name = handle.file.name();
+            let message = format!("{name}: the ranks set it to different sizes, this one to {size} bytes");
+            return Err(handle.located(Failure::new(ErrorClass::NotSame, message)));
         }
     }
     // SAFETY: the caller vouches for the file.

@@ -366,6 +366,16 @@ pub enum Error {
         /// What keeps them from it; a lost process is named by rank and node.
         problem: String,
     },
+    /// The same of one file, as one of them tells it.
+    #[error("rank {member}: {name}: the processes that have it open cannot come to an agreement: {problem}")]
+    DisunitedOver {
+        /// The number of the process that tells it.
+        member: usize,
+        /// The file.
+        name: String,
+        /// What keeps them from it; a lost process is named by rank and node.
+        problem: String,
+    },
     /// Nodes and stores of processes that have a file open together do not fit together.
     #[error("ranks {first} and {second} {problem}")]
     Misfit {
@@ -445,6 +455,14 @@ impl Error {
         let problem = "use one store, but say that they run on different nodes: give each node a store of its own by \
                        SVMIO_STORE, or one name by SVMIO_NODE";
         Error::Misfit { first, second, problem }
+    }
+
+    /// [`Error::Disunited`] with the file that the processes have open, and the number of this one; any other error as it is.
+    pub(crate) fn over(self, name: impl Into<String>, member: usize) -> Error {
+        match self {
+            Error::Disunited { problem } => Error::DisunitedOver { member, name: name.into(), problem },
+            other => other,
+        }
     }
 
     /// The error for `source`, met while doing `subject` to `path`.

@@ -156,7 +156,8 @@ impl Session {
     /// # Errors
     /// What went wrong for one member, on all: those of [`Store::open_file`], [`Cluster::open`] and [`Cluster::attach`].
     pub fn open(&self, name: &FileName, options: &OpenOptions) -> Result<File> {
-        self.team.open(&mut Together { session: self, name, options }, []).map(|(file, [])| file)
+        let opened = self.team.open(&mut Together { session: self, name, options }, []);
+        opened.map(|(file, [])| file).map_err(|error| error.over(name.to_string(), self.team.member()))
     }
 
     /// Makes a file that has no name, together: memory that the members share, gone with the last of them.

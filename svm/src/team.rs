@@ -63,6 +63,8 @@ pub struct Team {
     /// This member's node, and whether it is the first of the team's there.
     node: NodeName,
     is_first_of_node: bool,
+    /// The file that the team is for, if it is for one only.
+    file: Option<String>,
     /// None where there is nobody else.
     means: Option<Box<dyn Means>>,
 }
@@ -70,14 +72,15 @@ pub struct Team {
 impl Team {
     /// A process by itself.
     pub fn alone() -> Team {
-        Team { member: 0, size: 1, node: NodeName::current(), is_first_of_node: true, means: None }
+        let (node, file) = (NodeName::current(), None);
+        Team { member: 0, size: 1, node, is_first_of_node: true, file, means: None }
     }
 
     /// Member `member` of `size` members, which tell each other things by `means`.
     pub fn new(member: usize, size: usize, means: Box<dyn Means>) -> Team {
         let is_first_of_node = member == 0;
         let means = Some(means).filter(|_| size > 1);
-        Team { member, size, node: NodeName::current(), is_first_of_node, means }
+        Team { member, size, node: NodeName::current(), is_first_of_node, file: None, means }
     }
 
     /// All processes of a cluster, numbered by their ranks there. All of them call this.
@@ -104,6 +107,12 @@ impl Team {
     #[must_use]
     pub fn on_node(self, node: NodeName, is_first_of_node: bool) -> Team {
         Team { node, is_first_of_node, ..self }
+    }
+
+    /// The same, for one file only, which is named where the members cannot tell each other anything.
+    #[must_use]
+    pub fn for_file(self, name: impl Into<String>) -> Team {
+        Team { file: Some(name.into()), ..self }
     }
 
     /// This member's number.

@@ -36,7 +36,7 @@ impl Plug for OpenMpi {
         file: *mut MpiFile,
     ) -> c_int {
         let plugged = plugged(mpi);
-        let team = circle::team(mpi, comm);
+        let team = circle::team(mpi, comm).for_file(name.to_string_lossy());
         if let Err(failure) = team.agree(plugged.as_ref().map(|_| ()).map_err(Failure::clone)) {
             return mpi.report(failure.to_code(mpi));
         }

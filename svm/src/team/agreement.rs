@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::Team;
+use super::{Means, Team};
 
 /// An error that one member tells the others.
 pub trait Tellable: Sized + From<Error> {
@@ -54,9 +54,7 @@ impl Team {
         // The largest is of the first who failed.
         all[0] = if mine.is_err() { (self.size() - self.member()) as i64 } else { 0 };
         all[1..=N].copy_from_slice(&numbers);
-        if let Some(means) = &self.means {
-            means.maxima(&mut all[..=N])?;
-        }
+        self.tell(|means| means.maxima(&mut all[..=N]))?;
         if all[0] != 0 {
             let first = self.size().saturating_sub(all[0].unsigned_abs() as usize);
             let located = mine.map_err(|failure| self.located(failure));
@@ -72,7 +70,7 @@ impl Team {
     /// [`Error::Disunited`].
     pub fn maxima<const N: usize>(&self, numbers: [i64; N]) -> Result<[i64; N]> {
         let mut all = numbers;
-        self.means.as_ref().map_or(Ok(()), |means| means.maxima(&mut all)).map(|()| all)
+        self.tell(|means| means.maxima(&mut all)).map(|()| all)
     }
 
     /// The outcome of member `root`, on all members. What the others give is not looked at.
@@ -100,18 +98,18 @@ impl Team {
                 (number, text.into_bytes())
             }
         };
-        if let Some(means) = &self.means {
+        if self.means.is_some() {
             let mut first = [0; NUMBERS + AT_ONCE];
             first[..4].copy_from_slice(&number.to_ne_bytes());
             first[4..NUMBERS].copy_from_slice(&(text.len() as u32).to_ne_bytes());
             let at_once = text.len().min(AT_ONCE);
             first[NUMBERS..NUMBERS + at_once].copy_from_slice(&text[..at_once]);
-            means.broadcast(root, &mut first)?;
+            self.tell(|means| means.broadcast(root, &mut first))?;
             let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| first[at + byte]));
             let length = word(4) as usize;
             if length > AT_ONCE {
                 text.resize(length, 0);
-                means.broadcast(root, &mut text)?;
+                self.tell(|means| means.broadcast(root, &mut text))?;
             } else {
                 text = first[NUMBERS..NUMBERS + length].to_vec();
             }
@@ -131,7 +129,9 @@ impl Team {
     /// # Errors
     /// [`Error::Disunited`].
     pub fn all_gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let Some(means) = &self.means else { return Ok(vec![own.to_vec()]) };
+        if self.means.is_none() {
+            return Ok(vec![own.to_vec()]);
+        }
         let [longest, inverse] = self.maxima([own.len() as i64, !(own.len() as i64)])?;
         let longest = longest.unsigned_abs() as usize;
         // The largest is the smallest, too, where all are the same.
@@ -144,7 +144,7 @@ impl Team {
         padded.extend_from_slice(own);
         padded.resize(LENGTH + longest, 0);
         let mut all = vec![0; padded.len() * self.size()];
-        means.all_gather(&padded, &mut all)?;
+        self.tell(|means| means.all_gather(&padded, &mut all))?;
         let part = |bytes: &[u8]| {
             let (length, text) = bytes.split_at(LENGTH);
             let length = u64::from_ne_bytes(std::array::from_fn(|at| length[at])) as usize;
@@ -159,13 +159,22 @@ impl Team {
     /// [`Error::Disunited`].
     pub fn all_gather_equal(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
         match &self.means {
-            Some(means) if !own.is_empty() => {
+            Some(_) if !own.is_empty() => {
                 let mut all = vec![0; own.len() * self.size()];
-                means.all_gather(own, &mut all)?;
+                self.tell(|means| means.all_gather(own, &mut all))?;
                 Ok(all.chunks_exact(own.len()).map(<[u8]>::to_vec).collect())
             }
             _ => Ok(vec![own.to_vec(); self.size()]),
         }
+    }
+
+    /// Tells the other members something, if there are any. What keeps it from that names the file, if the team is for one.
+    fn tell(&self, tell: impl FnOnce(&dyn Means) -> Result<()>) -> Result<()> {
+        let told = self.means.as_deref().map_or(Ok(()), tell);
+        told.map_err(|error| match &self.file {
+            Some(name) => error.over(name, self.member()),
+            None => error,
+        })
     }
 
     /// `failure` with the member for which it happened.
@@ -189,6 +198,44 @@ impl Team {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::team::Gathering;
+    use crate::{FileName, OpenOptions, Store};
+
+    /// The second of two members, to whom nothing can be told.
+    fn apart() -> Team {
+        Team::new(1, 2, Box::new(Gathering::new(2, |_: &[u8], _: &mut [u8]| Err("the line is cut".into()))))
+    }
+
+    const APART: &str =
+        "rank 1: /f: the processes that have it open cannot come to an agreement: the line is cut";
+
+    #[test]
+    fn members_of_a_file_who_cannot_tell_each_other_anything_name_it() {
+        let team = apart().for_file("/f");
+        let outcomes = [
+            team.agree::<Error>(Ok(())),
+            team.maxima([1]).map(|_| ()),
+            team.told::<Error>(0, Ok(vec![])).map(|_| ()),
+            team.all_gather(b"own").map(|_| ()),
+            team.all_gather_equal(b"own").map(|_| ()),
+        ];
+        for outcome in outcomes {
+            assert_eq!(outcome.unwrap_err().to_string(), APART);
+        }
+    }
+
+    #[test]
+    fn what_members_of_all_files_do_to_one_names_it_where_they_cannot_agree() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let name = FileName::new("/f").unwrap();
+        let file = store.open_file(&name, &OpenOptions::read_write().create(true)).unwrap();
+        let team = apart();
+        for outcome in [team.sync(&file), team.set_size(&file, 1), team.close(&file, false)] {
+            assert_eq!(outcome.unwrap_err().to_string(), APART);
+        }
+        assert!(!team.agree::<Error>(Ok(())).unwrap_err().to_string().contains("/f"));
+    }
 
     #[test]
     fn alone_one_agrees_with_oneself() {

@@ -92,7 +92,7 @@ impl Team {
         } else {
             // Everyone has written what he wanted to when this returns, and whoever changed what is to be committed has
             // said so.
-            match self.maxima([i64::from(!file.is_committed())]) {
+            match self.over(file, self.maxima([i64::from(!file.is_committed())])) {
                 Ok([0]) => return Ok(()),
                 outcome => outcome.map(|_| ()),
             }
@@ -117,13 +117,18 @@ impl Team {
     }
 
     fn by_all(&self, file: &File, mine: Result<()>) -> Result<()> {
-        self.agree(self.told_where(file, mine))
+        self.over(file, self.agree(self.told_where(file, mine)))
     }
 
     /// The first member does it for all.
     fn by_one(&self, file: &File, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let mine = if self.member() == 0 { work() } else { Ok(()) };
-        self.outcome_of(0, self.told_where(file, mine))
+        self.over(file, self.outcome_of(0, self.told_where(file, mine)))
+    }
+
+    /// What the members come to over a file, which an error names.
+    fn over<T>(&self, file: &File, outcome: Result<T>) -> Result<T> {
+        outcome.map_err(|error| error.over(file.name(), self.member()))
     }
 
     fn told_where(&self, file: &File, mine: Result<()>) -> Result<()> {

@@ -85,7 +85,8 @@ impl Team {
     /// # Errors
     /// Those of [`Cluster::open`] and [`Cluster::attach`], on all members.
     pub fn open_in(&self, cluster: &Arc<Cluster>, name: &FileName, options: &OpenOptions) -> Result<File> {
-        self.open(&mut InCluster { team: self, cluster, name, options }, []).map(|(file, [])| file)
+        let opened = self.open(&mut InCluster { team: self, cluster, name, options }, []);
+        opened.map(|(file, [])| file).map_err(|error| error.over(name.to_string(), self.member()))
     }
 }
 
