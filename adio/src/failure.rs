@@ -135,6 +135,8 @@ impl Tellable for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let class = match error.kind() {
+            // MPI has a class of its own for it; access is what others refuse.
+            _ if matches!(error, Error::NotOpenedFor { what: "writing", .. }) => ErrorClass::ReadOnly,
             ErrorKind::BadName => ErrorClass::BadFile,
             ErrorKind::NoSuchFile => ErrorClass::NoSuchFile,
             ErrorKind::Exists => ErrorClass::FileExists,
@@ -207,6 +209,8 @@ fn to_c_string(text: &str, limit: usize) -> CString {
 
 #[cfg(test)]
 mod tests {
+    use svmio_svm::{FileName, FileOffset, OpenOptions, Store};
+
     use super::*;
 
     #[test]
@@ -214,6 +218,23 @@ mod tests {
         for class in ErrorClass::ALL {
             assert_eq!(ErrorClass::from_wire(class.to_wire()), class);
         }
+    }
+
+    #[test]
+    fn changing_a_file_that_is_open_for_reading_only_is_of_the_class_that_mpi_has_for_that() {
+        let directory = tempfile::tempdir().expect("directories can be made");
+        let store = Store::open(directory.path()).expect("a new store opens");
+        let name = FileName::new("/f").expect("it is a name");
+        drop(store.open_file(&name, &OpenOptions::read_write().create(true)).expect("it is made"));
+        let file = store.open_file(&name, &OpenOptions::reading()).expect("it is there");
+        for outcome in [file.preallocate(1), file.set_size(1)] {
+            let failure = Failure::from(outcome.expect_err("it is open for reading only"));
+            assert_eq!(failure.class, ErrorClass::ReadOnly, "{failure}");
+        }
+        let file = store.open_file(&name, &OpenOptions::writing()).expect("it is there");
+        let failure =
+            Failure::from(file.read_at(FileOffset(0), &mut [0]).expect_err("it is open for writing only"));
+        assert_eq!(failure.class, ErrorClass::Access, "{failure}");
     }
 
     #[test]

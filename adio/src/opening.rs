@@ -20,6 +20,7 @@ use crate::host::Host;
 use crate::layout::RomioFile;
 use crate::placement::Rule;
 use crate::reopening::{self, Standing};
+use crate::resizing;
 use crate::venue::{self, Venue};
 
 /// Opens the file `fd.filename` on all ranks of `fd.comm`, in the given access mode.
@@ -184,17 +185,19 @@ pub unsafe fn after_ordered_access<A: Abi>(fd: *const RomioFile<A>) -> Result<()
     }
 }
 
-/// Before rank 0 preallocates for all ranks of the file `fd`.
+/// Before rank 0 preallocates `size` bytes for all ranks of the file `fd`.
 ///
 /// # Errors
-/// What keeps a rank from giving away what it has written, on all ranks.
+/// `MPI_ERR_NOT_SAME` where the ranks give different sizes; what keeps a rank from giving away what it has written: on all
+/// ranks.
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.
-pub unsafe fn before_preallocation<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
+pub unsafe fn before_preallocation<A: Abi>(fd: *const RomioFile<A>, size: i64) -> Result<(), Failure> {
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &*fd };
     let handle = handle::of(fd)?;
+    resizing::compare(handle, size)?;
     Ok(handle.team.before_change(&handle.file)?)
 }
 

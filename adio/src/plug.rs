@@ -66,6 +66,8 @@ fn take_opened() -> *mut c_void {
 thread_local! {
     /// Why a file of the device's was not closed as it should have been.
     static UNCLOSED: Cell<Option<Failure>> = const { Cell::new(None) };
+    /// Why a file of the device's did not get the storage that was asked for.
+    static UNALLOCATED: Cell<Option<Failure>> = const { Cell::new(None) };
 }
 
 /// Called when closing a file of the device's fails.
@@ -76,6 +78,17 @@ pub(crate) fn note_unclosed(failure: Failure) {
 /// The failure of this thread's last close since it last asked: for an MPI that does not pass it on.
 pub fn take_unclosed() -> Option<Failure> {
     UNCLOSED.take()
+}
+
+/// Called when a file of the device's does not get its storage.
+pub(crate) fn note_unallocated(failure: Failure) {
+    UNALLOCATED.set(Some(failure));
+}
+
+/// The failure of this thread's last preallocation since it last asked: MPICH 5 takes the code of it for none of its own,
+/// and tells another.
+pub fn take_unallocated() -> Option<Failure> {
+    UNALLOCATED.take()
 }
 
 /// The numbers that follow `mark` in a version text: major and minor.

@@ -1,14 +1,15 @@
-//! Setting the size of a file of a cluster's ranks without a wait that nothing ends.
+//! Sizes that all ranks of a file give, which have to be the same: compared without a wait that nothing ends.
 //!
 //! ROMIO has all ranks tell each other the size before it has the device set it, by MPI's own collectives, which wait for a
-//! rank that is lost. So the ranks compare it here, and ROMIO then has nobody to ask but its own rank.
+//! rank that is lost, and for one whose size ROMIO has refused before that. So the ranks compare it here, and ROMIO then
+//! has nobody to ask but its own rank, or asks what all have said already.
 
 use std::ffi::c_int;
 
 use crate::abi::Abi;
 use crate::calls::Mpi;
 use crate::failure::{ErrorClass, Failure};
-use crate::handle;
+use crate::handle::{self, Handle};
 use crate::layout::RomioFile;
 
 /// `MPI_File_set_size` by `stock`.
@@ -28,16 +29,7 @@ pub unsafe fn set_size<A: Abi>(
     {
         // SAFETY: the caller vouches for the file.
         let Ok(handle) = handle::of(unsafe { &*fd }) else { return Ok(stock()) };
-        if handle.company().is_none() {
-            return Ok(stock());
-        }
-        let [largest, inverse] = handle.team.maxima([size, !size])?;
-        // The largest is the smallest, too, where all are the same.
-        if largest != !inverse {
-            let name = handle.file.name();
-            let message = format!("{name}: the ranks set it to different sizes, this one to {size} bytes");
-            return Err(handle.located(Failure::new(ErrorClass::NotSame, message)));
-        }
+        compare(handle, size)?;
     }
     // SAFETY: the caller vouches for the file.
     let comm = std::mem::replace(unsafe { &mut (*fd).comm }, mpi.constants.comm_self);
@@ -45,6 +37,21 @@ pub unsafe fn set_size<A: Abi>(
     // SAFETY: as above; the file is still open.
     unsafe { (*fd).comm = comm };
     Ok(code)
+}
+
+/// That all ranks of a file give the same size.
+///
+/// # Errors
+/// `MPI_ERR_NOT_SAME` where they do not, on all of them; that a rank is lost.
+pub(crate) fn compare(handle: &Handle, size: i64) -> Result<(), Failure> {
+    let [largest, inverse] = handle.team.maxima([size, !size])?;
+    // The largest is the smallest, too, where all are the same.
+    if largest == !inverse {
+        return Ok(());
+    }
+    let name = handle.file.name();
+    let message = format!("{name}: the ranks give different sizes for it, this one {size} bytes");
+    Err(handle.located(Failure::new(ErrorClass::NotSame, message)))
 }
 
 /// Whether all ranks of the file `fd` are there, as far as this one knows: before a call in which ROMIO has ranks wait for

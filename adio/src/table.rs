@@ -299,7 +299,8 @@ unsafe extern "C" fn fcntl<A: HasHost>(
                         Some(company) => handle.file.preallocate_over(bytes, &company.nodes()),
                         None => handle.file.preallocate(bytes),
                     };
-                    preallocated.map_err(|e| handle.located(e.into()))?;
+                    let located = preallocated.map_err(|e| handle.located(e.into()));
+                    located.inspect_err(|failure| plug::note_unallocated(failure.clone()))?;
                 }
                 layout::fcntl::SET_ATOMICITY => {
                     // All ranks call this: accesses in the new mode find what was written in the old one.

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use svmio_adio::abi::{Abi, Comm, Info, MpiFile, SEEK_END, SUCCESS, amode};
 use svmio_adio::layout::RomioFile;
 use svmio_adio::library::Library;
-use svmio_adio::plug::Plug;
+use svmio_adio::plug::{self, Plug};
 use svmio_adio::reopening;
 use svmio_adio::{ErrorClass, Failure, Mpi};
 
@@ -97,10 +97,15 @@ pub unsafe fn file_preallocate<A: Plug>(file: MpiFile, size: i64) -> c_int {
         // SAFETY: the caller vouches for the arguments, and for the other ranks.
         unsafe {
             let Some(fd) = A::opened(file) else { return mpi.file_preallocate(file, size) };
-            if let Err(failure) = svmio_adio::before_preallocation(fd) {
+            if let Err(failure) = svmio_adio::before_preallocation(fd, size) {
                 return mpi.report_on(file, failure.to_code(mpi));
             }
-            let code = agree(mpi, file, mpi.file_preallocate(file, size));
+            plug::take_unallocated();
+            let code = match (mpi.file_preallocate(file, size), plug::take_unallocated()) {
+                (code, Some(failure)) if code != SUCCESS => failure.to_code(mpi),
+                (code, _) => code,
+            };
+            let code = agree(mpi, file, code);
             if code != SUCCESS {
                 return code;
             }

@@ -52,6 +52,20 @@ void test_pointers(const char *name) {
     MPI_OK(MPI_File_close(&file));
 }
 
+/* What cannot be a size is an error on all ranks, also where only some of them give it. */
+static void refuse_sizes(MPI_File file) {
+    MPI_FAILS(MPI_File_set_size(file, -1), MPI_ERR_ARG);
+    MPI_FAILS(MPI_File_preallocate(file, -1), MPI_ERR_ARG);
+    MPI_FAILS(MPI_File_preallocate(file, (MPI_Offset)1 << 62), MPI_ERR_NO_SPACE);
+    if (ranks == 1) return;
+    for (int step = -1; step <= 1; step += 2) {
+        /* At first only some of the sizes are negative, and ROMIO refuses these before it asks anybody. */
+        MPI_Offset own = rank == 0 ? 5 : step * 200000;
+        MPI_FAILS(MPI_File_set_size(file, own), MPI_ERR_NOT_SAME);
+        MPI_FAILS(MPI_File_preallocate(file, own), MPI_ERR_NOT_SAME);
+    }
+}
+
 void test_sizes(const char *name) {
     MPI_File file = open_new(beside(name, ".sizes"), MPI_MODE_RDWR);
     const MPI_Offset FAR = ((MPI_Offset)5 << 30) + 12345;
@@ -91,6 +105,9 @@ void test_sizes(const char *name) {
     EQUAL(size, 100000);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_OK(MPI_File_preallocate(file, 10));
+    MPI_OK(MPI_File_get_size(file, &size));
+    EQUAL(size, 100000);
+    refuse_sizes(file);
     MPI_OK(MPI_File_get_size(file, &size));
     EQUAL(size, 100000);
     MPI_OK(MPI_File_read_at(file, 0, buffer, 8, MPI_BYTE, &status));
@@ -176,6 +193,8 @@ void test_modes(const char *name) {
     EQUAL(buffer, rank);
     int code = MPI_File_write_at(file, 0, &buffer, 1, MPI_INT, &status);
     CHECK(class_of(code) == MPI_ERR_READ_ONLY || class_of(code) == MPI_ERR_ACCESS, "class %d", class_of(code));
+    MPI_FAILS(MPI_File_set_size(file, 10), MPI_ERR_READ_ONLY);
+    MPI_FAILS(MPI_File_preallocate(file, 10 * ranks + 10), MPI_ERR_READ_ONLY);
     MPI_OK(MPI_File_close(&file));
 
     MPI_OK(MPI_File_open(world, own, MPI_MODE_WRONLY | MPI_MODE_APPEND, MPI_INFO_NULL, &file));
