@@ -17,7 +17,7 @@ mod version;
 mod waiting;
 mod windows;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -68,24 +68,30 @@ impl Agent {
         self.cluster.get()?.upgrade()
     }
 
-    /// Serves until the fabric is closed, or nobody is left to be served.
+    /// Serves until the fabric is closed: where all others are lost, this process, which asks its own agent as others do.
     pub(super) fn run(self: Arc<Self>) {
         let mut buffer = vec![0; wire::LONGEST];
-        let membership = self.context.fabric.membership();
+        let (membership, requests) = (self.context.fabric.membership(), &self.context.requests);
+        let mut buried = BTreeSet::new();
         loop {
-            match self.context.requests.receive_any(&mut buffer) {
+            let is_alone = buried.len() + 1 >= membership.size() as usize && !buried.is_empty();
+            let received = if is_alone {
+                let own = membership.rank();
+                requests.receive(own, &mut buffer).map(|length| (own, length))
+            } else {
+                requests.receive_any(&mut buffer)
+            };
+            match received {
                 Ok((from, length)) => self.attend(from, &buffer[..length]),
-                Err(error) => match error.lost_peer() {
-                    Some(lost) => {
+                Err(_) if membership.check_job().is_err() => return,
+                Err(error) if error.lost_peer().is_some() => {
+                    // One was told of, and others may be lost by now.
+                    for lost in membership.lost().into_iter().filter(|lost| buried.insert(*lost)) {
                         self.files.all().iter().for_each(|served| self.bury(served, lost));
                         self.forget_coherence(lost);
-                        if membership.lost().len() + 1 >= membership.size() as usize {
-                            return;
-                        }
                     }
-                    None if membership.check_job().is_err() => return,
-                    None => tracing::warn!("a request was not understood: {error}"),
-                },
+                }
+                Err(error) => tracing::warn!("a request was not understood: {error}"),
             }
         }
     }

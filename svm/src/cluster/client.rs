@@ -15,7 +15,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use svmio_transport::message::{MessageSettings, Messenger, Port};
-use svmio_transport::{Fabric, Rank};
+use svmio_transport::{Fabric, Membership, Rank};
 
 use crate::error::{Error, Result};
 use crate::node::NodeName;
@@ -31,6 +31,7 @@ pub(super) const ANSWERS: Port = Port::new(2).expect("there are more ports");
 
 /// One process's way to ask.
 pub(crate) struct Client {
+    membership: Arc<Membership>,
     answers: Messenger,
     next: AtomicU64,
     asked: Requests,
@@ -123,8 +124,10 @@ fn is_of_a_peer(error: &svmio_transport::Error) -> bool {
 impl Client {
     pub(super) fn open(fabric: &Fabric, messages: &MessageSettings) -> svmio_transport::Result<Client> {
         let answers = Messenger::open(fabric, ANSWERS, messages)?;
+        let membership = Arc::clone(fabric.membership());
         let state = State { buffer: Some(vec![0; wire::LONGEST]), ..State::default() };
-        Ok(Client { answers, next: AtomicU64::new(1), asked: Requests::default(), state: Mutex::new(state) })
+        let (next, asked) = (AtomicU64::new(1), Requests::default());
+        Ok(Client { membership, answers, next, asked, state: Mutex::new(state) })
     }
 
     /// What was asked so far.
@@ -235,8 +238,14 @@ impl Client {
     /// # Errors
     /// Nothing comes any more, from nobody.
     fn receive(&self, mut buffer: Vec<u8>) -> (MutexGuard<'_, State>, svmio_transport::Result<()>) {
+        // Where all others are lost, every receive from anybody says so, and this process's own agent still answers.
+        let is_alone = self.membership.lost().len() + 1 >= self.membership.size() as usize;
         // An error is that nothing more comes from a process, perhaps not the one that is waited for here.
-        let received = self.answers.receive_any(&mut buffer).map(|(_, length)| buffer[..length].to_vec());
+        let received = match self.membership.rank() {
+            own if is_alone => self.answers.receive(own, &mut buffer),
+            _ => self.answers.receive_any(&mut buffer).map(|(_, length)| length),
+        };
+        let received = received.map(|length| buffer[..length].to_vec());
         let mut state = self.state();
         state.buffer = Some(buffer);
         let received = received.map(|answer| state.give(answer)).or_else(|error| {

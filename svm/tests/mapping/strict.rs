@@ -279,6 +279,26 @@ fn where_a_home_is_lost_what_is_here_stays_and_the_rest_is_told() {
 }
 
 #[test]
+fn the_last_of_all_goes_on_with_what_is_at_its_own_home() {
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let file = open(process, &small_segments());
+        file.write_at(FileOffset(u64::from(process.rank()) * SEGMENT), &[5; SEGMENT as usize]).unwrap();
+        process.sync(&file).unwrap();
+        if process.rank() == 0 {
+            let mapping = map_strictly(&file, 2 * SEGMENT);
+            store(&mapping, 3, 6);
+            process.job.memberships[0].declare_lost(Rank(1), "the test says so");
+            // The home is told by messages what is wanted, also this process's own.
+            (1..SEGMENT / PAGE).for_each(|page| store(&mapping, page * PAGE, 7));
+            assert_eq!([3, 4, PAGE, PAGE + 1].map(|at| load(&mapping, at)), [6, 5, 7, 5]);
+            mapping.unmap().unwrap();
+            assert_eq!(file.read_at(FileOffset(0), &mut [0; 8]).unwrap(), 8);
+        }
+    });
+}
+
+#[test]
 fn a_mapping_that_outlives_its_file_s_openness_ends() {
     let (_directory, stores) = job::stores(2);
     on_nodes(&stores, |process| {

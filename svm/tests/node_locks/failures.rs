@@ -3,10 +3,10 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-use svmio_svm::{FileOffset, LockMode};
+use svmio_svm::{CacheSettings, FileOffset, LockMode};
 use svmio_transport::Rank;
 
-use super::{add, exclusive, job, open, requests, set_word, with_file, word};
+use super::{add, exclusive, job, open, requests, set_word, stores, with_file, word};
 
 #[test]
 fn a_lost_rank_s_lock_is_free_and_its_node_s_kept_ones_stay() {
@@ -75,6 +75,30 @@ fn a_lost_node_keeps_nothing() {
             process.meet();
         }
     });
+}
+
+#[test]
+fn all_of_a_node_that_are_lost_at_once_leave_their_locks() {
+    for round in 0..20 {
+        let (_directory, stores) = stores(2);
+        super::job::run([&stores[0], &stores[1], &stores[1]], &CacheSettings::default(), |process| {
+            let file = open(process);
+            if process.rank() > 0 {
+                // Asked for once, so not kept.
+                std::mem::forget(exclusive(&file, u64::from(process.rank()) * 100, 8));
+            }
+            process.meet();
+            if process.rank() == 0 {
+                let lost = if round % 2 == 0 { [1, 2] } else { [2, 1] };
+                lost.map(|rank| process.job.memberships[0].declare_lost(Rank(rank), "the test says so"));
+                [100, 200].map(|at| exclusive(&file, at, 8).release().unwrap());
+            }
+            // Those whom it takes for lost need nothing of it.
+            if process.rank() > 0 {
+                std::mem::forget(file);
+            }
+        });
+    }
 }
 
 #[test]
