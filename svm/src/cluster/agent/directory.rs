@@ -185,6 +185,13 @@ impl Directory {
         };
         let parties = self.pages.values().flat_map(has).chain(self.parties.keys().copied());
         let of_it: BTreeSet<_> = parties.filter(|party| party.rank == rank).collect();
+        // Before a copy of one of its mappings goes: another of them may be waiting for that.
+        for page in self.pages.values_mut() {
+            page.queue.retain(|asked| asked.party.rank != rank);
+            if let Some(serving) = &mut page.serving {
+                serving.asked = serving.asked.filter(|asked| asked.party.rank != rank);
+            }
+        }
         let mut acts = Vec::new();
         for party in of_it {
             acts.extend(self.forget(party, true));

@@ -188,6 +188,22 @@ fn nothing_is_granted_ahead_of_what_is_another_s_or_waited_for_or_lost() {
 }
 
 #[test]
+fn a_lost_process_of_two_mappings_stores_nothing_by_being_lost() {
+    for (one, other) in [(1, 2), (2, 1)] {
+        let mut directory = Directory::default();
+        let of = |mapping| Party { rank: Rank(1), mapping };
+        let wish = |is_exclusive, ticket| Wish { page: place(0), is_exclusive, has_copy: false, ticket };
+        // One has a copy for loads, for which the other waits.
+        assert!(directory.ask_ahead(of(one), place(0), 3));
+        let asked = Asked { party: of(other), number: 4, wish: wish(true, 4) };
+        assert_eq!(directory.ask(asked), []);
+        assert_eq!(directory.lose(Rank(1)), []);
+        let asked = Asked { party: party(2), number: 5, wish: wish(false, 5) };
+        assert_eq!(directory.ask(asked), [Act::Grant { asked, has_bytes: true }]);
+    }
+}
+
+#[test]
 fn what_a_mapping_was_asked_for_is_waited_for_when_it_ends() {
     let mut directory = Directory::default();
     let wish = |ticket| Wish { page: place(0), is_exclusive: true, has_copy: false, ticket };
