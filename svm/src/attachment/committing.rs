@@ -74,6 +74,15 @@ impl Attachment {
         if state.is_deleted() {
             return Ok(());
         }
+        // Two commits were sent one after the other, and this one comes late: the newer one tells all that it does.
+        if manifest.epoch < state.epoch() {
+            if durable {
+                let epoch = state.epoch();
+                Manifest::sync(&path, &self.name)?;
+                state.set_durable(epoch);
+            }
+            return Ok(());
+        }
         let homes: Vec<_> = manifest.homes().collect();
         self.enter_homes(&homes)?;
         *self.policies() = manifest.policies();
