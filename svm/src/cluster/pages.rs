@@ -214,12 +214,17 @@ impl SharedFile {
         };
         let asked: Vec<_> = segments.iter().map(ask).collect();
         let mut current: BTreeMap<SegmentIndex, u64> = BTreeMap::new();
-        for (asked, (node, segments)) in asked.into_iter().zip(&segments) {
+        let mut take = |asked: Result<_>, node, segments: &[SegmentIndex]| {
             match self.cluster().wait(asked?, &mut |_, _| {})? {
                 Reply::Versions(versions) => current.extend(segments.iter().copied().zip(versions)),
-                _ => return Err(self.cluster().context().out_of_place(*node)),
+                _ => return Err(self.cluster().context().out_of_place(node)),
             }
-        }
+            Ok(())
+        };
+        // All answers are taken, also after a failure: each is kept until it is.
+        let taken =
+            asked.into_iter().zip(&segments).map(|(asked, (node, segments))| take(asked, *node, segments));
+        taken.fold(Ok(()), Result::and)?;
         cache.retain(self.file(), |page, version| {
             let current = segment_of(page).and_then(|index| current.get(&index));
             // Fetched since they were asked: with a version that is as new.
