@@ -90,8 +90,12 @@ fn all_of_a_node_that_are_lost_at_once_leave_their_locks() {
             process.meet();
             if process.rank() == 0 {
                 let lost = if round % 2 == 0 { [1, 2] } else { [2, 1] };
-                lost.map(|rank| process.job.memberships[0].declare_lost(Rank(rank), "the test says so"));
-                [100, 200].map(|at| exclusive(&file, at, 8).release().unwrap());
+                for rank in lost {
+                    process.job.memberships[0].declare_lost(Rank(rank), "the test says so");
+                }
+                for at in [100, 200] {
+                    exclusive(&file, at, 8).release().unwrap();
+                }
             }
             // Those whom it takes for lost need nothing of it.
             if process.rank() > 0 {
