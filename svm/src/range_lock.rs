@@ -91,7 +91,8 @@ impl RangeLock {
     ///
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`]: the range is unlocked, but what was written did not get home and is lost: it
-    /// must not come home over what the next holder writes. [`Error::Lock`] where the lock had been taken away.
+    /// must not come home over what the next holder writes. Where the lock had been taken away, [`Error::Lock`], or
+    /// [`Error::OnNode`] from another home.
     pub fn release(mut self) -> Result<()> {
         self.end(true)
     }

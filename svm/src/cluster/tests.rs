@@ -7,6 +7,7 @@ mod natively;
 mod untold;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
 use svmio_transport::Rank;
 use svmio_transport::message::MessageSettings;
@@ -17,7 +18,7 @@ use crate::attachment::{self, How};
 use crate::cache::{Fetch, PageNumber};
 use crate::locks::Mode;
 use crate::warnings::told_by;
-use crate::{Blocks, CacheSettings, File, FileName, FileOffset, OpenOptions, SegmentSize, Store};
+use crate::{Blocks, CacheSettings, File, FileName, FileOffset, LockMode, OpenOptions, SegmentSize, Store};
 use job::Process;
 
 const SEGMENT: u64 = 4 << 20;
@@ -211,4 +212,68 @@ fn buffers_for_messages_are_as_the_settings_say_and_for_agents_no_smaller_than_n
             assert!(has_peer || process.rank() > 0, "the others have asked it to join");
         });
     }
+}
+
+#[test]
+fn a_lock_that_was_not_kept_after_all_outlives_the_leader_in_whose_name_it_was_asked_for() {
+    let (_directory, stores) = job::stores(3);
+    let cache = CacheSettings { page: PAGE, capacity: 64 * PAGE };
+    let (stage, is_held) = (AtomicU32::new(0), AtomicBool::new(false));
+    let wait_for = |wanted| {
+        while stage.load(SeqCst) < wanted {
+            std::thread::yield_now();
+        }
+    };
+    // Rank 1 leads the node of rank 3; the file's home is the node of rank 2.
+    job::run([0, 1, 2, 1].map(|node| &stores[node]), &cache, |process| {
+        let file = open(process, &FileName::new("f").unwrap());
+        let lock = || file.lock(FileOffset(0)..FileOffset(100), LockMode::Exclusive).unwrap();
+        match process.rank() {
+            0 => {
+                wait_for(3);
+                let held = lock();
+                assert!(!is_held.load(SeqCst), "two have it");
+                held.release().unwrap();
+            }
+            2 => {
+                let shared = shared(process, &stores[2], &file);
+                let (state, presence) = shared.attachment().writable().unwrap();
+                let claims = || state.locks().unwrap().claims().unwrap();
+                let first = lock();
+                // The second request gets its lock for keeping, but for that of rank 0 after it.
+                for asked in 1..=3 {
+                    stage.store(asked, SeqCst);
+                    while claims().len() <= asked as usize {
+                        std::thread::yield_now();
+                    }
+                }
+                first.release().unwrap();
+                wait_for(4);
+                let agent = process.cluster.agent.as_ref().unwrap();
+                assert!(agent.has_place(file.id(), Rank(1)));
+                process.job.declare_lost(Rank(1), "the test says so");
+                while agent.has_place(file.id(), Rank(1)) {
+                    std::thread::yield_now();
+                }
+                for claim in claims() {
+                    let slot = claim.owner.slot;
+                    assert!(state.is_alive(presence, slot, shared.attachment().own()).unwrap());
+                }
+                stage.store(5, SeqCst);
+            }
+            3 => std::thread::scope(|scope| {
+                wait_for(1);
+                scope.spawn(|| lock().release().unwrap());
+                wait_for(2);
+                let held = lock();
+                is_held.store(true, SeqCst);
+                stage.store(4, SeqCst);
+                wait_for(5);
+                is_held.store(false, SeqCst);
+                held.release().unwrap();
+            }),
+            _ => {}
+        }
+        process.meet();
+    });
 }

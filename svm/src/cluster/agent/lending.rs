@@ -3,7 +3,8 @@
 //! They stand in the same table as those of the node's own ranks. Each rank that holds one or waits for one has a
 //! place among the processes that have the file open, taken for it by the agent: when the rank is lost the agent
 //! leaves that place, and the table takes it for dead like any process of this node. A lock that a node keeps belongs
-//! to the node's leader, in whatever rank's name it was asked for, and goes when the leader is lost.
+//! to the node's leader, in whatever rank's name it was asked for, and goes when the leader is lost. What was asked for
+//! in the leader's name and is not kept after all stays in the leader's place and is the rank's, so the place stays, too.
 //!
 //! A node keeps a lock from the second time on that it asks for the same one without anybody's having asked for what
 //! conflicts with it in between: sooner, and ranges that all write in turn would be asked back each time, which takes
@@ -26,9 +27,9 @@ use crate::cluster::wire::{LockNumber, Reply, Request};
 use crate::cluster::{NodeIndex, SharedFile};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kept_locks::{Grant, PlaceNumber};
-use crate::locks::{LockToken, Mode, Owner, ThreadId};
+use crate::locks::{LockError, LockToken, Mode, Owner, ThreadId};
 use crate::object;
-use crate::presence::{Presence, ProcessSlot};
+use crate::presence::Presence;
 use crate::units::FileId;
 
 use super::Agent;
@@ -72,6 +73,8 @@ struct Loan {
     holder: Rank,
     token: LockToken,
     kept: Option<Kept>,
+    /// The place among the processes in which it was taken, the holder's or his leader's: it lives as long as the lock.
+    _presence: Arc<Presence>,
 }
 
 /// Where a lock is kept.
@@ -223,9 +226,9 @@ impl Lent {
         loan
     }
 
-    /// Ends the wait of a request without a lock.
-    fn end(&self, number: LockNumber) {
-        self.ranks().waiting.remove(&number);
+    /// Ends the wait of a request without a lock; says whether there was such a wait.
+    fn end(&self, number: LockNumber) -> bool {
+        self.ranks().waiting.remove(&number).is_some()
     }
 
     /// Ends the wait of a request with a lock; says whether it is kept.
@@ -243,20 +246,19 @@ impl Lent {
         is_kept
     }
 
-    fn slot(&self, attachment: &Attachment, rank: Rank) -> io::Result<ProcessSlot> {
+    fn presence(&self, attachment: &Attachment, rank: Rank) -> io::Result<Arc<Presence>> {
         let mut ranks = self.ranks();
         if let Some(presence) = ranks.present.get(&rank) {
-            return Ok(presence.slot());
+            return Ok(Arc::clone(presence));
         }
         // An open of its own: the locks that tell who is there belong to what `open` returns.
         let state = File::options().read(true).write(true).open(attachment.path().join(object::STATE))?;
-        let presence = Presence::enter(state, PROCESSES)?;
-        let slot = presence.slot();
+        let presence = Arc::new(Presence::enter(state, PROCESSES)?);
         if let Some(state) = attachment.state() {
-            state.reap(slot, attachment.own()).map_err(io::Error::other)?;
+            state.reap(presence.slot(), attachment.own()).map_err(io::Error::other)?;
         }
-        ranks.present.insert(rank, Arc::new(presence));
-        Ok(slot)
+        ranks.present.insert(rank, Arc::clone(&presence));
+        Ok(presence)
     }
 
     fn ranks(&self) -> MutexGuard<'_, Ranks> {
@@ -283,18 +285,28 @@ impl Agent {
         }
         let (due, is_often) = served.lent.begin(number, rank, node, wanted);
         let leader = roster.leader(node);
-        let place = place.filter(|_| is_often);
+        let is_lost = |rank| self.context.fabric.membership().check(rank).is_err();
+        // A node without its leader keeps nothing.
+        let mut place = place.filter(|_| is_often && !is_lost(leader));
         let locked = self.clear(&served, due, wanted).and_then(|()| {
-            let as_whom = if place.is_some() { leader } else { rank };
-            // Different locks of a node are those of different threads.
-            let thread = if place.is_some() { number.0 as u32 | NO_THREAD } else { thread };
-            self.wait_for_lock(&served, as_whom, thread, wanted)
+            if place.is_some() {
+                // Different locks of a node are those of different threads.
+                let as_leader = self.wait_for_lock(&served, leader, number.0 as u32 | NO_THREAD, wanted);
+                if as_leader.is_ok() || !is_lost(leader) {
+                    return as_leader;
+                }
+                place = None;
+            }
+            self.wait_for_lock(&served, rank, thread, wanted)
         });
-        let token = locked.inspect_err(|_| served.lent.end(number))?;
+        let (token, presence) = locked.inspect_err(|_| {
+            served.lent.end(number);
+        })?;
         let kept = place.map(|place| Kept { node, place, wanted: wanted.clone(), is_asked_back: false });
-        let is_kept = served.lent.lend(number, Loan { holder: rank, token, kept }, leader);
+        let loan = Loan { holder: rank, token, kept, _presence: presence };
+        let is_kept = served.lent.lend(number, loan, leader);
         for holder in [rank, leader] {
-            if self.context.fabric.membership().check(holder).is_err() {
+            if is_lost(holder) {
                 // Lost while it waited.
                 self.bury(&served, holder);
             }
@@ -308,19 +320,25 @@ impl Agent {
         let served = self.files.get(&self.context, file)?;
         let number = next_number();
         let (due, _) = served.lent.begin(number, rank, self.context.roster.own(), wanted);
-        self.clear(&served, due, wanted).inspect_err(|_| served.lent.end(number))?;
+        self.clear(&served, due, wanted).inspect_err(|_| {
+            served.lent.end(number);
+        })?;
         if self.context.fabric.membership().check(rank).is_err() {
             served.lent.end(number);
         }
         Ok(Reply::Locked { lock: number, is_kept: false })
     }
 
+    /// Takes a lock back, or ends a wait; an error where the lock was not its holder's any more.
     pub(super) fn take_back(&self, file: FileId, lock: LockNumber) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
-        served.lent.end(lock);
-        if let Some(loan) = served.lent.take_off(lock) {
-            release(&served.attachment, loan.token);
-        }
+        let was_waiting = served.lent.end(lock);
+        let released = match served.lent.take_off(lock) {
+            Some(loan) => try_release(&served.attachment, loan.token),
+            None if was_waiting => Ok(()),
+            None => Err(LockError::TakenAway),
+        };
+        released.map_err(|source| Error::Lock { name: served.attachment.name().into(), source })?;
         Ok(Reply::Done)
     }
 
@@ -408,16 +426,33 @@ impl Agent {
         outcome
     }
 
-    fn wait_for_lock(&self, served: &Served, rank: Rank, thread: u32, wanted: &Wanted) -> Result<LockToken> {
+    /// Locks a range in a rank's name; returns the lock with the rank's place, in which it stands.
+    fn wait_for_lock(
+        &self,
+        served: &Served,
+        rank: Rank,
+        thread: u32,
+        wanted: &Wanted,
+    ) -> Result<(LockToken, Arc<Presence>)> {
         let attachment = &served.attachment;
-        let failed = |e| Error::io(format!("locking {}", attachment.name()), &attachment.path(), e);
-        let slot = served.lent.slot(attachment, rank).map_err(failed)?;
-        let (state, presence) = attachment.writable()?;
+        let at_place = |e| Error::io(format!("locking {}", attachment.name()), &attachment.path(), e);
+        let failed = |source| Error::Lock { name: attachment.name().into(), source };
+        let (slot, presence) = {
+            let presence = served.lent.presence(attachment, rank).map_err(at_place)?;
+            // Weak: the place of who is lost while he waits goes at once, and nobody waits for him.
+            (presence.slot(), Arc::downgrade(&presence))
+        };
+        let (state, own) = attachment.writable()?;
         let owner = Owner { slot, thread: ThreadId(thread) };
-        let alive = |slot| state.is_alive(presence, slot, attachment.own());
-        let range = wanted.range.clone();
-        let acquired = state.locks().and_then(|locks| locks.acquire(owner, range, wanted.mode, &alive));
-        acquired.map_err(|source| Error::Lock { name: attachment.name().into(), source })
+        let alive = |slot| state.is_alive(own, slot, attachment.own());
+        let acquired =
+            state.locks().and_then(|locks| locks.acquire(owner, wanted.range.clone(), wanted.mode, &alive));
+        let token = acquired.map_err(failed)?;
+        let Some(presence) = presence.upgrade() else {
+            release(attachment, token);
+            return Err(failed(LockError::TakenAway));
+        };
+        Ok((token, presence))
     }
 }
 
@@ -440,11 +475,14 @@ fn next_number() -> LockNumber {
 }
 
 fn release(attachment: &Attachment, token: LockToken) {
-    if let Some(state) = attachment.state()
-        && let Err(e) = state.locks().and_then(|locks| locks.release(token))
-    {
+    if let Err(e) = try_release(attachment, token) {
         tracing::error!("unlocking {}: {e}", attachment.name());
     }
+}
+
+fn try_release(attachment: &Attachment, token: LockToken) -> std::result::Result<(), LockError> {
+    let Some(state) = attachment.state() else { return Ok(()) };
+    state.locks().and_then(|locks| locks.release(token))
 }
 
 /// Forgets what a node keeps of a file that nobody has open any more.
@@ -454,6 +492,16 @@ pub(super) fn forget_kept(attachment: &Attachment) {
     let cleared = state.kept_locks().and_then(|kept| kept.clear_all(owner, &|slot| presence.alive(slot)));
     if let Err(e) = cleared {
         tracing::error!("forgetting what is kept of {}: {e}", attachment.name());
+    }
+}
+
+#[cfg(test)]
+impl Agent {
+    /// Whether a rank has a place among the processes that have the file open.
+    pub(in crate::cluster) fn has_place(&self, file: FileId, rank: Rank) -> bool {
+        self.files
+            .get(&self.context, file)
+            .is_ok_and(|served| served.lent.ranks().present.contains_key(&rank))
     }
 }
 

@@ -9,7 +9,8 @@ fn lent(lock: LockNumber) -> Lent {
     let lent = Lent::default();
     let (node, wanted) = (NodeIndex(1), Wanted::new(0..10, true));
     let kept = Some(Kept { node, place: 3, wanted, is_asked_back: false });
-    let loan = Loan { holder: Rank(2), token: LockToken::of_nothing(), kept };
+    let presence = Arc::new(Presence::enter(tempfile::tempfile().unwrap(), 1).unwrap());
+    let loan = Loan { holder: Rank(2), token: LockToken::of_nothing(), kept, _presence: presence };
     lent.ranks().loans.insert(lock, loan);
     lent
 }
