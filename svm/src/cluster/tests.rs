@@ -255,11 +255,10 @@ fn a_lock_that_was_not_kept_after_all_outlives_the_leader_in_whose_name_it_was_a
                 while agent.has_place(file.id(), Rank(1)) {
                     std::thread::yield_now();
                 }
-                for claim in claims() {
-                    let slot = claim.owner.slot;
-                    assert!(state.is_alive(presence, slot, shared.attachment().own()).unwrap());
-                }
+                let alive = |slot| state.is_alive(presence, slot, shared.attachment().own()).unwrap();
+                let are_alive = claims().iter().all(|claim| alive(claim.owner.slot));
                 stage.store(5, SeqCst);
+                assert!(are_alive, "the place of a lock was given away");
             }
             3 => std::thread::scope(|scope| {
                 wait_for(1);
