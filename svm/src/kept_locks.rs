@@ -6,7 +6,8 @@
 //! uses.
 //!
 //! The content of a place changes only under the exclusive lock of its whole stretch, so it is certain for everybody
-//! who holds any of it. Before that, it is a hint, to be looked at again.
+//! who holds any of it. Before that, it is a hint, to be looked at again. But for one case: when the node has lost its
+//! leader, whatever is kept is forgotten, and who uses it finds that at the end.
 //!
 //! A process that asks for a lock takes a free place first. So the node is never asked to give back a lock of which it
 //! has not heard yet: who has to give it back waits for the stretch. If that process dies, its hold on the place goes,
@@ -26,6 +27,9 @@ const PLACES: usize = 64;
 /// How much of the numbers belongs to a place: more than any file has bytes but for segments of the largest sizes, whose
 /// last bytes count as one.
 const STRETCH: u64 = 1 << 57;
+
+/// The first number that belongs to no place.
+const BEYOND: u64 = PLACES as u64 * STRETCH;
 
 /// Where a lock is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,6 +250,19 @@ impl KeptLocks<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Waits until nobody else is about to forget what is kept, whoever uses it.
+    ///
+    /// # Errors
+    /// As [`LockTable::acquire`].
+    pub(crate) fn enter_to_forget(&self, owner: Owner, alive: &Liveness<'_>) -> Result<LockToken, LockError> {
+        self.users.acquire(owner, BEYOND..BEYOND + 1, Mode::Exclusive, alive)
+    }
+
+    /// Where something is kept.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = PlaceNumber> {
+        (0..PLACES as u32).map(PlaceNumber).filter(|place| self.grant_in(*place).is_some())
     }
 
     /// Ends a use.

@@ -92,7 +92,7 @@ impl RangeLock {
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`]: the range is unlocked, but what was written did not get home and is lost: it
     /// must not come home over what the next holder writes. Where the lock had been taken away, [`Error::Lock`], or
-    /// [`Error::OnNode`] from another home.
+    /// [`Error::OnNode`] from another home, or [`Error::Fabric`] that names this node's leader, with whose loss it went.
     pub fn release(mut self) -> Result<()> {
         self.end(true)
     }
@@ -139,7 +139,9 @@ impl RangeLock {
         if self.held.is_empty() {
             return Ok(());
         }
+        let still_held = self.held.iter().try_for_each(Held::check);
         let mut outcome = match &self.shared {
+            _ if still_held.is_err() => still_held,
             Some(shared) if self.held.iter().all(Held::is_kept) => shared.flush_but_cached(),
             Some(shared) => shared.flush_range(&self.range),
             None => Ok(()),
@@ -177,6 +179,14 @@ impl Held {
 
     fn is_kept(&self) -> bool {
         matches!(self, Held::There(lock) if lock.is_kept())
+    }
+
+    /// That it is known to be held still.
+    fn check(&self) -> Result<()> {
+        match self {
+            Held::Here { .. } => Ok(()),
+            Held::There(lock) => lock.check(),
+        }
     }
 
     fn release(self) -> Result<()> {

@@ -14,6 +14,12 @@
 //! master at each release. The bytes are brought home when the lock is given back, before the home hears of that.
 //! With the node, bytes go that were neither given back nor flushed.
 //!
+//! **A node without its leader keeps nothing.** The homes take back what it kept when they hear of the leader's loss; its
+//! other processes forget it when they do, give up the bytes that were written under it and are still here, of which
+//! the next flush of each handle tells, and from then on ask the homes for each lock. Who uses a kept lock meanwhile may
+//! read what is old; that is an error of the release, and what was written under the lock is given up. Of this much
+//! nobody hears: what a process has read, or brought home, before it heard of the loss and after the home did.
+//!
 //! **Nobody waits for ever.** A range is locked at its homes in ascending order, and for each home either by a lock
 //! there or by the use of a kept one of that home; a process asks a home only while it uses no kept lock of *that* home
 //! for the same request. So a user of a kept lock of home *h* waits, if at all, for locks of higher homes. The agent
@@ -56,7 +62,7 @@ enum Held {
     /// The home has granted it just now for keeping. Others of the node leave the place alone.
     Granted { lock: LockNumber, place: PlaceNumber, token: LockToken },
     /// A part of a lock that this node keeps. What the home has granted for this request is new.
-    Kept { token: LockToken, is_new: bool },
+    Kept { place: PlaceNumber, token: LockToken, is_new: bool },
 }
 
 impl HomeLock {
@@ -69,7 +75,7 @@ impl HomeLock {
     ) -> Result<HomeLock> {
         let user = User::new(shared)?;
         let held = match user.enter_kept(node, range, mode)? {
-            Some(token) => Held::Kept { token, is_new: false },
+            Some((place, token)) => Held::Kept { place, token, is_new: false },
             None => user.ask(node, range, mode)?,
         };
         Ok(HomeLock { shared: Arc::clone(shared), node, held })
@@ -94,14 +100,25 @@ impl HomeLock {
                     User::new(&shared).and_then(|user| user.keep(node, (place, &token), lock, range, mode));
                 if let Err(error) = kept {
                     let held = Held::Granted { lock, place, token };
-                    HomeLock { shared, node, held }.release()?;
+                    if let Err(error) = (HomeLock { shared, node, held }).release() {
+                        tracing::debug!("giving back what cannot be kept: {error}");
+                    }
                     return Err(error);
                 }
-                Held::Kept { token, is_new: true }
+                Held::Kept { place, token, is_new: true }
             }
             other => other,
         };
         Ok(HomeLock { shared, node, held })
+    }
+
+    /// That it was not taken away while this node kept it.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Held::Kept { place, .. } = self.held else { return Ok(()) };
+        self.shared.lost_leader().map_or(Ok(()), Err)?;
+        let user = User::new(&self.shared)?;
+        // Another process of the node may have heard of the loss, and forgotten it.
+        user.kept.grant_in(place).map(|_| ()).ok_or_else(|| user.failed(LockError::TakenAway))
     }
 
     /// Gives it back.
@@ -149,15 +166,21 @@ impl<'f> User<'f> {
     }
 
     /// Uses a lock that this node keeps, if there is one that covers the range.
-    fn enter_kept(&self, node: NodeIndex, range: &Range<u64>, mode: Mode) -> Result<Option<LockToken>> {
+    fn enter_kept(
+        &self,
+        node: NodeIndex,
+        range: &Range<u64>,
+        mode: Mode,
+    ) -> Result<Option<(PlaceNumber, LockToken)>> {
         let failed = |e| self.failed(e);
+        self.shared.forget_taken_away()?;
         while let Some(place) = self.kept.find(node.0, range, mode) {
             self.shared.cluster().check_home(node)?;
             let alive = |slot| self.presence.alive(slot);
             let token = self.kept.enter(self.owner, place, range, mode, &alive).map_err(failed)?;
             if self.kept.covers(place, node.0, range, mode) {
                 self.kept.count_use(place);
-                return Ok(Some(token));
+                return Ok(Some((place, token)));
             }
             // It was given back meanwhile.
             self.kept.release(token).map_err(failed)?;
@@ -172,7 +195,7 @@ impl<'f> User<'f> {
             return Err(self.failed(LockError::WouldDeadlock { requested: range.clone(), held }));
         }
         let alive = |slot| self.presence.alive(slot);
-        let reserved = if range.is_empty() {
+        let reserved = if range.is_empty() || self.shared.lost_leader().is_some() {
             None
         } else {
             self.kept.reserve(self.owner, node.0, &alive).map_err(failed)?
@@ -214,12 +237,44 @@ impl<'f> User<'f> {
         self.kept.keep(place, grant, range, mode).map_err(|e| self.failed(e))
     }
 
+    /// Forgets all that this node keeps, and gives up what was written under it.
+    fn forget_kept(&self, reason: &Error) -> Result<()> {
+        let alive = |slot| self.presence.alive(slot);
+        let alone = self.kept.enter_to_forget(self.owner, &alive).map_err(|e| self.failed(e))?;
+        let forget = |place| {
+            if self.kept.mode_in(place) == Mode::Exclusive {
+                self.shared.give_up_range(&self.kept.range_in(place), reason, false)?;
+            }
+            // After that: nobody of this node asks a home before, and where this process dies, another one goes on.
+            self.kept.clear(place);
+            Ok(())
+        };
+        let forgotten = self.kept.kept().try_for_each(forget);
+        self.kept.release(alone).map_err(|e| self.failed(e))?;
+        forgotten
+    }
+
     fn failed(&self, source: LockError) -> Error {
         Error::Lock { name: self.shared.attachment().name().into(), source }
     }
 }
 
 impl SharedFile {
+    /// Where this node has lost its leader, with whom its homes take back what it keeps: forgets that. Bytes that were
+    /// written under it are given up, since others may have written there.
+    pub(crate) fn forget_taken_away(&self) -> Result<()> {
+        let Some(reason) = self.lost_leader() else { return Ok(()) };
+        let user = User::new(self)?;
+        if user.kept.kept().next().is_some() { user.forget_kept(&reason) } else { Ok(()) }
+    }
+
+    /// That this node's leader is lost.
+    fn lost_leader(&self) -> Option<Error> {
+        let own = self.own_node();
+        let is_lost = self.cluster().context().is_lost(own);
+        is_lost.then(|| self.cluster().check_home(own).err()).flatten()
+    }
+
     fn unlock_at(&self, node: NodeIndex, lock: LockNumber) -> Result<()> {
         let request = Request::Unlock { file: self.file(), lock };
         self.cluster().ask(node, &request).map(|_| ())

@@ -77,6 +77,137 @@ fn a_lost_node_keeps_nothing() {
     });
 }
 
+/// How the loss of the leader of a node of two finds the other one, which has a lock that the node keeps, and has written
+/// under it.
+#[derive(PartialEq)]
+enum Found {
+    /// It has released the lock, and hears of the loss with the others.
+    Released,
+    /// It hears of the loss after others have written; it locks once more before.
+    LockedAgain,
+    /// It hears of the loss with the others while it has the lock.
+    Holding,
+}
+
+fn lose_leader(found: &Found) {
+    job(3, 6, |process| {
+        let file = open(process);
+        let mut held = None;
+        if process.rank() == 4 {
+            for turn in 1..=3 {
+                held.take().map_or(Ok(()), |held: svmio_svm::RangeLock| held.release()).unwrap();
+                held = Some(exclusive(&file, 0, 8));
+                set_word(&file, 0, turn);
+            }
+            if *found != Found::Holding {
+                held.take().unwrap().release().unwrap();
+            }
+        }
+        process.meet();
+        let leader = Rank(1);
+        if process.rank() == 0 {
+            let memberships = process.job.memberships.iter();
+            let is_told = |rank: Rank| rank != leader && (rank != Rank(4) || *found != Found::LockedAgain);
+            memberships
+                .filter(|known| is_told(known.rank()))
+                .for_each(|known| known.declare_lost(leader, "the test says so"));
+        }
+        process.meet();
+        if process.rank() == 5 {
+            let held = exclusive(&file, 0, 8);
+            assert_eq!(word(&file, 0), 1, "what came home before the lock was kept");
+            set_word(&file, 0, 70);
+            held.release().unwrap();
+        }
+        process.meet();
+        if process.rank() == 4 {
+            match found {
+                Found::Released => {}
+                Found::LockedAgain => {
+                    let held = exclusive(&file, 0, 8);
+                    add(&file, 0);
+                    process.job.memberships[4].declare_lost(leader, "the test says so");
+                    let error = held.release().unwrap_err();
+                    assert!(error.to_string().contains("n1"), "{error}");
+                }
+                Found::Holding => {
+                    let error = held.take().unwrap().release().unwrap_err();
+                    assert!(error.to_string().contains("n1"), "{error}");
+                }
+            }
+            // It goes on, and asks the home each time.
+            for turn in 71..75 {
+                let before = requests(process);
+                let held = exclusive(&file, 0, 8);
+                assert!(requests(process) > before);
+                assert_eq!(add(&file, 0), turn);
+                held.release().unwrap();
+            }
+            let flushed = file.flush();
+            assert_eq!(flushed.is_err(), *found == Found::Released, "told once: {flushed:?}");
+            file.flush().unwrap();
+        }
+        process.meet();
+        if process.rank() == 5 {
+            let held = exclusive(&file, 0, 8);
+            assert_eq!(word(&file, 0), 74);
+            held.release().unwrap();
+        }
+        process.meet();
+    });
+}
+
+#[test]
+fn who_has_lost_his_node_s_leader_finds_what_others_wrote_where_the_node_kept_a_lock() {
+    lose_leader(&Found::Released);
+}
+
+#[test]
+fn who_hears_too_late_of_the_loss_of_his_node_s_leader_is_told_by_the_release() {
+    lose_leader(&Found::LockedAgain);
+}
+
+#[test]
+fn who_has_a_kept_lock_when_his_node_s_leader_is_lost_is_told_by_the_release() {
+    lose_leader(&Found::Holding);
+}
+
+#[test]
+fn what_was_written_under_a_lock_that_went_with_the_leader_does_not_come_home_by_a_flush() {
+    job(3, 6, |process| {
+        let file = open(process);
+        if process.rank() == 4 {
+            for turn in 1..=3 {
+                let held = exclusive(&file, 0, 8);
+                set_word(&file, 0, turn);
+                held.release().unwrap();
+            }
+        }
+        process.meet();
+        if process.rank() == 0 {
+            process.job.declare_lost(Rank(1), "the test says so");
+        }
+        process.meet();
+        if process.rank() == 5 {
+            let held = exclusive(&file, 0, 8);
+            set_word(&file, 0, 70);
+            held.release().unwrap();
+        }
+        process.meet();
+        if process.rank() == 4 {
+            let error = file.flush().unwrap_err();
+            assert!(matches!(error, svmio_svm::Error::WritesLost { .. }), "{error}");
+        }
+        process.meet();
+        if process.rank() == 5 {
+            let held = exclusive(&file, 0, 8);
+            assert_eq!(word(&file, 0), 70);
+            held.release().unwrap();
+        }
+        process.meet();
+    });
+}
+
 #[test]
 fn all_of_a_node_that_are_lost_at_once_leave_their_locks() {
     for round in 0..20 {

@@ -71,6 +71,9 @@ impl SharedFile {
         attachment: &Attachment,
         keys: &[PageKey],
     ) -> Result<Vec<(PageKey, SetVersion)>> {
+        if attachment.id() == self.file() {
+            self.forget_taken_away()?;
+        }
         let cache = self.cache();
         let mut by_node: BTreeMap<NodeIndex, Batch> = BTreeMap::new();
         let mut under_way: VecDeque<Sending> = VecDeque::new();
