@@ -91,6 +91,11 @@ impl Handle {
         *self.pointer.lock().unwrap_or_else(PoisonError::into_inner) = pointer;
     }
 
+    /// Where the individual file pointer was noted to be, which is not known any more then.
+    pub(crate) fn take_pointer(&self) -> Option<(i64, i64)> {
+        self.pointer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// To which byte of the view's data the individual file pointer `place` was set.
     pub(crate) fn position_of(&self, place: i64) -> Option<i64> {
         let pointer = *self.pointer.lock().unwrap_or_else(PoisonError::into_inner);

@@ -116,7 +116,7 @@ unsafe extern "C" fn close<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c
     // SAFETY: ROMIO's contract; every rank of the file closes.
     unsafe {
         entry::<A>(error_code, |mpi, _| {
-            viewing::put_back(mpi, fd);
+            viewing::finish(mpi, viewing::put_back(fd));
             closing::close(mpi, &mut *fd).inspect_err(|failure| plug::note_unclosed(failure.clone()))
         });
     }

@@ -15,8 +15,8 @@ use crate::handle;
 use crate::layout::RomioFile;
 use crate::pointer;
 
-/// `MPI_File_set_view` in the representation "native" by `stock`, which is given the file type to use; after
-/// [`put_back`].
+/// `MPI_File_set_view` in the representation "native" by `stock`, which is given the file type to use; within
+/// [`replacing`].
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's, and the datatypes are the program's.
@@ -52,19 +52,74 @@ pub unsafe fn set_view<A: Abi>(
     code
 }
 
-/// Before ROMIO gives up the view of the file `fd`: it finds its own copy of the file type, to which its list of pieces
-/// belongs.
+/// A view for which ROMIO was given its own type again: what the device had in its place.
+#[derive(Debug)]
+#[must_use]
+pub struct PutBack<A: Abi> {
+    /// The program's type, and ROMIO's.
+    types: Option<(Datatype<A>, Datatype<A>)>,
+    pointer: Option<(i64, i64)>,
+}
+
+/// Before ROMIO gives up the view of the file `fd`, or refuses to: it finds its own copy of the file type, to which its list
+/// of pieces belongs. [`finish`] has to follow.
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's.
-pub unsafe fn put_back<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>) {
+pub unsafe fn put_back<A: Abi>(fd: *mut RomioFile<A>) -> PutBack<A> {
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &mut *fd };
-    let Ok(handle) = handle::of(fd) else { return };
-    handle.note_pointer(None);
+    let Ok(handle) = handle::of(fd) else { return PutBack { types: None, pointer: None } };
+    let pointer = handle.take_pointer();
     let romios = handle.replaced.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(romios) = romios.and_then(|romios| romios.downcast::<Datatype<A>>().ok()) {
-        mpi.free_datatype(std::mem::replace(&mut fd.filetype, *romios));
+    let romios = romios.and_then(|romios| romios.downcast::<Datatype<A>>().ok());
+    let types = romios.map(|romios| (std::mem::replace(&mut fd.filetype, *romios), *romios));
+    PutBack { types, pointer }
+}
+
+/// `MPI_File_set_view` by `set`; where ROMIO refuses the new view, the one before
+/// stays in force as it was.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of a file of the device's, of which nobody has references.
+pub unsafe fn replacing<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, set: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: the caller vouches for the file.
+    let before = unsafe { put_back(fd) };
+    if let Some((_, romios)) = before.types {
+        // By its shape it is known again: another type may be given the same handle when ROMIO has freed it.
+        let _ = flatten::of(mpi, romios);
+    }
+    let code = set();
+    // SAFETY: as above.
+    unsafe {
+        match code {
+            SUCCESS => finish(mpi, before),
+            _ => restore(mpi, &mut *fd, before),
+        }
+    }
+    code
+}
+
+/// After ROMIO has given up a view.
+pub fn finish<A: Abi>(mpi: &Mpi<A>, before: PutBack<A>) {
+    if let Some((own, _)) = before.types {
+        mpi.free_datatype(own);
+    }
+}
+
+/// After ROMIO has refused a view: that of before is in force again, unless ROMIO itself has not kept it.
+fn restore<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>, before: PutBack<A>) {
+    if let Some((own, romios)) = before.types {
+        if fd.filetype.0 != romios.0 || !flatten::is_kept(mpi, romios) {
+            return mpi.free_datatype(own);
+        }
+        fd.filetype = own;
+    }
+    if let Ok(handle) = handle::of(fd) {
+        handle.note_pointer(before.pointer);
+        if let Some((_, romios)) = before.types {
+            *handle.replaced.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(romios));
+        }
     }
 }
 

@@ -30,12 +30,13 @@ pub unsafe fn file_set_view<A: Plug>(
             if let Err(failure) = svmio_adio::all_are_there(fd) {
                 return mpi.report_on(file, failure.to_code(mpi));
             }
-            viewing::put_back(mpi, fd);
-            if !is_native() {
-                return stock(mpi, filetype);
-            }
-            let types = (displacement, etype, filetype);
-            viewing::set_view(mpi, fd, types, |filetype| stock(mpi, filetype))
+            viewing::replacing(mpi, fd, || {
+                if !is_native() {
+                    return stock(mpi, filetype);
+                }
+                let types = (displacement, etype, filetype);
+                viewing::set_view(mpi, fd, types, |filetype| stock(mpi, filetype))
+            })
         }
     })
 }

@@ -49,6 +49,12 @@ pub(crate) fn of<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> Result<Arc<Shap
     Ok(shape)
 }
 
+/// Whether the shape of `datatype` is kept with it: never so with a new datatype, whatever its handle was before.
+pub(crate) fn is_kept<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> bool {
+    let key = KEY.lock().unwrap_or_else(PoisonError::into_inner);
+    key.is_some_and(|key| mpi.datatype_attribute(datatype, key).is_some())
+}
+
 /// Whether the shape agrees with what MPI says of the whole: a combiner that means something else here would hardly have
 /// as many bytes. (True extents are no such check: those of arrays that MPICH deals out are not always right.)
 fn is_right<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>, shape: &Shape) -> bool {
