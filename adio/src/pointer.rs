@@ -4,9 +4,11 @@
 //! parts of no bytes, dealt-out arrays, tiles that begin before the ones before them end). Views without gaps are left to
 //! it.
 
-use crate::abi::{Abi, amode};
+use std::ffi::c_int;
+
+use crate::abi::{Abi, MpiFile, SEEK_CUR, SEEK_END, SUCCESS, amode};
 use crate::calls::Mpi;
-use crate::failure::{ErrorClass, Failure};
+use crate::failure::{self, ErrorClass, Failure};
 use crate::handle;
 use crate::layout::RomioFile;
 use crate::view::View;
@@ -64,6 +66,59 @@ pub unsafe fn end<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Option<i64> 
 pub unsafe fn byte_offset<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>, offset: i64) -> Option<i64> {
     // SAFETY: the caller vouches for the file.
     strided(mpi, unsafe { &*fd })?.place(offset).map(|(place, _)| place)
+}
+
+/// Where rank 0 finds that the shared file pointer of `file` goes, etypes from the view's beginning: the same on all ranks.
+///
+/// # Errors
+/// `MPI_ERR_ARG` where that is before the view; that the pointer cannot be read, or that a rank is lost: on all ranks.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of the device's file `file`, and every rank of the file makes the same call.
+pub unsafe fn shared_target<A: Abi>(
+    mpi: &Mpi<A>,
+    fd: *const RomioFile<A>,
+    file: MpiFile,
+    offset: i64,
+    whence: c_int,
+) -> Result<i64, Failure> {
+    let (team, name) = {
+        // SAFETY: the caller vouches for the file.
+        let handle = handle::of(unsafe { &*fd })?;
+        (std::sync::Arc::clone(&handle.team), handle.file.name().to_string())
+    };
+    let found = || {
+        let base = match whence {
+            // SAFETY: the caller vouches for the file.
+            SEEK_CUR => match unsafe { mpi.shared_pointer(file) } {
+                (SUCCESS, position) => position,
+                (code, _) => {
+                    let failed = || Failure::new(ErrorClass::Io, format!("{name}: no shared file pointer"));
+                    return Err(failure::behind(code).unwrap_or_else(failed));
+                }
+            },
+            // SAFETY: as above.
+            SEEK_END => unsafe { end(mpi, fd) }.map_or_else(|| end_without_gaps(unsafe { &*fd }), Ok)?,
+            _ => 0,
+        };
+        base.checked_add(offset).filter(|target| *target >= 0).ok_or_else(|| {
+            let message = format!("{name}: the shared file pointer cannot go before the view's beginning");
+            Failure::new(ErrorClass::Argument, message)
+        })
+    };
+    let mine = if team.member() == 0 { found() } else { Ok(0) };
+    let told = team.told(0, mine.map(|target| target.to_ne_bytes().to_vec()))?;
+    told.try_into()
+        .map(i64::from_ne_bytes)
+        .map_err(|_| Failure::new(ErrorClass::Other, "rank 0 told no offset"))
+}
+
+/// The same as [`end`] in a view without gaps.
+fn end_without_gaps<A: Abi>(fd: &RomioFile<A>) -> Result<i64, Failure> {
+    let size = i64::try_from(handle::of(fd)?.file.size()).unwrap_or(i64::MAX);
+    let unit = (fd.byte_offset(1) - fd.byte_offset(0)).max(1);
+    let bytes = size.saturating_sub(fd.byte_offset(0));
+    Ok(bytes / unit + i64::from(bytes % unit > 0))
 }
 
 /// The view, if it has gaps, and pointers may be asked for.

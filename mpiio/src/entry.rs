@@ -4,16 +4,15 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
 
-use svmio_adio::abi::{Abi, Comm, Info, MpiFile, SEEK_END, SUCCESS, amode};
+use svmio_adio::abi::{Abi, Comm, Info, MpiFile, SEEK_CUR, SEEK_END, SEEK_SET, SUCCESS, amode};
 use svmio_adio::layout::RomioFile;
 use svmio_adio::library::Library;
 use svmio_adio::plug::{self, Plug};
-use svmio_adio::reopening;
 use svmio_adio::{ErrorClass, Failure, Mpi};
+use svmio_adio::{pointer, reopening};
 
 use crate::claim::Claims;
 use crate::logging;
-use crate::pointer::from_beginning;
 
 /// `MPI_File_open`.
 ///
@@ -187,7 +186,8 @@ pub unsafe fn file_split_end<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>)
 
 /// Moving the shared pointer, which `seek` carries out: what was written before is seen on all nodes after it. MPI asks
 /// for a sync in between; but programs that write by the shared pointer, go back and read are common, ROMIO's own test
-/// among them.
+/// among them. Of ROMIO's ranks only the first one looks where the pointer goes, and keeps the others waiting where it may not
+/// go there: so it is found out before, for all of them.
 ///
 /// # Safety
 /// `file` is an open file, and every rank that opened it makes the same call.
@@ -203,10 +203,27 @@ pub unsafe fn file_seek_shared<A: Plug>(
         if let Err(failure) = exchanged {
             return mpi.report_on(file, failure.to_code(mpi));
         }
-        // Only the end is asked for: what is before a shared pointer is not known here.
-        let (offset, whence) = match whence {
-            // SAFETY: the caller vouches for the file.
-            SEEK_END => unsafe { from_beginning(mpi, file, offset, whence) },
+        // SAFETY: an open file of the device's is ROMIO's structure.
+        let askable = |fd: &*mut RomioFile<A>| unsafe { (**fd).orig_access_mode } & amode::SEQUENTIAL == 0;
+        let known = [SEEK_SET, SEEK_CUR, SEEK_END].contains(&whence);
+        let (offset, whence) = match A::opened(file).filter(askable) {
+            Some(fd) if known => {
+                // SAFETY: as above.
+                let (code, _) = unsafe { mpi.shared_pointer(file) };
+                svmio_adio::settle();
+                // SAFETY: as above.
+                let code = unsafe { agree(mpi, file, code) };
+                if code != SUCCESS {
+                    return code;
+                }
+                // SAFETY: as above.
+                let target = unsafe { pointer::shared_target(mpi, fd, file, offset, whence) };
+                svmio_adio::settle();
+                match target {
+                    Ok(target) => (target, SEEK_SET),
+                    Err(failure) => return mpi.report_on(file, failure.to_code(mpi)),
+                }
+            }
             _ => (offset, whence),
         };
         let code = seek(mpi, offset, whence);

@@ -29,12 +29,7 @@ pub unsafe fn file_seek<A: Plug>(
 ///
 /// # Safety
 /// `file` is an open file.
-pub(crate) unsafe fn from_beginning<A: Plug>(
-    mpi: &Mpi<A>,
-    file: MpiFile,
-    offset: i64,
-    whence: c_int,
-) -> (i64, c_int) {
+unsafe fn from_beginning<A: Plug>(mpi: &Mpi<A>, file: MpiFile, offset: i64, whence: c_int) -> (i64, c_int) {
     let base = A::opened(file).and_then(|fd| {
         // SAFETY: an open file of the device's is ROMIO's structure.
         unsafe {

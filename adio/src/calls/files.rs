@@ -40,6 +40,18 @@ impl<A: Abi> Mpi<A> {
         unsafe { (self.file_close)(file) }
     }
 
+    /// The error code of the stock `MPI_File_get_position_shared`, which makes the pointer's file where there is none yet,
+    /// and what it tells.
+    ///
+    /// # Safety
+    /// `file` is an open file.
+    pub unsafe fn shared_pointer(&self, file: MpiFile) -> (c_int, i64) {
+        let mut position = 0;
+        // SAFETY: the caller vouches for the file.
+        let code = unsafe { (self.file_get_position_shared)(file, &raw mut position) };
+        (code, position)
+    }
+
     /// Asks for the shared file pointer by the stock `MPI_File_get_position_shared`, which makes its file where
     /// there is none yet, and returns the error code.
     ///
