@@ -89,6 +89,7 @@ enum Found {
     Holding,
 }
 
+#[allow(clippy::unwrap_used, reason = "it is the body of tests")]
 fn lose_leader(found: &Found) {
     job(3, 6, |process| {
         let file = open(process);
