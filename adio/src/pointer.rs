@@ -71,7 +71,8 @@ pub unsafe fn byte_offset<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>, offset:
 /// Where rank 0 finds that the shared file pointer of `file` goes, etypes from the view's beginning: the same on all ranks.
 ///
 /// # Errors
-/// `MPI_ERR_ARG` where that is before the view; that the pointer cannot be read, or that a rank is lost: on all ranks.
+/// `MPI_ERR_NOT_SAME` where the ranks do not ask for the same, `MPI_ERR_ARG` where that is before the view; that the pointer
+/// cannot be read, or that a rank is lost: on all ranks.
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of the device's file `file`, and every rank of the file makes the same call.
@@ -87,6 +88,12 @@ pub unsafe fn shared_target<A: Abi>(
         let handle = handle::of(unsafe { &*fd })?;
         (std::sync::Arc::clone(&handle.team), handle.file.name().to_string())
     };
+    let [most, least, last, first] = team.maxima([offset, !offset, whence.into(), !i64::from(whence)])?;
+    if (most, last) != (!least, !first) {
+        let message =
+            format!("{name}: the ranks move the shared file pointer differently, this one by {offset}");
+        return Err(Failure::new(ErrorClass::NotSame, message));
+    }
     let found = || {
         let base = match whence {
             // SAFETY: the caller vouches for the file.

@@ -20,6 +20,8 @@ static void seeks(int ints) {
     goes_to(-1, MPI_SEEK_END, ints - 1);
     MPI_FAILS(MPI_File_seek_shared(file, -1, MPI_SEEK_SET), MPI_ERR_ARG);
     MPI_FAILS(MPI_File_seek_shared(file, -ints, MPI_SEEK_CUR), MPI_ERR_ARG);
+    MPI_FAILS(MPI_File_seek_shared(file, rank, MPI_SEEK_SET), MPI_ERR_NOT_SAME);
+    MPI_FAILS(MPI_File_seek_shared(file, 0, rank == 1 ? MPI_SEEK_END : MPI_SEEK_SET), MPI_ERR_NOT_SAME);
     MPI_FAILS(MPI_File_seek_shared(file, -ints - 1, MPI_SEEK_END), MPI_ERR_ARG);
     goes_to(0, MPI_SEEK_CUR, ints - 1);
 }
