@@ -58,6 +58,13 @@ enum Open {
     Mailed(Arc<Mailbox>, u64),
 }
 
+/// Who may still answer. Where all others are lost, every receive from anybody says so, and this process's own agent goes on.
+#[derive(Debug, Clone, Copy)]
+enum Company {
+    Others,
+    None,
+}
+
 /// A question that was asked.
 #[derive(Debug)]
 pub(crate) struct Question {
@@ -210,6 +217,7 @@ impl Client {
                 state.hand_over();
                 return Ok(answer);
             }
+            let company = self.company();
             if let Err(error) = self.answers.check(question.to) {
                 state.open.remove(&question.number);
                 state.hand_over();
@@ -224,7 +232,7 @@ impl Client {
                 continue;
             };
             drop(state);
-            let received = self.receive(buffer);
+            let received = self.receive(buffer, company);
             state = received.0;
             if let Err(error) = received.1 {
                 state.open.remove(&question.number);
@@ -233,17 +241,26 @@ impl Client {
         }
     }
 
+    /// Whether anybody else can still answer. To be asked before it is looked at whether the one can who is waited for: who is
+    /// lost after that ends a receive from anybody, and not one from this process.
+    fn company(&self) -> Company {
+        let is_alone = self.membership.lost().len() + 1 >= self.membership.size() as usize;
+        if is_alone { Company::None } else { Company::Others }
+    }
+
     /// Receives one answer, for whomever it is, and gives the buffer back.
     ///
     /// # Errors
     /// Nothing comes any more, from nobody.
-    fn receive(&self, mut buffer: Vec<u8>) -> (MutexGuard<'_, State>, svmio_transport::Result<()>) {
-        // Where all others are lost, every receive from anybody says so, and this process's own agent still answers.
-        let is_alone = self.membership.lost().len() + 1 >= self.membership.size() as usize;
+    fn receive(
+        &self,
+        mut buffer: Vec<u8>,
+        company: Company,
+    ) -> (MutexGuard<'_, State>, svmio_transport::Result<()>) {
         // An error is that nothing more comes from a process, perhaps not the one that is waited for here.
-        let received = match self.membership.rank() {
-            own if is_alone => self.answers.receive(own, &mut buffer),
-            _ => self.answers.receive_any(&mut buffer).map(|(_, length)| length),
+        let received = match company {
+            Company::Others => self.answers.receive_any(&mut buffer).map(|(_, length)| length),
+            Company::None => self.answers.receive(self.membership.rank(), &mut buffer),
         };
         let received = received.map(|length| buffer[..length].to_vec());
         let mut state = self.state();

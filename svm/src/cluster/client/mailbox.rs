@@ -145,6 +145,7 @@ impl Attending<'_> {
         let (client, mailbox) = (self.client, self.mailbox);
         let mut state = client.state();
         loop {
+            let company = client.company();
             match mailbox.look(&mut state, |to| client.answers.check(to)) {
                 Look::Come(come) => {
                     state.hand_over();
@@ -166,7 +167,7 @@ impl Attending<'_> {
                 continue;
             };
             drop(state);
-            let received = client.receive(buffer);
+            let received = client.receive(buffer, company);
             state = received.0;
             if let Err(error) = received.1 {
                 mailbox.fail_all(&mut state, &error);
