@@ -99,7 +99,7 @@ fn are_reads_native() -> Option<bool> {
 
 /// How many programs all tests together run.
 fn programs() -> u64 {
-    let full = if std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1") { 20_000 } else { 300 };
+    let full = if std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1") { 20_000 } else { 200 };
     number("SVMIO_MODEL_PROGRAMS").unwrap_or(full)
 }
 
