@@ -146,6 +146,16 @@ impl Membership {
         self.losses.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
     }
 
+    /// Whether there were others in the job, and all of them are lost. Cheap.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        // Relaxed: as in `check`.
+        self.is_disturbed.load(Ordering::Relaxed) && {
+            let lost = self.losses.read().unwrap_or_else(PoisonError::into_inner).len();
+            lost > 0 && lost + 1 >= self.nodes.len()
+        }
+    }
+
     /// Makes it known in this process that `peer` is lost, and wakes all who wait. The first reason stays.
     /// A rank that does not exist is ignored.
     pub fn declare_lost(&self, peer: Rank, reason: impl Into<String>) {
@@ -227,6 +237,11 @@ mod tests {
         assert_eq!(error.to_string(), "rank 2 on node c is lost: its control connection closed");
         assert!(membership.check(Rank(0)).is_ok());
         assert_eq!(membership.lost(), [Rank(2)]);
+        assert!(!membership.is_alone());
+        membership.declare_lost(Rank(0), "likewise");
+        assert!(membership.is_alone());
+        let only_one = Membership::new(Rank(0), vec!["a".into()]);
+        assert!(!only_one.is_alone(), "it has lost nobody");
     }
 
     #[test]

@@ -244,8 +244,7 @@ impl Client {
     /// Whether anybody else can still answer. To be asked before it is looked at whether the one can who is waited for: who is
     /// lost after that ends a receive from anybody, and not one from this process.
     fn company(&self) -> Company {
-        let is_alone = self.membership.lost().len() + 1 >= self.membership.size() as usize;
-        if is_alone { Company::None } else { Company::Others }
+        if self.membership.is_alone() { Company::None } else { Company::Others }
     }
 
     /// Receives one answer, for whomever it is, and gives the buffer back.

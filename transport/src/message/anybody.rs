@@ -68,12 +68,11 @@ impl Messenger {
             let membership = self.engine.context.fabric.membership();
             membership.check_job()?;
             let lost = membership.lost();
-            let are_all = !lost.is_empty() && lost.len() + 1 >= membership.size() as usize;
             let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(rank) = lost.iter().find(|rank| !reported.contains(rank)) {
                 reported.push(*rank);
                 membership.check(*rank)?;
-            } else if let Some(rank) = lost.first().filter(|_| are_all) {
+            } else if let Some(rank) = lost.first().filter(|_| membership.is_alone()) {
                 membership.check(*rank)?;
             }
         }
