@@ -5,6 +5,7 @@
 //! it.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use crate::abi::{Abi, MpiFile, SEEK_CUR, SEEK_END, SUCCESS, amode};
 use crate::calls::Mpi;
@@ -86,14 +87,15 @@ pub unsafe fn shared_target<A: Abi>(
     let (team, name) = {
         // SAFETY: the caller vouches for the file.
         let handle = handle::of(unsafe { &*fd })?;
-        (std::sync::Arc::clone(&handle.team), handle.file.name().to_string())
+        let (team, name) = (Arc::clone(&handle.team), handle.file.name().to_string());
+        let [most, least, last, first] = team.maxima([offset, !offset, whence.into(), !i64::from(whence)])?;
+        if (most, last) != (!least, !first) {
+            let message =
+                format!("{name}: the ranks move the shared file pointer differently, this one by {offset}");
+            return Err(handle.located(Failure::new(ErrorClass::NotSame, message)));
+        }
+        (team, name)
     };
-    let [most, least, last, first] = team.maxima([offset, !offset, whence.into(), !i64::from(whence)])?;
-    if (most, last) != (!least, !first) {
-        let message =
-            format!("{name}: the ranks move the shared file pointer differently, this one by {offset}");
-        return Err(Failure::new(ErrorClass::NotSame, message));
-    }
     let found = || {
         let base = match whence {
             // SAFETY: the caller vouches for the file.

@@ -149,7 +149,7 @@ pub unsafe fn file_ordered<A: Plug>(file: MpiFile, access: impl FnOnce(&Mpi<A>) 
         if A::opened(file).is_some_and(askable) {
             // SAFETY: the caller vouches for the file, and for the other ranks.
             let code = unsafe {
-                let touched = mpi.touch_shared_pointer(file);
+                let (touched, _) = mpi.shared_pointer(file);
                 svmio_adio::settle();
                 agree(mpi, file, touched)
             };

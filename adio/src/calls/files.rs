@@ -52,17 +52,6 @@ impl<A: Abi> Mpi<A> {
         (code, position)
     }
 
-    /// Asks for the shared file pointer by the stock `MPI_File_get_position_shared`, which makes its file where
-    /// there is none yet, and returns the error code.
-    ///
-    /// # Safety
-    /// `file` is an open file.
-    pub unsafe fn touch_shared_pointer(&self, file: MpiFile) -> c_int {
-        let mut position = 0;
-        // SAFETY: the caller vouches for the file.
-        unsafe { (self.file_get_position_shared)(file, &raw mut position) }
-    }
-
     /// The stock `MPI_File_preallocate`.
     ///
     /// # Safety
