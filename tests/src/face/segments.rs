@@ -51,6 +51,9 @@ pub(super) fn ids(participant: &Participant) {
     let mut bytes = vec![1; 4096];
     segment.memory().read(0, &mut bytes).expect("within the segment");
     assert!(bytes.iter().all(|byte| *byte == 0), "fresh memory is zeroed");
+    // Whoever is ahead writes into it from here on.
+    participant.meet();
+
     let again = fabric.create(id, &Backing::Anonymous { length: 64 });
     assert!(matches!(again, Err(Error::SegmentExists { id: named }) if named == id), "{again:?}");
     let other_space = participant.create(SegmentId::new(SPACE + 1, 100), 128);
@@ -175,6 +178,9 @@ pub(super) fn of_files(participant: &Participant) {
     let mut byte = [0];
     segment.memory().read(2 * PAGE - 1, &mut byte).expect("within the segment");
     assert_eq!(byte, [0x5a], "the segment is what the file holds");
+    // Whoever is ahead writes into it from here on.
+    participant.meet();
+
     let remote = participant.connect(participant.next(), id);
     assert_eq!(remote.len(), 2 * PAGE);
     let text = format!("from rank {}", participant.rank());
