@@ -7,6 +7,7 @@ use svmio_transport::Rank;
 use svmio_transport::job::current_node;
 use svmio_transport::settings::{FabricChoice, Origin, Settings};
 
+use crate::chosen;
 use crate::jobs::{self, Known, Reach};
 use crate::setting::{self, Begun, Collectives, Nodes, Over};
 
@@ -26,6 +27,8 @@ pub(crate) struct Card {
     nodes: Nodes,
     /// By what it reaches those that it shares no memory with.
     over: Over,
+    /// Whether its user wants components.
+    pub(crate) is_choosing: bool,
     /// Whether it has failed to reach others over a network.
     has_failed: bool,
     /// Which fabric it is told to take between nodes.
@@ -84,6 +87,7 @@ impl Card {
         begun: Begun::Long,
         nodes: Nodes::One,
         over: Over::Fabric,
+        is_choosing: false,
         has_failed: false,
         fabric: None,
         machine: 0,
@@ -109,6 +113,7 @@ impl Card {
             begun: setting::begun()?,
             nodes: setting::nodes()?,
             over: setting::over()?,
+            is_choosing: chosen::wanted()?.is_some(),
             // Relaxed: see `cannot_span_nodes`.
             has_failed: HAS_FAILED.load(Ordering::Relaxed),
             fabric: is_told.then_some(settings.fabric),
@@ -128,7 +133,8 @@ impl Card {
             | u64::from(self.has_failed) << 2
             | self.fabric.map_or(0, |fabric| if fabric == FabricChoice::Shm { 1 } else { 2 }) << 3
             | u64::from(self.begun == Begun::All) << 5
-            | u64::from(self.over == Over::Mpi) << 6;
+            | u64::from(self.over == Over::Mpi) << 6
+            | u64::from(self.is_choosing) << 7;
         let words = [flags, self.left.0, self.machine, self.node, self.job, u64::from(self.number)];
         let job = |job: Option<Known>| {
             job.map_or([0; 3], |Known { id, rank, reach }| {
@@ -156,6 +162,7 @@ impl Card {
             begun: if flag(5) { Begun::All } else { Begun::Long },
             nodes: if flag(1) { Nodes::One } else { Nodes::All },
             over: if flag(6) { Over::Mpi } else { Over::Fabric },
+            is_choosing: flag(7),
             has_failed: flag(2),
             fabric: match word(0) >> 3 & 3 {
                 1 => Some(FabricChoice::Shm),

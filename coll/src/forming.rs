@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use svmio_adio::Mpi;
 use svmio_adio::abi::{Abi, Comm};
+use svmio_collectives::components::Team;
 use svmio_collectives::executor::{
     self, Fabrics, GroupSettings, NetworkGroup, NetworkSettings, TwoLevelGroup,
 };
@@ -19,6 +20,7 @@ use svmio_transport::settings::{FabricChoice, Settings};
 use svmio_transport::{Rank, SegmentId};
 
 use crate::card::{self, Card, Decision, Found};
+use crate::chosen::{self, Chosen};
 use crate::family::Family;
 use crate::group::Group;
 use crate::jobs::Reach;
@@ -63,6 +65,9 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
             return None;
         }
         Decision::TakeOverMpi { nodes } => {
+            if rank == 0 && cards.iter().any(|card| card.is_choosing) {
+                tracing::warn!("SVMIO_COMPONENTS has no effect on collectives that go by MPI's own messages");
+            }
             let group = over_mpi(stock, comm, nodes);
             if let Err(problem) = &group {
                 warn(problem);
@@ -94,24 +99,41 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
         }
     };
     let (first, first_rank) = (cards.first()?, members.first()?.0);
-    let group = fabrics.ok_or("the job that it showed is gone".to_owned()).and_then(|fabrics| {
+    // Each has a messenger of its own.
+    let [port, another] = [0, 1].map(|which| port(first_rank, first.number.wrapping_mul(2) + which));
+    let chosen = if cards.iter().any(|card| card.is_choosing) {
+        chosen::choose(mpi, comm, reach, || {
+            let fabrics = fabrics.as_ref().ok_or(NO_JOB)?;
+            let messenger = messenger(fabrics, another.ok_or(NO_PORT)?, &members, messages.clone());
+            let messenger = messenger.map_err(|error| error.to_string())?;
+            let id = SegmentId::new(TEAMS + first_rank, first.number);
+            Team::across(fabrics, &members, id, messenger).map_err(|error| error.to_string())
+        })
+    } else {
+        Chosen::default()
+    };
+    let group = fabrics.ok_or(NO_JOB.to_owned()).and_then(|fabrics| {
         let id = SegmentId::new(SPACES + first_rank, SEGMENTS.wrapping_mul(first.number));
         match reach {
             Reach::Memory => {
                 let fabric = fabrics.mapped().ok_or("its node's memory is not mapped")?;
-                let group = executor::Group::join(fabric, &members, id, GroupSettings::default());
+                let group = executor::Group::join(fabric, &members, id, chosen.settings);
                 group.map(Group::of_memory).map_err(|error| error.to_string())
             }
             Reach::Network => {
-                let port = port(first_rank, first.number).ok_or("no port is left for its messages")?;
-                over_network(&fabrics, &members, id, port, messages).map_err(|error| error.to_string())
+                let port = port.ok_or(NO_PORT)?;
+                let messenger = messenger(&fabrics, port, &members, messages);
+                let group = messenger
+                    .map_err(executor::Error::from)
+                    .and_then(|messenger| over_network(&fabrics, &messenger, &members, id, chosen.settings));
+                group.map_err(|error| error.to_string())
             }
         }
     });
     if let Err(problem) = &group {
         warn(problem);
     }
-    let group = agreed(mpi, comm, group.ok())?;
+    let group = agreed(mpi, comm, group.ok())?.with_barrier(chosen.barrier);
     let left = left_by(&cards);
     // Messages go on only while their group is waited in.
     let left = if reach == Reach::Network { left.or(Collectives::NONBLOCKING) } else { left };
@@ -151,32 +173,48 @@ const BARRIER: &str = "two-level:dissemination";
 /// The segments of groups are in the spaces from this on: one for each member that is the first of a group.
 const SPACES: u32 = 0x100;
 
+/// Those of the teams that choose are from this on.
+const TEAMS: u32 = 0x4000_0000;
+
+/// Why there is no group.
+const NO_JOB: &str = "the job that it showed is gone";
+const NO_PORT: &str = "no port is left for its messages";
+
 /// How many segments a group may have.
 const SEGMENTS: u32 = 4;
 
 /// The segment by which the processes of a node find each other's memory.
 const NODES: SegmentId = SegmentId::new(SPACES - 1, 0);
 
-/// How many groups, of which the same member is the first, have ports of their own at the same time.
+/// How many ports the groups have at the same time of which the same member is the first: each two.
 const PORTS: u32 = 1 << 16;
 
-/// The port of the group of that number of which that rank is the first.
+/// The port of that number of the groups of which that rank is the first.
 fn port(first: u32, number: u32) -> Option<Port> {
     Port::silent(first.checked_mul(PORTS)?.checked_add(number % PORTS)?)
+}
+
+/// What the members of a group send messages by.
+fn messenger(
+    fabrics: &Fabrics,
+    port: Port,
+    members: &[Rank],
+    messages: MessageSettings,
+) -> Result<Arc<Messenger>, svmio_transport::Error> {
+    let messenger = Messenger::open(fabrics.job(), port, &for_calls(messages))?;
+    messenger.watch(members);
+    Ok(messenger.into())
 }
 
 /// Members on several nodes.
 fn over_network(
     fabrics: &Fabrics,
+    messenger: &Arc<Messenger>,
     members: &[Rank],
     id: SegmentId,
-    port: Port,
-    messages: MessageSettings,
+    within: GroupSettings,
 ) -> Result<Group, executor::Error> {
-    let messenger = Messenger::open(fabrics.job(), port, &for_calls(messages))?;
-    messenger.watch(members);
-    let (within, between) = (GroupSettings::default(), NetworkSettings::default());
-    let group = TwoLevelGroup::join(fabrics, &messenger.into(), members, id, within, between)?;
+    let group = TwoLevelGroup::join(fabrics, messenger, members, id, within, NetworkSettings::default())?;
     Ok(Group::of_network(group, Arc::clone(fabrics.job().membership()), members.to_vec()))
 }
 
@@ -211,7 +249,7 @@ fn join<A: Abi>(
 }
 
 /// `mine`, if all members have theirs.
-fn agreed<A: Abi, T>(mpi: &Mpi<A>, comm: Comm<A>, mine: Option<T>) -> Option<T> {
+pub(crate) fn agreed<A: Abi, T>(mpi: &Mpi<A>, comm: Comm<A>, mine: Option<T>) -> Option<T> {
     let failed = mpi.maximum(comm, c_int::from(mine.is_none())).ok()?;
     mine.filter(|_| failed == 0)
 }

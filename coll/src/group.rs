@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use svmio_collectives::executor::{self, Error, NetworkGroup, Operation, Result, TwoLevelGroup};
 use svmio_transport::{Error as FabricError, Membership, Rank};
 
+use crate::chosen::Barrier;
+
 /// How long it may take until all have heard of a loss that one of them has heard of, and how often that is looked at.
 const HEARSAY: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(1);
@@ -14,6 +16,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Group {
     members: Members,
+    /// What its barriers are, where the user wants another one than its own.
+    barrier: Option<Box<Barrier>>,
     /// How many calls were begun, of members that share no memory.
     calls: u64,
 }
@@ -54,17 +58,60 @@ impl Nodes {
 
 impl Group {
     pub(crate) fn of_memory(group: executor::Group) -> Self {
-        Self { members: Members::OneMemory(Box::new(group)), calls: 0 }
+        Self { members: Members::OneMemory(Box::new(group)), barrier: None, calls: 0 }
     }
 
     /// Those that have `ranks` in the job of that membership.
     pub(crate) fn of_network(group: TwoLevelGroup, membership: Arc<Membership>, ranks: Vec<Rank>) -> Self {
-        Self { members: Members::Nodes(Box::new(Nodes { group, membership, ranks })), calls: 0 }
+        Self {
+            members: Members::Nodes(Box::new(Nodes { group, membership, ranks })),
+            barrier: None,
+            calls: 0,
+        }
     }
 
     /// Those that MPI's own messages are between.
     pub(crate) fn over_mpi(group: NetworkGroup) -> Self {
-        Self { members: Members::OverMpi(Box::new(group)), calls: 0 }
+        Self { members: Members::OverMpi(Box::new(group)), barrier: None, calls: 0 }
+    }
+
+    /// The same with barriers by a component, where there is one.
+    pub(crate) fn with_barrier(self, barrier: Option<Barrier>) -> Self {
+        Self { barrier: barrier.map(Box::new), ..self }
+    }
+
+    /// Returns when all members have come.
+    #[inline]
+    pub(crate) fn barrier(&mut self) -> Result<()> {
+        match &mut self.barrier {
+            None => self.own_barrier(),
+            Some(_) => self.chosen_barrier(),
+        }
+    }
+
+    fn chosen_barrier(&mut self) -> Result<()> {
+        let Some(barrier) = &mut self.barrier else { return Ok(()) };
+        let held = barrier.wait();
+        match &self.members {
+            Members::Nodes(nodes) => held.map_err(|error| nodes.explained(error)),
+            Members::OneMemory(_) | Members::OverMpi(_) => held,
+        }
+    }
+
+    #[inline]
+    fn own_barrier(&mut self) -> Result<()> {
+        match &mut self.members {
+            Members::OneMemory(group) => group.barrier(),
+            Members::Nodes(nodes) => {
+                self.calls += 1;
+                let held = nodes.group.barrier();
+                held.map_err(|error| nodes.explained(error))
+            }
+            Members::OverMpi(group) => {
+                self.calls += 1;
+                group.barrier()
+            }
+        }
     }
 
     /// How many members there are.
@@ -111,6 +158,9 @@ impl Group {
             return;
         }
         let reason = error.to_string();
+        if let Some(barrier) = &mut self.barrier {
+            barrier.withdraw(&reason);
+        }
         match &mut self.members {
             Members::OneMemory(group) => group.withdraw(&reason),
             Members::Nodes(nodes) => nodes.group.withdraw(&reason),
@@ -120,6 +170,9 @@ impl Group {
 
     /// Has `meanwhile` called again and again while this member waits for others.
     pub(crate) fn do_meanwhile(&mut self, meanwhile: fn()) {
+        if let Some(barrier) = &mut self.barrier {
+            barrier.do_meanwhile(meanwhile);
+        }
         match &mut self.members {
             Members::OneMemory(group) => group.do_meanwhile(meanwhile),
             Members::Nodes(nodes) => nodes.group.do_meanwhile(meanwhile),
@@ -154,7 +207,6 @@ macro_rules! operations {
 }
 
 operations! {
-    barrier();
     bcast(root: usize, data: &mut [u8]);
     bcast_from(data: &[u8]);
     gather(root: usize, own: &[u8], into: &mut [u8]);

@@ -33,6 +33,7 @@
 //!     kept      the group of a communicator: the one of the last call, or its attribute, or a new one
 //!       forming    what they show each other (card) decides; the fabrics they share (jobs), the group; agreed by all
 //!     group     of members that share memory, or of several nodes
+//!       chosen      the barrier of a component that the user wants instead, by SVMIO_COMPONENTS
 //!       over_mpi    messages of MPI's own, where the user has several nodes go by these
 //!     call      moving, varying, reducing: a call's arguments as those of the group's function
 //!       layout      a buffer, or blocks: bytes in a row as they are, others by MPI_Pack and MPI_Unpack
@@ -58,6 +59,7 @@
 mod background;
 mod call;
 mod card;
+mod chosen;
 pub mod component;
 mod counting;
 mod error;

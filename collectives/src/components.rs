@@ -10,7 +10,9 @@
 //!   Collectives       a table: function ─► Module                  one indirect call               (collectives)
 //!     ├── hardware    the barrier of a controller with a line out and a line in per node
 //!     ├── shared      everything, through shared memory: `executor::Group`
+//!     ├── network     everything, through the memory of each node and by messages between nodes: `TwoLevelGroup`
 //!     ├── schedule    the barrier of any algorithm: `executor::Barrier`
+//!     ├── tuned       the barrier that is measured to be the best, in use, too: `executor::TunedBarrier`
 //!     └── basic       everything, linear, by messages: what there is always
 //! ```
 //!
@@ -48,15 +50,21 @@ mod error;
 mod function;
 mod hardware;
 mod module;
+mod network;
+mod notice;
 mod schedule;
 mod selection;
 mod settings;
 mod shared;
 mod team;
+mod tuned;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 
 use svmio_transport::Fabric;
+
+use crate::executor::GroupSettings;
 
 pub use basic::Basic;
 pub use collectives::Collectives;
@@ -110,7 +118,9 @@ impl Components {
         let mut components = Self { entries: Vec::new(), requested: BTreeMap::new() };
         components.add(Box::new(hardware::Hardware::default()));
         components.add(Box::new(shared::Shared::default()));
+        components.add(Box::new(network::Network));
         components.add(Box::new(schedule::Schedules::default()));
+        components.add(Box::new(tuned::Tuned::default()));
         components.add(Box::new(basic::Linear));
         components
     }
@@ -139,7 +149,28 @@ impl Components {
     /// The same for all members: [`Error::Disagreement`] where they are set differently, [`Error::Unavailable`] where
     /// the user wants a component that cannot be had. The fabric's.
     pub fn select(&self, team: &Team) -> Result<Collectives> {
-        selection::select(&self.entries, &self.requested, team)
+        self.select_for(team, Functions::ALL)
+    }
+
+    /// The same for these functions only; the others are basic.
+    ///
+    /// # Errors
+    /// As [`select`](Self::select), of these functions.
+    pub fn select_for(&self, team: &Team, functions: Functions) -> Result<Collectives> {
+        selection::select(&self.entries, &self.requested, functions, team)
+    }
+
+    /// What the user wants for which function.
+    pub fn requested(&self) -> impl Iterator<Item = (Function, &'static str)> {
+        self.requested.iter().map(|(&function, &number)| (function, self.entries[number].component.name()))
+    }
+
+    /// How the component of shared memory sets up its groups, for who makes some without it.
+    #[must_use]
+    pub fn group_settings(&self) -> GroupSettings {
+        let mut components = self.entries.iter().map(|entry| &*entry.component as &dyn Any);
+        let shared = components.find_map(|component| component.downcast_ref::<shared::Shared>());
+        shared.map_or_else(GroupSettings::default, shared::Shared::settings)
     }
 
     fn position(&self, name: &str) -> Option<usize> {

@@ -58,5 +58,5 @@ pub use measuring::Machine;
 pub use network::{Fabrics, NetworkGroup, NetworkSettings, PointToPoint, TwoLevelGroup};
 pub use operation::{Element, Elementwise, Operation};
 pub use patience::PatienceSettings;
-pub(crate) use patience::{Patience, Polled};
+pub(crate) use patience::{NAP, Patience, Polled, with_meanwhile};
 pub use retuning::{RetuningSettings, Retunings, TunedBarrier, Tuning};

@@ -4,6 +4,8 @@
 
 #[path = "calls/affine.rs"]
 mod affine;
+#[path = "components/barriers.rs"]
+mod barriers;
 
 use std::ops::Range;
 use std::path::Path;
@@ -75,7 +77,10 @@ fn the_best_that_is_there_is_chosen() {
 #[test]
 fn what_the_best_lacks_falls_to_the_next() {
     members(3, |team| {
-        let mut collectives = configured("-shared").select(team).unwrap();
+        let collectives = configured("-shared").select(&beside(team, 4)).unwrap();
+        assert!(chosen(&collectives).iter().all(|name| *name == "network"));
+
+        let mut collectives = configured("-shared -network").select(team).unwrap();
         assert_eq!(collectives.chosen(Function::Barrier), "schedule");
         assert!(chosen(&collectives)[1..].iter().all(|name| *name == "basic"));
         assert!(refusal(&collectives, "shared").contains("excludes"));
@@ -191,7 +196,11 @@ struct Picky {
 #[derive(Debug)]
 struct Nothing;
 
-impl Module for Nothing {}
+impl Module for Nothing {
+    fn do_meanwhile(&mut self, _: fn()) {}
+
+    fn withdraw(&mut self, _: &str) {}
+}
 
 impl Component for Picky {
     fn name(&self) -> &'static str {
@@ -375,11 +384,13 @@ proptest! {
         members(size, |team| {
             let root = root % team.size();
             let mut shared = Components::standard().select(team).unwrap();
-            let mut basic = configured("-shared -schedule").select(&beside(team, 3)).unwrap();
-            let found = all_functions(&mut basic, team, root, length);
             let expected = all_functions(&mut shared, team, root, length);
-            for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
-                assert!(found == expected, "number {number} of member {} of {size}", team.own());
+            for (number, excluded) in [(3, "-shared -network -schedule -tuned"), (4, "-shared")] {
+                let mut others = configured(excluded).select(&beside(team, number)).unwrap();
+                let found = all_functions(&mut others, team, root, length);
+                for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                    assert!(found == expected, "{excluded}: number {number} of member {} of {size}", team.own());
+                }
             }
         });
     }

@@ -49,7 +49,7 @@ fn content() -> RetuningSettings {
 fn join(fabric: &Fabric, schedule: &Schedule, predicted: f64, settings: RetuningSettings) -> TunedBarrier {
     let members: Vec<Rank> = (0..fabric.size()).map(Rank).collect();
     let tuning = Tuning { schedule: schedule.clone(), predicted, settings };
-    TunedBarrier::join(&Fabrics::of_job(fabric), &members, SPACE, tuning).unwrap()
+    TunedBarrier::join(&Fabrics::of_job(fabric), &members, SegmentId::new(SPACE, 0), tuning).unwrap()
 }
 
 /// What each of so many threads that are a job comes to.
@@ -301,7 +301,9 @@ fn settings_that_differ_or_make_no_sense_are_refused_by_all() {
     let refused = |fabric: &Fabric, settings| {
         let members = [Rank(0), Rank(1)];
         let tuning = Tuning { schedule: schedule("linear", 2), predicted: 1000.0, settings };
-        let refused = TunedBarrier::join(&Fabrics::of_job(fabric), &members, SPACE, tuning).unwrap_err();
+        let refused =
+            TunedBarrier::join(&Fabrics::of_job(fabric), &members, SegmentId::new(SPACE, 0), tuning)
+                .unwrap_err();
         refused.to_string()
     };
     for problem in each(2, |fabric| {

@@ -10,6 +10,7 @@
 //!   Scratch      a store and files for one test, in memory, gone afterwards
 //!   Installation::cat, verify: what `svmio cat` and `svmio verify` say of the store
 //!
+//!   Controller   `svmio barrier controller`, of which hardware barriers can be had
 //!   MemoryProgram  compiled with `pkg-config`, run by `svmio start`: a program that maps files and has no MPI
 //!   standing     where the processes of a job that does not end hang, told before they are killed
 //!   Nodes        where a job's ranks run: one node, emulated ones, Hosts; and where their stores are
@@ -24,6 +25,7 @@
 
 pub mod asking;
 pub mod collectives;
+pub mod controller;
 pub mod fabric_job;
 pub mod face;
 pub mod hosts;
@@ -45,6 +47,7 @@ mod standing;
 pub mod stock;
 
 pub use asking::{is_full_run, ranks_tried};
+pub use controller::Controller;
 pub use fabric_job::{FabricJob, RunningFabricJob};
 pub use hosts::{Hosts, Rate};
 pub use installation::Installation;

@@ -18,13 +18,16 @@ use crate::executor::arguments::{self, check_elements, check_length};
 
 const PRIORITY: u32 = 10;
 
+/// What the component is called.
+pub(super) const NAME: &str = "basic";
+
 /// The component.
 #[derive(Debug)]
 pub(super) struct Linear;
 
 impl Component for Linear {
     fn name(&self) -> &'static str {
-        "basic"
+        NAME
     }
 
     fn purpose(&self) -> &'static str {
@@ -162,6 +165,14 @@ impl Basic {
 }
 
 impl Module for Basic {
+    fn do_meanwhile(&mut self, meanwhile: fn()) {
+        self.team.messenger().do_meanwhile(meanwhile);
+    }
+
+    fn withdraw(&mut self, _reason: &str) {
+        self.team.messenger().end();
+    }
+
     fn barrier(&mut self) -> Result<()> {
         if self.team.own() != 0 {
             self.send(0, &[])?;

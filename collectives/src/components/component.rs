@@ -1,5 +1,6 @@
 //! What is asked of a component.
 
+use std::any::Any;
 use std::fmt::Debug;
 
 use svmio_transport::Fabric;
@@ -11,7 +12,7 @@ use super::module::Module;
 use super::team::Team;
 
 /// A component: a way to carry out some of the collective functions. There is one per process.
-pub trait Component: Debug + Send + Sync {
+pub trait Component: Any + Debug + Send + Sync {
     /// What it is called in settings: letters and digits only.
     fn name(&self) -> &'static str;
 

@@ -12,6 +12,7 @@ use super::component::{Component, Parameter, Wish};
 use super::error::{Error, Result};
 use super::function::{Function, Functions};
 use super::module::Module;
+use super::notice::Notice;
 use super::team::Team;
 use crate::executor::Elementwise;
 use crate::hardware::{
@@ -190,10 +191,10 @@ impl Component for Hardware {
     }
 
     fn join(&self, team: &Team, basic: &mut Basic, proposal: u64) -> Result<Box<dyn Module>> {
-        let lines = self.lines(team, basic, proposal);
+        let lines = self.lines(team, basic, proposal).and_then(|lines| Ok((lines, Notice::open(team)?)));
         let mut have_all = [u8::from(lines.is_ok())];
         basic.allreduce(&mut have_all, &Elementwise::commutative(u8::min))?;
-        let mut lines = lines?;
+        let (mut lines, notice) = lines?;
         if have_all == [0] {
             return Err(HardwareError::Trial { problem: "another member has no lines" }.into());
         }
@@ -201,7 +202,7 @@ impl Component for Hardware {
         part.limit = self.limit.unwrap_or(part.limit);
         trial(&mut *lines, part, || basic.barrier())?;
         let beside = (0..team.size()).filter(|&member| team.node(member) == team.node(team.own())).count();
-        Ok(Box::new(Controlled { barrier: Barrier::new(lines, beside), team: team.clone() }))
+        Ok(Box::new(Controlled { barrier: Barrier::new(lines, beside), notice }))
     }
 }
 
@@ -209,14 +210,22 @@ impl Component for Hardware {
 #[derive(Debug)]
 struct Controlled {
     barrier: Barrier,
-    team: Team,
+    notice: Notice,
 }
 
 impl Module for Controlled {
+    fn do_meanwhile(&mut self, meanwhile: fn()) {
+        self.barrier.do_meanwhile(meanwhile);
+    }
+
+    fn withdraw(&mut self, _reason: &str) {
+        self.notice.give();
+    }
+
     #[inline]
     fn barrier(&mut self) -> Result<()> {
-        let Self { barrier, team } = self;
-        barrier.wait(|| team.check())
+        let Self { barrier, notice } = self;
+        barrier.wait(|| notice.check())
     }
 }
 

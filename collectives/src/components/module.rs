@@ -11,7 +11,14 @@ macro_rules! offer {
     ($($(#[$doc:meta])* $variant:ident fn $name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
         /// What a component has made for a group: some of the collective functions. Those that its component does not
         /// offer are never called.
-        pub trait Module: Debug {
+        pub trait Module: Debug + Send {
+            /// Has `meanwhile` called again and again while this member waits for others: what a host library has to
+            /// go on with, without which the others might never come.
+            fn do_meanwhile(&mut self, meanwhile: fn());
+
+            /// Does none of the functions any more, for this `reason`: who waits for this member ends with an error.
+            fn withdraw(&mut self, reason: &str);
+
             $(
                 $(#[$doc])*
                 ///

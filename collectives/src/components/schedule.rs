@@ -9,8 +9,9 @@ use super::function::{Function, Functions};
 use super::module::Module;
 use super::team::Team;
 use crate::algorithm::{Algorithm, NodesOf};
-use crate::executor::Barrier;
+use crate::executor::{self, Barrier};
 use crate::partition::Partition;
+use crate::schedule::Schedule;
 
 const PRIORITY: u32 = 30;
 
@@ -25,10 +26,13 @@ pub(super) struct Schedules {
 
 impl Default for Schedules {
     fn default() -> Self {
-        // Good on any machine: nothing crosses the network but one signal per node and step.
-        let masters = Box::new(Algorithm::Dissemination);
-        Self { algorithm: Algorithm::TwoLevel { nodes: NodesOf::Machine, masters } }
+        Self { algorithm: everywhere() }
     }
+}
+
+/// An algorithm that is good on any machine: nothing crosses the network but one signal per node and step.
+pub(super) fn everywhere() -> Algorithm {
+    Algorithm::TwoLevel { nodes: NodesOf::Machine, masters: Box::new(Algorithm::Dissemination) }
 }
 
 impl Component for Schedules {
@@ -66,17 +70,33 @@ impl Component for Schedules {
     }
 
     fn join(&self, team: &Team, _basic: &mut Basic, _proposal: u64) -> Result<Box<dyn Module>> {
-        let nodes = Partition::of_nodes((0..team.size()).map(|member| team.node(member)));
-        let schedule = self.algorithm.schedule_on(&nodes).map_err(|error| {
-            let problem = format!("{}: {error}", self.algorithm);
-            crate::executor::Error::Members { id: team.segment(SEGMENT), problem }
-        })?;
-        let barrier = Barrier::join(team.fabric(), team.members(), team.segment(SEGMENT), &schedule)?;
-        Ok(Box::new(barrier))
+        let (schedule, id) = (schedule_of(&self.algorithm, team)?, team.segment(SEGMENT));
+        Ok(Box::new(Barrier::join_across(team.fabrics(), team.members(), id, &schedule)?))
     }
 }
 
+/// The schedule of an algorithm for a team, on the nodes that its members are on.
+///
+/// # Errors
+/// Where there is none for so many members.
+pub(super) fn schedule_of(algorithm: &Algorithm, team: &Team) -> Result<Schedule> {
+    let nodes = Partition::of_nodes((0..team.size()).map(|member| team.node(member)));
+    let schedule = algorithm.schedule_on(&nodes);
+    Ok(schedule.map_err(|error| executor::Error::Members {
+        id: team.segment(SEGMENT),
+        problem: format!("{algorithm}: {error}"),
+    })?)
+}
+
 impl Module for Barrier {
+    fn do_meanwhile(&mut self, meanwhile: fn()) {
+        Barrier::do_meanwhile(self, meanwhile);
+    }
+
+    fn withdraw(&mut self, _reason: &str) {
+        self.refuse();
+    }
+
     #[inline]
     fn barrier(&mut self) -> Result<()> {
         Ok(self.wait()?)

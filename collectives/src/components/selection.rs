@@ -13,10 +13,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::Entry;
-use super::basic::Basic;
+use super::basic::{self, Basic};
 use super::collectives::Collectives;
 use super::error::{Error, Result};
-use super::function::Function;
+use super::function::{Function, Functions};
 use super::module::Module;
 use super::team::Team;
 
@@ -46,13 +46,14 @@ struct Ballot {
     votes: Vec<Standing>,
 }
 
-/// Chooses among components for a team.
+/// Chooses among components for a team, for these functions.
 ///
 /// # Errors
 /// Those of [`Components::select`](super::Components::select).
 pub(super) fn select(
     entries: &[Entry],
     requested: &BTreeMap<Function, usize>,
+    functions: Functions,
     team: &Team,
 ) -> Result<Collectives> {
     let mut basic = Basic::new(team);
@@ -62,7 +63,7 @@ pub(super) fn select(
     let mut standings = counted.map_err(|problem| Error::Disagreement { problem })?;
     let mut joined: Vec<Option<Box<dyn Module>>> = entries.iter().map(|_| None).collect();
     loop {
-        let table = assign(entries, requested, &standings)?;
+        let table = assign(entries, requested, functions, &standings)?;
         let next = table.iter().copied().find(|&number| joined[number].is_none());
         let Some(number) = next else { return Ok(collectives(entries, joined, table, standings)) };
         let proposal = match standings[number] {
@@ -151,13 +152,20 @@ fn both(one: &Standing, other: Standing) -> Standing {
 }
 
 /// Which component each function gets: what the user wants, else the one of the highest priority, the first of equals.
+/// Functions that nobody asks for get what is always there.
 fn assign(
     entries: &[Entry],
     requested: &BTreeMap<Function, usize>,
+    functions: Functions,
     standings: &[Standing],
 ) -> Result<[usize; Function::ALL.len()]> {
+    let basic = entries.iter().position(|entry| entry.component.name() == basic::NAME);
     let mut table = [0; Function::ALL.len()];
     for &function in Function::ALL {
+        if let (false, Some(basic)) = (functions.contains(function), basic) {
+            table[function as usize] = basic;
+            continue;
+        }
         table[function as usize] = match requested.get(&function) {
             Some(&number) => match &standings[number] {
                 Standing::Wanted { .. } => number,
@@ -184,7 +192,7 @@ fn best(entries: &[Entry], standings: &[Standing], function: Function) -> Result
     let best = offered.rev().max_by_key(|&(priority, _)| priority);
     best.map(|(_, number)| number).ok_or_else(|| Error::Unavailable {
         function,
-        component: "basic".into(),
+        component: basic::NAME.into(),
         reason: "no component is left that offers it".into(),
     })
 }

@@ -13,16 +13,13 @@
 
 use super::error::{Error, Result};
 use super::function::Function;
-use super::{Components, HIGHEST_PRIORITY};
+use super::{Components, HIGHEST_PRIORITY, basic};
 
 /// The variable with the text, and what others begin with.
 const VARIABLE: &str = "SVMIO_COMPONENTS";
 
 /// The parameter that each component has.
 const PRIORITY: &str = "priority";
-
-/// The component that cannot be excluded.
-const BASIC: &str = "basic";
 
 impl Components {
     /// Sets what `text` says, item by item, as in `barrier=schedule schedule.algorithm=tree:4 -hardware`.
@@ -34,22 +31,23 @@ impl Components {
         items.filter(|item| !item.is_empty()).try_for_each(|item| self.apply(item))
     }
 
-    /// Sets what the environment says.
+    /// Sets what the environment says, and tells whether it says anything.
     ///
     /// # Errors
     /// [`Error::Setting`], as for [`configure`](Self::configure).
-    pub fn configure_from_environment(&mut self) -> Result<()> {
+    pub fn configure_from_environment(&mut self) -> Result<bool> {
         let known = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
         };
         self.configure_from(std::env::vars_os().filter_map(known))
     }
 
-    /// Sets what these variables say. Those that are not about components are not looked at.
+    /// Sets what these variables say, and tells whether they say anything. Those that are not about components are not
+    /// looked at.
     ///
     /// # Errors
     /// [`Error::Setting`], as for [`configure`](Self::configure).
-    pub fn configure_from(&mut self, variables: impl IntoIterator<Item = (String, String)>) -> Result<()> {
+    pub fn configure_from(&mut self, variables: impl IntoIterator<Item = (String, String)>) -> Result<bool> {
         let ours = |(name, value): (String, String)| {
             let rest = name.strip_prefix(VARIABLE)?;
             (rest.is_empty() || rest.starts_with('_')).then(|| (rest.to_owned(), value))
@@ -60,7 +58,8 @@ impl Components {
         variables.iter().try_for_each(|(rest, value)| match rest.strip_prefix('_') {
             None => self.configure(value),
             Some(rest) => self.assign_variable(&rest.to_ascii_lowercase(), value),
-        })
+        })?;
+        Ok(!variables.is_empty())
     }
 
     fn assign_variable(&mut self, name: &str, value: &str) -> Result<()> {
@@ -104,7 +103,7 @@ impl Components {
 
     fn exclude(&mut self, name: &str, item: &str) -> Result<()> {
         let number = self.position(name).ok_or_else(|| self.unknown_component(name, item))?;
-        if name == BASIC {
+        if name == basic::NAME {
             let problem = "what no other component offers falls to the basic one, so it has to stay";
             return Err(Error::Setting { item: item.into(), problem: problem.into() });
         }
@@ -171,7 +170,7 @@ mod tests {
     #[test]
     fn what_is_unknown_is_told_with_what_is_known() {
         for (text, known) in [
-            ("barrier=hardwear", &["hardwear", "hardware, shared, schedule, basic"][..]),
+            ("barrier=hardwear", &["hardwear", "hardware, shared, network, schedule, tuned, basic"][..]),
             ("-shred", &["shred", "shared"]),
             ("bariere=basic", &["bariere", "barrier", "reduce_scatter", "shared"]),
             ("schedule.algoritm=tree:4", &["algoritm", "priority, algorithm"]),
@@ -180,6 +179,8 @@ mod tests {
             ("shared.priority=101", &["101", "0 to 100"]),
             ("allreduce=schedule", &["allreduce", "schedule does not offer allreduce but barrier"]),
             ("hardware.limit=soon", &["soon", "milliseconds"]),
+            ("tuned.every=0", &["from 1 on"]),
+            ("tuned.share=half", &["half", "number"]),
             ("hardware.device=lpt1", &["lpt1", "emulated:DIRECTORY", "ppdev:", "port:"]),
             ("-basic", &["has to stay"]),
             ("barrier", &["FUNCTION=COMPONENT"]),

@@ -23,6 +23,13 @@ pub(super) struct Shared {
     settings: GroupSettings,
 }
 
+impl Shared {
+    /// How it sets up its groups.
+    pub(super) fn settings(&self) -> GroupSettings {
+        self.settings
+    }
+}
+
 impl Component for Shared {
     fn name(&self) -> &'static str {
         "shared"
@@ -83,6 +90,14 @@ impl Component for Shared {
 macro_rules! forward {
     ($($(#[$doc:meta])* $variant:ident fn $name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
         impl Module for Group {
+            fn do_meanwhile(&mut self, meanwhile: fn()) {
+                Group::do_meanwhile(self, meanwhile);
+            }
+
+            fn withdraw(&mut self, reason: &str) {
+                Group::withdraw(self, reason);
+            }
+
             $(
                 #[inline]
                 fn $name(&mut self, $($argument: $type),*) -> Result<()> {

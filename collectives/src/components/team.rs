@@ -8,13 +8,15 @@ use svmio_transport::{Fabric, Rank, SegmentId};
 use super::error::Result;
 use crate::executor;
 
+use crate::executor::Fabrics;
+
 /// How many segments of its own each team has.
-const SEGMENTS: u32 = 8;
+pub(super) const SEGMENTS: u32 = 2048;
 
 /// A group of processes, as one of its members sees it. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Team {
-    fabric: Fabric,
+    fabrics: Fabrics,
     members: Arc<[Rank]>,
     own: usize,
     id: SegmentId,
@@ -24,21 +26,41 @@ pub struct Team {
 impl Team {
     /// The team of `members`, of which this process is one; all have the same ones in the same order.
     ///
-    /// The team exports segments of the space of `id`, those from eight times its number on, eight of them: for nobody
+    /// The team exports segments of the space of `id`, those from 2048 times its number on, so many of them: for nobody
     /// else's use. Messages of the basic functions go through `messenger`, which may be that of other teams, too, as
-    /// long as the functions of all of them are called one after the other.
+    /// long as the functions of all of them are called one after the other; where a member withdraws from one of them, it
+    /// may be closed.
     ///
     /// # Errors
     /// [`executor::Error::Members`] where this process is no member, or one is there twice.
     pub fn new(fabric: &Fabric, members: &[Rank], id: SegmentId, messenger: Arc<Messenger>) -> Result<Self> {
-        let own = executor::place_of(fabric.rank(), members, id)?;
-        Ok(Self { fabric: fabric.clone(), members: members.into(), own, id, messenger })
+        Self::across(&Fabrics::of_job(fabric), members, id, messenger)
     }
 
-    /// The fabric that the members are on.
+    /// The same where members on one node reach each other through its memory, too.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn across(
+        fabrics: &Fabrics,
+        members: &[Rank],
+        id: SegmentId,
+        messenger: Arc<Messenger>,
+    ) -> Result<Self> {
+        let own = executor::place_of(fabrics.job().rank(), members, id)?;
+        Ok(Self { fabrics: fabrics.clone(), members: members.into(), own, id, messenger })
+    }
+
+    /// The job's fabric, which all members are on.
     #[must_use]
     pub fn fabric(&self) -> &Fabric {
-        &self.fabric
+        self.fabrics.job()
+    }
+
+    /// That, and the memory of this member's node.
+    #[must_use]
+    pub fn fabrics(&self) -> &Fabrics {
+        &self.fabrics
     }
 
     /// The members.
@@ -62,12 +84,12 @@ impl Team {
     /// The node of a member.
     #[must_use]
     pub fn node(&self, member: usize) -> &str {
-        self.fabric.membership().node(self.members[member])
+        self.fabric().membership().node(self.members[member])
     }
 
     /// What the members send messages by.
     #[must_use]
-    pub fn messenger(&self) -> &Messenger {
+    pub fn messenger(&self) -> &Arc<Messenger> {
         &self.messenger
     }
 
@@ -76,11 +98,11 @@ impl Team {
     /// # Errors
     /// The fabric's.
     pub fn check(&self) -> Result<()> {
-        let membership = self.fabric.membership();
+        let membership = self.fabric().membership();
         Ok(self.members.iter().try_for_each(|&member| membership.check(member))?)
     }
 
-    /// The id of one of the team's segments, which are numbered up to 7.
+    /// The id of one of the team's segments, which are numbered up to 2047.
     #[must_use]
     pub fn segment(&self, number: u32) -> SegmentId {
         SegmentId::new(self.id.space, self.id.number.wrapping_mul(SEGMENTS).wrapping_add(number % SEGMENTS))

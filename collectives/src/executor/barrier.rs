@@ -90,18 +90,15 @@ impl Barrier {
 
     /// Has all whom this member signals hear that it will not come any more. What is awaited of counters, nobody hears,
     /// but all who count wait for a resume word.
-    pub(super) fn refuse(&self) {
+    pub(crate) fn refuse(&self) {
         for planned in &self.planned {
+            let (Planned::Signals { signal: places, .. } | Planned::Counting { resumed: places, .. }) =
+                planned;
+            // In words of their own: what was signalled before may not be seen yet, and of a resume word who came last
+            // before may still be writing it.
+            let refusals: Vec<_> = places.iter().map(|place| refusal_of(*place)).collect();
             // Who cannot be reached is lost, or has left itself.
-            let _ = match planned {
-                Planned::Signals { signal, .. } => self.ground.signal(signal, REFUSED),
-                // In words of their own: whoever came last before may still be writing the others.
-                Planned::Counting { resumed, .. } => {
-                    let refusal = |word: &GroundPlace| refusal_of(*word);
-                    let refusals: Vec<_> = resumed.iter().map(refusal).collect();
-                    self.ground.signal(&refusals, self.ground.own() as u64 + 1)
-                }
-            };
+            let _ = self.ground.signal(&refusals, self.ground.own() as u64 + 1);
         }
     }
 
@@ -115,44 +112,45 @@ impl Barrier {
         planned.iter().try_for_each(|planned| match planned {
             Planned::Signals { signal, awaited } => {
                 ground.signal(signal, *generation)?;
-                ground.await_flags(awaited, *generation, patience)?;
-                check_refusals(ground, awaited)
+                await_or_refused(ground, awaited, *generation, patience)
             }
             Planned::Counting { levels, resumed, own } => {
                 if comes_last(ground, levels)? {
                     ground.signal(resumed, *generation)
                 } else {
-                    ground.await_flag_or(*own, *generation, REFUSAL, patience)?;
-                    match ground.word(refusal_of(*own)) {
-                        0 => Ok(()),
-                        member => Err(refused(member as usize - 1)),
-                    }
+                    await_or_refused(ground, &[*own], *generation, patience)
                 }
             }
         })
     }
 }
 
-/// What a member signals that will not come any more: later than all generations.
-const REFUSED: u64 = u64::MAX;
-
-/// How far behind a resume word, which all members write, the one is that tells who of them will not come any more: its
-/// number, from 1 on. The resume word's line has room for it.
+/// How far behind a word that a member awaits the one is that tells who will not come any more: its number, from 1 on. Each has
+/// a cache line, which has room for both.
 const REFUSAL: u64 = size_of::<u64>() as u64;
 
-fn refusal_of(resume_word: GroundPlace) -> GroundPlace {
-    GroundPlace { offset: resume_word.offset + REFUSAL, ..resume_word }
+fn refusal_of(word: GroundPlace) -> GroundPlace {
+    GroundPlace { offset: word.offset + REFUSAL, ..word }
 }
 
-fn refused(member: usize) -> Error {
-    Error::Refused { member, reason: "it has left the group".to_owned() }
-}
-
-/// That none of those who have signalled these flags has refused to come.
-fn check_refusals(ground: &Ground, flags: &[GroundPlace]) -> Result<()> {
-    match ground.first_at_least(flags, REFUSED) {
-        Some(member) => Err(refused(member)),
+/// Returns when all of these words have come to the generation.
+///
+/// # Errors
+/// [`Error::Refused`] for one that will not.
+fn await_or_refused(
+    ground: &Ground,
+    words: &[GroundPlace],
+    generation: u64,
+    patience: &mut Patience,
+) -> Result<()> {
+    ground.await_flags_or(words, generation, REFUSAL, patience)?;
+    // Who has come and left since has come.
+    match words.iter().find(|word| ground.word(**word) < generation) {
         None => Ok(()),
+        Some(word) => {
+            let member = ground.word(refusal_of(*word)) as usize - 1;
+            Err(Error::Refused { member, reason: "it has left the group".to_owned() })
+        }
     }
 }
 

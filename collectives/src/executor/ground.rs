@@ -240,10 +240,10 @@ impl Ground {
         self.await_all(flags, has_come, patience)
     }
 
-    /// The same of one flag, or until anything is in the word that has that distance from it.
-    pub(super) fn await_flag_or(
+    /// The same, where for each flag anything in the word that has that distance from it will do as well.
+    pub(super) fn await_flags_or(
         &self,
-        flag: Place,
+        flags: &[Place],
         generation: u64,
         distance: u64,
         patience: &mut Patience,
@@ -255,7 +255,7 @@ impl Ground {
         let has_come = |memory: &SharedMemory, offset: u64| {
             is_at_least(memory, offset, generation) || is_at_least(memory, offset + distance, 1)
         };
-        self.await_all(&[flag], has_come, patience)
+        self.await_all(flags, has_come, patience)
     }
 
     /// Returns when these flags of this member's have come, as `has_come` finds by its memory and their offsets there.
@@ -290,11 +290,6 @@ impl Ground {
             }
             self.check_members().err().map(Err)
         })
-    }
-
-    /// Who has written at least this into one of these flags of this member's.
-    pub(super) fn first_at_least(&self, flags: &[Place], generation: u64) -> Option<usize> {
-        flags.iter().find(|flag| self.word(**flag) >= generation).map(|flag| flag.member)
     }
 
     /// What is in a word of this member's; 0 where there is none.

@@ -25,7 +25,7 @@ use companions::Companions;
 const FIRST_POLLS: u32 = 32;
 
 /// How long a waiter sleeps at most that has something to do meanwhile.
-pub(super) const NAP: Duration = Duration::from_micros(500);
+pub(crate) const NAP: Duration = Duration::from_micros(500);
 
 /// Polls between two looks at the clock, which cost 25 ns each.
 const POLLS: u32 = 64;
@@ -200,7 +200,7 @@ impl Patience {
     }
 
     /// After how many polls some microseconds are over.
-    pub(super) fn polls_of_microseconds(&self) -> u32 {
+    pub(crate) fn polls_of_microseconds(&self) -> u32 {
         if self.is_crowded { 8 } else { 8 * POLLS }
     }
 
@@ -302,7 +302,7 @@ pub(super) fn ranks_here(fabric: &Fabric) -> usize {
 }
 
 /// `is_done`, which does what is to be done meanwhile after each so many polls.
-pub(super) fn with_meanwhile(
+pub(crate) fn with_meanwhile(
     mut is_done: impl FnMut() -> bool,
     meanwhile: Option<fn()>,
     every: u32,

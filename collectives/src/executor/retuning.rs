@@ -85,9 +85,12 @@ pub struct Retunings {
 pub struct TunedBarrier {
     fabrics: Fabrics,
     members: Vec<Rank>,
-    space: u32,
-    /// The next segment of the space that was never used.
-    next_segment: u32,
+    /// The first of its segments.
+    first: SegmentId,
+    /// Which of them comes next.
+    next: u32,
+    /// Which the barrier in use has.
+    in_use: u32,
     settings: RetuningSettings,
     schedule: Schedule,
     barrier: Barrier,
@@ -101,42 +104,51 @@ pub struct TunedBarrier {
     /// After how many barriers the next burst comes; none for a member alone, who has nothing to measure.
     until_burst: Option<u64>,
     retunings: Retunings,
+    /// What is done again and again while this member waits.
+    meanwhile: Option<fn()>,
+}
+
+/// A barrier beside the one in use, and which segment it has.
+struct Built {
+    barrier: Barrier,
+    segment: u32,
 }
 
 /// A barrier that may be better.
 struct Rival {
     schedule: Schedule,
-    barrier: Barrier,
+    built: Built,
     bursts: Vec<f64>,
 }
 
 impl TunedBarrier {
-    /// Joins the barrier of `members`. All call this with the same ones in the same order, the same `tuning`, and a
-    /// `space` of segments that none of them uses for anything else.
+    /// How many segments it has: the ids from its first one on.
+    pub const SEGMENTS: u32 = 1024;
+
+    /// Joins the barrier of `members`. All call this with the same ones in the same order, the same `tuning`, and the
+    /// `first` of [`SEGMENTS`](Self::SEGMENTS) ids that none of them uses for anything else.
     ///
     /// # Errors
     /// [`Error::Members`], also where the schedule is for another number of ranks, the settings make no sense, or
     /// those of the members differ; [`Error::NotJoined`] where another member fails; the fabric's.
-    pub fn join(fabrics: &Fabrics, members: &[Rank], space: u32, tuning: Tuning) -> Result<Self> {
-        let id = SegmentId::new(space, 0);
-        joining::attempt(fabrics, id, || Self::join_all(fabrics, members, space, tuning))
+    pub fn join(fabrics: &Fabrics, members: &[Rank], first: SegmentId, tuning: Tuning) -> Result<Self> {
+        joining::attempt(fabrics, first, || Self::join_all(fabrics, members, first, tuning))
     }
 
-    fn join_all(fabrics: &Fabrics, members: &[Rank], space: u32, tuning: Tuning) -> Result<Self> {
+    fn join_all(fabrics: &Fabrics, members: &[Rank], first: SegmentId, tuning: Tuning) -> Result<Self> {
         let Tuning { schedule, predicted, settings } = tuning;
-        let id = SegmentId::new(space, 0);
-        let misfit = |problem: &str| Error::Members { id, problem: problem.to_owned() };
+        let misfit = |problem: &str| Error::Members { id: first, problem: problem.to_owned() };
         if let Some(problem) = settings.problem() {
             return Err(misfit(problem));
         }
-        let mut council = Council::join(fabrics, members, id)?;
+        let mut council = Council::join(fabrics, members, first)?;
         let fingerprint = f64::from(settings.fingerprint());
         let [predicted, largest, least, _] =
             council.largest([predicted, fingerprint, -fingerprint, 0.0], Waiting::Awake)?;
         if largest > -least {
             return Err(misfit("the members' settings for tuning differ"));
         }
-        let barrier = Barrier::join_across(fabrics, members, SegmentId::new(space, 1), &schedule)?;
+        let barrier = Barrier::join_across(fabrics, members, numbered(first, 1), &schedule)?;
         Ok(Self {
             window: Window::new(settings.window),
             drift: Drift::new(predicted, settings.factor, settings.windows),
@@ -146,8 +158,10 @@ impl TunedBarrier {
             survey_signals: signals_of_survey(fabrics, members, &settings),
             fabrics: fabrics.clone(),
             members: members.to_vec(),
-            space,
-            next_segment: 2,
+            first,
+            next: 2,
+            in_use: 1,
+            meanwhile: None,
             settings,
             schedule,
             barrier,
@@ -172,6 +186,18 @@ impl TunedBarrier {
     #[must_use]
     pub fn retunings(&self) -> Retunings {
         self.retunings
+    }
+
+    /// Has `meanwhile` called again and again while this member waits for others to come, as
+    /// [`Group::do_meanwhile`](super::Group::do_meanwhile) has it.
+    pub fn do_meanwhile(&mut self, meanwhile: fn()) {
+        self.meanwhile = Some(meanwhile);
+        self.barrier.do_meanwhile(meanwhile);
+    }
+
+    /// Has the others hear that this member will not come any more.
+    pub(crate) fn refuse(&self) {
+        self.barrier.refuse();
     }
 
     /// Returns when all members have come.
@@ -213,9 +239,9 @@ impl TunedBarrier {
     /// # Errors
     /// The fabric's, for a lost member.
     pub fn switch(&mut self, schedule: &Schedule, predicted: f64) -> Result<bool> {
-        let Some(barrier) = self.built(schedule)? else { return Ok(false) };
+        let Some(built) = self.built(schedule)? else { return Ok(false) };
         let [predicted, ..] = self.council.largest([predicted, 0.0, 0.0, 0.0], Waiting::Awake)?;
-        self.take(schedule.clone(), barrier);
+        self.take(schedule.clone(), built);
         self.expect(predicted);
         Ok(true)
     }
@@ -237,8 +263,8 @@ impl TunedBarrier {
     fn tune_again(&mut self) -> Result<bool> {
         let mut rivals = Vec::new();
         for schedule in self.promising()? {
-            if let Some(barrier) = self.built(&schedule)? {
-                rivals.push(Rival { schedule, barrier, bursts: Vec::new() });
+            if let Some(built) = self.built(&schedule)? {
+                rivals.push(Rival { schedule, built, bursts: Vec::new() });
             }
         }
         let cost = self.try_out(&mut rivals)?;
@@ -252,7 +278,7 @@ impl TunedBarrier {
         // The councils have come after the last burst, so all have left all of these barriers.
         match best {
             Some((least, rival)) if least < self.settings.gain * cost => {
-                self.take(rival.schedule, rival.barrier);
+                self.take(rival.schedule, rival.built);
                 self.expect(least);
                 Ok(true)
             }
@@ -266,7 +292,7 @@ impl TunedBarrier {
     /// The schedules that are predicted to be the best on the machine as it is, without the one in use: the same for
     /// all.
     fn promising(&mut self) -> Result<Vec<Schedule>> {
-        let id = self.next_id();
+        let id = numbered(self.first, self.next_segment());
         let pairs = Pairs::join(&self.fabrics, &self.members, id, &self.settings.survey);
         let Some(pairs) = self.all_have(pairs)? else { return Ok(Vec::new()) };
         let membership = self.fabrics.job().membership();
@@ -309,8 +335,8 @@ impl TunedBarrier {
         let mut bursts = Vec::new();
         for _ in 0..self.settings.window {
             bursts.push(timed(&mut self.barrier, &self.fabrics, self.settings.burst)?);
-            for Rival { barrier, bursts, .. } in &mut *rivals {
-                bursts.push(timed(barrier, &self.fabrics, self.settings.burst)?);
+            for Rival { built, bursts, .. } in &mut *rivals {
+                bursts.push(timed(&mut built.barrier, &self.fabrics, self.settings.burst)?);
             }
         }
         self.agreed(bursts)
@@ -323,10 +349,11 @@ impl TunedBarrier {
     }
 
     /// A barrier beside the one in use; none where a member could not join it.
-    fn built(&mut self, schedule: &Schedule) -> Result<Option<Barrier>> {
-        let id = self.next_id();
+    fn built(&mut self, schedule: &Schedule) -> Result<Option<Built>> {
+        let segment = self.next_segment();
+        let id = numbered(self.first, segment);
         let joined = Barrier::join_across(&self.fabrics, &self.members, id, schedule);
-        self.all_have(joined)
+        Ok(self.all_have(joined)?.map(|barrier| Built { barrier, segment }))
     }
 
     /// What this member has joined, if all members could.
@@ -345,8 +372,11 @@ impl TunedBarrier {
     }
 
     /// To be called after a council that has followed the old barrier's last round.
-    fn take(&mut self, schedule: Schedule, barrier: Barrier) {
-        (self.schedule, self.barrier) = (schedule, barrier);
+    fn take(&mut self, schedule: Schedule, built: Built) {
+        (self.schedule, self.barrier, self.in_use) = (schedule, built.barrier, built.segment);
+        if let Some(meanwhile) = self.meanwhile {
+            self.barrier.do_meanwhile(meanwhile);
+        }
         self.retunings.switches += 1;
     }
 
@@ -355,11 +385,16 @@ impl TunedBarrier {
         self.window.clear();
     }
 
-    /// A segment that was never used: others may still have a former one in place of its successor otherwise.
-    fn next_id(&mut self) -> SegmentId {
-        let id = SegmentId::new(self.space, self.next_segment);
-        self.next_segment += 1;
-        id
+    /// A segment that was not used for long: others may still have a former one in place of its successor otherwise. Since
+    /// it was, all have left hundreds of councils.
+    fn next_segment(&mut self) -> u32 {
+        let segment = self.next;
+        let after = |segment: u32| if segment + 1 < Self::SEGMENTS { segment + 1 } else { 1 };
+        self.next = after(segment);
+        if self.next == self.in_use {
+            self.next = after(self.next);
+        }
+        segment
     }
 
     /// What tuning again is likely to take, in nanoseconds, where a barrier takes `cost`: one signal takes no longer
@@ -374,6 +409,11 @@ impl TunedBarrier {
     fn elapsed(&self) -> f64 {
         nanoseconds(self.fabrics.job().now().since(self.joined))
     }
+}
+
+/// One of its segments.
+fn numbered(first: SegmentId, segment: u32) -> SegmentId {
+    SegmentId::new(first.space, first.number + segment)
 }
 
 /// How many signals are sent one after the other in a survey of the members, if no pair looks like another one.

@@ -1,9 +1,9 @@
 //! Doing it: a node's steps over its lines.
 
 use super::error::{Error, Result};
-use super::lines::Lines;
+use super::lines::{LONGEST_SLEEP, Lines};
 use super::machine::{Level, Node, NodeStep};
-use crate::executor::{Patience, PatienceSettings, Polled};
+use crate::executor::{NAP, Patience, PatienceSettings, Polled, with_meanwhile};
 
 /// A hardware barrier, as one node holds it. After an error it is of no more use.
 ///
@@ -13,6 +13,8 @@ use crate::executor::{Patience, PatienceSettings, Polled};
 pub struct Barrier {
     lines: Box<dyn Lines>,
     patience: Patience,
+    /// What is done again and again while this node waits.
+    meanwhile: Option<fn()>,
 }
 
 impl Barrier {
@@ -21,7 +23,13 @@ impl Barrier {
     #[must_use]
     pub fn new(lines: Box<dyn Lines>, beside: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { lines, patience: Patience::new(PatienceSettings::default(), beside, cores) }
+        let patience = Patience::new(PatienceSettings::default(), beside, cores);
+        Self { lines, patience, meanwhile: None }
+    }
+
+    /// Has `meanwhile` called again and again while this node waits for others.
+    pub fn do_meanwhile(&mut self, meanwhile: fn()) {
+        self.meanwhile = Some(meanwhile);
     }
 
     /// Returns when all nodes have come. `all_are_there` is asked every 100 ms of a long wait; its error ends the wait.
@@ -55,7 +63,7 @@ impl Barrier {
         awaited: Level,
         mut all_are_there: impl FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
-        let Self { lines, patience } = self;
+        let Self { lines, patience, meanwhile } = self;
         let mut failed = None;
         let mut has_come = || match lines.sense() {
             Ok(level) => level == awaited,
@@ -64,16 +72,23 @@ impl Barrier {
                 true
             }
         };
-        let is_over = patience.glance(&mut has_come) || patience.poll(&mut has_come) == Polled::Ready;
+        let is_over = patience.glance(&mut has_come) || {
+            let every = patience.polls_of_microseconds();
+            patience.poll(with_meanwhile(&mut has_come, *meanwhile, every)) == Polled::Ready
+        };
         if let Some(error) = failed {
             return Err(error.into());
         }
         if is_over {
             return Ok(());
         }
+        let limit = if meanwhile.is_some() { NAP } else { LONGEST_SLEEP };
         while lines.sense()? != awaited {
+            if let Some(meanwhile) = meanwhile {
+                meanwhile();
+            }
             all_are_there()?;
-            lines.sleep(awaited)?;
+            lines.sleep(awaited, limit)?;
         }
         Ok(())
     }

@@ -23,9 +23,9 @@ pub trait Lines: Debug + Send {
     /// The device's.
     fn sense(&mut self) -> Result<Level>;
 
-    /// Sleeps until the line in may carry `awaited`, and for 100 ms at most.
+    /// Sleeps until the line in may carry `awaited`, and for about `limit` at most.
     ///
     /// # Errors
     /// The device's: that there is no controller any more, where that can be known.
-    fn sleep(&mut self, awaited: Level) -> Result<()>;
+    fn sleep(&mut self, awaited: Level, limit: Duration) -> Result<()>;
 }

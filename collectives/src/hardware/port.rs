@@ -149,8 +149,8 @@ impl Lines for PortLines {
         Ok(Level::from((status ^ INVERTED) >> (FIRST_STATUS_BIT + self.circuit) & 1 == 1))
     }
 
-    fn sleep(&mut self, _awaited: Level) -> Result<()> {
-        std::thread::sleep(self.pause);
+    fn sleep(&mut self, _awaited: Level, limit: Duration) -> Result<()> {
+        std::thread::sleep(self.pause.min(limit));
         let [_, longest] = PAUSES;
         self.pause = (2 * self.pause).min(longest);
         Ok(())

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::error::{Error, Result};
-use super::lines::Lines;
+use super::lines::{LONGEST_SLEEP, Lines};
 use super::machine::Level;
 
 /// How long a controller may take to answer that has no nodes, and for each node more: an emulated one looks at them
@@ -79,7 +79,7 @@ fn follows(lines: &mut dyn Lines, level: Level, limit: Duration, otherwise: &'st
         if began.elapsed() >= limit {
             return Err(Error::Trial { problem: otherwise });
         }
-        lines.sleep(level)?;
+        lines.sleep(level, LONGEST_SLEEP)?;
     }
     keeps(lines, level)
 }

@@ -16,6 +16,7 @@ use std::ops::Range;
 
 use super::two_level::TwoLevelGroup;
 use crate::executor::arguments::{check_count, check_elements, check_length};
+use crate::executor::blocks::apart_mut;
 use crate::executor::error::Result;
 use crate::executor::operation::Operation;
 
@@ -155,7 +156,16 @@ impl TwoLevelGroup {
         })
     }
 
-    /// All get all members' blocks: each is memory by itself, and as long everywhere; each member's own is there already.
+    /// All get all members' blocks: `blocks` says where in `data` each lies, the same everywhere; each member's own is there
+    /// already.
+    ///
+    /// # Errors
+    /// As [`NetworkGroup::allgatherv`](super::NetworkGroup::allgatherv).
+    pub fn allgatherv(&mut self, data: &mut [u8], blocks: &[Range<usize>]) -> Result<()> {
+        self.attempt(|group| group.allgather_blocks(&mut apart_mut(data, blocks)?))
+    }
+
+    /// The same, where each block is memory by itself.
     ///
     /// # Errors
     /// As [`NetworkGroup::allgatherv`](super::NetworkGroup::allgatherv).

@@ -57,7 +57,7 @@ impl Default for RetuningSettings {
 
 impl RetuningSettings {
     /// What cannot be meant, if anything.
-    pub(super) fn problem(&self) -> Option<&'static str> {
+    pub(crate) fn problem(&self) -> Option<&'static str> {
         let counts = self.every > 0 && self.burst > 0 && self.window > 0 && self.windows > 0;
         let problems = [
             (!counts, "every, burst, window and windows are numbers from 1 on"),

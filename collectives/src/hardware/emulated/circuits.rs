@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -11,7 +12,7 @@ use super::memory::{Claimed, LineIn, LineOut, Memory, check_controller};
 use super::wire::Claim;
 use crate::hardware::MOST_NODES;
 use crate::hardware::error::{Error, Result};
-use crate::hardware::lines::{LONGEST_SLEEP, Lines};
+use crate::hardware::lines::Lines;
 use crate::hardware::machine::Level;
 
 /// What is said where there is no controller.
@@ -140,10 +141,10 @@ impl Lines for EmulatedLines {
         self.line_in().wire.level(self.claim).ok_or_else(|| self.revoked())
     }
 
-    fn sleep(&mut self, awaited: Level) -> Result<()> {
+    fn sleep(&mut self, awaited: Level, limit: Duration) -> Result<()> {
         let line = self.line_in();
         let waits = || line.wire.level(self.claim) == Some(!awaited);
-        line.bell.sleep(LONGEST_SLEEP, || !waits());
+        line.bell.sleep(limit, || !waits());
         if waits() { check_controller(&self.file, &self.path) } else { Ok(()) }
     }
 }

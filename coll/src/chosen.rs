@@ -1,0 +1,121 @@
+//! The barrier of a communicator by the component that the user has chosen, where that is not what its group would do.
+//!
+//! All members choose together, before their group is formed: a component that one of them cannot have none has.
+
+use std::sync::OnceLock;
+
+use svmio_adio::Mpi;
+use svmio_adio::abi::{Abi, Comm};
+use svmio_collectives::components::{Collectives, Components, Error, Function, Functions, Team};
+use svmio_collectives::executor::{self, GroupSettings};
+
+use crate::forming::agreed;
+use crate::jobs::Reach;
+
+/// What the user's settings come to for a communicator.
+#[derive(Debug, Default)]
+pub(crate) struct Chosen {
+    /// The barrier, where the group's own is not wanted.
+    pub(crate) barrier: Option<Barrier>,
+    /// How the group's memory is set up.
+    pub(crate) settings: GroupSettings,
+}
+
+/// The barrier of a component.
+#[derive(Debug)]
+pub(crate) struct Barrier(Collectives);
+
+impl Barrier {
+    /// Returns when all members have come.
+    ///
+    /// # Errors
+    /// The component's.
+    pub(crate) fn wait(&mut self) -> executor::Result<()> {
+        self.0.barrier().map_err(|error| match error {
+            Error::Executor(error) => error,
+            Error::Fabric(error) => error.into(),
+            other => executor::Error::Host { reason: other.to_string() },
+        })
+    }
+
+    /// See [`Collectives::do_meanwhile`].
+    pub(crate) fn do_meanwhile(&mut self, meanwhile: fn()) {
+        self.0.do_meanwhile(meanwhile);
+    }
+
+    /// See [`Collectives::withdraw`].
+    pub(crate) fn withdraw(&mut self, reason: &str) {
+        self.0.withdraw(reason);
+    }
+}
+
+/// The components as this process's user wants them, where the environment says anything of them.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn wanted() -> Result<Option<&'static Components>, &'static str> {
+    // One for the process: all its groups share the line of a port.
+    static WANTED: OnceLock<Result<Option<Components>, String>> = OnceLock::new();
+    let read = || {
+        let mut components = Components::standard();
+        let is_set = components.configure_from_environment().map_err(|error| error.to_string())?;
+        Ok(is_set.then_some(components))
+    };
+    WANTED.get_or_init(read).as_ref().map(Option::as_ref).map_err(String::as_str)
+}
+
+/// Chooses, with all members of `comm`, of which some want something. Where they cannot have it, that is said, and the
+/// group does all.
+pub(crate) fn choose<A: Abi>(
+    mpi: &Mpi<A>,
+    comm: Comm<A>,
+    reach: Reach,
+    team: impl FnOnce() -> Result<Team, String>,
+) -> Chosen {
+    let is_first = mpi.rank(comm) == 0;
+    let warn = |problem: &str| tracing::warn!("barriers are svmio's usual ones: {problem}");
+    let team = team();
+    if let Err(problem) = &team {
+        warn(problem);
+    }
+    let Some(team) = agreed(mpi, comm, team.ok()) else { return Chosen::default() };
+    let usual = Components::standard();
+    let components = wanted().ok().flatten().unwrap_or(&usual);
+    let selected = components.select_for(&team, Functions::only(Function::Barrier));
+    match &selected {
+        // The same for all.
+        Err(error @ (Error::Disagreement { .. } | Error::Unavailable { .. })) if is_first => {
+            warn(&error.to_string());
+        }
+        Err(Error::Disagreement { .. } | Error::Unavailable { .. }) | Ok(_) => {}
+        Err(error) => warn(&error.to_string()),
+    }
+    let Some(collectives) = agreed(mpi, comm, selected.ok()) else { return Chosen::default() };
+    let (name, own) = (collectives.chosen(Function::Barrier), own_component(reach));
+    if is_first {
+        tracing::info!("barriers of a communicator of {} by the component {name}", team.size());
+        tell_of_others(components, own);
+    }
+    let barrier = (name != own).then_some(Barrier(collectives));
+    Chosen { barrier, settings: components.group_settings() }
+}
+
+/// The component that does what a group does by itself.
+fn own_component(reach: Reach) -> &'static str {
+    match reach {
+        Reach::Memory => "shared",
+        Reach::Network => "network",
+    }
+}
+
+/// Groups do all but barriers by themselves.
+fn tell_of_others(components: &Components, own: &str) {
+    let others =
+        components.requested().filter(|&(function, name)| function != Function::Barrier && name != own);
+    for (function, name) in others {
+        tracing::warn!(
+            "{function}={name} of SVMIO_COMPONENTS has no effect on MPI programs, for which it chooses barriers only; \
+             SVMIO_COLLECTIVES_OFF={function} leaves {function} to MPI"
+        );
+    }
+}
