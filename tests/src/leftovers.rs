@@ -71,19 +71,20 @@ mod tests {
         ended.wait().unwrap();
         assert!(is_orphaned(&orphaned) && !is_orphaned(&own_mark()) && !is_orphaned("else"));
 
-        const VARIABLE: &str = "SVMIO_TESTS_LEFTOVERS";
-        let start = |mark: &str| Command::new("sleep").arg("infinity").env(VARIABLE, mark).spawn().unwrap();
+        // Its own: what another run of this test starts is not to be removed by this one.
+        let variable = format!("SVMIO_TESTS_LEFTOVERS_{}", std::process::id());
+        let start = |mark: &str| Command::new("sleep").arg("infinity").env(&variable, mark).spawn().unwrap();
         let (mut left, mut ours) = (start(&orphaned), start(&own_mark()));
         // The environment is a process's own only once it has become the program.
         let has_mark = |id| {
             let environment = std::fs::read(format!("/proc/{id}/environ")).unwrap();
-            String::from_utf8_lossy(&environment).contains(VARIABLE)
+            String::from_utf8_lossy(&environment).contains(&variable)
         };
         while !(has_mark(left.id()) && has_mark(ours.id())) {
             std::thread::yield_now();
         }
         let (left_directory, our_directory) = (directory(&orphaned), directory(&own_mark()));
-        remove(VARIABLE);
+        remove(&variable);
         assert!(!left.wait().unwrap().success());
         assert!(ours.try_wait().unwrap().is_none());
         assert!(!left_directory.path().exists() && our_directory.path().exists());
