@@ -9,7 +9,7 @@ use svmio_transport::job::{Exchange, Job, Place};
 use svmio_transport::settings::{FabricChoice, Settings};
 use svmio_transport::{Error, JobSecret, Rank, Result, SegmentId, back_end::Backing};
 
-use crate::threads::{Meeting, finish_all, quick, together};
+use crate::threads::{Meeting, finish_all, quick, together, within_some_limit};
 
 fn problem(result: Result<Job>) -> String {
     match result.map(|job| job.rank()) {
@@ -56,21 +56,26 @@ fn all_meet_over_libfabric() {
     finish_all(jobs).into_iter().for_each(Result::unwrap);
 }
 
-#[test]
-fn who_never_comes_is_named_by_all() {
+/// Three of five start: whether they say who has not come within the limit.
+fn three_name_the_two_who_do_not_come(limit: Duration) -> bool {
     let meeting = Meeting::new(5);
     let mut settings = quick();
-    settings.start.limit = Duration::from_millis(300);
+    settings.start.limit = limit;
     let since = Instant::now();
     let came = [0, 1, 4];
     let problems = together(came.map(|rank| {
         let (place, settings) = (meeting.place(rank), settings.clone());
         move || problem(Job::start(place, settings))
     }));
-    assert!(since.elapsed() < Duration::from_secs(10));
-    for text in problems {
-        assert_eq!(text, "3 of 5 came; missing are the ranks 2, 3 within 300ms");
-    }
+    assert!(since.elapsed() < limit + Duration::from_secs(10));
+    println!("{problems:?}");
+    let expected = format!("3 of 5 came; missing are the ranks 2, 3 within {limit:?}");
+    problems.iter().all(|problem| *problem == expected)
+}
+
+#[test]
+fn who_never_comes_is_named_by_all() {
+    assert!(within_some_limit(three_name_the_two_who_do_not_come));
 }
 
 #[test]

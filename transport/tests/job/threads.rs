@@ -53,6 +53,12 @@ pub(crate) fn quick() -> Settings {
     settings
 }
 
+/// Whether what is to happen within a limit does so. What else runs on the machine may hold up a thread for longer than
+/// a short limit, and then a longer one is tried: what goes wrong in itself does so with each.
+pub(crate) fn within_some_limit(attempt: impl FnMut(Duration) -> bool) -> bool {
+    [200, 1000, 5000].map(Duration::from_millis).into_iter().any(attempt)
+}
+
 /// Runs each on a thread of its own, all at the same time; the results in order.
 pub(crate) fn together<T: Send>(bodies: impl IntoIterator<Item = impl FnOnce() -> T + Send>) -> Vec<T> {
     std::thread::scope(|scope| {
