@@ -80,42 +80,53 @@ fn chains_go_on_while_nobody_waits() {
     });
 }
 
+/// Closes while chains are under way; whether it met the last of them before it had ended by itself.
+fn close_over_chains(provider: &str) -> bool {
+    let fabrics = within_process(2, provider).unwrap();
+    let [zero, one] = &fabrics[..] else { unreachable!() };
+    let length = 64 << 20;
+    let segment = one.create(SEGMENT, &anonymous(length)).unwrap();
+    let remote = zero.connect(Rank(1), SEGMENT).unwrap();
+    let bytes = vec![1; length as usize];
+    let begun: Vec<_> = (0..8)
+        .map(|_| {
+            let done = Arc::new(Completion::new());
+            let local = UserMemory::of(&bytes);
+            let chain =
+                vec![Transfer { direction: Direction::Write, local, remote: remote.remote(), offset: 0 }];
+            // SAFETY: the bytes live until the fabrics are closed, and this test waits for the end.
+            unsafe { zero.post(chain, &done) }.unwrap();
+            done
+        })
+        .collect();
+    let is_met = thread::scope(|scope| {
+        let wait = |done| {
+            let result = zero.wait_for(done);
+            assert!(done.test().is_some(), "a chain goes on after {result:?}");
+            result
+        };
+        let waiting = begun.iter().map(|done| scope.spawn(move || wait(done)));
+        let waiting: Vec<_> = waiting.collect();
+        zero.close();
+        let results: Vec<_> = waiting.into_iter().map(|thread| thread.join().unwrap()).collect();
+        match results.last() {
+            Some(Ok(())) => false,
+            Some(Err(Error::Ending { .. })) => true,
+            _ => panic!("{results:?}"),
+        }
+    });
+    // One that nobody knows will never end.
+    let never = zero.wait_for(&Completion::new());
+    assert!(matches!(never, Err(Error::Ending { .. })), "{never:?}");
+    drop(segment);
+    is_met
+}
+
 #[test]
 fn chains_have_ended_when_closing_ends_waits_for_them() {
     for provider in PROVIDERS {
-        let fabrics = within_process(2, provider).unwrap();
-        let [zero, one] = &fabrics[..] else { unreachable!() };
-        let length = 64 << 20;
-        let segment = one.create(SEGMENT, &anonymous(length)).unwrap();
-        let remote = zero.connect(Rank(1), SEGMENT).unwrap();
-        let bytes = vec![1; length as usize];
-        let begun: Vec<_> = (0..8)
-            .map(|_| {
-                let done = Arc::new(Completion::new());
-                let local = UserMemory::of(&bytes);
-                let chain =
-                    vec![Transfer { direction: Direction::Write, local, remote: remote.remote(), offset: 0 }];
-                // SAFETY: the bytes live until the fabrics are closed, and this test waits for the end.
-                unsafe { zero.post(chain, &done) }.unwrap();
-                done
-            })
-            .collect();
-        thread::scope(|scope| {
-            let wait = |done| {
-                let result = zero.wait_for(done);
-                assert!(done.test().is_some(), "a chain goes on after {result:?}");
-                result
-            };
-            let waiting = begun.iter().map(|done| scope.spawn(move || wait(done)));
-            let waiting: Vec<_> = waiting.collect();
-            zero.close();
-            let results: Vec<_> = waiting.into_iter().map(|thread| thread.join().unwrap()).collect();
-            assert!(matches!(results.last(), Some(Err(Error::Ending { .. }))), "{results:?}");
-        });
-        // One that nobody knows will never end.
-        let never = zero.wait_for(&Completion::new());
-        assert!(matches!(never, Err(Error::Ending { .. })), "{never:?}");
-        drop(segment);
+        // This thread may be held up before it closes, and all have ended by then.
+        assert!((0..10).any(|_| close_over_chains(provider)), "{provider}");
     }
 }
 
