@@ -83,6 +83,12 @@ fn lose(own: &Rank<'_>) {
     let begun = Instant::now();
     // A page that both have copies of, and what nobody has stored into but one of them.
     word(2 * SEGMENT).fetch_add(1, SeqCst);
+    // Whoever is to die may take his time, and has what he stored until then.
+    for dead in DEAD.map(svmio_transport::Rank) {
+        while own.cluster.check(&[dead]).is_ok() {
+            std::thread::yield_now();
+        }
+    }
     meet(0, 4);
     assert_eq!(word(2 * SEGMENT).load(SeqCst), 5);
     let mut expected = Vec::new();
