@@ -95,15 +95,15 @@ fn message(rank: &Rank<'_>, file: &Arc<File>) {
             lock.release().unwrap();
         }
         if writer != reader && rank.rank == reader {
-            let mut tries = 0;
             loop {
-                let _lock = mapping.lock(both.clone(), Shared).unwrap();
+                let lock = mapping.lock(both.clone(), Shared).unwrap();
                 if word(&mapping, flag) == round {
                     assert_eq!(word(&mapping, data), round, "the flag was there");
                     break;
                 }
-                tries += 1;
-                assert!(tries < 100_000, "round {round}");
+                // However long the writer takes: a program that does not end is ended.
+                lock.release().unwrap();
+                std::thread::yield_now();
             }
         }
         if round % 4 == 3 {
