@@ -53,7 +53,10 @@ fn no_store_is_lost_while_pages_are_evicted_synced_and_refreshed() {
                     .collect();
                 let end = Instant::now() + time;
                 let mut random = fastrand(99);
-                while Instant::now() < end {
+                // A busy machine may take longer until there was something to lose.
+                let is_enough =
+                    || stores.load(Ordering::Relaxed) > 1000 && mapping.statistics().evicted > 100;
+                while Instant::now() < end || !is_enough() {
                     let first = random() % PAGES;
                     let range =
                         FileOffset(first * PAGE)..FileOffset((first + 1 + random() % (PAGES - first)) * PAGE);
@@ -68,8 +71,6 @@ fn no_store_is_lost_while_pages_are_evicted_synced_and_refreshed() {
                 let last: Vec<Vec<u64>> =
                     threads.into_iter().map(|thread| thread.join().expect("no thread failed")).collect();
                 mapping.sync(all(PAGES * PAGE)).unwrap();
-                assert!(stores.load(Ordering::Relaxed) > 1000, "{stores:?}");
-                assert!(mapping.statistics().evicted > 100, "{:?}", mapping.statistics());
                 let mut page = vec![0; PAGE as usize];
                 file.refresh().unwrap();
                 for number in 0..PAGES {
