@@ -33,11 +33,14 @@ fn kept_by_losses(handlers: usize) -> (MappingOptions, mpsc::Receiver<()>, mpsc:
     (options, is_told, go_on)
 }
 
-/// Whether a thread of this process sleeps.
-fn is_asleep(thread: i32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).expect("/proc is there");
-    let (_, rest) = status.rsplit_once(") ").expect("the name is in parentheses");
-    rest.starts_with('S')
+/// Whether a thread of this process sleeps in a page fault of its own, or of the kernel's in `system_call`: it may sleep
+/// on its way there, too.
+fn is_in_fault(thread: i32, system_call: Option<i64>) -> bool {
+    let status =
+        std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).expect("/proc is there");
+    let number = status.split_whitespace().next().and_then(|word| word.parse::<i64>().ok());
+    // None runs; of no system call the number is -1.
+    number == Some(system_call.unwrap_or(-1))
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn pages_that_threads_have_come_to_wait_for_are_asked_for_by_one_message() {
             };
             let touching: Vec<_> = (0..THREADS).map(|page| scope.spawn(touch(page))).collect();
             let waiting: Vec<i32> = named.iter().take(THREADS as usize).collect();
-            while !waiting.iter().all(|thread| is_asleep(*thread)) {
+            while !waiting.iter().all(|thread| is_in_fault(*thread, None)) {
                 std::thread::yield_now();
             }
             let asked = || process.cluster.statistics().requests.get("read").copied().unwrap_or_default();
@@ -113,7 +116,7 @@ fn a_page_comes_while_the_program_is_told_of_one_that_was_asked_for_with_it_and_
             lost.push(touch(first_lost + HANDLERS));
             let there = touch(0);
             let waiting: Vec<i32> = named.iter().take(HANDLERS as usize + 2).collect();
-            while !waiting.iter().all(|thread| is_asleep(*thread)) {
+            while !waiting.iter().all(|thread| is_in_fault(*thread, Some(libc::SYS_write))) {
                 std::thread::yield_now();
             }
             go_on.send(()).unwrap();
