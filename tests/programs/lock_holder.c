@@ -36,6 +36,15 @@ static void wait_for(const char *what) {
     while (access(path, F_OK) != 0) usleep(1000);
 }
 
+/* Until each of those who wait for the lock has announced this. */
+static void wait_for_waiters(const char *what) {
+    char name[32];
+    for (int r = 1; r < ranks; r++) {
+        snprintf(name, sizeof name, "%s-%d", what, r);
+        wait_for(name);
+    }
+}
+
 static double seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -60,6 +69,8 @@ static void *bring_page(void *argument) {
     CHECK(read(missing->handler, &message, sizeof message) == sizeof message, "no page fault came");
     announce("holding");
     if (held_for_ms < 0) pause();
+    /* Whoever comes late waits as long as the others. */
+    wait_for_waiters("waiting");
     usleep((useconds_t)held_for_ms * 1000);
     struct uffdio_zeropage zero = {.range = {.start = (unsigned long)missing->page, .len = PAGE}};
     CHECK(ioctl(missing->handler, UFFDIO_ZEROPAGE, &zero) == 0, "the page cannot be brought");
@@ -135,8 +146,8 @@ int main(int argc, char **argv) {
         char name[32];
         wait_for("holding");
         snprintf(name, sizeof name, "waiting-%d", rank);
-        announce(name);
         double start = seconds(), cpu = cpu_seconds();
+        announce(name);
         MPI_OK(MPI_File_write_at(file, 1000, buffer, 4000, MPI_BYTE, MPI_STATUS_IGNORE));
         report_number("waited ms", (long)((seconds() - start) * 1e3));
         report_number("CPU us", (long)((cpu_seconds() - cpu) * 1e6));
@@ -146,10 +157,7 @@ int main(int argc, char **argv) {
         char name[32];
         snprintf(name, sizeof name, "through-%d", rank);
         announce(name);
-        for (int r = 1; r < ranks; r++) {
-            snprintf(name, sizeof name, "through-%d", r);
-            wait_for(name);
-        }
+        wait_for_waiters("through");
         announce("all-through");
         _exit(0);
     }
