@@ -16,7 +16,7 @@ fn hangs(mpi: Mpi) {
     let mut job = job.argument(directory).argument("600000").limit(Duration::from_secs(60)).start();
     let holder = job.until("lock", || id_in(&directory.join("holding")));
     let waiter = job.until("waiter", || id_in(&directory.join("waiting-1")));
-    job.until("sleep of the waiter", || processes::sleeps(waiter).then_some(()));
+    job.until("sleep of the waiter", || processes::waits_for_others(waiter).then_some(()));
 
     let waited = catch_unwind(AssertUnwindSafe(|| job.within(Duration::ZERO).wait()));
     let failure = *waited.expect_err("the job ended by itself").downcast::<String>().expect("words");

@@ -90,7 +90,7 @@ fn lock_holder_killed(mpi: Mpi) {
         let holder = job.until("lock", || id_in(&directory.join("holding")));
         for rank in 1..RANKS {
             let waiter = job.until("waiter", || id_in(&directory.join(format!("waiting-{rank}"))));
-            job.until("sleep of a waiter", || processes::sleeps(waiter).then_some(()));
+            job.until("sleep of a waiter", || processes::waits_for_others(waiter).then_some(()));
         }
         let killed_at = Instant::now();
         processes::kill_all(&[holder]);

@@ -21,11 +21,16 @@ pub fn kill_all(ids: &[i32]) {
     }
 }
 
-/// Whether the first thread of the process `id` sleeps at this moment.
-pub fn sleeps(id: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    // Behind the program's name, which is in parentheses.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+/// Whether the first thread of the process `id` sleeps until another process wakes it, by a futex, at this moment: where it
+/// is on its way there it may sleep for other reasons.
+pub fn waits_for_others(id: i32) -> bool {
+    // Of what does not sleep, it says just so.
+    let system_call = std::fs::read_to_string(format!("/proc/{id}/syscall")).unwrap_or_default();
+    let mut words = system_call.split_whitespace();
+    let number = words.next().and_then(|word| word.parse::<i64>().ok());
+    let operation = words.nth(1).and_then(|word| i32::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+    number == Some(libc::SYS_futex)
+        && operation.is_some_and(|operation| operation & libc::FUTEX_PRIVATE_FLAG == 0)
 }
 
 /// The processes whose environment has `variable` set to `value`.
