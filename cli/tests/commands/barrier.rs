@@ -243,12 +243,17 @@ fn what_makes_no_sense_is_refused() {
 fn components_are_listed_with_what_keeps_them_from_running() {
     let setting = Setting::new();
     let listed = setting.json(&["barrier", "components", "--set", "-shared", "--json"]);
-    let components: Vec<_> = listed.as_array().unwrap().iter().map(|row| &row["name"]).collect();
-    assert_eq!(components, ["hardware", "shared", "schedule", "basic"]);
-    let obstacle = |listed: &Value, number: usize| listed[number]["obstacle"].as_str().map(str::to_owned);
-    assert!(obstacle(&listed, 0).is_some_and(|why| why.contains("no device is named")), "{listed}");
-    assert!(obstacle(&listed, 1).is_some_and(|why| why.contains("excludes")), "{listed}");
-    assert_eq!(obstacle(&listed, 3), None);
+    let rows: Vec<_> = listed.as_array().unwrap().iter().collect();
+    let components: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(components, ["hardware", "shared", "network", "schedule", "tuned", "basic"]);
+    let obstacle = |name: &str| {
+        let row = rows.iter().find(|row| row["name"] == name).unwrap();
+        row["obstacle"].as_str().unwrap_or("none").to_owned()
+    };
+    assert!(obstacle("hardware").contains("no device is named"), "{listed}");
+    assert!(obstacle("shared").contains("excludes"), "{listed}");
+    assert_eq!(obstacle("schedule"), "none");
+    assert_eq!(obstacle("basic"), "none");
     let table = setting.printed(&["barrier", "components"]);
     assert!(table.contains("schedule.algorithm") && table.contains("COMPONENT.priority"), "{table}");
     let message = setting.complaint(2, &["barrier", "components", "--set", "hardware.divice=x"]);
