@@ -9,15 +9,18 @@
 //! | `svm_file_id` | (told only) the file's identity |
 //!
 //! For programs that set neither, the environment does: `SVMIO_SEGMENT_SIZE` and `SVMIO_PLACEMENT`. A value that makes no
-//! sense is ignored, as MPI wants it, and logged. Where no segment size is given, the first collective write to a file
+//! sense and a key that is called like these and is none are ignored, as MPI wants it, and logged. Where no segment size is given, the first collective write to a file
 //! of several nodes settles it, see [`choosing`](crate::choosing).
 
+use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::fmt;
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
-use svmio_svm::{File, Placement, SegmentSize, Store};
+use svmio_svm::{File, Placement, SegmentSize, Store, spelling};
 
-use crate::abi::{Abi, Info, SUCCESS};
+use crate::abi::{Abi, Comm, Info, SUCCESS};
 use crate::calls::Mpi;
 use crate::failure::{ErrorClass, Failure};
 use crate::host::Host;
@@ -25,29 +28,21 @@ use crate::layout::RomioFile;
 
 const SEGMENT_SIZE: &CStr = c"svm_segment_size";
 const PLACEMENT: &CStr = c"svm_placement";
+const STORE: &CStr = c"svm_store";
+const NODE: &CStr = c"svm_node";
+const FILE_ID: &CStr = c"svm_file_id";
 
-/// The segment size that `info` asks for, or the environment.
-pub(crate) fn segment_size<A: Abi>(mpi: &Mpi<A>, info: Info<A>) -> Option<SegmentSize> {
-    let wish = Wish::of(mpi, info, SEGMENT_SIZE, "SVMIO_SEGMENT_SIZE")?;
-    match wish.value.parse() {
-        Ok(size) => Some(size),
-        Err(reason) => {
-            tracing::warn!("{wish} is ignored: {reason}");
-            None
-        }
-    }
+/// What svmio's hints begin with.
+const PREFIX: &str = "svm_";
+
+/// The segment size that `info` asks for, or the environment, for a file of that name.
+pub(crate) fn segment_size<A: Abi>(mpi: &Mpi<A>, name: &CStr, info: Info<A>) -> Option<SegmentSize> {
+    Wish::of(mpi, info, SEGMENT_SIZE, "SVMIO_SEGMENT_SIZE")?.understood(name)
 }
 
-/// The placement that `info` asks for, or the environment.
-pub(crate) fn placement<A: Abi>(mpi: &Mpi<A>, info: Info<A>) -> Option<Placement> {
-    let wish = Wish::of(mpi, info, PLACEMENT, "SVMIO_PLACEMENT")?;
-    match wish.value.parse() {
-        Ok(placement) => Some(placement),
-        Err(reason) => {
-            tracing::warn!("{wish} is ignored: {reason}");
-            None
-        }
-    }
+/// The placement that `info` asks for, or the environment, for a file of that name.
+pub(crate) fn placement<A: Abi>(mpi: &Mpi<A>, name: &CStr, info: Info<A>) -> Option<Placement> {
+    Wish::of(mpi, info, PLACEMENT, "SVMIO_PLACEMENT")?.understood(name)
 }
 
 /// What is asked for, and where.
@@ -64,6 +59,12 @@ impl Wish {
         let value = std::env::var_os(variable)?.to_string_lossy().into_owned();
         Some(Wish { source: variable.to_owned(), value })
     }
+
+    /// What it means for a file of that name; `None` where that makes no sense, which is told.
+    fn understood<T: FromStr<Err: fmt::Display>>(&self, name: &CStr) -> Option<T> {
+        let name = name.to_string_lossy();
+        self.value.parse().map_err(|reason| tracing::warn!("{name}: {self} is ignored: {reason}")).ok()
+    }
 }
 
 impl fmt::Display for Wish {
@@ -72,15 +73,55 @@ impl fmt::Display for Wish {
     }
 }
 
-/// Notes in `info`, which the file keeps, what `users` asks for.
-pub(crate) fn take<A: Abi>(mpi: &Mpi<A>, users: Info<A>, info: Info<A>) -> Result<(), Failure> {
-    if let Some(size) = segment_size(mpi, users) {
+/// Notes in `info`, which the file of that name keeps, what `users` asks for.
+pub(crate) fn take<A: Abi>(mpi: &Mpi<A>, users: Info<A>, info: Info<A>, name: &CStr) -> Result<(), Failure> {
+    if let Some(size) = segment_size(mpi, name, users) {
         mpi.set_info(info, SEGMENT_SIZE, &size.to_string())?;
     }
     match mpi.info(users, PLACEMENT) {
         Some(text) => mpi.set_info(info, PLACEMENT, &text),
         None => Ok(()),
     }
+}
+
+/// Warns of hints in `users` that are called like svmio's and are none, of each once in a process, on the first rank of
+/// `comm`, by which a file of that name is opened.
+pub(crate) fn tell_unknown<A: Abi>(mpi: &Mpi<A>, users: Info<A>, comm: Comm<A>, name: &CStr) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let keys = mpi.keys(users).into_iter().map(|key| key.to_string_lossy().into_owned());
+    let unknown: Vec<String> = keys.filter(|key| is_unknown(key)).collect();
+    if unknown.is_empty() || mpi.rank(comm) != 0 {
+        return;
+    }
+    let name = name.to_string_lossy();
+    // A panic elsewhere leaves the set whole.
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    for key in unknown {
+        if !told.contains(&key) {
+            tracing::warn!("{name}: {}", about_unknown(&key));
+            told.insert(key);
+        }
+    }
+}
+
+/// Whether a key is called like svmio's hints and is none.
+fn is_unknown(key: &str) -> bool {
+    key.starts_with(PREFIX) && !names().any(|known| known == key)
+}
+
+/// What is told of a key that is none.
+fn about_unknown(key: &str) -> String {
+    fn rest(key: &str) -> &str {
+        key.strip_prefix(PREFIX).unwrap_or(key)
+    }
+    let nearest = spelling::nearest(rest(key), names().map(rest)).map(|nearest| format!("{PREFIX}{nearest}"));
+    let suggestion = spelling::suggestion(nearest.as_deref());
+    format!("the hint {key} is ignored: svmio has no hint of that name{suggestion}")
+}
+
+/// All hints of svmio's; also those that are only told, which programs hand on from file to file.
+fn names() -> impl Iterator<Item = &'static str> {
+    [SEGMENT_SIZE, PLACEMENT, STORE, NODE, FILE_ID].into_iter().filter_map(|name| name.to_str().ok())
 }
 
 const SIEVING_READS: &CStr = c"romio_ds_read";
@@ -107,9 +148,9 @@ pub(crate) fn tell<A: Abi>(mpi: &Mpi<A>, info: Info<A>, store: &Store, file: &Fi
     if file.is_shared_by_nodes() {
         mpi.set_info(info, c"romio_visibility_immediate", "false")?;
     }
-    mpi.set_info(info, c"svm_store", &store.path().to_string_lossy())?;
-    mpi.set_info(info, c"svm_node", store.node().as_str())?;
-    mpi.set_info(info, c"svm_file_id", &file.id().to_string())
+    mpi.set_info(info, STORE, &store.path().to_string_lossy())?;
+    mpi.set_info(info, NODE, store.node().as_str())?;
+    mpi.set_info(info, FILE_ID, &file.id().to_string())
 }
 
 /// Notes in `info` how large segments are.
@@ -131,5 +172,27 @@ pub(crate) fn hand_to_romio<A: Abi>(
     match unsafe { host.set_info(fd, info) } {
         SUCCESS => Ok(()),
         code => Err(Failure::new(ErrorClass::Other, "ROMIO refuses a hint").with_code(code)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{about_unknown, is_unknown};
+
+    #[test]
+    fn what_is_mistyped_is_told_with_what_was_meant() {
+        let ours = ["svm_segment_size", "svm_placement", "svm_store", "svm_node", "svm_file_id"];
+        assert!(!ours.into_iter().any(is_unknown));
+        assert!(!["cb_nodes", "romio_ds_read", "striping_unit"].into_iter().any(is_unknown));
+        for (key, meant) in [
+            ("svm_placment", "; did you mean svm_placement?"),
+            ("svm_segmentsize", "; did you mean svm_segment_size?"),
+            ("svm_colour", ""),
+            ("svm_", ""),
+        ] {
+            assert!(is_unknown(key), "{key}");
+            let told = format!("the hint {key} is ignored: svmio has no hint of that name{meant}");
+            assert_eq!(about_unknown(key), told);
+        }
     }
 }

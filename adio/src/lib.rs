@@ -91,3 +91,4 @@ pub use host::HasHost;
 pub use opening::{after_ordered_access, after_preallocation, agreed, before_preallocation, exchange};
 pub use resizing::{all_are_there, set_size};
 pub use shared_pointer::settle;
+pub use svmio_svm::environment;

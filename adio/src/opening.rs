@@ -3,10 +3,11 @@
 //! Rank 0 finds or makes the file and introduces it to the others, which attach it. So the name is looked up once,
 //! exclusive creation works, and all ranks see the same file even if its name changes hands.
 
-use std::ffi::{OsStr, c_int};
+use std::ffi::{CStr, OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use svmio_svm::environment::{self, Concern};
 use svmio_svm::team::{Opening, Team};
 use svmio_svm::{File, FileName, OpenOptions, Placement};
 
@@ -32,6 +33,9 @@ pub(crate) fn open_collectively<A: Abi>(
     let data_file = data_file_of_pointer(mpi, fd, access_mode);
     let role = if data_file.is_some() { Role::SharedPointer } else { Role::Data };
     let team = circle::team(mpi, fd.comm).for_file(fd.name().to_string_lossy());
+    if team.member() == 0 {
+        environment::tell(&[Concern::Files]);
+    }
     let venue = match data_file.as_deref().and_then(venue::of_open) {
         Some(venue) => venue.for_one(),
         None => Venue::of(&team)?,
@@ -114,11 +118,13 @@ impl<A: Abi> Opening for Together<'_, A> {
     }
 }
 
-/// Readies a stub that ROMIO opened on something harmless, see [`crate::plug::mpich`]: gives it this device's hints.
+/// Readies a stub that ROMIO opened on something harmless, see [`crate::plug::mpich`]: gives it this device's hints, for
+/// a file of that name.
 pub(crate) fn give_hints<A: Abi>(
     mpi: &Mpi<A>,
     host: &Host<A>,
     fd: &mut RomioFile<A>,
+    name: &CStr,
     users: Info<A>,
 ) -> Result<(), Failure> {
     // What ROMIO took when it opened the stub, once more, now that the device's features count.
@@ -126,7 +132,8 @@ pub(crate) fn give_hints<A: Abi>(
     hints::without_sieving(mpi, info)?;
     hints::hand_to_romio(host, fd, info)?;
     hints::tell_sieving(mpi, users, info)?;
-    hints::take(mpi, users, info)?;
+    hints::tell_unknown(mpi, users, fd.comm, name);
+    hints::take(mpi, users, info, name)?;
     mpi.set_info(info, c"romio_filesystem_type", &crate::table::NAME.to_string_lossy())
 }
 
@@ -258,11 +265,11 @@ struct Asked {
 impl Asked {
     fn of<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>, access_mode: c_int, role: Role) -> Asked {
         let placement = match role {
-            Role::Data => hints::placement(mpi, fd.info),
+            Role::Data => hints::placement(mpi, fd.name(), fd.info),
             // Eight bytes, which are best with who comes first.
             Role::SharedPointer => None,
         };
-        let size = hints::segment_size(mpi, fd.info);
+        let size = hints::segment_size(mpi, fd.name(), fd.info);
         let options = options(access_mode).segment_size(size).placement(placement);
         Asked { options, has_segment_size: size.is_some() }
     }

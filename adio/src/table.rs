@@ -330,10 +330,11 @@ unsafe extern "C" fn set_info<A: HasHost>(fd: *mut RomioFile<A>, users: Info<A>,
                 hints::hand_to_romio(host, &mut *fd, info)
             })?;
             hints::tell_sieving(mpi, users, (*fd).info)?;
+            hints::tell_unknown(mpi, users, (*fd).comm, (*fd).name());
             // Of an open file only what is in force is told.
             match handle::of(&*fd) {
                 Ok(handle) => handle.note_hints(),
-                Err(_) => hints::take(mpi, users, (*fd).info)?,
+                Err(_) => hints::take(mpi, users, (*fd).info, (*fd).name())?,
             }
             Ok(())
         });

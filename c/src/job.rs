@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use svmio_svm::environment::{self, Concern};
 use svmio_svm::session::Session;
 
 use crate::exchange::Exchange;
@@ -126,6 +127,9 @@ fn join(by_exchange: bool, session: impl FnOnce() -> Result<Session>) -> Result 
         return Err(joined_before());
     }
     let all = session()?;
+    if all.team().member() == 0 {
+        environment::tell(&[Concern::Files]);
+    }
     let own = all.of_one();
     *members = Some(Arc::new(Members { all, own, turn: Mutex::new(()), by_exchange }));
     Ok(())

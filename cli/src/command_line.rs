@@ -1,6 +1,8 @@
 //! What can be typed after `svmio`.
 
 use clap::{Parser, Subcommand};
+use svmio_svm::environment::Concern;
+use svmio_transport::job;
 
 use crate::commands::barrier::BarrierArguments;
 use crate::commands::bench::BenchArguments;
@@ -67,6 +69,19 @@ pub(crate) enum Command {
     ServeStore(ServeStoreArguments),
     /// Print a shell's completion script
     Completions(CompletionsArguments),
+}
+
+impl Command {
+    /// Which mistyped variables it tells of. What it starts tells of its own, and who is asked of another host leaves
+    /// them to who asks.
+    pub(crate) fn concerns(&self) -> &'static [Concern] {
+        match self {
+            Self::Run(_) | Self::Start(_) => &[Concern::Tool],
+            Self::ServeStore(_) | Self::Completions(_) => &[],
+            _ if job::is_told_of() => &[],
+            _ => &[Concern::Files, Concern::Collectives, Concern::Tool],
+        }
+    }
 }
 
 #[cfg(test)]

@@ -24,10 +24,12 @@ use clap::Parser;
 
 use command_line::{Cli, Command};
 use commands::finish;
+use svmio_svm::environment;
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
     logging::start();
+    environment::tell(command.concerns());
     match command {
         Command::Run(arguments) => match run::run(&arguments) {
             Ok(()) => ExitCode::SUCCESS,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use svmio_adio::Mpi;
 use svmio_adio::abi::{Abi, Comm};
+use svmio_adio::environment::{self, Concern};
 use svmio_collectives::components::Team;
 use svmio_collectives::executor::{
     self, Fabrics, GroupSettings, NetworkGroup, NetworkSettings, TwoLevelGroup,
@@ -46,6 +47,9 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
         return None;
     }
     let rank = mpi.rank(comm);
+    if rank == 0 {
+        environment::tell(&[Concern::Collectives]);
+    }
     let ready = Settings::load()
         .map_err(|error| error.to_string())
         .and_then(|settings| Card::own(&settings).map(|card| (settings, card)));

@@ -73,6 +73,7 @@ pub use error::{Error, Result};
 pub use function::{Function, Functions};
 pub use module::Module;
 pub use selection::Standing;
+pub use settings::{VARIABLE, is_variable};
 pub use team::Team;
 
 /// The largest priority.

@@ -5,6 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
 
 use svmio_adio::abi::{Abi, Comm, Info, MpiFile, SEEK_CUR, SEEK_END, SEEK_SET, SUCCESS, amode};
+use svmio_adio::environment::{self, Concern};
 use svmio_adio::layout::RomioFile;
 use svmio_adio::library::Library;
 use svmio_adio::plug::{self, Plug};
@@ -30,7 +31,15 @@ pub unsafe fn file_open<A: Plug>(
         unsafe {
             match claimed(name) {
                 Some(name) => reopening::open(mpi, comm, &name, amode, info, file),
-                None => mpi.file_open(comm, name, amode, info, file),
+                None => {
+                    let code = mpi.file_open(comm, name, amode, info, file);
+                    // It may be that what claims the name is mistyped. Of a communicator by which a file was opened, the
+                    // rank can be asked.
+                    if code == SUCCESS && mpi.rank(comm) == 0 {
+                        environment::tell(&[Concern::Files]);
+                    }
+                    code
+                }
             }
         }
     })

@@ -38,6 +38,7 @@
 //!   the clusters that they form.
 //! * [`mapping`] is the file as memory: a range of it at addresses of a process, whose pages come from their homes when
 //!   they are touched, and go back by what was changed of them.
+//! * [`environment`] tells of variables that are mistyped, and [`spelling`] what was meant.
 //! * [`verify()`] looks a store over, [`StoreSet::verify`] several, and that they agree.
 //!
 //! A write is visible to every process of the node when it returns. It survives the death of all of them. It
@@ -72,6 +73,7 @@ mod cache;
 mod changes;
 mod cluster;
 mod copying;
+pub mod environment;
 mod error;
 mod file;
 mod finding;
@@ -95,6 +97,7 @@ mod remote_store;
 pub mod robust_mutex;
 mod segment;
 pub mod session;
+pub mod spelling;
 mod spread_file;
 mod state;
 mod store;

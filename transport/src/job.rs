@@ -59,7 +59,7 @@ pub mod wire;
 
 pub use exchange::Exchange;
 pub use launcher::{Launcher, Running, Streams};
-pub use place::{Master, Place, current_node, is_told_of};
+pub use place::{Master, Place, VARIABLES, current_node, is_told_of};
 pub use settings::{StartSettings, WatchdogSettings};
 
 use start::{Offer, Started};

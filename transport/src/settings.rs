@@ -39,6 +39,7 @@ mod file;
 pub(crate) mod misfit;
 
 use assignment::Assignment;
+pub use environment::{has_variable, variables};
 pub use misfit::Misfit;
 
 /// Names the file.

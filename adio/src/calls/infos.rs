@@ -62,7 +62,8 @@ impl<A: Abi> Mpi<A> {
         outcome
     }
 
-    fn keys(&self, info: Info<A>) -> Vec<CString> {
+    /// The keys of `info`.
+    pub(crate) fn keys(&self, info: Info<A>) -> Vec<CString> {
         let mut count = 0;
         if info.0 == self.constants.info_null.0 {
             return Vec::new();

@@ -55,7 +55,7 @@ impl Plug for Mpich {
                 // SAFETY: `check` has found ROMIO's structure here.
                 let fd = unsafe { &mut *stub.0.cast::<RomioFile<Mpich>>() };
                 let host = plug_in(fd, generation);
-                opening::give_hints(mpi, host, fd, info)
+                opening::give_hints(mpi, host, fd, name, info)
             });
             let number = agree_on_mode(mpi, comm, plugged, access_mode)?;
             // SAFETY: `check` has found ROMIO's structure here, on every rank.

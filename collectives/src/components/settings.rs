@@ -16,7 +16,19 @@ use super::function::Function;
 use super::{Components, HIGHEST_PRIORITY, basic};
 
 /// The variable with the text, and what others begin with.
-const VARIABLE: &str = "SVMIO_COMPONENTS";
+pub const VARIABLE: &str = "SVMIO_COMPONENTS";
+
+/// Whether a variable is about components. What follows may be one that a program has added; who configures by the
+/// environment is told of what is not known.
+#[must_use]
+pub fn is_variable(name: &str) -> bool {
+    name.strip_prefix(VARIABLE).is_some_and(is_rest)
+}
+
+/// Whether this may follow [`VARIABLE`].
+fn is_rest(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('_')
+}
 
 /// The parameter that each component has.
 const PRIORITY: &str = "priority";
@@ -50,7 +62,7 @@ impl Components {
     pub fn configure_from(&mut self, variables: impl IntoIterator<Item = (String, String)>) -> Result<bool> {
         let ours = |(name, value): (String, String)| {
             let rest = name.strip_prefix(VARIABLE)?;
-            (rest.is_empty() || rest.starts_with('_')).then(|| (rest.to_owned(), value))
+            is_rest(rest).then(|| (rest.to_owned(), value))
         };
         let mut variables: Vec<(String, String)> = variables.into_iter().filter_map(ours).collect();
         // The text first, which the others go before; and errors are to be the same each time.

@@ -22,6 +22,9 @@ pub(super) const LISTENER: &str = "SVMIO_JOB_LISTENER";
 /// The node's name, where it is not the host's.
 pub(super) const NODE: &str = "SVMIO_NODE";
 
+/// The variables that tell a process its place.
+pub const VARIABLES: [&str; 6] = [MASTER, RANK, SIZE, SECRET, LISTENER, NODE];
+
 /// A process's place in a job.
 #[derive(Debug)]
 pub struct Place {
