@@ -1,0 +1,230 @@
+//! What is lent of a file, to whom; who waits, and what is in his way.
+//!
+//! While a request waits, nothing is granted for keeping that is in its way; and it asks back what was granted before
+//! that. Each lock is asked back once: who finds that another request has done so waits for what comes of that, and where
+//! it was in vain, asks in its turn.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use svmio_transport::Rank;
+
+use crate::attachment::{Attachment, PROCESSES};
+use crate::cluster::NodeIndex;
+use crate::cluster::wire::LockNumber;
+use crate::locks::{LockToken, Mode};
+use crate::object;
+use crate::presence::Presence;
+
+use super::history::History;
+use super::release;
+
+/// What is lent of one file.
+#[derive(Default)]
+pub(in super::super) struct Lent {
+    ranks: Mutex<Ranks>,
+    /// Rung when a lock is not asked back any more: it was given back, or is to be asked back again.
+    answered: Condvar,
+}
+
+#[derive(Default)]
+struct Ranks {
+    present: HashMap<Rank, Arc<Presence>>,
+    loans: HashMap<LockNumber, Loan>,
+    waiting: HashMap<LockNumber, (Rank, Wanted)>,
+    history: History,
+}
+
+/// What is locked, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) struct Wanted {
+    pub(in super::super) range: Range<u64>,
+    pub(in super::super) mode: Mode,
+}
+
+pub(super) struct Loan {
+    /// With whom it goes.
+    pub(super) holder: Rank,
+    pub(super) token: LockToken,
+    pub(super) kept: Option<Kept>,
+    /// The place among the processes in which it was taken, the holder's or his leader's: it lives as long as the lock.
+    pub(super) _presence: Arc<Presence>,
+}
+
+/// Where a lock is kept.
+pub(super) struct Kept {
+    pub(super) node: NodeIndex,
+    pub(super) place: u32,
+    pub(super) wanted: Wanted,
+    pub(super) is_asked_back: bool,
+}
+
+/// A kept lock that is to be asked back.
+pub(super) struct Due {
+    pub(super) lock: LockNumber,
+    pub(super) node: NodeIndex,
+    pub(super) place: u32,
+}
+
+impl Wanted {
+    pub(in super::super) fn new(range: Range<u64>, exclusive: bool) -> Wanted {
+        Wanted { range, mode: if exclusive { Mode::Exclusive } else { Mode::Shared } }
+    }
+
+    pub(super) fn conflicts(&self, other: &Wanted) -> bool {
+        self.range.start < other.range.end
+            && other.range.start < self.range.end
+            && (self.mode == Mode::Exclusive || other.mode == Mode::Exclusive)
+    }
+}
+
+impl Ranks {
+    /// What is kept in the way of a request and was not asked back; the caller does.
+    fn due(&mut self, wanted: &Wanted) -> Vec<Due> {
+        let mut due = Vec::new();
+        for (lock, loan) in &mut self.loans {
+            if let Some(kept) = &mut loan.kept
+                && !kept.is_asked_back
+                && kept.wanted.conflicts(wanted)
+            {
+                kept.is_asked_back = true;
+                due.push(Due { lock: *lock, node: kept.node, place: kept.place });
+            }
+        }
+        due
+    }
+
+    /// Whether something is kept in the way of a request.
+    fn is_in_the_way(&self, wanted: &Wanted) -> bool {
+        self.loans.values().filter_map(|loan| loan.kept.as_ref()).any(|kept| kept.wanted.conflicts(wanted))
+    }
+}
+
+impl Lent {
+    /// Gives back all that a lost rank had.
+    pub(in super::super) fn forget_rank(&self, attachment: &Attachment, rank: Rank) {
+        let (presence, loans) = {
+            let mut ranks = self.ranks();
+            let of_it = ranks.loans.extract_if(|_, loan| loan.holder == rank);
+            let loans: Vec<_> = of_it.map(|(_, loan)| loan).collect();
+            ranks.waiting.retain(|_, (waiting, _)| *waiting != rank);
+            (ranks.present.remove(&rank), loans)
+        };
+        self.answered.notify_all();
+        loans.into_iter().for_each(|loan| release(attachment, loan.token));
+        drop(presence);
+    }
+
+    /// Gives back what was granted for a place in which `node` keeps nothing, since somebody there has just reserved it:
+    /// whoever had it died before he kept anything. To ask that back would be to wait for the place, and so for the one
+    /// who reserved it.
+    pub(super) fn vacate(&self, attachment: &Attachment, node: NodeIndex, place: u32) {
+        let is_in_it =
+            |loan: &Loan| loan.kept.as_ref().is_some_and(|kept| (kept.node, kept.place) == (node, place));
+        let loans: Vec<_> =
+            self.ranks().loans.extract_if(|_, loan| is_in_it(loan)).map(|(_, loan)| loan).collect();
+        self.answered.notify_all();
+        loans.into_iter().for_each(|loan| release(attachment, loan.token));
+    }
+
+    /// Begins the wait of a request. Says what is to be asked back for it, and whether it may get its lock for keeping.
+    pub(super) fn begin(
+        &self,
+        number: LockNumber,
+        rank: Rank,
+        node: NodeIndex,
+        wanted: &Wanted,
+    ) -> (Vec<Due>, bool) {
+        let mut ranks = self.ranks();
+        // Who holds a lock that is not kept, and may wait for himself, goes by his own name, so that this is found out.
+        let holds_none = ranks.loans.values().all(|loan| loan.holder != rank || loan.kept.is_some());
+        let is_often = ranks.history.note(node, wanted);
+        ranks.waiting.insert(number, (rank, wanted.clone()));
+        (ranks.due(wanted), is_often && holds_none)
+    }
+
+    /// Waits for what others have asked back and is in the way of a request; what they asked for in vain, the caller asks
+    /// back.
+    pub(super) fn still_due(&self, wanted: &Wanted) -> Vec<Due> {
+        let mut ranks = self.ranks();
+        loop {
+            let due = ranks.due(wanted);
+            if !due.is_empty() || !ranks.is_in_the_way(wanted) {
+                return due;
+            }
+            ranks = self.answered.wait(ranks).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// A lock that was asked back was not given back: whoever waits for it asks again.
+    pub(super) fn ask_again(&self, lock: LockNumber) {
+        if let Some(kept) = self.ranks().loans.get_mut(&lock).and_then(|loan| loan.kept.as_mut()) {
+            kept.is_asked_back = false;
+        }
+        self.answered.notify_all();
+    }
+
+    /// Learns of how much use a kept lock was.
+    pub(super) fn learn(&self, kept: &Kept, uses: u64) {
+        self.ranks().history.learn(kept, uses);
+    }
+
+    /// Takes what was lent under a number off the list.
+    pub(super) fn take_off(&self, lock: LockNumber) -> Option<Loan> {
+        let loan = self.ranks().loans.remove(&lock);
+        self.answered.notify_all();
+        loan
+    }
+
+    /// Ends the wait of a request without a lock; says whether there was such a wait.
+    pub(super) fn end(&self, number: LockNumber) -> bool {
+        self.ranks().waiting.remove(&number).is_some()
+    }
+
+    /// Ends the wait of a request with a lock; says whether it is kept.
+    pub(super) fn lend(&self, number: LockNumber, mut loan: Loan, leader: Rank) -> bool {
+        let mut ranks = self.ranks();
+        ranks.waiting.remove(&number);
+        let is_waited_for =
+            |kept: &Kept| ranks.waiting.values().any(|(_, waiting)| waiting.conflicts(&kept.wanted));
+        loan.kept = loan.kept.filter(|kept| !is_waited_for(kept));
+        let is_kept = loan.kept.is_some();
+        if is_kept {
+            loan.holder = leader;
+        }
+        ranks.loans.insert(number, loan);
+        is_kept
+    }
+
+    pub(super) fn presence(&self, attachment: &Attachment, rank: Rank) -> io::Result<Arc<Presence>> {
+        let mut ranks = self.ranks();
+        if let Some(presence) = ranks.present.get(&rank) {
+            return Ok(Arc::clone(presence));
+        }
+        // An open of its own: the locks that tell who is there belong to what `open` returns.
+        let state = File::options().read(true).write(true).open(attachment.path().join(object::STATE))?;
+        let presence = Arc::new(Presence::enter(state, PROCESSES)?);
+        if let Some(state) = attachment.state() {
+            state.reap(presence.slot(), attachment.own()).map_err(io::Error::other)?;
+        }
+        ranks.present.insert(rank, Arc::clone(&presence));
+        Ok(presence)
+    }
+
+    /// Whether a rank has a place among the processes that have the file open.
+    #[cfg(test)]
+    pub(super) fn has_place(&self, rank: Rank) -> bool {
+        self.ranks().present.contains_key(&rank)
+    }
+
+    fn ranks(&self) -> MutexGuard<'_, Ranks> {
+        // A panic elsewhere leaves the maps whole.
+        self.ranks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;
