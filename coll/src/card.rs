@@ -31,6 +31,8 @@ pub(crate) struct Card {
     pub(crate) is_choosing: bool,
     /// Whether it has failed to reach others over a network.
     has_failed: bool,
+    /// Whether it can be in no more jobs than it is in.
+    has_no_room: bool,
     /// Which fabric it is told to take between nodes.
     fabric: Option<FabricChoice>,
     /// The same for processes that can share memory.
@@ -89,6 +91,7 @@ impl Card {
         over: Over::Fabric,
         is_choosing: false,
         has_failed: false,
+        has_no_room: false,
         fabric: None,
         machine: 0,
         node: 0,
@@ -116,13 +119,14 @@ impl Card {
             is_choosing: chosen::wanted()?.is_some(),
             // Relaxed: see `cannot_span_nodes`.
             has_failed: HAS_FAILED.load(Ordering::Relaxed),
+            has_no_room: !jobs::has_room(),
             fabric: is_told.then_some(settings.fabric),
             machine: machine()?,
             node: hash(&current_node()),
             job: RandomState::new().hash_one(0),
             // Relaxed: only different numbers matter.
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
-            jobs: jobs::latest(),
+            jobs: jobs::largest(),
         })
     }
 
@@ -134,7 +138,8 @@ impl Card {
             | self.fabric.map_or(0, |fabric| if fabric == FabricChoice::Shm { 1 } else { 2 }) << 3
             | u64::from(self.begun == Begun::All) << 5
             | u64::from(self.over == Over::Mpi) << 6
-            | u64::from(self.is_choosing) << 7;
+            | u64::from(self.is_choosing) << 7
+            | u64::from(self.has_no_room) << 8;
         let words = [flags, self.left.0, self.machine, self.node, self.job, u64::from(self.number)];
         let job = |job: Option<Known>| {
             job.map_or([0; 3], |Known { id, rank, reach }| {
@@ -164,6 +169,7 @@ impl Card {
             over: if flag(6) { Over::Mpi } else { Over::Fabric },
             is_choosing: flag(7),
             has_failed: flag(2),
+            has_no_room: flag(8),
             fabric: match word(0) >> 3 & 3 {
                 1 => Some(FabricChoice::Shm),
                 2 => Some(FabricChoice::Ofi),
@@ -215,6 +221,10 @@ pub(crate) fn decide(cards: &[Card]) -> Decision {
         None if reach == Reach::Network && cards.iter().any(|card| card.has_failed) => {
             Decision::Leave("a member has failed to reach others over a network")
         }
+        None if cards.iter().any(|card| card.has_no_room) => Decision::Leave(
+            "a member has formed jobs with so many others that it forms no more: a collective over all of a program's \
+             ranks, before those of parts of it, forms one for all",
+        ),
         None => Decision::Take { found: Found::None { job: first.job }, reach },
     }
 }
@@ -298,15 +308,18 @@ mod tests {
             fabric: Some(FabricChoice::Ofi),
             ..card(3, &jobs)
         };
-        for card in
-            [card, Card::UNREADY, Card { has_failed: true, nodes: Nodes::One, over: Over::Mpi, ..card }]
-        {
+        for card in [
+            card,
+            Card::UNREADY,
+            Card { has_failed: true, nodes: Nodes::One, over: Over::Mpi, ..card },
+            Card { has_no_room: true, ..card },
+        ] {
             assert_eq!(Card::from_bytes(&card.to_bytes()), card);
         }
     }
 
     #[test]
-    fn the_latest_job_of_the_first_that_all_are_in_is_used() {
+    fn a_job_that_all_are_in_is_used() {
         let cards = [
             card(1, &[job(5, 0), job(6, 2)]),
             card(1, &[job(6, 1)]),
@@ -320,6 +333,10 @@ mod tests {
         assert_eq!(decide(&cards[..1]), known(5, &[0]));
         let none = Decision::Take { found: Found::None { job: 77 }, reach: Reach::Memory };
         assert_eq!(decide(&[cards[0], card(1, &[job(7, 0)])]), none);
+        // Who can be in no more jobs still uses those that it is in.
+        let full = cards.map(|card| Card { has_no_room: true, ..card });
+        assert_eq!(decide(&full), known(6, &[2, 1, 0]));
+        assert!(matches!(decide(&[full[0], card(1, &[job(7, 0)])]), Decision::Leave(_)));
     }
 
     #[test]

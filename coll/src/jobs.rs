@@ -1,12 +1,17 @@
 //! The jobs that this process takes part in: formed with groups, kept until `MPI_Finalize`, each with fabrics that later
 //! groups of its members use, too.
 
+use std::cmp::Reverse;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use svmio_collectives::executor::Fabrics;
 use svmio_transport::job::Job;
 use svmio_transport::spawn_service_thread;
+
+/// In how many jobs a process takes part: each has threads and files of its own until `MPI_Finalize`, and a program may make
+/// communicators without end of which none is within another.
+const MOST: usize = 16;
 
 /// Between two looks whether all have left.
 const PAUSE: Duration = Duration::from_micros(100);
@@ -37,10 +42,17 @@ struct Part {
 /// In the order in which they were formed.
 static PARTS: Mutex<Vec<Part>> = Mutex::new(Vec::new());
 
-/// The latest ones, the very latest first.
-pub(crate) fn latest<const N: usize>() -> [Option<Known>; N] {
+/// Those of the most processes, which most communicators are within; of such of equally many, the latest first.
+pub(crate) fn largest<const N: usize>() -> [Option<Known>; N] {
     let parts = parts();
-    std::array::from_fn(|at| Some(parts[parts.len().checked_sub(at + 1)?].known))
+    let mut largest: Vec<&Part> = parts.iter().rev().collect();
+    largest.sort_by_key(|part| Reverse(part.job.size()));
+    std::array::from_fn(|at| largest.get(at).map(|part| part.known))
+}
+
+/// Whether this process can take part in one more.
+pub(crate) fn has_room() -> bool {
+    parts().len() < MOST
 }
 
 /// By what the processes of job `id` reach each other.

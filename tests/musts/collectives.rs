@@ -104,6 +104,20 @@ fn communicators(mpi: Mpi) {
     }
 }
 
+/// Where ranks have no job of all of them, a program with more groups of ranks than there are jobs for gets its results all
+/// the same, and has no more and more threads.
+fn many_jobs(mpi: Mpi) {
+    let program = Program::c("collectives_jobs", mpi);
+    let scratch = Scratch::new();
+    let job = Job::new(&scratch, &program, 7).argument("6").collectives("preload");
+    let output = job.variable("SVMIO_FABRIC", "ofi").variable("SVMIO_LOG", "info").succeed();
+    let more =
+        output.split("all members are right; threads more: ").nth(1).and_then(|rest| rest.lines().next());
+    let more: u32 = more.and_then(|more| more.parse().ok()).expect(&output);
+    assert!(more <= 16 * 2, "{more} threads more: {output}");
+    assert!(output.contains("a member has formed jobs with so many others"), "{output}");
+}
+
 /// A rank that goes without a word is named to all others.
 fn lost(mpi: Mpi) {
     those_left_hear_of_a_loss(mpi, Nodes::One, 3, |job| job.collectives("preload"));
@@ -186,6 +200,11 @@ macro_rules! mpis {
             #[test]
             fn communicators_come_and_go() {
                 communicators(Mpi::$mpi);
+            }
+
+            #[test]
+            fn jobs_do_not_become_more_and_more() {
+                many_jobs(Mpi::$mpi);
             }
 
             #[test]
