@@ -1,8 +1,9 @@
 //! Which segment size suits what is written first.
 //!
-//! A segment lies on one node, so what several nodes write in it crosses the wire for all but one of them. Small segments
-//! follow the writers more closely, and cost more: each is opened and mapped for itself, some ten microseconds, which
-//! is about what copying 64 KiB takes. So the largest size is chosen that keeps nearly as much local as any does.
+//! A segment lies on one node, so what several nodes write in it crosses the wire for all but one of them. Small
+//! segments follow the writers more closely, and cost more: each is opened and mapped for itself, some ten
+//! microseconds, which is about what copying 64 KiB takes. So the largest size is chosen that keeps nearly as much
+//! local as any does.
 //!
 //! * At most [`TOLERABLE`] of the bytes remote is good enough: halving them again would hardly be felt, since all
 //!   nodes write their own at the same time.

@@ -1,7 +1,7 @@
 //! Closing and removing files.
 //!
-//! ROMIO has all ranks wait for each other before it has the device close a file. Those of a cluster close it before that
-//! ([`close_ahead`]), by means that end where a rank is lost.
+//! ROMIO has all ranks wait for each other before it has the device close a file. Those of a cluster close it before
+//! that ([`close_ahead`]), by means that end where a rank is lost.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -15,13 +15,13 @@ use crate::handle::{self, Handle, Role};
 use crate::layout::RomioFile;
 use crate::venue::{self, Venue};
 
-/// Before ROMIO closes the file `fd` of a cluster's ranks: closes it for the device, which ROMIO hears when it does, and lets
-/// ROMIO's own barrier, in which ranks would wait for one that is lost, be one of this rank alone. All ranks have got here
-/// when this returns, and that is all that ROMIO's barrier is for.
+/// Before ROMIO closes the file `fd` of a cluster's ranks: closes it for the device, which ROMIO hears when it does,
+/// and lets ROMIO's own barrier, in which ranks would wait for one that is lost, be one of this rank alone. All ranks
+/// have got here when this returns, and that is all that ROMIO's barrier is for.
 ///
 /// # Safety
-/// `fd` is ROMIO's structure of a file of the device's, of which nobody has references, and every rank of the file makes the
-/// same call.
+/// `fd` is ROMIO's structure of a file of the device's, of which nobody has references, and every rank of the file
+/// makes the same call.
 pub unsafe fn close_ahead<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>) {
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &mut *fd };
@@ -99,8 +99,8 @@ struct Ahead<A: Abi> {
 }
 
 impl<A: Abi> Ahead<A> {
-    /// Gives ROMIO the file's communicator again, which it frees. Where a rank is lost, MPI may be busy with that as long as
-    /// it exists: it stays for good, and ROMIO has one of this rank alone to free.
+    /// Gives ROMIO the file's communicator again, which it frees. Where a rank is lost, MPI may be busy with that as
+    /// long as it exists: it stays for good, and ROMIO has one of this rank alone to free.
     fn finish(self, mpi: &Mpi<A>, fd: &mut RomioFile<A>, handle: &Handle) -> Result<(), Failure> {
         let is_whole = handle.company().is_none_or(|company| company.check().is_ok());
         let own = if is_whole { None } else { mpi.duplicate_self() };

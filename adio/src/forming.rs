@@ -1,8 +1,8 @@
 //! A communicator's ranks forming the [`Engine`] by which they tell each other things from then on.
 //!
-//! On one node each rank shows a [`Card`] to all, over MPI's own allgather, and all come to the same [`Decision`]: they use
-//! a job that all are in, or form one. The ranks of a cluster use that one's job. Whatever keeps one of them from it is
-//! agreed upon, too: then all stay with MPI's own collectives.
+//! On one node each rank shows a [`Card`] to all, over MPI's own allgather, and all come to the same [`Decision`]: they
+//! use a job that all are in, or form one. The ranks of a cluster use that one's job. Whatever keeps one of them from
+//! it is agreed upon, too: then all stay with MPI's own collectives.
 
 use std::ffi::c_int;
 use std::hash::{BuildHasher, RandomState};
@@ -60,8 +60,8 @@ pub(crate) fn on_one_node<A: Abi>(mpi: &'static Mpi<A>, comm: Comm<A>) -> Option
     join(mpi, comm, reach, members, cards.first()?.number)
 }
 
-/// The engine of the ranks of `comm`, members of a cluster who share memory; `None`, for all of them, where they cannot have
-/// one. Over a network it would take twice as long as MPI's own collectives.
+/// The engine of the ranks of `comm`, members of a cluster who share memory; `None`, for all of them, where they cannot
+/// have one. Over a network it would take twice as long as MPI's own collectives.
 pub(crate) fn in_cluster<A: Abi>(mpi: &'static Mpi<A>, comm: Comm<A>, company: &Company) -> Option<Engine> {
     // The same for all of them.
     if !clusters::share_memory(company.cluster_id()) {

@@ -166,8 +166,8 @@ impl Handle {
         self.unlocked_after(&range, access)
     }
 
-    /// Runs `access`, which writes to the segments that `written` tells if they are of such a size, while this thread has
-    /// `range` locked for that.
+    /// Runs `access`, which writes to the segments that `written` tells if they are of such a size, while this thread
+    /// has `range` locked for that.
     pub(crate) fn locked_to_write<T>(
         &self,
         range: Range<u64>,

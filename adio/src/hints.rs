@@ -8,9 +8,9 @@
 //! | `svm_node` | (told only) the node that the store belongs to |
 //! | `svm_file_id` | (told only) the file's identity |
 //!
-//! For programs that set neither, the environment does: `SVMIO_SEGMENT_SIZE` and `SVMIO_PLACEMENT`. A value that makes no
-//! sense and a key that is called like these and is none are ignored, as MPI wants it, and logged. Where no segment size is given, the first collective write to a file
-//! of several nodes settles it, see [`choosing`](crate::choosing).
+//! For programs that set neither, the environment does: `SVMIO_SEGMENT_SIZE` and `SVMIO_PLACEMENT`. A value that makes
+//! no sense and a key that is called like these and is none are ignored, as MPI wants it, and logged. Where no segment
+//! size is given, the first collective write to a file of several nodes settles it, see [`choosing`](crate::choosing).
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;

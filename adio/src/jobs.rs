@@ -1,5 +1,6 @@
-//! The jobs of one node's processes that this process takes part in: formed for those who have files open together again
-//! and again, kept until `MPI_Finalize`, each with a fabric over shared memory that later ones of its members use, too.
+//! The jobs of one node's processes that this process takes part in: formed for those who have files open together
+//! again and again, kept until `MPI_Finalize`, each with a fabric over shared memory that later ones of its members
+//! use, too.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

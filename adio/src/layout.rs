@@ -190,8 +190,8 @@ impl<A: Abi> RomioFile<A> {
         self.is_external32 != 0
     }
 
-    /// Whether all that a program can change of an open file, but for pointers and handlers, is as after the open. `byte`
-    /// is `MPI_BYTE`.
+    /// Whether all that a program can change of an open file, but for pointers and handlers, is as after the open.
+    /// `byte` is `MPI_BYTE`.
     pub(crate) fn is_as_opened(&self, byte: Datatype<A>) -> bool {
         let idle = self.split_coll_count == 0 && self.async_count == 0 && self.shared_fp_fd.is_null();
         let viewed =

@@ -21,13 +21,14 @@
 //! * `layout` are ROMIO's own structures. `handle` is what the device keeps of an open file.
 //! * `venue` is where files live: in the store that a communicator's ranks share, or, where these are on several nodes,
 //!   in a cluster that they form, which `clusters` leaves at `MPI_Finalize`.
-//! * `opening` finds or makes a file, `closing` closes and removes it, `reopening` keeps what ROMIO made of files that are opened again and again.
-//! * What ranks do together for an open, a sync, a resize or a close is [`svmio_svm::team`]'s. `circle` is by what those of
-//!   a communicator tell each other things: MPI, or svmio's engine, which they form (`forming`) in a cluster's job or one of
-//!   their own (`jobs`). `progress` has MPI go on while they wait there. Over a network it is MPI, and `watched` gives up
-//!   where a rank is lost.
-//! * `placing` gives the new segments of a collective write their homes, as `placement` says; the first such write settles
-//!   how large segments are (`choosing`). For that, `amounts` adds up by node who writes how much where.
+//! * `opening` finds or makes a file, `closing` closes and removes it, `reopening` keeps what ROMIO made of files that
+//!   are opened again and again.
+//! * What ranks do together for an open, a sync, a resize or a close is [`svmio_svm::team`]'s. `circle` is by what
+//!   those of a communicator tell each other things: MPI, or svmio's engine, which they form (`forming`) in a cluster's
+//!   job or one of their own (`jobs`). `progress` has MPI go on while they wait there. Over a network it is MPI, and
+//!   `watched` gives up where a rank is lost.
+//! * `placing` gives the new segments of a collective write their homes, as `placement` says; the first such write
+//!   settles how large segments are (`choosing`). For that, `amounts` adds up by node who writes how much where.
 //! * `background` carries long accesses out while the program computes, nonblocking and [`split`] collective ones.
 //! * `flatten` tells where the bytes of a datatype are, `view` which bytes of the file a rank sees; `pairing` brings a
 //!   buffer and a view together.

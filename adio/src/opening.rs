@@ -118,8 +118,8 @@ impl<A: Abi> Opening for Together<'_, A> {
     }
 }
 
-/// Readies a stub that ROMIO opened on something harmless, see [`crate::plug::mpich`]: gives it this device's hints, for
-/// a file of that name.
+/// Readies a stub that ROMIO opened on something harmless, see [`crate::plug::mpich`]: gives it this device's hints,
+/// for a file of that name.
 pub(crate) fn give_hints<A: Abi>(
     mpi: &Mpi<A>,
     host: &Host<A>,
@@ -195,8 +195,8 @@ pub unsafe fn after_ordered_access<A: Abi>(fd: *const RomioFile<A>) -> Result<()
 /// Before rank 0 preallocates `size` bytes for all ranks of the file `fd`.
 ///
 /// # Errors
-/// `MPI_ERR_NOT_SAME` where the ranks give different sizes; what keeps a rank from giving away what it has written: on all
-/// ranks.
+/// `MPI_ERR_NOT_SAME` where the ranks give different sizes; what keeps a rank from giving away what it has written: on
+/// all ranks.
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.

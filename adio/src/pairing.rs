@@ -1,11 +1,13 @@
-//! Memory and file side by side: which bytes of the one are which of the other, as many at a time as are regular in both.
+//! Memory and file side by side: which bytes of the one are which of the other, as many at a time as are regular in
+//! both.
 
 use svmio_svm::Blocks;
 
 use crate::flatten::{Cursor, Runs};
 
-/// Calls `each` with the blocks of the file, with the address of the first one's bytes in memory, and with how far apart
-/// these are there, until `bytes` bytes are dealt with. All of them are before both cursors, and none before the file.
+/// Calls `each` with the blocks of the file, with the address of the first one's bytes in memory, and with how far
+/// apart these are there, until `bytes` bytes are dealt with. All of them are before both cursors, and none before the
+/// file.
 pub(crate) fn each_blocks<E>(
     memory: &mut Cursor<'_>,
     file: &mut Cursor<'_>,

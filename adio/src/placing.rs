@@ -182,8 +182,8 @@ fn unplaced(handle: &Handle, size: SegmentSize, part: &Part) -> Vec<u32> {
     unplaced
 }
 
-/// A rank's part of a collective write. It is none where the view or a datatype cannot be understood, or the access does
-/// not lie within the view: the write itself fails then.
+/// A rank's part of a collective write. It is none where the view or a datatype cannot be understood, or the access
+/// does not lie within the view: the write itself fails then.
 #[derive(Default)]
 struct Part {
     view: Option<(View, Extent)>,

@@ -85,8 +85,8 @@ pub(crate) fn note_unallocated(failure: Failure) {
     UNALLOCATED.set(Some(failure));
 }
 
-/// The failure of this thread's last preallocation since it last asked: MPICH 5 takes the code of it for none of its own,
-/// and tells another.
+/// The failure of this thread's last preallocation since it last asked: MPICH 5 takes the code of it for none of its
+/// own, and tells another.
 pub fn take_unallocated() -> Option<Failure> {
     UNALLOCATED.take()
 }

@@ -1,8 +1,8 @@
 //! Where a program is in a view, and where that is in the file.
 //!
-//! ROMIO computes this by its own flattened lists, which are wrong for some datatypes (of its 4.0 and before: types with
-//! parts of no bytes, dealt-out arrays, tiles that begin before the ones before them end). Views without gaps are left to
-//! it.
+//! ROMIO computes this by its own flattened lists, which are wrong for some datatypes (of its 4.0 and before: types
+//! with parts of no bytes, dealt-out arrays, tiles that begin before the ones before them end). Views without gaps are
+//! left to it.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use crate::handle;
 use crate::layout::RomioFile;
 use crate::view::View;
 
-/// Sets the individual file pointer to `offset` etypes from the view's beginning; returns where that is in the file, bytes.
+/// Sets the individual file pointer to `offset` etypes from the view's beginning; returns where that is in the file,
+/// bytes.
 pub(crate) fn seek<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>, offset: i64) -> Result<i64, Failure> {
     let Some(view) = strided(mpi, fd) else {
         fd.fp_ind = fd.byte_offset(offset);
@@ -29,8 +30,8 @@ pub(crate) fn seek<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>, offset: i64) -> 
     Ok(place)
 }
 
-/// Sets the individual file pointer to where byte `position` of the view's data is: where tiles of the view begin before the
-/// ones before them end, that would be laborious to find out again.
+/// Sets the individual file pointer to where byte `position` of the view's data is: where tiles of the view begin
+/// before the ones before them end, that would be laborious to find out again.
 pub(crate) fn note<A: Abi>(fd: &mut RomioFile<A>, place: i64, position: i64) {
     if let Ok(handle) = handle::of(fd) {
         handle.note_pointer(Some((place, position)));
@@ -69,11 +70,12 @@ pub unsafe fn byte_offset<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>, offset:
     strided(mpi, unsafe { &*fd })?.place(offset).map(|(place, _)| place)
 }
 
-/// Where rank 0 finds that the shared file pointer of `file` goes, etypes from the view's beginning: the same on all ranks.
+/// Where rank 0 finds that the shared file pointer of `file` goes, etypes from the view's beginning: the same on all
+/// ranks.
 ///
 /// # Errors
-/// `MPI_ERR_NOT_SAME` where the ranks do not ask for the same, `MPI_ERR_ARG` where that is before the view; that the pointer
-/// cannot be read, or that a rank is lost: on all ranks.
+/// `MPI_ERR_NOT_SAME` where the ranks do not ask for the same, `MPI_ERR_ARG` where that is before the view; that the
+/// pointer cannot be read, or that a rank is lost: on all ranks.
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of the device's file `file`, and every rank of the file makes the same call.

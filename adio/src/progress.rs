@@ -1,8 +1,8 @@
 //! MPI going on while a process waits for others by svmio's own means.
 //!
-//! A program may leave something to MPI, a long message or a collective that does not block, and another process may wait
-//! for that while this one waits here. MPI's own collectives go on with it meanwhile, and so must ours. The one portable way
-//! to have MPI do so is to test a request that is not complete.
+//! A program may leave something to MPI, a long message or a collective that does not block, and another process may
+//! wait for that while this one waits here. MPI's own collectives go on with it meanwhile, and so must ours. The one
+//! portable way to have MPI do so is to test a request that is not complete.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -66,8 +66,8 @@ pub(crate) fn finish() {
     }
 }
 
-/// Has a thread do `work`, which waits for other processes, and MPI go on meanwhile. `None` where there can be no thread,
-/// or it panics.
+/// Has a thread do `work`, which waits for other processes, and MPI go on meanwhile. `None` where there can be no
+/// thread, or it panics.
 pub(crate) fn advancing_while<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let Some(acts) = ACTS.get() else { return Some(work()) };
     let working = spawn_service_thread_for("svmio-waiting", work)?;

@@ -98,8 +98,8 @@ thread_local! {
     static STANDING: Cell<Standing> = const { Cell::new(Standing::Excluded) };
 }
 
-/// The standing of the open that this thread is carrying out. Where several threads may call MPI, nothing is kept: ranks
-/// could open and close in different orders.
+/// The standing of the open that this thread is carrying out. Where several threads may call MPI, nothing is kept:
+/// ranks could open and close in different orders.
 pub(crate) fn standing<A: Abi>(mpi: &Mpi<A>) -> Standing {
     if mpi.has_many_threads() { Standing::Excluded } else { STANDING.get() }
 }
@@ -163,7 +163,8 @@ pub unsafe fn close<A: Plug>(mpi: &'static Mpi<A>, file: MpiFile) -> Option<c_in
         }
         Err(_) => (false, false),
     };
-    // Everyone has written what he wanted to when this returns, and whoever changed what is to be committed has said so.
+    // Everyone has written what he wanted to when this returns, and whoever changed what is to be committed has said
+    // so.
     let asked = team.maxima([i64::from(!stays), i64::from(!committed)]);
     let stays = asked.map_err(Failure::from).and_then(|[goes, uncommitted]| match (goes, uncommitted) {
         (0, 0) => Ok(true),
@@ -352,7 +353,8 @@ unsafe extern "C" fn communicator_goes<A: Plug>(
         return SUCCESS;
     }
     for mut known in opener.files.into_iter().filter(|known| !known.is_open) {
-        // SAFETY: a kept file is open for ROMIO; freeing a communicator is collective, and every rank keeps the same ones.
+        // SAFETY: a kept file is open for ROMIO; freeing a communicator is collective, and every rank keeps the same
+        // ones.
         unsafe { mpi.file_close(&mut known.file) };
     }
     SUCCESS

@@ -1,8 +1,8 @@
 //! Sizes that all ranks of a file give, which have to be the same: compared without a wait that nothing ends.
 //!
-//! ROMIO has all ranks tell each other the size before it has the device set it, by MPI's own collectives, which wait for a
-//! rank that is lost, and for one whose size ROMIO has refused before that. So the ranks compare it here, and ROMIO then
-//! has nobody to ask but its own rank, or asks what all have said already.
+//! ROMIO has all ranks tell each other the size before it has the device set it, by MPI's own collectives, which wait
+//! for a rank that is lost, and for one whose size ROMIO has refused before that. So the ranks compare it here, and
+//! ROMIO then has nobody to ask but its own rank, or asks what all have said already.
 
 use std::ffi::c_int;
 
@@ -18,8 +18,8 @@ use crate::layout::RomioFile;
 /// `MPI_ERR_NOT_SAME` where the ranks give different sizes; that a rank is lost. ROMIO does not hear of the call then.
 ///
 /// # Safety
-/// `fd` is ROMIO's structure of a file of the device's, of which nobody has references, and every rank of the file makes the
-/// same call.
+/// `fd` is ROMIO's structure of a file of the device's, of which nobody has references, and every rank of the file
+/// makes the same call.
 pub unsafe fn set_size<A: Abi>(
     mpi: &Mpi<A>,
     fd: *mut RomioFile<A>,
@@ -54,8 +54,8 @@ pub(crate) fn compare(handle: &Handle, size: i64) -> Result<(), Failure> {
     Err(handle.located(Failure::new(ErrorClass::NotSame, message)))
 }
 
-/// Whether all ranks of the file `fd` are there, as far as this one knows: before a call in which ROMIO has ranks wait for
-/// each other. Always so where they are on one node.
+/// Whether all ranks of the file `fd` are there, as far as this one knows: before a call in which ROMIO has ranks wait
+/// for each other. Always so where they are on one node.
 ///
 /// # Errors
 /// That one is lost.

@@ -1,8 +1,8 @@
-//! Split collective accesses: what one function begins goes on in the background until another one ends it, in which the
-//! ranks agree on the outcome.
+//! Split collective accesses: what one function begins goes on in the background until another one ends it, in which
+//! the ranks agree on the outcome.
 //!
-//! ROMIO carries such an access out as it begins, by the same entry as any collective access. The preload library tells us
-//! that it is one ([`beginning`]), and comes by when it ends ([`end`]).
+//! ROMIO carries such an access out as it begins, by the same entry as any collective access. The preload library tells
+//! us that it is one ([`beginning`]), and comes by when it ends ([`end`]).
 
 use std::cell::Cell;
 use std::ffi::c_int;

@@ -1,11 +1,11 @@
 //! Accesses to views, collective or not: straight between the user's buffer and the places of its bytes.
 //!
-//! * Memory and file are looked at as nested loops ([`flatten`]), side by side ([`pairing`]), and regular runs of pieces
-//!   are handed on together. Nothing is read to be written again, no bytes are gathered on the way, and nothing is
-//!   locked but in atomic mode, where it is what lies between the access's first byte and its last.
-//! * A collective access is carried out by every rank for itself. Before a write to a file of several nodes, [`placing`]
-//!   gives new segments their homes. At the end the ranks agree on whether it worked, so that none waits for one that
-//!   has failed.
+//! * Memory and file are looked at as nested loops ([`flatten`]), side by side ([`pairing`]), and regular runs of
+//!   pieces are handed on together. Nothing is read to be written again, no bytes are gathered on the way, and nothing
+//!   is locked but in atomic mode, where it is what lies between the access's first byte and its last.
+//! * A collective access is carried out by every rank for itself. Before a write to a file of several nodes,
+//!   [`placing`] gives new segments their homes. At the end the ranks agree on whether it worked, so that none waits
+//!   for one that has failed.
 //! * A nonblocking access, collective or not, depends on no other rank either. Long ones go on in the [`background`];
 //!   the request of a short one is complete when it starts.
 
@@ -131,8 +131,8 @@ pub(crate) unsafe fn independently<A: Abi>(
     Ok(moved)
 }
 
-/// An access to what ROMIO takes for bytes in a row, in file and memory; returns the bytes that were moved, and tells them
-/// in the status.
+/// An access to what ROMIO takes for bytes in a row, in file and memory; returns the bytes that were moved, and tells
+/// them in the status.
 ///
 /// # Safety
 /// As [`independently`].
@@ -179,8 +179,8 @@ unsafe fn in_a_row<A: Abi>(
     }
 }
 
-/// Where data in a row begins: not at the buffer where the datatype has a displacement. MPI's own answer, the true lower
-/// bound, counts blocks without data where the MPI is MPICH.
+/// Where data in a row begins: not at the buffer where the datatype has a displacement. MPI's own answer, the true
+/// lower bound, counts blocks without data where the MPI is MPICH.
 fn first_byte(buffer: *mut c_void, shape: &Shape) -> *mut c_void {
     let first = if shape.bytes() == 0 { 0 } else { shape.address(0) };
     buffer.wrapping_byte_offset(first as isize)
@@ -249,7 +249,8 @@ unsafe fn started<A: Abi>(
     Ok(operation)
 }
 
-/// Sets the individual file pointer behind an access that has moved it: to `place`, byte `position` of what was counted.
+/// Sets the individual file pointer behind an access that has moved it: to `place`, byte `position` of what was
+/// counted.
 fn advance<A: Abi>(fd: &mut RomioFile<A>, access: &Access<A>, place: i64, position: i64) {
     match (access.position.pointer, access.unit) {
         (INDIVIDUAL, Unit::Etypes) => pointer::note(fd, place, position),

@@ -389,8 +389,8 @@ unsafe extern "C" fn set_lock<A: HasHost>(
         let fd = unsafe { &*fd };
         let handle = handle::of(fd)?;
         if handle.role == handle::Role::Data && fd.atomicity != 0 {
-            // ROMIO locks what it reads, too, as if it wrote there. In atomic mode each access locks for itself, and knows
-            // better: readers share, and nothing that is only read gets a home.
+            // ROMIO locks what it reads, too, as if it wrote there. In atomic mode each access locks for itself, and
+            // knows better: readers share, and nothing that is only read gets a home.
             return Ok(());
         }
         let start = u64::try_from(offset).unwrap_or(0);

@@ -130,8 +130,8 @@ impl View {
         end
     }
 
-    /// Whether addresses never fall from one byte to the next. By MPI's rules they do not within a file type, but not every
-    /// ROMIO looks.
+    /// Whether addresses never fall from one byte to the next. By MPI's rules they do not within a file type, but not
+    /// every ROMIO looks.
     fn is_ascending(&self) -> bool {
         let (low, high) = self.filetype.bounds();
         self.filetype.is_ascending() && high.saturating_sub(low) <= self.extent
@@ -146,8 +146,8 @@ impl View {
         if position < self.shape.bytes() { self.shape.address(position) } else { self.shape.bounds().1 }
     }
 
-    /// Where `offset` etypes from the beginning is in the file, bytes, and which byte of the data that is; `None` outside of
-    /// the view.
+    /// Where `offset` etypes from the beginning is in the file, bytes, and which byte of the data that is; `None`
+    /// outside of the view.
     pub(crate) fn place(&self, offset: i64) -> Option<(i64, i64)> {
         let position = offset.checked_mul(self.etype)?;
         (0..=self.shape.bytes()).contains(&position).then(|| (self.pointer_at(position), position))
@@ -222,7 +222,8 @@ mod tests {
 
     const EXPLICIT: i32 = 100;
 
-    /// A view whose file type has data at some of its bytes, and those. Tiles may begin before the ones before them end.
+    /// A view whose file type has data at some of its bytes, and those. Tiles may begin before the ones before them
+    /// end.
     fn views() -> impl Strategy<Value = (View, Vec<i64>)> {
         let types = (proptest::collection::vec(any::<bool>(), 1..12), 0usize..16, 0i64..40);
         types.prop_filter_map("no data, or the same twice", |(bytes, extent, displacement)| {

@@ -1,9 +1,9 @@
 //! Setting a view without ROMIO's own flattening of the file type.
 //!
 //! ROMIO makes a list of all pieces of a file type when a view is set: megabytes for a vector of a million blocks. That
-//! of its older releases also refuses types that are right, and writes beyond its list for some, those without data among
-//! them. The device needs no such list. So ROMIO is given a simple type of the same kind for the time of the call, and the
-//! program's own one is put in its place then.
+//! of its older releases also refuses types that are right, and writes beyond its list for some, those without data
+//! among them. The device needs no such list. So ROMIO is given a simple type of the same kind for the time of the
+//! call, and the program's own one is put in its place then.
 
 use std::ffi::c_int;
 use std::sync::PoisonError;
@@ -61,8 +61,8 @@ pub struct PutBack<A: Abi> {
     pointer: Option<(i64, i64)>,
 }
 
-/// Before ROMIO gives up the view of the file `fd`, or refuses to: it finds its own copy of the file type, to which its list
-/// of pieces belongs. [`finish`] has to follow.
+/// Before ROMIO gives up the view of the file `fd`, or refuses to: it finds its own copy of the file type, to which its
+/// list of pieces belongs. [`finish`] has to follow.
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's.
@@ -123,8 +123,8 @@ fn restore<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>, before: PutBack<A>) {
     }
 }
 
-/// The gap that a simple type of the same kind has, bytes, for a file type that obeys MPI's rules. ROMIO has the say about
-/// all others, and about predefined ones.
+/// The gap that a simple type of the same kind has, bytes, for a file type that obeys MPI's rules. ROMIO has the say
+/// about all others, and about predefined ones.
 fn gap_in<A: Abi>(
     mpi: &Mpi<A>,
     displacement: i64,

@@ -1,7 +1,8 @@
 //! MPI's collectives among ranks of a cluster, which are given up when one of these is lost.
 //!
-//! MPI itself waits for a rank on a host that is cut off as long as TCP does, or for ever. The cluster's processes notice
-//! within the time that `watchdog.timeout` says who is lost, and so this rank looks at what they know while it waits.
+//! MPI itself waits for a rank on a host that is cut off as long as TCP does, or for ever. The cluster's processes
+//! notice within the time that `watchdog.timeout` says who is lost, and so this rank looks at what they know while it
+//! waits.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -17,8 +18,8 @@ use crate::venue::Company;
 
 /// How long a rank that waits only gives its core away: most of what it waits for comes within this.
 const YIELDING: Duration = Duration::from_micros(500);
-/// Which part of the time that it has waited already it then sleeps before it looks again, at least and at most: what it
-/// waits for is late by that much, and the ranks that it waits for have the cores meanwhile.
+/// Which part of the time that it has waited already it then sleeps before it looks again, at least and at most: what
+/// it waits for is late by that much, and the ranks that it waits for have the cores meanwhile.
 const PART: u32 = 16;
 const SHORTEST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
@@ -58,8 +59,8 @@ impl Watch {
         self.await_result(mpi, all, |_| mpi.begin_all_gather(comm, own))
     }
 
-    /// Whether nobody is lost. Who is, is so for good: where one collective was given up, none is begun any more, so that no
-    /// rank takes a later one for that of another rank.
+    /// Whether nobody is lost. Who is, is so for good: where one collective was given up, none is begun any more, so
+    /// that no rank takes a later one for that of another rank.
     fn check(&self) -> Result<()> {
         self.0.check()
     }

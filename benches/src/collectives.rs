@@ -39,8 +39,8 @@ pub(crate) fn program(mpi: Mpi) -> Program {
 pub struct Conditions {
     /// A process computes all the time beside the ranks.
     pub is_busy: bool,
-    /// Each of svmio's ranks has a session of its own, so the kernel schedules it in a group of its own; an MPI's are as its
-    /// launcher starts them.
+    /// Each of svmio's ranks has a session of its own, so the kernel schedules it in a group of its own; an MPI's are
+    /// as its launcher starts them.
     pub has_sessions: bool,
 }
 

@@ -51,8 +51,8 @@ pub fn settle() -> f64 {
     round_trip_ns()
 }
 
-/// Touches so many bytes of memory, and gives them back: a virtual machine's host has taken what was not used for a second
-/// or two, and who uses it first waits for it. It takes what lies free in large blocks, and so does this.
+/// Touches so many bytes of memory, and gives them back: a virtual machine's host has taken what was not used for a
+/// second or two, and who uses it first waits for it. It takes what lies free in large blocks, and so does this.
 ///
 /// # Panics
 /// Where there is no such memory.
@@ -97,8 +97,8 @@ fn round_trip_ns() -> f64 {
     })
 }
 
-/// What so many threads copy together in memory, each from one large block into another, GB/s: the limit of everything that
-/// moves as much data.
+/// What so many threads copy together in memory, each from one large block into another, GB/s: the limit of everything
+/// that moves as much data.
 pub fn copy_gb_per_s(threads: usize) -> f64 {
     const BYTES: usize = 128 << 20;
     const PASSES: usize = 4;

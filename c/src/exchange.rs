@@ -50,8 +50,8 @@ impl Exchange {
             return mine;
         }
         let own = Introduction { rank: self.rank, ranks, failure: mine.clone().err() };
-        // Where there are more ranks than this one was told, the function writes as many introductions. Memory that is not
-        // written takes none.
+        // Where there are more ranks than this one was told, the function writes as many introductions. Memory that is
+        // not written takes none.
         let mut all = vec![0; Introduction::BYTES * (self.ranks.max(MOST_UNTOLD) + 1)];
         let gathered = self.function.call(&own.to_bytes(), &mut all);
         mine?;

@@ -56,7 +56,8 @@ impl Members {
         self.with(scope, |session| call.agree(session.team(), mine))
     }
 
-    /// The first step of a call: what each has made of its arguments, and for what the call is, which is the same on all.
+    /// The first step of a call: what each has made of its arguments, and for what the call is, which is the same on
+    /// all.
     pub(crate) fn begin<T>(
         &self,
         scope: Scope,
@@ -80,7 +81,8 @@ static CLUSTERS_STAY: AtomicBool = AtomicBool::new(false);
 
 /// From now on, clusters that ranks have formed are left by somebody else.
 pub(crate) fn let_clusters_stay() {
-    // Relaxed: it is said before the first function of the table is called, by the same thread or one that waits for it.
+    // Relaxed: it is said before the first function of the table is called, by the same thread or one that waits for
+    // it.
     CLUSTERS_STAY.store(true, Ordering::Relaxed);
 }
 

@@ -3,8 +3,8 @@
 //!
 //! A call is a *step* of all processes. In each step every process tells the others one outcome, that of its own
 //! arguments, and which call of what it makes, as a number drawn from the text that says so. Where one's outcome is a
-//! failure, or the numbers differ, the call ends there, on all of them. All first steps are the same collective, so that
-//! processes whose calls differ meet, too, and find that out.
+//! failure, or the numbers differ, the call ends there, on all of them. All first steps are the same collective, so
+//! that processes whose calls differ meet, too, and find that out.
 
 use svmio_svm::team::Team;
 
@@ -32,8 +32,8 @@ impl Call {
         Call { function, subject: subject.into() }
     }
 
-    /// Tells the others how it went until now; all succeed, or none. Whoever has failed gets its own failure, the others
-    /// that of the first who has.
+    /// Tells the others how it went until now; all succeed, or none. Whoever has failed gets its own failure, the
+    /// others that of the first who has.
     pub(crate) fn agree(&self, team: &Team, mine: Result) -> Result {
         let told = mine.clone().map_err(|failure| self.named(failure));
         // Nobody looks at the number of one who has failed.

@@ -1,8 +1,8 @@
 //! Collectives that go on while the program computes, and their requests.
 //!
 //! The group carries them out ([`svmio_collectives::executor::Request`]), whatever the program does. The program has a
-//! generalized request of MPI's for each ([`svmio_adio::Background`]), or one of the component's. MPI asks whether it is over
-//! whenever the program tests or waits, which takes it further, too.
+//! generalized request of MPI's for each ([`svmio_adio::Background`]), or one of the component's. MPI asks whether it
+//! is over whenever the program tests or waits, which takes it further, too.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

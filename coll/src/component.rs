@@ -1,8 +1,9 @@
-//! What the component of Open MPI's `coll` framework knows of datatypes, and MPI's functions do not tell; and its requests.
+//! What the component of Open MPI's `coll` framework knows of datatypes, and MPI's functions do not tell; and its
+//! requests.
 //!
-//! Open MPI calls collectives of communicators for purposes of its own, too: to make communicators, and to do collectives
-//! between two groups. Programs' calls never come with what it gives then, so a preload library never sees it: datatypes
-//! that no function of MPI made. Asked how one was made, `MPI_Type_get_envelope` ends the program.
+//! Open MPI calls collectives of communicators for purposes of its own, too: to make communicators, and to do
+//! collectives between two groups. Programs' calls never come with what it gives then, so a preload library never sees
+//! it: datatypes that no function of MPI made. Asked how one was made, `MPI_Type_get_envelope` ends the program.
 
 mod requests;
 

@@ -78,7 +78,8 @@ fn taken<A: Family>(
     taken.unwrap_or(Taken::NotMine)
 }
 
-/// Has a member of the group of `comm` begin its part by `body`, if svmio does this collective there, and stores its request.
+/// Has a member of the group of `comm` begin its part by `body`, if svmio does this collective there, and stores its
+/// request.
 ///
 /// # Safety
 /// `request` is null or valid for a write.

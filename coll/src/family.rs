@@ -49,8 +49,8 @@ pub trait Family: Abi {
         None
     }
 
-    /// A request for a collective in the background that is not a generalized one, where the adapter has such: complete when
-    /// `operation` is over.
+    /// A request for a collective in the background that is not a generalized one, where the adapter has such: complete
+    /// when `operation` is over.
     fn own_request(
         _comm: Comm<Self>,
         _operation: &Arc<dyn Background>,

@@ -1,8 +1,8 @@
 //! A communicator's members forming a group.
 //!
 //! What each can tell for itself, and what is the same for all, comes first: an intercommunicator has none, nor has a
-//! communicator of one process or of several worlds. Then each member shows a [`Card`] to all, over MPI's own allgather,
-//! and all come to the same [`Decision`].
+//! communicator of one process or of several worlds. Then each member shows a [`Card`] to all, over MPI's own
+//! allgather, and all come to the same [`Decision`].
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -165,8 +165,8 @@ fn over_mpi<A: Family>(
     NetworkGroup::over(messages, settings).map(Group::over_mpi).map_err(|problem| problem.to_string())
 }
 
-/// Whether programs can be given requests of collectives that svmio does. An MPI that asks for them with its locks taken
-/// would have other threads of the program wait, on which the collective may depend.
+/// Whether programs can be given requests of collectives that svmio does. An MPI that asks for them with its locks
+/// taken would have other threads of the program wait, on which the collective may depend.
 fn can_go_on_in_background<A: Abi>(mpi: &Mpi<A>) -> bool {
     mpi.has_background_requests() && !(mpi.asks_operations() && mpi.has_many_threads())
 }
@@ -228,8 +228,8 @@ fn for_calls(told: MessageSettings) -> MessageSettings {
     let unless_told = |told: u32, default: u32, here: u32| if told == default { here } else { told };
     MessageSettings {
         asynchronous: false,
-        // Over a network an eager buffer costs a round trip more, and a copy next to nothing: gather of 1 KiB from 4 hosts
-        // 60 and 20 µs, alltoall 170 and 120.
+        // Over a network an eager buffer costs a round trip more, and a copy next to nothing: gather of 1 KiB from 4
+        // hosts 60 and 20 µs, alltoall 170 and 120.
         short_packet: unless_told(told.short_packet, default.short_packet, 8 << 10),
         ring: unless_told(told.ring, default.ring, 128 << 10),
         ..told

@@ -151,7 +151,8 @@ impl Group {
         }
     }
 
-    /// Has the others hear that this member does no more operations, unless they hear of what has gone wrong by themselves.
+    /// Has the others hear that this member does no more operations, unless they hear of what has gone wrong by
+    /// themselves.
     #[cold]
     pub(crate) fn withdraw(&mut self, error: &crate::error::Error) {
         if error.is_heard_by_all() {

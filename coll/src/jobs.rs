@@ -1,5 +1,5 @@
-//! The jobs that this process takes part in: formed with groups, kept until `MPI_Finalize`, each with fabrics that later
-//! groups of its members use, too.
+//! The jobs that this process takes part in: formed with groups, kept until `MPI_Finalize`, each with fabrics that
+//! later groups of its members use, too.
 
 use std::cmp::Reverse;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,8 +9,8 @@ use svmio_collectives::executor::Fabrics;
 use svmio_transport::job::Job;
 use svmio_transport::spawn_service_thread;
 
-/// In how many jobs a process takes part: each has threads and files of its own until `MPI_Finalize`, and a program may make
-/// communicators without end of which none is within another.
+/// In how many jobs a process takes part: each has threads and files of its own until `MPI_Finalize`, and a program may
+/// make communicators without end of which none is within another.
 const MOST: usize = 16;
 
 /// Between two looks whether all have left.

@@ -112,7 +112,8 @@ pub(crate) fn with<A: Family, R>(comm: Comm<A>, body: impl FnOnce(&Kept) -> R) -
     with_found(comm, find::<A>, body)
 }
 
-/// The same, but no group is formed, which would have to wait for the other members: `None` where nothing was decided yet.
+/// The same, but no group is formed, which would have to wait for the other members: `None` where nothing was decided
+/// yet.
 #[inline]
 pub(crate) fn with_known<A: Family, R>(comm: Comm<A>, body: impl FnOnce(&Kept) -> R) -> Option<R> {
     with_found(comm, known::<A>, body)

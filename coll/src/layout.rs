@@ -99,8 +99,8 @@ impl<A: Family> Buffer<A> {
         (buffer.len() == 0 || !(A::is_in_place(at) || buffer.is_none(stock))).then_some(buffer)
     }
 
-    /// Whether there is no buffer, as MPI takes it: elements that begin elsewhere than where they are put may have their place
-    /// from the beginning of memory on.
+    /// Whether there is no buffer, as MPI takes it: elements that begin elsewhere than where they are put may have
+    /// their place from the beginning of memory on.
     #[inline]
     fn is_none(&self, stock: &Stock<A>) -> bool {
         let Layout { elements, is_row } = &self.layout;
@@ -371,8 +371,8 @@ impl<A: Family> Blocks<A> {
         self.blocks.iter().map(|block| block.room(stock)).collect()
     }
 
-    /// Has `body` fill the blocks, which are those that a call receives in. What is there before, it sees only of the block
-    /// `kept`.
+    /// Has `body` fill the blocks, which are those that a call receives in. What is there before, it sees only of the
+    /// block `kept`.
     pub(crate) fn write(
         &self,
         stock: &Stock<A>,
@@ -380,8 +380,8 @@ impl<A: Family> Blocks<A> {
         body: impl FnOnce(&mut [&mut [u8]]) -> Result<()>,
     ) -> Result<()> {
         let space = |(member, block): (usize, &Buffer<A>)| {
-            // SAFETY: what a call receives in is the call's alone, and by MPI's rules no two blocks share a byte; what the
-            // call sends lies elsewhere, or was copied.
+            // SAFETY: what a call receives in is the call's alone, and by MPI's rules no two blocks share a byte; what
+            // the call sends lies elsewhere, or was copied.
             if let Some(bytes) = unsafe { block.row_mut() } {
                 return Ok(Space::Here(bytes));
             }

@@ -10,15 +10,15 @@
 //!                                           └─ Taken::NotMine      nothing was done: the caller calls MPI's own
 //! ```
 //!
-//! * The functions have exactly the arguments of MPI's C functions, and their names without `MPI_`: `ibarrier` and so on are
-//!   those that do not block.
+//! * The functions have exactly the arguments of MPI's C functions, and their names without `MPI_`: `ibarrier` and so
+//!   on are those that do not block.
 //! * All members of a communicator get the same answer, unless one of them has passed an argument that is wrong in
 //!   itself (a negative count, a root that is not there): that one is told `NotMine`, for MPI to say what is wrong.
 //! * A code that is not `MPI_SUCCESS` has not been given to the communicator's error handler: a component returns it to
 //!   Open MPI, which does that; a preload library calls [`report`].
 //! * An error of MPI's own, of a message that a group sends by it, is given as it is.
-//! * A member that cannot do its part, as MPI packs nothing for it, tells the others: for all of them this call or one that
-//!   follows ends with a code, and so do all further ones, of those that do not block, too.
+//! * A member that cannot do its part, as MPI packs nothing for it, tells the others: for all of them this call or one
+//!   that follows ends with a code, and so do all further ones, of those that do not block, too.
 //! * Nothing has to be started. A communicator's group is formed at its first collective that blocks, over MPI's own
 //!   collectives. Meanwhile these functions answer `NotMine` to the thread that forms it, so that a component may be
 //!   asked by the very MPI that this crate asks. [`begin`], called by all processes after `MPI_Init`, forms that of
@@ -52,8 +52,8 @@
 //!
 //! What is left to MPI: intercommunicators; communicators of one process or of several worlds; those of several nodes,
 //! unless the user wants them taken and a job can be formed; neighbourhood and persistent collectives; those with large
-//! counts (`MPI_Bcast_c`). Of collectives that do not block also short ones, unless the user wants them taken; those of a
-//! communicator without a group, since forming one would wait; of several nodes; that reduce by an operation that MPI
+//! counts (`MPI_Bcast_c`). Of collectives that do not block also short ones, unless the user wants them taken; those of
+//! a communicator without a group, since forming one would wait; of several nodes; that reduce by an operation that MPI
 //! carries out; and, with MPICH, of programs that call MPI by several threads at the same time.
 
 mod background;

@@ -1,8 +1,8 @@
 //! MPI going on while a process waits in a group.
 //!
-//! A program may leave something to MPI, a message or a collective that does not block, and another process may wait for
-//! that while this one waits in a collective. MPI's own collectives go on with it meanwhile, and so must ours. The one
-//! portable way to have MPI do so is to test a request that is not complete.
+//! A program may leave something to MPI, a message or a collective that does not block, and another process may wait
+//! for that while this one waits in a collective. MPI's own collectives go on with it meanwhile, and so must ours. The
+//! one portable way to have MPI do so is to test a request that is not complete.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -47,8 +47,8 @@ impl Profile {
         Ok(Self { overhead, latency, processors: None })
     }
 
-    /// The same machine where all ranks share so many processors, be they on as many nodes as they are told: ranks that wait
-    /// cost nothing then, but every signal costs a processor's time.
+    /// The same machine where all ranks share so many processors, be they on as many nodes as they are told: ranks that
+    /// wait cost nothing then, but every signal costs a processor's time.
     #[must_use]
     pub fn sharing(mut self, processors: u32) -> Self {
         self.processors = NonZeroU32::new(processors);

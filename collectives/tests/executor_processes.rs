@@ -107,8 +107,8 @@ fn late(fabric: &Fabric, algorithms: &[String], counters: &Counters) {
     }
 }
 
-/// All ranks, halves, pairs and odd ones, by a group and by a schedule: each member of the one that is chosen says how far
-/// it is before its barrier, and finds all others as far behind it.
+/// All ranks, halves, pairs and odd ones, by a group and by a schedule: each member of the one that is chosen says how
+/// far it is before its barrier, and finds all others as far behind it.
 fn storm(fabric: &Fabric, barriers: u64, counters: &Counters) {
     let (own, size) = (fabric.rank().0, fabric.size());
     let half = (size / 2).max(1);

@@ -260,8 +260,9 @@ const COPYING: [Copying; 6] = [
     }),
 ];
 
-/// Memory for a block of each member. Where it `is_cut`, the file behind it ends before the last block: no other process,
-/// nor the kernel for it, can copy from or to that, and who has it must not touch it. It stays, as memory has to after an error.
+/// Memory for a block of each member. Where it `is_cut`, the file behind it ends before the last block: no other
+/// process, nor the kernel for it, can copy from or to that, and who has it must not touch it. It stays, as memory has
+/// to after an error.
 fn memory(is_cut: bool) -> &'static mut [u8] {
     let file = tempfile::tempfile().unwrap();
     file.set_len((SIZE * LENGTH) as u64).unwrap();

@@ -33,8 +33,8 @@ pub unsafe fn file_open<A: Plug>(
                 Some(name) => reopening::open(mpi, comm, &name, amode, info, file),
                 None => {
                     let code = mpi.file_open(comm, name, amode, info, file);
-                    // It may be that what claims the name is mistyped. Of a communicator by which a file was opened, the
-                    // rank can be asked.
+                    // It may be that what claims the name is mistyped. Of a communicator by which a file was opened,
+                    // the rank can be asked.
                     if code == SUCCESS && mpi.rank(comm) == 0 {
                         environment::tell(&[Concern::Files]);
                     }
@@ -64,7 +64,8 @@ pub unsafe fn file_close<A: Plug>(
             }
             None => {
                 if let Some(fd) = A::opened(*file) {
-                    // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
+                    // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other
+                    // ranks.
                     unsafe { svmio_adio::close_ahead(mpi, fd) };
                 }
                 close(mpi, file)
@@ -195,8 +196,8 @@ pub unsafe fn file_split_end<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>)
 
 /// Moving the shared pointer, which `seek` carries out: what was written before is seen on all nodes after it. MPI asks
 /// for a sync in between; but programs that write by the shared pointer, go back and read are common, ROMIO's own test
-/// among them. Of ROMIO's ranks only the first one looks where the pointer goes, and keeps the others waiting where it may not
-/// go there: so it is found out before, for all of them.
+/// among them. Of ROMIO's ranks only the first one looks where the pointer goes, and keeps the others waiting where it
+/// may not go there: so it is found out before, for all of them.
 ///
 /// # Safety
 /// `file` is an open file, and every rank that opened it makes the same call.

@@ -3,11 +3,11 @@
 //! `libsvmio_mpi.so` comes before MPI in a program and defines the few functions in which files are named.
 //! [`claim`] decides whose a name is; svmio's go to [`svmio_adio::plug`], all others to the stock function.
 //! `MPI_File_close` is defined, too, because files that are opened again and again are [kept](svmio_adio::reopening);
-//! and `MPI_Finalize`: processes of several nodes that shared files leave each other there. Split collective accesses are
-//! taken at both ends: they go on in between. Views with gaps are
-//! set, and pointers in them told, without ROMIO's own lists of their pieces. Sizes are set without ROMIO's own exchange.
-//! Everything else (`MPI_File_write_all`, …) is the stock MPI's own: its ROMIO calls our device. What the first open would
-//! wait for is [done](warm_up) when the library is loaded.
+//! and `MPI_Finalize`: processes of several nodes that shared files leave each other there. Split collective accesses
+//! are taken at both ends: they go on in between. Views with gaps are
+//! set, and pointers in them told, without ROMIO's own lists of their pieces. Sizes are set without ROMIO's own
+//! exchange. Everything else (`MPI_File_write_all`, …) is the stock MPI's own: its ROMIO calls our device. What the
+//! first open would wait for is [done](warm_up) when the library is loaded.
 //!
 //! ```text
 //!   program ─► MPI_File_open ─► file_open ─► claim ─┬─ svm:…  ─► Plug::open ─► ROMIO ─► ad_svm

@@ -1,6 +1,7 @@
 //! The exported functions of split collective access, the same in every family.
 
-/// Defines the eight functions that begin or end a split collective access, under both of their names, for the family `$abi`.
+/// Defines the eight functions that begin or end a split collective access, under both of their names, for the family
+/// `$abi`.
 #[macro_export]
 macro_rules! export_split {
     ($abi:ty) => {

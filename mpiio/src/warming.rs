@@ -1,8 +1,8 @@
 //! What the first open of a process would wait for, done when the library is loaded.
 //!
 //! In a collective open all ranks wait for the slowest again and again, so that what each does there for the first time
-//! adds up. Code and constants come into the process by a hundred page faults; and the processor is asked what it can do,
-//! which takes long in a virtual machine. Before MPI starts, a tenth of a millisecond is not noticed.
+//! adds up. Code and constants come into the process by a hundred page faults; and the processor is asked what it can
+//! do, which takes long in a virtual machine. Before MPI starts, a tenth of a millisecond is not noticed.
 
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -13,8 +13,8 @@ use svmio_adio::environment;
 
 use crate::logging;
 
-/// Maps the code and the constants of the library that has this function, has the processor asked what it can do, readies
-/// what is told besides MPI's error codes, looks for mistyped variables, and looks up MPI's functions.
+/// Maps the code and the constants of the library that has this function, has the processor asked what it can do,
+/// readies what is told besides MPI's error codes, looks for mistyped variables, and looks up MPI's functions.
 pub extern "C" fn warm_up<A: Abi>() {
     // The answer is kept for all who ask.
     #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,5 @@
-//! What files have cost, told on standard error at the end of a run that is asked to, by `SVMIO_STATS=1`: by each process
-//! of itself, and by rank 0 of all.
+//! What files have cost, told on standard error at the end of a run that is asked to, by `SVMIO_STATS=1`: by each
+//! process of itself, and by rank 0 of all.
 //!
 //! Before a process leaves its cluster, it has the agent of rank 0 note its cost. Rank 0 leaves when all others have or
 //! are lost, and then tells the sum over those who have been noted, and who is missing from it.
@@ -89,8 +89,8 @@ fn summed(noted: &BTreeMap<Rank, Cost>, size: u32, nodes: usize) -> String {
 /// Who has had files on one node, where nothing goes over any fabric, and which member of how many it was.
 static ON_ONE_NODE: Mutex<Option<(NodeName, usize, usize)>> = Mutex::new(None);
 
-/// Notes that all `size` who have files open with this process, which is `member` of them, are on its node. The most are
-/// remembered.
+/// Notes that all `size` who have files open with this process, which is `member` of them, are on its node. The most
+/// are remembered.
 pub(crate) fn note_one_node(node: &NodeName, member: usize, size: usize) {
     let mut noted = ON_ONE_NODE.lock().unwrap_or_else(PoisonError::into_inner);
     if noted.as_ref().is_none_or(|(.., most)| *most < size) {

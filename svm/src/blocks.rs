@@ -55,8 +55,8 @@ impl Blocks {
     }
 }
 
-/// Copies `count` blocks of `length` bytes, which are `from_stride` bytes from each other, to places that are `to_stride`
-/// bytes from each other.
+/// Copies `count` blocks of `length` bytes, which are `from_stride` bytes from each other, to places that are
+/// `to_stride` bytes from each other.
 ///
 /// # Safety
 /// All blocks at `from` are valid for reads, all at `to` for writes, and no block at `from` overlaps one at `to`.

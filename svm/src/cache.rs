@@ -120,9 +120,9 @@ impl PageKey {
 
     /// Which of so many sets the page belongs to; the same in all processes, whatever they were compiled with.
     ///
-    /// As many pages in a row as there are sets have a set each, so that a range fills all sets to the same height. Each
-    /// such row begins somewhere else, so that pages of regular distance, as columns of a matrix have, do not share a set
-    /// more than others do.
+    /// As many pages in a row as there are sets have a set each, so that a range fills all sets to the same height.
+    /// Each such row begins somewhere else, so that pages of regular distance, as columns of a matrix have, do not
+    /// share a set more than others do.
     fn set_among(&self, sets: u32) -> u32 {
         // The finaliser of the generator SplitMix64: every bit of the input changes half of those of the output.
         let mix = |mut word: u64| {

@@ -76,8 +76,8 @@ impl Changes {
         mark.0.store(self.period.load(Ordering::Relaxed), Ordering::Release);
     }
 
-    /// Enters a segment into which bytes were stored at another's word, to be brought to the storage device. Other nodes
-    /// learn whose change that was otherwise: told here, it would be news to the node that made it, too.
+    /// Enters a segment into which bytes were stored at another's word, to be brought to the storage device. Other
+    /// nodes learn whose change that was otherwise: told here, it would be news to the node that made it, too.
     ///
     /// The segment's mark stays as it is: who finds that of now relies on it that other nodes will be told.
     pub(crate) fn enter_for_another(&self, index: SegmentIndex) {

@@ -139,16 +139,17 @@ impl Introduction {
 }
 
 impl Cluster {
-    /// Joins the processes of `fabric`, of which each calls this with its node's store. Those of one node have one cache
-    /// of other nodes' pages, to be as its leader's `settings` say. What they tell each other goes through buffers as
-    /// `messages` says, but for what would have an agent wait for a process that computes: messages go on by
+    /// Joins the processes of `fabric`, of which each calls this with its node's store. Those of one node have one
+    /// cache of other nodes' pages, to be as its leader's `settings` say. What they tell each other goes through
+    /// buffers as `messages` says, but for what would have an agent wait for a process that computes: messages go on by
     /// themselves, each in its best way, and there is no less room for those that nobody waits for yet than by
     /// default, unless `memory_cap` allows no more.
     ///
     /// # Errors
-    /// [`Error::Fabric`] where `memory_cap` is too little for so many processes, where the leader of the own node or rank 0
-    /// does not get as far within 30 s, or is lost, and where the job ends: nobody else is waited for. One that has come that
-    /// far and lives is waited for however long its answer takes. [`Error::OnNode`] where the node's cache cannot be had.
+    /// [`Error::Fabric`] where `memory_cap` is too little for so many processes, where the leader of the own node or
+    /// rank 0 does not get as far within 30 s, or is lost, and where the job ends: nobody else is waited for. One that
+    /// has come that far and lives is waited for however long its answer takes. [`Error::OnNode`] where the node's
+    /// cache cannot be had.
     pub fn join(
         fabric: Fabric,
         store: Store,
@@ -264,7 +265,8 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`Store::open_file`]; [`Error::NodesMissing`], [`Error::TwoFiles`], [`Error::TwoHomes`],
-    /// [`Error::OpenInAnotherJob`]; [`Error::NodesUnasked`] where no node that is left has the file, and others are lost.
+    /// [`Error::OpenInAnotherJob`]; [`Error::NodesUnasked`] where no node that is left has the file, and others are
+    /// lost.
     pub fn open(&self, name: &FileName, options: &OpenOptions, nodes: &[NodeIndex]) -> Result<Introduction> {
         let (name, options, nodes) = (wire_name(name), options.clone(), nodes.to_vec());
         match self.ask_master(&Request::Open { name, options, nodes })? {
@@ -305,14 +307,14 @@ impl Cluster {
     /// Removes a file on all nodes that are not lost. Whoever has it open keeps it until closing it.
     ///
     /// # Errors
-    /// As [`Store::remove`]; [`Error::NodesMissing`] where lost nodes have parts of it, and [`Error::NodesUnasked`] where
-    /// they may.
+    /// As [`Store::remove`]; [`Error::NodesMissing`] where lost nodes have parts of it, and [`Error::NodesUnasked`]
+    /// where they may.
     pub fn remove(&self, name: &FileName) -> Result<()> {
         self.ask_master(&Request::Remove { name: wire_name(name) }).map(|_| ())
     }
 
-    /// From how many bytes on a write of this process goes straight into another node's segment instead of the cache, where
-    /// that has storage for them: as measured so far.
+    /// From how many bytes on a write of this process goes straight into another node's segment instead of the cache,
+    /// where that has storage for them: as measured so far.
     pub fn long_write(&self) -> u64 {
         self.long_writes.bound()
     }

@@ -457,7 +457,8 @@ impl Error {
         Error::Misfit { first, second, problem }
     }
 
-    /// [`Error::Disunited`] with the file that the processes have open, and the number of this one; any other error as it is.
+    /// [`Error::Disunited`] with the file that the processes have open, and the number of this one; any other error as
+    /// it is.
     pub(crate) fn over(self, name: impl Into<String>, member: usize) -> Error {
         match self {
             Error::Disunited { problem } => Error::DisunitedOver { member, name: name.into(), problem },

@@ -75,8 +75,8 @@ impl File {
         Ok(File { shared: Some(Arc::new(shared)), placement, ..File::new(attachment, options)? })
     }
 
-    /// Closes the file, and keeps what it takes to [open it again](crate::Store::reopen) soon, or by the same cluster as
-    /// before: for the files that were closed last. To others it is as closed as if this were just dropped.
+    /// Closes the file, and keeps what it takes to [open it again](crate::Store::reopen) soon, or by the same cluster
+    /// as before: for the files that were closed last. To others it is as closed as if this were just dropped.
     pub fn keep(self) {
         let File { attachment, shared, foresight, .. } = self;
         drop((shared, foresight));
@@ -121,8 +121,8 @@ impl File {
         self.attachment.policies().size_reason
     }
 
-    /// Which placement is in force: what was asked for at opening, else the file's own; [`Placement::FirstTouch`] where that
-    /// is a node that takes no part.
+    /// Which placement is in force: what was asked for at opening, else the file's own; [`Placement::FirstTouch`] where
+    /// that is a node that takes no part.
     pub fn placement(&self) -> &Placement {
         &self.placement
     }

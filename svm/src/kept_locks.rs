@@ -24,8 +24,8 @@ use crate::locks::{Liveness, LockError, LockTable, LockToken, Mode, Owner};
 /// How many locks a node can keep of one file.
 const PLACES: usize = 64;
 
-/// How much of the numbers belongs to a place: more than any file has bytes but for segments of the largest sizes, whose
-/// last bytes count as one.
+/// How much of the numbers belongs to a place: more than any file has bytes but for segments of the largest sizes,
+/// whose last bytes count as one.
 const STRETCH: u64 = 1 << 57;
 
 /// The first number that belongs to no place.
@@ -136,8 +136,8 @@ impl KeptLocks<'_> {
         }
     }
 
-    /// A place for a lock of node `home`: it is empty, and others leave it alone until the token is released; `None` where
-    /// there is none.
+    /// A place for a lock of node `home`: it is empty, and others leave it alone until the token is released; `None`
+    /// where there is none.
     ///
     /// # Errors
     /// As [`LockTable::try_acquire`].
@@ -210,8 +210,8 @@ impl KeptLocks<'_> {
         (lock != 0).then(|| Grant { home: place.home.load(Relaxed), lock })
     }
 
-    /// Whether what was granted for that place cannot come to be kept there any more: it holds something else, or is reserved
-    /// for a lock of another home. Whoever was to put it there has died.
+    /// Whether what was granted for that place cannot come to be kept there any more: it holds something else, or is
+    /// reserved for a lock of another home. Whoever was to put it there has died.
     pub(crate) fn is_passed_on(&self, place: PlaceNumber, grant: Grant) -> bool {
         match self.grant_in(place) {
             Some(kept) => kept != grant,

@@ -29,13 +29,14 @@
 //!   that a full file system gives an error and not a signal; it makes large pages where it can. `copying` moves large
 //!   blocks past the caches. `mapping_cache` keeps mappings over close and open.
 //! * `locks` gives byte ranges to processes in the order in which they ask; it survives their deaths.
-//! * `finding` puts together what several nodes' stores know of a file. [`StoreSet`] does it for somebody who takes part
-//!   in no job and has the stores within reach: a [`StoredFile`] is read without disturbing anybody, a [`SpreadFile`]
-//!   is made in several stores. A store of another host is looked at through a [`RemoteStore`], which somebody [serves](serve)
-//!   there.
-//! * [`team`]: what processes do together that have a file open together, on one node or on several: all succeed or all fail.
-//! * [`session`]: a process among those with which it opens files, by its environment or by what a program has; [`joined`] keeps
-//!   the clusters that they form.
+//! * `finding` puts together what several nodes' stores know of a file. [`StoreSet`] does it for somebody who takes
+//!   part in no job and has the stores within reach: a [`StoredFile`] is read without disturbing anybody, a
+//!   [`SpreadFile`] is made in several stores. A store of another host is looked at through a [`RemoteStore`], which
+//!   somebody [serves](serve) there.
+//! * [`team`]: what processes do together that have a file open together, on one node or on several: all succeed or all
+//!   fail.
+//! * [`session`]: a process among those with which it opens files, by its environment or by what a program has;
+//!   [`joined`] keeps the clusters that they form.
 //! * [`mapping`] is the file as memory: a range of it at addresses of a process, whose pages come from their homes when
 //!   they are touched, and go back by what was changed of them.
 //! * [`environment`] tells of variables that are mistyped, and [`spelling`] what was meant.

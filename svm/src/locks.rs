@@ -279,8 +279,8 @@ impl LockTable {
         }
     }
 
-    /// Makes a lock that is held cover only `range`, a part of what it covers, and in a mode that is no stricter; grants
-    /// what had to wait for more than that.
+    /// Makes a lock that is held cover only `range`, a part of what it covers, and in a mode that is no stricter;
+    /// grants what had to wait for more than that.
     ///
     /// # Errors
     /// [`LockError::TakenAway`] as for [`LockTable::release`]; [`LockError::Mutex`].

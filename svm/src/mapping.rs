@@ -47,13 +47,13 @@
 //! **Memory that has no file's name** is a file that was made [`temporary`](crate::OpenOptions::temporary), and removed
 //! when all have opened it.
 //!
-//! **Entry consistency** costs less where a program's values are each guarded by one lock: what is [`Bound`] to a lock is
-//! brought up to date when a guard of it is had, and sent when that is released, and nothing else is. No page is fetched
-//! or searched for changes, and no load or store is a fault, for the values lie in memory of the guard.
+//! **Entry consistency** costs less where a program's values are each guarded by one lock: what is [`Bound`] to a lock
+//! is brought up to date when a guard of it is had, and sent when that is released, and nothing else is. No page is
+//! fetched or searched for changes, and no load or store is a fault, for the values lie in memory of the guard.
 //!
-//! **Strict** consistency is for programs without annotations: a [`StrictMapping`] is sequentially consistent, for a page
-//! has one writer at a time, or readers. It is a protocol of its own, and shares with the others the addresses, the twins
-//! and the threads that serve faults.
+//! **Strict** consistency is for programs without annotations: a [`StrictMapping`] is sequentially consistent, for a
+//! page has one writer at a time, or readers. It is a protocol of its own, and shares with the others the addresses,
+//! the twins and the threads that serve faults.
 //!
 //! # States and races
 //!
@@ -64,8 +64,8 @@
 //! protected, one that is Dirty in place and open, all others are not in place. So each change of page tables (putting
 //! in place, protecting, opening, taking away) is made together with that of the record, under the mutex. It takes a
 //! system call of a microsecond or two, and is a small part of what a fault costs. Nothing is waited for under it: no
-//! message, no storage, and no lock but short ones of the mapping's own (advice, the queue of what is fetched ahead, room
-//! for twins). What takes time is done by whoever has put the page into a state that says so
+//! message, no storage, and no lock but short ones of the mapping's own (advice, the queue of what is fetched ahead,
+//! room for twins). What takes time is done by whoever has put the page into a state that says so
 //! (Fetching, WritingBack), which makes it his.
 //!
 //! Of two things that meet at a page, either may come first:
@@ -316,8 +316,8 @@ impl Mapping {
         }
     }
 
-    /// Has the pages of `range` fetched, from its beginning on, without waiting: at most half of the pages that the limit has
-    /// room for.
+    /// Has the pages of `range` fetched, from its beginning on, without waiting: at most half of the pages that the
+    /// limit has room for.
     ///
     /// # Errors
     /// [`Error::BadRange`].

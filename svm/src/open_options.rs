@@ -84,8 +84,8 @@ impl OpenOptions {
         self.placement.clone().filter(|placement| placement.in_force(nodes) == *placement)
     }
 
-    /// The placement in force for who opens a file that has such policies, where only `nodes` take part: the one that is
-    /// asked for, else the file's own. If it is asked for by who may write, it is the file's own from then on.
+    /// The placement in force for who opens a file that has such policies, where only `nodes` take part: the one that
+    /// is asked for, else the file's own. If it is asked for by who may write, it is the file's own from then on.
     pub(crate) fn enforce_placement(&self, policies: &mut Policies, nodes: &[NodeName]) -> Placement {
         let asked = self.placement_among(nodes);
         if asked.is_some() && self.write {
@@ -104,8 +104,8 @@ impl OpenOptions {
     }
 
     /// Which node becomes the home of a segment that this handle is the first to write to, where nobody places it
-    /// for a collective access. A file that is made, or whose segment table grows, goes by it from then on. `None`: as the
-    /// file has been so far; a new one by [`Placement::FirstTouch`].
+    /// for a collective access. A file that is made, or whose segment table grows, goes by it from then on. `None`: as
+    /// the file has been so far; a new one by [`Placement::FirstTouch`].
     pub fn placement(mut self, placement: impl Into<Option<Placement>>) -> OpenOptions {
         self.placement = placement.into();
         self

@@ -71,8 +71,8 @@ impl Presence {
         Ok(())
     }
 
-    /// After [`Presence::leave`]: takes the same slot again, or the first free one of `slots` slots. The caller holds the
-    /// gate.
+    /// After [`Presence::leave`]: takes the same slot again, or the first free one of `slots` slots. The caller holds
+    /// the gate.
     ///
     /// # Errors
     /// As [`Presence::enter`].

@@ -11,8 +11,8 @@
 //!
 //! What another node grants may be kept by this one after its release, so that the next lock costs no message.
 //!
-//! What was written under an exclusive lock and does not get home before the lock goes on is given up, with an error: of
-//! the release, or, of a kept lock, of the next flush of each handle of the node.
+//! What was written under an exclusive lock and does not get home before the lock goes on is given up, with an error:
+//! of the release, or, of a kept lock, of the next flush of each handle of the node.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ enum Held {
 }
 
 impl RangeLock {
-    /// Locks `range`; `claim` gives homes to those of its segments without one that are written under an exclusive lock.
+    /// Locks `range`; `claim` gives homes to those of its segments without one that are written under an exclusive
+    /// lock.
     pub(crate) fn acquire(
         attachment: &Arc<Attachment>,
         shared: Option<&Arc<SharedFile>>,
@@ -90,9 +91,10 @@ impl RangeLock {
     /// Unlocks the range, after what was written to it is where others look for it.
     ///
     /// # Errors
-    /// [`Error::OnNode`], [`Error::Fabric`]: the range is unlocked, but what was written did not get home and is lost: it
-    /// must not come home over what the next holder writes. Where the lock had been taken away, [`Error::Lock`], or
-    /// [`Error::OnNode`] from another home, or [`Error::Fabric`] that names this node's leader, with whose loss it went.
+    /// [`Error::OnNode`], [`Error::Fabric`]: the range is unlocked, but what was written did not get home and is lost:
+    /// it must not come home over what the next holder writes. Where the lock had been taken away, [`Error::Lock`], or
+    /// [`Error::OnNode`] from another home, or [`Error::Fabric`] that names this node's leader, with whose loss it
+    /// went.
     pub fn release(mut self) -> Result<()> {
         self.end(true)
     }

@@ -2,8 +2,8 @@
 //!
 //! After a kill the state is still there, with everything that was written; after a reboot it is stale and
 //! the manifest tells what was committed. Either way the result is the same kind of file: every segment in
-//! the table exists, and no byte beyond the logical size is anything but zero. What was written and never committed does
-//! not come through a reboot: that is told.
+//! the table exists, and no byte beyond the logical size is anything but zero. What was written and never committed
+//! does not come through a reboot: that is told.
 
 use std::fs::{self, File};
 use std::io;
@@ -98,9 +98,10 @@ impl Recovery<'_> {
     }
 }
 
-/// Makes the segments that `manifest` promises of `node`, whose store has the file at `path`, as far as the manifest there
-/// does not promise them and nothing of them is there. A job claimed them and told others, and it or the node went down
-/// before the home heard of it: nothing was synced there, for that is not done before the home has such a manifest.
+/// Makes the segments that `manifest` promises of `node`, whose store has the file at `path`, as far as the manifest
+/// there does not promise them and nothing of them is there. A job claimed them and told others, and it or the node
+/// went down before the home heard of it: nothing was synced there, for that is not done before the home has such a
+/// manifest.
 ///
 /// # Errors
 /// What the operating system says.

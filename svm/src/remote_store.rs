@@ -5,12 +5,13 @@
 //!   (names, manifests, parts)        ◄── answers ──   (what a StoreSet does with a store of its own machine)
 //! ```
 //!
-//! How the process there is started, and what carries the bytes, is the caller's business: two streams are all that this
-//! takes, and the last words of whatever was started, to tell why they ended. What the stores know together is put
+//! How the process there is started, and what carries the bytes, is the caller's business: two streams are all that
+//! this takes, and the last words of whatever was started, to tell why they ended. What the stores know together is put
 //! together on this side, as for stores that are all on this machine.
 //!
-//! A file that is being made there ([`RemotePart`]) is the serving process's until it is whole, and goes with it. Its bytes
-//! are sent without an answer to each piece, so that a long way costs no time; from time to time they are asked for.
+//! A file that is being made there ([`RemotePart`]) is the serving process's until it is whole, and goes with it. Its
+//! bytes are sent without an answer to each piece, so that a long way costs no time; from time to time they are asked
+//! for.
 
 mod greeting;
 mod new_part;
@@ -48,8 +49,8 @@ pub struct RemoteStore {
     channel: Mutex<Channel>,
 }
 
-/// What leads to a process that [serves](serve) a store. How long it may be silent, or read nothing, is for the streams to
-/// say, by an error of the kind [`TimedOut`](io::ErrorKind::TimedOut) that tells the whole story: nothing here has a
+/// What leads to a process that [serves](serve) a store. How long it may be silent, or read nothing, is for the streams
+/// to say, by an error of the kind [`TimedOut`](io::ErrorKind::TimedOut) that tells the whole story: nothing here has a
 /// deadline of its own.
 pub struct Connection {
     /// Where its answers come.

@@ -190,8 +190,8 @@ impl Segment {
         next_data(&self.file, within)
     }
 
-    /// Before `range`, which has no storage as far as is known, is written by system call: gives it all its blocks of the
-    /// disk. ext4 sets them aside one by one otherwise, which takes a tenth to a quarter of a long write's time.
+    /// Before `range`, which has no storage as far as is known, is written by system call: gives it all its blocks of
+    /// the disk. ext4 sets them aside one by one otherwise, which takes a tenth to a quarter of a long write's time.
     fn reserve(&self, range: Range<u64>) {
         /// Bytes: with four writers on two cores, a quarter of that gains nothing.
         const LEAST: u64 = 1 << 20;
@@ -391,7 +391,8 @@ mod tests {
         }
     }
 
-    /// Needs Linux 6.1, with transparent huge pages that `/sys/kernel/mm/transparent_hugepage/shmem_enabled` does not deny.
+    /// Needs Linux 6.1, with transparent huge pages that `/sys/kernel/mm/transparent_hugepage/shmem_enabled` does not
+    /// deny.
     #[test]
     fn large_writes_get_large_pages_and_small_ones_do_not() {
         let large = large_page().expect("a kernel with transparent huge pages");

@@ -154,7 +154,8 @@ impl Session {
     /// Opens or makes a file together.
     ///
     /// # Errors
-    /// What went wrong for one member, on all: those of [`Store::open_file`], [`Cluster::open`] and [`Cluster::attach`].
+    /// What went wrong for one member, on all: those of [`Store::open_file`], [`Cluster::open`] and
+    /// [`Cluster::attach`].
     pub fn open(&self, name: &FileName, options: &OpenOptions) -> Result<File> {
         let opened = self.team.open(&mut Together { session: self, name, options }, []);
         opened.map(|(file, [])| file).map_err(|error| error.over(name.to_string(), self.team.member()))

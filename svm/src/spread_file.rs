@@ -5,8 +5,8 @@
 //!        └── dropped, or failed: gone everywhere ──────┴─────────────────────────┴─ taken back everywhere
 //! ```
 //!
-//! Each step is done in all stores at once, and the next one begins when all are through. A store of another host undoes
-//! by itself what was not confirmed when the connection to it ends.
+//! Each step is done in all stores at once, and the next one begins when all are through. A store of another host
+//! undoes by itself what was not confirmed when the connection to it ends.
 
 mod new_part;
 

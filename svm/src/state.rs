@@ -4,8 +4,9 @@
 //! something only while the kernel runs on: after a reboot, or when it is damaged, it is rebuilt from the
 //! manifest and the segments (see [`crate::recovery`]).
 //!
-//! Layout: [`Header`], the lock table, the locks kept of other nodes, then one [`Entry`] per segment. The file is sparse; storage of an entry is
-//! reserved before it is first touched, so that a full file system never turns into a SIGBUS.
+//! Layout: [`Header`], the lock table, the locks kept of other nodes, then one [`Entry`] per segment. The file is
+//! sparse; storage of an entry is reserved before it is first touched, so that a full file system never turns into a
+//! SIGBUS.
 //!
 //! Where several nodes share the file, each has such a state: a replica of the master node's. Entries never change
 //! once they are set, so a replica can only lack some.

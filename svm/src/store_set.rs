@@ -91,7 +91,8 @@ impl StoreSet {
         self.stores.iter().find(|store| store.node() == node)
     }
 
-    /// Where the file `name` is, or else the first of the stores, for people: of another host's store, host and directory.
+    /// Where the file `name` is, or else the first of the stores, for people: of another host's store, host and
+    /// directory.
     pub fn place_of(&self, name: &FileName) -> PathBuf {
         let holder = self.members().find(|member| member.lookup(name).is_ok());
         holder.or_else(|| self.members().next()).map(|member| member.label()).unwrap_or_default()

@@ -1,8 +1,8 @@
 //! A file as it lies in stores, to be read by somebody who takes part in no job.
 //!
 //! One that is on a single node alone is opened as that node's programs open it. One that several nodes share is only
-//! looked at: it is not brought up, nobody sees a reader come or go, and a job can open it, or have it open, at the same
-//! time. What such a reader sees of a file that is being written is then what the stores hold at that moment.
+//! looked at: it is not brought up, nobody sees a reader come or go, and a job can open it, or have it open, at the
+//! same time. What such a reader sees of a file that is being written is then what the stores hold at that moment.
 
 mod part;
 
@@ -174,8 +174,8 @@ impl StoredFile {
         Ok(end.saturating_sub(offset.0) as usize)
     }
 
-    /// The first range at or behind `from` that is not a hole, or `None` up to the end of the file. What is out of reach
-    /// is none.
+    /// The first range at or behind `from` that is not a hole, or `None` up to the end of the file. What is out of
+    /// reach is none.
     ///
     /// # Errors
     /// What is wrong with a segment that cannot be looked at.

@@ -31,8 +31,8 @@ pub struct Report {
     pub unseen: Vec<(FileName, Error)>,
     /// What one node's store lacked or had in an older form, and has now from another node's.
     pub repaired: Vec<PathBuf>,
-    /// Segments that the newest manifest of their file does not tell of, where the store has an older one, each with the
-    /// file. They were left as they are; the next job of all the file's nodes takes them up or drops them.
+    /// Segments that the newest manifest of their file does not tell of, where the store has an older one, each with
+    /// the file. They were left as they are; the next job of all the file's nodes takes them up or drops them.
     pub put_aside: Vec<(FileName, PathBuf)>,
     /// A file whose name is damaged: what it led to looks like a leftover, so that leftovers were left as they are.
     pub unreclaimed: Option<FileName>,

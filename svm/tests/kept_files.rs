@@ -1,5 +1,5 @@
-//! Files that nodes share, opened again after all have closed them: by what the nodes' processes have kept of them. Here and
-//! not beside others, because a process keeps only a few.
+//! Files that nodes share, opened again after all have closed them: by what the nodes' processes have kept of them.
+//! Here and not beside others, because a process keeps only a few.
 
 mod job;
 

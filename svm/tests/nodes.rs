@@ -403,8 +403,8 @@ fn opening_and_closing_cost_each_node_the_same_number_of_messages_however_many_t
         // A request and an answer for each of three.
         assert!((2..=6).contains(&per_node[0]), "{per_node:?}");
     } else {
-        // What ranks tell each other, as MPI would for its programs, goes by messages, too: each agreement in as many rounds
-        // as the number of nodes has bits.
+        // What ranks tell each other, as MPI would for its programs, goes by messages, too: each agreement in as many
+        // rounds as the number of nodes has bits.
         assert!(per_node.iter().all(|messages| (2..=24).contains(messages)), "{per_node:?}");
     }
 }

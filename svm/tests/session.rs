@@ -1,5 +1,5 @@
-//! Processes that a launcher has started share a file as memory by the guide's program, on one node and on several, over
-//! shared memory and over a network; those whose stores do not fit are told so.
+//! Processes that a launcher has started share a file as memory by the guide's program, on one node and on several,
+//! over shared memory and over a network; those whose stores do not fit are told so.
 
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 

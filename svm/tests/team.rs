@@ -1,5 +1,5 @@
-//! Teams between real processes: what they agree upon, files that they have open together on one node and on several, over
-//! shared memory and over a network, and a member that dies.
+//! Teams between real processes: what they agree upon, files that they have open together on one node and on several,
+//! over shared memory and over a network, and a member that dies.
 
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 

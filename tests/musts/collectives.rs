@@ -1,6 +1,7 @@
 //! MPI's collectives, done by svmio: programs that know nothing of it get what MPI's own functions give.
 //!
-//! A failure tells the seed; `collectives_oracle SEED 1` under `svmio run --collectives`, with as many ranks, repeats it.
+//! A failure tells the seed; `collectives_oracle SEED 1` under `svmio run --collectives`, with as many ranks, repeats
+//! it.
 
 use std::time::Duration;
 
@@ -104,8 +105,8 @@ fn communicators(mpi: Mpi) {
     }
 }
 
-/// Where ranks have no job of all of them, a program with more groups of ranks than there are jobs for gets its results all
-/// the same, and has no more and more threads.
+/// Where ranks have no job of all of them, a program with more groups of ranks than there are jobs for gets its results
+/// all the same, and has no more and more threads.
 fn many_jobs(mpi: Mpi) {
     let program = Program::c("collectives_jobs", mpi);
     let scratch = Scratch::new();

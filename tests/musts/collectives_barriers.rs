@@ -1,4 +1,5 @@
-//! The barriers of MPI programs by the components that their user chooses: on one node and on several, by both adapters.
+//! The barriers of MPI programs by the components that their user chooses: on one node and on several, by both
+//! adapters.
 
 use svmio_tests::collectives::{ALL_BEGUN, counted};
 use svmio_tests::{Controller, Job, Mpi, Nodes, Program, is_full_run};

@@ -2,8 +2,8 @@
 
 use svmio_tests::{Job, Mpi, Program, Scratch};
 
-/// Open MPI's `ompio` has components of its own for file systems, collective access and more, which it loads for the first
-/// file that it opens: svmio has it open none.
+/// Open MPI's `ompio` has components of its own for file systems, collective access and more, which it loads for the
+/// first file that it opens: svmio has it open none.
 #[test]
 fn ompio_is_left_alone() {
     let program = Program::c("first_open", Mpi::DebianOpenMpi);

@@ -1,5 +1,5 @@
-//! Programs in C that know nothing of MPI share files as memory, on one node and on several, and the tool finds what they
-//! stored; what they do wrong, or may not do, is told to them.
+//! Programs in C that know nothing of MPI share files as memory, on one node and on several, and the tool finds what
+//! they stored; what they do wrong, or may not do, is told to them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

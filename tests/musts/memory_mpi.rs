@@ -1,5 +1,5 @@
-//! Programs of MPI that have a file mapped as memory and open by MPI-IO at the same time find the same in both, and none of
-//! their ranks waits for one that is wrong.
+//! Programs of MPI that have a file mapped as memory and open by MPI-IO at the same time find the same in both, and
+//! none of their ranks waits for one that is wrong.
 
 use std::path::Path;
 

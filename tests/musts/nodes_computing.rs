@@ -1,5 +1,5 @@
-//! Who computes, and calls nothing of MPI's, serves what lies on its node all the same, in programs that have initialised
-//! MPI for a single thread; and where nobody wants anything, a file that is open costs nothing.
+//! Who computes, and calls nothing of MPI's, serves what lies on its node all the same, in programs that have
+//! initialised MPI for a single thread; and where nobody wants anything, a file that is open costs nothing.
 
 use svmio_tests::{Hosts, Job, Mpi, Nodes, Program, Reports};
 

@@ -1,5 +1,5 @@
-//! A host that is cut off in the midst of a job: calls that need it end with an error that names it, in bounded time, and
-//! the others go on; once it is back, the next job finds all that was synced.
+//! A host that is cut off in the midst of a job: calls that need it end with an error that names it, in bounded time,
+//! and the others go on; once it is back, the next job finds all that was synced.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -206,8 +206,8 @@ fn check_reports_together(case: Together, reports: &Reports) {
             assert!(names_who_is_lost(&line.message, is_cut_off, case.cut as u32), "{told}");
             // In the first one it may be what a rank asked of another node that failed, and not what all agree upon.
             assert!(line.what == "first error" || line.message.contains("/cut/"), "no file is named: {told}");
-            // One who is cut off may not know yet that all others are lost; a close is under way for some time when the host
-            // is cut off; of the others each is fifty, and would take so much longer if they waited.
+            // One who is cut off may not know yet that all others are lost; a close is under way for some time when the
+            // host is cut off; of the others each is fifty, and would take so much longer if they waited.
             let limit = bound(is_cut_off || case.calls == "close");
             assert!(milliseconds(next()) < limit, "{}: {told}", line.what);
             calls += 1;

@@ -1,5 +1,5 @@
-//! New segments go where a file's placement says, whoever writes them and how, in atomic mode, too, and only segments that
-//! are written exist; a later job goes on with the file's placement. `svmio map` and `svmio stat` show all that.
+//! New segments go where a file's placement says, whoever writes them and how, in atomic mode, too, and only segments
+//! that are written exist; a later job goes on with the file's placement. `svmio map` and `svmio stat` show all that.
 
 use serde_json::Value;
 use svmio_tests::{Job, Mpi, Nodes, Program, Scratch};
@@ -23,7 +23,8 @@ fn told(scratch: &Scratch, command: &str, options: &[&str], path: &str) -> Strin
     String::from_utf8(output.stdout).expect("it prints text")
 }
 
-/// What `svmio map` tells of a file, and the homes of its segments: the nodes' numbers, a dot where there is no segment.
+/// What `svmio map` tells of a file, and the homes of its segments: the nodes' numbers, a dot where there is no
+/// segment.
 fn map(scratch: &Scratch, path: &str) -> (Value, String) {
     let map: Value = serde_json::from_str(&told(scratch, "map", &["--json"], path)).expect("it is JSON");
     let mut homes = String::new();

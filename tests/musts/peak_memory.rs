@@ -1,7 +1,7 @@
 //! A collective write of 1 GiB in pieces of 8 bytes needs no rank more than 64 MiB beyond its buffer.
 //!
-//! Plain runs measure 32 and 128 MiB, and conclude from these what 1 GiB would need; full ones measure that, too, and so do
-//! plain ones that would conclude that it is too much.
+//! Plain runs measure 32 and 128 MiB, and conclude from these what 1 GiB would need; full ones measure that, too, and
+//! so do plain ones that would conclude that it is too much.
 
 use std::time::Duration;
 

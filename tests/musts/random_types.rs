@@ -1,5 +1,5 @@
-//! Through random nested datatypes, of memory and as views of files, every byte is where `MPI_Pack`, `MPI_Unpack` and the
-//! letter of the standard say.
+//! Through random nested datatypes, of memory and as views of files, every byte is where `MPI_Pack`, `MPI_Unpack` and
+//! the letter of the standard say.
 //!
 //! A failure tells the seed and the datatypes; `random_types NAME KIND SEED 1` under `svmio run` repeats that one, with
 //! as many ranks where the kind is `together`.
@@ -45,11 +45,11 @@ fn right(mpi: Mpi, kind: &str) {
 }
 
 /// Stock drivers make the same files of the same calls, as far as they can be trusted. With resized types inside of
-/// others, pairs, empty blocks, places that descend, a single piece that does not begin at its type's bound, and whatever
-/// is nested, ROMIO loses bytes, overruns its buffers or divides by zero; with MPI-4's types for large counts it gives up;
-/// data sieving puts garbage into holes beyond the end of the file; Open MPI's ROMIO crashes in nonblocking collectives,
-/// and in reads through types that several ranks share a tile by. So the types are tame, and the file's end is put far
-/// out first.
+/// others, pairs, empty blocks, places that descend, a single piece that does not begin at its type's bound, and
+/// whatever is nested, ROMIO loses bytes, overruns its buffers or divides by zero; with MPI-4's types for large counts
+/// it gives up; data sieving puts garbage into holes beyond the end of the file; Open MPI's ROMIO crashes in
+/// nonblocking collectives, and in reads through types that several ranks share a tile by. So the types are tame, and
+/// the file's end is put far out first.
 fn as_stock(mpi: Mpi, kind: &str) {
     let program = Program::c("random_types", mpi);
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! What ranks do together with files, on one node and on several: they agree by svmio's own engine where that pays, and by
-//! MPI elsewhere, and the program sees no difference.
+//! What ranks do together with files, on one node and on several: they agree by svmio's own engine where that pays, and
+//! by MPI elsewhere, and the program sees no difference.
 
 use std::time::Duration;
 

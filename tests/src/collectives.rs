@@ -41,7 +41,8 @@ pub fn nonblocking() -> [String; 17] {
     EVERY.map(|collective| format!("i{collective}"))
 }
 
-/// How many calls of a collective rank 0 made that svmio did, and how many reached it in all, as the job's `output` tells.
+/// How many calls of a collective rank 0 made that svmio did, and how many reached it in all, as the job's `output`
+/// tells.
 ///
 /// # Panics
 /// Where it does not tell.
@@ -56,8 +57,8 @@ pub fn counted(output: &str, collective: &str) -> (u64, u64) {
     numbers.unwrap_or_else(|| panic!("{collective} in {output}"))
 }
 
-/// A rank goes without a word, and is named to all others, by an error and in time. `with` says of the job by which adapter
-/// they hear of it, and gives "begun" as an argument where it is from a collective that does not block.
+/// A rank goes without a word, and is named to all others, by an error and in time. `with` says of the job by which
+/// adapter they hear of it, and gives "begun" as an argument where it is from a collective that does not block.
 ///
 /// # Panics
 /// Where they are not told, or something else.

@@ -6,8 +6,8 @@
 //!   host 2   eth0 10.77.0.3 ── v2 ┘
 //! ```
 //!
-//! The link of host 0 may be a long cable: then its ends are no pair, but devices of their own, between which threads of
-//! this process carry packets, which so take their time.
+//! The link of host 0 may be a long cable: then its ends are no pair, but devices of their own, between which threads
+//! of this process carry packets, which so take their time.
 //!
 //! A host has a network, a name, a boot id, a `/dev/shm` and System V memory of its own; files it shares with all.
 //! The machine's own network stays as it is, and every [`Hosts`] has a network for itself, so tests that run at
@@ -69,8 +69,8 @@ impl Hosts {
         Hosts::linked(count, None)
     }
 
-    /// The same; on the link of the first one, packets take `delay` each way, as they do on the way through network cards
-    /// and a switch, and otherwise not here. What carries them is threads of this process, which take some of
+    /// The same; on the link of the first one, packets take `delay` each way, as they do on the way through network
+    /// cards and a switch, and otherwise not here. What carries them is threads of this process, which take some of
     /// its processors' time.
     ///
     /// # Panics

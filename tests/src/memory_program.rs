@@ -65,8 +65,8 @@ impl MemoryProgram {
         &self.0
     }
 
-    /// Runs `processes` of it, with the store of a scratch directory or, on several nodes, those beside it; returns what
-    /// they wrote.
+    /// Runs `processes` of it, with the store of a scratch directory or, on several nodes, those beside it; returns
+    /// what they wrote.
     ///
     /// # Panics
     /// Where one fails, or they take longer than a minute.

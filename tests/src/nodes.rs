@@ -36,8 +36,8 @@ impl Nodes<'_> {
         }
     }
 
-    /// The numbers of ranks to run a program with: as many as there are nodes, and twice as many. In a plain run emulated
-    /// nodes have two ranks each, and others one.
+    /// The numbers of ranks to run a program with: as many as there are nodes, and twice as many. In a plain run
+    /// emulated nodes have two ranks each, and others one.
     pub fn numbers_of_ranks(self) -> Vec<u32> {
         let nodes = u32::try_from(self.count()).expect("few nodes");
         match self {

@@ -21,8 +21,8 @@ pub fn kill_all(ids: &[i32]) {
     }
 }
 
-/// Whether the first thread of the process `id` sleeps until another process wakes it, by a futex, at this moment: where it
-/// is on its way there it may sleep for other reasons.
+/// Whether the first thread of the process `id` sleeps until another process wakes it, by a futex, at this moment:
+/// where it is on its way there it may sleep for other reasons.
 pub fn waits_for_others(id: i32) -> bool {
     // Of what does not sleep, it says just so.
     let system_call = std::fs::read_to_string(format!("/proc/{id}/syscall")).unwrap_or_default();

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long it may take to find the calls of one process, and of all. Half a second is usual, and ten are not enough where
-/// thirty others want the cores.
+/// How long it may take to find the calls of one process, and of all. Half a second is usual, and ten are not enough
+/// where thirty others want the cores.
 const LIMIT_OF_ONE: Duration = Duration::from_secs(60);
 const LIMIT_OF_ALL: Duration = Duration::from_secs(120);
 

@@ -112,8 +112,8 @@ impl Messenger {
     /// Opens a port of this process, which nobody else of the process has open. Connects to nobody yet.
     ///
     /// # Errors
-    /// Those of the fabric, where it has to make something for that; the present ones do not. [`Error::Unsupported`] for a
-    /// [silent](Port::silent) port with settings that are `asynchronous`.
+    /// Those of the fabric, where it has to make something for that; the present ones do not. [`Error::Unsupported`]
+    /// for a [silent](Port::silent) port with settings that are `asynchronous`.
     pub fn open(fabric: &Fabric, port: Port, settings: &MessageSettings) -> Result<Self> {
         if settings.asynchronous && port.is_silent() {
             let what = "messages that go on by themselves, on a port without an interrupt";
@@ -127,17 +127,17 @@ impl Messenger {
         Self { engine, last_from: AtomicU32::new(0), reported: Mutex::default() }
     }
 
-    /// Has `meanwhile` called now and then while a call of this messenger waits for longer than a moment: by a host library
-    /// that has to go on with what it has begun. It should be short, and must not wait for anything. Only the first
-    /// one counts.
+    /// Has `meanwhile` called now and then while a call of this messenger waits for longer than a moment: by a host
+    /// library that has to go on with what it has begun. It should be short, and must not wait for anything. Only the
+    /// first one counts.
     pub fn do_meanwhile(&self, meanwhile: fn()) {
         // The first one counts.
         let _ = self.engine.meanwhile.set(meanwhile);
     }
 
-    /// Has the loss of any of `ranks` end all that waits, and fail all further messages, whoever they are to or from: for
-    /// peers who depend on each other, so that one who has noticed leaves others waiting for it. To be called before
-    /// the first message; only the first call counts.
+    /// Has the loss of any of `ranks` end all that waits, and fail all further messages, whoever they are to or from:
+    /// for peers who depend on each other, so that one who has noticed leaves others waiting for it. To be called
+    /// before the first message; only the first call counts.
     pub fn watch(&self, ranks: &[Rank]) {
         // The first one counts.
         let _ = self.engine.context.watched.set(ranks.to_vec());
@@ -229,9 +229,9 @@ impl Messenger {
     /// [`Error::Truncated`] where it is longer than `into`; it is lost then. [`Error::PeerLost`], [`Error::Ending`];
     /// [`Error::NoMessenger`] where the peer has closed its own, and all that it sent before is received. A peer that
     /// was taken for lost may be at a write into `into`: then the error comes when that write is over, or the peer's
-    /// process has ended. One that was stopped in the midst of it is continued (SIGCONT), or its connection is shut after
-    /// 2 s, so that nothing more comes. [`Error::Wire`] where what came makes no sense: nothing more is exchanged with
-    /// that peer.
+    /// process has ended. One that was stopped in the midst of it is continued (SIGCONT), or its connection is shut
+    /// after 2 s, so that nothing more comes. [`Error::Wire`] where what came makes no sense: nothing more is exchanged
+    /// with that peer.
     #[inline]
     pub fn receive(&self, from: Rank, into: &mut [u8]) -> Result<usize> {
         let link = self.engine.ready_link(from)?;

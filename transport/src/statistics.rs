@@ -66,9 +66,9 @@ impl Statistics {
         self.short_messages + self.eager_messages + self.rendezvous_messages
     }
 
-    /// Bytes that this process has moved over the fabric, to peers or from them, by whatever way. Each byte is counted by
-    /// the one process that moved it, so sums over processes count none twice. The words by which peers return credits
-    /// through memory that both have mapped are left out.
+    /// Bytes that this process has moved over the fabric, to peers or from them, by whatever way. Each byte is counted
+    /// by the one process that moved it, so sums over processes count none twice. The words by which peers return
+    /// credits through memory that both have mapped are left out.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.written_bytes + self.stored_bytes + self.posted_bytes + self.read_bytes

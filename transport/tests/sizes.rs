@@ -1,5 +1,5 @@
-//! Messages of any size, in every mode, with any numbers and sizes of buffers, between two processes over shared memory:
-//! random programs, against what the sender wrote.
+//! Messages of any size, in every mode, with any numbers and sizes of buffers, between two processes over shared
+//! memory: random programs, against what the sender wrote.
 //!
 //! Plain `cargo test` goes to 4 MiB; with `SVMIO_FULL=1` to 64 MiB, in more programs.
 

@@ -52,7 +52,8 @@ impl Hosts {
         options
     }
 
-    /// The options of the tool, as a shell takes them, for files in such a store of each host on which `ranks` ranks ran.
+    /// The options of the tool, as a shell takes them, for files in such a store of each host on which `ranks` ranks
+    /// ran.
     pub(crate) fn options_for_reading(&self, store: &Path, ranks: u32) -> String {
         let used = self.addresses.len().min(ranks as usize);
         let (hosts, shell, store) = (self.addresses[..used].join(","), self.shell.display(), store.display());

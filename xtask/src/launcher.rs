@@ -112,7 +112,8 @@ impl Job<'_> {
         }
     }
 
-    /// The options of the tool, as a shell takes them, with which it finds all parts of files that are on several hosts.
+    /// The options of the tool, as a shell takes them, with which it finds all parts of files that are on several
+    /// hosts.
     pub(crate) fn options_for_reading(folder: &Path, launcher: Launcher, ranks: u32) -> Result<String> {
         match launcher {
             Launcher::SvmOverHosts => {

@@ -87,8 +87,8 @@ pub(crate) fn bench(paths: &Paths) -> Result<()> {
     process::run(papers.args(["bench", "figures", "--plot"]).arg(paths.figures()))
 }
 
-/// Whether the benchmarks of MPI programs work: those of files with small files, once, for svmio and every stock driver;
-/// those of collectives with every adapter. How fast they are is not judged.
+/// Whether the benchmarks of MPI programs work: those of files with small files, once, for svmio and every stock
+/// driver; those of collectives with every adapter. How fast they are is not judged.
 pub(crate) fn benches(paths: &Paths) -> Result<()> {
     process::run(benchmark(paths, "files")?.arg("--check"))?;
     process::run(benchmark(paths, "collectives")?.args(["--adapters", "--check"]))

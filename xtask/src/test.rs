@@ -52,8 +52,8 @@ impl Stage {
 type Queue = &'static [Stage];
 
 /// Rounds, one after the other, of queues that run side by side: one that compiles, and so keeps the cores busy, beside
-/// one that waits for most of its time. What measures runs alone, and so does mpi4py: its ranks of Open MPI poll, and take
-/// ten times as long beside others.
+/// one that waits for most of its time. What measures runs alone, and so does mpi4py: its ranks of Open MPI poll, and
+/// take ten times as long beside others.
 const ROUNDS: &[&[Queue]] = &[
     &[&[Stage::needed("setup", |paths| done(set_up(paths)))]],
     &[

@@ -6,10 +6,11 @@ use super::{Mpi, check};
 use crate::abi::{Abi, Comm, Request};
 use crate::failure::Failure;
 
-/// A collective that has begun, and the memory that MPI reads and writes for it, which is given back when it is complete.
+/// A collective that has begun, and the memory that MPI reads and writes for it, which is given back when it is
+/// complete.
 ///
-/// Dropping it before that leaves the memory to MPI for good: MPI may write to it still, and such a request can be neither
-/// cancelled nor freed (MPI-3.1, section 5.12).
+/// Dropping it before that leaves the memory to MPI for good: MPI may write to it still, and such a request can be
+/// neither cancelled nor freed (MPI-3.1, section 5.12).
 #[must_use]
 pub(crate) struct Begun<A: Abi, T> {
     request: Request<A>,
@@ -84,8 +85,8 @@ impl<A: Abi> Mpi<A> {
         check(code, "MPI_Ibcast").map(|()| begun)
     }
 
-    /// Begins to give `mine` to all ranks of `comm`, and everybody's, in the order of ranks, to this one. All are of one
-    /// length.
+    /// Begins to give `mine` to all ranks of `comm`, and everybody's, in the order of ranks, to this one. All are of
+    /// one length.
     ///
     /// # Errors
     /// As [`Mpi::begin_maxima`].
@@ -94,8 +95,8 @@ impl<A: Abi> Mpi<A> {
         let mut begun = self.begin(mine, vec![0; mine.len() * ranks]);
         let (length, byte) = (mine.len() as c_int, self.constants.byte);
         let (own, all) = (begun.own.cast_const().cast(), begun.all.cast());
-        // SAFETY: the second buffer has room for as much of each rank as the first has, and both stay until the request is
-        // complete.
+        // SAFETY: the second buffer has room for as much of each rank as the first has, and both stay until the request
+        // is complete.
         let code =
             unsafe { (self.iallgather)(own, length, byte, all, length, byte, comm, &raw mut begun.request) };
         check(code, "MPI_Iallgather").map(|()| begun)

@@ -164,8 +164,8 @@ impl<A: Abi> Mpi<A> {
         Some(of.0)
     }
 
-    /// The envelope, and the combiner's number. MPI's functions for small counts call its program's error handler where a
-    /// count is large, which may end it.
+    /// The envelope, and the combiner's number. MPI's functions for small counts call its program's error handler where
+    /// a count is large, which may end it.
     fn raw_envelope(&self, datatype: Datatype<A>) -> Option<(Envelope, c_int)> {
         let mut envelope =
             Envelope { integers: 0, addresses: 0, large_counts: 0, datatypes: 0, combiner: None };

@@ -40,8 +40,8 @@ impl<A: Abi> Mpi<A> {
         unsafe { (self.file_close)(file) }
     }
 
-    /// The error code of the stock `MPI_File_get_position_shared`, which makes the pointer's file where there is none yet,
-    /// and what it tells.
+    /// The error code of the stock `MPI_File_get_position_shared`, which makes the pointer's file where there is none
+    /// yet, and what it tells.
     ///
     /// # Safety
     /// `file` is an open file.

@@ -2,8 +2,8 @@
 //!
 //! A generalized request is complete when MPI is told so, which only a thread of the program's may do. MPICH asks an
 //! operation's own function whenever the program tests or waits (its extension `MPIX_Grequest_start`), but for
-//! `MPI_Request_get_status`, which is preloaded for that ([`complete_requests`]); Open MPI lets functions be called whenever
-//! it makes progress (`opal_progress_register`).
+//! `MPI_Request_get_status`, which is preloaded for that ([`complete_requests`]); Open MPI lets functions be called
+//! whenever it makes progress (`opal_progress_register`).
 
 use std::ffi::{c_double, c_int, c_longlong, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -103,7 +103,8 @@ impl<A: Abi> Mpi<A> {
         self.asks_operations() || self.progress_register().is_some()
     }
 
-    /// Whether this MPI, as MPICH, asks an operation's own function when the program waits, and may have its locks meanwhile.
+    /// Whether this MPI, as MPICH, asks an operation's own function when the program waits, and may have its locks
+    /// meanwhile.
     #[must_use]
     pub fn asks_operations(&self) -> bool {
         self.extended_start().is_some()

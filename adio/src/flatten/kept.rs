@@ -9,8 +9,8 @@ use crate::failure::{ErrorClass, Failure};
 
 use super::{Shape, reading};
 
-/// The attribute's key, once it is made. While an attribute is looked at or set, this is locked: setting one frees that of
-/// before.
+/// The attribute's key, once it is made. While an attribute is looked at or set, this is locked: setting one frees that
+/// of before.
 static KEY: Mutex<Option<c_int>> = Mutex::new(None);
 
 /// Where the bytes of one `datatype` are.
@@ -55,8 +55,8 @@ pub(crate) fn is_kept<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> bool {
     key.is_some_and(|key| mpi.datatype_attribute(datatype, key).is_some())
 }
 
-/// Whether the shape agrees with what MPI says of the whole: a combiner that means something else here would hardly have
-/// as many bytes. (True extents are no such check: those of arrays that MPICH deals out are not always right.)
+/// Whether the shape agrees with what MPI says of the whole: a combiner that means something else here would hardly
+/// have as many bytes. (True extents are no such check: those of arrays that MPICH deals out are not always right.)
 fn is_right<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>, shape: &Shape) -> bool {
     u64::try_from(shape.bytes()) == Ok(mpi.type_size(datatype))
 }

@@ -33,7 +33,8 @@ fn shape_within<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>, deepest: u32) -> Op
     }
 }
 
-/// A type of the language's, or one of the pairs of such a type and an int. Of the latter only that of a short has a gap.
+/// A type of the language's, or one of the pairs of such a type and an int. Of the latter only that of a short has a
+/// gap.
 fn predefined(bytes: i64, true_extent: (i64, i64)) -> Option<Shape> {
     const SHORT_AND_INT: (i64, (i64, i64)) = (6, (0, 8));
     if (bytes, true_extent) == SHORT_AND_INT {

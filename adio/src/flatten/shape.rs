@@ -1,7 +1,8 @@
 //! Datatypes as nested loops: a vector of a million blocks is a few numbers.
 //!
-//! Data has an order, and so have bytes of a shape: byte `position` of its data is at some *address*, which is counted from
-//! where the datatype is put. Which one that is takes a step per level, and a binary search where blocks are irregular.
+//! Data has an order, and so have bytes of a shape: byte `position` of its data is at some *address*, which is counted
+//! from where the datatype is put. Which one that is takes a step per level, and a binary search where blocks are
+//! irregular.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -231,7 +232,8 @@ impl Shape {
         }
     }
 
-    /// How many bytes of data have an address less than `address`, where addresses never fall from one byte to the next.
+    /// How many bytes of data have an address less than `address`, where addresses never fall from one byte to the
+    /// next.
     pub(crate) fn position(&self, address: i64) -> i64 {
         self.position_within(0..self.bytes, address)
     }

@@ -189,8 +189,8 @@ fn driver_table(
     Ok((address, slots))
 }
 
-/// Has Open MPI load its io components as its own `MPI_File_open` begins with it, each time. Nothing is opened by them: for a
-/// file, `ompio` would load a dozen components of its own, which takes longer than all else about a first open.
+/// Has Open MPI load its io components as its own `MPI_File_open` begins with it, each time. Nothing is opened by them:
+/// for a file, `ompio` would load a dozen components of its own, which takes longer than all else about a first open.
 fn open_framework(mpi: &Mpi<OpenMpi>, library: &Library) {
     type Open = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
     // `MPI_File_open` holds a lock meanwhile, which is not to be had here.
@@ -200,8 +200,8 @@ fn open_framework(mpi: &Mpi<OpenMpi>, library: &Library) {
     let Ok(framework) = library.variable(c"ompi_io_base_framework") else { return };
     // SAFETY: the type of the function in mca_base_framework.h.
     let Ok(open) = (unsafe { library.function::<Open>(c"mca_base_framework_open") }) else { return };
-    // SAFETY: the framework of that name, which Open MPI opens likewise, and closes once when it is finalized. What fails
-    // shows by what is not there.
+    // SAFETY: the framework of that name, which Open MPI opens likewise, and closes once when it is finalized. What
+    // fails shows by what is not there.
     unsafe { open(framework, 0) };
 }
 

@@ -2,8 +2,8 @@
 //! where `SVMIO_MPICH5` and `SVMIO_OPENMPI5` name their virtual environments, in turn. Prints a table in Markdown; the
 //! same, as JSON too, goes as `collectives.md` and `collectives.json` into the directory that `SVMIO_FIGURES` names.
 //!
-//! With `--adapters`: one MPI program with each MPI's own collectives and with svmio's, by each adapter; the table goes to
-//! `collectives-adapters.md` and `collectives-adapters.json`.
+//! With `--adapters`: one MPI program with each MPI's own collectives and with svmio's, by each adapter; the table goes
+//! to `collectives-adapters.md` and `collectives-adapters.json`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,11 +24,12 @@ struct CommandLine {
     /// Barriers over four hosts instead (as root), beside what they are predicted to cost
     #[arg(long, conflicts_with_all = ["only", "against", "ranks", "busy", "sessions"])]
     hosts: bool,
-    /// An unmodified MPI program's collectives instead: each MPI's own, and svmio's by preload and by the component of Open
-    /// MPI
+    /// An unmodified MPI program's collectives instead: each MPI's own, and svmio's by preload and by the component of
+    /// Open MPI
     #[arg(long, conflicts_with = "hosts")]
     adapters: bool,
-    /// Few ranks, each contender once: only to see that nothing is far off; with --adapters, that all works, however fast
+    /// Few ranks, each contender once: only to see that nothing is far off; with --adapters, that all works, however
+    /// fast
     #[arg(long)]
     check: bool,
     /// Only these [default: all]

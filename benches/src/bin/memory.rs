@@ -1,6 +1,7 @@
 //! Programs that use files on several nodes as memory: a stencil, and a sort of more keys than memory may hold. Each
 //! beside itself with explicit reads and writes, on four nodes that share this machine's memory and on four hosts with
-//! links of 1 Gbit/s; the sort also beside itself in a local file that is mapped. Prints tables in Markdown. Needs root.
+//! links of 1 Gbit/s; the sort also beside itself in a local file that is mapped. Prints tables in Markdown. Needs
+//! root.
 //!
 //! What is measured goes as `memory.json` into the directory that `SVMIO_FIGURES` names.
 //!

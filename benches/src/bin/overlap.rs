@@ -1,7 +1,7 @@
 //! Computing while a message is sent, on shared memory and between two hosts over a network of 1 Gbit/s: how much of
 //! the transfer the computation hides, and from which computation on sending asynchronously is the better choice.
-//! On shared memory a bare copy stands beside it, by a peer that is told by one word and tells by another one: as much as
-//! can be hidden on this machine at this time.
+//! On shared memory a bare copy stands beside it, by a peer that is told by one word and tells by another one: as much
+//! as can be hidden on this machine at this time.
 //! Prints tables in Markdown, and draws them into the directory `SVMIO_FIGURES` names. With `--check` a few sizes on
 //! shared memory only, and a failure where an aim is missed by far.
 

@@ -1,5 +1,5 @@
-//! The collectives of one unmodified MPI program, `programs/collectives`: each MPI's own, and svmio's in their place, by
-//! preload and by the component of Open MPI's `coll` framework.
+//! The collectives of one unmodified MPI program, `programs/collectives`: each MPI's own, and svmio's in their place,
+//! by preload and by the component of Open MPI's `coll` framework.
 
 pub mod report;
 

@@ -69,8 +69,8 @@ impl BtClass {
     }
 }
 
-/// The workloads that are wanted, on a place of that kind. Curves are drawn for one kind alone: on the others, only what
-/// has an aim is measured.
+/// The workloads that are wanted, on a place of that kind. Curves are drawn for one kind alone: on the others, only
+/// what has an aim is measured.
 pub fn workloads(wanted: &Wanted, kind: Kind) -> Vec<Workload> {
     let mut all = Vec::new();
     for &ranks in &wanted.ranks {

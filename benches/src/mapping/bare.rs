@@ -68,8 +68,8 @@ pub(super) struct Bare {
 }
 
 impl Bare {
-    /// So many pages. The thread runs where the kernel puts it, or on the core that this one is on and stays on until it
-    /// drops the value.
+    /// So many pages. The thread runs where the kernel puts it, or on the core that this one is on and stays on until
+    /// it drops the value.
     ///
     /// # Panics
     /// Where that is not allowed.

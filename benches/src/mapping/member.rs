@@ -289,7 +289,8 @@ impl Member {
             if self.is_first {
                 read = seconds(|| {
                     for turn in 0..count {
-                        // Of as many as a power of two, half the product of neighbours is each once, at no one distance.
+                        // Of as many as a power of two, half the product of neighbours is each once, at no one
+                        // distance.
                         let turn =
                             if is_in_sequence { turn } else { turn * (turn + 1) / 2 % (BYTES / bytes) };
                         let part = &mut memory[..bytes as usize];

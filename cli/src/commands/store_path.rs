@@ -60,7 +60,8 @@ impl StorePath {
         &self.directory
     }
 
-    /// What is there in `stores`. A damaged name is a file's, and so is one of two files: opening it tells what is wrong.
+    /// What is there in `stores`. A damaged name is a file's, and so is one of two files: opening it tells what is
+    /// wrong.
     ///
     /// # Errors
     /// As [`StoreSet::lookup`] and [`StoreSet::list`].

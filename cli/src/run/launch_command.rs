@@ -41,7 +41,8 @@ pub(crate) struct LaunchCommand {
 impl LaunchCommand {
     /// Puts the command together.
     ///
-    /// `libraries` are those to preload, `variables` svmio's own for the ranks; one that an option of `mpiexec` gives too is left to it.
+    /// `libraries` are those to preload, `variables` svmio's own for the ranks; one that an option of `mpiexec` gives
+    /// too is left to it.
     pub(crate) fn new(
         launcher: &Launcher,
         line: &MpiexecLine,

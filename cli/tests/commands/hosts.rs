@@ -25,8 +25,8 @@ struct Hosts {
 impl Hosts {
     fn new() -> Hosts {
         let hosts = Hosts { nodes: Nodes::new() };
-        // `mute` prints what a badly kept shell does, `old` and `newer` have other releases; any other that is not there
-        // is not to be reached.
+        // `mute` prints what a badly kept shell does, `old` and `newer` have other releases; any other that is not
+        // there is not to be reached.
         let script = format!(
             "#!/bin/sh\ncase $1 in [abc]) ;; mute) echo Welcome to this machine; cat >/dev/null; exit;; \
              old) echo svmio-store 01; cat >/dev/null; exit;; newer) echo svmio-store 77 9.8.7; exit;; \

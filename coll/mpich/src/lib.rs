@@ -1,8 +1,9 @@
 //! The preload library of collectives for programs on MPICH. See [`svmio_coll`].
 //!
-//! MPICH's Fortran functions call the C ones, so that those are enough. Beyond the collectives it takes two functions, and
-//! passes them on. `MPI_Error_class`: that of MPICH 4.0 does not tell the class of a code that was added to a predefined
-//! class. `MPI_Request_get_status`: that alone does not ask what goes on in the background whether it is over.
+//! MPICH's Fortran functions call the C ones, so that those are enough. Beyond the collectives it takes two functions,
+//! and passes them on. `MPI_Error_class`: that of MPICH 4.0 does not tell the class of a code that was added to a
+//! predefined class. `MPI_Request_get_status`: that alone does not ask what goes on in the background whether it is
+//! over.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;

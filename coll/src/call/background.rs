@@ -1,9 +1,9 @@
 //! One call of a collective that does not block, on one member.
 //!
-//! What a member gives is read, where it lies in a row, when the operation comes to it, and otherwise packed at once. What it
-//! gets in a buffer with gaps is unpacked by a thread of the program's when it is over: only those may call MPI. For the
-//! same reason reductions are left to MPI whose operation is MPI's or the program's to carry out; by MPI's rules all
-//! members see the same operation and datatype there.
+//! What a member gives is read, where it lies in a row, when the operation comes to it, and otherwise packed at once.
+//! What it gets in a buffer with gaps is unpacked by a thread of the program's when it is over: only those may call
+//! MPI. For the same reason reductions are left to MPI whose operation is MPI's or the program's to carry out; by MPI's
+//! rules all members see the same operation and datatype there.
 
 use svmio_collectives::executor::{self, Request};
 

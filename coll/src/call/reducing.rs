@@ -107,7 +107,8 @@ impl<A: Family> Call<'_, A> {
         })
     }
 
-    /// Gives `body` a call's operands and operation, where it is one that svmio does. This member receives so many elements.
+    /// Gives `body` a call's operands and operation, where it is one that svmio does. This member receives so many
+    /// elements.
     fn reduced(
         self,
         call: Combined<A>,

@@ -1,5 +1,6 @@
-//! The component's requests. Open MPI keeps what a call needs, datatypes and operations, by the request that a component
-//! gives it, and takes that for one of its own components'. So they are of that kind, and not generalized ones.
+//! The component's requests. Open MPI keeps what a call needs, datatypes and operations, by the request that a
+//! component gives it, and takes that for one of its own components'. So they are of that kind, and not generalized
+//! ones.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

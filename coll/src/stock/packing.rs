@@ -1,5 +1,5 @@
-//! Packing by MPI, the errors of which come back to who packs: the others have to hear of them before the program's error
-//! handler does.
+//! Packing by MPI, the errors of which come back to who packs: the others have to hear of them before the program's
+//! error handler does.
 
 use std::ffi::{c_int, c_void};
 
@@ -111,8 +111,9 @@ impl<A: Family> Stock<A> {
         Ok(())
     }
 
-    /// The place that is `offset` bytes behind `at`, and the elements' datatype. Where datatypes say addresses, the place is
-    /// 0 (`MPI_BOTTOM`), which MPICH's packing takes for a mistake: then it is 1, and the datatype begins one byte before.
+    /// The place that is `offset` bytes behind `at`, and the elements' datatype. Where datatypes say addresses, the
+    /// place is 0 (`MPI_BOTTOM`), which MPICH's packing takes for a mistake: then it is 1, and the datatype begins one
+    /// byte before.
     fn not_null(
         &self,
         offset: isize,

@@ -45,14 +45,14 @@ impl Collectives {
         &self.standings
     }
 
-    /// Has `meanwhile` called again and again while this member waits for others: what a host library has to go on with,
-    /// without which the others might never come.
+    /// Has `meanwhile` called again and again while this member waits for others: what a host library has to go on
+    /// with, without which the others might never come.
     pub fn do_meanwhile(&mut self, meanwhile: fn()) {
         self.modules.iter_mut().for_each(|module| module.do_meanwhile(meanwhile));
     }
 
-    /// Does none of the functions any more, for this `reason`: who waits for this member ends with an error. Not for a lost
-    /// member, of whom all hear by themselves.
+    /// Does none of the functions any more, for this `reason`: who waits for this member ends with an error. Not for a
+    /// lost member, of whom all hear by themselves.
     pub fn withdraw(&mut self, reason: &str) {
         self.modules.iter_mut().for_each(|module| module.withdraw(reason));
     }

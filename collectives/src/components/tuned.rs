@@ -1,5 +1,5 @@
-//! The component of tuned barriers: the best schedule for these members on this machine, measured in use and changed for
-//! another where that pays.
+//! The component of tuned barriers: the best schedule for these members on this machine, measured in use and changed
+//! for another where that pays.
 
 use svmio_transport::Fabric;
 

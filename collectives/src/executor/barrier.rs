@@ -36,9 +36,9 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// Joins the barrier of `members` by `schedule`, whose ranks are places among them. All call this with the same ones
-    /// in the same order, the same schedule, and an `id` that none of them uses for anything else. Returns when all have
-    /// come.
+    /// Joins the barrier of `members` by `schedule`, whose ranks are places among them. All call this with the same
+    /// ones in the same order, the same schedule, and an `id` that none of them uses for anything else. Returns when
+    /// all have come.
     ///
     /// # Errors
     /// [`Error::Members`], also where the schedule is for another number of ranks; [`Error::NotJoined`] where another
@@ -47,8 +47,8 @@ impl Barrier {
         Self::join_across(&Fabrics::of_job(fabric), members, id, schedule)
     }
 
-    /// The same where members on one node signal each other through their memory, and those of different nodes by the job's
-    /// fabric: whatever the schedule, and best with one in which few ranks of a node signal others.
+    /// The same where members on one node signal each other through their memory, and those of different nodes by the
+    /// job's fabric: whatever the schedule, and best with one in which few ranks of a node signal others.
     ///
     /// # Errors
     /// As [`join`](Self::join).
@@ -125,8 +125,8 @@ impl Barrier {
     }
 }
 
-/// How far behind a word that a member awaits the one is that tells who will not come any more: its number, from 1 on. Each has
-/// a cache line, which has room for both.
+/// How far behind a word that a member awaits the one is that tells who will not come any more: its number, from 1 on.
+/// Each has a cache line, which has room for both.
 const REFUSAL: u64 = size_of::<u64>() as u64;
 
 fn refusal_of(word: GroundPlace) -> GroundPlace {

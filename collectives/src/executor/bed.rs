@@ -1,8 +1,8 @@
 //! Where one rank sleeps: a word of shared memory that others can wake it by.
 //!
-//! Dekker's question: the sleeper says that it sleeps, then looks for what it awaits; who announces something stores it,
-//! then looks whether somebody sleeps. Between its store and its look each side has a sequentially consistent fence, so
-//! at least one of them sees the other's store.
+//! Dekker's question: the sleeper says that it sleeps, then looks for what it awaits; who announces something stores
+//! it, then looks whether somebody sleeps. Between its store and its look each side has a sequentially consistent
+//! fence, so at least one of them sees the other's store.
 
 use std::time::Duration;
 

@@ -14,11 +14,12 @@
 //! one number tells of all operations before. Each flag has a single writer, as in XHC (G. Katevenis, M. Ploumidis and
 //! M. Marazakis, "A framework for hierarchical single-copy MPI collectives on multicore nodes").
 //!
-//! A member that cannot do an operation *refuses* it, and all that follow: who waits for something of these ends with that.
-//! Operations before it come to their ends. Who waits looks for a refusal before it sleeps, and who refuses wakes all.
+//! A member that cannot do an operation *refuses* it, and all that follow: who waits for something of these ends with
+//! that. Operations before it come to their ends. Who waits looks for a refusal before it sleeps, and who refuses wakes
+//! all.
 //!
-//! A card is written again [`CARDS`] operations later, when all have finished with the one before. Who has published for
-//! operation `n` has finished with all before `n`.
+//! A card is written again [`CARDS`] operations later, when all have finished with the one before. Who has published
+//! for operation `n` has finished with all before `n`.
 
 use std::time::Duration;
 
@@ -247,8 +248,8 @@ impl<L: Lines> Board<L> {
         }
     }
 
-    /// Refuses operation `number` and all that follow. To be called by one thread at a time, of a member that has told all
-    /// that others need of the operations before.
+    /// Refuses operation `number` and all that follow. To be called by one thread at a time, of a member that has told
+    /// all that others need of the operations before.
     #[cold]
     pub(super) fn refuse(&self, number: u64, reason: &str) {
         let own = &self.lines.line(self.own).reason;

@@ -1,8 +1,8 @@
 //! Whether processes that wait for each other have a core each.
 //!
-//! No process can tell by itself: one that may run on a single core is alone there where each of the others was given another
-//! one, as `mpiexec` does by default where there are few, and shares it with all of them where the whole job was confined
-//! to that core. So all say where they may run.
+//! No process can tell by itself: one that may run on a single core is alone there where each of the others was given
+//! another one, as `mpiexec` does by default where there are few, and shares it with all of them where the whole job
+//! was confined to that core. So all say where they may run.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -75,8 +75,8 @@ impl Cores {
     }
 }
 
-/// Whether `ranks` processes of one machine, of which some are `members`, are more than can run at the same time. Of the
-/// others nothing is known but that they run somewhere on the `machine`.
+/// Whether `ranks` processes of one machine, of which some are `members`, are more than can run at the same time. Of
+/// the others nothing is known but that they run somewhere on the `machine`.
 pub(super) fn are_crowded(members: &[Cores], ranks: usize, machine: &Cores) -> bool {
     let ranks = ranks.max(members.len());
     let least = members.iter().map(|member| member.most).min().unwrap_or(1);

@@ -1,8 +1,8 @@
 //! A stack of its own for operations in the background: where one would wait it pauses, and whoever looks next, in any
 //! thread, resumes it.
 //!
-//! So the same code serves both ways to wait, and what comes next after a wait is known without a state machine for each
-//! operation.
+//! So the same code serves both ways to wait, and what comes next after a wait is known without a state machine for
+//! each operation.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -16,8 +16,8 @@ use svmio_transport::Error as FabricError;
 use super::board::Awaited;
 use super::error::Result;
 
-/// Bytes of a stack, of which only what is touched takes memory: as much as a thread has, since operations may be users'
-/// functions.
+/// Bytes of a stack, of which only what is touched takes memory: as much as a thread has, since operations may be
+/// users' functions.
 const STACK: usize = 8 << 20;
 
 type Switch = Yielder<(), Option<Awaited>>;
@@ -28,9 +28,10 @@ pub(super) struct Coroutine {
     inner: Option<corosensei::Coroutine<(), Option<Awaited>, ()>>,
 }
 
-// SAFETY: `new` takes bodies only that are `Send` and says what they may have on their stack while they pause; this crate's
-// own code is the only one that makes any (`group::progress`). It pauses within operations of a group alone, whose frames
-// hold the group, buffers, ranges, references to them and registrations of buffers, and no guards or thread's own values.
+// SAFETY: `new` takes bodies only that are `Send` and says what they may have on their stack while they pause; this
+// crate's own code is the only one that makes any (`group::progress`). It pauses within operations of a group alone,
+// whose frames hold the group, buffers, ranges, references to them and registrations of buffers, and no guards or
+// thread's own values.
 unsafe impl Send for Coroutine {}
 
 /// What pauses the body that runs on a coroutine's stack.
@@ -48,8 +49,8 @@ unsafe impl Send for Pause {}
 unsafe impl Sync for Pause {}
 
 impl Coroutine {
-    /// One that will run `body`, which must catch its panics and pauses only where nothing is on its stack that belongs to
-    /// one thread.
+    /// One that will run `body`, which must catch its panics and pauses only where nothing is on its stack that belongs
+    /// to one thread.
     ///
     /// # Errors
     /// The system's, where there is no memory for a stack.
@@ -102,8 +103,8 @@ impl Pause {
         let here = 0_u8;
         let is_ours = self.is_alive.load(Ordering::Relaxed) && self.stack.contains(&(&raw const here).addr());
         if is_ours {
-            // SAFETY: the body has not ended, so its stack, which holds the switch, is still there; and this runs on that
-            // stack, so it is the body that pauses.
+            // SAFETY: the body has not ended, so its stack, which holds the switch, is still there; and this runs on
+            // that stack, so it is the body that pauses.
             unsafe { self.switch.as_ref() }.suspend(awaited);
         }
         is_ours

@@ -54,8 +54,8 @@ struct Near {
 }
 
 impl Ground {
-    /// Joins the ground of `members`: a segment of `length` bytes of each, which begins with its [`Bed`]. Reaches those at
-    /// the places that `reached` says. Returns when all have come; to be called within a [`joining::attempt`].
+    /// Joins the ground of `members`: a segment of `length` bytes of each, which begins with its [`Bed`]. Reaches those
+    /// at the places that `reached` says. Returns when all have come; to be called within a [`joining::attempt`].
     ///
     /// # Errors
     /// Those of [`joining::join`].
@@ -112,8 +112,9 @@ impl Ground {
         self.meanwhile = Some(meanwhile);
     }
 
-    /// How this member waits for those whose memory is mapped. Where others are reached over a network, that takes as long as
-    /// many turns of the processor, so they are given away at once: whoever deals with the network may need this core.
+    /// How this member waits for those whose memory is mapped. Where others are reached over a network, that takes as
+    /// long as many turns of the processor, so they are given away at once: whoever deals with the network may need
+    /// this core.
     pub(super) fn patience(&self) -> Patience {
         if self.near.is_none() || self.far.is_none() {
             return Patience::of_process(PatienceSettings::default(), self.fabrics.job());
@@ -226,7 +227,8 @@ impl Ground {
         Ok(fabric.ring(peer)?)
     }
 
-    /// Returns when these flags of this member's, each written by the member that it names, have come to the generation.
+    /// Returns when these flags of this member's, each written by the member that it names, have come to the
+    /// generation.
     pub(super) fn await_flags(
         &self,
         flags: &[Place],
@@ -374,7 +376,7 @@ fn all_come<'flags>(
 /// The sleeping place at the beginning of a member's segment.
 fn bed_of(memory: &SharedMemory) -> &Bed {
     debug_assert!(memory.len() >= size_of::<Bed>());
-    // SAFETY: the layout begins with it; mapped segments begin at pages, which is more than the alignment asks for. It is
-    // all atomics, for which any bytes are valid and which others may change; it stays mapped as long as the memory.
+    // SAFETY: the layout begins with it; mapped segments begin at pages, which is more than the alignment asks for. It
+    // is all atomics, for which any bytes are valid and which others may change; it stays mapped as long as the memory.
     unsafe { &*memory.as_ptr().cast::<Bed>() }
 }

@@ -53,9 +53,10 @@ const CARD_BYTES: usize = 8 * WORDS;
 /// A group of processes on one machine, as one of its members holds it.
 ///
 /// All members do the same operations in the same order. A member that is given wrong arguments tells the others: each
-/// ends in the same operation, or in one that follows, with [`Error::Refused`], and so does whatever is called from then
-/// on. Operations that are waited for and those in the background end apart. After an error the group is of no more use, and the
-/// buffers of the operation that failed are to stay as they are: a member that has not noticed yet may copy from and to them.
+/// ends in the same operation, or in one that follows, with [`Error::Refused`], and so does whatever is called from
+/// then on. Operations that are waited for and those in the background end apart. After an error the group is of no
+/// more use, and the buffers of the operation that failed are to stay as they are: a member that has not noticed yet
+/// may copy from and to them.
 #[derive(Debug)]
 pub struct Group {
     board: Board<Arc<Memories>>,
@@ -100,8 +101,8 @@ impl Group {
     /// `id` that none of them uses for anything else. Returns when all have come.
     ///
     /// # Errors
-    /// [`Error::NotMapped`] where the fabric maps no memory; [`Error::Members`]; [`Error::NotJoined`] where another member
-    /// fails; the fabric's. After one, `id` is not to be used again.
+    /// [`Error::NotMapped`] where the fabric maps no memory; [`Error::Members`]; [`Error::NotJoined`] where another
+    /// member fails; the fabric's. After one, `id` is not to be used again.
     pub fn join(fabric: &Fabric, members: &[Rank], id: SegmentId, settings: GroupSettings) -> Result<Self> {
         joining::attempt(&Fabrics::of_job(fabric), id, || Self::join_all(fabric, members, id, settings))
     }
@@ -182,7 +183,8 @@ impl Group {
         self.members.len()
     }
 
-    /// Has this member's waits end with an error when one of `ranks` is lost, too. To be called before the first operation.
+    /// Has this member's waits end with an error when one of `ranks` is lost, too. To be called before the first
+    /// operation.
     pub(super) fn watch(&mut self, ranks: &[Rank]) {
         self.watched.extend(ranks);
     }

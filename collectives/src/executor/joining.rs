@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Who finds a gravestone fails, too, and puts one in its own place that tells the same: so all hear of it who wait for
-//! each other, whomever they wait for. Only who was left no memory and no descriptor for it leaves none; then the others
-//! wait up to the time limit.
+//! each other, whomever they wait for. Only who was left no memory and no descriptor for it leaves none; then the
+//! others wait up to the time limit.
 
 mod gravestone;
 mod muster;
@@ -46,8 +46,8 @@ pub(super) struct Joined {
     tail: u64,
 }
 
-/// Has this member `join` a group under an id. Where it cannot, all others who join under that id and wait for it, or for
-/// somebody who does, get [`Error::NotJoined`] with its reason. The id is not to be used again then.
+/// Has this member `join` a group under an id. Where it cannot, all others who join under that id and wait for it, or
+/// for somebody who does, get [`Error::NotJoined`] with its reason. The id is not to be used again then.
 ///
 /// # Errors
 /// What `join` returns.

@@ -6,8 +6,8 @@
 //!   a pair     signals to and fro, as a barrier sends them ────────┘   (pairs)
 //! ```
 //!
-//! Only the pair that is measured is awake, and each of it has a core: on a machine with more ranks than cores, the profile
-//! is that of a core for each rank, as the paper's model wants it.
+//! Only the pair that is measured is awake, and each of it has a core: on a machine with more ranks than cores, the
+//! profile is that of a core for each rank, as the paper's model wants it.
 
 pub(super) mod conducting;
 pub(super) mod pairs;
@@ -75,7 +75,8 @@ impl Machine {
         })
     }
 
-    /// Has the process of rank 0 `measure`, while the others do what it asks for; they get nothing. To be called by all.
+    /// Has the process of rank 0 `measure`, while the others do what it asks for; they get nothing. To be called by
+    /// all.
     ///
     /// # Errors
     /// The fabric's, or what makes no profile.

@@ -7,8 +7,8 @@ pub trait Operation {
     /// Bytes of an element. Vectors are divided between elements only.
     fn width(&self) -> usize;
 
-    /// `right` becomes `left` ∘ `right`, element by element: the order of MPI's own functions. Both have the same length,
-    /// a multiple of [`width`](Self::width), and any alignment.
+    /// `right` becomes `left` ∘ `right`, element by element: the order of MPI's own functions. Both have the same
+    /// length, a multiple of [`width`](Self::width), and any alignment.
     fn combine(&self, left: &[u8], right: &mut [u8]);
 
     /// Whether the order of operands matters to nobody.

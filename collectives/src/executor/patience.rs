@@ -10,8 +10,8 @@
 //! * Giving the core away does not help: it comes back at once, because the scheduler does not hand it across groups of
 //!   processes (each session has its own, where the kernel groups them automatically), or because nobody else wants it.
 //!   Then only sleep lets the others run.
-//! * Giving the core away hurts: somebody computes on it, and has it for milliseconds each time, as a process that yields
-//!   loses its claim to the time that it gave away. Who sleeps keeps it, and gets the core when it is woken.
+//! * Giving the core away hurts: somebody computes on it, and has it for milliseconds each time, as a process that
+//!   yields loses its claim to the time that it gave away. Who sleeps keeps it, and gets the core when it is woken.
 
 mod companions;
 
@@ -21,7 +21,8 @@ use svmio_transport::Fabric;
 
 use companions::Companions;
 
-/// Polls in a row before the first look at anything else: a flag that is on its way between two cores comes within them.
+/// Polls in a row before the first look at anything else: a flag that is on its way between two cores comes within
+/// them.
 const FIRST_POLLS: u32 = 32;
 
 /// How long a waiter sleeps at most that has something to do meanwhile.
@@ -30,9 +31,9 @@ pub(crate) const NAP: Duration = Duration::from_micros(500);
 /// Polls between two looks at the clock, which cost 25 ns each.
 const POLLS: u32 = 64;
 
-/// Where there are more ranks than cores, one wait in so many is watched by the clock from its beginning, as long as nobody
-/// is suspected to compute on these cores. After a change of the process the clock's pages are to be found anew, and looking
-/// at it is a seventh of a barrier of 16 ranks on two cores.
+/// Where there are more ranks than cores, one wait in so many is watched by the clock from its beginning, as long as
+/// nobody is suspected to compute on these cores. After a change of the process the clock's pages are to be found anew,
+/// and looking at it is a seventh of a barrier of 16 ranks on two cores.
 const WATCHED: u32 = 16;
 
 /// How many turns the other waits give before they look at the clock.
@@ -49,8 +50,9 @@ pub struct PatienceSettings {
     pub spinning_among_thieves: Duration,
     /// How long it then gives its core away after each poll, from the beginning on: 1 ms.
     pub yielding: Duration,
-    /// The same where those who are waited for were on its own core a short while ago: 5 ms, longer than a computing process
-    /// keeps a core that it shares. Where the waiter sleeps meanwhile, the scheduler has the others move to its core.
+    /// The same where those who are waited for were on its own core a short while ago: 5 ms, longer than a computing
+    /// process keeps a core that it shares. Where the waiter sleeps meanwhile, the scheduler has the others move to its
+    /// core.
     pub yielding_beside_companions: Duration,
     /// The same where there are more ranks than cores: 1 ms, many turns of all others.
     pub crowded_yielding: Duration,

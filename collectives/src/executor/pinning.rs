@@ -18,9 +18,9 @@ impl Cores {
         Self { all, numbers }
     }
 
-    /// Keeps this thread, that of place `own`, on a core that is not the other's, until this is dropped: the scheduler may
-    /// have both on one otherwise, where signals take a hundred times as long. Each place has its own core where there are
-    /// enough.
+    /// Keeps this thread, that of place `own`, on a core that is not the other's, until this is dropped: the scheduler
+    /// may have both on one otherwise, where signals take a hundred times as long. Each place has its own core where
+    /// there are enough.
     pub(super) fn pin(&self, own: usize, other: usize) -> Pinned<'_> {
         let count = self.numbers.len();
         if count > 1 {

@@ -385,8 +385,8 @@ impl TunedBarrier {
         self.window.clear();
     }
 
-    /// A segment that was not used for long: others may still have a former one in place of its successor otherwise. Since
-    /// it was, all have left hundreds of councils.
+    /// A segment that was not used for long: others may still have a former one in place of its successor otherwise.
+    /// Since it was, all have left hundreds of councils.
     fn next_segment(&mut self) -> u32 {
         let segment = self.next;
         let after = |segment: u32| if segment + 1 < Self::SEGMENTS { segment + 1 } else { 1 };

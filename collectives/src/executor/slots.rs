@@ -131,8 +131,8 @@ impl Lines for Memories {
         let memory = &self.memories[member];
         debug_assert!(memory.len() >= self.start + SLOTS_AT);
         // SAFETY: `new` checked the size; segments begin at pages and lanes are whole pages, which is more than the
-        // alignment asks for. A line is all atomics, for which any bytes are valid and which others may change; it stays
-        // mapped as long as the memory.
+        // alignment asks for. A line is all atomics, for which any bytes are valid and which others may change; it
+        // stays mapped as long as the memory.
         unsafe { &*memory.as_ptr().add(self.start).cast::<Line>() }
     }
 }

@@ -21,8 +21,8 @@ const SETTLING: Duration = Duration::from_millis(2);
 /// A node's part in a [`trial`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trial {
-    /// Whether it drives its line later than all others, so that a controller is found out that does not wait for it: one
-    /// of them does.
+    /// Whether it drives its line later than all others, so that a controller is found out that does not wait for it:
+    /// one of them does.
     pub is_last: bool,
     /// How long the controller may take to answer, once all have driven their lines and met.
     pub limit: Duration,
@@ -38,8 +38,8 @@ impl Trial {
 }
 
 /// Tries a circuit, in all nodes of its group at once, and leaves it ready for a first barrier. `rendezvous` returns
-/// when all nodes have called it, by other means; it is called the same number of times whatever the lines do. Time runs
-/// only from such a meeting on, so it is the controller's alone, however slow the nodes are.
+/// when all nodes have called it, by other means; it is called the same number of times whatever the lines do. Time
+/// runs only from such a meeting on, so it is the controller's alone, however slow the nodes are.
 ///
 /// # Errors
 /// [`Error::Trial`]; the device's; what `rendezvous` returns.

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::profile::{Line, Matrix, Profile, ProfileError, Weights};
 use crate::rank::Rank;
 
-/// What measures: an executor that can time its own signals. All answers are nanoseconds; `repetitions` is how often what
-/// is measured is repeated to find one that holds.
+/// What measures: an executor that can time its own signals. All answers are nanoseconds; `repetitions` is how often
+/// what is measured is repeated to find one that holds.
 ///
 /// Where the ranks are processes that run the same survey together, each of them must get the same answers, since what
 /// is measured next may depend on them.

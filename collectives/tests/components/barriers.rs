@@ -1,5 +1,5 @@
-//! The barriers of all components: nobody leaves before all have come, who waits goes on with other things, and nobody waits
-//! for one who has withdrawn.
+//! The barriers of all components: nobody leaves before all have come, who waits goes on with other things, and nobody
+//! waits for one who has withdrawn.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

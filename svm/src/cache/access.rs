@@ -153,8 +153,8 @@ impl PageCache {
 
     /// Brings the cache into agreement with bytes that went home past it: where the page is here, it has these bytes
     /// from now on, not dirty, so that no older ones are written over them. Whoever fetched the page since
-    /// [`PageCache::announce_overwrite`], which told the version `announced`, may have got the old ones, or newer ones: the
-    /// page has no version then.
+    /// [`PageCache::announce_overwrite`], which told the version `announced`, may have got the old ones, or newer ones:
+    /// the page has no version then.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) where the set cannot be locked, or there is no memory.
@@ -201,8 +201,9 @@ impl PageCache {
                     unsafe { self.memory.copy_in(frame.number, &within, from) };
                     frame.valid().add(&within)?;
                     let Some(announced) = home else { return Ok(()) };
-                    // Others' changes may have come home after these bytes, and a fetch since may have brought them, and
-                    // a version that counts them: the page is not as new as that. The version of before counts none.
+                    // Others' changes may have come home after these bytes, and a fetch since may have brought them,
+                    // and a version that counts them: the page is not as new as that. The version of before counts
+                    // none.
                     if before != announced {
                         frame.record.set_version(None);
                     }

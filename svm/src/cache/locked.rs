@@ -171,8 +171,8 @@ impl<'c> LockedSet<'c> {
         count(&self.record.rest.write_backs);
     }
 
-    /// Does `copy`, which changes bytes of `within` in a frame that is a page, or what they are, such that nobody takes them for valid
-    /// when the process dies over it, or when `copy` fails.
+    /// Does `copy`, which changes bytes of `within` in a frame that is a page, or what they are, such that nobody takes
+    /// them for valid when the process dies over it, or when `copy` fails.
     pub(super) fn copying(
         &self,
         frame: &Frame<'_>,

@@ -68,7 +68,8 @@ impl Agent {
         self.cluster.get()?.upgrade()
     }
 
-    /// Serves until the fabric is closed: where all others are lost, this process, which asks its own agent as others do.
+    /// Serves until the fabric is closed: where all others are lost, this process, which asks its own agent as others
+    /// do.
     pub(super) fn run(self: Arc<Self>) {
         let mut buffer = vec![0; wire::LONGEST];
         let (membership, requests) = (self.context.fabric.membership(), &self.context.requests);
@@ -180,8 +181,8 @@ impl Agent {
             let error = self.context.too_long(bytes.len());
             bytes = wire::encode(number, &Reply::of_error(&error), &[]);
         }
-        // Never waits for the asker: he may take answers only when he has asked all that he asks at once, and be waiting
-        // until the agent takes that.
+        // Never waits for the asker: he may take answers only when he has asked all that he asks at once, and be
+        // waiting until the agent takes that.
         let sent = self.context.client.answers().send_kept(to, bytes);
         sent.inspect_err(|error| tracing::debug!("an answer to rank {to} was not sent: {error}")).is_ok()
     }

@@ -58,7 +58,8 @@ enum Open {
     Mailed(Arc<Mailbox>, u64),
 }
 
-/// Who may still answer. Where all others are lost, every receive from anybody says so, and this process's own agent goes on.
+/// Who may still answer. Where all others are lost, every receive from anybody says so, and this process's own agent
+/// goes on.
 #[derive(Debug, Clone, Copy)]
 enum Company {
     Others,
@@ -241,8 +242,8 @@ impl Client {
         }
     }
 
-    /// Whether anybody else can still answer. To be asked before it is looked at whether the one can who is waited for: who is
-    /// lost after that ends a receive from anybody, and not one from this process.
+    /// Whether anybody else can still answer. To be asked before it is looked at whether the one can who is waited for:
+    /// who is lost after that ends a receive from anybody, and not one from this process.
     fn company(&self) -> Company {
         if self.membership.is_alone() { Company::None } else { Company::Others }
     }

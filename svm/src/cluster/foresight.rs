@@ -2,8 +2,8 @@
 //!
 //! Who reads one range after the other, or ranges at one distance, will probably go on: the pages that come next are
 //! fetched while he works with those that he has. The window doubles with each access that was foreseen, up to
-//! [`MOST`], and closes with the first that was not. Where another node's segments begin it ends, but for [`NEAR`], until
-//! the reader goes on there: many read just what one node wrote.
+//! [`MOST`], and closes with the first that was not. Where another node's segments begin it ends, but for [`NEAR`],
+//! until the reader goes on there: many read just what one node wrote.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -18,8 +18,8 @@ const MOST: u64 = 4 << 20;
 /// cache. What is under way when one of them ends has to last until the next one asks for more.
 const MOST_OF_LONG: u64 = 16 << 20;
 
-/// The most that is fetched ahead from other homes than the next bytes': enough for what comes not to stop where the home
-/// changes, and little to wait for where nobody wants it.
+/// The most that is fetched ahead from other homes than the next bytes': enough for what comes not to stop where the
+/// home changes, and little to wait for where nobody wants it.
 const NEAR: u64 = 1 << 20;
 
 /// What one handle's reads tell of those to come.
@@ -39,8 +39,8 @@ struct Pattern {
 }
 
 impl Foresight {
-    /// Takes note of an access; returns the ranges to be fetched ahead: of cache pages of `page` bytes, and of no more than
-    /// `room` bytes where that is more than [`MOST`].
+    /// Takes note of an access; returns the ranges to be fetched ahead: of cache pages of `page` bytes, and of no more
+    /// than `room` bytes where that is more than [`MOST`].
     pub(super) fn after(
         &self,
         access: &Range<u64>,
@@ -147,8 +147,8 @@ mod tests {
         (Some(NodeIndex(1)), u64::MAX)
     }
 
-    /// Accesses of `length` bytes from `start` on, of a file of which nodes have `bytes` by turns, in segments of a quarter of
-    /// that; what is fetched ahead after each.
+    /// Accesses of `length` bytes from `start` on, of a file of which nodes have `bytes` by turns, in segments of a
+    /// quarter of that; what is fetched ahead after each.
     fn fetched_by_turns(bytes: u64, start: u64, length: u64, accesses: u64) -> Vec<(u64, u64)> {
         let home_at =
             |at: u64| (Some(NodeIndex((at / bytes % 3) as u32)), (at + 1).next_multiple_of(bytes / 4));

@@ -14,11 +14,12 @@
 //! master at each release. The bytes are brought home when the lock is given back, before the home hears of that.
 //! With the node, bytes go that were neither given back nor flushed.
 //!
-//! **A node without its leader keeps nothing.** The homes take back what it kept when they hear of the leader's loss; its
-//! other processes forget it when they do, give up the bytes that were written under it and are still here, of which
-//! the next flush of each handle tells, and from then on ask the homes for each lock. Who uses a kept lock meanwhile may
-//! read what is old; that is an error of the release, and what was written under the lock is given up. Of this much
-//! nobody hears: what a process has read, or brought home, before it heard of the loss and after the home did.
+//! **A node without its leader keeps nothing.** The homes take back what it kept when they hear of the leader's loss;
+//! its other processes forget it when they do, give up the bytes that were written under it and are still here, of
+//! which the next flush of each handle tells, and from then on ask the homes for each lock. Who uses a kept lock
+//! meanwhile may read what is old; that is an error of the release, and what was written under the lock is given up. Of
+//! this much nobody hears: what a process has read, or brought home, before it heard of the loss and after the home
+//! did.
 //!
 //! **Nobody waits for ever.** A range is locked at its homes in ascending order, and for each home either by a lock
 //! there or by the use of a kept one of that home; a process asks a home only while it uses no kept lock of *that* home
@@ -26,10 +27,10 @@
 //! that gives a lock of *h* back waits for such users, for those who are bringing bytes home, and for answers that
 //! agents give without waiting; never for a lock at a home. A process that has asked *h* and reserved a place holds
 //! only this empty place, for which nobody waits before *h* has granted; until it has all its locks and its cache is
-//! current the place stays its own, and then it is a user like others. Where it dies before, the next one who reserves the
-//! place finds nothing of it in his way: the agent says at once that a grant for a place that has passed on is given back,
-//! and a home frees what it granted for a place that is reserved anew. So who waits at *h* waits for somebody who
-//! goes on, or who waits at a higher home, and at the highest one everybody goes on.
+//! current the place stays its own, and then it is a user like others. Where it dies before, the next one who reserves
+//! the place finds nothing of it in his way: the agent says at once that a grant for a place that has passed on is
+//! given back, and a home frees what it granted for a place that is reserved anew. So who waits at *h* waits for
+//! somebody who goes on, or who waits at a higher home, and at the highest one everybody goes on.
 //!
 //! **Nobody is overtaken for ever.** Requests queue at the home in the order of arrival, and users of a kept lock in
 //! the keeper's table, where the agent that gives it back has its place like any of them. While a request waits, the
@@ -141,7 +142,8 @@ impl HomeLock {
 
 #[cfg(test)]
 impl HomeLock {
-    /// Ends it as the process's death before [`HomeLock::settle`] does: the place is anybody's, and the home hears nothing.
+    /// Ends it as the process's death before [`HomeLock::settle`] does: the place is anybody's, and the home hears
+    /// nothing.
     pub(crate) fn pretend_death(self) {
         let Held::Granted { token, .. } = self.held else { panic!("it was not granted for keeping") };
         User::new(&self.shared).unwrap().kept.release(token).unwrap();
@@ -296,8 +298,8 @@ impl SharedFile {
         self.cluster().ask(self.own_node(), &request).map(|_| ())
     }
 
-    /// Whether this node knows of `range`, which it has locked since it last asked, all that there is to know: the homes
-    /// of its segments, and that the file does not end in it.
+    /// Whether this node knows of `range`, which it has locked since it last asked, all that there is to know: the
+    /// homes of its segments, and that the file does not end in it.
     pub(crate) fn knows_all_of(&self, range: &Range<u64>) -> bool {
         let (first, last) = self.segments_of(range);
         range.end <= self.attachment().size() && last - first < MANY_SEGMENTS && !self.has_holes(range)

@@ -13,11 +13,11 @@
 //!                 took longer than by the cache        than the cache does for so many bytes: it goes there
 //! ```
 //!
-//! A shorter write takes no longer than a longer one, so going down needs no trial. Going either way takes a few writes of
-//! one size class in a row that say so: a process that lost its core for a while changes nothing, nor does one write that
-//! was fast by chance. Of writes just below the bound one in some goes straight all the same, or a bound that a busy
-//! minute has raised would stay where it is for a program that writes no longer ones. A bound that is wrong costs time and
-//! nothing else: both ways are right for any number of bytes.
+//! A shorter write takes no longer than a longer one, so going down needs no trial. Going either way takes a few writes
+//! of one size class in a row that say so: a process that lost its core for a while changes nothing, nor does one write
+//! that was fast by chance. Of writes just below the bound one in some goes straight all the same, or a bound that a
+//! busy minute has raised would stay where it is for a program that writes no longer ones. A bound that is wrong costs
+//! time and nothing else: both ways are right for any number of bytes.
 
 use std::hint::black_box;
 use std::sync::OnceLock;
@@ -32,8 +32,8 @@ const LEAST: u64 = 2 << 10;
 /// So many always are: the cache is not to be filled with what passes once.
 const MOST: u64 = 512 << 10;
 
-/// The bound, before something is known, for bytes for which the home has to be asked first: about what copying takes as
-/// long as a question.
+/// The bound, before something is known, for bytes for which the home has to be asked first: about what copying takes
+/// as long as a question.
 const ASKED: u64 = 64 << 10;
 
 /// The powers of two from [`LEAST`] to below [`MOST`].
@@ -72,8 +72,8 @@ pub(super) struct LongWrites {
 pub(super) struct Circumstances {
     /// Whether its bytes are known to have storage at their home.
     pub(super) is_stored: bool,
-    /// Whether the file has a range locked: at the release homes have to be told of straight writes. Of cached ones they need
-    /// not be told where this node keeps the lock.
+    /// Whether the file has a range locked: at the release homes have to be told of straight writes. Of cached ones
+    /// they need not be told where this node keeps the lock.
     pub(super) is_locked: bool,
 }
 

@@ -65,8 +65,8 @@ impl SharedFile {
         taken.ok_or_else(|| self.cluster().context().out_of_place(node))
     }
 
-    /// Asks for `runs` of segments of one home, as [`SharedFile::begin_runs`] does; the answer goes to a mailbox, with the
-    /// mark.
+    /// Asks for `runs` of segments of one home, as [`SharedFile::begin_runs`] does; the answer goes to a mailbox, with
+    /// the mark.
     pub(crate) fn mail_for_runs(
         &self,
         mail: (&Arc<Mailbox>, u64),

@@ -61,8 +61,8 @@ impl Fetching {
 }
 
 impl Cluster {
-    /// Has this process read pages of other nodes by itself wherever it can, or nowhere, whatever would be faster; `None`
-    /// leaves it to the policy again. For measurements and tests.
+    /// Has this process read pages of other nodes by itself wherever it can, or nowhere, whatever would be faster;
+    /// `None` leaves it to the policy again. For measurements and tests.
     pub fn force_native_reads(&self, always: Option<bool>) {
         self.native_reads.force(always);
     }

@@ -78,8 +78,8 @@ impl SharedFile {
         Ok(())
     }
 
-    /// Brings what is cached into agreement with bytes that are about to go home past the cache. Returns the versions of
-    /// the pages, for [`SharedFile::overwrite_cached`].
+    /// Brings what is cached into agreement with bytes that are about to go home past the cache. Returns the versions
+    /// of the pages, for [`SharedFile::overwrite_cached`].
     pub(super) fn announce_overwrite(
         &self,
         index: SegmentIndex,

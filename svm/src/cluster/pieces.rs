@@ -1,5 +1,5 @@
-//! Many small pieces of other nodes' segments, past the page cache: written pieces go home packed into few messages, and
-//! the home scatters them; pieces that are read come gathered by the home.
+//! Many small pieces of other nodes' segments, past the page cache: written pieces go home packed into few messages,
+//! and the home scatters them; pieces that are read come gathered by the home.
 //!
 //! What is cached of the pages that they touch has to agree with that, message by message. Bytes that are not home yet
 //! go home before; pages are dropped once what was written there is home. Should this process be killed in between,
@@ -264,7 +264,8 @@ impl Drop for Gather<'_> {
     }
 }
 
-/// From the node behind the own one on: where all nodes do this at the same time, each has another one's link for itself.
+/// From the node behind the own one on: where all nodes do this at the same time, each has another one's link for
+/// itself.
 fn in_turn<T>(shared: &SharedFile, of_nodes: BTreeMap<NodeIndex, T>) -> impl Iterator<Item = (NodeIndex, T)> {
     let own = shared.own_node();
     let (before, behind): (Vec<_>, Vec<_>) = of_nodes.into_iter().partition(|(node, _)| *node < own);
@@ -292,8 +293,8 @@ fn pages_of(part: &Part, segment_size: SegmentSize, page: u64) -> impl Iterator<
     })
 }
 
-/// Cuts blocks into parts that fit into messages: each with how many blocks, and how many bytes of the next one, are done
-/// behind it.
+/// Cuts blocks into parts that fit into messages: each with how many blocks, and how many bytes of the next one, are
+/// done behind it.
 fn parts(index: SegmentIndex, blocks: &Blocks) -> impl Iterator<Item = (Part, (isize, usize))> {
     let at_once = LONGEST_DATA as u64 / 4;
     let blocks = *blocks;

@@ -1,5 +1,5 @@
-//! Fetching pages before they are asked for, as far as a reader's [`Foresight`] reaches, while he works with those that he
-//! has. Nothing is written home to make room for them.
+//! Fetching pages before they are asked for, as far as a reader's [`Foresight`] reaches, while he works with those that
+//! he has. Nothing is written home to make room for them.
 //!
 //! What was asked for ahead is taken by a thread of its own, so that the other processes of the node, who may wait for
 //! the same pages, do not depend on when the one that asked calls again.

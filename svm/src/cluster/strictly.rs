@@ -45,8 +45,8 @@ impl SharedFile {
         home.map_or(Ok(self.own_node()), |home| self.node_at(home))
     }
 
-    /// Waits until a page of `length` bytes can be had as wished, and tells what copies went; hands its bytes to `take`, or `None` where the mapping
-    /// has them.
+    /// Waits until a page of `length` bytes can be had as wished, and tells what copies went; hands its bytes to
+    /// `take`, or `None` where the mapping has them.
     pub(crate) fn acquire_page<T>(
         &self,
         (home, mapping): (NodeIndex, MappingNumber),

@@ -71,7 +71,8 @@ impl SharedFile {
         Ok(true)
     }
 
-    /// Whether a part of a segment is known to have storage, so that it can be written straight without asking its home.
+    /// Whether a part of a segment is known to have storage, so that it can be written straight without asking its
+    /// home.
     pub(super) fn is_known_stored(&self, index: SegmentIndex, range: &Range<u64>) -> bool {
         let Ok((state, _)) = self.attachment().writable() else { return false };
         let window = {

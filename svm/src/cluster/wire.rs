@@ -18,8 +18,8 @@ use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 use super::NodeIndex;
 
-/// The longest message: a piece of data of [`LONGEST_DATA`] bytes, or the description of a file of a million segments on
-/// ever other nodes. Buffers of that length are memory only as far as they were used.
+/// The longest message: a piece of data of [`LONGEST_DATA`] bytes, or the description of a file of a million segments
+/// on ever other nodes. Buffers of that length are memory only as far as they were used.
 pub(super) const LONGEST: usize = LONGEST_DATA + LONGEST_HEADER;
 /// The most bytes of data in a message. A megabyte takes a network of a gigabit 8 ms, beside which a round trip is
 /// nothing, and it bounds what an agent keeps in memory per message.
@@ -158,8 +158,8 @@ pub(crate) enum Request {
     Open { name: Vec<u8>, options: OpenOptions, nodes: Vec<NodeIndex> },
     /// What a node knows of a name.
     Find { name: Vec<u8> },
-    /// Of a node that may have kept a file which the cluster had open: it serves it again, if that is as it was when all
-    /// nodes committed the manifest of `epoch`.
+    /// Of a node that may have kept a file which the cluster had open: it serves it again, if that is as it was when
+    /// all nodes committed the manifest of `epoch`.
     Reopen { name: Vec<u8>, file: FileId, epoch: u64 },
     /// Makes a file known on a node.
     Install { truth: FileTruth },
@@ -217,11 +217,11 @@ pub(crate) enum Request {
     GiveBack { file: FileId, lock: LockNumber, place: u32 },
     /// Of a process's own node: other nodes are to give back what is in the way of a lock that it is about to wait for.
     AskBack { file: FileId, range: Range<u64>, exclusive: bool },
-    /// One of the asker's strict mappings wants a page of `length` bytes. Answered when it can have it. Copies for loads that
-    /// went to make room are told along with it.
+    /// One of the asker's strict mappings wants a page of `length` bytes. Answered when it can have it. Copies for
+    /// loads that went to make room are told along with it.
     Acquire { file: FileId, mapping: u32, length: u32, wish: Wish, gone: Vec<Gone> },
-    /// It would like copies for loads of pages of `length` bytes, as far as nobody may store into them, or waits for them.
-    /// Answered at once.
+    /// It would like copies for loads of pages of `length` bytes, as far as nobody may store into them, or waits for
+    /// them. Answered at once.
     AcquireAhead {
         file: FileId,
         mapping: u32,
@@ -232,8 +232,8 @@ pub(crate) enum Request {
     },
     /// It has done what it was ordered to. Answered when there are new orders.
     Attend { file: FileId, mapping: u32, obeyed: Vec<Surrendered> },
-    /// It brings pages home that nobody has asked for. Of what it keeps, it keeps the right to store, too; the others are
-    /// copies for loads until they go.
+    /// It brings pages home that nobody has asked for. Of what it keeps, it keeps the right to store, too; the others
+    /// are copies for loads until they go.
     Surrender { file: FileId, mapping: u32, pages: Vec<Surrendered> },
     /// It has no page any more, and wants none.
     Withdraw { file: FileId, mapping: u32 },

@@ -42,9 +42,9 @@ impl File {
         self.attachment.homes().next().is_some()
     }
 
-    /// Where other nodes share the file: has its segments be of `size`, for that reason, if there is none yet and nobody else has opened it.
-    /// Returns the size in force, which all others that have the file open [note](File::note_segment_size) before anybody
-    /// reads or writes.
+    /// Where other nodes share the file: has its segments be of `size`, for that reason, if there is none yet and
+    /// nobody else has opened it. Returns the size in force, which all others that have the file open
+    /// [note](File::note_segment_size) before anybody reads or writes.
     ///
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`].
@@ -125,8 +125,8 @@ impl File {
         }
     }
 
-    /// As [`File::commit`], durably, after everything that was flushed to other nodes has reached their devices, also of
-    /// nodes on which nobody has the file open.
+    /// As [`File::commit`], durably, after everything that was flushed to other nodes has reached their devices, also
+    /// of nodes on which nobody has the file open.
     ///
     /// # Errors
     /// As [`File::commit`] and [`File::sync_data`].

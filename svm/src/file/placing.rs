@@ -1,4 +1,5 @@
-//! Homes for segments that have none, as the file's placement says: with a write, a lock to write under, or storage ahead.
+//! Homes for segments that have none, as the file's placement says: with a write, a lock to write under, or storage
+//! ahead.
 
 use std::ops::Range;
 
@@ -18,8 +19,8 @@ impl File {
     /// Waits until `range` of the file can be had in `mode`, and holds it. Requests that conflict are served in
     /// the order in which they came; the death of a holder frees what it held.
     ///
-    /// Where other nodes share the file, an exclusive lock gives all segments in `range` their homes, unless there are so
-    /// many that they can only mean the whole file: any of them may be written under it.
+    /// Where other nodes share the file, an exclusive lock gives all segments in `range` their homes, unless there are
+    /// so many that they can only mean the whole file: any of them may be written under it.
     ///
     /// # Errors
     /// [`Error::Lock`]; [`Error::ReadOnly`] or [`Error::Access`] where the store is not writable; [`Error::OnNode`],
@@ -29,9 +30,9 @@ impl File {
         self.lock_and_claim(range, mode, &|| self.unplaced(all.clone()))
     }
 
-    /// [`File::lock`] in exclusive mode for somebody who writes to some of the segments in `range` only, and to no others
-    /// as long as he holds it: those that `written` tells, if they are of the size that it is given. It is asked where a
-    /// segment in `range` has no home; no other segment gets one.
+    /// [`File::lock`] in exclusive mode for somebody who writes to some of the segments in `range` only, and to no
+    /// others as long as he holds it: those that `written` tells, if they are of the size that it is given. It is asked
+    /// where a segment in `range` has no home; no other segment gets one.
     ///
     /// # Errors
     /// As [`File::lock`].
@@ -54,12 +55,12 @@ impl File {
         RangeLock::acquire(&self.attachment, self.shared.as_ref(), range, mode, &claim)
     }
 
-    /// [`File::preallocate`] where ranks on `nodes` are going to write: nobody touches anything first, so that where the
-    /// placement goes by that, the new segments are spread over these nodes in equal blocks.
+    /// [`File::preallocate`] where ranks on `nodes` are going to write: nobody touches anything first, so that where
+    /// the placement goes by that, the new segments are spread over these nodes in equal blocks.
     ///
     /// # Errors
-    /// As [`File::preallocate`]; [`Error::OnNode`], [`Error::Fabric`]; [`Error::NodesMissing`] for a node that has no part in
-    /// the file.
+    /// As [`File::preallocate`]; [`Error::OnNode`], [`Error::Fabric`]; [`Error::NodesMissing`] for a node that has no
+    /// part in the file.
     pub fn preallocate_over(&self, size: u64, nodes: &[NodeIndex]) -> Result<()> {
         /// Segments that get their homes with one message.
         const AT_ONCE: usize = 4096;
@@ -81,8 +82,8 @@ impl File {
         self.preallocate(size)
     }
 
-    /// Gives the file's first `size` bytes storage, and makes the file that long if it is shorter. New segments get their
-    /// homes as with a write of all these bytes.
+    /// Gives the file's first `size` bytes storage, and makes the file that long if it is shorter. New segments get
+    /// their homes as with a write of all these bytes.
     ///
     /// # Errors
     /// [`Error::NoSpace`], [`Error::Quota`], [`Error::TooLarge`], [`Error::NotOpenedFor`] writing.

@@ -1,7 +1,8 @@
 //! Reading and writing many pieces of a file as one access.
 //!
-//! Pieces in segments of this node go straight between the caller's memory and the mapping. Those on other nodes go past
-//! the page cache where they are so many, or so far between, that whole pages would carry more than they are worth.
+//! Pieces in segments of this node go straight between the caller's memory and the mapping. Those on other nodes go
+//! past the page cache where they are so many, or so far between, that whole pages would carry more than they are
+//! worth.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use crate::units::{FileOffset, SegmentIndex};
 use super::mapped::{are_mapped, packed};
 use super::{File, Target};
 
-/// Bytes of all pieces from which on those that do not go straight home are packed into messages at once. Less goes by the
-/// cache, which shares its messages with other accesses: that saves messages, whatever they take.
+/// Bytes of all pieces from which on those that do not go straight home are packed into messages at once. Less goes by
+/// the cache, which shares its messages with other accesses: that saves messages, whatever they take.
 const MUCH: u64 = 64 << 10;
 /// Bytes between the first piece and the last, from which on they would be in many pages of the cache.
 const WIDE: u64 = 4 << 20;
@@ -234,9 +235,9 @@ impl Drop for StridedWrite<'_> {
     }
 }
 
-/// What is likely to be written soon where `bytes` bytes within `bounds` are now, of a file of `size` bytes. Where an eighth
-/// of all is, others will often write what is between. And what has grown to some size bit by bit will often grow by as
-/// much again. (That is for whoever gives pages storage: one page or two ahead of what is written.)
+/// What is likely to be written soon where `bytes` bytes within `bounds` are now, of a file of `size` bytes. Where an
+/// eighth of all is, others will often write what is between. And what has grown to some size bit by bit will often
+/// grow by as much again. (That is for whoever gives pages storage: one page or two ahead of what is written.)
 fn likely(bounds: &Range<u64>, bytes: u64, size: u64) -> Range<u64> {
     const DENSE: u64 = 8;
     /// Bytes: small files are to take no more storage than they need.
@@ -276,7 +277,8 @@ impl<'f> StridedRead<'f> {
     /// What is wrong with a segment.
     ///
     /// # Safety
-    /// Each place is valid for writes of a block until this is finished or dropped. None lies in a mapping of the file's.
+    /// Each place is valid for writes of a block until this is finished or dropped. None lies in a mapping of the
+    /// file's.
     pub unsafe fn get(&mut self, blocks: &Blocks, to: *mut u8, stride: isize) -> Result<()> {
         let size = self.file.segment_size().bytes();
         let (mut rest, mut to) = (*blocks, to);
@@ -331,8 +333,8 @@ impl<'f> StridedRead<'f> {
                 gather: None,
                 around: Around { range: 0..0, bytes: Vec::new() },
             };
-            // SAFETY: the vector has room for the blocks, until they are there, and is no mapping; the caller vouches for
-            // `to`.
+            // SAFETY: the vector has room for the blocks, until they are there, and is no mapping; the caller vouches
+            // for `to`.
             unsafe {
                 whole.get_within(index, blocks, start, bytes.as_mut_ptr(), length as isize)?;
                 whole.finish()?;

@@ -1,9 +1,10 @@
 //! Entry consistency: values bound to a lock, brought up to date when the lock is entered and sent when it is left.
 //!
 //! After Bershad, Zekauskas, Sawdon, *The Midway Distributed Shared Memory System*, 1993: what a lock guards is said
-//! beforehand, so that nothing else has to be looked at, sent or fetched when it changes hands. The values lie in memory
-//! of the guard, not in a mapping: no load or store is a fault, no page is shared with others' values, and what is bound
-//! may begin and end at any byte. Changes are found by comparison with a copy, as Midway's second implementation does.
+//! beforehand, so that nothing else has to be looked at, sent or fetched when it changes hands. The values lie in
+//! memory of the guard, not in a mapping: no load or store is a fault, no page is shared with others' values, and what
+//! is bound may begin and end at any byte. Changes are found by comparison with a copy, as Midway's second
+//! implementation does.
 //!
 //! The bytes come and go past no mapping but by the file, under a lock of their range. Where the node keeps that lock
 //! (`cluster/keeping.rs`), whichever process of it enters next finds the values in the node's page cache, without a
@@ -25,8 +26,8 @@ use super::difference;
 /// Changed bytes no further apart are written together: those between are the guard's own, too.
 const GAP: usize = 64;
 
-/// A row of values in a file, bound to a lock of their own: who has a guard has the values as the last one left them who
-/// had an exclusive guard, on whatever node.
+/// A row of values in a file, bound to a lock of their own: who has a guard has the values as the last one left them
+/// who had an exclusive guard, on whatever node.
 ///
 /// Nothing else is brought up to date by a guard, and nothing else sent by its release. So what belongs together is
 /// bound together, and what is used apart is bound apart, be it in one page. A guard copies all its values; for a part
@@ -88,8 +89,8 @@ pub struct ExclusiveGuard<'b, T: Pod> {
 
 impl<T: Pod> Bound<T> {
     /// Binds the `count` values from byte `start` of a file on, which need not be aligned. All processes bind the same:
-    /// of ranges that overlap in part only, the common bytes are found as they were left last, too, but each guard waits
-    /// for the others.
+    /// of ranges that overlap in part only, the common bytes are found as they were left last, too, but each guard
+    /// waits for the others.
     ///
     /// # Errors
     /// [`Error::TooLarge`]; [`Error::NotOpenedFor`] reading or writing: a shared guard, too, takes a lock that others

@@ -143,9 +143,9 @@ impl Service {
         Ok(Next::Served)
     }
 
-    /// The pages to open where `page` is stored into, which is clean, and for which there is room. Who has stored into the
-    /// pages before it will probably go on, and a twin in vain costs less than a fault: so as many more are opened as
-    /// there are changed ones before it.
+    /// The pages to open where `page` is stored into, which is clean, and for which there is room. Who has stored into
+    /// the pages before it will probably go on, and a twin in vain costs less than a fault: so as many more are opened
+    /// as there are changed ones before it.
     fn stored_together(&self, table: &Table, page: u64) -> Range<u64> {
         const MOST: usize = 32;
         if self.advices.for_faults(page).is_none() {

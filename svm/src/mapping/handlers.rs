@@ -20,10 +20,10 @@ pub(super) trait ServesFaults: Send + Sync + 'static {
     const TOGETHER: usize = 1;
     /// How many threads watch for faults at a time.
     const WATCHING: usize = usize::MAX;
-    /// Every fault that is read comes here first, of `faults` the last `new`; those before were here and were left. Serves
-    /// those that need not be waited for, and has what others need asked for. Says whether something was, which has to be
-    /// [attended](ServesFaults::attend) to; then the rest is left to whoever watches, otherwise it stays. The program is never
-    /// waited for.
+    /// Every fault that is read comes here first, of `faults` the last `new`; those before were here and were left.
+    /// Serves those that need not be waited for, and has what others need asked for. Says whether something was, which
+    /// has to be [attended](ServesFaults::attend) to; then the rest is left to whoever watches, otherwise it stays. The
+    /// program is never waited for.
     fn begin(&self, _faults: &mut Vec<PageFault>, _new: usize, _: &Watch) -> bool {
         false
     }

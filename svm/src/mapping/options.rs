@@ -50,8 +50,8 @@ impl MappingOptions {
     }
 
     /// Whom to tell, before the thread that touched it gets its signal, that a page cannot be had. It is called by a
-    /// thread of the mapping's, which serves no fault meanwhile, and must not touch the mapping. A panic there is told in the
-    /// log, and is no more.
+    /// thread of the mapping's, which serves no fault meanwhile, and must not touch the mapping. A panic there is told
+    /// in the log, and is no more.
     pub fn on_loss(mut self, tell: impl Fn(&LostPage<'_>) + Send + Sync + 'static) -> MappingOptions {
         self.on_loss = Some(Arc::new(tell));
         self

@@ -109,8 +109,8 @@ impl Streams {
 }
 
 impl Stream {
-    /// Whether a page is one that was fetched ahead, and is touched before it has come: whoever goes through pages faster
-    /// than they come waits for some of them, and goes on.
+    /// Whether a page is one that was fetched ahead, and is touched before it has come: whoever goes through pages
+    /// faster than they come waits for some of them, and goes on.
     fn has_foreseen(&self, page: u64) -> bool {
         self.window > 0
             && self.steps(self.last, page).is_some_and(|steps| steps > 0)

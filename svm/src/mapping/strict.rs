@@ -48,8 +48,8 @@ use pages::Pages;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// A range of a file as memory that is sequentially consistent among all processes that have mapped it so: as if there
-/// were one memory, without locks, barriers or flushes. That costs: a page that one process stores into can be had by no
-/// other at the same time, and goes to and fro between processes that use it by turns, also where they use different
+/// were one memory, without locks, barriers or flushes. That costs: a page that one process stores into can be had by
+/// no other at the same time, and goes to and fro between processes that use it by turns, also where they use different
 /// bytes of it.
 ///
 /// ```
@@ -70,14 +70,15 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 ///
 /// # The protocol
 ///
-/// That of Li, Hudak, *Memory Coherence in Shared Virtual Memory Systems*, 1989, with a fixed manager for each page: the
-/// agent of its segment's home. A load of a page that is not here is a fault, for which the home is asked for a copy; if
-/// another mapping may store into the page, it is told before to bring home what it stored, and to keep a copy for loads
-/// at most. A store is a fault unless this mapping may store into the page; the home has all other copies given up, waits
-/// until they are, and then grants it. So **whoever may store has the only copy**, and who has a copy for loads has the
-/// last value stored: loads and stores of all processes to all pages are as if done one after the other (Lamport, *How to
-/// Make a Multiprocessor Computer That Correctly Executes Multiprocess Programs*, 1979), as far as the processor keeps to
-/// the program's order. It does for atomics with `SeqCst`; an atomic read-modify-write, too, is one for all processes.
+/// That of Li, Hudak, *Memory Coherence in Shared Virtual Memory Systems*, 1989, with a fixed manager for each page:
+/// the agent of its segment's home. A load of a page that is not here is a fault, for which the home is asked for a
+/// copy; if another mapping may store into the page, it is told before to bring home what it stored, and to keep a copy
+/// for loads at most. A store is a fault unless this mapping may store into the page; the home has all other copies
+/// given up, waits until they are, and then grants it. So **whoever may store has the only copy**, and who has a copy
+/// for loads has the last value stored: loads and stores of all processes to all pages are as if done one after the
+/// other (Lamport, *How to Make a Multiprocessor Computer That Correctly Executes Multiprocess Programs*, 1979), as far
+/// as the processor keeps to the program's order. It does for atomics with `SeqCst`; an atomic read-modify-write, too,
+/// is one for all processes.
 ///
 /// Each mapping is a party of its own, also of several in one process or on one node, and at the home. Threads of one
 /// process share its copy. A segment gets a home when it is first touched, be it by a load. Where the job, or the file,
@@ -85,32 +86,33 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 ///
 /// # What is fetched ahead
 ///
-/// Rows of loads are followed as those of a [`Mapping`](super::Mapping), and copies for loads of the pages ahead are asked
-/// for, many at a time. The home grants those that no mapping may store into and none waits for, and has none given up for
-/// it; from then on they are copies as all others. The rest is asked for when it is touched.
+/// Rows of loads are followed as those of a [`Mapping`](super::Mapping), and copies for loads of the pages ahead are
+/// asked for, many at a time. The home grants those that no mapping may store into and none waits for, and has none
+/// given up for it; from then on they are copies as all others. The rest is asked for when it is touched.
 ///
 /// # Who waits, and for how long
 ///
 /// Wishes for a page are fulfilled in the order in which they come to the home, and an agent waits for nobody: it notes
 /// what it has ordered, and goes on. Who is ordered to give a page up does so at once, unless it was put in place less
 /// than a short time ago, which is left for the thread to use it that had waited for it (as the time window of Fleisch,
-/// Popek, *Mirage: A Coherent Distributed Shared Memory Design*, 1989). So a page that all want goes round, and nobody is
-/// passed over. A program that waits for a value by looking at it again and again ought to yield in between.
+/// Popek, *Mirage: A Coherent Distributed Shared Memory Design*, 1989). So a page that all want goes round, and nobody
+/// is passed over. A program that waits for a value by looking at it again and again ought to yield in between.
 ///
 /// # The file's other faces
 ///
 /// As for other mappings, by the rules of MPI-IO: what was stored, [`File::read_at`] and mappings of other kinds find
 /// after [`StrictMapping::flush`] and their own refresh; what was written by [`File::write_at`] and flushed, a strict
-/// mapping finds after [`StrictMapping::refresh`]. Of a page, only bytes that changed go home. Nobody may shorten the file.
+/// mapping finds after [`StrictMapping::refresh`]. Of a page, only bytes that changed go home. Nobody may shorten the
+/// file.
 ///
 /// # When a process is lost
 ///
-/// What it had stored into pages that were nobody else's at that time, and had not flushed, is lost: such a page is again
-/// what came home last. **Each mapping is told once**: the first touch of such a page is served as one of a page whose home
-/// is lost. Copies for loads that went with a process are no loss, and nobody waits for it longer than the job's watchdog
-/// takes to notice. Where a home is lost, pages that are here stay and can be used, for nobody else can get them; what is
-/// not here cannot be had: [`MappingOptions::on_loss`] is told, and the thread that touched it gets SIGBUS (before Linux
-/// 6.6 SIGSEGV). [`StrictMapping::refresh`] has pages that were lost tried again.
+/// What it had stored into pages that were nobody else's at that time, and had not flushed, is lost: such a page is
+/// again what came home last. **Each mapping is told once**: the first touch of such a page is served as one of a page
+/// whose home is lost. Copies for loads that went with a process are no loss, and nobody waits for it longer than the
+/// job's watchdog takes to notice. Where a home is lost, pages that are here stay and can be used, for nobody else can
+/// get them; what is not here cannot be had: [`MappingOptions::on_loss`] is told, and the thread that touched it gets
+/// SIGBUS (before Linux 6.6 SIGSEGV). [`StrictMapping::refresh`] has pages that were lost tried again.
 pub struct StrictMapping {
     // In this order: nobody serves faults any more when the memory goes.
     handlers: Option<Handlers<Keeper>>,

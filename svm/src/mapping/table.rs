@@ -24,8 +24,8 @@ pub(super) enum Place {
     There(u32),
 }
 
-/// Bytes that the record of a page takes in the [`Table`]'s three orders, with its twin's and with what the allocator keeps
-/// between such small pieces, which come and go on many threads: as measured, about half each.
+/// Bytes that the record of a page takes in the [`Table`]'s three orders, with its twin's and with what the allocator
+/// keeps between such small pieces, which come and go on many threads: as measured, about half each.
 pub(super) const RECORD: u64 = 320;
 
 /// What is known of a segment.

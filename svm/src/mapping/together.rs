@@ -1,8 +1,9 @@
-//! Faults that come at about the same time: their pages are asked for together, of each home by one message, and no thread
-//! waits for one answer alone. One takes what comes and puts the pages in place, while others take the next faults.
+//! Faults that come at about the same time: their pages are asked for together, of each home by one message, and no
+//! thread waits for one answer alone. One takes what comes and puts the pages in place, while others take the next
+//! faults.
 //!
-//! Neither whoever asks nor whoever takes what comes may wait for the program, which may itself wait for a page that has
-//! come: pages that do not come are left to others, which fetch them one by one or tell that they are lost.
+//! Neither whoever asks nor whoever takes what comes may wait for the program, which may itself wait for a page that
+//! has come: pages that do not come are left to others, which fetch them one by one or tell that they are lost.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -47,8 +48,9 @@ impl Together {
 }
 
 impl Service {
-    /// Serves those of `faults`, of which the last `new` are here for the first time, for which nobody has to be waited for,
-    /// and has the pages of others asked for. Says whether any were; then those that need more are left, otherwise they stay.
+    /// Serves those of `faults`, of which the last `new` are here for the first time, for which nobody has to be waited
+    /// for, and has the pages of others asked for. Says whether any were; then those that need more are left, otherwise
+    /// they stay.
     pub(super) fn serve_together(&self, faults: &mut Vec<PageFault>, new: usize, watch: &Watch) -> bool {
         // Before any thread goes on. Whoever serves one of them later does not count it again.
         Counters::add(&self.counters.faults, new as u64);
@@ -126,8 +128,8 @@ impl Service {
     fn take_come(&self, (mark, come): Come, watch: &Watch) {
         let Some((home, asked)) = self.together.under_way().remove(&mark) else { return };
         let page = self.memory.page();
-        // Who is woken may fault again at once. Where several are, they do when all are in place, and their next pages can be
-        // asked for together, too.
+        // Who is woken may fault again at once. Where several are, they do when all are in place, and their next pages
+        // can be asked for together, too.
         let is_alone = asked.len() == 1;
         let install = if is_alone { Memory::install } else { Memory::install_quietly };
         let put = |bytes: &[u8]| {

@@ -104,8 +104,8 @@ impl Ahead {
         self.changed.notify_all();
     }
 
-    /// Takes the next pages, at most so many, that lie in one segment, by `segment_of`; others are passed over. `None` where
-    /// there are none, which is waited for if `waits`, or where the mapping ends.
+    /// Takes the next pages, at most so many, that lie in one segment, by `segment_of`; others are passed over. `None`
+    /// where there are none, which is waited for if `waits`, or where the mapping ends.
     pub(super) fn next(
         &self,
         waits: bool,
@@ -169,8 +169,8 @@ pub(super) fn tell_failure(done: Option<Arc<Done>>, error: Error) {
 /// trip.
 const UNDER_WAY: usize = 16;
 
-/// Begins requests as long as there are some, and finishes them in the same order. `begin` waits for one to be wanted where
-/// it is told to, and then has none only if all is over.
+/// Begins requests as long as there are some, and finishes them in the same order. `begin` waits for one to be wanted
+/// where it is told to, and then has none only if all is over.
 pub(super) fn keep_under_way<Request>(
     mut begin: impl FnMut(bool) -> Option<Request>,
     mut finish: impl FnMut(Request),

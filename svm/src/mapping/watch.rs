@@ -15,8 +15,8 @@ use super::memory::PageFault;
 pub(super) struct Watch {
     /// Readable when they are to end.
     stop: OwnedFd,
-    /// Readable as often as there are faults that were left: written and read where `state` is held, for if it were to be
-    /// read and nothing were left, all would wake for ever.
+    /// Readable as often as there are faults that were left: written and read where `state` is held, for if it were to
+    /// be read and nothing were left, all would wake for ever.
     left: OwnedFd,
     /// How many threads have a place at a time.
     most: usize,

@@ -1,7 +1,7 @@
 //! The line with which whoever serves a store begins: that it is svmio, and which.
 //!
-//! Remote shells and badly kept start-up files say something of their own at times, so it is read as a line of text that
-//! may be any.
+//! Remote shells and badly kept start-up files say something of their own at times, so it is read as a line of text
+//! that may be any.
 
 use std::io::{self, Read, Write};
 

@@ -14,8 +14,8 @@ use super::protocol::{self, AtMost, LONGEST_DATA, MOST_SEGMENTS, Message, Questi
 /// After so many bytes it is asked whether they have arrived: a full disk there is not noticed later than that.
 const ASKED_AFTER: u64 = 64 << 20;
 
-/// A part of a file that is being made. The process that serves the store removes it when the connection ends, unless the
-/// part was [confirmed](RemotePart::confirm).
+/// A part of a file that is being made. The process that serves the store removes it when the connection ends, unless
+/// the part was [confirmed](RemotePart::confirm).
 #[derive(Debug)]
 pub(crate) struct RemotePart {
     store: Arc<RemoteStore>,

@@ -5,9 +5,9 @@
 //! has storage is copied, the rest is zero. That costs an eighth of what the small pages cost, the first write of a
 //! file becomes three times faster, and whoever maps the file later finds one page where there were 512.
 //!
-//! Where the machine is a virtual one, its host may have taken back the memory that lay free in large blocks, while what
-//! lies in small pieces is still there. Large pages then take ten times as long, once, and small ones are the faster
-//! ones. Nobody tells; it shows in the time.
+//! Where the machine is a virtual one, its host may have taken back the memory that lay free in large blocks, while
+//! what lies in small pieces is still there. Large pages then take ten times as long, once, and small ones are the
+//! faster ones. Nobody tells; it shows in the time.
 
 use std::fs::File;
 use std::io;
@@ -69,9 +69,9 @@ impl LargePages {
     }
 
     /// Puts `pages` of the mapped `file`, whole large pages, into large pages, with storage for all their bytes. Each
-    /// has bytes in `range`, which is about to be written. Where that does not come about, nothing has changed but where
-    /// bytes lie. Before this waits for another process that has hold of one of the pages, perhaps to do the same, it
-    /// does what is to be done `meanwhile`.
+    /// has bytes in `range`, which is about to be written. Where that does not come about, nothing has changed but
+    /// where bytes lie. Before this waits for another process that has hold of one of the pages, perhaps to do the
+    /// same, it does what is to be done `meanwhile`.
     pub(super) fn make(
         self,
         file: &File,
@@ -136,8 +136,8 @@ impl LargePages {
         pages.step_by(self.bytes as usize).try_for_each(|page| give_content(file, map, page.max(range.start)))
     }
 
-    /// Makes one page, after others that have hold of it. Small pages must not be written to it while they make it large:
-    /// the kernel throws away what it has cleared where it finds that a hole was filled meanwhile.
+    /// Makes one page, after others that have hold of it. Small pages must not be written to it while they make it
+    /// large: the kernel throws away what it has cleared where it finds that a hole was filled meanwhile.
     fn make_behind_others(self, file: &File, map: &Mapping, page: u64, range: &Range<u64>) -> io::Result<()> {
         /// Who has waited once, mostly finds it made.
         const TRIES: u32 = 4;

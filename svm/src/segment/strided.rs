@@ -68,9 +68,9 @@ impl Segment {
         Ok(())
     }
 
-    /// Copies blocks of memory that are `stride` bytes from each other to `blocks`, counted from the segment's beginning.
-    /// On an error the first part of it is how many blocks have been written. `likely` is where much is about to be
-    /// written, by this process or by others.
+    /// Copies blocks of memory that are `stride` bytes from each other to `blocks`, counted from the segment's
+    /// beginning. On an error the first part of it is how many blocks have been written. `likely` is where much is
+    /// about to be written, by this process or by others.
     ///
     /// # Safety
     /// Each block of memory is valid for reads, none lies in this mapping; `blocks` do not pass the segment's end; the
@@ -93,7 +93,8 @@ impl Segment {
                     done = rest.whole_before(until);
                     if done > 0 {
                         self.populate(rest.start..rest.first(done).end(), punches);
-                        // SAFETY: the caller vouches for the blocks; the mapping is writable and its pages have storage.
+                        // SAFETY: the caller vouches for the blocks; the mapping is writable and its pages have
+                        // storage.
                         unsafe {
                             let to = (self.map.as_mut_ptr().add(rest.start as usize), rest.stride as isize);
                             blocks::copy(to, (source, stride), rest.length as usize, done as usize);
@@ -118,8 +119,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Looks whether somebody else has given the page at `at` storage; if not, gives it some with all around it in a large
-    /// page, if enough of that is `likely` to be written. Whether it has storage now.
+    /// Looks whether somebody else has given the page at `at` storage; if not, gives it some with all around it in a
+    /// large page, if enough of that is `likely` to be written. Whether it has storage now.
     fn prepare(&self, at: u64, likely: &Range<u64>, punches: u64) -> bool {
         let Some(large) = self.large else { return false };
         let is_stored = || self.stored.run(at..at + 1).1;

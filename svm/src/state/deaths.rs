@@ -11,9 +11,9 @@ use crate::presence::{Presence, ProcessSlot};
 use super::State;
 
 impl State {
-    /// Whether the process in `slot` lives, to be asked about those who stand in [`State::locks`]. Where it does not, what
-    /// it may have changed of this node's segments without telling counts as changed from now on: its locks go next, and
-    /// who gets one looks for changes.
+    /// Whether the process in `slot` lives, to be asked about those who stand in [`State::locks`]. Where it does not,
+    /// what it may have changed of this node's segments without telling counts as changed from now on: its locks go
+    /// next, and who gets one looks for changes.
     ///
     /// # Errors
     /// As [`Presence::alive`].
@@ -45,8 +45,8 @@ impl State {
         locks.reap(slot)
     }
 
-    /// Notes that processes of this node may have changed each segment whose home it is, as position `own` in the file's
-    /// list of nodes.
+    /// Notes that processes of this node may have changed each segment whose home it is, as position `own` in the
+    /// file's list of nodes.
     fn set_all_changed(&self, own: u32) {
         self.homes().filter(|(_, home)| *home == own).for_each(|(index, _)| self.set_changed(index));
     }

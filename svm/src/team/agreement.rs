@@ -31,8 +31,8 @@ const LOCATED: &str = "rank ";
 const MOST: usize = 6;
 
 impl Team {
-    /// Succeeds on all members, or fails on all with the failure of the first one where it failed. Returns on none before
-    /// all have called it.
+    /// Succeeds on all members, or fails on all with the failure of the first one where it failed. Returns on none
+    /// before all have called it.
     ///
     /// # Errors
     /// That failure; [`Error::Disunited`].
@@ -81,8 +81,8 @@ impl Team {
         self.told(root, mine.map(|()| Vec::new())).map(|_| ())
     }
 
-    /// What member `root` has to tell, or its failure, on all members. What the others give is not looked at. Few bytes,
-    /// and no failure, are told at once.
+    /// What member `root` has to tell, or its failure, on all members. What the others give is not looked at. Few
+    /// bytes, and no failure, are told at once.
     ///
     /// # Errors
     /// As [`outcome_of`](Self::outcome_of).
@@ -168,7 +168,8 @@ impl Team {
         }
     }
 
-    /// Tells the other members something, if there are any. What keeps it from that names the file, if the team is for one.
+    /// Tells the other members something, if there are any. What keeps it from that names the file, if the team is for
+    /// one.
     fn tell(&self, tell: impl FnOnce(&dyn Means) -> Result<()>) -> Result<()> {
         let told = self.means.as_deref().map_or(Ok(()), tell);
         told.map_err(|error| match &self.file {

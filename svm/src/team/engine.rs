@@ -33,9 +33,9 @@ impl Engine {
     /// How many numbers of segments an engine takes.
     pub const SEGMENTS: u32 = 3;
 
-    /// Joins the engine of `members`, ranks in the job of `reach`, which all call this with the same ones in the same order.
-    /// The `id`, and as many that follow it as [`SEGMENTS`](Self::SEGMENTS) says, none of them uses for anything else.
-    /// `meanwhile` is called again and again while this member waits for others.
+    /// Joins the engine of `members`, ranks in the job of `reach`, which all call this with the same ones in the same
+    /// order. The `id`, and as many that follow it as [`SEGMENTS`](Self::SEGMENTS) says, none of them uses for anything
+    /// else. `meanwhile` is called again and again while this member waits for others.
     ///
     /// # Errors
     /// [`Error::Disunited`] where they do not come together within 30 s, or one is lost.

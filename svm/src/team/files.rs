@@ -66,8 +66,9 @@ impl Team {
         if file.is_shared_by_nodes() { self.refresh(file) } else { Ok(()) }
     }
 
-    /// Ends what all have written to the file, of which `mine` is this member's outcome: all know how long the file is then,
-    /// though not yet what the others wrote. MPI does not promise that much, but programs that ask for the size expect it.
+    /// Ends what all have written to the file, of which `mine` is this member's outcome: all know how long the file is
+    /// then, though not yet what the others wrote. MPI does not promise that much, but programs that ask for the size
+    /// expect it.
     ///
     /// # Errors
     /// `mine` of one of the members; as [`Team::sync`].

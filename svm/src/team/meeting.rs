@@ -1,5 +1,5 @@
-//! A team's members finding out where their files are: in the one store that they share, in the stores of a cluster that
-//! they have joined already, or in those of one that they form now.
+//! A team's members finding out where their files are: in the one store that they share, in the stores of a cluster
+//! that they have joined already, or in those of one that they form now.
 //!
 //! Each member shows a [`Card`] to all, and all come to the same [`Decision`]:
 //!

@@ -20,8 +20,8 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Over the fabric of a job, all of whose processes call this once, with an `id` that nothing else uses. Buffers for
-    /// messages are as `messages` says.
+    /// Over the fabric of a job, all of whose processes call this once, with an `id` that nothing else uses. Buffers
+    /// for messages are as `messages` says.
     ///
     /// # Errors
     /// [`Error::Fabric`].

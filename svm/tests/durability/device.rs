@@ -114,8 +114,8 @@ impl Device {
     }
 }
 
-/// From here on this thread, and those that it starts, have to wait in `fsync` and `fdatasync` for the answer of who has
-/// what is returned.
+/// From here on this thread, and those that it starts, have to wait in `fsync` and `fdatasync` for the answer of who
+/// has what is returned.
 fn listen() -> io::Result<OwnedFd> {
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let is_call = |call: c_long, jt: u8, jf: u8| libc::sock_filter {

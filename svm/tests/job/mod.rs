@@ -2,8 +2,8 @@
 //!
 //! What they do together with a file they do as a [`Team`].
 //!
-//! A rank that panics is lost to the others: none of them waits for it, and its panic is that of the whole job. A job that
-//! does not end, ends the process.
+//! A rank that panics is lost to the others: none of them waits for it, and its panic is that of the whole job. A job
+//! that does not end, ends the process.
 
 use std::fmt::Debug;
 use std::io::Write as _;

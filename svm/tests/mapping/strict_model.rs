@@ -1,11 +1,11 @@
-//! Random programs on strict mappings, against an oracle that knows nothing of pages: what each operation found, and when
-//! it was under way.
+//! Random programs on strict mappings, against an oracle that knows nothing of pages: what each operation found, and
+//! when it was under way.
 //!
 //! Each word only ever gets values that nobody else gives it, by exchanges, which tell what was there before: so the
-//! values of a word have an order that all exchanges together tell. An operation that began after another one of the same
-//! word had ended must not find an older value than that one found or left. If that holds for each word, all operations
-//! are as if each was done at one moment while it was under way (Herlihy, Wing, *Linearizability: A Correctness Condition
-//! for Concurrent Objects*, 1990), which is more than sequential consistency.
+//! values of a word have an order that all exchanges together tell. An operation that began after another one of the
+//! same word had ended must not find an older value than that one found or left. If that holds for each word, all
+//! operations are as if each was done at one moment while it was under way (Herlihy, Wing, *Linearizability: A
+//! Correctness Condition for Concurrent Objects*, 1990), which is more than sequential consistency.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -33,8 +33,8 @@ fn kept_by_losses(handlers: usize) -> (MappingOptions, mpsc::Receiver<()>, mpsc:
     (options, is_told, go_on)
 }
 
-/// Whether a thread of this process sleeps in a page fault of its own, or of the kernel's in `system_call`: it may sleep
-/// on its way there, too.
+/// Whether a thread of this process sleeps in a page fault of its own, or of the kernel's in `system_call`: it may
+/// sleep on its way there, too.
 fn is_in_fault(thread: i32, system_call: Option<i64>) -> bool {
     let status =
         std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).expect("/proc is there");

@@ -21,7 +21,8 @@ fn time_of_handlers() -> Duration {
     Duration::from_secs(ticks) / rustix::param::clock_ticks_per_second() as u32
 }
 
-/// Many threads load and store anywhere in a mapping, and pages come and go, again and again; then nobody does anything.
+/// Many threads load and store anywhere in a mapping, and pages come and go, again and again; then nobody does
+/// anything.
 pub(super) fn threads_that_serve_faults_rest_when_nobody_waits() {
     let full = std::env::var_os("SVMIO_FULL").is_some();
     let turns = if full { 60 } else { 2 };

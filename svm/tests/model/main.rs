@@ -2,8 +2,8 @@
 //!
 //! A [program](program::Program) is a list of steps. In each, the ranks read and write at the same time, with
 //! or without locks, or all together sync, change the size, or close and open the file. The
-//! [execution](execution) notes what every rank observes, and the [oracle] says whether it may be so. Programs that fail
-//! are made shorter.
+//! [execution](execution) notes what every rank observes, and the [oracle] says whether it may be so. Programs that
+//! fail are made shorter.
 //!
 //! Plain `cargo test` runs some hundred programs, the same each time; with `SVMIO_FULL=1` it is ten thousand. Over a
 //! [network] it is ten, and a thousand. The environment may say how many (`SVMIO_MODEL_PROGRAMS`), and which others

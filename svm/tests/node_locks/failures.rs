@@ -77,8 +77,8 @@ fn a_lost_node_keeps_nothing() {
     });
 }
 
-/// How the loss of the leader of a node of two finds the other one, which has a lock that the node keeps, and has written
-/// under it.
+/// How the loss of the leader of a node of two finds the other one, which has a lock that the node keeps, and has
+/// written under it.
 #[derive(PartialEq)]
 enum Found {
     /// It has released the lock, and hears of the loss with the others.

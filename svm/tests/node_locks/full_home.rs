@@ -1,5 +1,5 @@
-//! A home without space: what was written under a lock and cannot get there does not come there later, over newer bytes;
-//! and who could not write finds what is there.
+//! A home without space: what was written under a lock and cannot get there does not come there later, over newer
+//! bytes; and who could not write finds what is there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

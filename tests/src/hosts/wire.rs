@@ -1,8 +1,8 @@
 //! A long cable: a host's link on which every packet takes its time, each way.
 //!
-//! The kernel has no such link without `netem`, which many do not have. So both ends are TAP devices, and threads of this
-//! process carry packets from one to the other: whole segments of TCP, as the kernel hands them over, so that they cost
-//! about two system calls each. These are the processors' time that a network card would not take.
+//! The kernel has no such link without `netem`, which many do not have. So both ends are TAP devices, and threads of
+//! this process carry packets from one to the other: whole segments of TCP, as the kernel hands them over, so that they
+//! cost about two system calls each. These are the processors' time that a network card would not take.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};

@@ -16,8 +16,8 @@ pub trait Exchange {
     /// How many they are.
     fn size(&self) -> u32;
 
-    /// Gives `ours` to all and returns everybody's, in the order of ranks. Called by all at the same time: once, and once
-    /// more where rank 0's machine has several interfaces.
+    /// Gives `ours` to all and returns everybody's, in the order of ranks. Called by all at the same time: once, and
+    /// once more where rank 0's machine has several interfaces.
     ///
     /// # Errors
     /// What keeps it from working.

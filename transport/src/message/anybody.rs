@@ -44,8 +44,8 @@ impl Messenger {
         self.finish_receive(arrival).map(|length| (from, length))
     }
 
-    /// Whether messages of `from` can still come: for one who waits for them by [`receive_any`](Self::receive_any), which
-    /// tells only one of many threads why nothing more comes from somebody.
+    /// Whether messages of `from` can still come: for one who waits for them by [`receive_any`](Self::receive_any),
+    /// which tells only one of many threads why nothing more comes from somebody.
     ///
     /// # Errors
     /// As for [`receive`](Self::receive).

@@ -129,8 +129,8 @@ impl State {
         self.kept().for_each(|outcome| std::mem::forget(Arc::clone(outcome)));
     }
 
-    /// Tells the peer that nothing more comes, and nothing is wanted any more. Where inboxes are mapped, it sees that in its
-    /// connection to this process's; else, or if its inbox is connected anyway, it is told by a packet.
+    /// Tells the peer that nothing more comes, and nothing is wanted any more. Where inboxes are mapped, it sees that
+    /// in its connection to this process's; else, or if its inbox is connected anyway, it is told by a packet.
     fn take_leave(&mut self, link: &Link) -> Result<()> {
         if self.is_closed {
             return Ok(());

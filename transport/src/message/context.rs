@@ -166,9 +166,9 @@ impl Context {
         self.unless_disturbed(peer, given_up, || false)
     }
 
-    /// Why `peer` has nothing more for this process: most often because the job ends, or because this process stood still
-    /// and counts as lost, and that is about to be declared here, too. What else it can be is told by `error`, at once where
-    /// `is_certain`.
+    /// Why `peer` has nothing more for this process: most often because the job ends, or because this process stood
+    /// still and counts as lost, and that is about to be declared here, too. What else it can be is told by `error`, at
+    /// once where `is_certain`.
     pub(super) fn unless_disturbed(&self, peer: Rank, error: Error, is_certain: impl Fn() -> bool) -> Error {
         const LIMIT: Duration = Duration::from_secs(1);
         let membership = self.fabric.membership();

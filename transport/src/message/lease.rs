@@ -1,11 +1,11 @@
 //! Who copies straight from or to user memory of a peer says so in the peer's inbox, before and after.
 //!
-//! A receive or a send that fails gives its memory back to the program. Its peer need not be dead then: the job may only
-//! be ending, or the peer was taken for dead because it stood still, and goes on in the middle of a copy. Into a
+//! A receive or a send that fails gives its memory back to the program. Its peer need not be dead then: the job may
+//! only be ending, or the peer was taken for dead because it stood still, and goes on in the middle of a copy. Into a
 //! receive's memory it would write what the program does not expect there; from a send's memory it would read what is
 //! no message any more. So each such copy is counted twice in the inbox of whose memory it is, when it begins and when
-//! it is over. Who gives a pair up closes the first count: nothing begins after that, and what has begun before is waited
-//! for, unless the peer's process has ended, and its copies with it.
+//! it is over. Who gives a pair up closes the first count: nothing begins after that, and what has begun before is
+//! waited for, unless the peer's process has ended, and its copies with it.
 //!
 //! Fabrics that map nothing are not counted. There, the registration of a receive's memory is revoked
 //! ([`BackEnd::revoke`](crate::back_end::BackEnd::revoke)): nothing that begins afterwards gets there, and the fabric
@@ -52,8 +52,8 @@ impl Drop for Lease {
     }
 }
 
-/// Has no copy begin any more from or to memory that belongs to this process's `inbox`; returns how many have begun. Called
-/// once.
+/// Has no copy begin any more from or to memory that belongs to this process's `inbox`; returns how many have begun.
+/// Called once.
 pub(super) fn close(inbox: &SharedMemory) -> u64 {
     // The word is within every inbox. AcqRel: as in `take`.
     inbox.word64(BEGUN).map_or(0, |word| word.fetch_add(CLOSED, Ordering::AcqRel))

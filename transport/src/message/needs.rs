@@ -5,8 +5,8 @@
 //! look there triggers the interrupt only for that. The question is Dekker's: one side stores what it needs and then
 //! looks whether it has come, the other stores what it brings and then looks whether it is needed, each with a
 //! sequentially consistent fence in between. Within this process it is asked once more: whoever posts shows that to the
-//! other threads and then looks whether anything has come, the thread that was interrupted knows that something has come
-//! and then looks whether it is shown. Loom tries all interleavings, below.
+//! other threads and then looks whether anything has come, the thread that was interrupted knows that something has
+//! come and then looks whether it is shown. Loom tries all interleavings, below.
 
 #[cfg(not(all(test, loom)))]
 use std::sync::atomic::{Ordering, fence};

@@ -132,8 +132,8 @@ pub(super) fn staging_offset(size: u64, buffer: u32) -> u64 {
     HEADER as u64 + u64::from(buffer) * size.next_multiple_of(64)
 }
 
-/// Connects to the segment that the peer has for this process. A peer that `was_heard` has a messenger, or has closed it;
-/// others may start later than this process, and are waited for.
+/// Connects to the segment that the peer has for this process. A peer that `was_heard` has a messenger, or has closed
+/// it; others may start later than this process, and are waited for.
 fn connect(link: &Link, role: Role, was_heard: bool) -> Result<(RemoteSegment, Sizes)> {
     let (context, peer) = (&link.context, link.peer);
     let give_up = context.fabric.now().after(LIMIT);

@@ -71,8 +71,8 @@ impl Outcome {
         }
     }
 
-    /// Ends it. From then on nobody touches the operation's memory. A second end is ignored. To be called with the link's
-    /// turn.
+    /// Ends it. From then on nobody touches the operation's memory. A second end is ignored. To be called with the
+    /// link's turn.
     pub(super) fn set(&self, result: Result<usize>) {
         let length = result.unwrap_or_else(|error| {
             self.error.get_or_init(|| Box::new(error));
@@ -84,8 +84,8 @@ impl Outcome {
         }
     }
 
-    /// Ends it well, unless it has ended or is [lent](Self::lend): by whoever began it, once the peer has told that it has
-    /// all `length` bytes. The turn is not needed.
+    /// Ends it well, unless it has ended or is [lent](Self::lend): by whoever began it, once the peer has told that it
+    /// has all `length` bytes. The turn is not needed.
     #[inline]
     pub(super) fn set_unless_lent(&self, length: usize) {
         let _ = self.change(OPEN, length);

@@ -4,8 +4,8 @@ use crate::units::Interrupt;
 
 /// Which of a process's messengers: those of the same port of all processes talk to each other.
 ///
-/// Port `n` uses the segment space `0x6d67_0000 + n` and the interrupt `63 - n`. [Silent](Self::silent) port `n` uses the
-/// segment space `0x8000_0000 + n`, and shares the interrupt of the last port that is not silent.
+/// Port `n` uses the segment space `0x6d67_0000 + n` and the interrupt `63 - n`. [Silent](Self::silent) port `n` uses
+/// the segment space `0x8000_0000 + n`, and shares the interrupt of the last port that is not silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Port(u32);
 
@@ -25,8 +25,8 @@ impl Port {
     /// How many silent ones there are.
     pub const SILENT: u32 = 1 << 31;
 
-    /// Silent port `number`, which is less than [`SILENT`](Self::SILENT): one without an interrupt of its own, for messages
-    /// that go on only while both programs are in calls.
+    /// Silent port `number`, which is less than [`SILENT`](Self::SILENT): one without an interrupt of its own, for
+    /// messages that go on only while both programs are in calls.
     #[must_use]
     pub const fn silent(number: u32) -> Option<Self> {
         if number < Self::SILENT { Some(Self(Self::SILENT | number)) } else { None }

@@ -129,8 +129,8 @@ impl Receiving {
 }
 
 impl State {
-    /// Asks the peer whether it wants a message; there is room for the packet. Returns the number by which its end may be
-    /// [told](ends).
+    /// Asks the peer whether it wants a message; there is room for the packet. Returns the number by which its end may
+    /// be [told](ends).
     ///
     /// # Safety
     /// The memory must be valid and unchanged until the outcome is set.
@@ -144,8 +144,8 @@ impl State {
         let is_left = sender == Sender::HasLeft;
         let mut registration = None;
         if offers.contains(Way::Shared) {
-            // SAFETY: the registration is dropped before the outcome is set; or the peer, which maps the inbox, has told
-            // the end, and has no more use for the key.
+            // SAFETY: the registration is dropped before the outcome is set; or the peer, which maps the inbox, has
+            // told the end, and has no more use for the key.
             match unsafe { link.context.fabric.register(memory) } {
                 Ok(done) => registration = Some(done),
                 Err(error) if offers.without(Way::Shared).is_empty() => return Err(error),

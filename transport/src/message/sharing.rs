@@ -53,8 +53,8 @@ pub(super) enum Copied {
 }
 
 impl Sharing {
-    /// Of this end's `memory`, not empty, with what the peer that owns `inbox` registered under `key`, `chunk` bytes at a
-    /// time.
+    /// Of this end's `memory`, not empty, with what the peer that owns `inbox` registered under `key`, `chunk` bytes at
+    /// a time.
     pub(super) fn new(
         words: Words,
         memory: UserMemory,

@@ -32,8 +32,8 @@ impl State {
         self.settle_needs(link);
     }
 
-    /// After something was posted or queued: tells the peer what is needed, and looks whether it has come meanwhile; then
-    /// shows it to the threads here, and looks once more: the thread that the peer has interrupted may have found
+    /// After something was posted or queued: tells the peer what is needed, and looks whether it has come meanwhile;
+    /// then shows it to the threads here, and looks once more: the thread that the peer has interrupted may have found
     /// nothing shown.
     pub(super) fn settle_needs(&mut self, link: &Link) {
         loop {
@@ -192,9 +192,9 @@ impl State {
     ///
     /// A peer that runs ends it within the time of a copy. One that was stopped in the middle of it ends it when it is
     /// continued, and until then the memory cannot be given back: the copy would come from or into whatever the program
-    /// has there by then. Such a peer is continued, so that those who were told of its loss need not wait for it: it finds
-    /// itself lost, and ends. What neither runs nor can be continued (a debugger holds it, or the machine's freezer) is
-    /// waited for, and named in the log: a late error is better than a program whose memory changes.
+    /// has there by then. Such a peer is continued, so that those who were told of its loss need not wait for it: it
+    /// finds itself lost, and ends. What neither runs nor can be continued (a debugger holds it, or the machine's
+    /// freezer) is waited for, and named in the log: a late error is better than a program whose memory changes.
     fn may_be_used(&mut self, link: &Link) -> bool {
         let Some(lent) = &mut self.lent else { return false };
         let (context, peer) = (&link.context, link.peer);

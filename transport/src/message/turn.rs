@@ -2,8 +2,8 @@
 //!
 //! A lock whose waiters wait as all others wait for the fabric: they give the core away, and in virtual time they let
 //! time pass. So it may be held where an ordinary lock may not: in a call that waits for the back end. It must not be
-//! held while waiting for a peer's program; only the first send to a peer, which has not opened its messenger yet, waits
-//! for that (up to 30 s) with the turn of a link that is of no use before.
+//! held while waiting for a peer's program; only the first send to a peer, which has not opened its messenger yet,
+//! waits for that (up to 30 s) with the turn of a link that is of no use before.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;

@@ -21,8 +21,9 @@
 //!
 //! **Who does not answer** is dead, with its machine, or stands still, and may go on later. A segment is kept until it
 //! does, or the fabric is closed. A receive cannot wait for ever. The watchdog declares the peer lost, or it is lost
-//! after the time that any answer may take. A lost one has `ofi.silence` to answer: then the memory is given back, and the
-//! log tells of it. Should such a peer go on, the rest of its write may still come there until it finds itself lost.
+//! after the time that any answer may take. A lost one has `ofi.silence` to answer: then the memory is given back, and
+//! the log tells of it. Should such a peer go on, the rest of its write may still come there until it finds itself
+//! lost.
 
 use std::collections::HashSet;
 use std::ptr::NonNull;
@@ -101,8 +102,8 @@ impl Probe {
 
 /// All memory into which something may still be coming.
 ///
-/// The numbers beside the list only say whether it is worth a look, so they are stored and loaded relaxed: they change where
-/// the list is held, and the attendant, which looks, is woken after something was added.
+/// The numbers beside the list only say whether it is worth a look, so they are stored and loaded relaxed: they change
+/// where the list is held, and the attendant, which looks, is woken after something was added.
 #[derive(Default)]
 pub(super) struct Drains {
     open: Mutex<All>,

@@ -38,9 +38,9 @@ pub struct OfiSettings {
     /// After how many seconds without an answer, or without room for a message, a peer is given up. The watchdog
     /// should be quicker.
     pub answer_seconds: u32,
-    /// How long a receive that was under way from a lost peer waits for the word of that peer's machine that nothing more
-    /// comes. After that the memory is the program's again, and the log says so: what stood still and goes on may still
-    /// write there. Some times as long as networks need to repeat what went missing.
+    /// How long a receive that was under way from a lost peer waits for the word of that peer's machine that nothing
+    /// more comes. After that the memory is the program's again, and the log says so: what stood still and goes on may
+    /// still write there. Some times as long as networks need to repeat what went missing.
     #[serde(with = "duration")]
     pub silence: Duration,
 }

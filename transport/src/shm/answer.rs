@@ -84,8 +84,8 @@ impl Door {
                 Ok(heard) => heard,
                 Err(Errno::INTR) => continue,
                 Err(error) => {
-                    // Memory is short, or the program has lowered its limit of descriptors below what there are. Without
-                    // this one, who asks again, it may work.
+                    // Memory is short, or the program has lowered its limit of descriptors below what there are.
+                    // Without this one, who asks again, it may work.
                     tracing::warn!(%error, "waiting for peers that connect failed; trying again");
                     drop(callers.pop());
                     is_short = true;

@@ -183,8 +183,8 @@ impl State {
     }
 
     /// When a task can issue a write or an interrupt to `peer`: at its own time, but not before what its process has
-    /// issued already. A thread that did so ahead of the clock has perhaps told this one of it: with a turn that it gave on,
-    /// as the clock of one process is no other one for each of its threads.
+    /// issued already. A thread that did so ahead of the clock has perhaps told this one of it: with a turn that it
+    /// gave on, as the clock of one process is no other one for each of its threads.
     pub(crate) fn begin_issue(&mut self, rank: Rank, peer: Rank, task: Option<usize>) -> Time {
         let own = self.time_of(task);
         let time = own.max(self.pair(rank, peer).last_issue);

@@ -151,8 +151,8 @@ fn rank_process() {
     }
 }
 
-/// Has the kernel end this process, by SIGALRM, should it take longer than any test does: who waits for its end waits no
-/// longer then.
+/// Has the kernel end this process, by SIGALRM, should it take longer than any test does: who waits for its end waits
+/// no longer then.
 fn end_in_time() {
     const SECONDS: u32 = 300;
     // SAFETY: nothing is demanded of whoever calls it, and nobody here has to do with this signal.

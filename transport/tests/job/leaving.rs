@@ -132,8 +132,8 @@ fn who_has_waited_too_long_leaves_and_the_slow_one_learns_it() {
 
 #[test]
 fn a_job_whose_all_members_panic_or_leave_at_once_ends() {
-    // Who leaves while it looks for the next leader may find one that leads it, and must not stay for that. Each waits a
-    // second at most for the others to close their ends; a control thread that does not stop, three.
+    // Who leaves while it looks for the next leader may find one that leads it, and must not stay for that. Each waits
+    // a second at most for the others to close their ends; a control thread that does not stop, three.
     for round in 0..60 {
         let jobs = Meeting::new(8).start(&quick());
         let since = Instant::now();

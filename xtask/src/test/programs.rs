@@ -23,8 +23,8 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// The package whose tests take longest: they come first, after the documentation's, so that the last to end are short.
 const SLOWEST: &str = "tests";
 
-/// Those that measure on cores which they need for themselves, and those whose ranks poll, in MPI's own collectives too, and
-/// take several times as long beside others.
+/// Those that measure on cores which they need for themselves, and those whose ranks poll, in MPI's own collectives
+/// too, and take several times as long beside others.
 const ALONE: [&str; 6] = [
     "tests/musts/collectives.rs",
     "tests/musts/collectives_component.rs",

@@ -30,7 +30,8 @@ pub enum Plan {
     },
 }
 
-/// Does what the plan in the file says that the argument behind [`WORD`] names. The first process writes what came of it.
+/// Does what the plan in the file says that the argument behind [`WORD`] names. The first process writes what came of
+/// it.
 ///
 /// # Panics
 /// Where something fails.

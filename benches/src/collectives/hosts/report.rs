@@ -34,8 +34,8 @@ impl Outcome {
         self.medians().last().copied().unwrap_or(f64::NAN)
     }
 
-    /// Pairs of barriers that differ by more than they vary from run to run, and those of them that were predicted in this
-    /// order.
+    /// Pairs of barriers that differ by more than they vary from run to run, and those of them that were predicted in
+    /// this order.
     fn order(&self) -> (usize, usize) {
         let (mut different, mut in_order) = (0, 0);
         for one in 0..self.barriers.len() {

@@ -70,8 +70,8 @@ struct Measured {
     /// Whether each rank had a core, as predictions take it.
     has_core_each: bool,
     barriers: Vec<MeasuredRow>,
-    /// Pairs of barriers whose times differ by more than they vary, and of these, those that were predicted to differ in
-    /// this way.
+    /// Pairs of barriers whose times differ by more than they vary, and of these, those that were predicted to differ
+    /// in this way.
     different_pairs: usize,
     pairs_in_order: usize,
 }

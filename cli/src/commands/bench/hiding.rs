@@ -42,7 +42,8 @@ pub(crate) struct Step {
     /// Seconds by which the computation with the asynchronous transfer took longer than alone.
     pub(crate) not_hidden: f64,
     /// How much of the asynchronous transfer was hidden, 0 to 1: what of it was not beside the computation, as long as
-    /// that takes alone. A computation can hide no more than its own time; measured, it may be a little outside of that.
+    /// that takes alone. A computation can hide no more than its own time; measured, it may be a little outside of
+    /// that.
     pub(crate) hidden: f64,
     /// What came of a bare copy, where the fabric has memory that both map.
     pub(crate) bare: Option<Bare>,

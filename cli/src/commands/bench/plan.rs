@@ -136,8 +136,8 @@ impl Point {
         self.quantile(0.5)
     }
 
-    /// How much longer than `other` it took, seconds: the middle one of the differences between what was measured in the
-    /// same rounds, so that what changes from round to round does not count.
+    /// How much longer than `other` it took, seconds: the middle one of the differences between what was measured in
+    /// the same rounds, so that what changes from round to round does not count.
     pub(crate) fn median_beyond(&self, other: &Point) -> f64 {
         let seconds = self.seconds.iter().zip(&other.seconds).map(|(own, other)| own - other).collect();
         Point { seconds, ..*self }.median()

@@ -56,7 +56,8 @@ impl<A: Family> Operands<'_, A> {
         if self.are_in_place() { self.call.receive } else { self.call.send }
     }
 
-    /// Whether MPI refuses the call, in which this member receives so many elements: it says what is wrong with no buffer.
+    /// Whether MPI refuses the call, in which this member receives so many elements: it says what is wrong with no
+    /// buffer.
     pub(super) fn lack_buffer(&self, received: c_int) -> bool {
         // Elements that begin elsewhere than where they are put may have their place from the beginning of memory on.
         let is_none = |at: *const c_void| at.is_null() && self.span.lower == 0;
@@ -104,8 +105,8 @@ impl<A: Family> Operands<'_, A> {
         if length == 0 {
             return body(group, &mut []);
         }
-        // SAFETY: both buffers have so many bytes in a row; one that is the other is left as it is. What is received in, is
-        // the call's alone.
+        // SAFETY: both buffers have so many bytes in a row; one that is the other is left as it is. What is received
+        // in, is the call's alone.
         let data = unsafe {
             if self.source() != self.call.receive.cast_const() {
                 std::ptr::copy_nonoverlapping(self.source().cast::<u8>(), self.call.receive.cast(), length);
@@ -135,7 +136,8 @@ impl<A: Family> Operands<'_, A> {
         unsafe { self.spread(&own, count) }
     }
 
-    /// The operands, laid out as the program's are, with zeroes between the data: the program's own gaps are not touched.
+    /// The operands, laid out as the program's are, with zeroes between the data: the program's own gaps are not
+    /// touched.
     ///
     /// # Safety
     /// The program's buffer has so many elements.

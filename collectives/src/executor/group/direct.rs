@@ -65,9 +65,9 @@ impl Group {
 
     /// Memory of the caller, for as long as it waits for the others to finish with it.
     pub(super) fn register(&mut self, memory: UserMemory) -> Result<Registration> {
-        // SAFETY: each caller in this crate lends memory that it borrows for the whole call, does not touch it otherwise,
-        // and returns when the others have finished with it, or with an error. After an error a member that has not noticed yet may
-        // still copy: the documentation of `Group` has the caller keep such buffers.
+        // SAFETY: each caller in this crate lends memory that it borrows for the whole call, does not touch it
+        // otherwise, and returns when the others have finished with it, or with an error. After an error a member that
+        // has not noticed yet may still copy: the documentation of `Group` has the caller keep such buffers.
         let registered = unsafe { self.fabric.register(memory) }.map_err(Error::from);
         registered.inspect_err(|error| self.refuse(self.number, error))
     }
@@ -79,8 +79,8 @@ impl Group {
         Ok(self.remote(member, std::array::from_fn(|at| words[at % WORDS])))
     }
 
-    /// Copies into a member's memory, for operation `number`: where that fails, no one goes on waiting for this member to
-    /// finish with it.
+    /// Copies into a member's memory, for operation `number`: where that fails, no one goes on waiting for this member
+    /// to finish with it.
     fn push(&mut self, number: u64, remote: &Remote, piece: Piece<'_>) -> Result<()> {
         let pushed = self.fabric.write(remote, &[piece]).map_err(Error::from);
         pushed.inspect_err(|error| self.refuse(number, error))

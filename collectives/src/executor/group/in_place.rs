@@ -79,8 +79,8 @@ impl Group {
         self.scatter_to_others(blocks)
     }
 
-    /// As [`alltoall`](Self::alltoall); what comes from a member replaces what went to it. All members do it in place or
-    /// none.
+    /// As [`alltoall`](Self::alltoall); what comes from a member replaces what went to it. All members do it in place
+    /// or none.
     ///
     /// # Errors
     /// As [`alltoall`](Self::alltoall).

@@ -116,8 +116,8 @@ impl Group {
     /// `root` gets all members' `own`, which have the same length, one behind the other; elsewhere `into` is not used.
     ///
     /// # Errors
-    /// [`Error::Length`](crate::executor::Error::Length), [`Error::NoSuchMember`](crate::executor::Error::NoSuchMember);
-    /// the fabric's, for a lost member.
+    /// [`Error::Length`](crate::executor::Error::Length),
+    /// [`Error::NoSuchMember`](crate::executor::Error::NoSuchMember); the fabric's, for a lost member.
     pub fn gather(&mut self, root: usize, own: &[u8], into: &mut [u8]) -> Result<()> {
         self.check_member(root)?;
         let length = own.len();
@@ -172,8 +172,8 @@ impl Group {
         Ok(())
     }
 
-    /// All get their part of `root`'s `data`, which lie one behind the other and are as long as `into`; elsewhere `data`
-    /// is not used.
+    /// All get their part of `root`'s `data`, which lie one behind the other and are as long as `into`; elsewhere
+    /// `data` is not used.
     ///
     /// # Errors
     /// As [`gather`](Self::gather).

@@ -8,9 +8,9 @@
 //!                       └── thread           when nobody else has come by for a while: asleep on the board
 //! ```
 //!
-//! As long as the application comes by often enough, nothing changes threads, and an operation takes as long as one that
-//! is waited for. When it does not for a turn of the thread's clock, the thread takes over, and gives back when it finds
-//! that the application came by again. Without anything outstanding it soon sleeps for good.
+//! As long as the application comes by often enough, nothing changes threads, and an operation takes as long as one
+//! that is waited for. When it does not for a turn of the thread's clock, the thread takes over, and gives back when it
+//! finds that the application came by again. Without anything outstanding it soon sleeps for good.
 //!
 //! The engine is a group with the same members and memory of its own. Operations of different groups have different
 //! engines and threads: none waits for another.
@@ -164,7 +164,8 @@ impl Shared {
         }
     }
 
-    /// That what is awaited can still come. Any of them: one that is not lost itself may wait for one that is, and leave with an error.
+    /// That what is awaited can still come. Any of them: one that is not lost itself may wait for one that is, and
+    /// leave with an error.
     fn check(&self, awaited: Awaited) -> Result<()> {
         let membership = self.fabric.membership();
         self.members.iter().try_for_each(|&member| membership.check(member))?;

@@ -19,8 +19,9 @@ impl Group {
         self.refused.as_deref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// After an error in a wait, nothing more is done here. After a refusal, nobody waits for this member's reading: who
-    /// refuses, does not finish with the operation itself, so none takes it for done. Of all else the others hear by themselves.
+    /// After an error in a wait, nothing more is done here. After a refusal, nobody waits for this member's reading:
+    /// who refuses, does not finish with the operation itself, so none takes it for done. Of all else the others hear
+    /// by themselves.
     #[cold]
     pub(super) fn give_up(&mut self, error: &Error) {
         if self.refused.is_some() {
@@ -32,8 +33,8 @@ impl Group {
         }
     }
 
-    /// Does no operation from that number on, and has the others hear of it, unless they do by themselves. After an error
-    /// in an operation, that is the operation's own number: to the others, it has not finished with it.
+    /// Does no operation from that number on, and has the others hear of it, unless they do by themselves. After an
+    /// error in an operation, that is the operation's own number: to the others, it has not finished with it.
     #[cold]
     pub(super) fn refuse(&mut self, number: u64, error: &Error) {
         if self.refused.is_some() || self.size() == 1 {
@@ -53,15 +54,15 @@ impl Group {
         self.refused = Some(Box::new(Error::Refused { member: self.own, reason }));
     }
 
-    /// Does no more operations, and has the others hear why, unless they do by themselves: of what is none of the group's,
-    /// between two operations. After an error of an operation of the group, they have heard.
+    /// Does no more operations, and has the others hear why, unless they do by themselves: of what is none of the
+    /// group's, between two operations. After an error of an operation of the group, they have heard.
     #[cold]
     pub fn refuse_next(&mut self, error: &Error) {
         self.refuse(self.number + 1, error);
     }
 
-    /// Does no more operations, waited for or in the background, and has the others hear why: for a host library that cannot do
-    /// what it has to before an operation. What is under way in the background is carried out before.
+    /// Does no more operations, waited for or in the background, and has the others hear why: for a host library that
+    /// cannot do what it has to before an operation. What is under way in the background is carried out before.
     #[cold]
     pub fn withdraw(&mut self, reason: &str) {
         let error = Error::Host { reason: reason.to_owned() };

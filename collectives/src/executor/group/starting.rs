@@ -1,8 +1,8 @@
 //! Each operation begun, to be waited for later.
 //!
-//! All members begin the operations of a group's background in the same order, and do the operations that they wait in in
-//! the same order; the two kinds may be mixed in any way, differently at each member, and never match each other. Any
-//! number may be outstanding; they are carried out one after the other, as they were begun.
+//! All members begin the operations of a group's background in the same order, and do the operations that they wait in
+//! in the same order; the two kinds may be mixed in any way, differently at each member, and never match each other.
+//! Any number may be outstanding; they are carried out one after the other, as they were begun.
 //!
 //! A request holds the buffers of its operation: anything that gives bytes, such as `Vec<u8>`, or memory that its owner
 //! [lends](LentMemory). What an operation says of its lengths is checked when it is carried out, and told by
@@ -33,9 +33,9 @@ impl LentMemory {
     ///
     /// # Safety
     /// Until this is dropped, or the request that has it is complete without an error, the bytes must stay valid, and
-    /// nobody else may write them; nor read them, where the operation writes there. Where the operation only reads, they
-    /// need not be writable. After an error of the request, other members may still copy to and from them, until they
-    /// are no more.
+    /// nobody else may write them; nor read them, where the operation writes there. Where the operation only reads,
+    /// they need not be writable. After an error of the request, other members may still copy to and from them, until
+    /// they are no more.
     #[must_use]
     pub unsafe fn new(start: *mut u8, length: usize) -> Self {
         match NonNull::new(start) {

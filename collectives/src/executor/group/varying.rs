@@ -1,6 +1,6 @@
 //! Gather, scatter and alltoall of blocks of different lengths, of which each member knows only its own. Short ones go
-//! through slots. Where one is longer, who has it says so, and lends the memory in which it is; or, where nobody can copy
-//! from it, says how many pieces there will be.
+//! through slots. Where one is longer, who has it says so, and lends the memory in which it is; or, where nobody can
+//! copy from it, says how many pieces there will be.
 
 use std::ops::Range;
 
@@ -156,12 +156,12 @@ impl Group {
         Ok(())
     }
 
-    /// Each gets from each: block `i` of `data`, by `sent`, goes to member `i`; into block `j` of `into`, by `received`,
-    /// comes what member `j` has for this one.
+    /// Each gets from each: block `i` of `data`, by `sent`, goes to member `i`; into block `j` of `into`, by
+    /// `received`, comes what member `j` has for this one.
     ///
-    /// Blocks are ranges of bytes: they may lie anywhere, in any order, those of `sent` also over each other, and each pair
-    /// of members has a length of its own. So elements of a different size for each pair, as MPI's `alltoallw` has them,
-    /// need no other operation as long as each block is contiguous.
+    /// Blocks are ranges of bytes: they may lie anywhere, in any order, those of `sent` also over each other, and each
+    /// pair of members has a length of its own. So elements of a different size for each pair, as MPI's `alltoallw` has
+    /// them, need no other operation as long as each block is contiguous.
     ///
     /// # Errors
     /// [`Error::Length`](crate::executor::Error::Length), also for blocks of `received` that lie over each other; the

@@ -11,7 +11,8 @@ use svmio_transport::{Error as FabricError, Fabric, Rank, SegmentId};
 use super::{Joined, LIMIT, LINE, distances, timed_out};
 use crate::executor::error::Result;
 
-/// After how long a member that waits looks for a gravestone: at first, and at most. A look costs as much as connecting.
+/// After how long a member that waits looks for a gravestone: at first, and at most. A look costs as much as
+/// connecting.
 const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(200)];
 
 /// Bytes of a flag.
@@ -28,8 +29,8 @@ pub(in crate::executor) fn is_told(own: usize, place: usize, members: usize) -> 
 }
 
 impl Joined {
-    /// Returns when all members have come to this, who are connected to whom they [tell](is_told). After it, nothing can
-    /// keep a member from the group that would be told by a gravestone.
+    /// Returns when all members have come to this, who are connected to whom they [tell](is_told). After it, nothing
+    /// can keep a member from the group that would be told by a gravestone.
     ///
     /// # Errors
     /// `NotJoined`; the fabric's.

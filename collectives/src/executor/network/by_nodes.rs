@@ -9,8 +9,9 @@
 //!   reduce_scatter   each node combined at its first ─► among the first ─► each of the node
 //! ```
 //!
-//! What is so long that a node's first member would need much memory for it goes by messages alone, as all does where no
-//! two members are on one node. Within and between nodes, blocks lie in the order of nodes, and of the members of each.
+//! What is so long that a node's first member would need much memory for it goes by messages alone, as all does where
+//! no two members are on one node. Within and between nodes, blocks lie in the order of nodes, and of the members of
+//! each.
 
 use std::ops::Range;
 
@@ -64,8 +65,8 @@ impl TwoLevelGroup {
         })
     }
 
-    /// All get their part of `root`'s `data`, which lie one behind the other and are as long as `into`; elsewhere `data`
-    /// is not used.
+    /// All get their part of `root`'s `data`, which lie one behind the other and are as long as `into`; elsewhere
+    /// `data` is not used.
     ///
     /// # Errors
     /// As [`NetworkGroup::scatter`](super::NetworkGroup::scatter).
@@ -156,8 +157,8 @@ impl TwoLevelGroup {
         })
     }
 
-    /// All get all members' blocks: `blocks` says where in `data` each lies, the same everywhere; each member's own is there
-    /// already.
+    /// All get all members' blocks: `blocks` says where in `data` each lies, the same everywhere; each member's own is
+    /// there already.
     ///
     /// # Errors
     /// As [`NetworkGroup::allgatherv`](super::NetworkGroup::allgatherv).

@@ -26,8 +26,8 @@ impl Default for MessageCosts {
 }
 
 impl MessageCosts {
-    /// Those of a machine of that profile, whose links carry a byte in so many nanoseconds: α is the mean of what a signal
-    /// costs between two ranks.
+    /// Those of a machine of that profile, whose links carry a byte in so many nanoseconds: α is the mean of what a
+    /// signal costs between two ranks.
     #[must_use]
     pub fn of_profile(profile: &Profile, per_byte: f64) -> Self {
         let ranks = profile.ranks();
@@ -69,8 +69,8 @@ pub enum CollectAlgorithm {
 /// How all get what all have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllgatherAlgorithm {
-    /// J. Bruck and others, "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems": twice
-    /// as much in each of ⌈log *p*⌉ rounds.
+    /// J. Bruck and others, "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems":
+    /// twice as much in each of ⌈log *p*⌉ rounds.
     Bruck,
     /// From neighbour to neighbour, in *p* − 1 rounds.
     Ring,

@@ -60,11 +60,11 @@ impl Fabrics {
         Self { job: job.clone(), near: Near::Job }
     }
 
-    /// The job's fabric, and shared memory within each node. All processes of the job call this with an `id` that nothing
-    /// else uses. Where the job's fabric maps memory, it is shared memory already.
+    /// The job's fabric, and shared memory within each node. All processes of the job call this with an `id` that
+    /// nothing else uses. Where the job's fabric maps memory, it is shared memory already.
     ///
-    /// A node's processes tell each other by the job's fabric where their memory is, and a secret that keeps others out;
-    /// that it is the same user's processes that come, the kernel vouches for.
+    /// A node's processes tell each other by the job's fabric where their memory is, and a secret that keeps others
+    /// out; that it is the same user's processes that come, the kernel vouches for.
     ///
     /// # Errors
     /// The fabric's; where there is no shared memory.

@@ -30,8 +30,8 @@ pub struct NetworkSettings {
     pub choices: Choices,
     /// How its barrier goes; none for dissemination.
     pub barrier: Option<Schedule>,
-    /// Bytes of a segment of what goes from member to member: large against what a message costs without its bytes, and small
-    /// enough that a message waits at its receiver and not at its sender.
+    /// Bytes of a segment of what goes from member to member: large against what a message costs without its bytes, and
+    /// small enough that a message waits at its receiver and not at its sender.
     pub segment: usize,
 }
 
@@ -62,10 +62,10 @@ impl NetworkSettings {
 
 /// A group of processes, as one of its members holds it, that tell each other everything by messages.
 ///
-/// All members do the same operations in the same order. After an error the group is of no more use. A member that is given
-/// wrong arguments leaves it: each of the others ends in the same operation, or in one that follows, with an error, and so
-/// does whatever is called from then on. That closes its messenger, also for other groups that use it. What is different
-/// from a [`Group`](crate::executor::Group) is only how it is done.
+/// All members do the same operations in the same order. After an error the group is of no more use. A member that is
+/// given wrong arguments leaves it: each of the others ends in the same operation, or in one that follows, with an
+/// error, and so does whatever is called from then on. That closes its messenger, also for other groups that use it.
+/// What is different from a [`Group`](crate::executor::Group) is only how it is done.
 ///
 /// It is [joined](Self::join) over the fabric, or made [over](Self::over) what a host library has for messages: then it
 /// is up to that how the others hear of a member that leaves.
@@ -86,8 +86,8 @@ impl NetworkGroup {
     /// groups may use, too, as long as the same thread does.
     ///
     /// # Errors
-    /// [`Error::Members`]; [`Error::NotJoined`] where another member fails; the fabric's. After one, `id` is not to be used
-    /// again.
+    /// [`Error::Members`]; [`Error::NotJoined`] where another member fails; the fabric's. After one, `id` is not to be
+    /// used again.
     pub fn join(
         fabrics: &Fabrics,
         messenger: &Arc<Messenger>,
@@ -160,8 +160,8 @@ impl NetworkGroup {
         self.attempt(|group| group.barrier.wait(&*group.messages))
     }
 
-    /// Measures what messages cost, between the first member and the last, and goes by that from now on. To be called by
-    /// all.
+    /// Measures what messages cost, between the first member and the last, and goes by that from now on. To be called
+    /// by all.
     ///
     /// # Errors
     /// The fabric's.

@@ -46,8 +46,8 @@ impl NetworkGroup {
         })
     }
 
-    /// What the members before this one have, combined. In each round each knows of twice as many up to itself, and tells
-    /// the one that many further.
+    /// What the members before this one have, combined. In each round each knows of twice as many up to itself, and
+    /// tells the one that many further.
     fn before(&self, data: &[u8], operation: &dyn Operation) -> Result<Option<Vec<u8>>> {
         check_elements(data.len(), operation)?;
         let (size, own) = (self.size(), self.own);

@@ -10,8 +10,8 @@ use crate::executor::blocks::{Row, apart, apart_mut};
 use crate::executor::error::Result;
 use crate::executor::operation::Operation;
 
-/// A member's part where only a power of two of them goes on: with *r* members too many, the first 2*r* are pairs of which
-/// the second goes on for both. So whoever goes on has neighbours combined, in the order of members.
+/// A member's part where only a power of two of them goes on: with *r* members too many, the first 2*r* are pairs of
+/// which the second goes on for both. So whoever goes on has neighbours combined, in the order of members.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     /// It has given its data to the next one.
@@ -45,8 +45,8 @@ impl Folding {
         if active < self.folded { 2 * active + 1 } else { active + self.folded }
     }
 
-    /// How a vector is halved for one of the active: whom it exchanges with in each round, what it keeps, and what that one
-    /// keeps.
+    /// How a vector is halved for one of the active: whom it exchanges with in each round, what it keeps, and what that
+    /// one keeps.
     fn halvings(self, active: usize, length: usize, width: usize) -> Vec<Halving> {
         let mut held = 0..length;
         let mut halvings = Vec::new();
@@ -106,7 +106,8 @@ impl NetworkGroup {
         })
     }
 
-    /// Has a power of two of the members `go_on`, after the others' data is folded into theirs, and before these get it back.
+    /// Has a power of two of the members `go_on`, after the others' data is folded into theirs, and before these get it
+    /// back.
     fn folded(
         &self,
         data: &mut [u8],

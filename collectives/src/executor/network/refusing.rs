@@ -7,8 +7,8 @@
 //!
 //! Over a host library's messages there is no more to it than what that has for it (`PointToPoint::leave`).
 //!
-//! Who waits, waits for somebody: for one who has left, or for one who waits himself. So all end, one after the other. Of
-//! a lost member all hear by themselves, and that it was lost.
+//! Who waits, waits for somebody: for one who has left, or for one who waits himself. So all end, one after the other.
+//! Of a lost member all hear by themselves, and that it was lost.
 
 use svmio_transport::Error as FabricError;
 
@@ -17,15 +17,15 @@ use super::two_level::TwoLevelGroup;
 use crate::executor::error::{Error, Result};
 
 impl NetworkGroup {
-    /// Does no more operations, and has the others hear of it: for a host library that cannot do what it has to before an
-    /// operation.
+    /// Does no more operations, and has the others hear of it: for a host library that cannot do what it has to before
+    /// an operation.
     #[cold]
     pub fn withdraw(&mut self, reason: &str) {
         self.give_up(&Error::Host { reason: reason.to_owned() });
     }
 
-    /// Has this member do its part of an operation by `body`, unless one has failed before. Where it fails, nobody goes on
-    /// waiting for this member.
+    /// Has this member do its part of an operation by `body`, unless one has failed before. Where it fails, nobody goes
+    /// on waiting for this member.
     #[inline]
     pub(super) fn attempt<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if let Some(error) = &self.refused {
@@ -50,8 +50,8 @@ impl NetworkGroup {
 }
 
 impl TwoLevelGroup {
-    /// Does no more operations, and has the others hear of it: for a host library that cannot do what it has to before an
-    /// operation.
+    /// Does no more operations, and has the others hear of it: for a host library that cannot do what it has to before
+    /// an operation.
     #[cold]
     pub fn withdraw(&mut self, reason: &str) {
         // Of no use to this member, which knows.

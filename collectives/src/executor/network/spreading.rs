@@ -84,8 +84,8 @@ impl NetworkGroup {
         self.settings.choices.bcast.unwrap_or_else(|| self.model().bcast(length))
     }
 
-    /// From whom this member, which is not the root, gets something in the binomial tree, and how many places are below it
-    /// at most, its own one included.
+    /// From whom this member, which is not the root, gets something in the binomial tree, and how many places are below
+    /// it at most, its own one included.
     fn above(&self, root: usize) -> (usize, usize) {
         let (place, member) = self.counted_from(root);
         // The lowest bit of a place leads to whom it has the data from.
@@ -93,7 +93,8 @@ impl NetworkGroup {
         (member(place - distance), distance)
     }
 
-    /// Sends to those below this member in the binomial tree what is for the places from the first on, up to the second.
+    /// Sends to those below this member in the binomial tree what is for the places from the first on, up to the
+    /// second.
     fn send_below<'d>(&self, root: usize, data: impl Fn(usize, usize) -> &'d [u8]) -> Result<()> {
         let (place, member) = self.counted_from(root);
         let size = self.size();

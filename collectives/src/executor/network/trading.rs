@@ -28,8 +28,8 @@ impl NetworkGroup {
         })
     }
 
-    /// Each gets from each: block `i` of `data`, by `sent`, goes to member `i`; into block `j` of `into`, by `received`,
-    /// comes what member `j` has for this one.
+    /// Each gets from each: block `i` of `data`, by `sent`, goes to member `i`; into block `j` of `into`, by
+    /// `received`, comes what member `j` has for this one.
     ///
     /// # Errors
     /// [`Error::Length`](crate::executor::Error::Length), also for blocks of `received` that lie over each other; the

@@ -8,8 +8,8 @@
 //!   allgather   each node to its first ─► nodes' blocks among the first ─► all of each node
 //! ```
 //!
-//! What is different for each member goes so, too (`by_nodes`). Scan and exscan, and what each member knows only its own
-//! lengths of, goes by messages alone.
+//! What is different for each member goes so, too (`by_nodes`). Scan and exscan, and what each member knows only its
+//! own lengths of, goes by messages alone.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ use crate::partition::Partition;
 
 /// A group of processes on several nodes, as one of its members holds it.
 ///
-/// All members do the same operations in the same order. After an error the group is of no more use, for all members, as it
-/// is with a [`NetworkGroup`].
+/// All members do the same operations in the same order. After an error the group is of no more use, for all members,
+/// as it is with a [`NetworkGroup`].
 #[derive(Debug)]
 pub struct TwoLevelGroup {
     /// All members, by messages.
@@ -51,14 +51,14 @@ pub struct TwoLevelGroup {
 const PARTS: u32 = 3;
 
 impl TwoLevelGroup {
-    /// Joins the group of `members`, which all call this with the same ones in the same order and the same settings. The
-    /// `id` and the two whose numbers follow it none of them uses for anything else. As to `messenger`, see
-    /// [`NetworkGroup::join`]. Where the settings have no barrier, it is one of two levels, with dissemination between the
-    /// nodes.
+    /// Joins the group of `members`, which all call this with the same ones in the same order and the same settings.
+    /// The `id` and the two whose numbers follow it none of them uses for anything else. As to `messenger`, see
+    /// [`NetworkGroup::join`]. Where the settings have no barrier, it is one of two levels, with dissemination between
+    /// the nodes.
     ///
     /// # Errors
-    /// [`Error::Members`]; [`Error::NotJoined`] where another member fails; the fabric's. After one, the ids are not to be
-    /// used again.
+    /// [`Error::Members`]; [`Error::NotJoined`] where another member fails; the fabric's. After one, the ids are not to
+    /// be used again.
     pub fn join(
         fabrics: &Fabrics,
         messenger: &Arc<Messenger>,

@@ -1,5 +1,5 @@
-//! Whether those who are waited for are on the waiter's own core, although there is one for each: the scheduler leaves them
-//! there where somebody computes on the other cores. Polling only keeps them from it then.
+//! Whether those who are waited for are on the waiter's own core, although there is one for each: the scheduler leaves
+//! them there where somebody computes on the other cores. Polling only keeps them from it then.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,8 @@ impl Companions {
         self.remembered.is_some_and(|until| now < until)
     }
 
-    /// A wait that began with polling is over, or one that began with a turn has lasted longer: that many turns were given.
+    /// A wait that began with polling is over, or one that began with a turn has lasted longer: that many turns were
+    /// given.
     pub(super) fn notice(&mut self, turns: u32) {
         self.turns = if turns == 1 { self.turns.saturating_add(1) } else { 0 };
     }

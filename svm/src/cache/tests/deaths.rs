@@ -8,8 +8,8 @@ use super::*;
 use crate::killing::{self, Child, End};
 use crate::warnings;
 
-/// Whoever is held up for longer than this, a death holds up for ever. What a death takes is [`LOOK_AFTER`], but where much
-/// else runs a thread is late to everything.
+/// Whoever is held up for longer than this, a death holds up for ever. What a death takes is [`LOOK_AFTER`], but where
+/// much else runs a thread is late to everything.
 const FOREVER: Duration = Duration::from_secs(60);
 const WHOLE: usize = PAGE as usize;
 

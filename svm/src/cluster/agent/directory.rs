@@ -1,10 +1,10 @@
 //! Who has which pages of a file that is mapped strictly, and who waits for them.
 //!
 //! The home of a segment keeps the directory of its pages, as the fixed distributed managers of Li, Hudak, *Memory
-//! Coherence in Shared Virtual Memory Systems*, 1989, do: of each page, which mappings have a copy, and whether the only
-//! one that has may store into it. A wish that is in the way of others' copies has these asked for; it is granted when all
-//! have been given up. Wishes for a page are served one at a time, in the order in which they came, so that nobody waits
-//! for ever; wishes for different pages have nothing to do with each other.
+//! Coherence in Shared Virtual Memory Systems*, 1989, do: of each page, which mappings have a copy, and whether the
+//! only one that has may store into it. A wish that is in the way of others' copies has these asked for; it is granted
+//! when all have been given up. Wishes for a page are served one at a time, in the order in which they came, so that
+//! nobody waits for ever; wishes for different pages have nothing to do with each other.
 //!
 //! ```text
 //!   wish ──► queue ──► served: orders to those in the way ──► all have obeyed, or are lost ──► granted, or refused
@@ -52,12 +52,12 @@ pub(super) enum Act {
 /// The pages of a file.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
-    /// In order: pages come and go for ever, for which a hash map makes itself ever more room, up to four times what they
-    /// need.
+    /// In order: pages come and go for ever, for which a hash map makes itself ever more room, up to four times what
+    /// they need.
     pages: BTreeMap<PagePlace, Page>,
     parties: HashMap<Party, Attendance>,
-    /// Mappings that have ended while they did what they had been ordered. They ask for orders once more, and bring what
-    /// they had been asked for: until then it is waited for.
+    /// Mappings that have ended while they did what they had been ordered. They ask for orders once more, and bring
+    /// what they had been asked for: until then it is waited for.
     ended: BTreeSet<Party>,
 }
 
@@ -110,9 +110,9 @@ impl Directory {
         acts
     }
 
-    /// A mapping would like a copy for loads of a page that it does not have, and nobody waits for it there: says whether
-    /// it gets one. Nobody's copy is asked for, nobody who waits is passed over, and a loss is told to who touches the
-    /// page.
+    /// A mapping would like a copy for loads of a page that it does not have, and nobody waits for it there: says
+    /// whether it gets one. Nobody's copy is asked for, nobody who waits is passed over, and a loss is told to who
+    /// touches the page.
     pub(super) fn ask_ahead(&mut self, party: Party, place: PagePlace, ticket: u64) -> bool {
         let is_free = |page: &Page| {
             let is_lost = page.lost.as_ref().is_some_and(|loss| !loss.told.contains(&party));
@@ -134,16 +134,16 @@ impl Directory {
         acts
     }
 
-    /// A mapping has brought home what it stored into a page. It can be loaded from there until the mapping has heard that
-    /// this has arrived: so it counts as a copy for loads, and goes as these do, without a word.
+    /// A mapping has brought home what it stored into a page. It can be loaded from there until the mapping has heard
+    /// that this has arrived: so it counts as a copy for loads, and goes as these do, without a word.
     pub(super) fn surrendered(&mut self, party: Party, place: PagePlace) {
         if let Some(page) = self.pages.get_mut(&place) {
             page.give_up(party, true);
         }
     }
 
-    /// A copy for loads, which a mapping got by that wish, has gone to make room. It may have been ordered to be given up
-    /// by then: that is answered all the same.
+    /// A copy for loads, which a mapping got by that wish, has gone to make room. It may have been ordered to be given
+    /// up by then: that is answered all the same.
     pub(super) fn gone(&mut self, party: Party, place: PagePlace, ticket: u64) {
         if let Some(page) = self.pages.get_mut(&place)
             && page.copies.ticket(party) == Some(ticket)
@@ -215,8 +215,8 @@ impl Directory {
         self.pages.entry(place).or_default().spoil(rank);
     }
 
-    /// A page that was granted could not be read: who was to get it has none. If it was ordered to give it up, it will say
-    /// so.
+    /// A page that was granted could not be read: who was to get it has none. If it was ordered to give it up, it will
+    /// say so.
     pub(super) fn take_back(&mut self, party: Party, place: PagePlace) {
         if let Some(page) = self.pages.get_mut(&place) {
             page.give_up(party, false);

@@ -127,8 +127,8 @@ impl Known {
 }
 
 impl Served {
-    /// At the master, before the file is opened while nobody has it open: has the count of truncations, which starts anew
-    /// with the shared state, be larger than any that another node may remember.
+    /// At the master, before the file is opened while nobody has it open: has the count of truncations, which starts
+    /// anew with the shared state, be larger than any that another node may remember.
     pub(super) fn begin_round(&self) {
         if self.opens() == 0
             && let Some(state) = self.attachment.state()

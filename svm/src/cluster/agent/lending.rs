@@ -4,7 +4,8 @@
 //! place among the processes that have the file open, taken for it by the agent: when the rank is lost the agent
 //! leaves that place, and the table takes it for dead like any process of this node. A lock that a node keeps belongs
 //! to the node's leader, in whatever rank's name it was asked for, and goes when the leader is lost. What was asked for
-//! in the leader's name and is not kept after all stays in the leader's place and is the rank's, so the place stays, too.
+//! in the leader's name and is not kept after all stays in the leader's place and is the rank's, so the place stays,
+//! too.
 //!
 //! ```text
 //!   lending         an agent locks for other nodes' ranks, and has asked back what is kept in the way

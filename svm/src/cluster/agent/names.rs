@@ -128,8 +128,8 @@ impl Agent {
         Ok(Reply::Done)
     }
 
-    /// The file that is called `name` on whatever nodes, served by this one; `None` where there is none, and which nodes are
-    /// lost and could not be asked then.
+    /// The file that is called `name` on whatever nodes, served by this one; `None` where there is none, and which
+    /// nodes are lost and could not be asked then.
     fn served(&self, name: &FileName) -> Result<(Option<Arc<Served>>, Vec<NodeIndex>)> {
         if let Ok(id) = self.context.store.lookup(name)
             && let Some(served) = match self.files.known(id) {
@@ -202,11 +202,12 @@ impl Agent {
         names.join(", ")
     }
 
-    /// The file `id`, called `name`, served by all nodes as it was when the cluster had it open before; `None` where one of
-    /// them does not have it as it was then.
+    /// The file `id`, called `name`, served by all nodes as it was when the cluster had it open before; `None` where
+    /// one of them does not have it as it was then.
     ///
-    /// What the nodes have then is what they would find by looking for it: each has the manifest that the last commit put
-    /// in place on all of them, no segment that it does not tell of, and a shared state that nobody has touched since.
+    /// What the nodes have then is what they would find by looking for it: each has the manifest that the last commit
+    /// put in place on all of them, no segment that it does not tell of, and a shared state that nobody has touched
+    /// since.
     fn served_again(&self, name: &FileName, id: FileId) -> Result<Option<Arc<Served>>> {
         let context = &self.context;
         let reopened = attachment::reopen_in_cluster(&context.store, id, context.id());
@@ -356,7 +357,8 @@ impl Agent {
         };
         holders.sort_unstable();
         holders.dedup();
-        // No file with parts on a lost node is opened; what is to be put there by its placement fails when it is written.
+        // No file with parts on a lost node is opened; what is to be put there by its placement fails when it is
+        // written.
         let to_install = |node: &NodeIndex| {
             *node != roster.own() && !opening.contains(node) && !self.context.is_lost(*node)
         };

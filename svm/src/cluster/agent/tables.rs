@@ -120,8 +120,8 @@ impl Agent {
         Ok(())
     }
 
-    /// The other nodes that have to do with a file: those that opened it, unless they are lost, and those that hold parts
-    /// of it.
+    /// The other nodes that have to do with a file: those that opened it, unless they are lost, and those that hold
+    /// parts of it.
     fn nodes_of(&self, served: &Served, manifest: &Manifest) -> Vec<NodeIndex> {
         let holders: Vec<_> =
             manifest.segments.iter().filter_map(|run| served.node_at(&self.context, run.home)).collect();

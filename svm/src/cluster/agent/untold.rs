@@ -1,11 +1,12 @@
 //! What processes changed and never told, because they were lost before.
 //!
-//! Bytes that a process stores by itself, straight into an exported segment or as one of the home's own into what it has
-//! mapped, are counted when it tells of them: at a sync, at a release, at a close. A process that is killed before would
-//! leave pages in other nodes' caches that are older than what the home has, and that nobody ever finds to be old.
+//! Bytes that a process stores by itself, straight into an exported segment or as one of the home's own into what it
+//! has mapped, are counted when it tells of them: at a sync, at a release, at a close. A process that is killed before
+//! would leave pages in other nodes' caches that are older than what the home has, and that nobody ever finds to be
+//! old.
 //!
-//! No write costs a message for that. Who writes straight has asked for the window before, and the home has kept who it was;
-//! so all segments to which a lost process has a window count as changed. Of the home's own processes nobody knows
+//! No write costs a message for that. Who writes straight has asked for the window before, and the home has kept who it
+//! was; so all segments to which a lost process has a window count as changed. Of the home's own processes nobody knows
 //! what they changed, and all that others have read counts.
 
 use svmio_transport::Rank;

@@ -31,8 +31,8 @@ struct Window {
 }
 
 impl Windows {
-    /// Strikes a process off the writers, and has `count` take note of each segment that it may have written to. Of threads
-    /// that do so at the same time each returns only when all is counted, whoever has done it.
+    /// Strikes a process off the writers, and has `count` take note of each segment that it may have written to. Of
+    /// threads that do so at the same time each returns only when all is counted, whoever has done it.
     pub(super) fn strike_off(&self, writer: Rank, mut count: impl FnMut(SegmentIndex)) {
         for (index, window) in self.windows().iter_mut() {
             if window.writers.remove(&writer) {
@@ -48,8 +48,8 @@ impl Windows {
 }
 
 impl Agent {
-    /// Exports a segment for `writer`, among others; `None` where bytes should not be stored into it through a mapping, or
-    /// too many are exported.
+    /// Exports a segment for `writer`, among others; `None` where bytes should not be stored into it through a mapping,
+    /// or too many are exported.
     pub(super) fn window(&self, writer: Rank, served: &Served, segment: &Segment) -> Result<Option<u32>> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mut windows = served.windows.windows();

@@ -16,8 +16,8 @@ pub(crate) struct Mailbox(Mutex<Mail>);
 
 #[derive(Default)]
 struct Mail {
-    /// Who was asked, and the question's mark: of questions that were sent, and of no others, so that whoever looks after
-    /// them can wait for an answer. Together with the client's list of open questions, whose lock is taken first.
+    /// Who was asked, and the question's mark: of questions that were sent, and of no others, so that whoever looks
+    /// after them can wait for an answer. Together with the client's list of open questions, whose lock is taken first.
     open: HashMap<u64, (Rank, u64)>,
     /// Answers, and why there will be none, that nobody has taken yet.
     come: VecDeque<Come>,
@@ -113,7 +113,8 @@ impl Client {
         let number = self.number();
         let sent = self.send((number, Open::Mailed(Arc::clone(mailbox), mark)), requests, to, request, &[]);
         let mut state = self.state();
-        // Who looks after the mailbox may have been told of a loss just before the question is there to be looked after.
+        // Who looks after the mailbox may have been told of a loss just before the question is there to be looked
+        // after.
         match sent.and_then(|()| self.answers.check(to).map_err(Unasked::Fabric)) {
             Ok(()) if state.open.contains_key(&number) => {
                 mailbox.mail().open.insert(number, (to, mark));

@@ -1,10 +1,10 @@
 //! Which segments a process has open to read them by itself: those of all its files that were read last.
 //!
-//! Opening one takes a question and some system calls, and another one is closed for it where as many are open as may be. So a
-//! segment is asked for some times first: at the beginning [`BEFORE`] times, and twice as often from then on
-//! whenever one of its file is closed that was not of use [`WORTH`] times. Who goes round more segments than can be open
-//! so gets to where opening costs next to nothing, and the segments of other files stay; who comes back to some of them
-//! has these open in the end.
+//! Opening one takes a question and some system calls, and another one is closed for it where as many are open as may
+//! be. So a segment is asked for some times first: at the beginning [`BEFORE`] times, and twice as often from then on
+//! whenever one of its file is closed that was not of use [`WORTH`] times. Who goes round more segments than can be
+//! open so gets to where opening costs next to nothing, and the segments of other files stay; who comes back to some of
+//! them has these open in the end.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,18 +17,19 @@ use crate::units::SegmentIndex;
 /// So many times a segment is asked for before it is opened: one page is not worth it.
 const BEFORE: u32 = 1;
 
-/// The most often that one is: then opening, which is a question more, costs as much as a sixty-fourth of the questions.
+/// The most often that one is: then opening, which is a question more, costs as much as a sixty-fourth of the
+/// questions.
 const MOST_BEFORE: u32 = 64;
 
 /// So many times it is asked for after it could not be opened.
 const BEFORE_AGAIN: u32 = 1000;
 
-/// So many fetches that need not be asked for are worth opening a segment: even where each takes two thirds of the time,
-/// they save a question and a third, which is more than opening takes.
+/// So many fetches that need not be asked for are worth opening a segment: even where each takes two thirds of the
+/// time, they save a question and a third, which is more than opening takes.
 const WORTH: u32 = 4;
 
-/// Of how many closed segments of a file it is remembered how often they were asked for; of more than that, those are never
-/// opened that are read once in a round.
+/// Of how many closed segments of a file it is remembered how often they were asked for; of more than that, those are
+/// never opened that are read once in a round.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// What is open, of all files.
@@ -134,8 +135,8 @@ impl<T> Candidates<T> {
 impl<T> Entry<T> {
     /// It was closed to make room.
     fn learn(&self) {
-        // It never becomes less: of those that go round, the ones that stay open are of much use, and each that is opened
-        // drives one of them out.
+        // It never becomes less: of those that go round, the ones that stay open are of much use, and each that is
+        // opened drives one of them out.
         if self.uses.load(Ordering::Relaxed) < WORTH {
             let twice = |needed: u32| Some((2 * needed).min(MOST_BEFORE));
             let _ = self.needed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, twice);

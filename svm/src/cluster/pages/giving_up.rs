@@ -1,5 +1,5 @@
-//! Dirty bytes that did not get home while they were locked. They are given up: if they came home later, it would be over
-//! what the next holder of the lock wrote.
+//! Dirty bytes that did not get home while they were locked. They are given up: if they came home later, it would be
+//! over what the next holder of the lock wrote.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 use super::{overlap, pages_in};
 
 impl SharedFile {
-    /// Gives up what is dirty in `range`, which is locked exclusively, after `error` has kept it from its home. Each handle
-    /// of this node is told by its next flush; `is_told` says that this one knows already.
+    /// Gives up what is dirty in `range`, which is locked exclusively, after `error` has kept it from its home. Each
+    /// handle of this node is told by its next flush; `is_told` says that this one knows already.
     pub(crate) fn give_up_range(&self, range: &Range<u64>, error: &Error, is_told: bool) -> Result<()> {
         let (cache, mut is_lost) = (self.cache(), false);
         for page in self.cache().dirty_pages(self.file())?.into_iter().filter(pages_in(range, cache)) {

@@ -13,8 +13,8 @@
 //!     └─── home ────────────────────────────────────────────────────────────────────── Leaving: in place, protected
 //! ```
 //!
-//! Neighbours of pages that are loaded from are asked for ahead, as copies for loads. The first of them is *Ready* until it
-//! is touched: here like Shared, and not in place.
+//! Neighbours of pages that are loaded from are asked for ahead, as copies for loads. The first of them is *Ready*
+//! until it is touched: here like Shared, and not in place.
 //!
 //! Whenever the mutex of the records is free, page tables and records agree. Of two things that meet at a page:
 //!
@@ -53,8 +53,8 @@ pub(super) enum State {
         /// A thread waits for it.
         is_wanted: bool,
     },
-    /// A copy for loads, fetched ahead: its bytes are here, and are put in place when somebody touches the page, which tells
-    /// that more is worth being fetched ahead.
+    /// A copy for loads, fetched ahead: its bytes are here, and are put in place when somebody touches the page, which
+    /// tells that more is worth being fetched ahead.
     Ready(Box<[u8]>),
     /// In place, protected: a copy for loads.
     Shared,
@@ -64,8 +64,8 @@ pub(super) enum State {
         /// What was stored is on its way home.
         is_flushing: bool,
     },
-    /// In place, protected: what was stored is on its way home, and then the page goes. To the home it is a copy for loads
-    /// as soon as that has arrived.
+    /// In place, protected: what was stored is on its way home, and then the page goes. To the home it is a copy for
+    /// loads as soon as that has arrived.
     Leaving { twin: Arc<Twin> },
     /// Poisoned: nobody grants it.
     Lost,
@@ -183,8 +183,8 @@ impl Pages {
         Some(std::mem::replace(&mut record.state, state))
     }
 
-    /// Has the home told, with what it is asked next, that a copy for loads goes, which would otherwise be known there for
-    /// ever.
+    /// Has the home told, with what it is asked next, that a copy for loads goes, which would otherwise be known there
+    /// for ever.
     pub(super) fn note_gone(&mut self, page: u64, place: PagePlace) {
         let ticket = self.records.peek(&page).map(|record| record.ticket);
         if let (Some(ticket), Some(Home::Node(home))) = (ticket, self.homes.get(&place.segment)) {

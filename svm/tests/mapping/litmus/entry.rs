@@ -23,7 +23,8 @@ fn bound(file: &Arc<File>, at: u64, count: usize) -> Bound<u64> {
 
 fn message(rank: &Rank<'_>, file: &Arc<File>) {
     const ROUNDS: u64 = 100;
-    // Data and flag under one lock, in pages of their own beside it under two: the data's guard comes before the flag's.
+    // Data and flag under one lock, in pages of their own beside it under two: the data's guard comes before the
+    // flag's.
     let both = bound(file, SEGMENT - 16, 4);
     let (data, flag) = (bound(file, 2 * SEGMENT + 8, 1), bound(file, 3 * SEGMENT + 24, 1));
     for round in 1..=rounds(ROUNDS) {

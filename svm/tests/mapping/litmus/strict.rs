@@ -206,8 +206,8 @@ fn counting(rank: &Rank<'_>, file: &Arc<File>) {
     rank.meet();
 }
 
-/// One writes a round's number into a row of pages, from the first to the last; all others look from the last to the first,
-/// so that more is fetched ahead of them: nobody who has seen a number sees an older one after that.
+/// One writes a round's number into a row of pages, from the first to the last; all others look from the last to the
+/// first, so that more is fetched ahead of them: nobody who has seen a number sees an older one after that.
 fn rows(rank: &Rank<'_>, file: &Arc<File>) {
     const ROUNDS: u64 = 20;
     const PAGES: u64 = 14;

@@ -293,8 +293,9 @@ fn the_longest_messages_arrive_in_every_mode() {
     });
 }
 
-/// In the simulation, a thread's time runs ahead of the clock as it works. Here the program gives credit back and then the
-/// turn on, and the service thread, whose time is earlier, gives back more: what came before must not come to lie over it.
+/// In the simulation, a thread's time runs ahead of the clock as it works. Here the program gives credit back and then
+/// the turn on, and the service thread, whose time is earlier, gives back more: what came before must not come to lie
+/// over it.
 #[test]
 fn what_threads_of_a_process_write_one_after_the_other_arrives_in_that_order() {
     let settings = MessageSettings {

@@ -9,8 +9,8 @@ use crate::handlers;
 /// How every signal is handled at some moment.
 ///
 /// Loading libfabric loads the libraries of its providers, and Debian's libpsm2 and libinfinipath put handlers of
-/// their own in place of SIGINT, SIGTERM and SIGSEGV from their constructors. What the program itself changes on another
-/// thread at that very time is put back as well; nothing tells it from what a constructor does.
+/// their own in place of SIGINT, SIGTERM and SIGSEGV from their constructors. What the program itself changes on
+/// another thread at that very time is put back as well; nothing tells it from what a constructor does.
 pub(super) struct Dispositions {
     actions: Vec<(i32, libc::sigaction)>,
     // Given up when they have been put back.

@@ -93,8 +93,8 @@ impl<E> Handover<E> {
         self.announce(outstanding)
     }
 
-    /// Has the thread look after what is outstanding, if it sleeps until there is something; tells whether there is. To be
-    /// called after operations were begun, or the engine was let go.
+    /// Has the thread look after what is outstanding, if it sleeps until there is something; tells whether there is. To
+    /// be called after operations were begun, or the engine was let go.
     pub(super) fn announce(&self, outstanding: &Outstanding) -> bool {
         // Dekker: after what was done, before the look whether somebody sleeps for it; see `Bed`.
         fence(Ordering::SeqCst);

@@ -125,9 +125,9 @@ impl<B> Request<B> {
     /// Returns the buffers when the operation is complete.
     ///
     /// # Errors
-    /// Those of the operation that waits, [`Error::Panicked`], or that of an operation before it in the same group. After
-    /// an error, buffers of an operation that had begun do not come back and are never freed: another member may be
-    /// copying to or from them.
+    /// Those of the operation that waits, [`Error::Panicked`], or that of an operation before it in the same group.
+    /// After an error, buffers of an operation that had begun do not come back and are never freed: another member may
+    /// be copying to or from them.
     pub fn wait(self) -> Result<B> {
         self.wait_until_done();
         self.completion.take()

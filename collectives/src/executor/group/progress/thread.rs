@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Shared;
 
-/// How long it waits for the application to come by again, before it takes over. A turn costs about 5 µs, so that is one
-/// per cent of a core as long as something is outstanding.
+/// How long it waits for the application to come by again, before it takes over. A turn costs about 5 µs, so that is
+/// one per cent of a core as long as something is outstanding.
 const LENGTH: Duration = Duration::from_micros(500);
 
 /// After how many turns with nothing outstanding it sleeps until it is woken, which costs who begins an operation some

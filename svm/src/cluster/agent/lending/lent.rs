@@ -1,8 +1,8 @@
 //! What is lent of a file, to whom; who waits, and what is in his way.
 //!
 //! While a request waits, nothing is granted for keeping that is in its way; and it asks back what was granted before
-//! that. Each lock is asked back once: who finds that another request has done so waits for what comes of that, and where
-//! it was in vain, asks in its turn.
+//! that. Each lock is asked back once: who finds that another request has done so waits for what comes of that, and
+//! where it was in vain, asks in its turn.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -118,9 +118,9 @@ impl Lent {
         drop(presence);
     }
 
-    /// Gives back what was granted for a place in which `node` keeps nothing, since somebody there has just reserved it:
-    /// whoever had it died before he kept anything. To ask that back would be to wait for the place, and so for the one
-    /// who reserved it.
+    /// Gives back what was granted for a place in which `node` keeps nothing, since somebody there has just reserved
+    /// it: whoever had it died before he kept anything. To ask that back would be to wait for the place, and so for the
+    /// one who reserved it.
     pub(super) fn vacate(&self, attachment: &Attachment, node: NodeIndex, place: u32) {
         let is_in_it =
             |loan: &Loan| loan.kept.as_ref().is_some_and(|kept| (kept.node, kept.place) == (node, place));
@@ -146,8 +146,8 @@ impl Lent {
         (ranks.due(wanted), is_often && holds_none)
     }
 
-    /// Waits for what others have asked back and is in the way of a request; what they asked for in vain, the caller asks
-    /// back.
+    /// Waits for what others have asked back and is in the way of a request; what they asked for in vain, the caller
+    /// asks back.
     pub(super) fn still_due(&self, wanted: &Wanted) -> Vec<Due> {
         let mut ranks = self.ranks();
         loop {
