@@ -286,6 +286,7 @@ fn frames() -> Vec<Vec<u8>> {
     };
     let frames = [
         job::Frame::Challenge { nonce: job::Nonce([1; 32]) },
+        job::Frame::Knock { rank: Rank(1), process: 77 },
         hello(job::Purpose::Register(registration)),
         hello(job::Purpose::Follow),
         hello(job::Purpose::Probe),
@@ -317,7 +318,7 @@ fn frames_of_control_connections() {
     let valid = frames();
     // The kind stands behind the length of 32 bits.
     let kinds: BTreeSet<_> = valid.iter().map(|bytes| bytes[4]).collect();
-    assert!(kinds.into_iter().eq(0..=14), "a kind has no seed");
+    assert!(kinds.into_iter().eq(0..=15), "a kind has no seed");
     for bytes in &valid {
         assert!(matches!(job::decode(bytes, job::LARGEST), Ok(Some((_, length))) if length == bytes.len()));
     }

@@ -12,9 +12,15 @@ use std::time::{Duration, Instant};
 use super::link::{Closing, Link};
 use super::poller::{Interest, Poller, Token};
 use super::proof::Nonces;
+use super::roll::list;
 use super::wire::{Frame, Hello, Nonce};
 use crate::error::{Error, Result};
 use crate::secret::JobSecret;
+use crate::units::Rank;
+
+mod callers;
+
+use callers::{Caller, Callers};
 
 /// How long a caller may take to prove who it is.
 const GREETING_LIMIT: Duration = Duration::from_secs(5);
@@ -25,6 +31,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How many callers may wait to be let in, on the kernel's side.
 const BACKLOG: i32 = 4096;
 
+/// Of how many who are missing it is told how far they came, at most.
+const MOST_ACCOUNTS: usize = 4;
+
 /// A listener and its callers.
 #[derive(Debug)]
 pub(super) struct Door {
@@ -34,6 +43,9 @@ pub(super) struct Door {
     secret: JobSecret,
     room: usize,
     strangers: BTreeMap<Token, Stranger>,
+    gone: Callers,
+    /// Why nobody could be let in when that was tried last, if that was ever so.
+    closed_for: Option<String>,
     paused_until: Option<Instant>,
 }
 
@@ -41,7 +53,7 @@ pub(super) struct Door {
 struct Stranger {
     link: Link,
     nonce: Nonce,
-    since: Instant,
+    caller: Caller,
 }
 
 /// A caller who has proved to belong to the job, and was told that we do, too.
@@ -73,6 +85,8 @@ impl Door {
             secret: secret.clone(),
             room: size as usize + 64,
             strangers: BTreeMap::new(),
+            gone: Callers::new(size),
+            closed_for: None,
             paused_until: None,
         })
     }
@@ -91,13 +105,17 @@ impl Door {
 
     /// When `tick` has to be called next.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let oldest = self.strangers.values().map(|stranger| stranger.since + GREETING_LIMIT).min();
+        let oldest = self.strangers.values().map(|stranger| stranger.caller.since + GREETING_LIMIT).min();
         oldest.into_iter().chain(self.paused_until).min()
     }
 
     /// Sends away who took too long.
     pub(super) fn tick(&mut self, now: Instant) {
-        self.strangers.retain(|_, stranger| now < stranger.since + GREETING_LIMIT);
+        let is_late = |stranger: &Stranger| now >= stranger.caller.since + GREETING_LIMIT;
+        let late = self.strangers.iter().filter(|(_, stranger)| is_late(stranger));
+        for token in late.map(|(token, _)| *token).collect::<Vec<_>>() {
+            self.send_away(token, format!("did not introduce itself within {GREETING_LIMIT:?}"));
+        }
         if self.paused_until.is_some_and(|until| until <= now) {
             self.paused_until = None;
             self.poller.set_interest(&self.listener, self.token, Interest::Read);
@@ -110,12 +128,19 @@ impl Door {
             self.accept(now);
             return None;
         }
-        let Stranger { mut link, nonce, since } = self.strangers.remove(&token)?;
+        let Stranger { mut link, nonce, mut caller } = self.strangers.remove(&token)?;
         let (frames, closing) = link.receive();
-        let mut frames = frames.into_iter().filter(|frame| *frame != Frame::Heartbeat);
-        let problem = match (frames.next(), closing) {
+        let mut said = None;
+        for frame in frames {
+            match frame {
+                Frame::Heartbeat => {}
+                Frame::Knock { rank, process } if said.is_none() => caller.name = Some((rank, process)),
+                frame => drop(said.get_or_insert(frame)),
+            }
+        }
+        let problem = match (said, closing) {
             (None, None) => {
-                self.strangers.insert(token, Stranger { link, nonce, since });
+                self.strangers.insert(token, Stranger { link, nonce, caller });
                 return None;
             }
             (Some(Frame::Hello { hello, nonce: calling, proof }), None) => {
@@ -126,12 +151,20 @@ impl Door {
                 }
                 format!("what calls itself rank {} does not know this job's secret", hello.rank)
             }
+            (Some(Frame::Hello { .. }), Some(closing)) => {
+                self.gone.note(caller, format!("left when it had introduced itself: {closing}"));
+                return None;
+            }
             (Some(_), _) => "a caller did not introduce itself".to_owned(),
-            // Not worth a word: it only looked whether somebody listens.
-            (None, Some(Closing::End)) => return None,
+            // Not worth a warning: most often, it only looked whether somebody listens.
+            (None, Some(Closing::End)) => {
+                self.gone.note(caller, "hung up before it introduced itself");
+                return None;
+            }
             (None, Some(closing)) => closing.to_string(),
         };
         tracing::warn!("a control connection was refused: {problem}");
+        self.gone.note(caller, format!("was refused: {problem}"));
         link.send(&Frame::Refusal { problem });
         None
     }
@@ -139,16 +172,20 @@ impl Door {
     fn accept(&mut self, now: Instant) {
         loop {
             match self.listener.accept() {
-                Ok((stream, _)) => {
+                Ok((stream, from)) => {
                     if self.strangers.len() >= self.room {
                         self.evict_oldest();
                     }
+                    let caller = Caller { from, since: now, name: None };
                     // One who cannot even be challenged is sent away.
                     let greeted = Link::new(&self.poller, stream)
                         .and_then(|link| Nonce::random().map(|nonce| (link, nonce)));
-                    if let Ok((mut link, nonce)) = greeted {
-                        link.send(&Frame::Challenge { nonce });
-                        self.strangers.insert(link.token(), Stranger { link, nonce, since: now });
+                    match greeted {
+                        Ok((mut link, nonce)) => {
+                            link.send(&Frame::Challenge { nonce });
+                            self.strangers.insert(link.token(), Stranger { link, nonce, caller });
+                        }
+                        Err(problem) => self.gone.note(caller, format!("could not be asked: {problem}")),
                     }
                 }
                 Err(problem) => match problem.kind() {
@@ -157,6 +194,7 @@ impl Door {
                     // No sockets left, most likely. Whoever wants in waits in the backlog meanwhile.
                     _ => {
                         tracing::warn!("no control connection can be accepted: {problem}");
+                        self.closed_for = Some(problem.to_string());
                         self.evict_oldest();
                         self.paused_until = Some(now + PAUSE);
                         self.poller.set_interest(&self.listener, self.token, Interest::Nothing);
@@ -168,9 +206,59 @@ impl Door {
     }
 
     fn evict_oldest(&mut self) {
-        let oldest = self.strangers.iter().min_by_key(|(_, stranger)| stranger.since);
+        let oldest = self.strangers.iter().min_by_key(|(_, stranger)| stranger.caller.since);
         if let Some(token) = oldest.map(|(token, _)| *token) {
-            self.strangers.remove(&token);
+            self.send_away(token, "was the oldest when there was no room for more".into());
+        }
+    }
+
+    /// Closes a stranger's connection, for what `why` says of it.
+    fn send_away(&mut self, token: Token, why: String) {
+        if let Some(Stranger { caller, .. }) = self.strangers.remove(&token) {
+            self.gone.note(caller, format!("was sent away, as it {why}"));
+        }
+    }
+
+    /// What is known of processes that have not come: whether they called, from where, and how far they came.
+    pub(super) fn account(&self, missing: &[u32], now: Instant) -> String {
+        let mut accounts = Vec::new();
+        let mut silent = Vec::new();
+        for &rank in missing {
+            let rank = Rank(rank);
+            let is_it = |caller: &&Caller| caller.name.is_some_and(|(name, _)| name == rank);
+            let callers = self.strangers.values().map(|stranger| &stranger.caller);
+            let connected = callers.filter(is_it).max_by_key(|caller| caller.since);
+            match self.gone.tell(rank, connected, now) {
+                Some(account) => accounts.push(account),
+                None => silent.push(rank.0),
+            }
+        }
+        if accounts.len() > MOST_ACCOUNTS {
+            accounts.truncate(MOST_ACCOUNTS);
+            accounts.push("more have called as well".into());
+        }
+        match silent.as_slice() {
+            [] => {}
+            [rank] => accounts.push(format!("rank {rank} has not called")),
+            ranks => accounts.push(format!("the ranks {} have not called", list(ranks))),
+        }
+        let waiting = self.strangers.values().filter(|stranger| stranger.caller.name.is_none()).count();
+        if waiting > 0 {
+            accounts.push(format!("{waiting} connected and have not said who they are"));
+        }
+        accounts.extend(self.gone.tell_nameless());
+        let closed = self.closed_for.as_ref();
+        accounts.extend(closed.map(|problem| format!("for a time nobody could be let in: {problem}")));
+        accounts.join("; ")
+    }
+
+    /// Tells those who have not proved who they are that the job does not start; why, is not for strangers.
+    pub(super) fn dismiss(&mut self) {
+        for Stranger { link, .. } in self.strangers.values_mut() {
+            // What was not read when a connection is closed would take with it what is sent.
+            drop(link.receive());
+            link.send(&Frame::Refusal { problem: "the job does not start".into() });
+            link.shut();
         }
     }
 }
@@ -178,5 +266,44 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         self.poller.remove(&self.listener);
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::net::{Ipv4Addr, TcpStream};
+
+    use super::super::greeting::knock;
+    use super::*;
+
+    #[test]
+    fn of_one_that_says_nothing_for_too_long_it_is_known_that_it_was_there() {
+        let poller = Arc::new(Poller::new().unwrap());
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut door = Door::new(&poller, listener, &JobSecret::random().unwrap(), 4).unwrap();
+        let mut caller = Link::new(&poller, TcpStream::connect(door.address().unwrap()).unwrap()).unwrap();
+        let silent = TcpStream::connect(door.address().unwrap()).unwrap();
+        knock(&mut caller, Rank(3));
+        let now = Instant::now();
+        let is_known = |door: &Door| door.account(&[3], now).contains("called from");
+        while !is_known(&door) || door.strangers.len() < 2 {
+            for token in poller.wait(None).unwrap() {
+                assert!(door.attend(token, now).is_none());
+            }
+        }
+        let account = door.account(&[2, 3], now);
+        assert!(
+            account.contains("has not introduced itself yet; rank 2 has not called; 1 connected"),
+            "{account}"
+        );
+        door.tick(now + GREETING_LIMIT);
+        let account = door.account(&[3], now);
+        assert!(
+            account.contains("and was sent away, as it did not introduce itself within 5s; one from"),
+            "{account}"
+        );
+        assert_eq!(caller.receive().0.len(), 1, "it was asked who it is");
+        drop(silent);
     }
 }

@@ -5,6 +5,15 @@ use super::proof::Nonces;
 use super::wire::{Frame, Hello, Nonce};
 use crate::error::Result;
 use crate::secret::JobSecret;
+use crate::units::Rank;
+
+/// Says who calls, as the first thing on a connection. What follows may take its time.
+///
+/// A process that dies just now may leave a connection that only the caller believes in. It learns that as soon as it
+/// says something.
+pub(super) fn knock(link: &mut Link, rank: Rank) {
+    link.send(&Frame::Knock { rank, process: std::process::id() });
+}
 
 /// A call that was made, and how far it has come.
 #[derive(Debug)]
@@ -16,12 +25,18 @@ pub(super) struct Greeting {
 }
 
 impl Greeting {
-    /// Begins to get acquainted on `link`, to present itself by `hello`.
-    pub(super) fn begin(link: &mut Link, hello: Hello) -> Result<Self> {
-        // A process that dies just now may leave a connection that only the caller believes in. It learns that as
-        // soon as it says something.
-        link.send(&Frame::Heartbeat);
+    /// Begins to get acquainted with whom it has [knocked](knock) at, to present itself by `hello`.
+    pub(super) fn begin(hello: Hello) -> Result<Self> {
         Ok(Self { hello, calling: Nonce::random()?, called: None, is_welcome: false })
+    }
+
+    /// How far it has come, to be said of the other side.
+    pub(super) fn progress(&self) -> &'static str {
+        match (self.called, self.is_welcome) {
+            (None, _) => "has accepted the connection, and has not asked who calls",
+            (Some(_), false) => "has asked who calls, and has not answered what it was told",
+            (Some(_), true) => "has let this process in",
+        }
     }
 
     /// Whether both sides have proved to belong to the job.

@@ -77,9 +77,14 @@ impl Roll {
         }
     }
 
+    /// The ranks that are missing.
+    pub(super) fn missing(&self) -> Vec<u32> {
+        (0..self.size()).filter(|rank| self.came[*rank as usize].is_none()).collect()
+    }
+
     /// Who is missing, as in "7 of 9 came; missing are the ranks 3, 7".
-    pub(super) fn missing(&self) -> String {
-        let missing: Vec<_> = (0..self.size()).filter(|rank| self.came[*rank as usize].is_none()).collect();
+    pub(super) fn tell_missing(&self) -> String {
+        let missing = self.missing();
         let (size, came) = (self.size(), self.size() - missing.len() as u32);
         let word = if missing.len() == 1 { "is rank" } else { "are the ranks" };
         format!("{came} of {size} came; missing {word} {}", list(&missing))
@@ -142,9 +147,9 @@ mod tests {
             assert_eq!(roll.enter(hello(rank)), Ok(Rank(rank)));
             assert!(roll.complete().is_none());
         }
-        assert_eq!(roll.missing(), "3 of 5 came; missing are the ranks 1, 3");
+        assert_eq!(roll.tell_missing(), "3 of 5 came; missing are the ranks 1, 3");
         roll.enter(hello(3)).unwrap();
-        assert_eq!(roll.missing(), "4 of 5 came; missing is rank 1");
+        assert_eq!(roll.tell_missing(), "4 of 5 came; missing is rank 1");
         roll.enter(hello(1)).unwrap();
         let nodes: Vec<_> = roll.complete().unwrap().into_iter().map(|entry| entry.node).collect();
         assert_eq!(nodes, ["n0", "n1", "n2", "n3", "n4"]);

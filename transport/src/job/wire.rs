@@ -14,7 +14,7 @@ mod writer;
 use reader::Reader;
 
 /// Version of what is spoken on control connections. Processes of different versions do not start together.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The longest frame, in bytes, between processes that have not yet proved to belong to one job, and the longest of
 /// all kinds but [`Frame::Table`].
@@ -56,6 +56,14 @@ pub enum Frame {
     Challenge {
         /// To be proved with.
         nonce: Nonce,
+    },
+    /// The side that called, first: who it says it is. Nothing is granted for it; it is for people, should that side
+    /// come no further.
+    Knock {
+        /// The caller.
+        rank: Rank,
+        /// Its process id.
+        process: u32,
     },
     /// The side that called: who it is, and the proof.
     Hello {
@@ -260,6 +268,10 @@ fn read_frame(reader: &mut Reader<'_>) -> Result<Frame, WireProblem> {
         12 => Frame::Farewell,
         13 => Frame::Expelled { reason: reader.text(LARGEST_TEXT)? },
         14 => Frame::Abandoned { reason: reader.text(LARGEST_TEXT)? },
+        15 => {
+            read_opening(reader)?;
+            Frame::Knock { rank: Rank(reader.word()?), process: reader.word()? }
+        }
         kind => return Err(WireProblem::UnknownKind(kind)),
     })
 }

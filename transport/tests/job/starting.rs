@@ -2,10 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use svmio_transport::job::{Exchange, Job, Place};
+use svmio_transport::job::{Exchange, Job, Master, Place};
 use svmio_transport::settings::{FabricChoice, Settings};
 use svmio_transport::{Error, JobSecret, Rank, Result, SegmentId, back_end::Backing};
 
@@ -69,7 +69,8 @@ fn three_name_the_two_who_do_not_come(limit: Duration) -> bool {
     }));
     assert!(since.elapsed() < limit + Duration::from_secs(10));
     println!("{problems:?}");
-    let expected = format!("3 of 5 came; missing are the ranks 2, 3 within {limit:?}");
+    let expected =
+        format!("3 of 5 came; missing are the ranks 2, 3 within {limit:?}: the ranks 2, 3 have not called");
     problems.iter().all(|problem| *problem == expected)
 }
 
@@ -198,7 +199,7 @@ fn what_listens_there_may_be_something_else() {
     let meeting = Meeting::new(2);
     let place = meeting.place(1);
     let other = meeting.place(0);
-    let svmio_transport::job::Master::Listening(listener) = other.master else { panic!("rank 0 listens") };
+    let Master::Listening(listener) = other.master else { panic!("rank 0 listens") };
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
@@ -208,6 +209,97 @@ fn what_listens_there_may_be_something_else() {
         let text = problem(Job::start(place, quick()));
         assert!(text.contains("where rank 0 should listen"), "{text}");
     });
+}
+
+/// What an overloaded machine brings about, or a moment without descriptors: rank 0 does not keep the connection.
+#[test]
+fn who_is_hung_up_on_before_it_is_let_in_calls_again() {
+    let meeting = Meeting::new(2);
+    let place = meeting.place(0);
+    let Master::Listening(listener) = &place.master else { panic!("rank 0 listens") };
+    let accept = || listener.accept().unwrap().0;
+    let jobs = std::thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            let job = Job::start(meeting.place(1), quick());
+            // One that has given up calls no more, and is not to be waited for.
+            drop(TcpStream::connect(meeting.address));
+            job.unwrap()
+        });
+        // Once without having read what it says, and once after that.
+        drop(accept());
+        let mut heard = accept();
+        heard.read_exact(&mut [0; 4]).unwrap();
+        drop(heard);
+        let first = Job::start(meeting.place(0), quick()).unwrap();
+        vec![first, second.join().unwrap()]
+    });
+    is_a_job(&jobs);
+    finish_all(jobs).into_iter().for_each(Result::unwrap);
+}
+
+#[test]
+fn who_is_sent_away_while_it_prepares_its_fabric_calls_again() {
+    let meeting = Meeting::new(2);
+    let prepared = Mutex::new(0);
+    let start_second = || {
+        let settings = quick();
+        let mut crowd = Vec::new();
+        let mut prepare = |secret: &JobSecret, _| {
+            *prepared.lock().unwrap() += 1;
+            // More than rank 0 has room for. As each of them has been asked who it is, the first caller had to go.
+            crowd = (0..100).map(|_| TcpStream::connect(meeting.address).unwrap()).collect::<Vec<_>>();
+            crowd.iter_mut().for_each(|stranger| stranger.read_exact(&mut [0; 4]).unwrap());
+            settings.prepare(secret)
+        };
+        Job::start_on(meeting.place(1), quick(), "shm", &mut prepare).unwrap()
+    };
+    let jobs = std::thread::scope(|scope| {
+        let second = scope.spawn(start_second);
+        let first = Job::start(meeting.place(0), quick()).unwrap();
+        vec![first, second.join().unwrap()]
+    });
+    assert_eq!(prepared.into_inner().unwrap(), 1);
+    is_a_job(&jobs);
+    finish_all(jobs).into_iter().for_each(Result::unwrap);
+}
+
+/// Whether rank 0 tells of rank 1, which does not come to an end with its fabric, how far it came.
+fn who_gets_stuck_is_told_of(limit: Duration) -> bool {
+    let meeting = Meeting::new(3);
+    let (stuck, is_stuck) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let (place, settings) = (meeting.place(1), quick());
+    let start_second = move || {
+        let for_fabric = settings.clone();
+        let mut prepare = |secret: &JobSecret, _| {
+            stuck.send(()).unwrap();
+            // Until the other end is gone.
+            let _ = may_go_on.recv();
+            for_fabric.prepare(secret)
+        };
+        problem(Job::start_on(place, settings, "shm", &mut prepare))
+    };
+    std::thread::scope(|scope| {
+        let second = scope.spawn(start_second);
+        is_stuck.recv().unwrap();
+        let mut settings = quick();
+        settings.start.limit = limit;
+        let told = problem(Job::start(meeting.place(0), settings));
+        drop(go_on);
+        let second = second.join().unwrap();
+        println!("{told}\n{second}");
+        let process = std::process::id();
+        told.starts_with(&format!(
+            "1 of 3 came; missing are the ranks 1, 2 within {limit:?}: rank 1 (process {process}) called"
+        )) && told.contains("from 127.0.0.1:")
+            && told.ends_with("and has not introduced itself yet; rank 2 has not called")
+            && second == "rank 0 refuses this process: the job does not start"
+    })
+}
+
+#[test]
+fn of_who_called_and_came_no_further_it_is_told_how_far() {
+    assert!(within_some_limit(who_gets_stuck_is_told_of));
 }
 
 /// An exchange between threads.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::{Peer, Phase, Role, Watchdog};
-use crate::job::greeting::Greeting;
+use crate::job::greeting::{Greeting, knock};
 use crate::job::link::{Closing, Link};
 use crate::job::poller::Token;
 use crate::job::wire::{Frame, Hello, Purpose};
@@ -50,7 +50,10 @@ impl Watchdog {
     fn call(&mut self, rank: Rank, purpose: Purpose, now: Instant) {
         let hello = Hello { rank: self.me, size: self.size, purpose: purpose.clone() };
         let link = Link::connect(&self.poller, self.listeners[rank.index()]);
-        let called = link.map(|mut link| (Greeting::begin(&mut link, hello), link));
+        let called = link.map(|mut link| {
+            knock(&mut link, self.me);
+            (Greeting::begin(hello), link)
+        });
         match called {
             Ok((Ok(greeting), link)) => {
                 let role = match purpose {

@@ -31,6 +31,7 @@ fn hello() -> impl Strategy<Value = Hello> {
 fn frame() -> impl Strategy<Value = Frame> {
     prop_oneof![
         any::<[u8; 32]>().prop_map(|nonce| Frame::Challenge { nonce: Nonce(nonce) }),
+        any::<(u32, u32)>().prop_map(|(rank, process)| Frame::Knock { rank: Rank(rank), process }),
         (hello(), any::<[u8; 32]>(), any::<[u8; 32]>()).prop_map(|(hello, nonce, proof)| Frame::Hello {
             hello,
             nonce: Nonce(nonce),

@@ -61,6 +61,12 @@ impl Frame {
             Self::Farewell => to.push(12),
             Self::Expelled { reason } => write_text(to, 13, reason),
             Self::Abandoned { reason } => write_text(to, 14, reason),
+            Self::Knock { rank, process } => {
+                to.push(15);
+                write_opening(to);
+                to.extend(rank.0.to_le_bytes());
+                to.extend(process.to_le_bytes());
+            }
         }
     }
 }
