@@ -1,5 +1,5 @@
-//! Heat in a rod, computed by processes that share it as memory: each has a part of the cells, and reads its
-//! neighbours' next to that.
+//! Heat in a rod, computed by processes that share it as memory: each has a part of the cells, and reads its neighbours'
+//! next to that.
 
 use std::error::Error;
 use std::sync::Arc;
