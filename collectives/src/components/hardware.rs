@@ -202,7 +202,7 @@ impl Component for Hardware {
         part.limit = self.limit.unwrap_or(part.limit);
         trial(&mut *lines, part, || basic.barrier())?;
         let beside = (0..team.size()).filter(|&member| team.node(member) == team.node(team.own())).count();
-        Ok(Box::new(Controlled { barrier: Barrier::new(lines, beside), notice }))
+        Ok(Box::new(Controlled { barrier: Barrier::new(lines, beside), notice, completed: 0 }))
     }
 }
 
@@ -211,6 +211,8 @@ impl Component for Hardware {
 struct Controlled {
     barrier: Barrier,
     notice: Notice,
+    /// How many are over.
+    completed: u64,
 }
 
 impl Module for Controlled {
@@ -219,13 +221,15 @@ impl Module for Controlled {
     }
 
     fn withdraw(&mut self, _reason: &str) {
-        self.notice.give();
+        self.notice.give(self.completed);
     }
 
     #[inline]
     fn barrier(&mut self) -> Result<()> {
-        let Self { barrier, notice } = self;
-        barrier.wait(|| notice.check())
+        let Self { barrier, notice, completed } = self;
+        barrier.wait(|| notice.check(*completed + 1))?;
+        *completed += 1;
+        Ok(())
     }
 }
 

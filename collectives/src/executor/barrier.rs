@@ -31,6 +31,8 @@ use plan::{Level, Planned};
 pub struct Barrier {
     planned: Vec<Planned>,
     generation: u64,
+    /// The latest one for which all have come.
+    completed: u64,
     patience: Patience,
     ground: Ground,
 }
@@ -73,7 +75,7 @@ impl Barrier {
         let reached = plan::reached(&planned);
         let ground = Ground::join(fabrics, members, id, layout.length(), |place| reached.contains(&place))?;
         let patience = ground.patience();
-        Ok(Self { planned, generation: 0, patience, ground })
+        Ok(Self { planned, generation: 0, completed: 0, patience, ground })
     }
 
     /// How many members there are.
@@ -97,8 +99,9 @@ impl Barrier {
             // In words of their own: what was signalled before may not be seen yet, and of a resume word who came last
             // before may still be writing it.
             let refusals: Vec<_> = places.iter().map(|place| refusal_of(*place)).collect();
+            let refusal = Refusal { member: self.ground.own(), completed: self.completed };
             // Who cannot be reached is lost, or has left itself.
-            let _ = self.ground.signal(&refusals, self.ground.own() as u64 + 1);
+            let _ = self.ground.signal(&refusals, refusal.to_word());
         }
     }
 
@@ -108,7 +111,7 @@ impl Barrier {
     /// The fabric's, for a lost member.
     pub fn wait(&mut self) -> Result<()> {
         self.generation += 1;
-        let Self { planned, generation, patience, ground } = self;
+        let Self { planned, generation, patience, ground, .. } = self;
         planned.iter().try_for_each(|planned| match planned {
             Planned::Signals { signal, awaited } => {
                 ground.signal(signal, *generation)?;
@@ -121,12 +124,37 @@ impl Barrier {
                     await_or_refused(ground, &[*own], *generation, patience)
                 }
             }
-        })
+        })?;
+        self.completed = self.generation;
+        Ok(())
     }
 }
 
-/// How far behind a word that a member awaits the one is that tells who will not come any more: its number, from 1 on.
-/// Each has a cache line, which has room for both.
+/// That a member comes no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Refusal {
+    member: usize,
+    /// The latest barrier for which it knows that all have come.
+    completed: u64,
+}
+
+impl Refusal {
+    /// How many bits of a word tell the member.
+    const MEMBER: u32 = 24;
+
+    /// Never 0, as a word is to which nothing was written.
+    fn to_word(self) -> u64 {
+        self.completed << Self::MEMBER | (self.member as u64 + 1)
+    }
+
+    fn from_word(word: u64) -> Self {
+        let member = word & ((1 << Self::MEMBER) - 1);
+        Self { member: (member as usize).saturating_sub(1), completed: word >> Self::MEMBER }
+    }
+}
+
+/// How far behind a word that a member awaits the one is that tells who will not come any more: a [`Refusal`]. Each has a
+/// cache line, which has room for both.
 const REFUSAL: u64 = size_of::<u64>() as u64;
 
 fn refusal_of(word: GroundPlace) -> GroundPlace {
@@ -148,7 +176,11 @@ fn await_or_refused(
     match words.iter().find(|word| ground.word(**word) < generation) {
         None => Ok(()),
         Some(word) => {
-            let member = ground.word(refusal_of(*word)) as usize - 1;
+            let Refusal { member, completed } = Refusal::from_word(ground.word(refusal_of(*word)));
+            if completed >= generation {
+                // All have come, and who came last writes one resume word after the other: it was before this one.
+                return ground.await_flags(words, generation, patience);
+            }
             Err(Error::Refused { member, reason: "it has left the group".to_owned() })
         }
     }
@@ -172,21 +204,21 @@ fn comes_last(ground: &Ground, levels: &[Level]) -> Result<bool> {
 #[cfg(all(test, not(loom)))]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
     use std::thread;
     use std::time::Duration;
 
     use svmio_transport::{Rank, SegmentId, shm};
 
-    use super::{Barrier, Error, Planned};
+    use super::{Barrier, Error, GroundPlace, Planned, Refusal};
     use crate::algorithm::Algorithm;
 
     /// Nobody waits so long for anybody who comes.
     const LIMIT: Duration = Duration::from_secs(30);
 
-    /// Who came last may be at resuming the others when somebody whom it has resumed leaves.
-    #[test]
-    fn a_refusal_outlasts_a_late_resumption() {
+    /// Three members by counters, who have met once.
+    fn counting() -> Vec<Barrier> {
         let schedule = Algorithm::X1Tree.schedule(3).unwrap();
         let (members, id) = ([Rank(0), Rank(1), Rank(2)], SegmentId::new(81, 1));
         let threads: Vec<_> = shm::within_process(3)
@@ -200,12 +232,22 @@ mod tests {
                 })
             })
             .collect();
-        let mut barriers: Vec<Barrier> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-        barriers[1].refuse();
-        let [Planned::Counting { resumed, .. }] = &barriers[0].planned[..] else {
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    }
+
+    fn resume_words(barrier: &Barrier) -> &[GroundPlace] {
+        let [Planned::Counting { resumed, .. }] = &barrier.planned[..] else {
             panic!("where memory is mapped, its steps are counted")
         };
-        barriers[0].ground.signal(resumed, 1).unwrap();
+        resumed
+    }
+
+    /// Who came last may be at resuming the others when somebody whom it has resumed leaves.
+    #[test]
+    fn a_refusal_outlasts_a_late_resumption() {
+        let mut barriers = counting();
+        barriers[1].refuse();
+        barriers[0].ground.signal(resume_words(&barriers[0]), 1).unwrap();
         let (sender, ended) = mpsc::channel();
         for own in [2, 0] {
             let (mut barrier, sender) = (barriers.remove(own), sender.clone());
@@ -218,6 +260,38 @@ mod tests {
         let all: Vec<_> = (0..2).map(|_| ended.recv_timeout(LIMIT).expect("it waits for ever")).collect();
         for (ended, _) in &all {
             assert!(matches!(ended, Err(Error::Refused { member: 1, .. })), "{ended:?}");
+        }
+    }
+
+    static LOOKS: AtomicUsize = AtomicUsize::new(0);
+
+    fn count_look() {
+        LOOKS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The others are resumed, though who came last is slower at that than somebody, whom it has resumed, at leaving.
+    #[test]
+    fn who_leaves_after_all_have_come_keeps_nobody_from_being_resumed() {
+        let mut barriers = counting();
+        let (mut late, mut leaving, last) = (barriers.remove(0), barriers.remove(0), barriers.remove(0));
+        leaving.completed = 2;
+        leaving.refuse();
+        late.do_meanwhile(count_look);
+        let waiting = thread::spawn(move || (late.wait(), late));
+        while LOOKS.load(Ordering::Relaxed) == 0 && !waiting.is_finished() {
+            thread::yield_now();
+        }
+        last.ground.signal(resume_words(&last), 2).unwrap();
+        let (ended, _late) = waiting.join().unwrap();
+        assert!(ended.is_ok(), "{ended:?}");
+    }
+
+    #[test]
+    fn refusals_are_words() {
+        for (member, completed) in [(0, 0), (0, 1), ((1 << 24) - 2, 0), (99_999, (1 << 40) - 1)] {
+            let refusal = Refusal { member, completed };
+            assert_ne!(refusal.to_word(), 0);
+            assert_eq!(Refusal::from_word(refusal.to_word()), refusal);
         }
     }
 }
