@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use svmio_adio::Mpi;
 use svmio_adio::abi::{Abi, Comm};
 use svmio_collectives::components::{Collectives, Components, Error, Function, Functions, Team};
-use svmio_collectives::executor::{self, GroupSettings};
+use svmio_collectives::executor::{self, GroupSettings, NetworkSettings};
 
 use crate::forming::agreed;
 use crate::jobs::Reach;
@@ -18,7 +18,9 @@ pub(crate) struct Chosen {
     /// The barrier, where the group's own is not wanted.
     pub(crate) barrier: Option<Barrier>,
     /// How the group's memory is set up.
-    pub(crate) settings: GroupSettings,
+    pub(crate) within: GroupSettings,
+    /// How it goes between nodes.
+    pub(crate) between: NetworkSettings,
 }
 
 /// The barrier of a component.
@@ -95,9 +97,16 @@ pub(crate) fn choose<A: Abi>(
     if is_first {
         tracing::info!("barriers of a communicator of {} by the component {name}", team.size());
         tell_of_others(components, own);
+        if reach == Reach::Network {
+            tracing::info!(
+                "between nodes of {} processes: {:?}",
+                team.size(),
+                components.network_settings().choices
+            );
+        }
     }
     let barrier = (name != own).then_some(Barrier(collectives));
-    Chosen { barrier, settings: components.group_settings() }
+    Chosen { barrier, within: components.group_settings(), between: components.network_settings() }
 }
 
 /// The component that does what a group does by itself.

@@ -5,12 +5,13 @@
 //! allgather, and all come to the same [`Decision`].
 
 use std::ffi::c_int;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use svmio_adio::Mpi;
 use svmio_adio::abi::{Abi, Comm};
 use svmio_adio::environment::{self, Concern};
 use svmio_collectives::components::Team;
+use svmio_collectives::executor::network::MessageCosts;
 use svmio_collectives::executor::{
     self, Fabrics, GroupSettings, NetworkGroup, NetworkSettings, TwoLevelGroup,
 };
@@ -76,7 +77,13 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
             if let Err(problem) = &group {
                 warn(problem);
             }
-            let group = agreed(mpi, comm, group.ok())?;
+            let mut group = agreed(mpi, comm, group.ok())?;
+            let learned = group.learn_costs(known_costs());
+            if let Err(problem) = &learned {
+                warn(&problem.to_string());
+            }
+            costs_are(agreed(mpi, comm, learned.ok())?);
+            let group = Group::over_mpi(group);
             // MPI's messages go on only while their group is waited in.
             let left = left_by(&cards).or(Collectives::NONBLOCKING);
             return Some(Formed { group, left, begun: Begun::default() });
@@ -121,15 +128,15 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
         match reach {
             Reach::Memory => {
                 let fabric = fabrics.mapped().ok_or("its node's memory is not mapped")?;
-                let group = executor::Group::join(fabric, &members, id, chosen.settings);
+                let group = executor::Group::join(fabric, &members, id, chosen.within);
                 group.map(Group::of_memory).map_err(|error| error.to_string())
             }
             Reach::Network => {
                 let port = port.ok_or(NO_PORT)?;
                 let messenger = messenger(&fabrics, port, &members, messages);
-                let group = messenger
-                    .map_err(executor::Error::from)
-                    .and_then(|messenger| over_network(&fabrics, &messenger, &members, id, chosen.settings));
+                let group = messenger.map_err(executor::Error::from).and_then(|messenger| {
+                    over_network(&fabrics, &messenger, &members, id, (chosen.within, chosen.between))
+                });
                 group.map_err(|error| error.to_string())
             }
         }
@@ -155,14 +162,33 @@ fn over_mpi<A: Family>(
     stock: &'static Stock<A>,
     comm: Comm<A>,
     nodes: Vec<(u64, u64)>,
-) -> Result<Group, String> {
+) -> Result<NetworkGroup, String> {
     // First: all call it, whatever comes of the rest.
     let messages = OverMpi::new(stock, comm).map_err(|problem| problem.to_string())?;
     let algorithm: Algorithm = BARRIER.parse().map_err(|problem: AlgorithmError| problem.to_string())?;
     let barrier =
         algorithm.schedule_on(&Partition::of_nodes(nodes)).map_err(|problem| problem.to_string())?;
     let settings = NetworkSettings { barrier: Some(barrier), ..NetworkSettings::default() };
-    NetworkGroup::over(messages, settings).map(Group::over_mpi).map_err(|problem| problem.to_string())
+    NetworkGroup::over(messages, settings).map_err(|problem| problem.to_string())
+}
+
+/// What messages between nodes cost, as this process's first group over some has learned it. Where the first members of
+/// two groups differ in that, those of each go by what theirs knows.
+static COSTS: OnceLock<MessageCosts> = OnceLock::new();
+
+fn known_costs() -> Option<MessageCosts> {
+    COSTS.get().copied()
+}
+
+fn costs_are(costs: MessageCosts) {
+    COSTS.get_or_init(|| {
+        tracing::info!(
+            "a message between nodes costs {:.1} µs and {:.3} ns for each byte",
+            costs.latency / 1e3,
+            costs.per_byte
+        );
+        costs
+    });
 }
 
 /// Whether programs can be given requests of collectives that svmio does. An MPI that asks for them with its locks
@@ -216,9 +242,10 @@ fn over_network(
     messenger: &Arc<Messenger>,
     members: &[Rank],
     id: SegmentId,
-    within: GroupSettings,
+    (within, between): (GroupSettings, NetworkSettings),
 ) -> Result<Group, executor::Error> {
-    let group = TwoLevelGroup::join(fabrics, messenger, members, id, within, NetworkSettings::default())?;
+    let mut group = TwoLevelGroup::join(fabrics, messenger, members, id, within, between)?;
+    costs_are(group.learn_costs(known_costs())?);
     Ok(Group::of_network(group, Arc::clone(fabrics.job().membership()), members.to_vec()))
 }
 

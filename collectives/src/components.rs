@@ -64,7 +64,7 @@ use std::collections::BTreeMap;
 
 use svmio_transport::Fabric;
 
-use crate::executor::GroupSettings;
+use crate::executor::{GroupSettings, NetworkSettings};
 
 pub use basic::Basic;
 pub use collectives::Collectives;
@@ -119,7 +119,7 @@ impl Components {
         let mut components = Self { entries: Vec::new(), requested: BTreeMap::new() };
         components.add(Box::new(hardware::Hardware::default()));
         components.add(Box::new(shared::Shared::default()));
-        components.add(Box::new(network::Network));
+        components.add(Box::new(network::Network::default()));
         components.add(Box::new(schedule::Schedules::default()));
         components.add(Box::new(tuned::Tuned::default()));
         components.add(Box::new(basic::Linear));
@@ -169,9 +169,18 @@ impl Components {
     /// How the component of shared memory sets up its groups, for who makes some without it.
     #[must_use]
     pub fn group_settings(&self) -> GroupSettings {
+        self.standard_one::<shared::Shared>().map_or_else(GroupSettings::default, shared::Shared::settings)
+    }
+
+    /// How the component of several nodes sets up its groups, likewise. It learns what messages cost by them.
+    #[must_use]
+    pub fn network_settings(&self) -> NetworkSettings {
+        self.standard_one::<network::Network>().map(network::Network::settings).cloned().unwrap_or_default()
+    }
+
+    fn standard_one<C: Component>(&self) -> Option<&C> {
         let mut components = self.entries.iter().map(|entry| &*entry.component as &dyn Any);
-        let shared = components.find_map(|component| component.downcast_ref::<shared::Shared>());
-        shared.map_or_else(GroupSettings::default, shared::Shared::settings)
+        components.find_map(|component| component.downcast_ref())
     }
 
     fn position(&self, name: &str) -> Option<usize> {

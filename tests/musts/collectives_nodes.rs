@@ -44,6 +44,25 @@ fn oracle_with(mpi: Mpi, nodes: Nodes, ranks: u32, variable: (&str, &str)) {
     }
 }
 
+/// Algorithms that the user has chosen for what goes between nodes, and short segments.
+fn chosen(mpi: Mpi) {
+    let program = Program::c("collectives_oracle", mpi);
+    for (components, told) in [
+        ("network.bcast=pipelined network.allreduce=ring network.segment=64", "allreduce: Some(Ring)"),
+        ("network.bcast=scatter-allgather network.reduce_scatter=allreduce", "bcast: Some(ScatterAllgather)"),
+        ("network.alltoall=bruck network.reduce=rabenseifner", "reduce: Some(Rabenseifner)"),
+    ] {
+        let nodes = Nodes::Emulated(3);
+        let scratch = nodes.scratch();
+        let job = job(&scratch, &program, nodes, 4).variable("SVMIO_COMPONENTS", components);
+        let output =
+            job.variable("SVMIO_LOG", "info").argument("0").argument("40").argument("waiting").succeed();
+        assert!(output.contains("40 seeds are right"), "{components}: {output}");
+        assert!(output.contains(told), "{components}: {output}");
+        assert!(output.contains("a message between nodes costs"), "{components}: {output}");
+    }
+}
+
 /// All calls are taken that can be, and none that the user leaves to MPI.
 fn taken(mpi: Mpi) {
     let program = Program::c("collectives_each", mpi);
@@ -145,6 +164,11 @@ macro_rules! mpis {
                 shapes(Mpi::$mpi).for_each(|(nodes, ranks)| {
                     oracle_with(Mpi::$mpi, Nodes::Emulated(nodes), ranks, BY_MPI);
                 });
+            }
+
+            #[test]
+            fn random_ones_by_chosen_algorithms_are_as_mpis_own() {
+                chosen(Mpi::$mpi);
             }
 
             #[test]

@@ -190,6 +190,8 @@ mod tests {
             ("shared.slot=many", &["many", "bytes"]),
             ("shared.priority=101", &["101", "0 to 100"]),
             ("allreduce=schedule", &["allreduce", "schedule does not offer allreduce but barrier"]),
+            ("network.bcast=bruck", &["bruck", "auto, binomial, pipelined, scatter-allgather"]),
+            ("network.segment=0", &["\"0\"", "from 1 on"]),
             ("hardware.limit=soon", &["soon", "milliseconds"]),
             ("tuned.every=0", &["from 1 on"]),
             ("tuned.share=half", &["half", "number"]),

@@ -5,7 +5,8 @@
 //!   NetworkGroup    collectives over messages, each by the algorithm that costs least                    (group)
 //!     ├── point_to_point   what it asks of whatever carries its messages: the fabric (over_fabric), or a host library
 //!     │     └── barrier    flags of the fabric's, or any schedule by messages alone
-//!     ├── costs       what a message costs, and by that what each algorithm does; Choices override
+//!     ├── costs       what a message costs, and by that what each algorithm does; choices override
+//!     │     └── learning   measured where the first member does not know it
 //!     ├── exchange    a message to one, a message from another, at the same time
 //!     ├── spreading   bcast │ collecting  gather, scatter │ sharing  allgather │ trading  alltoall
 //!     ├── reducing    reduce, allreduce, reduce_scatter    prefix  scan, exscan
@@ -20,11 +21,13 @@
 
 mod barrier;
 mod by_nodes;
+mod choices;
 mod collecting;
 mod costs;
 mod exchange;
 mod fabrics;
 mod group;
+mod learning;
 mod messages;
 mod over_fabric;
 mod point_to_point;
@@ -36,10 +39,11 @@ mod spreading;
 mod trading;
 mod two_level;
 
-pub use costs::{
+pub use choices::{
     AllgatherAlgorithm, AllreduceAlgorithm, AlltoallAlgorithm, BcastAlgorithm, Choices, CollectAlgorithm,
-    MessageCosts, ReduceAlgorithm, ReduceScatterAlgorithm,
+    ReduceAlgorithm, ReduceScatterAlgorithm,
 };
+pub use costs::MessageCosts;
 pub use fabrics::Fabrics;
 pub use group::{NetworkGroup, NetworkSettings};
 pub use point_to_point::PointToPoint;

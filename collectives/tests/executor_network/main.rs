@@ -17,7 +17,7 @@ use std::thread;
 use calls::{Call, MOST, choices, done, done_on_two_levels, expected, operation, plan};
 use proptest::prelude::*;
 use seats::{SPACE, Seat, fresh_id, on_all, on_nodes};
-use svmio_collectives::executor::network::Choices;
+use svmio_collectives::executor::network::{Choices, MessageCosts};
 use svmio_collectives::executor::{
     Barrier, Fabrics, GroupSettings, NetworkGroup, NetworkSettings, TwoLevelGroup,
 };
@@ -133,6 +133,29 @@ fn barriers_across_nodes_hold_every_rank_until_the_last_has_come() {
 }
 
 #[test]
+fn on_two_levels_all_learn_what_messages_between_nodes_cost() {
+    let seats = seats::on_nodes(&["a", "b", "a", "b", "a"]);
+    let (members, id, within) = (backwards(5), fresh_id(), GroupSettings::default());
+    let known = MessageCosts { latency: 1.5, per_byte: 2.5, per_copied_byte: 3.5 };
+    let found = on_all(&seats, &members, |seat| {
+        let (fabrics, messenger) = (&seat.fabrics, &seat.messenger);
+        let between = NetworkSettings::default();
+        let mut group = TwoLevelGroup::join(fabrics, messenger, &members, id, within, between).unwrap();
+        let mut data = vec![seat.fabrics.job().rank().0 as u8; 3000];
+        let learned = [None, Some(known)].map(|known| {
+            let costs = group.learn_costs(known).unwrap();
+            group.bcast(2, &mut data).unwrap();
+            costs
+        });
+        (learned, data)
+    });
+    let ([measured, told], data) = &found[0];
+    assert!(*measured != known && measured.latency > 0.0 && measured.per_copied_byte > 0.0, "{measured:?}");
+    assert!(*told == known && *data == vec![members[2].0 as u8; 3000]);
+    assert!(found.iter().all(|one| *one == found[0]), "{found:?}");
+}
+
+#[test]
 fn measured_costs_are_the_same_for_all() {
     let seats = Seat::of_jobs(shm::within_process(3));
     let (members, id) = (backwards(3), fresh_id());
@@ -141,7 +164,7 @@ fn measured_costs_are_the_same_for_all() {
         let mut group =
             NetworkGroup::join(&seat.fabrics, &seat.messenger, &members, id, NetworkSettings::default())
                 .unwrap();
-        let costs = group.measure_costs().unwrap();
+        let costs = group.learn_costs(None).unwrap();
         found.lock().unwrap().push(costs);
     });
     let found = found.into_inner().unwrap();

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Instant;
 
 use proptest::prelude::*;
-use svmio_collectives::executor::{Error, NetworkGroup, NetworkSettings};
+use svmio_collectives::executor::network::MessageCosts;
+use svmio_collectives::executor::{Error, NetworkGroup, NetworkSettings, PointToPoint};
 use svmio_collectives::{Algorithm, Partition, Schedule};
 
 use crate::calls::{MOST, choices, done, expected, operation, plan};
@@ -105,12 +106,18 @@ fn by(schedule: &Schedule) -> NetworkSettings {
 }
 
 #[test]
-fn costs_over_channels_are_the_same_for_all() {
-    let found = each(Channels::between(3, 0), |channels| {
-        NetworkGroup::over(channels, NetworkSettings::default()).unwrap().measure_costs().unwrap()
-    });
-    assert!(found[0].latency > 0.0 && found[0].per_byte >= 0.0);
-    assert!(found.iter().all(|costs| *costs == found[0]), "{found:?}");
+fn costs_are_measured_where_the_first_knows_none() {
+    let learned = |known: [Option<MessageCosts>; 3]| {
+        each(Channels::between(3, 0), |channels| {
+            let known = known[PointToPoint::member(&channels)];
+            NetworkGroup::over(channels, NetworkSettings::default()).unwrap().learn_costs(known).unwrap()
+        })
+    };
+    let known = MessageCosts { latency: 1.5, per_byte: 2.5, per_copied_byte: 3.5 };
+    let found = learned([None, Some(known), Some(known)]);
+    assert!(found[0].latency > 0.0 && found[0].per_byte >= 0.0 && found[0].per_copied_byte > 0.0);
+    assert!(found.iter().all(|costs| *costs == found[0] && *costs != known), "{found:?}");
+    assert_eq!(learned([Some(known), None, None]), [known; 3]);
 }
 
 #[test]

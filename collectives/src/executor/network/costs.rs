@@ -4,8 +4,10 @@
 //! algorithms for *p* members are those of Thakur, Rabenseifner and Gropp, without the reductions' arithmetic, which is
 //! about the same for all.
 
-use crate::profile::Profile;
-use crate::rank::Rank;
+use super::choices::{
+    AllgatherAlgorithm, AllreduceAlgorithm, AlltoallAlgorithm, BcastAlgorithm, CollectAlgorithm,
+    ReduceAlgorithm, ReduceScatterAlgorithm,
+};
 
 /// What messages between members cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,17 +28,6 @@ impl Default for MessageCosts {
 }
 
 impl MessageCosts {
-    /// Those of a machine of that profile, whose links carry a byte in so many nanoseconds: α is the mean of what a
-    /// signal costs between two ranks.
-    #[must_use]
-    pub fn of_profile(profile: &Profile, per_byte: f64) -> Self {
-        let ranks = profile.ranks();
-        let pairs = (0..ranks).flat_map(|one| (0..one).map(move |other| (Rank(one), Rank(other))));
-        let (sum, count) = pairs
-            .fold((0.0, 0.0), |(sum, count), (one, other)| (sum + profile.distance(one, other), count + 1.0));
-        Self { latency: if count > 0.0 { sum / count } else { 0.0 }, per_byte, ..Self::default() }
-    }
-
     fn message(&self, bytes: f64) -> f64 {
         self.latency + bytes * self.per_byte
     }
@@ -44,95 +35,6 @@ impl MessageCosts {
     fn copy(&self, bytes: f64) -> f64 {
         bytes * self.per_copied_byte
     }
-}
-
-/// How data goes from one to all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BcastAlgorithm {
-    /// Who has it passes it on, whole, in ⌈log *p*⌉ rounds.
-    Binomial,
-    /// From member to member in segments.
-    Pipelined,
-    /// Divided among all by a binomial tree, then gathered by a ring.
-    ScatterAllgather,
-}
-
-/// How data is gathered at one, or scattered from one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CollectAlgorithm {
-    /// By a binomial tree, several members' data in one message.
-    Binomial,
-    /// Each with the root.
-    Linear,
-}
-
-/// How all get what all have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AllgatherAlgorithm {
-    /// J. Bruck and others, "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems":
-    /// twice as much in each of ⌈log *p*⌉ rounds.
-    Bruck,
-    /// From neighbour to neighbour, in *p* − 1 rounds.
-    Ring,
-}
-
-/// How each gets something else from each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AlltoallAlgorithm {
-    /// Bruck's: in ⌈log *p*⌉ rounds, each with half of all data.
-    Bruck,
-    /// With one after the other.
-    Pairwise,
-}
-
-/// How all data is combined at one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReduceAlgorithm {
-    /// Up a binomial tree, whole.
-    Binomial,
-    /// R. Rabenseifner's: halves of halves are combined, and then gathered.
-    Rabenseifner,
-}
-
-/// How all data is combined for all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AllreduceAlgorithm {
-    /// Whole, with a partner twice as far each time.
-    RecursiveDoubling,
-    /// R. Rabenseifner's: halves of halves are combined, and then gathered by all.
-    Rabenseifner,
-    /// Parts go around, and around once more; for operations that commute.
-    Ring,
-}
-
-/// How all data is combined and divided among all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReduceScatterAlgorithm {
-    /// All is combined for all.
-    Allreduce,
-    /// Each gets what is for it from each.
-    Pairwise,
-}
-
-/// Which algorithms are taken, whatever they cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Choices {
-    /// For bcast.
-    pub bcast: Option<BcastAlgorithm>,
-    /// For gather.
-    pub gather: Option<CollectAlgorithm>,
-    /// For scatter.
-    pub scatter: Option<CollectAlgorithm>,
-    /// For allgather and allgatherv.
-    pub allgather: Option<AllgatherAlgorithm>,
-    /// For alltoall.
-    pub alltoall: Option<AlltoallAlgorithm>,
-    /// For reduce.
-    pub reduce: Option<ReduceAlgorithm>,
-    /// For allreduce. A ring is not taken for operations that do not commute.
-    pub allreduce: Option<AllreduceAlgorithm>,
-    /// For reduce_scatter.
-    pub reduce_scatter: Option<ReduceScatterAlgorithm>,
 }
 
 /// A group as the model sees it.
@@ -250,7 +152,6 @@ mod tests {
         AllgatherAlgorithm, AllreduceAlgorithm, AlltoallAlgorithm, BcastAlgorithm, CollectAlgorithm,
         MessageCosts, Model, ReduceAlgorithm, ReduceScatterAlgorithm,
     };
-    use crate::profile::{Matrix, Profile};
 
     fn model(members: usize) -> Model {
         Model { costs: MessageCosts::default(), members, segment: 32 << 10 }
@@ -279,13 +180,5 @@ mod tests {
     fn a_ring_is_for_those_who_commute_and_are_no_power_of_two() {
         assert_eq!(model(7).allreduce(16 << 20, true), AllreduceAlgorithm::Ring);
         assert_eq!(model(7).allreduce(16 << 20, false), AllreduceAlgorithm::Rabenseifner);
-    }
-
-    #[test]
-    fn the_latency_is_the_mean_of_the_profile() {
-        let profile =
-            Profile::new(Matrix::from_fn(3, |_, _| 900.0), Matrix::from_fn(3, |_, _| 100.0)).unwrap();
-        let costs = MessageCosts::of_profile(&profile, 0.5);
-        assert_eq!((costs.latency, costs.per_byte), (1000.0, 0.5));
     }
 }

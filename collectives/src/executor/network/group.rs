@@ -6,7 +6,8 @@ use svmio_transport::message::Messenger;
 use svmio_transport::{Rank, SegmentId};
 
 use super::barrier::Barriers;
-use super::costs::{Choices, MessageCosts, Model};
+use super::choices::Choices;
+use super::costs::{MessageCosts, Model};
 use super::fabrics::Fabrics;
 use super::over_fabric::OverFabric;
 use super::point_to_point::PointToPoint;
@@ -17,14 +18,10 @@ use crate::executor::error::{Error, Result};
 use crate::executor::joining;
 use crate::schedule::Schedule;
 
-/// How often a message goes to and fro when costs are measured, and of how many bytes the long one is.
-const ROUNDS: u32 = 8;
-const LONG: usize = 32 << 10;
-
 /// What a [`NetworkGroup`] goes by, the same for all members.
 #[derive(Debug, Clone)]
 pub struct NetworkSettings {
-    /// What messages cost.
+    /// What messages cost, until that is [learned](NetworkGroup::learn_costs).
     pub costs: MessageCosts,
     /// Which algorithms are taken, whatever they cost.
     pub choices: Choices,
@@ -158,54 +155,6 @@ impl NetworkGroup {
     /// The fabric's, for a lost member.
     pub fn barrier(&mut self) -> Result<()> {
         self.attempt(|group| group.barrier.wait(&*group.messages))
-    }
-
-    /// Measures what messages cost, between the first member and the last, and goes by that from now on. To be called
-    /// by all.
-    ///
-    /// # Errors
-    /// The fabric's.
-    pub fn measure_costs(&mut self) -> Result<MessageCosts> {
-        self.attempt(|group| {
-            let mut told = [0; 2 * size_of::<f64>()];
-            let last = group.size() - 1;
-            if last > 0 && (group.own == 0 || group.own == last) {
-                let times = [
-                    group.half_round_trip(last - group.own, 0)?,
-                    group.half_round_trip(last - group.own, LONG)?,
-                ];
-                for (bytes, time) in told.chunks_exact_mut(size_of::<f64>()).zip(times) {
-                    bytes.copy_from_slice(&time.to_ne_bytes());
-                }
-            }
-            group.bcast(0, &mut told)?;
-            let time = |at: usize| f64::from_ne_bytes(std::array::from_fn(|byte| told[8 * at + byte]));
-            let (short, long) = (time(0), time(1));
-            if last > 0 {
-                group.settings.costs.latency = short;
-                group.settings.costs.per_byte = ((long - short) / LONG as f64).max(0.0);
-            }
-            Ok(group.settings.costs)
-        })
-    }
-
-    /// Nanoseconds that a message takes: the median of some.
-    fn half_round_trip(&self, with: usize, bytes: usize) -> Result<f64> {
-        let mut buffer = vec![0; bytes];
-        let mut times = Vec::new();
-        for _ in 0..ROUNDS {
-            let begun = self.messages.now();
-            if self.own == 0 {
-                self.send(with, &buffer)?;
-                self.receive(with, &mut buffer)?;
-            } else {
-                self.receive(with, &mut buffer)?;
-                self.send(with, &buffer)?;
-            }
-            times.push(self.messages.now().saturating_sub(begun).as_secs_f64() * 1e9 / 2.0);
-        }
-        times.sort_by(f64::total_cmp);
-        Ok(times[times.len() / 2])
     }
 
     pub(super) fn model(&self) -> Model {

@@ -129,7 +129,7 @@ pub trait PointToPoint: fmt::Debug + Send {
     /// library goes on by itself with all that it has begun, as it is taken to do here.
     fn do_meanwhile(&self, _meanwhile: fn()) {}
 
-    /// The time since some moment, on the clock by which costs are [measured](super::NetworkGroup::measure_costs).
+    /// The time since some moment, on the clock by which costs are [measured](super::NetworkGroup::learn_costs).
     fn now(&self) -> Duration {
         static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
         BEGUN.elapsed()

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::costs::{AllreduceAlgorithm, ReduceAlgorithm, ReduceScatterAlgorithm};
+use super::choices::{AllreduceAlgorithm, ReduceAlgorithm, ReduceScatterAlgorithm};
 use super::exchange::{combine, shares};
 use super::group::NetworkGroup;
 use crate::executor::arguments::{check_elements, check_is_not_root, check_length};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::costs::AllgatherAlgorithm;
+use super::choices::AllgatherAlgorithm;
 use super::group::NetworkGroup;
 use crate::executor::arguments::{check_count, check_length};
 use crate::executor::blocks::{apart_mut, longest};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::costs::BcastAlgorithm;
+use super::choices::BcastAlgorithm;
 use super::exchange::{shares, spanned};
 use super::group::NetworkGroup;
 use crate::executor::error::Result;

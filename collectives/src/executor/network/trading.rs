@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::costs::AlltoallAlgorithm;
+use super::choices::AlltoallAlgorithm;
 use super::group::NetworkGroup;
 use crate::executor::arguments::{check_count, check_length};
 use crate::executor::blocks::{Given, Room, Row, apart, apart_mut};

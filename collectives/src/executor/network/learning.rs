@@ -1,0 +1,134 @@
+//! What messages cost here: as the first member knows it of other groups, or measured between two members.
+
+use std::hint::black_box;
+
+use super::costs::MessageCosts;
+use super::group::NetworkGroup;
+use super::two_level::TwoLevelGroup;
+use crate::executor::error::Result;
+
+/// How often a message goes to and fro, and of how many bytes the long one is: enough that what a network takes at once
+/// and keeps matters little.
+const ROUNDS: u32 = 8;
+const LONG: usize = 128 << 10;
+
+impl NetworkGroup {
+    /// Goes by what messages cost here from now on; to be called by all. What the first member says that it knows holds
+    /// for all. Where it says nothing, messages between it and the last one are measured: some 20 round trips, and 16 of
+    /// them with 128 KiB. Returns what they cost, the same everywhere.
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub fn learn_costs(&mut self, known: Option<MessageCosts>) -> Result<MessageCosts> {
+        self.attempt(|group| {
+            let mut told = written(known);
+            group.bcast(0, &mut told)?;
+            let costs = match read(told) {
+                Some(costs) => costs,
+                None => group.measured_costs()?,
+            };
+            group.settings.costs = costs;
+            Ok(costs)
+        })
+    }
+
+    fn measured_costs(&mut self) -> Result<MessageCosts> {
+        let last = self.size() - 1;
+        let mut costs = self.settings.costs;
+        if last > 0 && (self.own == 0 || self.own == last) {
+            let other = last - self.own;
+            let (short, long) = (self.half_round_trip(other, 0)?, self.half_round_trip(other, LONG)?);
+            let per_byte = ((long - short) / LONG as f64).max(0.0);
+            costs = MessageCosts { latency: short, per_byte, per_copied_byte: self.copying() };
+        }
+        let mut told = written(Some(costs));
+        self.bcast(0, &mut told)?;
+        Ok(read(told).unwrap_or(costs))
+    }
+
+    /// Nanoseconds that a message takes: the median of some.
+    fn half_round_trip(&self, with: usize, bytes: usize) -> Result<f64> {
+        let mut buffer = vec![0; bytes];
+        let mut times = Vec::new();
+        for _ in 0..ROUNDS {
+            let begun = self.messages.now();
+            if self.own == 0 {
+                self.send(with, &buffer)?;
+                self.receive(with, &mut buffer)?;
+            } else {
+                self.receive(with, &mut buffer)?;
+                self.send(with, &buffer)?;
+            }
+            times.push(self.messages.now().saturating_sub(begun).as_secs_f64() * 1e9 / 2.0);
+        }
+        Ok(median(times))
+    }
+
+    /// Nanoseconds that copying a byte takes.
+    fn copying(&self) -> f64 {
+        let (from, mut to) = (vec![1_u8; LONG], vec![0; LONG]);
+        let times = (0..ROUNDS).map(|_| {
+            let begun = self.messages.now();
+            to.copy_from_slice(black_box(&from));
+            black_box(&mut to);
+            self.messages.now().saturating_sub(begun).as_secs_f64() * 1e9
+        });
+        median(times.collect()) / LONG as f64
+    }
+}
+
+impl TwoLevelGroup {
+    /// The same as [`NetworkGroup::learn_costs`], of messages between nodes. Where there is only one, nothing is
+    /// learned.
+    ///
+    /// # Errors
+    /// The fabric's.
+    pub fn learn_costs(&mut self, known: Option<MessageCosts>) -> Result<MessageCosts> {
+        self.attempt(|group| {
+            let mut costs = group.all.settings.costs;
+            if group.nodes.len() == 1 {
+                return Ok(costs);
+            }
+            if let Some(first) = &mut group.first {
+                costs = first.learn_costs(known)?;
+            }
+            if let Some(node) = &mut group.node {
+                let mut told = written(Some(costs));
+                node.bcast(0, &mut told)?;
+                costs = read(told).unwrap_or(costs);
+            }
+            group.all.settings.costs = costs;
+            Ok(costs)
+        })
+    }
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+const NUMBER: usize = size_of::<f64>();
+
+/// As members tell it each other: three numbers, of which the first is none where nothing is known.
+fn written(costs: Option<MessageCosts>) -> [u8; 3 * NUMBER] {
+    let numbers = costs.map_or([f64::NAN; 3], |costs| [costs.latency, costs.per_byte, costs.per_copied_byte]);
+    std::array::from_fn(|at| numbers[at / NUMBER].to_le_bytes()[at % NUMBER])
+}
+
+fn read(told: [u8; 3 * NUMBER]) -> Option<MessageCosts> {
+    let number = |which: usize| f64::from_le_bytes(std::array::from_fn(|at| told[which * NUMBER + at]));
+    let costs = MessageCosts { latency: number(0), per_byte: number(1), per_copied_byte: number(2) };
+    (!costs.latency.is_nan()).then_some(costs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MessageCosts, read, written};
+
+    #[test]
+    fn what_is_told_is_what_is_heard() {
+        let costs = MessageCosts { latency: 1234.5, per_byte: 0.0, per_copied_byte: 0.25 };
+        assert_eq!((read(written(Some(costs))), read(written(None))), (Some(costs), None));
+    }
+}
