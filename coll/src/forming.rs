@@ -183,8 +183,9 @@ fn known_costs() -> Option<MessageCosts> {
 fn costs_are(costs: MessageCosts) {
     COSTS.get_or_init(|| {
         tracing::info!(
-            "a message between nodes costs {:.1} µs and {:.3} ns for each byte",
+            "a message between nodes costs {:.1} µs, {:.3} ns for each byte of a short one, {:.3} ns for each further one",
             costs.latency / 1e3,
+            costs.per_short_byte,
             costs.per_byte
         );
         costs

@@ -24,6 +24,9 @@ struct CommandLine {
     /// Barriers over four hosts instead (as root), beside what they are predicted to cost
     #[arg(long, conflicts_with_all = ["only", "against", "ranks", "busy", "sessions"])]
     hosts: bool,
+    /// Collectives of data over four hosts instead (as root), by every algorithm and by the one that svmio takes
+    #[arg(long, conflicts_with_all = ["only", "against", "ranks", "busy", "sessions", "hosts", "adapters"])]
+    data: bool,
     /// An unmodified MPI program's collectives instead: each MPI's own, and svmio's by preload and by the component of
     /// Open MPI
     #[arg(long, conflicts_with = "hosts")]
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
     let command_line = CommandLine::parse();
     match &command_line {
         CommandLine { hosts: true, .. } => over_hosts(&command_line),
+        CommandLine { data: true, .. } => data_over_hosts(&command_line),
         CommandLine { adapters: true, .. } => by_adapters(command_line),
         _ => measure(command_line),
     }
@@ -120,6 +124,23 @@ fn over_hosts(command_line: &CommandLine) -> ExitCode {
     println!("{}\nAt the end {}.", outcome.markdown(), Phase::now());
     if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
         outcome.write(&PathBuf::from(directory));
+    }
+    aims::end(extent, &outcome.aims(), was_calm)
+}
+
+/// How often each collective of data is repeated in a run over hosts.
+const DATA_COUNT: u32 = 12;
+
+fn data_over_hosts(command_line: &CommandLine) -> ExitCode {
+    let extent = if command_line.check { Extent::Check } else { Extent::Full };
+    let runs = if command_line.check { 1 } else { command_line.runs };
+    let was_calm = phase::is_calm();
+    println!("cargo run --release -p svmio-benches --bin collectives -- --data\n");
+    println!("Medians of {runs} runs. At the beginning {}.\n", Phase::now());
+    let outcome = hosts::data::compare(runs, DATA_COUNT);
+    println!("{}\nAt the end {}.", outcome.markdown(), Phase::now());
+    if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
+        write(&PathBuf::from(directory), "collectives-data", &outcome.markdown(), &outcome.json());
     }
     aims::end(extent, &outcome.aims(), was_calm)
 }

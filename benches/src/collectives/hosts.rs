@@ -1,4 +1,4 @@
-//! Barriers over hosts: every algorithm of svmio's, the one that is tuned to the hosts, and those of MPIs.
+//! Barriers, and other collectives, over hosts: every algorithm of svmio's, the one that is tuned to the hosts, and those of MPIs.
 //!
 //! ```text
 //!   Bed      four hosts with links of 1 Gbit/s, two ranks on each
@@ -6,8 +6,10 @@
 //!     tune      clusters, and a barrier for each: what the tuner composes, beside every algorithm by itself
 //!     run       all of them by svmio, each MPI's own, in turn
 //!   report   the table, what was predicted, and the plot
+//!   data     the other collectives, by every algorithm between hosts and by what svmio takes
 //! ```
 
+pub mod data;
 pub mod member;
 mod plot;
 pub mod report;

@@ -136,7 +136,7 @@ fn barriers_across_nodes_hold_every_rank_until_the_last_has_come() {
 fn on_two_levels_all_learn_what_messages_between_nodes_cost() {
     let seats = seats::on_nodes(&["a", "b", "a", "b", "a"]);
     let (members, id, within) = (backwards(5), fresh_id(), GroupSettings::default());
-    let known = MessageCosts { latency: 1.5, per_byte: 2.5, per_copied_byte: 3.5 };
+    let known = MessageCosts { latency: 1.5, per_short_byte: 0.5, per_byte: 2.5, per_copied_byte: 3.5 };
     let found = on_all(&seats, &members, |seat| {
         let (fabrics, messenger) = (&seat.fabrics, &seat.messenger);
         let between = NetworkSettings::default();

@@ -113,7 +113,7 @@ fn costs_are_measured_where_the_first_knows_none() {
             NetworkGroup::over(channels, NetworkSettings::default()).unwrap().learn_costs(known).unwrap()
         })
     };
-    let known = MessageCosts { latency: 1.5, per_byte: 2.5, per_copied_byte: 3.5 };
+    let known = MessageCosts { latency: 1.5, per_short_byte: 0.5, per_byte: 2.5, per_copied_byte: 3.5 };
     let found = learned([None, Some(known), Some(known)]);
     assert!(found[0].latency > 0.0 && found[0].per_byte >= 0.0 && found[0].per_copied_byte > 0.0);
     assert!(found.iter().all(|costs| *costs == found[0] && *costs != known), "{found:?}");

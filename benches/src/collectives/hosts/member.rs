@@ -28,6 +28,11 @@ pub enum Plan {
         /// How often.
         count: u32,
     },
+    /// They do collectives by each algorithm.
+    Data {
+        /// How often each.
+        count: u32,
+    },
 }
 
 /// Does what the plan in the file says that the argument behind [`WORD`] names. The first process writes what came of
@@ -52,6 +57,12 @@ pub fn run(arguments: &[String]) {
             let seconds = timed(&fabrics, &schedules, count);
             if job.rank() == Rank(0) {
                 println!("{}", serde_json::to_string(&seconds).expect("numbers can be written as JSON"));
+            }
+        }
+        Plan::Data { count } => {
+            let run = super::data::measured(&fabrics, SPACE + 1, count);
+            if job.rank() == Rank(0) {
+                println!("{}", serde_json::to_string(&run).expect("numbers can be written as JSON"));
             }
         }
     }

@@ -1,20 +1,26 @@
 //! What messages cost, and by that which algorithm is taken.
 //!
-//! A message of *n* bytes costs α + *n*β (R. W. Hockney), a byte that is copied within memory κ. The costs of the
-//! algorithms for *p* members are those of Thakur, Rabenseifner and Gropp, without the reductions' arithmetic, which is
-//! about the same for all.
+//! A message of *n* bytes costs α + *n*β (R. W. Hockney), a byte that is copied within memory κ. Many networks take
+//! short messages otherwise than long ones, so the first [`SHORT`] bytes of each have a β of their own. The costs of the
+//! algorithms for *p* members are those of Thakur, Rabenseifner and Gropp, message by message, without the reductions'
+//! arithmetic, which is about the same for all.
 
 use super::choices::{
     AllgatherAlgorithm, AllreduceAlgorithm, AlltoallAlgorithm, BcastAlgorithm, CollectAlgorithm,
     ReduceAlgorithm, ReduceScatterAlgorithm,
 };
 
+/// How many bytes a message has that is short.
+pub(super) const SHORT: usize = 16 << 10;
+
 /// What messages between members cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MessageCosts {
     /// α, nanoseconds.
     pub latency: f64,
-    /// β, nanoseconds for each byte.
+    /// β of the first bytes of a message, nanoseconds for each byte.
+    pub per_short_byte: f64,
+    /// β of all further ones.
     pub per_byte: f64,
     /// κ, nanoseconds for each byte that is copied within a member's memory.
     pub per_copied_byte: f64,
@@ -23,13 +29,14 @@ pub struct MessageCosts {
 impl Default for MessageCosts {
     /// 1 Gbit/s with 20 µs.
     fn default() -> Self {
-        Self { latency: 20_000.0, per_byte: 8.0, per_copied_byte: 0.1 }
+        Self { latency: 20_000.0, per_short_byte: 8.0, per_byte: 8.0, per_copied_byte: 0.1 }
     }
 }
 
 impl MessageCosts {
     fn message(&self, bytes: f64) -> f64 {
-        self.latency + bytes * self.per_byte
+        let short = bytes.min(SHORT as f64);
+        self.latency + short * self.per_short_byte + (bytes - short) * self.per_byte
     }
 
     fn copy(&self, bytes: f64) -> f64 {
@@ -55,43 +62,51 @@ impl Model {
         f64::from(self.members.next_power_of_two().trailing_zeros())
     }
 
-    /// Bytes that each moves where a vector is divided among all, and each gets all parts but its own.
-    fn parts(&self, bytes: f64) -> f64 {
-        bytes * (self.members() - 1.0) / self.members()
+    /// Messages with a half of a vector, a quarter of it, and so on.
+    fn halves(&self, bytes: f64) -> f64 {
+        let half = |round: i32| self.costs.message(bytes / 2.0_f64.powi(round));
+        (1..=self.rounds() as i32).map(half).sum()
+    }
+
+    /// Messages with one member's data, two members', and so on, until all have been sent but one's.
+    fn doubles(&self, bytes: f64) -> f64 {
+        let sizes = std::iter::successors(Some(1.0), |had| Some(2.0 * had));
+        let sizes = sizes.take_while(|&had| had < self.members());
+        sizes.map(|had: f64| self.costs.message(bytes * had.min(self.members() - had))).sum()
+    }
+
+    /// So many messages as there are other members.
+    fn others(&self, bytes: f64) -> f64 {
+        (self.members() - 1.0) * self.costs.message(bytes)
     }
 
     pub(super) fn bcast(&self, bytes: usize) -> BcastAlgorithm {
         let (costs, n) = (&self.costs, bytes as f64);
         let segments = bytes.div_ceil(self.segment).max(1) as f64;
-        let scattered =
-            (self.rounds() + self.members() - 1.0) * costs.latency + 2.0 * self.parts(n) * costs.per_byte;
         cheapest([
             (BcastAlgorithm::Binomial, self.rounds() * costs.message(n)),
-            (BcastAlgorithm::ScatterAllgather, scattered),
+            (BcastAlgorithm::ScatterAllgather, self.halves(n) + self.others(n / self.members())),
             (BcastAlgorithm::Pipelined, (self.members() - 2.0 + segments) * costs.message(n / segments)),
         ])
     }
 
     pub(super) fn collect(&self, bytes: usize) -> CollectAlgorithm {
-        let (costs, all) = (&self.costs, bytes as f64 * (self.members() - 1.0));
+        let (costs, n) = (&self.costs, bytes as f64);
+        let all = n * (self.members() - 1.0);
+        // Messages of different members arrive side by side: only the root's part of α adds up.
+        let side_by_side = self.others(n) - costs.latency * (self.members() * 3.0 / 4.0 - 2.0);
         cheapest([
-            (
-                CollectAlgorithm::Binomial,
-                self.rounds() * costs.latency + all * costs.per_byte + costs.copy(2.0 * all),
-            ),
-            // Messages of different members arrive side by side: only the root's part of α adds up.
-            (CollectAlgorithm::Linear, costs.latency * (1.0 + self.members() / 4.0) + all * costs.per_byte),
+            (CollectAlgorithm::Binomial, self.doubles(n) + costs.copy(2.0 * all)),
+            (CollectAlgorithm::Linear, side_by_side),
         ])
     }
 
     pub(super) fn allgather(&self, bytes: usize) -> AllgatherAlgorithm {
-        let (costs, all) = (&self.costs, bytes as f64 * (self.members() - 1.0));
+        let n = bytes as f64;
+        let copies = self.costs.copy(2.0 * n * (self.members() - 1.0));
         cheapest([
-            (
-                AllgatherAlgorithm::Bruck,
-                self.rounds() * costs.latency + all * costs.per_byte + costs.copy(2.0 * all),
-            ),
-            (AllgatherAlgorithm::Ring, (self.members() - 1.0) * costs.latency + all * costs.per_byte),
+            (AllgatherAlgorithm::Bruck, self.doubles(n) + copies),
+            (AllgatherAlgorithm::Ring, self.others(n)),
         ])
     }
 
@@ -99,38 +114,35 @@ impl Model {
         let (costs, half) = (&self.costs, bytes as f64 * self.members() / 2.0);
         cheapest([
             (AlltoallAlgorithm::Bruck, self.rounds() * (costs.message(half) + costs.copy(2.0 * half))),
-            (AlltoallAlgorithm::Pairwise, (self.members() - 1.0) * costs.message(bytes as f64)),
+            (AlltoallAlgorithm::Pairwise, self.others(bytes as f64)),
         ])
     }
 
     pub(super) fn reduce(&self, bytes: usize) -> ReduceAlgorithm {
-        let (costs, n) = (&self.costs, bytes as f64);
-        let halved = 2.0 * self.rounds() * costs.latency + 2.0 * self.parts(n) * costs.per_byte;
+        let n = bytes as f64;
         cheapest([
-            (ReduceAlgorithm::Binomial, self.rounds() * costs.message(n)),
-            (ReduceAlgorithm::Rabenseifner, halved),
+            (ReduceAlgorithm::Binomial, self.rounds() * self.costs.message(n)),
+            (ReduceAlgorithm::Rabenseifner, 2.0 * self.halves(n)),
         ])
     }
 
     pub(super) fn allreduce(&self, bytes: usize, commutes: bool) -> AllreduceAlgorithm {
         let (costs, n) = (&self.costs, bytes as f64);
-        let moved = 2.0 * self.parts(n) * costs.per_byte;
         // With no power of two, some fold their data into others' before, and get it back after.
         let folding = if self.members.is_power_of_two() { 0.0 } else { 2.0 * costs.message(n) };
-        let ring = 2.0 * (self.members() - 1.0) * costs.latency + moved;
+        let ring = 2.0 * self.others(n / self.members());
         cheapest([
             (AllreduceAlgorithm::RecursiveDoubling, self.rounds().floor() * costs.message(n) + folding),
-            (AllreduceAlgorithm::Rabenseifner, 2.0 * self.rounds() * costs.latency + moved + folding),
+            (AllreduceAlgorithm::Rabenseifner, 2.0 * self.halves(n) + folding),
             (AllreduceAlgorithm::Ring, if commutes { ring } else { f64::INFINITY }),
         ])
     }
 
     pub(super) fn reduce_scatter(&self, bytes: usize) -> ReduceScatterAlgorithm {
-        let (costs, n) = (&self.costs, bytes as f64);
-        let pairwise = (self.members() - 1.0) * costs.latency + self.parts(n) * costs.per_byte;
+        let n = bytes as f64;
         cheapest([
-            (ReduceScatterAlgorithm::Allreduce, self.rounds() * costs.message(n)),
-            (ReduceScatterAlgorithm::Pairwise, pairwise),
+            (ReduceScatterAlgorithm::Allreduce, self.rounds() * self.costs.message(n)),
+            (ReduceScatterAlgorithm::Pairwise, self.others(n / self.members())),
         ])
     }
 }
@@ -174,6 +186,15 @@ mod tests {
         assert_eq!(model.allreduce(large, false), AllreduceAlgorithm::Rabenseifner);
         assert_eq!(model.reduce_scatter(few), ReduceScatterAlgorithm::Allreduce);
         assert_eq!(model.reduce_scatter(large), ReduceScatterAlgorithm::Pairwise);
+    }
+
+    #[test]
+    fn what_goes_at_once_is_not_divided() {
+        let costs = MessageCosts { per_short_byte: 0.1, ..MessageCosts::default() };
+        let quick = Model { costs, ..model(4) };
+        assert_eq!(model(4).reduce(16 << 10), ReduceAlgorithm::Rabenseifner);
+        assert_eq!(quick.reduce(16 << 10), ReduceAlgorithm::Binomial);
+        assert_eq!(quick.reduce(1 << 20), ReduceAlgorithm::Rabenseifner);
     }
 
     #[test]

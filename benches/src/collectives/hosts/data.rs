@@ -1,0 +1,210 @@
+//! Collectives over hosts, by each algorithm between nodes and by the one that costs least as far as svmio can tell.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use svmio_collectives::executor::network::{Choices, MessageCosts};
+use svmio_collectives::executor::{Elementwise, Fabrics, GroupSettings, NetworkSettings, TwoLevelGroup};
+use svmio_transport::message::{MessageSettings, Messenger, Port};
+use svmio_transport::{Rank, SegmentId};
+
+use super::member::Plan;
+use super::{Bed, HOSTS, MEGABITS, PER_HOST, RANKS};
+use crate::aims::Aim;
+use crate::interleaved::median;
+use crate::phase::Phase;
+
+/// What costs least as far as svmio can tell.
+const CHEAPEST: &str = "auto";
+
+/// The functions, and their algorithms by the names that [`Choices::choose`] knows.
+const FUNCTIONS: [(&str, &[&str]); 5] = [
+    ("bcast", &["binomial", "pipelined", "scatter-allgather"]),
+    ("reduce", &["binomial", "rabenseifner"]),
+    ("allreduce", &["recursive-doubling", "rabenseifner", "ring"]),
+    ("allgather", &["bruck", "ring"]),
+    ("alltoall", &["bruck", "pairwise"]),
+];
+
+/// Bytes that a member gives; of alltoall, to each.
+const LENGTHS: [usize; 4] = [8, 1 << 10, 16 << 10, 256 << 10];
+
+/// What one run measures.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub struct Run {
+    /// What messages between hosts cost, in nanoseconds: each, each byte of a short one, and each further one.
+    costs: [f64; 3],
+    /// Seconds of each call: by function, length and algorithm, of which the first is what costs least.
+    seconds: Vec<Vec<Vec<f64>>>,
+}
+
+/// Measures each of them so many times in each of so many runs.
+///
+/// # Panics
+/// Where something fails.
+pub fn compare(runs: usize, count: u32) -> Outcome {
+    let bed = Bed::new();
+    let phase = Phase::now();
+    let run = |_| {
+        let told = bed.svmio(&Plan::Data { count });
+        serde_json::from_str(&told).expect("the first member writes what it has measured")
+    };
+    Outcome { runs: (0..runs).map(run).collect(), phase }
+}
+
+/// What a member measures, all of whom call this.
+///
+/// # Panics
+/// Where something fails.
+pub(super) fn measured(fabrics: &Fabrics, space: u32, count: u32) -> Run {
+    let members: Vec<Rank> = fabrics.job().membership().ranks().collect();
+    let port = Port::silent(0).expect("there are some");
+    // As adapters have it for programs.
+    let messages =
+        MessageSettings { asynchronous: false, short_packet: 8 << 10, ring: 128 << 10, ..Default::default() };
+    let messenger = Messenger::open(fabrics.job(), port, &messages);
+    let messenger = messenger.unwrap_or_else(|error| panic!("opening a messenger: {error}")).into();
+    let mut known: Option<MessageCosts> = None;
+    let mut numbers = (0..).step_by(4);
+    let mut group_by = |choices: Choices| {
+        let id = SegmentId::new(space, numbers.next().expect("there is no last one"));
+        let between = NetworkSettings { choices, ..NetworkSettings::default() };
+        let joined =
+            TwoLevelGroup::join(fabrics, &messenger, &members, id, GroupSettings::default(), between);
+        let mut group = joined.unwrap_or_else(|error| panic!("joining a group: {error}"));
+        let learned = group.learn_costs(known).unwrap_or_else(|error| panic!("learning costs: {error}"));
+        known = Some(learned);
+        group
+    };
+    let mut seconds = Vec::new();
+    for (function, algorithms) in FUNCTIONS {
+        let mut groups = Vec::new();
+        for algorithm in std::iter::once(&CHEAPEST).chain(algorithms) {
+            let mut choices = Choices::default();
+            choices.choose(function, algorithm).unwrap_or_else(|problem| panic!("{function}: {problem}"));
+            groups.push(group_by(choices));
+        }
+        let of_length = |length| groups_in_turn(&mut groups, function, length, count);
+        seconds.push(LENGTHS.map(of_length).to_vec());
+    }
+    let costs = known.map_or([f64::NAN; 3], |costs| [costs.latency, costs.per_short_byte, costs.per_byte]);
+    Run { costs, seconds }
+}
+
+/// Seconds of a call by each of the groups, which take turns: the median of so many.
+fn groups_in_turn(groups: &mut [TwoLevelGroup], function: &str, length: usize, count: u32) -> Vec<f64> {
+    let mut times = vec![Vec::new(); groups.len()];
+    for turn in 0..=count as usize {
+        for place in 0..groups.len() {
+            // Another one first each time: what a call leaves a link to carry yet is the next one's burden.
+            let which = (turn + place) % groups.len();
+            let time = call(&mut groups[which], function, length);
+            // The first ones connect.
+            if turn > 0 {
+                times[which].push(time);
+            }
+        }
+    }
+    times.into_iter().map(median).collect()
+}
+
+/// Seconds from when all have come until all are done.
+fn call(group: &mut TwoLevelGroup, function: &str, length: usize) -> f64 {
+    let size = group.size();
+    let sum = Elementwise::commutative(u64::wrapping_add);
+    let mut own = vec![group.member() as u8; length];
+    let each = vec![1; length * size];
+    let mut all = vec![0; length * size];
+    let mut run = || -> Result<f64, svmio_collectives::executor::Error> {
+        group.barrier()?;
+        let begun = Instant::now();
+        match function {
+            "bcast" => group.bcast(0, &mut own)?,
+            "reduce" => group.reduce(0, &mut own, &sum)?,
+            "allreduce" => group.allreduce(&mut own, &sum)?,
+            "allgather" => group.allgather(&own, &mut all)?,
+            _ => group.alltoall(&each, &mut all)?,
+        }
+        group.barrier()?;
+        Ok(begun.elapsed().as_secs_f64())
+    };
+    run().unwrap_or_else(|error| panic!("{function} of {length} bytes: {error}"))
+}
+
+/// All that was measured.
+#[derive(Debug)]
+pub struct Outcome {
+    runs: Vec<Run>,
+    phase: Phase,
+}
+
+impl Outcome {
+    /// Seconds of each algorithm, the median of all runs.
+    fn medians(&self, function: usize, length: usize) -> Vec<f64> {
+        let of = |algorithm| {
+            median(self.runs.iter().map(|run| run.seconds[function][length][algorithm]).collect())
+        };
+        (0..=FUNCTIONS[function].1.len()).map(of).collect()
+    }
+
+    /// The time of what svmio takes over that of the best algorithm.
+    fn ratio(&self, function: usize, length: usize) -> f64 {
+        let medians = self.medians(function, length);
+        medians[0] / medians[1..].iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    fn costs(&self) -> [f64; 3] {
+        [0, 1, 2].map(|part| median(self.runs.iter().map(|run| run.costs[part]).collect()))
+    }
+
+    /// What is to be shown.
+    #[must_use]
+    pub fn aims(&self) -> Vec<Aim> {
+        let each = (0..FUNCTIONS.len()).flat_map(|function| (0..LENGTHS.len()).map(move |at| (function, at)));
+        each.map(|(function, at)| {
+            let what = format!("{} of {} bytes, over the best algorithm", FUNCTIONS[function].0, LENGTHS[at]);
+            Aim::at_most(what, self.ratio(function, at), 1.15, 2.0)
+        })
+        .collect()
+    }
+
+    /// The tables, in Markdown; times in microseconds.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let [latency, short, per_byte] = self.costs();
+        let mut text = format!(
+            "{RANKS} ranks, {PER_HOST} on each of {HOSTS} hosts with links of {MEGABITS} Mbit/s; µs of a call and the \
+             barrier behind it; {}. A message between hosts costs {:.0} µs, {short:.1} ns for each of its first 16384 bytes and {per_byte:.1} ns for each further one.\n",
+            self.phase,
+            latency / 1e3
+        );
+        for (function, (name, algorithms)) in FUNCTIONS.iter().enumerate() {
+            let rule = "--:|".repeat(algorithms.len() + 2);
+            text += &format!(
+                "\n| {name}, bytes | {} | {CHEAPEST} | over the best |\n|--:|{rule}\n",
+                algorithms.join(" | ")
+            );
+            for (at, length) in LENGTHS.iter().enumerate() {
+                let medians = self.medians(function, at);
+                let columns =
+                    medians[1..].iter().chain(&medians[..1]).map(|time| format!("{:.0}", time * 1e6));
+                let columns = columns.collect::<Vec<_>>().join(" | ");
+                text += &format!("| {length} | {columns} | {:.2} |\n", self.ratio(function, at));
+            }
+        }
+        text
+    }
+
+    /// Every single run.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let functions: Vec<Value> = FUNCTIONS
+            .iter()
+            .map(|(name, algorithms)| {
+                let algorithms = [&[CHEAPEST], *algorithms].concat();
+                json!({ "name": name, "algorithms": algorithms })
+            })
+            .collect();
+        json!({ "functions": functions, "bytes": LENGTHS, "runs": self.runs })
+    }
+}
