@@ -78,7 +78,7 @@ pub(crate) fn bench(paths: &Paths) -> Result<()> {
     let files = &["--on", "shm,huge,disk"][..];
     let others =
         ["messages", "overlap", "nodes", "mapping", "memory", "collectives"].map(|name| (name, &[][..]));
-    let more = ["--adapters", "--hosts"].map(|what| [what]);
+    let more = ["--adapters", "--hosts", "--data"].map(|what| [what]);
     let more = more.iter().map(|words| ("collectives", &words[..]));
     for (name, words) in [("files", files)].into_iter().chain(others).chain(more) {
         process::run(benchmark(paths, name)?.args(words).env("SVMIO_FIGURES", paths.figures()))?;
