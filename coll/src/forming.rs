@@ -246,7 +246,9 @@ fn over_network(
     (within, between): (GroupSettings, NetworkSettings),
 ) -> Result<Group, executor::Error> {
     let mut group = TwoLevelGroup::join(fabrics, messenger, members, id, within, between)?;
-    costs_are(group.learn_costs(known_costs())?);
+    if let Some(costs) = group.learn_costs(known_costs())? {
+        costs_are(costs);
+    }
     Ok(Group::of_network(group, Arc::clone(fabrics.job().membership()), members.to_vec()))
 }
 

@@ -89,8 +89,9 @@ impl Component for Network {
         let (members, id) = (team.members(), team.segment(SEGMENT));
         let (within, between) = (GroupSettings::default(), self.settings.clone());
         let mut group = TwoLevelGroup::join(team.fabrics(), team.messenger(), members, id, within, between)?;
-        let costs = group.learn_costs(self.costs.get().copied())?;
-        self.costs.get_or_init(|| costs);
+        if let Some(costs) = group.learn_costs(self.costs.get().copied())? {
+            self.costs.get_or_init(|| costs);
+        }
         Ok(Box::new(group))
     }
 }

@@ -143,7 +143,7 @@ fn on_two_levels_all_learn_what_messages_between_nodes_cost() {
         let mut group = TwoLevelGroup::join(fabrics, messenger, &members, id, within, between).unwrap();
         let mut data = vec![seat.fabrics.job().rank().0 as u8; 3000];
         let learned = [None, Some(known)].map(|known| {
-            let costs = group.learn_costs(known).unwrap();
+            let costs = group.learn_costs(known).unwrap().expect("there are two nodes");
             group.bcast(2, &mut data).unwrap();
             costs
         });

@@ -72,8 +72,7 @@ pub(super) fn measured(fabrics: &Fabrics, space: u32, count: u32) -> Run {
         let joined =
             TwoLevelGroup::join(fabrics, &messenger, &members, id, GroupSettings::default(), between);
         let mut group = joined.unwrap_or_else(|error| panic!("joining a group: {error}"));
-        let learned = group.learn_costs(known).unwrap_or_else(|error| panic!("learning costs: {error}"));
-        known = Some(learned);
+        known = group.learn_costs(known).unwrap_or_else(|error| panic!("learning costs: {error}"));
         group
     };
     let mut seconds = Vec::new();

@@ -115,16 +115,16 @@ impl NetworkGroup {
 
 impl TwoLevelGroup {
     /// The same as [`NetworkGroup::learn_costs`], of messages between nodes. Where there is only one, nothing is
-    /// learned.
+    /// learned, and nothing returned.
     ///
     /// # Errors
     /// The fabric's.
-    pub fn learn_costs(&mut self, known: Option<MessageCosts>) -> Result<MessageCosts> {
+    pub fn learn_costs(&mut self, known: Option<MessageCosts>) -> Result<Option<MessageCosts>> {
         self.attempt(|group| {
-            let mut costs = group.all.settings.costs;
             if group.nodes.len() == 1 {
-                return Ok(costs);
+                return Ok(None);
             }
+            let mut costs = group.all.settings.costs;
             if let Some(first) = &mut group.first {
                 costs = first.learn_costs(known)?;
             }
@@ -134,7 +134,7 @@ impl TwoLevelGroup {
                 costs = read(told).unwrap_or(costs);
             }
             group.all.settings.costs = costs;
-            Ok(costs)
+            Ok(Some(costs))
         })
     }
 }
