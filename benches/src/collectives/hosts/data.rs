@@ -59,9 +59,7 @@ pub fn compare(runs: usize, count: u32) -> Outcome {
 pub(super) fn measured(fabrics: &Fabrics, space: u32, count: u32) -> Run {
     let members: Vec<Rank> = fabrics.job().membership().ranks().collect();
     let port = Port::silent(0).expect("there are some");
-    // As adapters have it for programs.
-    let messages =
-        MessageSettings { asynchronous: false, short_packet: 8 << 10, ring: 128 << 10, ..Default::default() };
+    let messages = NetworkSettings::messages(MessageSettings::default());
     let messenger = Messenger::open(fabrics.job(), port, &messages);
     let messenger = messenger.unwrap_or_else(|error| panic!("opening a messenger: {error}")).into();
     let mut known: Option<MessageCosts> = None;
