@@ -14,6 +14,7 @@
 //!      └── exports     memory that peers reach      peers   what was sent to whom, and what arrived
 //!      │
 //!   endpoint    posting, completions, buffers      domain   registration      provider   which one, and its limits
+//!      │                                           keys     not looked for while they change
 //!      │
 //!   sys         libfabric in C, loaded when it is first needed
 //! ```
@@ -73,6 +74,7 @@ mod drains;
 mod endpoint;
 mod exports;
 mod groups;
+mod keys;
 mod peers;
 mod provider;
 mod questions;

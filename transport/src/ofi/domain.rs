@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use super::keys::{Keys, Signal};
 use super::provider::Offer;
 use super::sys::{self, call, library};
 use crate::error::{Error, Result};
@@ -14,6 +15,7 @@ pub(super) struct Domain {
     offer: Offer,
     fabric: NonNull<sys::fid_fabric>,
     domain: NonNull<sys::fid_domain>,
+    keys: Keys<Signal>,
 }
 
 // SAFETY: the objects were asked for with FI_THREAD_SAFE: any thread may call them at any time.
@@ -38,7 +40,7 @@ impl Domain {
             call!(fabric.as_ptr(), ops.domain(fabric.as_ptr(), offer.as_ptr(), &mut domain, ptr::null_mut()))
         };
         match opened(&offer, "opening the domain", answer, domain) {
-            Ok(domain) => Ok(Arc::new(Self { offer, fabric, domain })),
+            Ok(domain) => Ok(Arc::new(Self { offer, fabric, domain, keys: Keys::default() })),
             Err(error) => {
                 // SAFETY: opened above, nothing depends on it.
                 unsafe { close(&raw mut (*fabric.as_ptr()).fid) };
@@ -58,6 +60,11 @@ impl Domain {
 
     pub(super) fn domain(&self) -> *mut sys::fid_domain {
         self.domain.as_ptr()
+    }
+
+    /// What keeps the provider from looking for keys while they change.
+    pub(super) fn keys(&self) -> &Keys<Signal> {
+        &self.keys
     }
 
     /// Registers memory, for peers or for being the local side of messages and transfers.
@@ -87,6 +94,7 @@ impl Domain {
             } else {
                 random_key(self.offer.key_size())?
             };
+            let _changing = self.keys.change();
             // SAFETY: an open domain; the memory is the caller's promise.
             answer = unsafe {
                 call!(
@@ -211,6 +219,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
+        let _changing = self.domain.keys.change();
         // SAFETY: opened by `register`, and nothing depends on it.
         unsafe { close(&raw mut (*self.pointer.as_ptr()).fid) };
     }

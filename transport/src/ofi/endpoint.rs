@@ -239,9 +239,11 @@ impl<T: Send> Endpoint<T> {
         if length <= self.inject_size {
             let mut bytes = [0; INJECT_LIMIT];
             fill(&mut bytes[..length]);
+            let looking = self.domain.keys().look();
             // SAFETY: an open endpoint; the provider takes a copy before it returns.
             let answer =
                 unsafe { call!(endpoint, msg.inject(endpoint, bytes.as_ptr().cast(), length, to.0)) };
+            drop(looking);
             return self.posted("sending", answer);
         }
         let Some(slot) = self.idle_send()? else { return Ok(Posted::Busy) };
@@ -255,9 +257,11 @@ impl<T: Send> Endpoint<T> {
             (buffer.bytes.as_ptr(), descriptor)
         };
         let context = slot.as_ptr().cast::<c_void>();
+        let looking = self.domain.keys().look();
         // SAFETY: an open endpoint; the buffer stays in place until the completion is read.
         let answer =
             unsafe { call!(endpoint, msg.send(endpoint, bytes.cast(), length, descriptor.0, to.0, context)) };
+        drop(looking);
         if answer != 0 {
             // SAFETY: the provider did not take it.
             drop(unsafe { self.sends.give_back(slot) });
@@ -319,6 +323,7 @@ impl<T: Send> Endpoint<T> {
             data: 0,
         };
         let endpoint = self.endpoint.as_ptr();
+        let looking = self.domain.keys().look();
         // SAFETY: an open endpoint; the description is read before the call returns, the memory is the caller's
         // promise. Without delivery, a write would be reported when it has left, even to a key that does not exist.
         let answer = unsafe {
@@ -330,6 +335,7 @@ impl<T: Send> Endpoint<T> {
                 Direction::Read => call!(endpoint, rma.readmsg(endpoint, &message, sys::FI_COMPLETION)),
             }
         };
+        drop(looking);
         if answer != 0 {
             // SAFETY: the provider did not take it.
             drop(unsafe { self.transfers.give_back(slot) });

@@ -13,6 +13,7 @@ mod chains;
 mod hanging;
 mod meeting;
 mod messages;
+mod registering;
 mod waits;
 mod writes;
 

@@ -60,10 +60,12 @@ impl<T: Send> Endpoint<T> {
         let completions = self.completions.as_ptr();
         let mut total = 0;
         loop {
+            let looking = self.domain.keys().look();
             // SAFETY: an open queue of this format; there is room for so many entries.
             let count = unsafe {
                 call!(completions, ops.read(completions, reader.entries.as_mut_ptr().cast(), BATCH))
             };
+            drop(looking);
             if let Ok(count) = usize::try_from(count) {
                 for index in 0..count {
                     let entry = reader.entries[index];

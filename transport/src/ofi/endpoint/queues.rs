@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::Endpoint;
 use crate::error::Result;
 use crate::ofi::domain::{Domain, close, opened};
+use crate::ofi::keys::{Signal, Wake};
 use crate::ofi::provider::Offer;
 use crate::ofi::sys::{self, call};
 
@@ -45,6 +46,7 @@ impl<T: Send> Endpoint<T> {
     pub(in crate::ofi) fn sleep(&self, longest: Duration) {
         let completions = self.completions.as_ptr();
         let milliseconds = i32::try_from(longest.as_millis()).unwrap_or(i32::MAX);
+        let _asleep = self.domain.keys().sleep(self.signal());
         // SAFETY: an open queue. Asked for no entries, the provider reads none, and returns when there are some.
         let answer = unsafe {
             call!(completions, ops.sread(completions, ptr::null_mut(), 0, ptr::null(), milliseconds))
@@ -55,11 +57,13 @@ impl<T: Send> Endpoint<T> {
     /// Wakes who sleeps in the provider.
     pub(in crate::ofi) fn wake(&self) {
         if self.waiting == Waiting::Call {
-            let completions = self.completions.as_ptr();
-            // SAFETY: an open queue.
-            let answer = unsafe { call!(completions, ops.signal(completions)) };
-            tracing::trace!(answer, "woken");
+            self.signal().wake();
         }
+    }
+
+    fn signal(&self) -> Signal {
+        // SAFETY: the queue is open as long as this endpoint, which gives the signal away only while it sleeps.
+        unsafe { Signal::new(self.completions) }
     }
 }
 
