@@ -4,11 +4,11 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::setting::{FAMILIES, Family, stdout_of, svmio_run};
+use crate::setting::{FAMILIES, Family, starting_ranks, stdout_of, svmio_run};
 
 #[test]
 fn the_exit_status_is_that_of_mpiexec() {
@@ -20,14 +20,7 @@ fn the_exit_status_is_that_of_mpiexec() {
             assert_eq!(status.code(), Some(code.parse().unwrap()), "{family:?}");
         }
         let launcher = format!("mpiexec.{}", family.directory());
-        let plain = Command::new(launcher)
-            .args(["-n", "2"])
-            .arg(&program)
-            .arg("kill")
-            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
-            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
-            .output()
-            .unwrap();
+        let plain = starting_ranks(launcher).args(["-n", "2"]).arg(&program).arg("kill").output().unwrap();
         assert!(!plain.status.success());
         let ours = svmio_run().args(["-n", "2", "--"]).arg(&program).arg("kill").output().unwrap();
         assert_eq!(ours.status, plain.status, "{family:?}");

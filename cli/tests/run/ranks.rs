@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use crate::setting::{FAMILIES, Family, field, installation, stdout_of, svmio_run};
+use crate::setting::{FAMILIES, Family, field, installation, starting_ranks, stdout_of, svmio_run};
 
 #[test]
 fn the_ranks_form_one_job_and_have_the_preload_and_the_variables() {
@@ -86,13 +86,11 @@ fn works_from_anywhere_and_through_a_symbolic_link() {
         let name = program.file_name().unwrap();
         let run = |directory: &Path, program: &Path| {
             let printed = stdout_of(
-                Command::new(&link)
+                starting_ranks(&link)
                     .args(["run", "-n", "1", "--"])
                     .arg(program)
                     .arg("LD_PRELOAD")
                     .env_remove("SVMIO_LIBDIR")
-                    .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
-                    .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
                     .current_dir(directory),
             );
             assert!(printed.contains(installation().to_str().unwrap()), "{printed}");
@@ -113,12 +111,7 @@ fn a_dry_run_prints_a_command_that_a_shell_can_run() {
                 .arg(&program)
                 .args(["SVMIO_CLAIM", "LD_PRELOAD"]),
         );
-        let printed = stdout_of(
-            Command::new("sh")
-                .args(["-c", &line])
-                .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
-                .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-        );
+        let printed = stdout_of(starting_ranks("sh").args(["-c", &line]));
         assert_eq!(printed.lines().count(), 2, "{line}");
         assert!(
             printed.lines().all(|rank| rank.contains(" SVMIO_CLAIM=/a b/it's LD_PRELOAD=/")),

@@ -1,5 +1,6 @@
 //! What the tests run with: an installation of svmio, the compilers, commands.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -94,14 +95,25 @@ fn yield_library() -> PathBuf {
     files.first().expect("cargo names libsvmio_yield.so").clone()
 }
 
-/// `svmio run`, in an environment where root may start Open MPI's ranks and nothing else matters.
+/// `svmio run`, in an environment where Open MPI starts ranks and nothing else matters.
 pub(crate) fn svmio_run() -> Command {
-    let mut command = Command::new(installation().join("bin/svmio"));
+    let mut command = starting_ranks(installation().join("bin/svmio"));
     command.arg("run");
     for name in ["LD_PRELOAD", "MPI4PY_LIBMPI", "SVMIO_LIBDIR", "SVMIO_STORE", "SVMIO_CLAIM"] {
         command.env_remove(name);
     }
+    command
+}
+
+/// A command that starts ranks itself or has others start them: with Open MPI root may, and its directory of sessions
+/// is the test's own. Of two launchers of 4.1 that make the same one at once, or of which one removes it, one fails.
+pub(crate) fn starting_ranks(program: impl AsRef<OsStr>) -> Command {
+    thread_local! {
+        static SESSIONS: TempDir = tempfile::tempdir().unwrap();
+    }
+    let mut command = Command::new(program);
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    SESSIONS.with(|sessions| command.env("TMPDIR", sessions.path()));
     command
 }
 
