@@ -4,6 +4,7 @@
 
 mod calls;
 mod channels;
+mod coming_and_going;
 #[path = "../calls/data.rs"]
 mod data;
 mod joining;
