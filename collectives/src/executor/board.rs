@@ -1,18 +1,21 @@
-//! What the members of a group tell each other: a line for each member, which that member alone writes.
+//! What the members of a group tell each other.
 //!
 //! ```text
-//!   line of a member:   card 0 │ card 1 │ …      number of an operation, and up to 56 bytes for it
-//!                       finished                 up to which operation the member reads nothing any more
-//!                       bed                      where it sleeps, and what it awaits there
-//!                       sleepers                 how many sleep in the whole group (the first member's only)
-//!                       refusal                  from which operation on somebody does none (the first member's only)
-//!                       reason                   why, of a member that refuses
+//!   of all:        sleepers                   how many sleep in the whole group
+//!                  refusal                    from which operation on somebody does none
+//!                  row 0 │ row 1 │ …          for an operation, a card of each member: its number, and up to 56 bytes
+//!   of a member:   finished                   up to which operation the member reads nothing any more
+//!                  bed                        where it sleeps, and what it awaits there
+//!                  reason                     why, of a member that refuses
 //! ```
 //!
 //! Operations of a group are numbered; all members do them in the same order. What a member has for operation `n` it
-//! writes into its card `n mod CARDS` and closes it with the number. Numbers only grow, so nothing is ever reset, and
-//! one number tells of all operations before. Each flag has a single writer, as in XHC (G. Katevenis, M. Ploumidis and
-//! M. Marazakis, "A framework for hierarchical single-copy MPI collectives on multicore nodes").
+//! writes into its card of row `n mod CARDS` and closes it with the number. Numbers only grow, so nothing is ever
+//! reset, and one number tells of all operations before. Each flag has a single writer, as in XHC (G. Katevenis,
+//! M. Ploumidis and M. Marazakis, "A framework for hierarchical single-copy MPI collectives on multicore nodes").
+//!
+//! The cards of an operation lie side by side, since a member looks at all of them: where members outnumber cores, the
+//! processor has forgotten a process's pages whenever its turn comes, and finds each anew.
 //!
 //! A member that cannot do an operation *refuses* it, and all that follow: who waits for something of these ends with
 //! that. Operations before it come to their ends. Who waits looks for a refusal before it sleeps, and who refuses wakes
@@ -44,7 +47,7 @@ pub(super) type Words = [u64; WORDS];
 /// What a member has for one operation: one cache line, so that it arrives at once.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
-struct Card {
+pub(super) struct Card {
     number: AtomicU64,
     words: [AtomicU64; WORDS],
 }
@@ -54,15 +57,20 @@ struct Card {
 #[derive(Debug, Default)]
 struct Alone<T>(T);
 
-/// What one member tells. All zeroes is one that has told nothing yet.
+/// What all members write. All zeroes before anybody did.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(super) struct Notices {
+    sleepers: Alone<AtomicU32>,
+    refusal: Alone<AtomicU64>,
+}
+
+/// What one member tells beside its cards. All zeroes is one that has told nothing yet.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    cards: [Card; CARDS],
     finished: Alone<AtomicU64>,
     bed: Bed,
-    sleepers: Alone<AtomicU32>,
-    refusal: Alone<AtomicU64>,
     reason: Reason,
 }
 
@@ -94,12 +102,16 @@ impl Line {
     }
 }
 
-/// Where the lines are.
-pub(super) trait Lines {
-    /// How many there are.
+/// Where all of that is.
+pub(super) trait Places {
+    /// How many members there are.
     fn count(&self) -> usize;
     /// The line of a member.
     fn line(&self, member: usize) -> &Line;
+    /// What all write.
+    fn notices(&self) -> &Notices;
+    /// The cards of the row for operation `number`, by member.
+    fn row(&self, number: u64) -> &[Card];
 }
 
 /// Of whom something is awaited.
@@ -154,23 +166,23 @@ impl Awaited {
     }
 }
 
-/// The lines of a group, as one member sees them.
+/// What a group's members tell each other, as one of them sees it.
 #[derive(Debug)]
-pub(super) struct Board<L> {
-    lines: L,
+pub(super) struct Board<P> {
+    places: P,
     own: usize,
 }
 
-impl<L: Lines> Board<L> {
-    /// Those of a group in which this member is `own`.
-    pub(super) fn new(lines: L, own: usize) -> Self {
-        Self { lines, own }
+impl<P: Places> Board<P> {
+    /// That of a group in which this member is `own`.
+    pub(super) fn new(places: P, own: usize) -> Self {
+        Self { places, own }
     }
 
     /// Publishes for operation `number`. Who may sleep for it hears of it by [`rouse`](Self::rouse).
     #[inline]
     pub(super) fn publish(&self, number: u64, words: &[u64]) {
-        let card = &self.lines.line(self.own).cards[number as usize % CARDS];
+        let card = &self.places.row(number)[self.own];
         for (to, word) in card.words.iter().zip(words) {
             // Relaxed: closed by the number.
             to.store(*word, Ordering::Relaxed);
@@ -182,7 +194,7 @@ impl<L: Lines> Board<L> {
     /// What a member published for operation `number`, which it has.
     #[inline]
     pub(super) fn words(&self, member: usize, number: u64) -> Words {
-        let card = &self.lines.line(member).cards[number as usize % CARDS];
+        let card = &self.places.row(number)[member];
         // Relaxed: that the number was seen, orders it.
         std::array::from_fn(|word| card.words[word].load(Ordering::Relaxed))
     }
@@ -191,14 +203,14 @@ impl<L: Lines> Board<L> {
     #[inline]
     pub(super) fn finish(&self, number: u64) {
         // Release: what was read stays before it.
-        self.lines.line(self.own).finished.0.store(number, Ordering::Release);
+        self.places.line(self.own).finished.0.store(number, Ordering::Release);
     }
 
     /// The same where this member may have told more already: it does nothing more at all.
     #[cold]
     pub(super) fn finish_for_good(&self, number: u64) {
         // Relaxed: only this member writes it.
-        if self.lines.line(self.own).finished.0.load(Ordering::Relaxed) < number {
+        if self.places.line(self.own).finished.0.load(Ordering::Relaxed) < number {
             self.finish(number);
         }
     }
@@ -206,21 +218,41 @@ impl<L: Lines> Board<L> {
     /// The first member, from `from` on, that has not done what is awaited.
     #[inline]
     pub(super) fn missing(&self, awaited: Awaited, from: usize) -> Option<usize> {
-        let has_done = |member: usize| {
-            let line = self.lines.line(member);
-            // Acquire: pairs with the Release in `publish` and `finish`.
-            match awaited.deed {
-                Deed::Published => {
-                    let card = &line.cards[awaited.number as usize % CARDS];
-                    card.number.load(Ordering::Acquire) >= awaited.number
-                }
-                Deed::Finished => line.finished.0.load(Ordering::Acquire) >= awaited.number,
-            }
+        let Awaited { whom, deed, number } = awaited;
+        let mut members = match whom {
+            Whom::Member(member) => member..member + 1,
+            Whom::All => from..self.places.count(),
         };
-        match awaited.whom {
-            Whom::Member(member) => (!has_done(member)).then_some(member),
-            Whom::All => (from..self.lines.count()).find(|&member| !has_done(member)),
+        // Acquire, both times: pairs with the Release in `publish` and `finish`.
+        match deed {
+            Deed::Published => {
+                let row = self.places.row(number);
+                members.find(|&member| row[member].number.load(Ordering::Acquire) < number)
+            }
+            Deed::Finished => {
+                members.find(|&member| self.places.line(member).finished.0.load(Ordering::Acquire) < number)
+            }
         }
+    }
+
+    /// Whether all is done that is awaited, to be asked again and again: who was seen once is not looked at again.
+    #[inline]
+    pub(super) fn watch(&self, awaited: Awaited) -> impl FnMut() -> bool {
+        let mut at = 0;
+        move || match self.missing(awaited, at) {
+            None => true,
+            Some(member) => {
+                at = member;
+                false
+            }
+        }
+    }
+
+    /// Whether somebody was seen to sleep. Who is about to fall asleep need not be seen.
+    #[inline]
+    pub(super) fn has_sleepers(&self) -> bool {
+        // Relaxed: a hint.
+        self.places.notices().sleepers.0.load(Ordering::Relaxed) != 0
     }
 
     /// Wakes those who sleep and can go on, now that this member has published or finished something. A fence and a
@@ -229,8 +261,8 @@ impl<L: Lines> Board<L> {
     pub(super) fn rouse(&self) {
         // Dekker: after what was told, before the look for sleepers; see `Bed`.
         fence(Ordering::SeqCst);
-        // Relaxed: the fence orders it.
-        if self.lines.line(0).sleepers.0.load(Ordering::Relaxed) != 0 {
+        // The fence orders it.
+        if self.has_sleepers() {
             self.rouse_sleepers();
         }
     }
@@ -239,8 +271,8 @@ impl<L: Lines> Board<L> {
     /// the other told: so somebody finds that the sleeper can go on.
     #[cold]
     fn rouse_sleepers(&self) {
-        for member in (0..self.lines.count()).filter(|&member| member != self.own) {
-            let bed = &self.lines.line(member).bed;
+        for member in (0..self.places.count()).filter(|&member| member != self.own) {
+            let bed = &self.places.line(member).bed;
             let awaits = bed.awaits();
             if awaits != 0 && self.missing(Awaited::decode(awaits), 0).is_none() {
                 bed.rouse();
@@ -252,8 +284,8 @@ impl<L: Lines> Board<L> {
     /// all that others need of the operations before.
     #[cold]
     pub(super) fn refuse(&self, number: u64, reason: &str) {
-        let own = &self.lines.line(self.own).reason;
-        let refusal = &self.lines.line(0).refusal.0;
+        let own = &self.places.line(self.own).reason;
+        let refusal = &self.places.notices().refusal.0;
         // Relaxed: this member alone writes it, and once; the refusal closes it.
         if own.bytes.load(Ordering::Relaxed) == 0 {
             let length = reason.len().clamp(1, 8 * REASON);
@@ -277,18 +309,18 @@ impl<L: Lines> Board<L> {
         }
         // Dekker: after the refusal, before the sleepers' look; each sleeps on a count that this changes.
         fence(Ordering::SeqCst);
-        (0..self.lines.count()).for_each(|member| self.lines.line(member).rouse());
+        (0..self.places.count()).for_each(|member| self.places.line(member).rouse());
     }
 
     /// Who has refused operation `number`, or one before it.
     pub(super) fn refusal(&self, number: u64) -> Option<Refusal> {
         // Acquire: pairs with the Release in `refuse`.
-        let found = self.lines.line(0).refusal.0.load(Ordering::Acquire);
+        let found = self.places.notices().refusal.0.load(Ordering::Acquire);
         if found == 0 || found >> MEMBER_BITS > number {
             return None;
         }
         let member = (found & ((1 << MEMBER_BITS) - 1)) as usize - 1;
-        let said = &self.lines.line(member).reason;
+        let said = &self.places.line(member).reason;
         let words = said.text.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
         let bytes: Vec<u8> = words.take(said.bytes.load(Ordering::Relaxed) as usize).collect();
         Some(Refusal { member, reason: String::from_utf8_lossy(&bytes).into_owned() })
@@ -296,7 +328,7 @@ impl<L: Lines> Board<L> {
 
     /// Has this member itself look again, if one of its threads sleeps.
     pub(super) fn rouse_own(&self) {
-        self.lines.line(self.own).rouse();
+        self.places.line(self.own).rouse();
     }
 
     /// Sleeps until what is awaited was done, or `go_on` has a reason not to. Whoever makes such a reason
@@ -307,10 +339,10 @@ impl<L: Lines> Board<L> {
         nap: Option<Duration>,
         mut go_on: impl FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
-        let sleepers = &self.lines.line(0).sleepers.0;
+        let sleepers = &self.places.notices().sleepers.0;
         // Relaxed: the fence that follows in `Bed::sleep` orders it.
         sleepers.fetch_add(1, Ordering::Relaxed);
-        let slept = self.lines.line(self.own).bed.doze(awaited.encode(), nap, || {
+        let slept = self.places.line(self.own).bed.doze(awaited.encode(), nap, || {
             if self.missing(awaited, 0).is_none() { Some(Ok(())) } else { go_on().err().map(Err) }
         });
         sleepers.fetch_sub(1, Ordering::Relaxed);

@@ -276,7 +276,7 @@ impl Ground {
         let Some(near) = &self.near else { return Ok(()) };
         let memory = near.side.local.memory();
         let mut all_came = all_come(memory, flags, |flag| self.is_near[flag.member], has_come);
-        if patience.glance(&mut all_came) {
+        if patience.glance(&mut all_came) || patience.give_turns(&mut all_came) {
             return Ok(());
         }
         let every = patience.polls_of_microseconds();

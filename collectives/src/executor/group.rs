@@ -32,7 +32,7 @@ use svmio_transport::{
     Atomics, Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription,
 };
 
-use super::board::{Awaited, Board, CARDS, Deed, Lines, WORDS, Whom};
+use super::board::{Awaited, Board, CARDS, Card, Deed, Line, Notices, Places, WORDS, Whom};
 use super::cores::{self, Cores};
 use super::coroutine::Pause;
 use super::error::{Error, Result};
@@ -40,7 +40,7 @@ use super::joining::{self, Joined};
 use super::network::Fabrics;
 use super::operation::Elementwise;
 use super::patience::{Patience, ranks_here};
-use super::slots::{self, Lane, Memories};
+use super::slots::{Lane, Layout, Memories};
 use progress::Progress;
 
 pub use progress::Request;
@@ -113,8 +113,8 @@ impl Group {
             return Err(Error::NotMapped { back_end: capabilities.back_end.clone() });
         }
         let settings = settings.fitting(members.len());
-        let length = slots::length(settings.slot);
-        let joined = joining::join(fabric, members, id, length, |own, place| place != own)?;
+        let layout = Layout::new(members.len(), settings.slot);
+        let joined = joining::join(fabric, members, id, layout.length() as u64, |own, place| place != own)?;
         joined.muster(fabric, members, id)?;
         let Joined { own, local, remote, .. } = joined;
         let memory_of = |remote: &Option<RemoteSegment>| match remote {
@@ -125,9 +125,9 @@ impl Group {
                 .ok_or_else(|| Error::NotMapped { back_end: capabilities.back_end.clone() }),
         };
         let memories: Vec<SharedMemory> = remote.iter().map(memory_of).collect::<Result<_>>()?;
-        let memories = Arc::new(Memories::new(memories, settings.slot, Lane::Calls));
+        let memories = Arc::new(Memories::new(memories, layout, Lane::Calls));
         let lanes = [Arc::clone(&memories), Arc::new(memories.beside(Lane::Background))];
-        let rouse = move || lanes.iter().for_each(|lane| Lines::line(&**lane, own).rouse());
+        let rouse = move || lanes.iter().for_each(|lane| Places::line(&**lane, own).rouse());
         let subscription = fabric.membership().on_disturbance(rouse);
         let segments = Segments { _subscription: subscription, _remote: remote, _local: local };
         let mut group = Self {
@@ -301,15 +301,25 @@ impl Group {
     }
 }
 
-impl Lines for Arc<Memories> {
+impl Places for Arc<Memories> {
     #[inline]
     fn count(&self) -> usize {
         (**self).count()
     }
 
     #[inline]
-    fn line(&self, member: usize) -> &super::board::Line {
+    fn line(&self, member: usize) -> &Line {
         (**self).line(member)
+    }
+
+    #[inline]
+    fn notices(&self) -> &Notices {
+        (**self).notices()
+    }
+
+    #[inline]
+    fn row(&self, number: u64) -> &[Card] {
+        (**self).row(number)
     }
 }
 

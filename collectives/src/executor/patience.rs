@@ -32,12 +32,12 @@ pub(crate) const NAP: Duration = Duration::from_micros(500);
 const POLLS: u32 = 64;
 
 /// Where there are more ranks than cores, one wait in so many is watched by the clock from its beginning, as long as
-/// nobody is suspected to compute on these cores. After a change of the process the clock's pages are to be found anew,
-/// and looking at it is a seventh of a barrier of 16 ranks on two cores.
-const WATCHED: u32 = 16;
+/// nobody is suspected to compute on these cores. After a change of the process the clock's pages are to be found anew:
+/// with one wait in 16, watching is a twentieth of a barrier of 16 ranks on two cores.
+const WATCHED: u32 = 64;
 
 /// How many turns the other waits give before they look at the clock.
-const UNWATCHED_TURNS: u32 = 2;
+const UNWATCHED_TURNS: u32 = 4;
 
 /// How a waiter waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,8 +191,10 @@ impl Patience {
     /// Polls a few times only: for what is about to come.
     #[inline]
     pub(crate) fn glance(&self, mut ready: impl FnMut() -> bool) -> bool {
-        let polls = if self.is_crowded { 1 } else { FIRST_POLLS };
-        for _ in 0..polls {
+        if self.is_crowded {
+            return ready();
+        }
+        for _ in 0..FIRST_POLLS {
             if ready() {
                 return true;
             }
@@ -201,12 +203,30 @@ impl Patience {
         false
     }
 
+    /// Where there are more ranks than cores, gives the first turns after a glance in vain: most waits are over then.
+    /// To be followed by [`poll`](Self::poll).
+    #[inline]
+    pub(crate) fn give_turns(&mut self, mut ready: impl FnMut() -> bool) -> bool {
+        if !self.is_crowded {
+            return false;
+        }
+        self.waits = self.waits.wrapping_add(1);
+        if self.thieves.are_suspected() || self.waits.is_multiple_of(WATCHED) {
+            return false;
+        }
+        (0..UNWATCHED_TURNS).any(|_| {
+            give_turn();
+            ready()
+        })
+    }
+
     /// After how many polls some microseconds are over.
     pub(crate) fn polls_of_microseconds(&self) -> u32 {
         if self.is_crowded { 8 } else { 8 * POLLS }
     }
 
     /// Polls until it is time to sleep.
+    #[inline(never)]
     pub(crate) fn poll(&mut self, ready: impl FnMut() -> bool) -> Polled {
         if self.is_crowded { self.poll_crowded(ready) } else { self.poll_alone(ready) }
     }
@@ -215,7 +235,7 @@ impl Patience {
         let began = Instant::now();
         let (mut last, mut longest, mut turns) = (began, Duration::ZERO, 0);
         if self.companions.are_here(began) && !self.thieves.are_shunned(began) {
-            std::thread::yield_now();
+            give_turn();
             let is_ready = ready();
             last = Instant::now();
             longest = last - began;
@@ -247,7 +267,7 @@ impl Patience {
                     break Polled::InVain;
                 }
                 if !self.thieves.are_shunned(now) {
-                    std::thread::yield_now();
+                    give_turn();
                     turns += 1;
                 }
             }
@@ -261,15 +281,6 @@ impl Patience {
     }
 
     fn poll_crowded(&mut self, mut ready: impl FnMut() -> bool) -> Polled {
-        self.waits = self.waits.wrapping_add(1);
-        if !self.thieves.are_suspected() && !self.waits.is_multiple_of(WATCHED) {
-            for _ in 0..UNWATCHED_TURNS {
-                if ready() {
-                    return Polled::Ready;
-                }
-                std::thread::yield_now();
-            }
-        }
         let began = Instant::now();
         if self.thieves.are_shunned(began) {
             return if ready() { Polled::Ready } else { Polled::InVain };
@@ -282,7 +293,7 @@ impl Patience {
             if vain >= self.settings.vain_yields || last - began >= self.settings.crowded_yielding {
                 break Polled::InVain;
             }
-            std::thread::yield_now();
+            give_turn();
             let now = Instant::now();
             let turn = now - last;
             last = now;
@@ -294,6 +305,13 @@ impl Patience {
         self.thieves.notice(longest, last);
         polled
     }
+}
+
+/// Lets others run on this core. The system call stands here and not in a library: after a turn of others, each page of
+/// code is to be found anew.
+#[inline]
+fn give_turn() {
+    rustix::thread::sched_yield();
 }
 
 /// How many processes of the fabric's job are on this one's node.

@@ -1,8 +1,9 @@
-//! A member's memory in a group: two lanes, each a line, and behind it a ring of slots for data.
+//! A member's memory in a group: two lanes, each a line, and behind it a ring of slots for data. The first member's has
+//! what is of all members, too.
 //!
 //! ```text
-//!   calls        line │ slot 0 │ slot 1 │ …     the operations that a member waits in
-//!   background   line │ slot 0 │ slot 1 │ …     those that it goes on from; see `group::progress`
+//!   calls        line │ slot 0 │ slot 1 │ … │ notices, cards     the operations that a member waits in
+//!   background   line │ slot 0 │ slot 1 │ … │ notices, cards     those that it goes on from; see `group::progress`
 //! ```
 //!
 //! Operations of the two lanes never meet, so members may do them in different orders.
@@ -12,11 +13,14 @@
 
 use svmio_transport::SharedMemory;
 
-use super::board::{CARDS, Line, Lines};
+use super::board::{CARDS, Card, Line, Notices, Places};
 use super::error::Result;
 
-/// Where the slots begin: a page to itself for the line, so that no copy disturbs who polls there.
-const SLOTS_AT: usize = 4096;
+/// Bytes of a page, at which the parts of a lane begin: no copy disturbs who polls there.
+const PAGE: usize = 4096;
+
+/// Where the slots begin.
+const SLOTS_AT: usize = PAGE;
 
 const _: () = assert!(size_of::<Line>() <= SLOTS_AT);
 
@@ -29,47 +33,75 @@ pub(super) enum Lane {
     Background,
 }
 
-impl Lane {
-    /// Where it begins, with slots of `slot` bytes.
-    fn start(self, slot: usize) -> usize {
-        match self {
-            Self::Calls => 0,
-            Self::Background => (SLOTS_AT + CARDS * slot).next_multiple_of(SLOTS_AT),
-        }
-    }
+/// How memories of a group are divided.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    members: usize,
+    slot: usize,
 }
 
-/// Bytes of a member's segment with slots of `slot` bytes.
-pub(super) fn length(slot: usize) -> u64 {
-    2 * Lane::Background.start(slot) as u64
+impl Layout {
+    /// That of a group of so many, with slots of `slot` bytes.
+    pub(super) fn new(members: usize, slot: usize) -> Self {
+        Self { members, slot }
+    }
+
+    /// Bytes of a member's memory.
+    pub(super) fn length(self) -> usize {
+        2 * self.lane()
+    }
+
+    /// Bytes of a lane.
+    fn lane(self) -> usize {
+        let rows = CARDS * self.members * size_of::<Card>();
+        (self.notices() + size_of::<Notices>() + rows).next_multiple_of(PAGE)
+    }
+
+    /// Where a lane has what is of all members.
+    fn notices(self) -> usize {
+        (SLOTS_AT + CARDS * self.slot).next_multiple_of(PAGE)
+    }
+
+    fn start(self, lane: Lane) -> usize {
+        match lane {
+            Lane::Calls => 0,
+            Lane::Background => self.lane(),
+        }
+    }
 }
 
 /// A lane in the memories of all members.
 #[derive(Debug)]
 pub(super) struct Memories {
     memories: Vec<SharedMemory>,
+    /// The first of them, in which the cards are: here, so that who looks at these finds it without a detour.
+    first: SharedMemory,
+    layout: Layout,
     /// Where the lane begins.
     start: usize,
-    slot: usize,
+    /// Where in the first memory it has what is of all.
+    notices: usize,
 }
 
 impl Memories {
-    /// A lane of a group's: each memory begins with a page and has [`length`] bytes.
-    pub(super) fn new(memories: Vec<SharedMemory>, slot: usize, lane: Lane) -> Self {
+    /// A lane of a group's: each memory begins with a page, and there is one of the layout's length for each member.
+    pub(super) fn new(memories: Vec<SharedMemory>, layout: Layout, lane: Lane) -> Self {
         assert!(
-            memories.iter().all(|memory| memory.len() as u64 >= length(slot)),
-            "a member's memory is whole"
+            memories.len() == layout.members && memories.iter().all(|memory| memory.len() >= layout.length()),
+            "each member has a memory, and it is whole"
         );
-        Self { memories, start: lane.start(slot), slot }
+        let start = layout.start(lane);
+        let first = memories[0].clone();
+        Self { memories, first, layout, start, notices: start + layout.notices() }
     }
 
     /// Another lane of the same memories.
     pub(super) fn beside(&self, lane: Lane) -> Self {
-        Self::new(self.memories.clone(), self.slot, lane)
+        Self::new(self.memories.clone(), self.layout, lane)
     }
 
     fn offset(&self, number: u64, at: usize) -> u64 {
-        (self.start + SLOTS_AT + (number as usize % CARDS) * self.slot + at) as u64
+        (self.start + SLOTS_AT + (number as usize % CARDS) * self.layout.slot + at) as u64
     }
 
     /// Writes `bytes` at `at` of the slot of operation `number` in the memory of `member`, which is the caller.
@@ -120,19 +152,36 @@ impl Memories {
     }
 }
 
-impl Lines for Memories {
+impl Places for Memories {
     #[inline]
     fn count(&self) -> usize {
-        self.memories.len()
+        self.layout.members
     }
 
     #[inline]
     fn line(&self, member: usize) -> &Line {
         let memory = &self.memories[member];
-        debug_assert!(memory.len() >= self.start + SLOTS_AT);
         // SAFETY: `new` checked the size; segments begin at pages and lanes are whole pages, which is more than the
         // alignment asks for. A line is all atomics, for which any bytes are valid and which others may change; it
         // stays mapped as long as the memory.
         unsafe { &*memory.as_ptr().add(self.start).cast::<Line>() }
+    }
+
+    #[inline]
+    fn notices(&self) -> &Notices {
+        // SAFETY: as in `line`; they begin at a page, too.
+        unsafe { &*self.first.as_ptr().add(self.notices).cast::<Notices>() }
+    }
+
+    #[inline]
+    fn row(&self, number: u64) -> &[Card] {
+        let members = self.layout.members;
+        let row = number as usize % CARDS * members;
+        // SAFETY: as in `line`; there are `CARDS` rows of as many cards as members behind the notices, whose size is a
+        // multiple of a card's alignment.
+        unsafe {
+            let cards = self.first.as_ptr().add(self.notices + size_of::<Notices>()).cast::<Card>();
+            std::slice::from_raw_parts(cards.add(row), members)
+        }
     }
 }

@@ -72,7 +72,7 @@ impl Barrier {
                 true
             }
         };
-        let is_over = patience.glance(&mut has_come) || {
+        let is_over = patience.glance(&mut has_come) || patience.give_turns(&mut has_come) || {
             let every = patience.polls_of_microseconds();
             patience.poll(with_meanwhile(&mut has_come, *meanwhile, every)) == Polled::Ready
         };

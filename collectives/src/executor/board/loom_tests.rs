@@ -4,17 +4,36 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::{Awaited, Board, Deed, Line, Lines, Whom};
+use super::{Awaited, Board, CARDS, Card, Deed, Line, Notices, Places, Whom};
 
-struct Shared(Vec<Line>);
+struct Shared {
+    lines: Vec<Line>,
+    notices: Notices,
+    rows: [Vec<Card>; CARDS],
+}
 
-impl Lines for Arc<Shared> {
+impl Shared {
+    fn new(size: usize) -> Self {
+        let rows = std::array::from_fn(|_| (0..size).map(|_| Card::default()).collect());
+        Self { lines: (0..size).map(|_| Line::default()).collect(), notices: Notices::default(), rows }
+    }
+}
+
+impl Places for Arc<Shared> {
     fn count(&self) -> usize {
-        self.0.len()
+        self.lines.len()
     }
 
     fn line(&self, member: usize) -> &Line {
-        &self.0[member]
+        &self.lines[member]
+    }
+
+    fn notices(&self) -> &Notices {
+        &self.notices
+    }
+
+    fn row(&self, number: u64) -> &[Card] {
+        &self.rows[number as usize % CARDS]
     }
 }
 
@@ -38,7 +57,7 @@ fn check(size: usize, preemptions: usize, body: fn(usize, &Told)) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(move || {
-        let shared = Arc::new(Shared((0..size).map(|_| Line::default()).collect()));
+        let shared = Arc::new(Shared::new(size));
         let others: Vec<_> = (1..size)
             .map(|own| {
                 let board = Board::new(Arc::clone(&shared), own);
@@ -55,7 +74,7 @@ fn exchanges(generations: u64, own: usize, board: &Told) {
         board.publish(number, &[10 * number + own as u64]);
         board.rouse();
         sleep(board, published(number));
-        for member in 0..board.lines.count() {
+        for member in 0..board.places.count() {
             assert_eq!(board.words(member, number), [10 * number + member as u64]);
         }
     }
@@ -77,8 +96,8 @@ fn who_runs_ahead_waits_for_room() {
     check(2, 3, |own, board| {
         for number in 1..=4 {
             if own == 0 {
-                if number > super::CARDS as u64 {
-                    sleep(board, finished(number - super::CARDS as u64));
+                if number > CARDS as u64 {
+                    sleep(board, finished(number - CARDS as u64));
                 }
                 board.publish(number, &[7 * number]);
             } else {

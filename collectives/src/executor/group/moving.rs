@@ -320,10 +320,15 @@ impl Group {
 #[inline]
 pub(super) fn words_of(bytes: &[u8]) -> Words {
     let mut words = [0; WORDS];
-    for (word, bytes) in words.iter_mut().zip(bytes.chunks(8)) {
-        let mut whole = [0; 8];
-        whole[..bytes.len()].copy_from_slice(bytes);
-        *word = u64::from_ne_bytes(whole);
+    // Word by word: a call of a library's for a few bytes takes longer than these.
+    let (whole, rest) = bytes.as_chunks();
+    for (word, bytes) in words.iter_mut().zip(whole) {
+        *word = u64::from_ne_bytes(*bytes);
+    }
+    if let (Some(word), false) = (words.get_mut(whole.len()), rest.is_empty()) {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        *word = u64::from_ne_bytes(last);
     }
     words
 }
@@ -331,7 +336,11 @@ pub(super) fn words_of(bytes: &[u8]) -> Words {
 /// The first bytes of words.
 #[inline]
 pub(super) fn read_words(words: &Words, into: &mut [u8]) {
-    for (word, into) in words.iter().zip(into.chunks_mut(8)) {
-        into.copy_from_slice(&word.to_ne_bytes()[..into.len()]);
+    let (whole, rest) = into.as_chunks_mut();
+    for (word, into) in words.iter().zip(&mut *whole) {
+        *into = word.to_ne_bytes();
+    }
+    if let (Some(word), false) = (words.get(whole.len()), rest.is_empty()) {
+        rest.copy_from_slice(&word.to_ne_bytes()[..rest.len()]);
     }
 }

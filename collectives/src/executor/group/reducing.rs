@@ -195,13 +195,11 @@ impl Group {
 
     /// `data` becomes what all have on their cards, combined: from the last member on, as the operation wants it.
     fn combine_cards(&self, number: u64, data: &mut [u8], operation: &dyn Operation) {
-        let mut left = [0; CARD_BYTES];
-        let left = &mut left[..data.len()];
         let last = self.size() - 1;
         read_words(&self.board.words(last, number), data);
         for member in (0..last).rev() {
-            read_words(&self.board.words(member, number), left);
-            operation.combine(left, data);
+            let left = self.board.words(member, number).map(u64::to_ne_bytes);
+            operation.combine(&left.as_flattened()[..data.len()], data);
         }
     }
 

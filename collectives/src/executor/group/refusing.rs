@@ -4,7 +4,7 @@ use svmio_transport::Error as FabricError;
 
 use super::Group;
 use crate::executor::arguments;
-use crate::executor::board::{Awaited, Board, Lines, Refusal};
+use crate::executor::board::{Awaited, Board, Places, Refusal};
 use crate::executor::error::{Error, Result};
 
 impl Group {
@@ -96,7 +96,7 @@ impl Group {
     }
 }
 
-impl<L: Lines> Board<L> {
+impl<P: Places> Board<P> {
     /// That nobody has refused the operation of which something is awaited.
     ///
     /// # Errors

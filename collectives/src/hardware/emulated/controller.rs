@@ -72,7 +72,10 @@ impl Emulator {
             // Each of them, whatever the ones before say.
             let mut goes_on =
                 || circuits.iter_mut().filter_map(|circuit| circuit.attend().then_some(())).count() > 0;
-            if patience.glance(&mut goes_on) || patience.poll(&mut goes_on) == Polled::Ready {
+            if patience.glance(&mut goes_on)
+                || patience.give_turns(&mut goes_on)
+                || patience.poll(&mut goes_on) == Polled::Ready
+            {
                 let claimed = circuits.iter().map(|circuit| circuit.claimed.nodes).sum();
                 if claimed != nodes {
                     nodes = claimed;

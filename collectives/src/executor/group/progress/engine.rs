@@ -39,15 +39,8 @@ impl Engine {
         awaited: Awaited,
         meanwhile: Option<fn()>,
     ) -> Polled {
-        let mut at = 0;
-        let mut is_done = || match board.missing(awaited, at) {
-            None => true,
-            Some(member) => {
-                at = member;
-                false
-            }
-        };
-        if self.patience.glance(&mut is_done) {
+        let mut is_done = board.watch(awaited);
+        if self.patience.glance(&mut is_done) || self.patience.give_turns(&mut is_done) {
             return Polled::Ready;
         }
         let every = self.patience.polls_of_microseconds();
