@@ -24,14 +24,17 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// svmio's time over that of the best of the others.
+    /// svmio's time over that of the best of the others; not a number where there are none.
     pub fn ratio(&self, name: usize) -> f64 {
         let others = self.seconds[1..].iter().map(|seconds| seconds[name]);
-        self.seconds[0][name] / others.fold(f64::INFINITY, f64::min)
+        others.reduce(f64::min).map_or(f64::NAN, |best| self.seconds[0][name] / best)
     }
 
-    /// What is aimed at, where nothing else runs.
+    /// What is aimed at, where nothing else runs; nothing where svmio is alone.
     pub fn aims(&self) -> Vec<Aim> {
+        if self.contenders.len() < 2 {
+            return Vec::new();
+        }
         let aim = |(at, name): (usize, &&'static str)| {
             let what = format!("{name}, {} ranks{}", self.ranks, self.conditions.beside());
             aim(what, name, self.ranks, self.ratio(at))
