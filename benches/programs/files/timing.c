@@ -21,13 +21,15 @@ double started(void) {
     return MPI_Wtime();
 }
 
-double longest_since(double since) {
-    double own = MPI_Wtime() - since, longest;
+double longest(double own) {
+    double longest;
     /* Who waits does not take the processor from who is still at work. */
     calm_barrier();
     MPI_OK(MPI_Allreduce(&own, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
     return longest;
 }
+
+double longest_since(double since) { return longest(MPI_Wtime() - since); }
 
 void tell_time(const char *what, double since) { tell(what, longest_since(since)); }
 

@@ -10,6 +10,9 @@ void calm_barrier(void);
 /* Waits for all ranks and gives the time. */
 double started(void);
 
+/* The longest of all ranks' times, on all of them. */
+double longest(double own);
+
 /* The longest time of all ranks since `since`, on all of them. */
 double longest_since(double since);
 
