@@ -1,4 +1,4 @@
-//! The component of shared memory: all functions, by the engine that moves data once between processes of a machine.
+//! The component of shared memory: all functions, by the engine of collectives between processes of a machine.
 
 use std::ops::Range;
 

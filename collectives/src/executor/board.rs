@@ -44,8 +44,9 @@ pub(super) const WORDS: usize = 1;
 /// What a card carries.
 pub(super) type Words = [u64; WORDS];
 
-/// What a member has for one operation: one cache line, so that it arrives at once.
-#[repr(C, align(64))]
+/// What a member has for one operation: one cache line, so that it arrives at once, and a line between it and the next
+/// member's, since there are processors that fetch lines in pairs.
+#[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(super) struct Card {
     number: AtomicU64,
@@ -58,7 +59,7 @@ pub(super) struct Card {
 struct Alone<T>(T);
 
 /// What all members write. All zeroes before anybody did.
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(super) struct Notices {
     sleepers: Alone<AtomicU32>,
@@ -248,10 +249,19 @@ impl<P: Places> Board<P> {
         }
     }
 
-    /// Whether somebody was seen to sleep. Who is about to fall asleep need not be seen.
+    /// [Rouses](Self::rouse) where that is `owed` and somebody is seen to sleep; who is about to need not be seen. Then
+    /// it is owed no longer.
     #[inline]
-    pub(super) fn has_sleepers(&self) -> bool {
-        // Relaxed: a hint.
+    pub(super) fn rouse_seen(&self, owed: &mut bool) {
+        if *owed && self.has_sleepers() {
+            *owed = false;
+            self.rouse();
+        }
+    }
+
+    #[inline]
+    fn has_sleepers(&self) -> bool {
+        // Relaxed: who has to see those who are about to sleep has a fence before it.
         self.places.notices().sleepers.0.load(Ordering::Relaxed) != 0
     }
 
@@ -261,7 +271,6 @@ impl<P: Places> Board<P> {
     pub(super) fn rouse(&self) {
         // Dekker: after what was told, before the look for sleepers; see `Bed`.
         fence(Ordering::SeqCst);
-        // The fence orders it.
         if self.has_sleepers() {
             self.rouse_sleepers();
         }

@@ -80,6 +80,38 @@ fn exchanges(generations: u64, own: usize, board: &Told) {
     }
 }
 
+/// The same as a group's waits do it: who is not seen to sleep is roused only when the operation ends, or when this
+/// member sleeps itself.
+fn exchanges_rousing_late(generations: u64, own: usize, board: &Told) {
+    for number in 1..=generations {
+        board.publish(number, &[10 * number + own as u64]);
+        let mut owed = true;
+        board.rouse_seen(&mut owed);
+        let mut is_done = board.watch(published(number));
+        if is_done() {
+            board.rouse_seen(&mut owed);
+        } else {
+            if std::mem::take(&mut owed) {
+                board.rouse();
+            }
+            sleep(board, published(number));
+        }
+        if owed {
+            board.rouse();
+        }
+    }
+}
+
+#[test]
+fn two_exchange_three_times_and_rouse_late() {
+    check(2, 3, |own, board| exchanges_rousing_late(3, own, board));
+}
+
+#[test]
+fn three_exchange_and_rouse_late() {
+    check(3, 2, |own, board| exchanges_rousing_late(1, own, board));
+}
+
 #[test]
 fn two_exchange_three_times() {
     check(2, 3, |own, board| exchanges(3, own, board));

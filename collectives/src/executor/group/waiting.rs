@@ -18,17 +18,16 @@ impl Group {
         if self.patience.glance(&mut is_done) {
             return Ok(());
         }
-        // Others may sleep for what this member has said. Who is seen to sleep is woken before any turn. For who is not,
-        // the fence of `rouse` is needed; it takes a tenth of a microsecond as long as what was said is on its way to
-        // another core, and next to nothing after a turn.
-        if self.owes_rousing && board.has_sleepers() {
-            self.owes_rousing = false;
-            board.rouse();
-        }
+        // Others may sleep for what this member has said. Who is seen to sleep is woken before any turn, and behind it,
+        // when what was said has reached the other cores. For who is not seen, the fence of `rouse` is needed, which
+        // takes a tenth of a microsecond before; it comes when the operation ends, or before this member waits longer.
+        let owed = &mut self.owes_rousing;
+        board.rouse_seen(owed);
         if self.patience.give_turns(is_done) {
+            board.rouse_seen(owed);
             return Ok(());
         }
-        if std::mem::take(&mut self.owes_rousing) {
+        if std::mem::take(owed) {
             board.rouse();
         }
         self.wait_long(awaited)
