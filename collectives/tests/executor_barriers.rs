@@ -1,4 +1,6 @@
 //! Every algorithm's schedule, executed: nobody leaves before the last has come; losses end waits.
+//!
+//! With `SVMIO_FULL=1` (`cargo xtask soak`) by 1 to 64 ranks each; without, by as many as take some seconds.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -12,14 +14,17 @@ use svmio_collectives::{Algorithm, Schedule, Signal};
 use svmio_transport::faulty::{FaultPlan, Faulty};
 use svmio_transport::{Fabric, Rank, SegmentId, shm};
 
-const ALGORITHMS: [&str; 12] = [
+const ALGORITHMS: [&str; 15] = [
     "linear",
     "tree:2",
     "tree:4",
     "dissemination",
     "hsb:3,2",
     "hsb",
+    "nx:2",
     "nx:3",
+    "nx:6",
+    "nx",
     "nx2:3",
     "nx2",
     "x1tree",
@@ -98,6 +103,14 @@ fn faulty(fabric: &Fabric) -> Fabric {
     Fabric::new(Faulty::new(Arc::clone(fabric.back_end()), plan))
 }
 
+/// Of how many ranks groups are.
+fn sizes() -> Vec<u32> {
+    match std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1") {
+        true => (1..=64).collect(),
+        false => (1..=16).chain([33]).collect(),
+    }
+}
+
 fn schedules(size: u32) -> impl Iterator<Item = (SegmentId, Schedule)> {
     ALGORITHMS.into_iter().zip(0..).map(move |(name, number)| {
         let schedule = name.parse::<Algorithm>().unwrap().schedule(size).unwrap();
@@ -108,7 +121,7 @@ fn schedules(size: u32) -> impl Iterator<Item = (SegmentId, Schedule)> {
 
 #[test]
 fn every_schedule_holds_every_rank_until_the_last_has_come() {
-    for size in 1..=16 {
+    for size in sizes() {
         let fabrics = shm::within_process(size);
         for (id, schedule) in schedules(size) {
             hold_all(&fabrics, |fabric, members| {
@@ -120,7 +133,7 @@ fn every_schedule_holds_every_rank_until_the_last_has_come() {
 
 #[test]
 fn a_group_holds_every_rank_until_the_last_has_come() {
-    for size in 1..=16 {
+    for size in sizes() {
         let fabrics = shm::within_process(size);
         let id = SegmentId::new(SPACE, 0);
         hold_all(&fabrics, |fabric, members| {
