@@ -35,7 +35,7 @@ struct CommandLine {
     /// With how many ranks
     #[arg(long, value_name = "RANKS", value_delimiter = ',', default_value = "2,4", value_parser = at_least_one::<u32>)]
     ranks: Vec<u32>,
-    /// Where files lie: /dev/shm, a tmpfs of 2 MiB pages (as root), a disk
+    /// Where files lie: /dev/shm, the same with small pages for svmio, too, a tmpfs of 2 MiB pages (as root), a disk
     #[arg(long, value_name = "PLACE", value_delimiter = ',', default_value = "shm", value_parser = kind)]
     on: Vec<Kind>,
     /// Which directory of a disk

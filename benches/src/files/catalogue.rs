@@ -32,7 +32,7 @@ pub struct Wanted {
 pub enum BtClass {
     /// 12³ points, written 12 times.
     S,
-    /// 24³ points; this one and the larger ones are written 40 times.
+    /// 24³ points; this one and the next three are written 40 times.
     W,
     /// 64³ points.
     A,
@@ -40,11 +40,18 @@ pub enum BtClass {
     B,
     /// 162³ points: 6.8 GB.
     C,
+    /// 408³ points; this one and the larger ones are written 50 times: 136 GB.
+    D,
+    /// 1020³ points: 2.1 TB.
+    E,
+    /// 2560³ points: 34 TB.
+    F,
 }
 
 impl BtClass {
     /// All of them.
-    pub const ALL: [BtClass; 5] = [BtClass::S, BtClass::W, BtClass::A, BtClass::B, BtClass::C];
+    pub const ALL: [BtClass; 8] =
+        [BtClass::S, BtClass::W, BtClass::A, BtClass::B, BtClass::C, BtClass::D, BtClass::E, BtClass::F];
 
     /// Its letter.
     pub fn name(self) -> &'static str {
@@ -54,6 +61,9 @@ impl BtClass {
             BtClass::A => "A",
             BtClass::B => "B",
             BtClass::C => "C",
+            BtClass::D => "D",
+            BtClass::E => "E",
+            BtClass::F => "F",
         }
     }
 
@@ -65,6 +75,9 @@ impl BtClass {
             BtClass::A => (64, 40),
             BtClass::B => (102, 40),
             BtClass::C => (162, 40),
+            BtClass::D => (408, 50),
+            BtClass::E => (1020, 50),
+            BtClass::F => (2560, 50),
         }
     }
 }

@@ -58,6 +58,9 @@ fn run(place: &Place, program: &Program, workload: &Workload, keeper: &Keeper) -
     for argument in &workload.arguments {
         job = job.argument(argument);
     }
+    if let Some(wish) = place.large_pages().filter(|_| keeper.is_svmio()) {
+        job = job.variable("SVMIO_LARGE_PAGES", wish);
+    }
     if let Some(component) = keeper.stock.and_then(|stock| stock.component) {
         job = job.variable("OMPI_MCA_io", component);
         if workload.ranks as usize > cores() {

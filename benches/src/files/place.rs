@@ -11,8 +11,10 @@ use tempfile::TempDir;
 /// A kind of file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `/dev/shm`, as it is mounted.
+    /// `/dev/shm`, as it is mounted: svmio makes large pages there.
     Shm,
+    /// The same, but svmio has to do with small pages, as stock drivers have.
+    Small,
     /// A tmpfs of 2 MiB pages. Only root can mount it.
     Huge,
     /// A directory on a disk.
@@ -21,12 +23,13 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::Shm, Kind::Huge, Kind::Disk];
+    pub const ALL: [Kind; 4] = [Kind::Shm, Kind::Small, Kind::Huge, Kind::Disk];
 
     /// Its name on the command line and in tables.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Shm => "shm",
+            Kind::Small => "small",
             Kind::Huge => "huge",
             Kind::Disk => "disk",
         }
@@ -52,7 +55,7 @@ impl Place {
         let directory = temporary(base);
         let place = Place { kind, directory: directory.path().to_owned() };
         match kind {
-            Kind::Shm | Kind::Disk => act(&place),
+            Kind::Shm | Kind::Small | Kind::Disk => act(&place),
             Kind::Huge => mounts::in_own_mounts(|| {
                 mount(
                     "tmpfs",
@@ -65,6 +68,11 @@ impl Place {
                 act(&place);
             }),
         }
+    }
+
+    /// What svmio is told of pages: nothing where it may make what it likes.
+    pub fn large_pages(&self) -> Option<&'static str> {
+        (self.kind == Kind::Small).then_some("never")
     }
 
     /// What kind of place it is.
