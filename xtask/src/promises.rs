@@ -41,7 +41,9 @@ pub(crate) fn soak(paths: &Paths) -> Result<()> {
     // A hundred thousand simulated ranks.
     process::run(cargo_of(paths, "svmio-collectives", "simulation").env("SVMIO_FULL", "1"))?;
     // Ten million barriers of real processes with random delays, and random programs of collectives.
-    process::run(cargo_of(paths, "svmio-collectives", "executor_processes").env("SVMIO_FULL", "1"))?;
+    for name in ["executor_barriers", "executor_processes"] {
+        process::run(cargo_of(paths, "svmio-collectives", name).env("SVMIO_FULL", "1"))?;
+    }
     if test::run(paths, &test::long_stage_names())? { Ok(()) } else { bail!("a suite has failed; see above") }
 }
 
@@ -75,11 +77,11 @@ pub(crate) fn loom(paths: &Paths) -> [Command; 2] {
 pub(crate) fn bench(paths: &Paths) -> Result<()> {
     setup::run_for_benchmarks()?;
     ready(paths)?;
-    let files = &["--on", "shm,huge,disk"][..];
+    let files = &["--on", "shm,small,huge,disk"][..];
     let others =
         ["messages", "overlap", "nodes", "mapping", "memory", "collectives"].map(|name| (name, &[][..]));
-    let more = ["--adapters", "--hosts", "--data"].map(|what| [what]);
-    let more = more.iter().map(|words| ("collectives", &words[..]));
+    let busy = &["--adapters", "--busy", "--sessions"][..];
+    let more = [&["--adapters"][..], busy, &["--hosts"], &["--data"]].map(|words| ("collectives", words));
     for (name, words) in [("files", files)].into_iter().chain(others).chain(more) {
         process::run(benchmark(paths, name)?.args(words).env("SVMIO_FIGURES", paths.figures()))?;
     }
