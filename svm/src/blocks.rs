@@ -1,5 +1,7 @@
 //! Blocks of bytes at equal distances, and copying them.
 
+use svmio_transport::copy_bytes;
+
 /// `count` blocks of `length` bytes each in a file, one every `stride` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocks {
@@ -104,7 +106,7 @@ pub(crate) unsafe fn copy(
                 for number in 0..count as isize {
                     let to = to.wrapping_offset(to_stride.wrapping_mul(number));
                     let from = from.wrapping_offset(from_stride.wrapping_mul(number));
-                    std::ptr::copy_nonoverlapping(from, to, length);
+                    copy_bytes(from, to, length);
                 }
             }
         }

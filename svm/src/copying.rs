@@ -5,6 +5,8 @@
 //! twice the bandwidth. What has been copied so is not in the caches, so that small blocks, which somebody is
 //! likely to look at soon, are better left to the ordinary copy.
 
+use svmio_transport::copy_bytes;
+
 /// Copies `bytes` bytes from `from` into a mapped file at `to`. What this thread stores afterwards is visible to nobody
 /// before them.
 ///
@@ -42,7 +44,7 @@ unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize, past_caches_from: usi
     #[cfg(not(target_arch = "x86_64"))]
     let _ = past_caches_from;
     // SAFETY: the caller vouches for the blocks.
-    unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+    unsafe { copy_bytes(from, to, bytes) };
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -41,6 +41,7 @@ pub mod back_end;
 mod callback;
 mod capabilities;
 mod computing;
+mod copying;
 pub mod dma;
 mod error;
 mod fabric;
@@ -63,6 +64,7 @@ mod statistics;
 mod units;
 
 pub use capabilities::{Atomics, Capabilities, Dma, WriteOrder};
+pub use copying::copy_bytes;
 pub use error::{Error, Result};
 pub use fabric::Fabric;
 pub use membership::{Membership, Subscription};

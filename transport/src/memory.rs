@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use crate::copying::copy_bytes;
 use crate::error::{Error, Result};
 
 /// A range of memory that others may change at any time: an exported segment, or a mapped remote one.
@@ -62,7 +63,7 @@ impl SharedMemory {
         let from = self.span(offset, into.len())?;
         // SAFETY: `span` checked the range; `into` is exclusively ours, so they cannot overlap. Bytes that change
         // meanwhile give an unspecified mix, which the caller's protocol excludes or detects.
-        unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
+        unsafe { copy_bytes(from, into.as_mut_ptr(), into.len()) };
         Ok(())
     }
 
@@ -73,7 +74,7 @@ impl SharedMemory {
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let to = self.span(offset, bytes.len())?;
         // SAFETY: `span` checked the range; no Rust reference to it exists, as `new` demands.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        unsafe { copy_bytes(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
     }
 

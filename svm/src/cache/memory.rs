@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use svmio_transport::copy_bytes;
 
 use super::byte_map::{ByteMap, Storage};
 use super::layout::{FrameRecord, Header, SetRecord, WAYS};
@@ -195,7 +196,7 @@ impl Memory {
     pub(super) unsafe fn copy_out(&self, frame: u64, within: &Range<u32>, to: *mut u8) {
         let from = self.frame_bytes(frame, within);
         // SAFETY: `frame_bytes` vouches for the one side, the caller for the other.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, within.len()) };
+        unsafe { copy_bytes(from, to, within.len()) };
     }
 
     /// Copies bytes of a frame, which is reserved, its set locked, to the end of `to`.
@@ -217,7 +218,7 @@ impl Memory {
     pub(super) unsafe fn copy_in(&self, frame: u64, within: &Range<u32>, from: *const u8) {
         let to = self.frame_bytes(frame, within);
         // SAFETY: as in `copy_out`.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, within.len()) };
+        unsafe { copy_bytes(from, to, within.len()) };
     }
 
     /// Copies bytes from one frame to the same position in another one. Both are reserved, their set locked.
@@ -225,7 +226,7 @@ impl Memory {
         assert_ne!(from, to);
         let (from, to) = (self.frame_bytes(from, within), self.frame_bytes(to, within));
         // SAFETY: two frames do not overlap, and `frame_bytes` has checked both ranges.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, within.len()) };
+        unsafe { copy_bytes(from, to, within.len()) };
     }
 
     /// Writes bytes of `file` from `at` on to a frame, which is reserved and being fetched by the caller.

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use svmio_transport::SegmentId;
+use svmio_transport::{SegmentId, copy_bytes};
 
 use crate::attachment::{Attachment, Home};
 use crate::cache::PageCache;
@@ -118,7 +118,7 @@ impl SharedFile {
             self.cluster.ask_with(node, &request, &[], &mut |_, data| {
                 came = data.len().min(bytes);
                 // SAFETY: the caller vouches for `length` bytes; the portion lies within them.
-                unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), to.add(at), came) };
+                unsafe { copy_bytes(data.as_ptr(), to.add(at), came) };
             })?;
             if came != bytes {
                 return Err(self.cluster.context().out_of_place(node));

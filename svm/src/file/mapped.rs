@@ -4,6 +4,8 @@
 //! an agent that may need a segment's file, which a system call keeps locked. So nothing of that is held while mapped
 //! memory is touched: the bytes are copied once more.
 
+use svmio_transport::copy_bytes;
+
 use crate::blocks::{self, Blocks};
 use crate::error::Result;
 use crate::mapping::is_mapped;
@@ -29,7 +31,7 @@ impl File {
             let bytes = (length - done).min(PORTION);
             let read = self.read_at(FileOffset(offset.0 + done as u64), &mut copy[..bytes])?;
             // SAFETY: the caller vouches for `length` bytes, of which these are some.
-            unsafe { std::ptr::copy_nonoverlapping(copy.as_ptr(), to.add(done), read) };
+            unsafe { copy_bytes(copy.as_ptr(), to.add(done), read) };
             done += read;
             if read < bytes {
                 break;
@@ -50,7 +52,7 @@ impl File {
         for done in (0..length).step_by(PORTION) {
             let bytes = (length - done).min(PORTION);
             // SAFETY: the caller vouches for `length` bytes, of which these are some.
-            unsafe { std::ptr::copy_nonoverlapping(source.add(done), copy.as_mut_ptr(), bytes) };
+            unsafe { copy_bytes(source.add(done), copy.as_mut_ptr(), bytes) };
             self.write_at(FileOffset(offset.0 + done as u64), &copy[..bytes])?;
         }
         Ok(())

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
+use svmio_transport::copy_bytes;
 use userfaultfd::{Event, EventBuffer, FaultKind, ReadWrite, Uffd};
 
 use super::userfault::{self, How, os_error};
@@ -130,7 +131,7 @@ impl Memory {
         // SAFETY: the page is this value's own; whoever calls has found it to be there. Where it is not
         // write-protected, others may store into it meanwhile, as into any memory that is shared: each byte is one from
         // before or after.
-        unsafe { ptr::copy_nonoverlapping(self.at(page), copy.as_mut_ptr(), self.page) };
+        unsafe { copy_bytes(self.at(page), copy.as_mut_ptr(), self.page) };
         copy
     }
 
@@ -138,7 +139,7 @@ impl Memory {
     pub(super) fn overwrite(&self, page: u64, within: Range<usize>, bytes: &[u8]) {
         assert!(within.end <= self.page && within.len() == bytes.len(), "within the page");
         // SAFETY: as above.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(page).add(within.start), bytes.len()) };
+        unsafe { copy_bytes(bytes.as_ptr(), self.at(page).add(within.start), bytes.len()) };
     }
 
     /// Puts pages in place, from `first` on, which are missing, and wakes who waits for them.

@@ -20,6 +20,7 @@ use crate::back_end::{
 };
 use crate::capabilities::Capabilities;
 use crate::computing;
+use crate::copying::copy_bytes;
 use crate::dma::{Completion, Transfer};
 use crate::error::{Error, Result};
 use crate::membership::{Membership, Subscription};
@@ -241,7 +242,7 @@ impl BackEnd for Ofi {
 
     unsafe fn copy(&self, from: *const u8, to: *mut u8, length: usize) {
         // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, length) };
+        unsafe { copy_bytes(from, to, length) };
     }
 
     fn sleep(&self, duration: Duration) {

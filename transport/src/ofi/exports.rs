@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::domain::{Descriptor, Registration};
 use crate::back_end::{MemoryKey, Provider};
+use crate::copying::copy_bytes;
 use crate::error::{Error, Result};
 use crate::memory::{SharedMemory, UserMemory};
 use crate::units::{Rank, SegmentId};
@@ -171,7 +172,7 @@ impl Ground {
         // SAFETY: `span` checked the range, which is valid as long as it is exported; the message's buffer is apart
         // from it. The last word is aligned as its size demands.
         unsafe {
-            std::ptr::copy_nonoverlapping(first.as_ptr(), to, first.len());
+            copy_bytes(first.as_ptr(), to, first.len());
             let at = to.add(first.len());
             // Release: whoever sees the last word sees the others.
             if let Ok(word) = last.try_into() {
@@ -189,7 +190,7 @@ impl Ground {
     pub(super) fn read(&self, offset: u64, into: &mut [u8]) -> bool {
         let Some(from) = self.span(offset, into.len()) else { return false };
         // SAFETY: as in `write`; `into` is exclusively the caller's.
-        unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
+        unsafe { copy_bytes(from, into.as_mut_ptr(), into.len()) };
         true
     }
 

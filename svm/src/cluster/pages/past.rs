@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use svmio_transport::copy_bytes;
+
 use crate::cache::PageNumber;
 use crate::cluster::pieces::touched;
 use crate::cluster::wire::{LONGEST_DATA, Part, Reply, Request};
@@ -46,7 +48,7 @@ impl SharedFile {
             bytes[start..start + run.len()].copy_from_slice(&run);
         }
         // SAFETY: the caller vouches for `to`; the part lies within the range.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(at), bytes.len()) };
+        unsafe { copy_bytes(bytes.as_ptr(), to.add(at), bytes.len()) };
         Ok(())
     }
 
