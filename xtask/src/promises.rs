@@ -40,7 +40,8 @@ pub(crate) fn soak(paths: &Paths) -> Result<()> {
     }
     // A hundred thousand simulated ranks.
     process::run(cargo_of(paths, "svmio-collectives", "simulation").env("SVMIO_FULL", "1"))?;
-    // Ten million barriers of real processes with random delays, and random programs of collectives.
+    // Every algorithm with 1 to 64 ranks, each late in turn; ten million barriers of real processes with random delays,
+    // and random programs of collectives.
     for name in ["executor_barriers", "executor_processes"] {
         process::run(cargo_of(paths, "svmio-collectives", name).env("SVMIO_FULL", "1"))?;
     }
@@ -77,7 +78,7 @@ pub(crate) fn loom(paths: &Paths) -> [Command; 2] {
 pub(crate) fn bench(paths: &Paths) -> Result<()> {
     setup::run_for_benchmarks()?;
     ready(paths)?;
-    let files = &["--on", "shm,small,huge,disk"][..];
+    let files = &["--on", "shm,small-pages,huge,disk"][..];
     let others =
         ["messages", "overlap", "nodes", "mapping", "memory", "collectives"].map(|name| (name, &[][..]));
     let busy = &["--adapters", "--busy", "--sessions"][..];

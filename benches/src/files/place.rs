@@ -14,7 +14,7 @@ pub enum Kind {
     /// `/dev/shm`, as it is mounted: svmio makes large pages there.
     Shm,
     /// The same, but svmio has to do with small pages, as stock drivers have.
-    Small,
+    SmallPages,
     /// A tmpfs of 2 MiB pages. Only root can mount it.
     Huge,
     /// A directory on a disk.
@@ -23,13 +23,13 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 4] = [Kind::Shm, Kind::Small, Kind::Huge, Kind::Disk];
+    pub const ALL: [Kind; 4] = [Kind::Shm, Kind::SmallPages, Kind::Huge, Kind::Disk];
 
     /// Its name on the command line and in tables.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Shm => "shm",
-            Kind::Small => "small",
+            Kind::SmallPages => "small-pages",
             Kind::Huge => "huge",
             Kind::Disk => "disk",
         }
@@ -55,7 +55,7 @@ impl Place {
         let directory = temporary(base);
         let place = Place { kind, directory: directory.path().to_owned() };
         match kind {
-            Kind::Shm | Kind::Small | Kind::Disk => act(&place),
+            Kind::Shm | Kind::SmallPages | Kind::Disk => act(&place),
             Kind::Huge => mounts::in_own_mounts(|| {
                 mount(
                     "tmpfs",
@@ -72,7 +72,7 @@ impl Place {
 
     /// What svmio is told of pages: nothing where it may make what it likes.
     pub fn large_pages(&self) -> Option<&'static str> {
-        (self.kind == Kind::Small).then_some("never")
+        (self.kind == Kind::SmallPages).then_some("never")
     }
 
     /// What kind of place it is.
