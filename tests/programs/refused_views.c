@@ -1,5 +1,6 @@
 /* A view that is refused leaves the one before in force: data go where that says, and the file pointer stays. */
 #include "check.h"
+#include <string.h>
 
 enum { INTS = 64, BLOCK = 2 };
 
@@ -54,6 +55,27 @@ static void view_stays(int which) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* The deepest datatypes that svmio takes have 100 levels; which limit it was, the access tells that meets it. */
+static void too_many_levels(void) {
+    MPI_Datatype within = MPI_INT;
+    for (int level = 0; level < 120; level++) {
+        MPI_Datatype of;
+        MPI_Type_contiguous(1, within, &of);
+        if (level > 0) MPI_Type_free(&within);
+        within = of;
+    }
+    MPI_Type_commit(&within);
+    MPI_OK(MPI_File_set_view(file, 0, MPI_INT, within, "native", MPI_INFO_NULL));
+    int number = rank, length, code = MPI_File_write_all(file, &number, 1, MPI_INT, MPI_STATUS_IGNORE), class;
+    HOLDS(code != MPI_SUCCESS);
+    MPI_Error_class(code, &class);
+    EQUAL(class, MPI_ERR_UNSUPPORTED_OPERATION);
+    char text[MPI_MAX_ERROR_STRING];
+    MPI_Error_string(code, text, &length);
+    HOLDS(strstr(text, "more than 100 levels") != NULL);
+    MPI_Type_free(&within);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Datatype block;
@@ -67,6 +89,8 @@ int main(int argc, char **argv) {
         doing = names[which];
         view_stays(which);
     }
+    doing = "too many levels";
+    too_many_levels();
     doing = "";
     MPI_OK(MPI_File_close(&file));
     MPI_Type_free(&filetype);

@@ -157,6 +157,14 @@ impl<A: Abi> Mpi<A> {
         Some(contents)
     }
 
+    /// By how much the number of the combiner that made `datatype` differs from `MPI_COMBINER_NAMED`, where it is none of
+    /// [`Combiner`]'s.
+    pub(crate) fn unknown_combiner(&self, datatype: Datatype<A>) -> Option<c_int> {
+        let named = self.raw_envelope(self.constants.byte)?.1;
+        let distance = self.raw_envelope(datatype)?.1 - named;
+        Combiner::of(distance).is_none().then_some(distance)
+    }
+
     fn envelope(&self, datatype: Datatype<A>) -> Option<Envelope> {
         let mut of = self.raw_envelope(datatype)?;
         let named = self.raw_envelope(self.constants.byte)?.1;

@@ -16,7 +16,8 @@ static KEY: Mutex<Option<c_int>> = Mutex::new(None);
 /// Where the bytes of one `datatype` are.
 ///
 /// # Errors
-/// [`ErrorClass::Unsupported`] where its addresses are out of range, or MPI does not tell how it was made.
+/// [`ErrorClass::Unsupported`], with the reason, where its addresses are out of range, it is made of too many levels, or by a
+/// constructor that is not known here.
 pub(crate) fn of<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> Result<Arc<Shape>, Failure> {
     // A panic elsewhere leaves the key whole.
     let mut key = KEY.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,9 +37,8 @@ pub(crate) fn of<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> Result<Arc<Shap
     let shape = reading::shape(mpi, datatype).filter(|shape| is_right(mpi, datatype, shape));
     let shape = Arc::new(shape.ok_or_else(|| {
         let bytes = mpi.type_size(datatype);
-        let message = format!(
-            "a datatype of {bytes} bytes is made in a way that svmio does not know, or its parts lie out of range"
-        );
+        let obstacle = reading::obstacle(mpi, datatype);
+        let message = format!("a datatype of {bytes} bytes cannot be used for files: {obstacle}");
         Failure::new(ErrorClass::Unsupported, message)
     })?);
     let kept = Arc::into_raw(Arc::clone(&shape));

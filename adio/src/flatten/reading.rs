@@ -17,6 +17,28 @@ pub(super) fn shape<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> Option<Shape
     shape_within(mpi, datatype, DEEPEST)
 }
 
+/// Why `datatype` has no shape here, in words.
+pub(super) fn obstacle<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> String {
+    let whole = || "its parts lie out of range, or are not as MPI tells its size".to_owned();
+    obstacle_within(mpi, datatype, DEEPEST).unwrap_or_else(whole)
+}
+
+fn obstacle_within<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>, deepest: u32) -> Option<String> {
+    let Some(deepest) = deepest.checked_sub(1) else {
+        return Some(format!("it has datatypes within each other in more than {DEEPEST} levels"));
+    };
+    if let Some(contents) = mpi.contents(datatype) {
+        return contents.datatypes.iter().find_map(|inner| obstacle_within(mpi, *inner, deepest));
+    }
+    Some(match mpi.unknown_combiner(datatype) {
+        Some(distance) => format!(
+            "svmio does not know the constructor that made it, or a part of it (MPI_COMBINER_NAMED + {distance} in \
+             mpi.h)"
+        ),
+        None => "MPI does not tell how it was made".to_owned(),
+    })
+}
+
 fn shape_within<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>, deepest: u32) -> Option<Shape> {
     let deepest = deepest.checked_sub(1)?;
     let contents = mpi.contents(datatype)?;

@@ -14,7 +14,7 @@ use svmio_benches::files::place::{Kind, Place};
 use svmio_benches::files::{BtClass, NAMES, Wanted, curves, measuring, report, workloads};
 use svmio_benches::phase::Phase;
 use svmio_benches::{interleaved, told};
-use svmio_tests::{Installation, Mpi, Program};
+use svmio_tests::{Installation, Mpi};
 
 /// svmio beside stock MPI-IO on one node
 #[derive(Debug, Parser)]
@@ -90,19 +90,28 @@ fn main() -> ExitCode {
         Phase::now()
     );
     println!("cargo run --release -p svmio-benches --bin files\n\n{told}");
+    let figures = std::env::var_os("SVMIO_FIGURES").map(PathBuf::from);
     let mut outcomes = Vec::new();
     for &kind in &line.on {
         Place::with(kind, &line.disk, |place| {
-            let (text, of_place) = measured(place, &programs, &wanted, line.runs);
-            told.push_str(&text);
-            outcomes.extend(of_place);
+            tell(&mut told, &format!("\n{}: {}.\n\n{}", kind.name(), place.file_system(), report::head()));
+            if extent == Extent::Full {
+                place.warm_up(WARM_UP);
+            }
+            for workload in workloads(&wanted, kind) {
+                let outcome = measuring::measure(place, &programs, &workload, line.runs);
+                tell(&mut told, report::lines(&outcome).trim_end());
+                outcomes.push(outcome);
+                // All of it takes long, and what is measured is not to be lost.
+                if let Some(directory) = &figures {
+                    keep(&told, &outcomes, directory);
+                }
+            }
         });
     }
-    let end = format!("\nAt the end {}.\n", Phase::now());
-    println!("{end}");
-    told.push_str(&end);
-    if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
-        keep(&told, &outcomes, Path::new(&directory));
+    tell(&mut told, &format!("\nAt the end {}.\n", Phase::now()));
+    if let Some(directory) = &figures {
+        keep(&told, &outcomes, directory);
     }
     let aims: Vec<_> = outcomes.iter().flat_map(Outcome::aims).collect();
     if extent == Extent::Full {
@@ -111,22 +120,11 @@ fn main() -> ExitCode {
     judged(&outcomes)
 }
 
-/// Measures all that is wanted in a place, and prints it as it comes.
-fn measured(place: &Place, programs: &[Program], wanted: &Wanted, runs: usize) -> (String, Vec<Outcome>) {
-    let mut text = format!("\n{}: {}.\n\n{}\n", place.kind().name(), place.file_system(), report::head());
-    print!("{text}");
-    if wanted.extent == Extent::Full {
-        place.warm_up(WARM_UP);
-    }
-    let mut outcomes = Vec::new();
-    for workload in workloads(wanted, place.kind()) {
-        let outcome = measuring::measure(place, programs, &workload, runs);
-        let lines = report::lines(&outcome);
-        print!("{lines}");
-        text.push_str(&lines);
-        outcomes.push(outcome);
-    }
-    (text, outcomes)
+/// Prints it, and adds it to what was told.
+fn tell(told: &mut String, text: &str) {
+    println!("{text}");
+    told.push_str(text);
+    told.push('\n');
 }
 
 fn keep(told: &str, outcomes: &[Outcome], directory: &Path) {

@@ -5,9 +5,11 @@
 //! info      what it lies on, which pages its files get, and what would be faster
 //! unmount   takes an own file system away again
 //! own_file_system   mounting one, in memory, with large pages
+//! choice    where a user who cannot mount has the best pages
 //! place     which directory is meant
 //! ```
 
+mod choice;
 mod info;
 mod init;
 mod own_file_system;

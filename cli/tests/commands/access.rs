@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use crate::setting::{PROGRAM, Setting, need_root, noise, text};
 
-fn set_mode(path: &Path, mode: u32) {
+pub(crate) fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
@@ -21,8 +21,16 @@ fn open_to_all(path: &Path) {
     }
 }
 
-/// Runs the program as a user who owns nothing.
 fn run_as_nobody(setting: &Setting, arguments: &[&str]) -> Output {
+    run_as_nobody_by(setting, arguments, |command| command)
+}
+
+/// Runs the program as a user who owns nothing, in an environment as `change` makes it.
+pub(crate) fn run_as_nobody_by(
+    setting: &Setting,
+    arguments: &[&str],
+    change: impl FnOnce(&mut Command) -> &mut Command,
+) -> Output {
     // Where the program was built, that user may not be able to go.
     let program = setting.outside("svmio");
     if !program.exists() {
@@ -34,7 +42,7 @@ fn run_as_nobody(setting: &Setting, arguments: &[&str]) -> Output {
     }
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program).args(arguments);
-    setting.with_store(command).output().expect("setpriv (Debian: util-linux)")
+    change(&mut setting.with_store(command)).output().expect("setpriv (Debian: util-linux)")
 }
 
 #[test]

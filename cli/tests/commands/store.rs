@@ -1,12 +1,15 @@
 //! `svmio store`: setting stores up, looking at what they lie on, and taking them away, where nobody else sees it.
 
+use std::ffi::CStr;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
+use rustix::mount::{MountFlags, mount};
 use svmio_svm::{Mount, Store};
 use svmio_tests::mounts::{in_own_mounts, tmpfs};
 
+use crate::access::{run_as_nobody_by, set_mode};
 use crate::setting::{Setting, need_root, text};
 
 /// Runs `test` with a file system in memory of the test's own, and a setting that has its store in it.
@@ -113,6 +116,53 @@ fn root_sets_a_store_up_for_another_user() {
         assert!(said.contains("first program of user 65534"), "{said}");
         assert_eq!(fs::metadata(store).unwrap().uid(), 65534);
         assert_eq!(fs::read_dir(store).unwrap().count(), 0);
+    });
+}
+
+#[test]
+fn a_user_gets_the_file_system_whose_pages_are_best() {
+    in_memory(|setting, store| {
+        let memory = store.parent().unwrap();
+        set_mode(setting.outside("").as_path(), 0o755);
+        // Away from the real store of this user, if there is one.
+        tmpfs(Path::new("/dev/shm"), 128 << 20);
+        set_mode(Path::new("/dev/shm"), 0o1777);
+        set_mode(memory, 0o755);
+        let mounted = |name: &str, options: &CStr| {
+            let at = memory.join(name);
+            fs::create_dir(&at).unwrap();
+            mount("tmpfs", &at, "tmpfs", MountFlags::empty(), options).unwrap();
+            at
+        };
+        let init = || {
+            let output =
+                run_as_nobody_by(setting, &["store", "init"], |command| command.env_remove("SVMIO_STORE"));
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            text(&output.stdout)
+        };
+        let usual = Path::new("/dev/shm/svmio-65534");
+        // Neither what others may not write to, nor what anybody may remove things from, nor what has little room.
+        let useless = [
+            mounted("private", c"huge=always,mode=0755,size=128m"),
+            mounted("unsafe", c"huge=always,mode=0777,size=128m"),
+            mounted("narrow", c"huge=always,mode=1777,size=32m"),
+        ];
+        let said = init();
+        assert!(said.contains("chose /dev/shm/svmio-65534") && usual.join("store.json").exists(), "{said}");
+        let large = mounted("large", c"huge=within_size,mode=1777,size=128m").join("svmio-65534");
+        let said = init();
+        assert!(said.contains(&format!("export SVMIO_STORE={}", large.display())), "{said}");
+        assert!(large.join("store.json").exists() && said.contains("pages of 2097152 bytes"), "{said}");
+        for place in useless {
+            assert_eq!(fs::read_dir(&place).unwrap().count(), 0, "{}", place.display());
+        }
+        // Files stay where they are.
+        let output = run_as_nobody_by(setting, &["cp", "/proc/version", "svm:/kept"], |command| {
+            command.env_remove("SVMIO_STORE")
+        });
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let said = init();
+        assert!(said.contains("holds files already") && !said.contains("export"), "{said}");
     });
 }
 

@@ -13,6 +13,9 @@ use crate::units::SegmentIndex;
 
 use super::Store;
 
+/// The mounts that a thread sees.
+const LIST: &str = "/proc/thread-self/mountinfo";
+
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
@@ -51,7 +54,7 @@ impl Mount {
         let path = path.canonicalize().map_err(failed)?;
         let device = fs::metadata(&path).map_err(failed)?.dev();
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-        let list = fs::read("/proc/thread-self/mountinfo").map_err(failed)?;
+        let list = fs::read(LIST).map_err(failed)?;
         let mounts = list.split(|byte| *byte == b'\n').filter_map(Mount::parse);
         let device = format!("{major}:{minor}");
         mounts
@@ -60,6 +63,21 @@ impl Mount {
             .max_by_key(|(listed, mount)| (*listed == device, mount.point.as_os_str().len()))
             .map(|(_, mount)| mount)
             .ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
+    }
+
+    /// All file systems that can be reached: of those mounted at one place, the last.
+    ///
+    /// # Errors
+    /// What the operating system says of its list of mounts.
+    pub fn all() -> Result<Vec<Mount>> {
+        let list = fs::read(LIST).map_err(|e| Error::io("reading", Path::new(LIST), e))?;
+        let mut all: Vec<Mount> = Vec::new();
+        for (_, mount) in list.split(|byte| *byte == b'\n').filter_map(Mount::parse) {
+            // What lies at this place or below is hidden from now on.
+            all.retain(|earlier| !earlier.point.starts_with(&mount.point));
+            all.push(mount);
+        }
+        Ok(all)
     }
 
     /// An option's value, or nothing where there is no such option.
@@ -140,6 +158,14 @@ mod tests {
         assert_eq!((mount.source.to_str(), mount.option("huge")), (Some("svmio"), Some("always")));
         assert_eq!(mount.option("hug"), None);
         assert!(Mount::parse(b"").is_none());
+    }
+
+    #[test]
+    fn all_mounts_are_those_that_are_seen() {
+        let all = Mount::all().unwrap();
+        assert!(all.contains(&Mount::of(Path::new("/proc")).unwrap()));
+        let points: std::collections::HashSet<_> = all.iter().map(|mount| &mount.point).collect();
+        assert_eq!(points.len(), all.len());
     }
 
     #[test]

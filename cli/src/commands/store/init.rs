@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use svmio_svm::{Mount, Store};
+use svmio_svm::Store;
 
+use super::choice;
 use super::info::{self, Facts};
 use super::own_file_system::{self, Wishes};
 use super::place::Place;
@@ -15,7 +16,7 @@ use crate::commands::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:
-  svmio store init                         this user's default store
+  svmio store init                         this user's store, where its pages are best: usually /dev/shm
   sudo svmio store init --uid 1000         the same for user 1000, with a file system of its own
   svmio store init --size 64G /dev/shm/x   as root: at most 64 GiB
   svmio store init /scratch/store          on a disk: survives a reboot
@@ -60,9 +61,16 @@ enum Mounting {
 pub(super) fn init(arguments: &InitArguments) -> Result<Outcome, CommandError> {
     let caller = rustix::process::geteuid().as_raw();
     let user = arguments.uid.unwrap_or(caller);
-    let path = arguments.place.path(user);
+    let mut path = arguments.place.path(user);
     let wishes = Wishes { user, size: arguments.size.map(|size| size.0) };
     let mut output = Output::new()?;
+    // Root mounts what is best, a user takes it where it is.
+    let may_choose = caller != 0 && user == caller && arguments.mount == Mounting::Auto;
+    if may_choose && arguments.place.asked_for().is_none() && !own_file_system::has_its_own(&path)? {
+        let choice = choice::best(&path, user)?;
+        output.line(format!("chose {}: {}", choice.path.display(), choice.reason))?;
+        path = choice.path;
+    }
     let mounted = mounted(&path, arguments.mount, wishes)?;
     output.line(mounted)?;
     if user == caller {
@@ -82,8 +90,7 @@ pub(super) fn init(arguments: &InitArguments) -> Result<Outcome, CommandError> {
 
 /// Mounts what is to be mounted, and says what became of it.
 fn mounted(path: &Path, mounting: Mounting, wishes: Wishes) -> Result<String, CommandError> {
-    let existing = path.ancestors().find(|path| path.exists()).filter(|path| !path.as_os_str().is_empty());
-    let lies_on = Mount::of(existing.unwrap_or(Path::new(".")))?;
+    let lies_on = own_file_system::beneath(path)?;
     if own_file_system::is_at(path, &lies_on) {
         return Ok(format!("{} has its own file system already", path.display()));
     }

@@ -32,6 +32,23 @@ pub(super) fn is_at(path: &Path, mount: &Mount) -> bool {
     mount.source == SOURCE && mount.kind == "tmpfs" && place.is_ok_and(|place| place == mount.point)
 }
 
+/// Whether there is one of these at `path`.
+///
+/// # Errors
+/// As [`beneath`].
+pub(super) fn has_its_own(path: &Path) -> Result<bool, CommandError> {
+    Ok(is_at(path, &beneath(path)?))
+}
+
+/// The file system that `path` lies on, or is going to.
+///
+/// # Errors
+/// What the operating system says of what there is of the path.
+pub(super) fn beneath(path: &Path) -> Result<Mount, CommandError> {
+    let existing = path.ancestors().find(|path| path.exists()).filter(|path| !path.as_os_str().is_empty());
+    Ok(Mount::of(existing.unwrap_or(Path::new(".")))?)
+}
+
 /// Mounts one on the directory `path`, which is made where there is none, and says with which kind of pages.
 ///
 /// # Errors

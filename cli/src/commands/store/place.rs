@@ -28,8 +28,13 @@ pub(super) enum Content {
 impl Place {
     /// The directory, for the user `user`.
     pub(super) fn path(&self, user: u32) -> PathBuf {
+        self.asked_for().unwrap_or_else(|| Store::default_path(user))
+    }
+
+    /// The directory that was asked for, here or by the environment.
+    pub(super) fn asked_for(&self) -> Option<PathBuf> {
         let variable = || std::env::var_os("SVMIO_STORE").filter(|path| !path.is_empty()).map(PathBuf::from);
-        self.directory.clone().or_else(variable).unwrap_or_else(|| Store::default_path(user))
+        self.directory.clone().or_else(variable)
     }
 }
 
