@@ -1,12 +1,19 @@
-//! Building the best barrier for a machine: algorithms of their own at each level of its tree of clusters.
+//! Building the best barrier for a machine: algorithms of their own at each level of its tree of clusters, each of which
+//! may be any of the `repertoire`, of which `phases` makes a part of the whole.
 
-use crate::algorithm::{Algorithm, AlgorithmError};
+mod phases;
+mod repertoire;
+
+use self::phases::Phases;
+pub use self::repertoire::algorithms;
+use self::repertoire::masters;
+use crate::algorithm::{Algorithm, AlgorithmError, NodesOf};
 use crate::clustering::{Cluster, SPARSENESS};
-use crate::constructors::{self, Steps, transposed};
+use crate::partition::Partition;
 use crate::prediction::{CostModel, Prediction};
 use crate::profile::Profile;
 use crate::rank::Rank;
-use crate::schedule::{Schedule, ScheduleError, Signal};
+use crate::schedule::{Schedule, ScheduleError, StepDescription};
 
 /// What was chosen for a group of clusters.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +49,7 @@ pub struct Candidate {
 }
 
 /// Composes a barrier for the machine of a profile, greedily: for each group the algorithm that is predicted to be the
-/// cheapest among the first ranks of its clusters.
+/// cheapest among the first ranks of its clusters; outermost, of the cheapest few the one with which the whole is.
 ///
 /// (J. C. Meyer and A. C. Elster, "Optimized Barriers for Heterogeneous Systems Using MPI", section VII.B. Beyond it:
 /// all algorithms are tried, departures are predicted, not taken to cost what arrivals do, and signals are writes.)
@@ -53,8 +60,8 @@ pub struct Candidate {
 pub fn compose(profile: &Profile) -> Result<Option<Composition>, CompositionError> {
     let Some(cluster) = Cluster::of(profile, SPARSENESS) else { return Ok(None) };
     let mut composer = Composer { profile, choices: Vec::new() };
-    let (arrival, departure) = composer.build(&cluster, Place::Outermost)?;
-    let schedule = Schedule::new(profile.ranks(), arrival.into_iter().chain(departure))?;
+    let phases = composer.build(&cluster, Place::Outermost)?;
+    let schedule = Schedule::new(profile.ranks(), phases.steps())?;
     let prediction = schedule.predict(profile, CostModel::Writes);
     Ok(Some(Composition { schedule, choices: composer.choices, prediction }))
 }
@@ -69,8 +76,15 @@ pub fn tune(profile: &Profile) -> Result<Vec<Candidate>, CompositionError> {
         candidates.push(Candidate { algorithm: None, schedule, prediction });
     }
     if profile.ranks() > 0 {
-        for algorithm in algorithms(profile.ranks()) {
-            let schedule = algorithm.schedule(profile.ranks())?;
+        let nodes = clusters(profile);
+        let by_clusters = masters(nodes.nodes().len() as u32)
+            .into_iter()
+            .map(|masters| Algorithm::TwoLevel { nodes: NodesOf::Machine, masters: Box::new(masters) });
+        // Where each is a cluster by itself, or all are one, they are what others are.
+        let by_clusters =
+            by_clusters.filter(|_| (2..profile.ranks()).contains(&(nodes.nodes().len() as u32)));
+        for algorithm in algorithms(profile.ranks()).into_iter().chain(by_clusters) {
+            let schedule = algorithm.schedule_on(&nodes)?;
             let prediction = schedule.predict(profile, CostModel::Writes);
             candidates.push(Candidate { algorithm: Some(algorithm), schedule, prediction });
         }
@@ -79,24 +93,17 @@ pub fn tune(profile: &Profile) -> Result<Vec<Candidate>, CompositionError> {
     Ok(candidates)
 }
 
-/// The algorithms that differ for so many ranks, with the parameters that are worth a try.
-#[must_use]
-pub fn algorithms(ranks: u32) -> Vec<Algorithm> {
-    /// Who signals more at once only helps where there are few ranks.
-    const WIDEST: u32 = 64;
-    let mut found = vec![Algorithm::Linear, Algorithm::Dissemination];
-    let widths = [2, 3, 4, 5, 6, 8, 12, 16, 24, 32, WIDEST].into_iter().filter(|&width| width < ranks);
-    for width in widths {
-        found.push(Algorithm::Tree { arity: width });
-        found.push(Algorithm::Hsb { fan_in: width, fan_out: width });
-        found.push(Algorithm::Exchange { group: width });
-        // Two is the dissemination that is there already.
-        found.extend((width > 2).then_some(Algorithm::NaryDissemination { radix: width }));
+/// The outermost clusters of the machine of a profile, as nodes.
+fn clusters(profile: &Profile) -> Partition {
+    let each_alone = || Partition::blocks(profile.ranks(), 1);
+    match Cluster::of(profile, SPARSENESS) {
+        // The clusters have each rank once.
+        Some(Cluster::Group(clusters)) => {
+            let nodes = clusters.iter().map(Cluster::ranks).collect();
+            Partition::new(nodes).unwrap_or_else(|_| each_alone())
+        }
+        _ => each_alone(),
     }
-    // With four ranks, one level of the tree does what the linear barrier does.
-    found.extend((ranks > 4).then_some(Algorithm::X1Tree));
-    found.extend((3..=WIDEST).contains(&ranks).then_some(Algorithm::NaryDissemination { radix: ranks }));
-    found
 }
 
 /// Where in the tree a group is.
@@ -115,79 +122,68 @@ struct Composer<'profile> {
 
 impl Composer<'_> {
     /// How the ranks of a cluster arrive, and how they depart.
-    fn build(&mut self, cluster: &Cluster, place: Place) -> Result<(Steps, Steps), CompositionError> {
-        let Cluster::Group(clusters) = cluster else { return Ok((Vec::new(), Vec::new())) };
+    fn build(&mut self, cluster: &Cluster, place: Place) -> Result<Phases, CompositionError> {
+        let Cluster::Group(clusters) = cluster else { return Ok(Phases::default()) };
         let ranks: Vec<_> = clusters.iter().map(Cluster::representative).collect();
-        let (choice, arrival, departure) = self.choose(&ranks, place)?;
-        self.choices.push(choice);
-        let (mut before, mut after) = (Steps::new(), Steps::new());
+        // In the order of the groups: what is chosen here comes before what is chosen within.
+        let at = self.choices.len();
+        let mut within = Phases::default();
         for cluster in clusters {
-            let (arrival, departure) = self.build(cluster, Place::Within)?;
-            merge(&mut before, arrival);
-            merge(&mut after, departure);
+            let phases = self.build(cluster, Place::Within)?;
+            merge(&mut within.arrival, phases.arrival);
+            merge(&mut within.departure, phases.departure);
         }
-        before.extend(arrival);
-        Ok((before, [departure, after].concat()))
+        let (choice, phases) = self.choose(&ranks, place, &within)?;
+        self.choices.insert(at, choice);
+        Ok(phases)
     }
 
-    /// The cheapest way for some ranks, which are numbered as the whole numbers them.
-    fn choose(&self, ranks: &[Rank], place: Place) -> Result<(Choice, Steps, Steps), CompositionError> {
+    /// The cheapest way for some ranks, which are numbered as the whole numbers them, around what is done within their
+    /// clusters. Outermost, where nothing else is to come, the cheapest ways among these ranks alone are judged by what
+    /// the whole costs: those that are the last to hear of their clusters should have the least to do.
+    fn choose(
+        &self,
+        ranks: &[Rank],
+        place: Place,
+        within: &Phases,
+    ) -> Result<(Choice, Phases), CompositionError> {
+        /// Of so many ways the whole is predicted.
+        const JUDGED: usize = 8;
         let profile = self.profile.of(ranks);
-        let mut best: Option<(Choice, Steps, Steps)> = None;
+        let mut found = Vec::new();
         for algorithm in algorithms(ranks.len() as u32) {
-            let (arrival, departure) = phases(&algorithm, ranks.len() as u32, place)?;
-            let steps = arrival.iter().chain(&departure).cloned();
-            let predicted = Schedule::new(profile.ranks(), steps)?.predict(&profile, CostModel::Writes).total;
-            if best.as_ref().is_none_or(|(choice, ..)| predicted < choice.predicted) {
-                let choice = Choice { ranks: ranks.to_vec(), algorithm, predicted };
-                best = Some((choice, arrival, departure));
+            let own = Phases::of(&algorithm, ranks.len() as u32, place)?;
+            let predicted = predicted(&own, &profile)?;
+            found.push((Choice { ranks: ranks.to_vec(), algorithm, predicted }, own));
+        }
+        found.sort_by(|(one, _), (other, _)| one.predicted.total_cmp(&other.predicted));
+        found.truncate(if place == Place::Outermost { JUDGED } else { 1 });
+        let mut best: Option<(f64, Choice, Phases)> = None;
+        let is_alone = found.len() == 1;
+        for (choice, own) in found {
+            let whole = within.around(own.renumbered(ranks));
+            let cost = if is_alone { 0.0 } else { predicted(&whole, self.profile)? };
+            if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
+                best = Some((cost, choice, whole));
             }
         }
-        let (choice, arrival, departure) = best.ok_or(CompositionError::NoAlgorithm)?;
-        let renumber = |mut steps: Steps| {
-            for signal in steps.iter_mut().flatten() {
-                *signal = Signal { from: ranks[signal.from.index()], to: ranks[signal.to.index()] };
-            }
-            steps
-        };
-        Ok((choice, renumber(arrival), renumber(departure)))
+        best.map(|(_, choice, whole)| (choice, whole)).ok_or(CompositionError::NoAlgorithm)
     }
 }
 
-/// An algorithm's way to let rank 0 know of all, and the way to let them go. Where all know of all, nobody needs to be
-/// let go, unless there is more to wait for.
-fn phases(algorithm: &Algorithm, ranks: u32, place: Place) -> Result<(Steps, Steps), AlgorithmError> {
-    let there_and_back = |arrival: Steps| {
-        let departure = transposed(&arrival);
-        (arrival, departure)
-    };
-    Ok(match *algorithm {
-        Algorithm::Linear => there_and_back(constructors::linear(ranks)),
-        Algorithm::Tree { arity } => there_and_back(constructors::tree(ranks, arity)),
-        Algorithm::Hsb { fan_in, fan_out } => {
-            (constructors::fan_in(ranks, fan_in), transposed(&constructors::fan_in(ranks, fan_out)))
-        }
-        // Without words to count in, what is left of it is its shape: in by fours, out at once.
-        Algorithm::X1Tree => (constructors::tree(ranks, 4), transposed(&constructors::linear(ranks))),
-        Algorithm::Dissemination | Algorithm::Exchange { .. } | Algorithm::NaryDissemination { .. } => {
-            let steps =
-                algorithm.schedule(ranks)?.descriptions().into_iter().map(|step| step.signals).collect();
-            match place {
-                Place::Outermost => (steps, Vec::new()),
-                Place::Within => there_and_back(steps),
-            }
-        }
-        Algorithm::TwoLevel { .. } => return Err(AlgorithmError::Nested),
-    })
+/// What the steps are predicted to cost when nothing is between arrivals and departures.
+fn predicted(phases: &Phases, profile: &Profile) -> Result<f64, ScheduleError> {
+    Ok(Schedule::new(profile.ranks(), phases.steps())?.predict(profile, CostModel::Writes).total)
 }
 
-/// Adds the steps of ranks that are not in `steps` yet, each as early as it can be.
-fn merge(steps: &mut Steps, more: Steps) {
+/// Adds the steps of ranks that are not in `steps` yet, each as early as it can be. All are of flags: words to count in
+/// are only used outermost.
+fn merge(steps: &mut Vec<StepDescription>, more: Vec<StepDescription>) {
     if steps.len() < more.len() {
-        steps.resize_with(more.len(), Vec::new);
+        steps.resize_with(more.len(), || StepDescription::from(Vec::new()));
     }
-    for (step, signals) in steps.iter_mut().zip(more) {
-        step.extend(signals);
+    for (step, more) in steps.iter_mut().zip(more) {
+        step.signals.extend(more.signals);
     }
 }
 
@@ -210,12 +206,14 @@ pub enum CompositionError {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{compose, tune};
+    use super::phases::Phases;
+    use super::{Place, compose, tune};
     use crate::algorithm::Algorithm;
     use crate::clustering::{Cluster, SPARSENESS};
     use crate::prediction::CostModel;
     use crate::profile::{Matrix, Profile};
     use crate::rank::Rank;
+    use crate::schedule::{Schedule, StepKind};
 
     /// Nodes that the ranks are on by `node`: within them signals cost little, between them much.
     fn machine(ranks: u32, far: f64, node: impl Fn(u32) -> u32) -> Profile {
@@ -244,6 +242,65 @@ mod tests {
             ),
             "{outermost}"
         );
+    }
+
+    #[test]
+    fn all_algorithms_are_tried_with_unequal_fans_and_two_levels_too() {
+        let names: Vec<String> = super::algorithms(64).iter().map(Algorithm::to_string).collect();
+        for name in
+            ["hsb:8,2", "hsb:63,2", "x1tree", "two-level:8:nx:4", "two-level:2:x1tree", "two-level:16:linear"]
+        {
+            assert!(names.iter().any(|found| found == name), "{name}: {names:?}");
+        }
+        // None twice, and none that is another one for so many.
+        for ranks in 2..40 {
+            let mut names: Vec<String> = super::algorithms(ranks).iter().map(Algorithm::to_string).collect();
+            let all = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), all, "{ranks}");
+        }
+    }
+
+    #[test]
+    fn the_outermost_level_may_count_in_words() {
+        let phases = Phases::of(&Algorithm::X1Tree, 9, Place::Outermost).unwrap();
+        let kinds: Vec<StepKind> = phases.steps().map(|step| step.kind).collect();
+        assert_eq!(kinds, [StepKind::FetchAdd, StepKind::FetchAdd, StepKind::Resume]);
+        let within = Phases::of(&Algorithm::X1Tree, 9, Place::Within).unwrap();
+        assert!(within.steps().all(|step| step.kind == StepKind::Signals));
+    }
+
+    #[test]
+    fn every_algorithm_has_phases_that_are_a_barrier_with_nothing_between_them() {
+        for ranks in 1..=20 {
+            for algorithm in super::algorithms(ranks) {
+                for place in [Place::Outermost, Place::Within] {
+                    let phases = Phases::of(&algorithm, ranks, place).unwrap();
+                    let schedule = Schedule::new(ranks, phases.steps()).unwrap();
+                    assert!(schedule.is_barrier(), "{algorithm} for {ranks}, {place:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_levels_by_the_machines_nodes_are_among_the_candidates() {
+        // Ranks dealt out to nodes one by one: consecutive ones are never neighbours.
+        let candidates = tune(&machine(25, 60.0, |rank| rank % 5)).unwrap();
+        let by_nodes = candidates.iter().find(|candidate| {
+            candidate
+                .algorithm
+                .as_ref()
+                .is_some_and(|algorithm| algorithm.to_string() == "two-level:dissemination")
+        });
+        let by_nodes = by_nodes.unwrap();
+        assert!(by_nodes.schedule.is_barrier());
+        let flat = candidates
+            .iter()
+            .find(|candidate| candidate.algorithm == Some(Algorithm::Dissemination))
+            .unwrap();
+        assert!(by_nodes.prediction.total < flat.prediction.total);
     }
 
     #[test]

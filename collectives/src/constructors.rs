@@ -11,9 +11,10 @@ mod x1_tree;
 
 pub(crate) use self::exchange::{dissemination, exchange};
 pub(crate) use self::hierarchical::{fan_in, linear, tree};
-pub(crate) use self::two_level::two_level;
+pub(crate) use self::two_level::{check_in, two_level};
 pub(crate) use self::x1_tree::x1_tree;
 
+use crate::rank::Rank;
 use crate::schedule::Signal;
 
 /// The signals of the steps, in order.
@@ -22,4 +23,9 @@ pub(crate) type Steps = Vec<Vec<Signal>>;
 /// The departure that belongs to an arrival: the same signals backwards, last step first (Meyer, section V.B).
 pub(crate) fn transposed(arrival: &[Vec<Signal>]) -> Steps {
     arrival.iter().rev().map(|step| step.iter().map(|signal| signal.reversed()).collect()).collect()
+}
+
+/// The signal between those who have the places of its ranks.
+pub(crate) fn renumbered(signal: Signal, ranks: &[Rank]) -> Signal {
+    Signal { from: ranks[signal.from.index()], to: ranks[signal.to.index()] }
 }

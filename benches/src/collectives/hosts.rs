@@ -19,7 +19,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use svmio_collectives::profile::Profile;
-use svmio_collectives::{Algorithm, Composition, CostModel, Schedule, compose};
+use svmio_collectives::{Algorithm, Composition, CostModel, NodesOf, Partition, Schedule, compose};
 use svmio_tests::{Files, Hosts, Job, Mpi, Nodes, Program, Rate, Scratch};
 use svmio_transport::job::{Launcher, Streams};
 
@@ -46,6 +46,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub struct Predicted {
     /// How it is called.
     pub name: String,
+    /// Whether it does something else within hosts than between them.
+    pub is_hybrid: bool,
     /// What is done.
     pub schedule: Schedule,
     /// Seconds.
@@ -161,7 +163,8 @@ impl Default for Bed {
     }
 }
 
-/// Every algorithm by itself, and what is composed of them for the machine of the profile, which comes last.
+/// Every algorithm by itself, also with two levels, the hosts and what is between them, and what is composed of them for
+/// the machine of the profile, which comes last.
 ///
 /// # Panics
 /// Where the profile is not of all ranks.
@@ -178,14 +181,25 @@ pub fn barriers(profile: &Profile) -> (Vec<Predicted>, Composition) {
         Algorithm::NaryDissemination { radix: RANKS },
         Algorithm::X1Tree,
     ];
+    // As they are dealt out.
+    let hosts = Partition::of_nodes((0..RANKS).map(|rank| rank % HOSTS));
+    let of_two_levels = [
+        Algorithm::Linear,
+        Algorithm::Tree { arity: 2 },
+        Algorithm::Dissemination,
+        Algorithm::NaryDissemination { radix: HOSTS },
+        Algorithm::X1Tree,
+    ]
+    .map(|masters| Algorithm::TwoLevel { nodes: NodesOf::Machine, masters: Box::new(masters) });
     let mut all: Vec<Predicted> = Vec::new();
-    for algorithm in singles {
-        let schedule = algorithm.schedule(RANKS).expect("every algorithm has a schedule for eight");
+    for algorithm in singles.into_iter().chain(of_two_levels) {
+        let schedule = algorithm.schedule_on(&hosts).expect("every algorithm has a schedule for eight");
         let seconds = seconds(&schedule);
-        all.push(Predicted { name: algorithm.to_string(), schedule, seconds });
+        let is_hybrid = matches!(algorithm, Algorithm::TwoLevel { .. });
+        all.push(Predicted { name: algorithm.to_string(), is_hybrid, schedule, seconds });
     }
     let composition = compose(profile).expect("something is composed").expect("there are ranks");
     let (schedule, seconds) = (composition.schedule.clone(), composition.prediction.total * 1e-9);
-    all.push(Predicted { name: "tuned hybrid".to_owned(), schedule, seconds });
+    all.push(Predicted { name: "tuned hybrid".to_owned(), is_hybrid: true, schedule, seconds });
     (all, composition)
 }
