@@ -5,6 +5,7 @@
 
 mod look_alike;
 mod matrix;
+mod positions;
 mod regression;
 mod survey;
 
