@@ -227,6 +227,34 @@ fn of_two_who_refuse_nobody_waits_for_the_other() {
     assert!(matches!(all[2], Error::Refused { .. }), "{:?}", all[2]);
 }
 
+/// The root takes member 2's block for a short one, which is long, or the other way round; what each gets at once, and
+/// then.
+fn gathered_unequal(group: &mut Group, is_long_at_root: usize) -> (Result<(), Error>, Option<Error>) {
+    const SHORT: usize = 100;
+    let (there, here) = if is_long_at_root == 1 { (SHORT, LENGTH) } else { (LENGTH, SHORT) };
+    let first = match group.member() {
+        0 => {
+            let blocks = [0..LENGTH, LENGTH..2 * LENGTH, 2 * LENGTH..2 * LENGTH + here];
+            group.gatherv(0, &[0; LENGTH], &mut vec![0; SIZE * LENGTH], &blocks)
+        }
+        1 => group.gatherv(0, &[1; LENGTH], &mut [], &[]),
+        _ => group.gatherv(0, &vec![2; there], &mut [], &[]),
+    };
+    (first, (0..40).find_map(|_| group.barrier().err()))
+}
+
+#[test]
+fn blocks_that_are_long_at_one_end_only_end_the_group() {
+    for is_long_at_root in [0, 1] {
+        let all = each(gathered_unequal, is_long_at_root);
+        let (first, _) = &all[0];
+        assert!(matches!(first, Err(Error::Unequal { member: 2, .. })), "{first:?}");
+        for (_, later) in &all {
+            assert!(matches!(later, Some(Error::Refused { .. })), "{later:?}");
+        }
+    }
+}
+
 /// Who fails to copy, and who must not take the operation for done.
 type Copying = (&'static str, usize, &'static [usize], Call);
 
@@ -244,10 +272,9 @@ const COPYING: [Copying; 6] = [
         let is_cut = cut && group.member() == 0;
         group.alltoall(memory(is_cut), &mut vec![0; SIZE * LENGTH])
     }),
-    ("gatherv", 0, &[0, 2], |group, cut| match group.member() {
-        0 => group.gatherv(0, &[0; LENGTH], &mut vec![0; SIZE * LENGTH], &blocks(false)),
-        1 => group.gatherv(0, &[1; LENGTH], &mut [], &[]),
-        _ => group.gatherv(0, &memory(cut)[2 * LENGTH..], &mut [], &[]),
+    ("gatherv", 2, &[0, 2], |group, cut| match group.member() {
+        0 => group.gatherv(0, &[0; LENGTH], memory(cut), &blocks(false)),
+        _ => group.gatherv(0, &[1; LENGTH], &mut [], &[]),
     }),
     ("scatterv", 2, &[0, 2], |group, cut| match group.member() {
         0 => group.scatterv(0, memory(cut), &blocks(false), &mut [0; LENGTH]),

@@ -47,6 +47,16 @@ pub enum Error {
         /// What it has, in bytes.
         found: usize,
     },
+    /// A block whose length two members give differently.
+    #[error(
+        "the block between member {member} and this one has {length} bytes here, and another length there"
+    )]
+    Unequal {
+        /// The other member.
+        member: usize,
+        /// What it has here, in bytes.
+        length: usize,
+    },
     /// A member could not do its part of an operation, as of wrong arguments, which ends the group for all.
     #[error("member {member} does no more operations of the group: {reason}")]
     Refused {

@@ -81,7 +81,7 @@ impl Group {
 
     /// Copies into a member's memory, for operation `number`: where that fails, no one goes on waiting for this member
     /// to finish with it.
-    fn push(&mut self, number: u64, remote: &Remote, piece: Piece<'_>) -> Result<()> {
+    pub(super) fn push(&mut self, number: u64, remote: &Remote, piece: Piece<'_>) -> Result<()> {
         let pushed = self.fabric.write(remote, &[piece]).map_err(Error::from);
         pushed.inspect_err(|error| self.refuse(number, error))
     }

@@ -4,16 +4,25 @@
 
 use std::ops::Range;
 
-use svmio_transport::back_end::Remote;
+use svmio_transport::back_end::Piece;
 use svmio_transport::{Registration, UserMemory};
 
 use super::Group;
 use crate::executor::blocks::{apart, apart_mut, longest, piece_of, room_of};
-use crate::executor::error::Result;
+use crate::executor::error::{Error, Result};
 use crate::executor::operation::Elementwise;
 
 /// Bytes of a key of lent memory in a table of them.
 const KEY: usize = 3 * size_of::<u64>();
+
+/// The key of memory that nobody has.
+const NO_ROOM: [u64; 3] = [0; 3];
+
+/// What a member publishes for operation `number` that has a block, or a place for one, that is longer than a slot; and
+/// nobody by chance.
+fn long_mark(number: u64) -> [u64; 2] {
+    [number, !number]
+}
 
 /// What a member publishes that lends its memory instead of sending pieces.
 const LENT: u64 = 0;
@@ -64,16 +73,19 @@ impl Group {
         }
         let slot = self.settings.slot;
         if self.own == root {
-            let number = self.begin_silently();
-            for member in self.others() {
-                let into = &mut *blocks[member];
-                if into.len() <= slot {
-                    self.await_member(member, number)?;
-                    self.take(member, number, into)?;
-                } else {
-                    let remote = self.memory_of(member, number)?;
-                    self.pull(number, &remote, 0, into)?;
-                }
+            let is_long: Vec<bool> = blocks.iter().map(|block| block.len() > slot).collect();
+            let lends = self.others().any(|member| is_long[member]);
+            let number = if lends { self.begin()? } else { self.begin_silently() };
+            let _rooms = if lends { self.lend_rooms(number, blocks)? } else { Vec::new() };
+            for member in self.others().filter(|&member| !is_long[member]) {
+                self.await_member(member, number)?;
+                self.check_marked(member, number, false, blocks[member].len())?;
+                self.take(member, number, &mut *blocks[member])?;
+            }
+            for member in self.others().filter(|&member| is_long[member]) {
+                self.await_member(member, number)?;
+                self.check_marked(member, number, true, blocks[member].len())?;
+                self.await_finished_by(member, number)?;
             }
             self.finish(number);
         } else if own.len() <= slot {
@@ -82,13 +94,52 @@ impl Group {
             self.finish(number);
         } else {
             let number = self.begin()?;
-            let registration = self.register(UserMemory::of(own))?;
-            self.publish(number, &registration.key().0);
+            self.publish(number, &long_mark(number));
+            self.await_member(root, number)?;
+            self.check_marked(root, number, true, own.len())?;
+            let key = self.read_key(root, number)?;
+            if key == NO_ROOM {
+                return self.differs(root, number, own.len());
+            }
+            let room = self.remote(root, key);
+            self.push(number, &room, Piece { offset: 0, bytes: own })?;
             self.finish(number);
-            self.await_finished_by(root, number)?;
         }
         self.leave();
         Ok(())
+    }
+
+    /// Publishes keys of the blocks that are longer than a slot, into which those who have them write side by side.
+    fn lend_rooms(&mut self, number: u64, blocks: &mut [&mut [u8]]) -> Result<Vec<Registration>> {
+        let slot = self.settings.slot;
+        let mut registrations = Vec::with_capacity(blocks.len());
+        for member in self.others() {
+            let block = &mut *blocks[member];
+            let mut key = NO_ROOM;
+            if block.len() > slot {
+                let registration = self.register(UserMemory::of_mut(block))?;
+                key = registration.key().0;
+                registrations.push(registration);
+            }
+            self.write_key(number, member, key)?;
+        }
+        self.publish(number, &long_mark(number));
+        Ok(registrations)
+    }
+
+    /// That a member takes the block between the two of this operation to be long, or short, as this one does, of
+    /// `length` bytes; it was seen to have published.
+    fn check_marked(&mut self, member: usize, number: u64, is_long: bool, length: usize) -> Result<()> {
+        let mark = long_mark(number);
+        let is_marked = self.board.words(member, number)[..mark.len()] == mark;
+        if is_marked == is_long { Ok(()) } else { self.differs(member, number, length) }
+    }
+
+    /// That a block of operation `number` has another length at the other end, which all are told.
+    fn differs(&mut self, member: usize, number: u64, length: usize) -> Result<()> {
+        let error = Error::Unequal { member, length };
+        self.refuse(number, &error);
+        Err(error)
     }
 
     /// All get their block of `root`'s `data`, as long as `into`; elsewhere `data` and `blocks` are not used.
@@ -250,14 +301,28 @@ impl Group {
         let mut registrations = Vec::with_capacity(blocks.len());
         for member in self.others().filter(|&member| !blocks[member].is_empty()) {
             let registration = self.register(UserMemory::of(blocks[member]))?;
-            for (at, word) in registration.key().0.iter().enumerate() {
-                let place = member * KEY + at * size_of::<u64>();
-                self.memories.write(self.own, number, place, &word.to_ne_bytes())?;
-            }
+            self.write_key(number, member, registration.key().0)?;
             registrations.push(registration);
         }
         self.publish(number, &[LENT]);
         Ok(registrations)
+    }
+
+    /// Puts the key of memory that is lent to `member` into its place of the table.
+    fn write_key(&mut self, number: u64, member: usize, key: [u64; 3]) -> Result<()> {
+        for (at, word) in key.iter().enumerate() {
+            let place = member * KEY + at * size_of::<u64>();
+            self.memories.write(self.own, number, place, &word.to_ne_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// The key of memory that `member` lends to this one.
+    fn read_key(&mut self, member: usize, number: u64) -> Result<[u64; 3]> {
+        let mut key = [0; KEY];
+        self.memories.read(member, number, self.own * KEY, &mut key)?;
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| key[8 * at + byte]));
+        Ok(std::array::from_fn(word))
     }
 
     /// Reads the block that a member lends to this one by operation `number`, for which it was seen to have published.
@@ -265,10 +330,8 @@ impl Group {
         if into.is_empty() {
             return Ok(());
         }
-        let mut key = [0; KEY];
-        self.memories.read(member, number, self.own * KEY, &mut key)?;
-        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| key[8 * at + byte]));
-        let remote: Remote = self.remote(member, std::array::from_fn(word));
+        let key = self.read_key(member, number)?;
+        let remote = self.remote(member, key);
         self.pull(number, &remote, 0, into)
     }
 }
