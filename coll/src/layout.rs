@@ -196,7 +196,11 @@ impl<A: Family> Buffer<A> {
             return body(bytes);
         }
         let mut packed = vec![0; self.len()];
-        body(&mut packed)?;
+        if let Err(error) = body(&mut packed) {
+            // Other processes may go on, and write there.
+            std::mem::forget(packed);
+            return Err(error);
+        }
         self.unpack(stock, &mut packed)
     }
 
@@ -389,7 +393,11 @@ impl<A: Family> Blocks<A> {
             Ok(Space::Packed(if is_kept { block.read(stock)?.into_own() } else { vec![0; block.len()] }))
         };
         let mut spaces: Vec<_> = self.blocks.iter().enumerate().map(space).collect::<Result<_>>()?;
-        body(&mut spaces.iter_mut().map(Space::bytes).collect::<Vec<_>>())?;
+        if let Err(error) = body(&mut spaces.iter_mut().map(Space::bytes).collect::<Vec<_>>()) {
+            // Other processes may go on, and write there.
+            std::mem::forget(spaces);
+            return Err(error);
+        }
         for (block, space) in self.blocks.iter().zip(spaces) {
             if let Space::Packed(mut packed) = space {
                 block.unpack(stock, &mut packed)?;

@@ -1,5 +1,5 @@
-//! Building the best barrier for a machine: algorithms of their own at each level of its tree of clusters, each of which
-//! may be any of the `repertoire`, of which `phases` makes a part of the whole.
+//! Building the best barrier for a machine: algorithms of their own at each level of its tree of clusters, each of
+//! which may be any of the `repertoire`, of which `phases` makes a part of the whole.
 
 mod phases;
 mod repertoire;
@@ -90,6 +90,8 @@ pub fn tune(profile: &Profile) -> Result<Vec<Candidate>, CompositionError> {
         }
     }
     candidates.sort_by(|one, other| one.prediction.total.total_cmp(&other.prediction.total));
+    // What is composed may be one of the others, and some of these are the same for so many ranks.
+    candidates.dedup_by(|later, earlier| later.schedule == earlier.schedule);
     Ok(candidates)
 }
 
@@ -157,6 +159,7 @@ impl Composer<'_> {
             found.push((Choice { ranks: ranks.to_vec(), algorithm, predicted }, own));
         }
         found.sort_by(|(one, _), (other, _)| one.predicted.total_cmp(&other.predicted));
+        found.dedup_by(|(_, later), (_, earlier)| later == earlier);
         found.truncate(if place == Place::Outermost { JUDGED } else { 1 });
         let mut best: Option<(f64, Choice, Phases)> = None;
         let is_alone = found.len() == 1;
@@ -252,7 +255,7 @@ mod tests {
         {
             assert!(names.iter().any(|found| found == name), "{name}: {names:?}");
         }
-        // None twice, and none that is another one for so many.
+        // None twice.
         for ranks in 2..40 {
             let mut names: Vec<String> = super::algorithms(ranks).iter().map(Algorithm::to_string).collect();
             let all = names.len();

@@ -157,7 +157,8 @@ impl<A: Abi> Mpi<A> {
         Some(contents)
     }
 
-    /// By how much the number of the combiner that made `datatype` differs from `MPI_COMBINER_NAMED`, where it is none of
+    /// By how much the number of the combiner that made `datatype` differs from `MPI_COMBINER_NAMED`, where it is none
+    /// of
     /// [`Combiner`]'s.
     pub(crate) fn unknown_combiner(&self, datatype: Datatype<A>) -> Option<c_int> {
         let named = self.raw_envelope(self.constants.byte)?.1;

@@ -16,8 +16,8 @@ static KEY: Mutex<Option<c_int>> = Mutex::new(None);
 /// Where the bytes of one `datatype` are.
 ///
 /// # Errors
-/// [`ErrorClass::Unsupported`], with the reason, where its addresses are out of range, it is made of too many levels, or by a
-/// constructor that is not known here.
+/// [`ErrorClass::Unsupported`], with the reason, where its addresses are out of range, it is made of too many levels,
+/// or by a constructor that is not known here.
 pub(crate) fn of<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> Result<Arc<Shape>, Failure> {
     // A panic elsewhere leaves the key whole.
     let mut key = KEY.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,5 @@
-//! Barriers, and other collectives, over hosts: every algorithm of svmio's, the one that is tuned to the hosts, and those of MPIs.
+//! Barriers, and other collectives, over hosts: every algorithm of svmio's, the one that is tuned to the hosts, and
+//! those of MPIs.
 //!
 //! ```text
 //!   Bed      four hosts with links of 1 Gbit/s, two ranks on each
@@ -163,8 +164,8 @@ impl Default for Bed {
     }
 }
 
-/// Every algorithm by itself, also with two levels, the hosts and what is between them, and what is composed of them for
-/// the machine of the profile, which comes last.
+/// Every algorithm by itself, also with two levels, the hosts and what is between them, and what is composed of them
+/// for the machine of the profile, which comes last.
 ///
 /// # Panics
 /// Where the profile is not of all ranks.

@@ -1,5 +1,5 @@
-//! The two halves of algorithms, as they stand within a composed barrier: arrivals before whatever else there is to wait
-//! for, departures after it.
+//! The two halves of algorithms, as they stand within a composed barrier: arrivals before whatever else there is to
+//! wait for, departures after it.
 
 use super::Place;
 use crate::algorithm::{Algorithm, AlgorithmError, NodesOf};
@@ -9,7 +9,7 @@ use crate::rank::Rank;
 use crate::schedule::StepDescription;
 
 /// An algorithm's way to let rank 0 know of all, and the way to let them go.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Phases {
     pub(super) arrival: Vec<StepDescription>,
     pub(super) departure: Vec<StepDescription>,

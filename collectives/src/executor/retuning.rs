@@ -99,7 +99,7 @@ pub struct TunedBarrier {
     drift: Drift,
     budget: Budget,
     joined: Time,
-    /// How many signals a survey of the machine takes.
+    /// How many signals a survey of the machine takes: as many as the last one did, at first the most that it can.
     survey_signals: f64,
     /// After how many barriers the next burst comes; none for a member alone, who has nothing to measure.
     until_burst: Option<u64>,
@@ -297,7 +297,9 @@ impl TunedBarrier {
         let Some(pairs) = self.all_have(pairs)? else { return Ok(Vec::new()) };
         let membership = self.fabrics.job().membership();
         let nodes = Partition::of_nodes(self.members.iter().map(|&member| membership.node(member)));
-        let surveyed = concerted::survey(pairs, &mut self.council, &nodes, &self.settings)?;
+        let (surveyed, signals) = concerted::survey(pairs, &mut self.council, &nodes, &self.settings)?;
+        // The next one is going to take as many.
+        self.survey_signals = signals;
         let Some(profile) = surveyed else {
             self.retunings.failures += 1;
             return Ok(Vec::new());

@@ -65,19 +65,31 @@ impl Mount {
             .ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
     }
 
-    /// All file systems that can be reached: of those mounted at one place, the last.
+    /// The file systems in memory (tmpfs) that can be reached.
     ///
     /// # Errors
     /// What the operating system says of its list of mounts.
-    pub fn all() -> Result<Vec<Mount>> {
+    pub fn all_in_memory() -> Result<Vec<Mount>> {
         let list = fs::read(LIST).map_err(|e| Error::io("reading", Path::new(LIST), e))?;
-        let mut all: Vec<Mount> = Vec::new();
-        for (_, mount) in list.split(|byte| *byte == b'\n').filter_map(Mount::parse) {
-            // What lies at this place or below is hidden from now on.
-            all.retain(|earlier| !earlier.point.starts_with(&mount.point));
-            all.push(mount);
+        Ok(Mount::seen(&list, "tmpfs", |point| fs::metadata(point).ok().map(|data| data.dev())))
+    }
+
+    /// Those of a `kind` of which something is seen where they are mounted, as `device_at` such a place tells.
+    fn seen(list: &[u8], kind: &str, device_at: impl Fn(&Path) -> Option<u64>) -> Vec<Mount> {
+        let mut seen: Vec<Mount> = Vec::new();
+        // Only these are asked for: others may be on hosts that do not answer.
+        for (device, mount) in list.split(|byte| *byte == b'\n').filter_map(Mount::parse) {
+            let is_seen = || {
+                let at = device_at(&mount.point)?;
+                Some(device == format!("{}:{}", rustix::fs::major(at), rustix::fs::minor(at)))
+            };
+            if mount.kind == kind && is_seen() == Some(true) {
+                // One that was mounted twice at one place.
+                seen.retain(|earlier| earlier.point != mount.point);
+                seen.push(mount);
+            }
         }
-        Ok(all)
+        seen
     }
 
     /// An option's value, or nothing where there is no such option.
@@ -161,11 +173,19 @@ mod tests {
     }
 
     #[test]
-    fn all_mounts_are_those_that_are_seen() {
-        let all = Mount::all().unwrap();
-        assert!(all.contains(&Mount::of(Path::new("/proc")).unwrap()));
-        let points: std::collections::HashSet<_> = all.iter().map(|mount| &mount.point).collect();
-        assert_eq!(points.len(), all.len());
+    fn mounts_are_seen_where_nothing_else_hides_them() {
+        // The root may come late, and what it was mounted over stays in the list.
+        let list = b"30 1 0:5 / /a rw - tmpfs one rw\n31 1 0:6 / /b rw - tmpfs two rw\n\
+            32 1 8:1 / / rw - ext4 /dev/disk rw\n33 32 0:7 / /b rw - tmpfs three rw\n34 32 0:8 / /c rw - proc p rw\n";
+        let device = |number| Some(rustix::fs::makedev(0, number));
+        let at = |point: &Path| match point.to_str().unwrap() {
+            "/a" => device(5),
+            "/b" => device(7),
+            _ => device(8),
+        };
+        let sources: Vec<_> = Mount::seen(list, "tmpfs", at).into_iter().map(|mount| mount.source).collect();
+        assert_eq!(sources, ["one", "three"]);
+        assert!(Mount::all_in_memory().unwrap().contains(&Mount::of(Path::new("/dev/shm")).unwrap()));
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl Group {
     /// The same, where each block is memory by itself.
     ///
     /// # Errors
-    /// As [`gather`](Self::gather).
+    /// As [`gatherv`](Self::gatherv).
     pub fn gather_blocks_in_place(&mut self, blocks: &mut [&mut [u8]]) -> Result<()> {
         self.check_count(blocks.len())?;
         let length = blocks[self.own].len();

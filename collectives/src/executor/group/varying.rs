@@ -1,6 +1,6 @@
 //! Gather, scatter and alltoall of blocks of different lengths, of which each member knows only its own. Short ones go
-//! through slots. Where one is longer, who has it says so, and lends the memory in which it is; or, where nobody can
-//! copy from it, says how many pieces there will be.
+//! through slots. Where one is longer, who has it says so, and lends the memory in which it is, or, of a gather, the
+//! root that in which it is going to be; where nobody can copy from it or to it, pieces go through slots.
 
 use std::ops::Range;
 
@@ -9,6 +9,7 @@ use svmio_transport::{Registration, UserMemory};
 
 use super::Group;
 use crate::executor::blocks::{apart, apart_mut, longest, piece_of, room_of};
+use crate::executor::board::{Awaited, Deed, Whom};
 use crate::executor::error::{Error, Result};
 use crate::executor::operation::Elementwise;
 
@@ -18,10 +19,10 @@ const KEY: usize = 3 * size_of::<u64>();
 /// The key of memory that nobody has.
 const NO_ROOM: [u64; 3] = [0; 3];
 
-/// What a member publishes for operation `number` that has a block, or a place for one, that is longer than a slot; and
-/// nobody by chance.
-fn long_mark(number: u64) -> [u64; 2] {
-    [number, !number]
+/// What a member publishes for operation `number` that has a block of so many bytes, more than a slot has; a root,
+/// without a length, that has places for such blocks; and nobody by chance.
+fn long_mark(number: u64, length: usize) -> [u64; 3] {
+    [number, !number, length as u64]
 }
 
 /// What a member publishes that lends its memory instead of sending pieces.
@@ -31,7 +32,8 @@ impl Group {
     /// `root` gets all members' `own`, each into its block of `into`; elsewhere `into` and `blocks` are not used.
     ///
     /// # Errors
-    /// As [`gather`](Self::gather); also for blocks that lie over each other.
+    /// As [`gather`](Self::gather); also for blocks that lie over each other, and [`Error::Unequal`] for a long one
+    /// that has another length at the other end.
     pub fn gatherv(
         &mut self,
         root: usize,
@@ -46,7 +48,7 @@ impl Group {
     /// The same, where each block is memory by itself; elsewhere than at `root` there are none.
     ///
     /// # Errors
-    /// As [`gather`](Self::gather).
+    /// As [`gatherv`](Self::gatherv).
     pub fn gather_blocks(&mut self, root: usize, own: &[u8], blocks: &mut [&mut [u8]]) -> Result<()> {
         self.check_member(root)?;
         if self.own == root {
@@ -73,32 +75,19 @@ impl Group {
         }
         let slot = self.settings.slot;
         if self.own == root {
-            let is_long: Vec<bool> = blocks.iter().map(|block| block.len() > slot).collect();
-            let lends = self.others().any(|member| is_long[member]);
-            let number = if lends { self.begin()? } else { self.begin_silently() };
-            let _rooms = if lends { self.lend_rooms(number, blocks)? } else { Vec::new() };
-            for member in self.others().filter(|&member| !is_long[member]) {
-                self.await_member(member, number)?;
-                self.check_marked(member, number, false, blocks[member].len())?;
-                self.take(member, number, &mut *blocks[member])?;
-            }
-            for member in self.others().filter(|&member| is_long[member]) {
-                self.await_member(member, number)?;
-                self.check_marked(member, number, true, blocks[member].len())?;
-                self.await_finished_by(member, number)?;
-            }
-            self.finish(number);
+            self.gather_at_root(blocks)?;
         } else if own.len() <= slot {
             let number = self.begin()?;
             self.put(number, own)?;
             self.finish(number);
         } else {
             let number = self.begin()?;
-            self.publish(number, &long_mark(number));
+            self.publish(number, &long_mark(number, own.len()));
             self.await_member(root, number)?;
-            self.check_marked(root, number, true, own.len())?;
+            // The root may have gone since, with an error: then nobody keeps its memory.
+            self.check(Awaited { whom: Whom::Member(root), deed: Deed::Published, number })?;
             let key = self.read_key(root, number)?;
-            if key == NO_ROOM {
+            if self.long_at(root, number).is_none() || key == NO_ROOM {
                 return self.differs(root, number, own.len());
             }
             let room = self.remote(root, key);
@@ -106,6 +95,30 @@ impl Group {
             self.finish(number);
         }
         self.leave();
+        Ok(())
+    }
+
+    /// The root's part: short blocks it takes, into its places for long ones others write.
+    fn gather_at_root(&mut self, blocks: &mut [&mut [u8]]) -> Result<()> {
+        let slot = self.settings.slot;
+        let lends = self.others().any(|member| blocks[member].len() > slot);
+        if !lends {
+            let number = self.begin_silently();
+            self.take_or_await(number, blocks)?;
+            self.finish(number);
+            return Ok(());
+        }
+        let number = self.begin()?;
+        let _rooms = self.lend_rooms(number, blocks)?;
+        let taken = self.take_or_await(number, blocks);
+        if taken.is_err() {
+            // Who comes later finds no place to write to.
+            for member in self.others() {
+                self.write_key(number, member, NO_ROOM)?;
+            }
+        }
+        taken?;
+        self.finish(number);
         Ok(())
     }
 
@@ -123,16 +136,35 @@ impl Group {
             }
             self.write_key(number, member, key)?;
         }
-        self.publish(number, &long_mark(number));
+        self.publish(number, &long_mark(number, 0));
         Ok(registrations)
     }
 
-    /// That a member takes the block between the two of this operation to be long, or short, as this one does, of
-    /// `length` bytes; it was seen to have published.
-    fn check_marked(&mut self, member: usize, number: u64, is_long: bool, length: usize) -> Result<()> {
-        let mark = long_mark(number);
-        let is_marked = self.board.words(member, number)[..mark.len()] == mark;
-        if is_marked == is_long { Ok(()) } else { self.differs(member, number, length) }
+    /// Takes short blocks, and waits until long ones have been written.
+    fn take_or_await(&mut self, number: u64, blocks: &mut [&mut [u8]]) -> Result<()> {
+        let slot = self.settings.slot;
+        for member in self.others() {
+            let length = blocks[member].len();
+            self.await_member(member, number)?;
+            let expected = (length > slot).then_some(length as u64);
+            if self.long_at(member, number) != expected {
+                return self.differs(member, number, length);
+            }
+            if expected.is_none() {
+                self.take(member, number, &mut *blocks[member])?;
+            }
+        }
+        for member in self.others().filter(|&member| blocks[member].len() > slot) {
+            self.await_finished_by(member, number)?;
+        }
+        Ok(())
+    }
+
+    /// How long the block of a member is that has said for operation `number` that it is long.
+    fn long_at(&self, member: usize, number: u64) -> Option<u64> {
+        let words = self.board.words(member, number);
+        let mark = long_mark(number, 0);
+        (words[..2] == mark[..2]).then(|| words[2])
     }
 
     /// That a block of operation `number` has another length at the other end, which all are told.

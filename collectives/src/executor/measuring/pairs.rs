@@ -114,6 +114,11 @@ impl Pairs {
         (first, second)
     }
 
+    /// How many signals were planned that are sent one after the other.
+    pub(in crate::executor) fn signals(&self) -> f64 {
+        2.0 * self.rounds as f64
+    }
+
     /// Exchanges signals; who begins gets half of how long they take to and fro.
     pub(in crate::executor) fn exchange(&mut self, exchange: Exchange) -> Result<Option<f64>> {
         let Exchange { with, begins, shape, repetitions, rounds } = exchange;

@@ -93,8 +93,8 @@ impl TwoLevelGroup {
                 let mut parts: Vec<&mut [u8]> = (0..node.size()).map(|_| Default::default()).collect();
                 parts[root_place] = &mut all;
                 let (none, own): (&mut [&mut [u8]], &[u8]) = (&mut [], if is_root { &held } else { &[] });
-                node.gather_blocks(0, own, if own_place == 0 { &mut parts } else { none })?;
-                held = all;
+                let gathered = node.gather_blocks(0, own, if own_place == 0 { &mut parts } else { none });
+                held = kept_after_errors(all, gathered)?;
             }
             if let Some(first) = &mut group.first {
                 let nodes = one_behind_the_other(group.nodes.iter().map(|node| node.len() * length));
@@ -192,7 +192,8 @@ impl TwoLevelGroup {
                         .collect();
                     let none: &mut [u8] = &mut [];
                     let into = if own_place == 0 { &mut all[nodes[own_node].clone()] } else { none };
-                    node.gatherv(0, blocks[own], into, &parts)?;
+                    let gathered = node.gatherv(0, blocks[own], into, &parts);
+                    all = kept_after_errors(all, gathered)?;
                 }
                 None => all[nodes[own_node].clone()].copy_from_slice(blocks[own]),
             }
@@ -279,8 +280,8 @@ impl TwoLevelGroup {
         let is_first = self.places[self.member()].1 == 0;
         let Some(node) = &mut self.node else { return Ok(own.to_vec()) };
         let mut held = vec![0; if is_first { own.len() * node.size() } else { 0 }];
-        node.gather(0, own, &mut held)?;
-        Ok(held)
+        let gathered = node.gather(0, own, &mut held);
+        kept_after_errors(held, gathered)
     }
 
     /// To each of this node its part of what the first has.
@@ -323,4 +324,16 @@ fn one_behind_the_other(lengths: impl Iterator<Item = usize>) -> Vec<Range<usize
         end - length..end
     };
     lengths.map(range).collect()
+}
+
+/// `memory`, into which others write while an operation goes on, once that has `ended`. After an error it stays for ever:
+/// who goes on may still write there.
+fn kept_after_errors(memory: Vec<u8>, ended: Result<()>) -> Result<Vec<u8>> {
+    match ended {
+        Ok(()) => Ok(memory),
+        Err(error) => {
+            std::mem::forget(memory);
+            Err(error)
+        }
+    }
 }

@@ -12,7 +12,8 @@ use crate::profile::{Profile, SurveyError, survey_nodes};
 
 use super::settings::RetuningSettings;
 
-/// The profile of the members, who are on these nodes; none where what was measured makes none.
+/// The profile of the members, who are on these nodes; none where what was measured makes none. And how many signals
+/// were sent for it one after the other.
 ///
 /// # Errors
 /// The fabric's, for a lost member.
@@ -21,14 +22,15 @@ pub(super) fn survey(
     council: &mut Council,
     nodes: &Partition,
     settings: &RetuningSettings,
-) -> Result<Option<Profile>> {
+) -> Result<(Option<Profile>, f64)> {
     let mut concerted = Concerted { pairs, council };
-    match survey_nodes(&mut concerted, nodes, &settings.survey, settings.look_alike) {
-        Ok(profile) => Ok(Some(profile)),
-        Err(SurveyError::Measure(error)) => Err(error),
+    let profile = match survey_nodes(&mut concerted, nodes, &settings.survey, settings.look_alike) {
+        Ok(profile) => Some(profile),
+        Err(SurveyError::Measure(error)) => return Err(error),
         // What all have in common, they find no line in.
-        Err(SurveyError::NoLine { .. } | SurveyError::Profile(_)) => Ok(None),
-    }
+        Err(SurveyError::NoLine { .. } | SurveyError::Profile(_)) => None,
+    };
+    Ok((profile, concerted.pairs.signals()))
 }
 
 struct Concerted<'council> {
