@@ -162,9 +162,8 @@ impl Group {
 
     /// How long the block of a member is that has said for operation `number` that it is long.
     fn long_at(&self, member: usize, number: u64) -> Option<u64> {
-        let words = self.board.words(member, number);
-        let mark = long_mark(number, 0);
-        (words[..2] == mark[..2]).then(|| words[2])
+        let [first, second, length] = *self.board.words(member, number).first_chunk()?;
+        ([first, second] == long_mark(number, 0)[..2]).then_some(length)
     }
 
     /// That a block of operation `number` has another length at the other end, which all are told.
@@ -247,7 +246,7 @@ impl Group {
     /// them, need no other operation as long as each block is contiguous.
     ///
     /// # Errors
-    /// [`Error::Length`](crate::executor::Error::Length), also for blocks of `received` that lie over each other; the
+    /// [`Error::Length`], also for blocks of `received` that lie over each other; the
     /// fabric's, for a lost member.
     pub fn alltoallv(
         &mut self,
