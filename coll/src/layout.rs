@@ -196,12 +196,8 @@ impl<A: Family> Buffer<A> {
             return body(bytes);
         }
         let mut packed = vec![0; self.len()];
-        if let Err(error) = body(&mut packed) {
-            // Other processes may go on, and write there.
-            std::mem::forget(packed);
-            return Err(error);
-        }
-        self.unpack(stock, &mut packed)
+        let ended = body(&mut packed);
+        self.unpack(stock, &mut kept_after_errors(packed, ended)?)
     }
 
     /// Fills the buffer.
@@ -393,12 +389,8 @@ impl<A: Family> Blocks<A> {
             Ok(Space::Packed(if is_kept { block.read(stock)?.into_own() } else { vec![0; block.len()] }))
         };
         let mut spaces: Vec<_> = self.blocks.iter().enumerate().map(space).collect::<Result<_>>()?;
-        if let Err(error) = body(&mut spaces.iter_mut().map(Space::bytes).collect::<Vec<_>>()) {
-            // Other processes may go on, and write there.
-            std::mem::forget(spaces);
-            return Err(error);
-        }
-        for (block, space) in self.blocks.iter().zip(spaces) {
+        let ended = body(&mut spaces.iter_mut().map(Space::bytes).collect::<Vec<_>>());
+        for (block, space) in self.blocks.iter().zip(kept_after_errors(spaces, ended)?) {
             if let Space::Packed(mut packed) = space {
                 block.unpack(stock, &mut packed)?;
             }
@@ -421,4 +413,14 @@ pub(crate) fn bytes_of<'b>(blocks: &'b [Data<'_>]) -> Vec<&'b [u8]> {
 unsafe fn array<'a, T>(at: *const T, length: usize) -> Option<&'a [T]> {
     // SAFETY: the caller vouches for the values.
     (!at.is_null()).then(|| unsafe { std::slice::from_raw_parts(at, length) })
+}
+
+/// `memory`, into which other processes write while an operation goes on, once that has `ended`. After an error it stays
+/// for ever: who goes on may still write there.
+fn kept_after_errors<M>(memory: M, ended: Result<()>) -> Result<M> {
+    if let Err(error) = ended {
+        std::mem::forget(memory);
+        return Err(error);
+    }
+    Ok(memory)
 }

@@ -1,8 +1,8 @@
 /* coll_perf FILE EDGE SPLIT PASSES: a cube of ints, dealt out to the ranks in blocks, written and read by all in one call
  * each, as ROMIO's coll_perf does it: written once, then again, with opening and closing timed. An edge that the ranks
- * cannot share evenly makes blocks that differ by one. With SPLIT "slowest" the
- * axes that are divided are those along which neighbours in the file are farthest apart, so that blocks are made of few
- * and long rows; with "fastest" they are the others, and every row is cut. */
+ * cannot share evenly makes blocks that differ by one. With SPLIT "slowest" the axes that are divided are those along
+ * which neighbours in the file are farthest apart, so that blocks are made of few and long rows; with "fastest" they are
+ * the others, and every row is cut. */
 #include "check.h"
 #include "files.h"
 #include "timing.h"

@@ -110,14 +110,11 @@ impl Group {
         }
         let number = self.begin()?;
         let _rooms = self.lend_rooms(number, blocks)?;
-        let taken = self.take_or_await(number, blocks);
-        if taken.is_err() {
-            // Who comes later finds no place to write to.
-            for member in self.others() {
-                self.write_key(number, member, NO_ROOM)?;
-            }
+        if let Err(error) = self.take_or_await(number, blocks) {
+            // Who comes later finds no place to write to. The error that came first is the one to be told.
+            let _ = self.others().try_for_each(|member| self.write_key(number, member, NO_ROOM));
+            return Err(error);
         }
-        taken?;
         self.finish(number);
         Ok(())
     }
@@ -246,8 +243,7 @@ impl Group {
     /// them, need no other operation as long as each block is contiguous.
     ///
     /// # Errors
-    /// [`Error::Length`], also for blocks of `received` that lie over each other; the
-    /// fabric's, for a lost member.
+    /// [`Error::Length`], also for blocks of `received` that lie over each other; the fabric's, for a lost member.
     pub fn alltoallv(
         &mut self,
         data: &[u8],

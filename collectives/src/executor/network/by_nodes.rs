@@ -326,8 +326,8 @@ fn one_behind_the_other(lengths: impl Iterator<Item = usize>) -> Vec<Range<usize
     lengths.map(range).collect()
 }
 
-/// `memory`, into which others write while an operation goes on, once that has `ended`. After an error it stays for ever:
-/// who goes on may still write there.
+/// `memory`, into which others write while an operation goes on, once that has `ended`. After an error it stays for
+/// ever: who goes on may still write there.
 fn kept_after_errors(memory: Vec<u8>, ended: Result<()>) -> Result<Vec<u8>> {
     match ended {
         Ok(()) => Ok(memory),
