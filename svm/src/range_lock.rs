@@ -2,12 +2,14 @@
 //!
 //! Each node has a table for the segments whose home it is. A range is locked in the tables of all nodes that hold
 //! parts of it, in the order of the nodes, so that no two requests wait for each other. For what has no home yet it is
-//! locked at the master node, which is the first: who gives it a home holds that lock, so that who has read that there
-//! is none can rely on it. Once somebody holds all locks, he looks again, and takes them anew if there are more homes.
+//! locked at the master node, which is the first. Once somebody holds all locks, he looks again, and takes them anew if
+//! there are more homes.
 //!
 //! Who locks a range for writing gives homes to the segments without one that he is going to write, before he takes the
-//! locks of these homes: others who know the home already lock nowhere else. What he does not write stays without a
-//! home. He holds the master's lock for that, as who reads there does.
+//! locks of these homes: others who know the home already lock nowhere else. Meanwhile he has the whole of the segments
+//! that the range has a part of locked at the master, so that whoever has read that one of them has no home can rely on
+//! it as long as he holds his lock there, wherever in the segment that is. What is not written stays without a home, and
+//! is locked at the master by him, too.
 //!
 //! What another node grants may be kept by this one after its release, so that the next lock costs no message.
 //!
@@ -62,16 +64,16 @@ impl RangeLock {
             let mut lock = RangeLock::here(range.clone(), Vec::new(), false);
             lock.shared = Some(Arc::clone(shared));
             lock._under_lock = Some(UnderLock::of(shared));
-            let mut master = None;
             if mode == Mode::Exclusive && shared.has_holes(&range) {
-                // The first of all nodes, where readers of holes have their locks.
-                master = Some(shared.master_node());
-                lock.take(attachment, shared, shared.master_node(), mode)?;
-                claim(shared)?;
+                let whole = shared.whole_segments(&range);
+                let held = Held::acquire(attachment, shared, shared.master_node(), &whole, mode)?;
+                let claimed = claim(shared);
+                held.release()?;
+                claimed?;
             }
             let nodes = shared.nodes_of(&range)?;
-            for node in nodes.iter().filter(|node| Some(**node) != master) {
-                lock.take(attachment, shared, *node, mode)?;
+            for node in &nodes {
+                lock.held.push(Held::acquire(attachment, shared, *node, &range, mode)?);
             }
             if !shared.knows_all_of(&range) {
                 shared.refresh_range(&range)?;
@@ -102,22 +104,6 @@ impl RangeLock {
     /// On this node only.
     fn here(range: Range<u64>, held: Vec<Held>, is_exclusive: bool) -> RangeLock {
         RangeLock { shared: None, range, held, is_exclusive, _under_lock: None }
-    }
-
-    /// Takes the lock of one node.
-    fn take(
-        &mut self,
-        attachment: &Arc<Attachment>,
-        shared: &Arc<SharedFile>,
-        node: NodeIndex,
-        mode: Mode,
-    ) -> Result<()> {
-        self.held.push(if node == shared.own_node() {
-            lock_here(attachment, Some(shared), &self.range, mode)?
-        } else {
-            Held::There(HomeLock::acquire(shared, node, &self.range, mode)?)
-        });
-        Ok(())
     }
 
     /// Lets this node keep what it was granted for that.
@@ -171,6 +157,21 @@ impl Drop for RangeLock {
 }
 
 impl Held {
+    /// Takes the lock of one node.
+    fn acquire(
+        attachment: &Arc<Attachment>,
+        shared: &Arc<SharedFile>,
+        node: NodeIndex,
+        range: &Range<u64>,
+        mode: Mode,
+    ) -> Result<Held> {
+        if node == shared.own_node() {
+            lock_here(attachment, Some(shared), range, mode)
+        } else {
+            HomeLock::acquire(shared, node, range, mode).map(Held::There)
+        }
+    }
+
     /// Whether other nodes can have changed nothing in the range since this node last looked.
     fn brings_no_news(&self) -> bool {
         match self {

@@ -312,6 +312,13 @@ impl SharedFile {
         last - first < MANY_SEGMENTS && (first..=last).any(is_hole)
     }
 
+    /// `range` and what else is in the segments that it has a part of.
+    pub(crate) fn whole_segments(&self, range: &Range<u64>) -> Range<u64> {
+        let segment = self.attachment().segment_size().bytes();
+        let (first, last) = self.segments_of(range);
+        first * segment..(last + 1).saturating_mul(segment).max(range.end)
+    }
+
     /// The node at which holes are locked.
     pub(crate) fn master_node(&self) -> NodeIndex {
         Roster::MASTER

@@ -59,13 +59,31 @@ fn with_a_cache_of_plenty() {
 /// Segments get their homes while others read where there was nothing. Random programs seldom come to that.
 #[test]
 fn new_segments_are_seen_all_or_not_at_all() {
-    let (extent, locked) =
-        (Extent { start: 2 * PAGE, length: 40 * PAGE }, |access| Locked { slack: 0, inner: vec![access] });
+    let extent = Extent { start: 2 * PAGE, length: 40 * PAGE };
     let read = |rank| (rank, locked(LockedAccess::Read(extent)));
     let write = |rank| (rank, locked(LockedAccess::Write(extent)));
     let accesses = [0, 1, 2, 3, 5, 6, 7, 1, 2, 3, 5].map(read).into_iter().chain([4, 5].map(write));
-    let steps = vec![Step::SetSize(program::LONGEST), Step::UnderLocks(accesses.collect())];
-    let program = Program { segment_size: 16 * PAGE, placement: Policy::FirstTouch, steps };
+    holds_again_and_again(&[Step::SetSize(program::LONGEST), Step::UnderLocks(accesses.collect())]);
+}
+
+/// A segment gets its home by a write elsewhere in it than others read, who have locked where there was nothing, and is
+/// then written where they read.
+#[test]
+fn who_reads_in_a_segment_without_home_has_a_lock_also_when_it_gets_one() {
+    let (at, extent) = (3 * PAGE, Extent { start: 16 * PAGE + 4, length: 2 * PAGE });
+    let reads =
+        (0..3).flat_map(|_| [0, 1, 3, 4, 5, 7].map(|rank| (rank, locked(LockedAccess::Read(extent)))));
+    let writes = [LockedAccess::Increment(at), LockedAccess::Write(extent)].map(|access| (2, locked(access)));
+    holds_again_and_again(&[Step::UnderLocks(writes.into_iter().chain(reads).collect())]);
+}
+
+fn locked(access: LockedAccess) -> Locked {
+    Locked { slack: 0, inner: vec![access] }
+}
+
+/// Runs these steps many times by eight ranks on four nodes.
+fn holds_again_and_again(steps: &[Step]) {
+    let program = Program { segment_size: 32 * PAGE, placement: Policy::FirstTouch, steps: steps.to_vec() };
     let world = World {
         nodes: 4,
         ranks: 8,
