@@ -6,7 +6,7 @@
 //! * More ranks than cores: the rank that is waited for may need this very core, so it is given away at once. A turn of
 //!   the others takes about a microsecond, a sleep and being woken ten.
 //! * A core for each rank, but the one that is waited for happens to be on this one, and stays there because somebody
-//!   computes on the others: the first turn brings what polling would not.
+//!   computes on the others: the first turns bring what polling would not. If it stays so, one of them leaves.
 //! * Giving the core away does not help: it comes back at once, because the scheduler does not hand it across groups of
 //!   processes (each session has its own, where the kernel groups them automatically), or because nobody else wants it.
 //!   Then only sleep lets the others run.
@@ -14,12 +14,16 @@
 //!   yields loses its claim to the time that it gave away. Who sleeps keeps it, and gets the core when it is woken.
 
 mod companions;
+mod departure;
+mod thieves;
 
 use std::time::{Duration, Instant};
 
 use svmio_transport::Fabric;
 
-use companions::Companions;
+use companions::{Companions, Effort, FEW_TURNS};
+use departure::{Departure, leave_core};
+use thieves::Thieves;
 
 /// Polls in a row before the first look at anything else: a flag that is on its way between two cores comes within
 /// them.
@@ -83,62 +87,8 @@ pub(crate) struct Patience {
     /// How many waits there were with more ranks than cores.
     waits: u32,
     companions: Companions,
+    departure: Departure,
     thieves: Thieves,
-}
-
-/// What is known of processes that compute where this one waits.
-#[derive(Debug, Default)]
-struct Thieves {
-    /// How often turns were long, of late.
-    score: u32,
-    /// Until when no turn is given, and for how long that was decided.
-    shunned: Option<(Instant, Duration)>,
-}
-
-/// A turn so long is no rank's that waits, too.
-const LONG_TURN: Duration = Duration::from_micros(500);
-
-/// What a long turn adds to the score, a wait without one takes one off; and from which score on no turns are given.
-/// One long turn among many short ones is a rank's that had something to compute.
-const LONG_TURN_SCORE: u32 = 8;
-const SHUNNING_SCORE: u32 = 20;
-
-/// For how long no turns are given: at first, and at most.
-const SHUNNING: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(1600)];
-
-impl Thieves {
-    /// Whether turns are to be given at `now`.
-    fn are_shunned(&mut self, now: Instant) -> bool {
-        self.shunned.is_some_and(|(until, _)| now < until)
-    }
-
-    /// Whether one may be there.
-    fn are_suspected(&self) -> bool {
-        self.score > 0 || self.shunned.is_some()
-    }
-
-    /// A wait is over in which the longest turn was so long.
-    fn notice(&mut self, longest: Duration, now: Instant) {
-        if longest < LONG_TURN {
-            self.score = self.score.saturating_sub(1);
-            if self.score == 0 && self.shunned.is_some_and(|(until, length)| now >= until + length) {
-                self.shunned = None;
-            }
-            return;
-        }
-        self.score += LONG_TURN_SCORE;
-        if self.score >= SHUNNING_SCORE {
-            let [first, most] = SHUNNING;
-            // Again soon after the last time: they are still there.
-            let length = match self.shunned {
-                Some((until, length)) if now < until + length => (2 * length).min(most),
-                _ => first,
-            };
-            self.shunned = Some((now + length, length));
-            // One more long turn is enough when it has been tried again.
-            self.score = SHUNNING_SCORE - LONG_TURN_SCORE;
-        }
-    }
 }
 
 /// How polling ended.
@@ -163,6 +113,7 @@ impl Patience {
             shortest_turn: Duration::MAX,
             waits: 0,
             companions: Companions::default(),
+            departure: Departure::default(),
             thieves: Thieves::default(),
         }
     }
@@ -232,48 +183,64 @@ impl Patience {
     }
 
     fn poll_alone(&mut self, mut ready: impl FnMut() -> bool) -> Polled {
-        let began = Instant::now();
-        let (mut last, mut longest, mut turns) = (began, Duration::ZERO, 0);
-        if self.companions.are_here(began) && !self.thieves.are_shunned(began) {
-            give_turn();
-            let is_ready = ready();
-            last = Instant::now();
-            longest = last - began;
-            turns = 1;
-            if is_ready {
-                self.thieves.notice(longest, last);
-                return Polled::Ready;
+        let mut began = Instant::now();
+        let (mut longest, mut turns) = (Duration::ZERO, 0);
+        if self.companions.are_here(began) {
+            if self.departure.is_due(began) {
+                leave_core();
+                self.companions.forget();
+                began = Instant::now();
+            } else if self.thieves.are_shunned(began) {
+                return if ready() { Polled::Ready } else { Polled::InVain };
+            } else {
+                let is_ready = (0..FEW_TURNS).any(|_| {
+                    give_turn();
+                    ready()
+                });
+                let now = Instant::now();
+                longest = now - began;
+                turns = FEW_TURNS;
+                if is_ready {
+                    self.thieves.notice(longest, now);
+                    return Polled::Ready;
+                }
             }
         }
+        let mut last = began + longest;
         let settings = &self.settings;
         let yielding = if self.companions.were_here(began) {
             settings.yielding_beside_companions
         } else {
             settings.yielding
         };
-        let polled = loop {
+        let (polled, effort) = loop {
             if (0..POLLS).any(|_| {
                 std::hint::spin_loop();
                 ready()
             }) {
-                break Polled::Ready;
+                break (Polled::Ready, Effort::Turns(turns));
             }
             let now = Instant::now();
             if now - began >= self.settings.spinning {
                 longest = longest.max(now - last);
-                if now - began >= yielding
-                    || (self.thieves.are_shunned(now) && now - began >= self.settings.spinning_among_thieves)
-                {
-                    break Polled::InVain;
+                let are_shunned = self.thieves.are_shunned(now);
+                if are_shunned && now - began >= self.settings.spinning_among_thieves {
+                    break (Polled::InVain, Effort::Sleep);
                 }
-                if !self.thieves.are_shunned(now) {
+                if now - began >= yielding {
+                    break (Polled::InVain, Effort::Turns(turns));
+                }
+                if !are_shunned {
                     give_turn();
                     turns += 1;
                 }
             }
             last = now;
         };
-        self.companions.notice(turns);
+        self.companions.notice(effort);
+        if !self.companions.are_certain() {
+            self.departure.call_off();
+        }
         if longest > Duration::ZERO {
             self.thieves.notice(longest, Instant::now());
         }
@@ -337,59 +304,5 @@ pub(crate) fn with_meanwhile(
             meanwhile();
         }
         false
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use std::time::{Duration, Instant};
-
-    use super::{LONG_TURN, SHUNNING, Thieves};
-
-    #[test]
-    fn who_takes_long_again_and_again_gets_no_more_turns_and_ever_longer() {
-        let (mut thieves, mut now) = (Thieves::default(), Instant::now());
-        for _ in 0..2 {
-            thieves.notice(LONG_TURN, now);
-            assert!(!thieves.are_shunned(now));
-        }
-        let [mut length, most] = SHUNNING;
-        for _ in 0..8 {
-            thieves.notice(LONG_TURN, now);
-            assert!(thieves.are_shunned(now + length - Duration::from_millis(1)));
-            now += length;
-            assert!(!thieves.are_shunned(now));
-            length = (2 * length).min(most);
-        }
-    }
-
-    #[test]
-    fn who_has_gone_is_suspected_no_more() {
-        let (mut thieves, mut now) = (Thieves::default(), Instant::now());
-        for _ in 0..3 {
-            thieves.notice(LONG_TURN, now);
-        }
-        now += 2 * SHUNNING[0];
-        thieves.notice(LONG_TURN, now);
-        assert!(thieves.are_shunned(now));
-        now += 4 * SHUNNING[0];
-        for _ in 0..11 {
-            thieves.notice(Duration::ZERO, now);
-            assert!(thieves.are_suspected());
-        }
-        thieves.notice(Duration::ZERO, now);
-        assert!(!thieves.are_suspected());
-    }
-
-    #[test]
-    fn a_long_turn_now_and_then_is_forgiven() {
-        let (mut thieves, now) = (Thieves::default(), Instant::now());
-        for _ in 0..100 {
-            thieves.notice(LONG_TURN, now);
-            for _ in 0..10 {
-                thieves.notice(Duration::from_micros(10), now);
-            }
-            assert!(!thieves.are_shunned(now));
-        }
     }
 }
