@@ -81,8 +81,9 @@ pub(crate) fn bench(paths: &Paths) -> Result<()> {
     let files = &["--on", "shm,small-pages,huge,disk"][..];
     let others =
         ["messages", "overlap", "nodes", "mapping", "memory", "collectives"].map(|name| (name, &[][..]));
-    let busy = &["--adapters", "--busy", "--sessions"][..];
-    let more = [&["--adapters"][..], busy, &["--hosts"], &["--data"]].map(|words| ("collectives", words));
+    let (busy, apart) = (&["--adapters", "--busy"][..], &["--adapters", "--busy", "--sessions"][..]);
+    let more =
+        [&["--adapters"][..], busy, apart, &["--hosts"], &["--data"]].map(|words| ("collectives", words));
     for (name, words) in [("files", files)].into_iter().chain(others).chain(more) {
         process::run(benchmark(paths, name)?.args(words).env("SVMIO_FIGURES", paths.figures()))?;
     }
@@ -104,7 +105,7 @@ const NOT_JUDGED: i32 = 75;
 pub(crate) fn aims(paths: &Paths) -> Result<Tally> {
     const TRIES: usize = 3;
     let mut tally = Tally::default();
-    for name in ["messages", "overlap", "mapping"] {
+    for name in ["messages", "overlap", "mapping", "collectives"] {
         // What is far off three times is far off by itself.
         let mut far_off = 0;
         let mut is_near = false;
