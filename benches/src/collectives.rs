@@ -45,6 +45,21 @@ pub struct Conditions {
 }
 
 impl Conditions {
+    /// How the command line asks for them, behind other options.
+    pub fn options(self) -> &'static str {
+        match (self.is_busy, self.has_sessions) {
+            (false, false) => "",
+            (true, false) => " --busy",
+            (false, true) => " --sessions",
+            (true, true) => " --busy --sessions",
+        }
+    }
+
+    /// What the names of files of them end with.
+    pub fn suffix(self) -> String {
+        self.options().replace(" --", "-")
+    }
+
     /// What a table says of them behind a collective's name.
     pub(crate) fn beside(self) -> &'static str {
         match (self.is_busy, self.has_sessions) {

@@ -105,7 +105,8 @@ fn measure(mut command_line: CommandLine) -> ExitCode {
     let table = report::markdown(&outcomes);
     println!("{table}\nAt the end {}.", Phase::now());
     if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
-        write(&PathBuf::from(directory), "collectives", &table, &report::json(&outcomes));
+        let name = format!("collectives{}", command_line.conditions().suffix());
+        write(&PathBuf::from(directory), &name, &table, &report::json(&outcomes));
     }
     let aims: Vec<_> = outcomes.iter().flat_map(Outcome::aims).collect();
     aims::end(extent, &aims, was_calm)
@@ -170,7 +171,11 @@ fn by_adapters(mut command_line: CommandLine) -> ExitCode {
         command_line.milliseconds = CHECK_MILLISECONDS;
     }
     let runs = command_line.runs;
-    println!("cargo run --release -p svmio-benches --bin collectives -- --adapters\n");
+    let conditions = command_line.conditions();
+    println!(
+        "cargo run --release -p svmio-benches --bin collectives -- --adapters{}\n",
+        conditions.options()
+    );
     println!("Medians of {runs} runs of each, in turn; microseconds. At the beginning {}.\n", Phase::now());
     let mut contenders = adapters::Contender::all();
     contenders.retain(|contender| command_line.is_against(contender.mpi().name()));
@@ -179,7 +184,8 @@ fn by_adapters(mut command_line: CommandLine) -> ExitCode {
     let table = report::markdown(&outcomes);
     println!("{table}\nAt the end {}.", Phase::now());
     if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
-        write(&PathBuf::from(directory), "collectives-adapters", &table, &report::json(&outcomes));
+        let name = format!("collectives-adapters{}", conditions.suffix());
+        write(&PathBuf::from(directory), &name, &table, &report::json(&outcomes));
     }
     if !command_line.check {
         let aims: Vec<_> = outcomes.iter().flat_map(report::Outcome::aims).collect();

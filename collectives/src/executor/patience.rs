@@ -6,7 +6,8 @@
 //! * More ranks than cores: the rank that is waited for may need this very core, so it is given away at once. A turn of
 //!   the others takes about a microsecond, a sleep and being woken ten.
 //! * A core for each rank, but the one that is waited for happens to be on this one, and stays there because somebody
-//!   computes on the others: the first turns bring what polling would not. If it stays so, one of them leaves.
+//!   computes on the others: the first turns bring what polling would not. If it stays so, one of them leaves for
+//!   another core.
 //! * Giving the core away does not help: it comes back at once, because the scheduler does not hand it across groups of
 //!   processes (each session has its own, where the kernel groups them automatically), or because nobody else wants it.
 //!   Then only sleep lets the others run.
@@ -21,9 +22,9 @@ use std::time::{Duration, Instant};
 
 use svmio_transport::Fabric;
 
-use companions::{Companions, Effort, FEW_TURNS};
+use companions::{Brought, Companions, FEW_TURNS};
 use departure::{Departure, leave_core};
-use thieves::Thieves;
+use thieves::{LONG_TURN, Thieves};
 
 /// Polls in a row before the first look at anything else: a flag that is on its way between two cores comes within
 /// them.
@@ -58,6 +59,9 @@ pub struct PatienceSettings {
     /// process keeps a core that it shares. Where the waiter sleeps meanwhile, the scheduler has the others move to its
     /// core.
     pub yielding_beside_companions: Duration,
+    /// Whether it goes on on another core where those who are waited for stay on its own: it does. Meanwhile it does not
+    /// poll first.
+    pub leaves_shared_core: bool,
     /// The same where there are more ranks than cores: 1 ms, many turns of all others.
     pub crowded_yielding: Duration,
     /// After how many turns in a row in which nobody else ran it sleeps, where there are more ranks than cores.
@@ -71,6 +75,7 @@ impl Default for PatienceSettings {
             spinning_among_thieves: Duration::from_micros(50),
             yielding: Duration::from_millis(1),
             yielding_beside_companions: Duration::from_millis(5),
+            leaves_shared_core: true,
             crowded_yielding: Duration::from_millis(1),
             vain_yields: 24,
         }
@@ -184,60 +189,72 @@ impl Patience {
 
     fn poll_alone(&mut self, mut ready: impl FnMut() -> bool) -> Polled {
         let mut began = Instant::now();
-        let (mut longest, mut turns) = (Duration::ZERO, 0);
+        let (mut last, mut longest) = (began, Duration::ZERO);
+        let mut is_leaving = false;
         if self.companions.are_here(began) {
-            if self.departure.is_due(began) {
-                leave_core();
-                self.companions.forget();
-                began = Instant::now();
-            } else if self.thieves.are_shunned(began) {
-                return if ready() { Polled::Ready } else { Polled::InVain };
-            } else {
+            is_leaving = self.settings.leaves_shared_core && self.departure.is_due(began);
+            // They may have left themselves: before it leaves, it polls.
+            if !is_leaving {
+                if self.thieves.are_shunned(began) {
+                    return if ready() { Polled::Ready } else { Polled::InVain };
+                }
                 let is_ready = (0..FEW_TURNS).any(|_| {
                     give_turn();
                     ready()
                 });
-                let now = Instant::now();
-                longest = now - began;
-                turns = FEW_TURNS;
+                last = Instant::now();
+                longest = last - began;
                 if is_ready {
-                    self.thieves.notice(longest, now);
+                    self.thieves.notice(longest, last);
                     return Polled::Ready;
                 }
             }
         }
-        let mut last = began + longest;
-        let settings = &self.settings;
         let yielding = if self.companions.were_here(began) {
-            settings.yielding_beside_companions
+            self.settings.yielding_beside_companions
         } else {
-            settings.yielding
+            self.settings.yielding
         };
-        let (polled, effort) = loop {
+        let (polled, brought) = loop {
             if (0..POLLS).any(|_| {
                 std::hint::spin_loop();
                 ready()
             }) {
-                break (Polled::Ready, Effort::Turns(turns));
+                break (Polled::Ready, Brought::WhilePolling);
             }
             let now = Instant::now();
             if now - began >= self.settings.spinning {
                 longest = longest.max(now - last);
+                if std::mem::take(&mut is_leaving) {
+                    self.departure.notice(now);
+                    if leave_core() {
+                        self.companions.forget();
+                    }
+                    // What that takes is nobody's turn.
+                    began = Instant::now();
+                    last = began;
+                    continue;
+                }
                 let are_shunned = self.thieves.are_shunned(now);
                 if are_shunned && now - began >= self.settings.spinning_among_thieves {
-                    break (Polled::InVain, Effort::Sleep);
+                    break (Polled::InVain, Brought::BySleep);
                 }
                 if now - began >= yielding {
-                    break (Polled::InVain, Effort::Turns(turns));
+                    break (Polled::InVain, Brought::Late);
                 }
                 if !are_shunned {
                     give_turn();
-                    turns += 1;
+                    if ready() {
+                        let turn = now.elapsed();
+                        longest = longest.max(turn);
+                        let brought = if turn < LONG_TURN { Brought::ByTurn } else { Brought::Late };
+                        break (Polled::Ready, brought);
+                    }
                 }
             }
             last = now;
         };
-        self.companions.notice(effort);
+        self.companions.notice(brought);
         if !self.companions.are_certain() {
             self.departure.call_off();
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// What is known of those who are waited for.
 #[derive(Debug, Default)]
 pub(super) struct Companions {
-    /// How much speaks for their being here, up to twice [`CERTAIN`].
+    /// How much speaks for their being here, up to [`CERTAIN`].
     evidence: u32,
     /// How many waits there were since it was last seen that polling does not end them.
     waits: u32,
@@ -14,16 +14,20 @@ pub(super) struct Companions {
     remembered: Option<Instant>,
 }
 
-/// What a waiter did beside polling until a wait was over.
+/// What ended a wait that had begun with polling in vain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effort {
-    /// It gave so many turns.
-    Turns(u32),
-    /// It kept its core, until it had to sleep.
-    Sleep,
+pub(super) enum Brought {
+    /// It was seen while the waiter polled, whatever it did before.
+    WhilePolling,
+    /// It was there when a short turn was over.
+    ByTurn,
+    /// It was not there before the waiter slept, having kept its core.
+    BySleep,
+    /// It was not there before the waiter slept, or a turn was long: whoever is late says nothing.
+    Late,
 }
 
-/// So many waits in a row are no chance.
+/// So much evidence is no chance: who is on another core is seen while the waiter polls, as that takes most of the time.
 const CERTAIN: u32 = 8;
 
 /// After how many turns at most they have run who are on the same core: the first ones may come back at once, where the
@@ -49,7 +53,7 @@ impl Companions {
 
     /// Whether enough speaks for it.
     pub(super) fn are_certain(&self) -> bool {
-        self.evidence >= CERTAIN
+        self.evidence == CERTAIN
     }
 
     /// Whether they were here a short while before `now`.
@@ -63,12 +67,11 @@ impl Companions {
     }
 
     /// A wait that began with polling is over, or one that began without it has lasted longer.
-    pub(super) fn notice(&mut self, effort: Effort) {
-        self.evidence = match effort {
-            Effort::Turns(0) => 0,
-            Effort::Turns(..=FEW_TURNS) | Effort::Sleep => (self.evidence + 1).min(2 * CERTAIN),
-            // One who is late says nothing.
-            Effort::Turns(_) => self.evidence / 2,
+    pub(super) fn notice(&mut self, brought: Brought) {
+        self.evidence = match brought {
+            Brought::WhilePolling => 0,
+            Brought::ByTurn | Brought::BySleep => (self.evidence + 1).min(CERTAIN),
+            Brought::Late => self.evidence,
         };
     }
 }
@@ -77,35 +80,33 @@ impl Companions {
 mod tests {
     use std::time::Instant;
 
-    use super::{CERTAIN, Companions, Effort, FEW_TURNS, REMEMBERED, TRUSTED_WAITS};
+    use super::{Brought, CERTAIN, Companions, REMEMBERED, TRUSTED_WAITS};
 
     #[test]
     fn companions_are_looked_for_again_and_forgotten() {
         let (mut companions, now) = (Companions::default(), Instant::now());
-        for wait in 1..CERTAIN {
-            companions.notice(Effort::Turns(1 + wait % FEW_TURNS));
+        for _ in 1..CERTAIN {
+            companions.notice(Brought::ByTurn);
+            companions.notice(Brought::Late);
             assert!(!companions.are_here(now) && !companions.were_here(now));
         }
-        companions.notice(Effort::Sleep);
+        companions.notice(Brought::BySleep);
         for _ in 0..TRUSTED_WAITS {
             assert!(companions.are_here(now) && companions.were_here(now));
         }
         // Polled for: they are there still.
         assert!(!companions.are_here(now));
-        companions.notice(Effort::Turns(1));
+        companions.notice(Brought::ByTurn);
         assert!(companions.are_here(now));
-        // Polling sees what was waited for: they have gone.
-        companions.notice(Effort::Turns(0));
-        assert!(!companions.are_here(now) && companions.were_here(now));
-        // Turns do not help: they may have gone, if it is so again.
-        (0..2 * CERTAIN).for_each(|_| companions.notice(Effort::Turns(1)));
-        companions.notice(Effort::Turns(FEW_TURNS + 1));
-        assert!(companions.are_here(now));
-        companions.notice(Effort::Turns(FEW_TURNS + 1));
-        assert!(!companions.are_here(now) && companions.were_here(now));
+        // Polling sees what was waited for, or the waiter leaves: they are elsewhere.
+        for part in
+            [|companions: &mut Companions| companions.notice(Brought::WhilePolling), Companions::forget]
+        {
+            part(&mut companions);
+            assert!(!companions.are_here(now) && companions.were_here(now));
+            (0..CERTAIN).for_each(|_| companions.notice(Brought::ByTurn));
+            assert!(companions.are_here(now));
+        }
         assert!(!companions.were_here(now + REMEMBERED));
-        (0..2 * CERTAIN).for_each(|_| companions.notice(Effort::Turns(1)));
-        companions.forget();
-        assert!(!companions.are_here(now));
     }
 }

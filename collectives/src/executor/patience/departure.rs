@@ -18,23 +18,31 @@ pub(super) struct Departure {
 }
 
 /// How long a waiter stays at least after it has seen reason to leave, and how many of such times at most. Two who see
-/// it at the same time must not change places: the first one has left before the second wants to, who sees that then.
+/// it at the same time must not change places: when the second one wants to, polling shows that the first has left.
 const STEP: Duration = Duration::from_micros(500);
 const STEPS: u64 = 8;
+
+/// For how long it is time then: who has not waited meanwhile knows nothing of now.
+const FRESH: Duration = Duration::from_millis(10);
 
 /// How long a waiter stays where it went, at first, and at most: a departure costs a tenth of a millisecond.
 const STAY: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(320)];
 
 impl Departure {
-    /// Whether to leave at `now`, when companions are here.
+    /// Whether it is time to leave at `now`, when companions are here.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
+        if self.due.is_some_and(|due| now > due + FRESH) {
+            self.due = None;
+        }
         let due = *self.due.get_or_insert_with(|| {
             let rested = self.last.map_or(now, |(last, stay)| now.max(last + stay));
-            rested + STEP * (1 + RandomState::new().hash_one(()) % STEPS) as u32
+            rested + STEP * (1 + random() % STEPS) as u32
         });
-        if now < due {
-            return false;
-        }
+        now >= due
+    }
+
+    /// The waiter leaves at `now`.
+    pub(super) fn notice(&mut self, now: Instant) {
         let [first, most] = STAY;
         let stay = match self.last {
             // Soon again: it was of no use for long.
@@ -43,7 +51,6 @@ impl Departure {
         };
         self.last = Some((now, stay));
         self.due = None;
-        true
     }
 
     /// No companions are here.
@@ -52,19 +59,31 @@ impl Departure {
     }
 }
 
-/// Goes on on the next core on which this thread may run; it may still run on all of them afterwards.
-pub(super) fn leave_core() {
+/// Goes on on another core on which this thread may run, if there is one; it may still run on all of them afterwards.
+/// Tells whether it did.
+pub(super) fn leave_core() -> bool {
     // Where nobody tells, or it is not allowed, the scheduler's choice has to do.
-    let Ok(allowed) = sched_getaffinity(None) else { return };
-    let here = sched_getcpu();
-    let cores = || (0..CpuSet::MAX_CPU).filter(|&core| core != here && allowed.is_set(core));
-    let Some(next) = cores().find(|&core| core > here).or_else(|| cores().next()) else { return };
+    let Ok(allowed) = sched_getaffinity(None) else { return false };
+    let Some(other) = other_core(&allowed, sched_getcpu(), random()) else { return false };
     let mut only = CpuSet::new();
-    only.set(next);
-    if sched_setaffinity(None, &only).is_ok() {
-        // It was allowed a moment ago. If a set of the whole process's has changed meanwhile, the kernel keeps to that.
-        let _ = sched_setaffinity(None, &allowed);
+    only.set(other);
+    if sched_setaffinity(None, &only).is_err() {
+        return false;
     }
+    // It was allowed a moment ago, so at most memory is short, for that moment.
+    let _ = sched_setaffinity(None, &allowed).or_else(|_| sched_setaffinity(None, &allowed));
+    true
+}
+
+/// A core of a set that is not this one: by the number `random`, so that several who leave do not go to the same one.
+fn other_core(allowed: &CpuSet, here: usize, random: u64) -> Option<usize> {
+    let others = || (0..CpuSet::MAX_CPU).filter(|&core| core != here && allowed.is_set(core));
+    let count = others().count() as u64;
+    others().nth(random.checked_rem(count)? as usize)
+}
+
+fn random() -> u64 {
+    RandomState::new().hash_one(())
 }
 
 #[cfg(all(test, not(loom)))]
@@ -72,52 +91,69 @@ pub(super) fn leave_core() {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use rustix::thread::{sched_getaffinity, sched_getcpu};
+    use rustix::thread::{CpuSet, sched_getaffinity};
 
-    use super::{Departure, STAY, STEP, STEPS, leave_core};
+    use super::{Departure, FRESH, STAY, STEP, STEPS, leave_core, other_core};
+
+    const LONGEST: Duration = STEP.saturating_mul(STEPS as u32 + 1);
 
     /// When it leaves next, from then on.
     fn next(departure: &mut Departure, from: Instant) -> Instant {
         let step = Duration::from_micros(50);
-        (0..).map(|at| from + step * at).find(|&now| departure.is_due(now)).unwrap()
+        let due = (0..).map(|at| from + step * at).find(|&now| departure.is_due(now)).unwrap();
+        departure.notice(due);
+        due
     }
 
     #[test]
     fn who_has_to_leave_again_and_again_stays_ever_longer() {
         let (mut departure, mut now) = (Departure::default(), Instant::now());
-        let longest = 2 * STEP * STEPS as u32;
         let [first, most] = STAY;
         let left = next(&mut departure, now);
-        assert!(left >= now + STEP && left <= now + longest);
+        assert!(left >= now + STEP && left < now + LONGEST);
         now = left;
         let mut stay = first;
         for _ in 0..8 {
             let left = next(&mut departure, now);
-            assert!(left > now + stay && left < now + stay + longest, "{:?} after {stay:?}", left - now);
+            assert!(left > now + stay && left < now + stay + LONGEST, "{:?} after {stay:?}", left - now);
             stay = (2 * stay).min(most);
             now = left;
         }
         // After a long time of peace, all is as at first.
         now = next(&mut departure, now + 8 * most);
         let left = next(&mut departure, now);
-        assert!(left < now + first + longest);
+        assert!(left < now + first + LONGEST);
     }
 
     #[test]
-    fn who_has_no_companions_any_more_stays() {
+    fn who_has_no_companions_any_more_or_has_not_waited_since_stays() {
         let (mut departure, now) = (Departure::default(), Instant::now());
         assert!(!departure.is_due(now));
         departure.call_off();
-        assert!(!departure.is_due(now + 2 * STEP * STEPS as u32));
+        let later = now + LONGEST;
+        assert!(!departure.is_due(later));
+        assert!(!departure.is_due(later + LONGEST + FRESH));
+    }
+
+    #[test]
+    fn others_are_all_that_are_allowed_but_this_one() {
+        let mut allowed = CpuSet::new();
+        assert_eq!(other_core(&allowed, 0, 7), None);
+        allowed.set(3);
+        assert_eq!(other_core(&allowed, 3, 7), None);
+        allowed.set(5);
+        allowed.set(70);
+        for (here, others) in [(3, [5, 70]), (5, [3, 70]), (70, [3, 5])] {
+            for random in 0..4 {
+                assert_eq!(other_core(&allowed, here, random), Some(others[random as usize % 2]));
+            }
+        }
     }
 
     #[test]
     fn who_has_left_may_still_run_everywhere() {
         let allowed = sched_getaffinity(None).unwrap();
-        for _ in 0..allowed.count() {
-            leave_core();
-            assert!(allowed.is_set(sched_getcpu()));
-            assert_eq!(sched_getaffinity(None).unwrap(), allowed);
-        }
+        assert_eq!(leave_core(), allowed.count() > 1);
+        assert_eq!(sched_getaffinity(None).unwrap(), allowed);
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct Thieves {
 }
 
 /// A turn so long is no rank's that waits, too.
-const LONG_TURN: Duration = Duration::from_micros(500);
+pub(super) const LONG_TURN: Duration = Duration::from_micros(500);
 
 /// What a long turn adds to the score, a wait without one takes one off; and from which score on no turns are given.
 /// One long turn among many short ones is a rank's that had something to compute.
@@ -24,7 +24,7 @@ const SHUNNING: [Duration; 2] = [Duration::from_millis(50), Duration::from_milli
 
 impl Thieves {
     /// Whether turns are to be given at `now`.
-    pub(super) fn are_shunned(&mut self, now: Instant) -> bool {
+    pub(super) fn are_shunned(&self, now: Instant) -> bool {
         self.shunned.is_some_and(|(until, _)| now < until)
     }
 
