@@ -139,7 +139,7 @@ impl Patience {
         self.is_crowded = is_crowded;
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn is_crowded(&self) -> bool {
         self.is_crowded
     }
