@@ -59,13 +59,13 @@ pub struct PatienceSettings {
     /// process keeps a core that it shares. Where the waiter sleeps meanwhile, the scheduler has the others move to its
     /// core.
     pub yielding_beside_companions: Duration,
-    /// Whether it goes on on another core where those who are waited for stay on its own: it does. Meanwhile it does not
-    /// poll first.
-    pub leaves_shared_core: bool,
     /// The same where there are more ranks than cores: 1 ms, many turns of all others.
     pub crowded_yielding: Duration,
     /// After how many turns in a row in which nobody else ran it sleeps, where there are more ranks than cores.
     pub vain_yields: u32,
+    /// Whether it goes on on another core where each rank has one and those who are waited for stay on its own: it does.
+    /// Before that it gives them the core without polling first.
+    pub leaves_shared_core: bool,
 }
 
 impl Default for PatienceSettings {
@@ -75,9 +75,9 @@ impl Default for PatienceSettings {
             spinning_among_thieves: Duration::from_micros(50),
             yielding: Duration::from_millis(1),
             yielding_beside_companions: Duration::from_millis(5),
-            leaves_shared_core: true,
             crowded_yielding: Duration::from_millis(1),
             vain_yields: 24,
+            leaves_shared_core: true,
         }
     }
 }

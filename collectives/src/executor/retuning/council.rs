@@ -50,10 +50,10 @@ impl Council {
             spinning: std::time::Duration::ZERO,
             spinning_among_thieves: std::time::Duration::ZERO,
             yielding_beside_companions: std::time::Duration::ZERO,
-            leaves_shared_core: false,
             yielding: std::time::Duration::ZERO,
             crowded_yielding: std::time::Duration::ZERO,
             vain_yields: 0,
+            leaves_shared_core: false,
         };
         let drowsy = Patience::of_process(drowsy, fabrics.job());
         Ok(Self { patience: ground.patience(), drowsy, ground, meetings: 0 })
