@@ -1,4 +1,4 @@
-//! A core for each of two who are measured.
+//! A thread on a core of its choice, for a while: each of two who are measured, or one who leaves a shared core.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -18,20 +18,31 @@ impl Cores {
         Self { all, numbers }
     }
 
+    /// Their numbers, the least first.
+    pub(super) fn numbers(&self) -> &[usize] {
+        &self.numbers
+    }
+
+    /// Keeps this thread on one of them until this is dropped. Where that is not allowed, the scheduler's choice has to
+    /// do.
+    pub(super) fn keep_on(&self, core: usize) -> Pinned<'_> {
+        let mut one = CpuSet::new();
+        one.set(core);
+        let _ = sched_setaffinity(None, &one);
+        Pinned { cores: self }
+    }
+
     /// Keeps this thread, that of place `own`, on a core that is not the other's, until this is dropped: the scheduler
     /// may have both on one otherwise, where signals take a hundred times as long. Each place has its own core where
     /// there are enough.
-    pub(super) fn pin(&self, own: usize, other: usize) -> Pinned<'_> {
+    pub(super) fn pin(&self, own: usize, other: usize) -> Option<Pinned<'_>> {
         let count = self.numbers.len();
-        if count > 1 {
-            let is_shared = own % count == other % count;
-            let at = if is_shared && own > other { own + 1 } else { own } % count;
-            let mut one = CpuSet::new();
-            one.set(self.numbers[at]);
-            // Where it is not allowed, the scheduler's choice has to do.
-            let _ = sched_setaffinity(None, &one);
+        if count < 2 {
+            return None;
         }
-        Pinned { cores: self }
+        let is_shared = own % count == other % count;
+        let at = if is_shared && own > other { own + 1 } else { own } % count;
+        Some(self.keep_on(self.numbers[at]))
     }
 }
 
@@ -43,10 +54,9 @@ pub(super) struct Pinned<'cores> {
 
 impl Drop for Pinned<'_> {
     fn drop(&mut self) {
-        if self.cores.numbers.len() > 1 {
-            // As above.
-            let _ = sched_setaffinity(None, &self.cores.all);
-        }
+        // It was allowed before, so at most memory is short, for a moment.
+        let all = &self.cores.all;
+        let _ = sched_setaffinity(None, all).or_else(|_| sched_setaffinity(None, all));
     }
 }
 

@@ -6,7 +6,9 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use rustix::thread::sched_getcpu;
+
+use crate::executor::pinning::Cores;
 
 /// When a waiter leaves.
 #[derive(Debug, Default)]
@@ -62,22 +64,15 @@ impl Departure {
 /// Goes on on another core on which this thread may run, if there is one; it may still run on all of them afterwards.
 /// Tells whether it did.
 pub(super) fn leave_core() -> bool {
-    // Where nobody tells, or it is not allowed, the scheduler's choice has to do.
-    let Ok(allowed) = sched_getaffinity(None) else { return false };
-    let Some(other) = other_core(&allowed, sched_getcpu(), random()) else { return false };
-    let mut only = CpuSet::new();
-    only.set(other);
-    if sched_setaffinity(None, &only).is_err() {
-        return false;
-    }
-    // It was allowed a moment ago, so at most memory is short, for that moment.
-    let _ = sched_setaffinity(None, &allowed).or_else(|_| sched_setaffinity(None, &allowed));
-    true
+    let cores = Cores::of_thread();
+    let Some(other) = other_core(cores.numbers(), sched_getcpu(), random()) else { return false };
+    let _pinned = cores.keep_on(other);
+    sched_getcpu() == other
 }
 
-/// A core of a set that is not this one: by the number `random`, so that several who leave do not go to the same one.
-fn other_core(allowed: &CpuSet, here: usize, random: u64) -> Option<usize> {
-    let others = || (0..CpuSet::MAX_CPU).filter(|&core| core != here && allowed.is_set(core));
+/// A core that is not this one: by the number `random`, so that several who leave do not go to the same one.
+fn other_core(cores: &[usize], here: usize, random: u64) -> Option<usize> {
+    let others = || cores.iter().copied().filter(|&core| core != here);
     let count = others().count() as u64;
     others().nth(random.checked_rem(count)? as usize)
 }
@@ -91,7 +86,7 @@ fn random() -> u64 {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use rustix::thread::{CpuSet, sched_getaffinity};
+    use rustix::thread::sched_getaffinity;
 
     use super::{Departure, FRESH, STAY, STEP, STEPS, leave_core, other_core};
 
@@ -137,15 +132,11 @@ mod tests {
 
     #[test]
     fn others_are_all_that_are_allowed_but_this_one() {
-        let mut allowed = CpuSet::new();
-        assert_eq!(other_core(&allowed, 0, 7), None);
-        allowed.set(3);
-        assert_eq!(other_core(&allowed, 3, 7), None);
-        allowed.set(5);
-        allowed.set(70);
+        assert_eq!(other_core(&[], 0, 7), None);
+        assert_eq!(other_core(&[3], 3, 7), None);
         for (here, others) in [(3, [5, 70]), (5, [3, 70]), (70, [3, 5])] {
             for random in 0..4 {
-                assert_eq!(other_core(&allowed, here, random), Some(others[random as usize % 2]));
+                assert_eq!(other_core(&[3, 5, 70], here, random), Some(others[random as usize % 2]));
             }
         }
     }
