@@ -66,6 +66,7 @@ pub(crate) use foresight::Foresight;
 pub(crate) use keeping::HomeLock;
 use long_writes::LongWrites;
 pub(crate) use mapped::{Merge, Merging, Runs};
+pub(crate) use natively::Fetching;
 use natively::NativeReads;
 pub(crate) use pieces::{Gather, Scatter};
 use read_ahead::Ahead;

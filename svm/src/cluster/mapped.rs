@@ -1,4 +1,4 @@
-//! Pages of other nodes' segments that a process has mapped: read past the page cache, and brought home by difference.
+//! Pages of other nodes' segments that a process has mapped: fetched past the page cache, and brought home by difference.
 //!
 //! What the node's cache has of these pages agrees with that, as in `pieces`. Versions are told by how often a segment
 //! was changed by anybody: what another process of this node brought home is news to a mapping, too.
@@ -10,6 +10,7 @@ use crate::cache::WritePast;
 use crate::error::Result;
 use crate::units::SegmentIndex;
 
+use super::natively::Fetching;
 use super::pieces::touched;
 use super::wire::{LONGEST_DATA, Part, Reply, Request};
 use super::{Asked, Attending, Mailbox, NodeIndex, SharedFile};
@@ -65,22 +66,43 @@ impl SharedFile {
         taken.ok_or_else(|| self.cluster().context().out_of_place(node))
     }
 
-    /// Asks for `runs` of segments of one home, as [`SharedFile::begin_runs`] does; the answer goes to a mailbox, with
-    /// the mark.
+    /// Begins to fetch `runs` of segments of one home, all together no more bytes than a message has. What processes
+    /// of this node wrote there before goes home first.
+    pub(crate) fn begin_mapped(&self, home: u32, runs: &[(SegmentIndex, Range<u64>)]) -> Result<Fetching> {
+        let node = self.node_at(home)?;
+        self.cluster().check_home(node)?;
+        let parts = parts_of(runs);
+        self.flush_cached_among(&touched(self, &parts))?;
+        Ok(self.fetch_mapped(node, parts.iter().map(Part::bytes).sum()))
+    }
+
+    /// The bytes, one run after the other, where this process is to read them, and can; otherwise they are
+    /// [mailed for](SharedFile::mail_for_runs).
+    pub(crate) fn read_mapped(
+        &self,
+        fetching: &mut Fetching,
+        runs: &[(SegmentIndex, Range<u64>)],
+    ) -> Option<Vec<u8>> {
+        if !fetching.is_native() {
+            return None;
+        }
+        let read = self.read_runs_natively(fetching, runs);
+        match read {
+            Some(_) => self.end_pages(fetching),
+            None => fetching.hold_up(),
+        }
+        read
+    }
+
+    /// Asks for what was [begun](SharedFile::begin_mapped); the answer goes to a mailbox, with the mark.
     pub(crate) fn mail_for_runs(
         &self,
         mail: (&Arc<Mailbox>, u64),
         home: u32,
         runs: &[(SegmentIndex, Range<u64>)],
     ) -> Result<()> {
-        let node = self.node_at(home)?;
-        self.cluster().check_home(node)?;
-        let part = |(index, run): &(SegmentIndex, Range<u64>)| {
-            Part::one(*index, run.start, (run.end - run.start) as u32)
-        };
-        let parts: Vec<_> = runs.iter().map(part).collect();
-        self.flush_cached_among(&touched(self, &parts))?;
-        self.cluster().ask_by_mail(mail, node, &Request::Read { file: self.file(), parts })
+        let request = Request::Read { file: self.file(), parts: parts_of(runs) };
+        self.cluster().ask_by_mail(mail, self.node_at(home)?, &request)
     }
 
     /// Has the caller take what comes into a mailbox, unless another thread does.
@@ -91,14 +113,17 @@ impl SharedFile {
     /// Hands what came into a mailbox to `take`: so many bytes, one run after the other.
     pub(crate) fn open_mail<T>(
         &self,
-        home: u32,
+        fetching: &Fetching,
         come: svmio_transport::Result<Vec<u8>>,
         bytes: usize,
         take: impl FnOnce(&[u8]) -> T,
     ) -> Result<T> {
-        let node = self.node_at(home)?;
+        let node = fetching.home();
         let taken = self.cluster().open_mail(node, come, |reply, data| {
-            (*reply == Reply::Data && data.len() == bytes).then(|| take(data))
+            (*reply == Reply::Data && data.len() == bytes).then(|| {
+                self.end_pages(fetching);
+                take(data)
+            })
         })?;
         taken.ok_or_else(|| self.cluster().context().out_of_place(node))
     }
@@ -136,6 +161,13 @@ impl SharedFile {
         let answers: Vec<_> = answers.collect();
         answers.into_iter().collect()
     }
+}
+
+fn parts_of(runs: &[(SegmentIndex, Range<u64>)]) -> Vec<Part> {
+    let part = |(index, run): &(SegmentIndex, Range<u64>)| {
+        Part::one(*index, run.start, (run.end - run.start) as u32)
+    };
+    runs.iter().map(part).collect()
 }
 
 impl<'f> Merge<'f> {

@@ -10,11 +10,16 @@
 //! home's memory: its agent [tells](super::version_word) it there after the bytes that it counts. The bytes of a page
 //! are read one after the other, while others may be written, as the home's processes do at all times: what such a page
 //! lacks is not counted by its version.
+//!
+//! Pages that a process has [mapped](super::mapped) come by either way, too, past the cache. Their versions are counted
+//! by whoever mapped them, and known before.
 
 mod choice;
 mod opened;
 mod sources;
 
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -27,7 +32,7 @@ use crate::units::SegmentIndex;
 use super::pages::Asking;
 use super::wire::Reply;
 use super::{Asked, Cluster, NodeIndex, SharedFile};
-use choice::{Kind, Way};
+use choice::{For, Kind, Way};
 use opened::Found;
 use sources::OpenSegment;
 
@@ -35,7 +40,7 @@ pub(super) use choice::NativeReads;
 pub(super) use sources::Sources;
 
 /// What an access fetches from one home: all of it comes by one way.
-pub(super) struct Fetching {
+pub(crate) struct Fetching {
     home: NodeIndex,
     begun: Option<Begun>,
     /// It was not held up by anything that has nothing to do with the way.
@@ -52,6 +57,15 @@ struct Begun {
 impl Fetching {
     pub(super) fn from(home: NodeIndex) -> Fetching {
         Fetching { home, begun: None, is_typical: true }
+    }
+
+    /// Whether it is to be read by this process.
+    pub(super) fn is_native(&self) -> bool {
+        self.begun.as_ref().is_some_and(|begun| begun.way == Way::Native)
+    }
+
+    pub(super) fn home(&self) -> NodeIndex {
+        self.home
     }
 
     /// What the access takes tells nothing of the way.
@@ -75,15 +89,12 @@ impl Cluster {
 impl SharedFile {
     /// Has pages come into the cache.
     pub(super) fn begin_pages(&self, fetching: &mut Fetching, tickets: Vec<FetchTicket>) -> Result<Asking> {
-        let home = fetching.home;
-        let begun = fetching.begun.get_or_insert_with(|| {
-            let kind = Kind::of(home, tickets.len() as u64 * u64::from(self.cache().page()));
-            Begun { at: Instant::now(), kind, way: self.way(kind), pages: 0 }
-        });
-        begun.pages += tickets.len() as u64;
-        if begun.way == Way::Native {
+        let (home, pages) = (fetching.home, tickets.len() as u64);
+        let kind = Kind::of(home, For::Cache, pages * u64::from(self.cache().page()));
+        self.begin(fetching, kind, pages);
+        if fetching.is_native() {
             if let Some(versions) = self.read_natively(fetching, &tickets) {
-                self.cluster().native_reads().count(tickets.len() as u64);
+                self.cluster().native_reads().count(pages);
                 return Ok(Asking {
                     asked: Asked::Answered(Reply::Fetched { versions }, Vec::new()),
                     tickets,
@@ -94,14 +105,46 @@ impl SharedFile {
         self.ask_for(home, tickets)
     }
 
+    /// Chooses the way by which so many bytes come that are mapped, all of one home.
+    pub(super) fn fetch_mapped(&self, home: NodeIndex, bytes: u64) -> Fetching {
+        let mut fetching = Fetching::from(home);
+        self.begin(&mut fetching, Kind::of(home, For::Mapping, bytes), 1);
+        fetching
+    }
+
+    /// Reads runs of segments, one after the other. `None` where not all can be read: then the home is asked.
+    pub(super) fn read_runs_natively(
+        &self,
+        fetching: &mut Fetching,
+        runs: &[(SegmentIndex, Range<u64>)],
+    ) -> Option<Vec<u8>> {
+        let bytes: u64 = runs.iter().map(|(_, run)| run.end - run.start).sum();
+        let mut all = vec![0; bytes as usize];
+        let mut rest = &mut all[..];
+        for (index, run) in runs {
+            let (these, others) = rest.split_at_mut((run.end - run.start) as usize);
+            let segment = self.source(fetching, *index)?;
+            let read = segment.file.read_exact_at(these, run.start);
+            read.inspect_err(|e| tracing::debug!("a part of segment {index} is asked for: {e}")).ok()?;
+            rest = others;
+        }
+        self.cluster().native_reads().count(bytes.div_ceil(u64::from(self.cache().page())));
+        Some(all)
+    }
+
+    fn begin(&self, fetching: &mut Fetching, kind: Kind, pages: u64) {
+        let begin = || Begun { at: Instant::now(), kind, way: self.way(kind), pages: 0 };
+        fetching.begun.get_or_insert_with(begin).pages += pages;
+    }
+
     /// All pages have come.
-    pub(super) fn end_pages(&self, fetching: Fetching) {
+    pub(super) fn end_pages(&self, fetching: &Fetching) {
         let reads = self.cluster().native_reads();
         if let Fetching { begun: Some(Begun { at, kind, way, pages }), is_typical: true, .. } = fetching
             && reads.forced().is_none()
         {
             let took = u64::try_from(at.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            reads.note(kind, way, took, pages);
+            reads.note(*kind, *way, took, *pages);
         }
     }
 

@@ -1,16 +1,18 @@
-//! Faults that come at about the same time: their pages are asked for together, of each home by one message, and no
-//! thread waits for one answer alone. One takes what comes and puts the pages in place, while others take the next
+//! Faults that come at about the same time: their pages are fetched together. Where this process reads the home's
+//! memory by itself, as on one machine, they are put in place at once; otherwise each home is asked by one message, and
+//! no thread waits for one answer alone. One takes what comes and puts the pages in place, while others take the next
 //! faults.
 //!
 //! Neither whoever asks nor whoever takes what comes may wait for the program, which may itself wait for a page that
 //! has come: pages that do not come are left to others, which fetch them one by one or tell that they are lost.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::cluster::{Come, Mailbox};
-use crate::error::Error;
+use crate::cluster::{Come, Fetching, Mailbox};
+use crate::error::{Error, Result};
 use crate::units::SegmentIndex;
 
 use super::ahead::PIECE;
@@ -36,12 +38,18 @@ struct Asked {
 #[derive(Default)]
 pub(super) struct Together {
     mailbox: Arc<Mailbox>,
-    /// By the marks of the questions: the position of the home in the file's list, and the pages.
-    under_way: Mutex<HashMap<u64, (u32, Vec<Asked>)>>,
+    /// By the marks of the questions.
+    under_way: Mutex<HashMap<u64, UnderWay>>,
+}
+
+/// Pages that were asked for together.
+struct UnderWay {
+    fetching: Fetching,
+    asked: Vec<Asked>,
 }
 
 impl Together {
-    fn under_way(&self) -> MutexGuard<'_, HashMap<u64, (u32, Vec<Asked>)>> {
+    fn under_way(&self) -> MutexGuard<'_, HashMap<u64, UnderWay>> {
         // A panic elsewhere leaves the map whole.
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,28 +95,40 @@ impl Service {
         // Before messages are sent, which may take time.
         watch.leave(faults.drain(..));
         let most = (PIECE / self.memory.page()).max(1);
+        let mut is_asked = false;
         for (home, asked) in there {
-            asked.chunks(most).for_each(|asked| self.ask_for(home, asked, watch));
+            for asked in asked.chunks(most) {
+                is_asked |= self.fetch(home, asked, watch).unwrap_or_else(|error| {
+                    self.have_fetched_alone(asked, &error, watch);
+                    false
+                });
+            }
         }
-        true
+        is_asked
     }
 
-    /// Asks a home for pages.
-    fn ask_for(&self, home: u32, asked: &[Asked], watch: &Watch) {
-        let Some(first) = asked.first() else { return };
+    /// Reads pages from their home's memory, or asks the home for them; says whether it was asked.
+    fn fetch(&self, home: u32, asked: &[Asked], watch: &Watch) -> Result<bool> {
+        let Some(first) = asked.first() else { return Ok(false) };
         let (mark, page) = (first.ticket.0, self.memory.page() as u64);
         let run = |asked: &Asked| {
             let start = self.within(asked.fault.page);
             (asked.index, start..start + page)
         };
         let runs: Vec<(SegmentIndex, Range<u64>)> = asked.iter().map(run).collect();
-        // Before the answer may come.
-        self.together.under_way().insert(mark, (home, asked.to_vec()));
-        let mail = (&self.together.mailbox, mark);
-        if let Err(error) = self.shared().and_then(|shared| shared.mail_for_runs(mail, home, &runs)) {
-            self.together.under_way().remove(&mark);
-            self.have_fetched_alone(asked, &error, watch);
+        let shared = self.shared()?;
+        let mut fetching = shared.begin_mapped(home, &runs)?;
+        if let Some(bytes) = shared.read_mapped(&mut fetching, &runs) {
+            let outcomes = self.put_in_place(asked, &bytes);
+            self.go_on(asked, outcomes, watch);
+            return Ok(false);
         }
+        // Before the answer may come.
+        self.together.under_way().insert(mark, UnderWay { fetching, asked: asked.to_vec() });
+        shared.mail_for_runs((&self.together.mailbox, mark), home, &runs).inspect_err(|_| {
+            self.together.under_way().remove(&mark);
+        })?;
+        Ok(true)
     }
 
     /// Takes what was asked for, until all has come, unless another thread does.
@@ -126,27 +146,32 @@ impl Service {
     }
 
     fn take_come(&self, (mark, come): Come, watch: &Watch) {
-        let Some((home, asked)) = self.together.under_way().remove(&mark) else { return };
-        let page = self.memory.page();
+        let Some(UnderWay { fetching, asked }) = self.together.under_way().remove(&mark) else { return };
+        let (bytes, put) =
+            (asked.len() * self.memory.page(), |bytes: &[u8]| self.put_in_place(&asked, bytes));
+        match self.shared().and_then(|shared| shared.open_mail(&fetching, come, bytes, put)) {
+            Ok(outcomes) => self.go_on(&asked, outcomes, watch),
+            // It may be about one of them.
+            Err(error) => self.have_fetched_alone(&asked, &error, watch),
+        }
+    }
+
+    /// Puts pages in place, one after the other in `bytes`.
+    fn put_in_place(&self, asked: &[Asked], bytes: &[u8]) -> Vec<io::Result<()>> {
         // Who is woken may fault again at once. Where several are, they do when all are in place, and their next pages
         // can be asked for together, too.
-        let is_alone = asked.len() == 1;
-        let install = if is_alone { Memory::install } else { Memory::install_quietly };
-        let put = |bytes: &[u8]| {
-            let mut table = self.table();
-            let put = |(asked, bytes): (&Asked, &[u8])| {
-                let page = (asked.fault.page, asked.ticket);
-                self.arrive(&mut table, page, bytes, asked.fault.is_store, install)
-            };
-            asked.iter().zip(bytes.chunks_exact(page)).map(put).collect::<Vec<_>>()
+        let install = if asked.len() == 1 { Memory::install } else { Memory::install_quietly };
+        let mut table = self.table();
+        let put = |(asked, bytes): (&Asked, &[u8])| {
+            let page = (asked.fault.page, asked.ticket);
+            self.arrive(&mut table, page, bytes, asked.fault.is_store, install)
         };
-        let put = self.shared().and_then(|shared| shared.open_mail(home, come, asked.len() * page, put));
+        asked.iter().zip(bytes.chunks_exact(self.memory.page())).map(put).collect()
+    }
+
+    /// Lets those go on whose pages were put in place.
+    fn go_on(&self, asked: &[Asked], outcomes: Vec<io::Result<()>>, watch: &Watch) {
         self.notify();
-        let outcomes = match put {
-            Ok(outcomes) => outcomes,
-            // It may be about one of them.
-            Err(error) => return self.have_fetched_alone(&asked, &error, watch),
-        };
         let mut put = BTreeSet::new();
         let mut failed = Vec::new();
         for (asked, outcome) in asked.iter().zip(outcomes) {
@@ -155,7 +180,7 @@ impl Service {
                 Err(error) => failed.push((*asked, error)),
             }
         }
-        if !is_alone {
+        if asked.len() > 1 {
             for run in runs(put) {
                 if let Err(error) = self.memory.wake(&run) {
                     let name = self.file.name();

@@ -52,6 +52,7 @@ fn pages_that_threads_have_come_to_wait_for_are_asked_for_by_one_message() {
         if process.rank() != 0 {
             return;
         }
+        process.cluster.force_native_reads(Some(false));
         // The one thread that serves faults is kept busy.
         let (options, is_told, go_on) = kept_by_losses(1);
         let mapping = &map(&file, 2 * SEGMENT, &options);
@@ -84,6 +85,56 @@ fn pages_that_threads_have_come_to_wait_for_are_asked_for_by_one_message() {
             assert_eq!(asked() - before, 1);
         });
         assert_eq!(mapping.statistics().fetched, THREADS);
+    });
+}
+
+#[test]
+fn pages_of_memory_that_this_process_reads_come_without_a_question_and_are_as_new_as_asked_for() {
+    let (_directory, stores) = job::stores(3);
+    on_nodes(&stores, |process| {
+        // In turn by either way, and as is measured.
+        for (turn, way) in (10_u8..).zip([Some(true), Some(false), None, Some(true)]) {
+            process.cluster.force_native_reads(way);
+            let file = of_two_homes(process);
+            let mapping = (process.rank() == 0).then(|| {
+                let mapping = map(&file, 2 * SEGMENT, &MappingOptions::new());
+                mapping.advise(all(2 * SEGMENT), Advice::Random).unwrap();
+                mapping
+            });
+            for round in 0..2 {
+                let value = turn * 2 + round;
+                // In turn the home itself, and another node by the home's agent.
+                let writer = if round == 0 { 1 } else { 2 };
+                if process.rank() == writer {
+                    file.write_at(FileOffset(PAGE), &[value; PAGE as usize]).unwrap();
+                }
+                process.sync(&file).unwrap();
+                let Some(mapping) = &mapping else {
+                    process.meet();
+                    continue;
+                };
+                mapping.refresh().unwrap();
+                let counts = || {
+                    let statistics = process.cluster.statistics();
+                    let asked = statistics.requests.get("read").copied().unwrap_or_default();
+                    (asked, statistics.native_pages)
+                };
+                let before = counts();
+                assert_eq!(load(mapping, PAGE + 8), value, "{way:?}");
+                store(mapping, 3 * PAGE, value);
+                assert_eq!(load(mapping, SEGMENT + PAGE), 2);
+                let after = counts();
+                let (asked, native) = (after.0 - before.0, after.1 - before.1);
+                match way {
+                    Some(true) => assert_eq!(asked, 0, "{native} were read"),
+                    Some(false) => assert_eq!(native, 0, "{asked} were asked for"),
+                    None => assert!(asked + native > 0),
+                }
+                mapping.flush().unwrap();
+                // Only then somebody writes again.
+                process.meet();
+            }
+        }
     });
 }
 

@@ -44,8 +44,18 @@ pub(in crate::cluster) struct NativeReads {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Kind {
     home: NodeIndex,
+    to: For,
     /// The power of two in the number of bytes that are asked for together.
     size: u32,
+}
+
+/// What pages are fetched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum For {
+    /// The node's page cache, into which the home writes what it is asked for.
+    Cache,
+    /// A process's mapping, to which the home sends it.
+    Mapping,
 }
 
 /// What fetches of one kind took, nanoseconds for each page.
@@ -65,8 +75,8 @@ struct Recent {
 }
 
 impl Kind {
-    pub(super) fn of(home: NodeIndex, bytes: u64) -> Kind {
-        Kind { home, size: bytes.max(1).ilog2() }
+    pub(super) fn of(home: NodeIndex, to: For, bytes: u64) -> Kind {
+        Kind { home, to, size: bytes.max(1).ilog2() }
     }
 }
 
@@ -156,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    const KIND: Kind = Kind { home: NodeIndex(3), size: 16 };
+    const KIND: Kind = Kind { home: NodeIndex(3), to: For::Cache, size: 16 };
 
     /// What `count` fetches take together if each takes as long as `took` says.
     fn fetch(reads: &NativeReads, count: u64, mut took: impl FnMut(Way, u64) -> u64) -> u64 {
@@ -183,19 +193,24 @@ mod tests {
     }
 
     #[test]
-    fn homes_and_sizes_are_told_apart() {
+    fn homes_purposes_and_sizes_are_told_apart() {
         let reads = NativeReads::default();
         let (one, other) = (NodeIndex(1), NodeIndex(2));
-        let kinds = [Kind::of(one, 1 << 16), Kind::of(other, 1 << 16), Kind::of(one, 1 << 20)];
-        for (kind, times) in kinds.iter().zip([[9, 5], [5, 9], [7, 8]]) {
+        let kinds = [
+            Kind::of(one, For::Cache, 1 << 16),
+            Kind::of(other, For::Cache, 1 << 16),
+            Kind::of(one, For::Cache, 1 << 20),
+            Kind::of(one, For::Mapping, 1 << 16),
+        ];
+        for (kind, times) in kinds.iter().zip([[9, 5], [5, 9], [7, 8], [5, 6]]) {
             for _ in 0..ENOUGH {
                 for way in [Way::Asked, Way::Native] {
                     reads.note(*kind, way, 3 * of(way, times), 3);
                 }
             }
         }
-        assert_eq!(kinds.map(|kind| reads.choose(kind)), [Way::Native, Way::Asked, Way::Asked]);
-        assert_eq!(reads.choose(Kind::of(one, (1 << 17) - 1)), Way::Native);
+        assert_eq!(kinds.map(|kind| reads.choose(kind)), [Way::Native, Way::Asked, Way::Asked, Way::Asked]);
+        assert_eq!(reads.choose(Kind::of(one, For::Cache, (1 << 17) - 1)), Way::Native);
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl SharedFile {
                     }
                 }
             } else if open.is_empty() {
-                self.end_pages(fetching);
+                self.end_pages(&fetching);
                 return Ok(());
             } else if let Overcome::NoRoomFor(page) = self.overcome(&obstacles)? {
                 // SAFETY: the caller vouches for `to`.
