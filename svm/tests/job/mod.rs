@@ -54,11 +54,15 @@ pub(crate) fn run_with<'s>(
     messages: &MessageSettings,
     body: impl Fn(&Process<'_>) + Sync,
 ) {
-    let is_full = std::env::var_os("SVMIO_FULL").is_some();
-    let longest = Duration::from_secs(if is_full { 3600 } else { 300 });
+    let longest = Duration::from_secs(if is_full() { 3600 } else { 300 });
     // Tests run in threads of their names.
     let test = std::thread::current().name().unwrap_or("a job").to_owned();
     watched(longest, &test, || run_ranks(stores, cache, messages, body));
+}
+
+/// Whether tests are to repeat themselves as often as is promised, for minutes: `SVMIO_FULL=1`.
+pub(crate) fn is_full() -> bool {
+    std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1")
 }
 
 /// Runs something; where it does not end in time, says what and ends the process: the ranks cannot be ended.
@@ -95,6 +99,7 @@ fn run_ranks<'s>(
             let cluster = Cluster::join(fabric.clone(), store.clone(), cache, messages);
             let cluster = cluster.unwrap_or_else(|error| panic!("all of the job join: {error}"));
             clusters.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&cluster));
+            cluster.force_native_reads(are_reads_native());
             let team = Team::of_cluster(&cluster).expect("all of the job join");
             body(&Process { cluster, job: &job, team });
         }));
@@ -123,6 +128,16 @@ fn run_ranks<'s>(
     {
         resume_unwind(panic);
     }
+}
+
+/// How pages come from other nodes, if `SVMIO_TEST_READS` says so: this process reads them, or their homes are asked.
+fn are_reads_native() -> Option<bool> {
+    let text = std::env::var("SVMIO_TEST_READS").ok()?;
+    Some(match text.as_str() {
+        "native" => true,
+        "asked" => false,
+        _ => panic!("SVMIO_TEST_READS={text}: neither native nor asked"),
+    })
 }
 
 /// A rank.

@@ -70,7 +70,7 @@ fn execute(seed: u64, ranks: usize) {
 
 #[test]
 fn whoever_has_a_guard_finds_what_the_guards_before_it_left() {
-    let cases = if std::env::var_os("SVMIO_FULL").is_some() { 300 } else { 6 };
+    let cases = if job::is_full() { 300 } else { 6 };
     let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(seed in any::<u64>(), ranks in 1usize..=8)| execute(seed, ranks));
 }

@@ -9,7 +9,7 @@ use super::*;
 fn no_store_is_lost_while_pages_are_evicted_synced_and_refreshed() {
     const THREADS: u64 = 16;
     const PAGES: u64 = 1024;
-    let full = std::env::var_os("SVMIO_FULL").is_some();
+    let full = job::is_full();
     let time = Duration::from_secs(if full { 300 } else { 3 });
     let (_directory, stores) = job::stores(4);
     on_nodes(&stores, |process| {

@@ -61,9 +61,9 @@ fn in_threads(ranks: usize, programs: &[Program]) {
 
 /// How many rounds: more where there is time, fewer where each rank is a process and has more to wait for.
 fn rounds(few: u64) -> u64 {
-    match (std::env::var_os("SVMIO_FULL"), std::env::var_os(super::processes::PLAN)) {
-        (Some(_), _) => few * 20,
-        (None, Some(_)) => few / 2,
-        (None, None) => few,
+    match (job::is_full(), std::env::var_os(super::processes::PLAN)) {
+        (true, _) => few * 20,
+        (false, Some(_)) => few / 2,
+        (false, None) => few,
     }
 }

@@ -1,6 +1,8 @@
-//! The same over a network.
+//! The same over a network, and with pages that this process reads from their homes without asking.
 
 use std::process::Command;
+
+use super::job;
 
 /// What is tried: something of each kind.
 const TESTS: [&str; 7] = [
@@ -13,13 +15,20 @@ const TESTS: [&str; 7] = [
     "model::programs_find_the_memory_that_release_consistency_promises",
 ];
 
+/// One after the other: each takes all cores.
 #[test]
-fn mappings_work_over_libfabric() {
+fn mappings_work_over_libfabric_and_by_reading_without_asking() {
+    check(("SVMIO_TEST_FABRIC", "ofi"));
+    check(("SVMIO_TEST_READS", "native"));
+}
+
+/// Runs the tests in a process of its own with this in its environment.
+fn check((variable, value): (&str, &str)) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(TESTS).args(["--exact", "--test-threads=2"]);
-    let programs = if std::env::var_os("SVMIO_FULL").is_some() { "40" } else { "3" };
-    command.env("SVMIO_TEST_FABRIC", "ofi").env("SVMIO_MODEL_PROGRAMS", programs);
+    let programs = if job::is_full() { "40" } else { "3" };
+    command.env(variable, value).env("SVMIO_MODEL_PROGRAMS", programs);
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("7 passed"), "{said}");
+    assert!(output.status.success() && said.contains("7 passed"), "{variable}={value}: {said}");
 }

@@ -140,7 +140,7 @@ fn run(plan: &str, size: u32, dead: &[u32]) {
 
 /// How many processes.
 fn sizes() -> impl Iterator<Item = u32> {
-    let is_full = std::env::var_os("SVMIO_FULL").is_some();
+    let is_full = job::is_full();
     (2..=8).filter(move |size| is_full || [2, 8].contains(size))
 }
 

@@ -176,7 +176,7 @@ fn loads_are_fetched_ahead() -> bool {
 #[test]
 fn what_was_asked_for_before_a_refresh_is_no_older_than_it() {
     const BYTES: u64 = SEGMENT;
-    let rounds = if std::env::var_os("SVMIO_FULL").is_some() { 1000 } else { 100 };
+    let rounds = if job::is_full() { 1000 } else { 100 };
     let (_directory, stores) = job::stores(2);
     on_nodes(&stores, |process| {
         let file = filled_by_the_second(process);

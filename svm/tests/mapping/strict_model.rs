@@ -165,7 +165,7 @@ fn execute(seed: u64, ranks: usize, steps: usize) {
 
 #[test]
 fn what_is_done_to_a_word_is_done_at_one_moment() {
-    let (cases, steps) = if std::env::var_os("SVMIO_FULL").is_some() { (60, 1000) } else { (5, 150) };
+    let (cases, steps) = if job::is_full() { (60, 1000) } else { (5, 150) };
     let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(seed in any::<u64>(), ranks in 2usize..=7)| execute(seed, ranks, steps));
 }

@@ -24,7 +24,7 @@ fn time_of_handlers() -> Duration {
 /// Many threads load and store anywhere in a mapping, and pages come and go, again and again; then nobody does
 /// anything.
 pub(super) fn threads_that_serve_faults_rest_when_nobody_waits() {
-    let full = std::env::var_os("SVMIO_FULL").is_some();
+    let full = job::is_full();
     let turns = if full { 60 } else { 2 };
     let busy = Duration::from_secs(if full { 2 } else { 1 });
     let (_directory, stores) = job::stores(3);

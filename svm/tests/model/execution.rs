@@ -65,8 +65,6 @@ pub(crate) struct World {
     /// Whether neighbouring ranks are on one node, not on different ones.
     pub(crate) is_blockwise: bool,
     pub(crate) cache: CacheSettings,
-    /// Whether pages are read from their homes without asking, wherever that can be; else as svmio chooses.
-    pub(crate) are_reads_native: Option<bool>,
 }
 
 /// What the ranks of a job have in common, beside what is tested.
@@ -116,7 +114,6 @@ where
         // By the cache, straight, and as measured: whoever does what, all see the same.
         let ways = [Some(u64::MAX), Some(1), None, Some(64 << 10)];
         process.cluster.set_long_write(ways[process.rank() as usize % ways.len()]);
-        process.cluster.force_native_reads(world.are_reads_native);
         let rank = Participant { process, common: &common };
         if process.rank() == 0 {
             let body = body.lock().unwrap_or_else(PoisonError::into_inner).take();

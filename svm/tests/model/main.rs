@@ -8,7 +8,7 @@
 //! Plain `cargo test` runs some hundred programs, the same each time; with `SVMIO_FULL=1` it is ten thousand. Over a
 //! [network] it is ten, and a thousand. The environment may say how many (`SVMIO_MODEL_PROGRAMS`), and which others
 //! (`SVMIO_MODEL_SEED`, a number); and that pages are read from their homes without asking, or not
-//! (`SVMIO_MODEL_READS`, `native` or `asked`).
+//! (`SVMIO_TEST_READS`, `native` or `asked`).
 
 mod execution;
 #[path = "../job/mod.rs"]
@@ -84,13 +84,7 @@ fn locked(access: LockedAccess) -> Locked {
 /// Runs these steps many times by eight ranks on four nodes.
 fn holds_again_and_again(steps: &[Step]) {
     let program = Program { segment_size: 32 * PAGE, placement: Policy::FirstTouch, steps: steps.to_vec() };
-    let world = World {
-        nodes: 4,
-        ranks: 8,
-        is_blockwise: false,
-        cache: CacheSettings::default(),
-        are_reads_native: are_reads_native(),
-    };
+    let world = World { nodes: 4, ranks: 8, is_blockwise: false, cache: CacheSettings::default() };
     let times = (programs() / 10).clamp(20, 500);
     let wrong = with_job(&world, |run| {
         (0..times).find_map(|_| oracle::check(&program, &watched(LONGEST, &program, || run(&program))).err())
@@ -105,38 +99,27 @@ fn number(variable: &str) -> Option<u64> {
         .map(|text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}: not a number")))
 }
 
-/// What the environment says of reads, if anything.
-fn are_reads_native() -> Option<bool> {
-    let text = std::env::var("SVMIO_MODEL_READS").ok()?;
-    Some(match text.as_str() {
-        "native" => true,
-        "asked" => false,
-        _ => panic!("SVMIO_MODEL_READS={text}: neither native nor asked"),
-    })
-}
-
 /// How many programs all tests together run.
 fn programs() -> u64 {
-    let full = if std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1") { 20_000 } else { 200 };
+    let full = if job::is_full() { 20_000 } else { 200 };
     number("SVMIO_MODEL_PROGRAMS").unwrap_or(full)
 }
 
 fn check(test: u64, cache: CacheSettings) {
     let seed = number("SVMIO_MODEL_SEED").unwrap_or(1);
     // Each job has its programs; more than half of them have the shape that the others vary.
-    let are_reads_native = are_reads_native();
     let worlds = WORLDS.max(programs() / 4 / 250);
     for round in 0..worlds {
         let varied = |by: u64, count: u64| ((round * 7 + test * 3 + seed) / by % count) as usize;
         let world = match round {
             round if round < 2 || round % 2 == 0 => {
                 let is_blockwise = round.div_ceil(2) % 2 == 1;
-                World { nodes: 4, ranks: 8, is_blockwise, cache, are_reads_native }
+                World { nodes: 4, ranks: 8, is_blockwise, cache }
             }
             _ => {
                 let nodes = 1 + varied(1, 4);
                 let ranks = (nodes + varied(2, 7)).clamp(2, 8);
-                World { nodes, ranks, is_blockwise: varied(3, 2) == 0, cache, are_reads_native }
+                World { nodes, ranks, is_blockwise: varied(3, 2) == 0, cache }
             }
         };
         let count = (programs() / 4).div_ceil(worlds) as u32;

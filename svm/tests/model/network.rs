@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use super::job;
+
 /// What is tried, the first two of them always.
 const TESTS: [&str; 5] = [
     "with_a_cache_of_few_pages",
@@ -15,14 +17,14 @@ const TESTS: [&str; 5] = [
 #[test]
 fn programs_find_what_mpi_promises_over_libfabric_and_by_either_way_of_reading() {
     check(&[("SVMIO_TEST_FABRIC", "ofi")]);
-    check(&[("SVMIO_MODEL_READS", "asked")]);
-    check(&[("SVMIO_MODEL_READS", "native")]);
-    check(&[("SVMIO_MODEL_READS", "native"), ("SVMIO_TEST_FABRIC", "ofi")]);
+    check(&[("SVMIO_TEST_READS", "asked")]);
+    check(&[("SVMIO_TEST_READS", "native")]);
+    check(&[("SVMIO_TEST_READS", "native"), ("SVMIO_TEST_FABRIC", "ofi")]);
 }
 
 /// Runs the tests in a process of its own with this in its environment.
 fn check(environment: &[(&str, &str)]) {
-    let is_full = std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1");
+    let is_full = job::is_full();
     let (tests, programs) = if is_full { (&TESTS[..], "1000") } else { (&TESTS[..2], "20") };
     let mut command = Command::new(std::env::current_exe().expect("a process has a path to its program"));
     command.args(tests).args(["--exact", "--test-threads=2"]);
