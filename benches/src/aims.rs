@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use clap::{Arg, ArgAction, Command};
+
 use crate::phase;
 
 /// Whether a benchmark is run whole, or only to see that nothing is far off.
@@ -14,17 +16,17 @@ pub enum Extent {
 }
 
 impl Extent {
-    /// `Check` where the command line says `--check`.
-    ///
-    /// # Panics
-    /// Where it says something else.
-    pub fn from_command_line() -> Extent {
-        let arguments: Vec<String> = std::env::args().skip(1).collect();
-        match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            [] => Extent::Full,
-            ["--check"] => Extent::Check,
-            _ => panic!("there is only one option, --check; not {}", arguments.join(" ")),
-        }
+    /// What `--check` asks for, if it is given.
+    pub fn of(check: bool) -> Extent {
+        if check { Extent::Check } else { Extent::Full }
+    }
+
+    /// What the command line of a benchmark says that has this option alone. Where it says something else, or asks for
+    /// help, the process ends.
+    pub fn from_command_line(name: &'static str, about: &'static str) -> Extent {
+        let check = Arg::new("check").long("check").action(ArgAction::SetTrue);
+        let check = check.help("Fewer and shorter runs, and a failure where an aim is missed by far");
+        Extent::of(Command::new(name).about(about).arg(check).get_matches().get_flag("check"))
     }
 }
 

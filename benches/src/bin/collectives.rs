@@ -82,7 +82,7 @@ fn main() -> ExitCode {
 }
 
 fn measure(mut command_line: CommandLine) -> ExitCode {
-    let extent = if command_line.check { Extent::Check } else { Extent::Full };
+    let extent = Extent::of(command_line.check);
     if command_line.check {
         (command_line.runs, command_line.ranks) = (3, vec![2, 4]);
     }
@@ -116,7 +116,7 @@ fn measure(mut command_line: CommandLine) -> ExitCode {
 const COUNT: u32 = 500;
 
 fn over_hosts(command_line: &CommandLine) -> ExitCode {
-    let extent = if command_line.check { Extent::Check } else { Extent::Full };
+    let extent = Extent::of(command_line.check);
     let runs = if command_line.check { 3 } else { command_line.runs };
     let was_calm = phase::is_calm();
     println!("cargo run --release -p svmio-benches --bin collectives -- --hosts\n");
@@ -133,7 +133,7 @@ fn over_hosts(command_line: &CommandLine) -> ExitCode {
 const DATA_COUNT: u32 = 12;
 
 fn data_over_hosts(command_line: &CommandLine) -> ExitCode {
-    let extent = if command_line.check { Extent::Check } else { Extent::Full };
+    let extent = Extent::of(command_line.check);
     let runs = if command_line.check { 1 } else { command_line.runs };
     let was_calm = phase::is_calm();
     println!("cargo run --release -p svmio-benches --bin collectives -- --data\n");

@@ -66,7 +66,7 @@ const WARM_UP: usize = 2 << 30;
 
 fn main() -> ExitCode {
     let mut line = CommandLine::parse();
-    let extent = if line.check { Extent::Check } else { Extent::Full };
+    let extent = Extent::of(line.check);
     if extent == Extent::Check {
         line.runs = 1;
         line.ranks = vec![4];

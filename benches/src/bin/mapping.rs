@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut command_line = CommandLine::parse();
-    let extent = if command_line.check { Extent::Check } else { Extent::Full };
+    let extent = Extent::of(command_line.check);
     if command_line.check {
         command_line.runs = 1;
     }

@@ -22,7 +22,10 @@ fn main() -> ExitCode {
     if bed::cleaned_up() || job::is_done_here() {
         return ExitCode::SUCCESS;
     }
-    let extent = Extent::from_command_line();
+    let extent = Extent::from_command_line(
+        "memory",
+        "A stencil and a sort over files as memory, beside explicit reads and writes",
+    );
     let was_calm = phase::is_calm();
     println!("cargo run --release -p svmio-benches --bin memory\n");
     println!("Medians of {REPETITIONS} runs of each side, in turn. At the beginning {}.", Phase::now());

@@ -15,7 +15,8 @@ const FULL: [u64; 11] =
 const CHECK: [u64; 3] = [8, 1 << 20, 16 << 20];
 
 fn main() -> ExitCode {
-    let extent = Extent::from_command_line();
+    let extent =
+        Extent::from_command_line("messages", "Messages between two processes, by svmio and by MPIs");
     let was_calm = phase::is_calm();
     let sizes: &[u64] = if extent == Extent::Full { &FULL } else { &CHECK };
     println!("cargo run --release -p svmio-benches --bin messages\n");

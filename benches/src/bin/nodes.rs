@@ -10,6 +10,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
 use serde_json::json;
 use svmio_benches::aims::{self, Aim, Extent};
 use svmio_benches::interleaved::REPETITIONS;
@@ -31,11 +33,26 @@ const PARTS: [(&str, Part); 4] = [
 /// The one that needs other file systems.
 const APPLICATION: &str = "application";
 
+/// Files over four hosts with links of 1 Gbit/s (as root)
+#[derive(Debug, Parser)]
+#[command(name = "nodes")]
+struct CommandLine {
+    /// Fewer and smaller runs, and a failure where an aim is missed by far
+    #[arg(long)]
+    check: bool,
+    /// Only these [default: all]
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = PossibleValuesParser::new(PARTS.map(|(name, _)| name)))]
+    only: Vec<String>,
+}
+
 fn main() -> ExitCode {
     if bed::cleaned_up() {
         return ExitCode::SUCCESS;
     }
-    let (extent, parts) = command_line();
+    let CommandLine { check, only } = CommandLine::parse();
+    let extent = Extent::of(check);
+    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
+    let parts: Vec<_> = PARTS.into_iter().filter(|(name, _)| is_wanted(name)).collect();
     let was_calm = phase::is_calm();
     // Rather now than after minutes.
     Installation::get();
@@ -65,24 +82,4 @@ fn keep(aims: &[Aim], file: &Path) {
     let of = |aim: &Aim| json!({ "what": aim.what, "measured": aim.measured, "aim": aim.aim });
     let text = json!({ "aims": aims.iter().map(of).collect::<Vec<_>>() }).to_string();
     std::fs::write(file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-}
-
-/// How much is run, and which parts.
-fn command_line() -> (Extent, Vec<(&'static str, Part)>) {
-    let mut extent = Extent::Full;
-    let mut parts = PARTS.to_vec();
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--check" => extent = Extent::Check,
-            "--only" => {
-                let names = words.next().expect("--only needs names of parts");
-                let known = |name: &str| PARTS.iter().any(|(known, _)| *known == name);
-                names.split(',').for_each(|name| assert!(known(name), "there is no part '{name}'"));
-                parts.retain(|(name, _)| names.split(',').any(|wanted| wanted == *name));
-            }
-            _ => panic!("the options are --check and --only PART,...; not {word}"),
-        }
-    }
-    (extent, parts)
 }

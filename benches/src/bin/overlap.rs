@@ -18,7 +18,7 @@ use svmio_benches::wire::Wire;
 const COMPUTE: &str = "0,0.1,0.2,0.5,1,2,5,10,20,30,40,50,60";
 
 fn main() -> ExitCode {
-    let extent = Extent::from_command_line();
+    let extent = Extent::from_command_line("overlap", "Computing while a message is sent");
     let was_calm = phase::is_calm();
     println!("cargo run --release -p svmio-benches --bin overlap\n");
     println!("Times without computation, µs. At the beginning {}.", Phase::now());
