@@ -29,6 +29,7 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 use self::large_pages::{LargePages, Outcome};
 use self::mapping::Mapping;
 use self::overwriting::Overwriting;
+pub(crate) use self::overwriting::is_in_memory;
 use self::page_set::PageSet;
 use crate::changes::Mark;
 use crate::copying;

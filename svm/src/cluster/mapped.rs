@@ -10,7 +10,7 @@ use crate::cache::WritePast;
 use crate::error::Result;
 use crate::units::SegmentIndex;
 
-use super::natively::Fetching;
+use super::natively::{Fetching, Patience};
 use super::pieces::touched;
 use super::wire::{LONGEST_DATA, Part, Reply, Request};
 use super::{Asked, Attending, Mailbox, NodeIndex, SharedFile};
@@ -66,27 +66,28 @@ impl SharedFile {
         taken.ok_or_else(|| self.cluster().context().out_of_place(node))
     }
 
-    /// Begins to fetch `runs` of segments of one home, all together no more bytes than a message has. What processes
-    /// of this node wrote there before goes home first.
+    /// Begins to fetch `runs` of segments of one home, a page each, all together no more bytes than a message has. What
+    /// processes of this node wrote there before goes home first.
     pub(crate) fn begin_mapped(&self, home: u32, runs: &[(SegmentIndex, Range<u64>)]) -> Result<Fetching> {
         let node = self.node_at(home)?;
         self.cluster().check_home(node)?;
         let parts = parts_of(runs);
         self.flush_cached_among(&touched(self, &parts))?;
-        Ok(self.fetch_mapped(node, parts.iter().map(Part::bytes).sum()))
+        Ok(self.fetch_mapped(node, runs.len() as u64, parts.iter().map(Part::bytes).sum()))
     }
 
-    /// The bytes, one run after the other, where this process is to read them, and can; otherwise they are
-    /// [mailed for](SharedFile::mail_for_runs).
+    /// The bytes, one run after the other, where this process is to read them, and can; otherwise their home is asked,
+    /// for example [by mail](SharedFile::mail_for_runs).
     pub(crate) fn read_mapped(
         &self,
         fetching: &mut Fetching,
         runs: &[(SegmentIndex, Range<u64>)],
+        patience: Patience,
     ) -> Option<Vec<u8>> {
         if !fetching.is_native() {
             return None;
         }
-        let read = self.read_runs_natively(fetching, runs);
+        let read = self.read_runs_natively(fetching, runs, patience);
         match read {
             Some(_) => self.end_pages(fetching),
             None => fetching.hold_up(),

@@ -16,10 +16,9 @@
 
 mod choice;
 mod opened;
+mod runs;
 mod sources;
 
-use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -37,6 +36,7 @@ use opened::Found;
 use sources::OpenSegment;
 
 pub(super) use choice::NativeReads;
+pub(crate) use runs::Patience;
 pub(super) use sources::Sources;
 
 /// What an access fetches from one home: all of it comes by one way.
@@ -45,6 +45,8 @@ pub(crate) struct Fetching {
     begun: Option<Begun>,
     /// It was not held up by anything that has nothing to do with the way.
     is_typical: bool,
+    /// Segments that would have to be open for it, for whoever may wait to [open](SharedFile::open_wanted) them.
+    wanted: Vec<SegmentIndex>,
 }
 
 struct Begun {
@@ -56,7 +58,7 @@ struct Begun {
 
 impl Fetching {
     pub(super) fn from(home: NodeIndex) -> Fetching {
-        Fetching { home, begun: None, is_typical: true }
+        Fetching { home, begun: None, is_typical: true, wanted: Vec::new() }
     }
 
     /// Whether it is to be read by this process.
@@ -69,7 +71,7 @@ impl Fetching {
     }
 
     /// What the access takes tells nothing of the way.
-    pub(super) fn hold_up(&mut self) {
+    pub(crate) fn hold_up(&mut self) {
         self.is_typical = false;
     }
 }
@@ -105,40 +107,13 @@ impl SharedFile {
         self.ask_for(home, tickets)
     }
 
-    /// Chooses the way by which so many bytes come that are mapped, all of one home.
-    pub(super) fn fetch_mapped(&self, home: NodeIndex, bytes: u64) -> Fetching {
-        let mut fetching = Fetching::from(home);
-        self.begin(&mut fetching, Kind::of(home, For::Mapping, bytes), 1);
-        fetching
-    }
-
-    /// Reads runs of segments, one after the other. `None` where not all can be read: then the home is asked.
-    pub(super) fn read_runs_natively(
-        &self,
-        fetching: &mut Fetching,
-        runs: &[(SegmentIndex, Range<u64>)],
-    ) -> Option<Vec<u8>> {
-        let bytes: u64 = runs.iter().map(|(_, run)| run.end - run.start).sum();
-        let mut all = vec![0; bytes as usize];
-        let mut rest = &mut all[..];
-        for (index, run) in runs {
-            let (these, others) = rest.split_at_mut((run.end - run.start) as usize);
-            let segment = self.source(fetching, *index)?;
-            let read = segment.file.read_exact_at(these, run.start);
-            read.inspect_err(|e| tracing::debug!("a part of segment {index} is asked for: {e}")).ok()?;
-            rest = others;
-        }
-        self.cluster().native_reads().count(bytes.div_ceil(u64::from(self.cache().page())));
-        Some(all)
-    }
-
     fn begin(&self, fetching: &mut Fetching, kind: Kind, pages: u64) {
         let begin = || Begun { at: Instant::now(), kind, way: self.way(kind), pages: 0 };
         fetching.begun.get_or_insert_with(begin).pages += pages;
     }
 
     /// All pages have come.
-    pub(super) fn end_pages(&self, fetching: &Fetching) {
+    pub(crate) fn end_pages(&self, fetching: &Fetching) {
         let reads = self.cluster().native_reads();
         if let Fetching { begun: Some(Begun { at, kind, way, pages }), is_typical: true, .. } = fetching
             && reads.forced().is_none()
@@ -192,7 +167,16 @@ impl SharedFile {
     /// A segment, if it can be read from here and is worth it.
     fn source(&self, fetching: &mut Fetching, index: SegmentIndex) -> Option<Arc<OpenSegment>> {
         let at_once = self.cluster().native_reads().forced().is_some();
-        match self.sources().segments.find(index, at_once) {
+        self.source_of(fetching, index, self.sources().segments.find(index, at_once))
+    }
+
+    fn source_of(
+        &self,
+        fetching: &mut Fetching,
+        index: SegmentIndex,
+        found: Found<OpenSegment>,
+    ) -> Option<Arc<OpenSegment>> {
+        match found {
             Found::Open(segment) => Some(segment),
             Found::Nothing => None,
             Found::Closed => {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::cluster::{Runs, SharedFile};
+use crate::cluster::{Fetching, Patience, Runs, SharedFile};
 use crate::error::{Error, Result};
 use crate::state::State;
 use crate::units::SegmentIndex;
@@ -13,7 +13,7 @@ use super::table::Place;
 /// Bytes that are on their way.
 pub(super) enum Coming {
     Here(Vec<u8>),
-    There(Runs),
+    There(Runs, Option<Fetching>),
 }
 
 impl Service {
@@ -32,7 +32,7 @@ impl Service {
         match place {
             Place::There(home) => {
                 let runs: Vec<_> = pages.iter().map(within).collect();
-                self.shared()?.begin_runs(home, index, &runs).map(Coming::There)
+                self.shared()?.begin_runs(home, index, &runs).map(|runs| Coming::There(runs, None))
             }
             _ => {
                 let count: u64 = pages.iter().map(|run| run.end - run.start).sum();
@@ -48,11 +48,32 @@ impl Service {
         }
     }
 
+    /// The same for a page that a thread waits for, which is read by this process where that is faster.
+    pub(super) fn begin_wanted(&self, index: SegmentIndex, place: Place, page: u64) -> Result<Coming> {
+        let Place::There(home) = place else {
+            return self.begin_fetch(index, place, std::slice::from_ref(&(page..page + 1)));
+        };
+        let within = self.within(page)..self.within(page) + self.memory.page() as u64;
+        let (shared, runs) = (self.shared()?, [(index, within.clone())]);
+        let mut fetching = shared.begin_mapped(home, &runs)?;
+        if let Some(bytes) = shared.read_mapped(&mut fetching, &runs, Patience::Waits) {
+            return Ok(Coming::Here(bytes));
+        }
+        let runs = shared.begin_runs(home, index, std::slice::from_ref(&within))?;
+        Ok(Coming::There(runs, Some(fetching)))
+    }
+
     /// Waits for them, and hands them to `take`, one run after the other.
     pub(super) fn finish_fetch<T>(&self, coming: Coming, take: impl FnOnce(&[u8]) -> T) -> Result<T> {
         match coming {
             Coming::Here(bytes) => Ok(take(&bytes)),
-            Coming::There(runs) => self.shared()?.finish_runs(runs, take),
+            Coming::There(runs, fetching) => {
+                let shared = self.shared()?;
+                shared.finish_runs(runs, |bytes| {
+                    fetching.iter().for_each(|fetching| shared.end_pages(fetching));
+                    take(bytes)
+                })
+            }
         }
     }
 

@@ -168,8 +168,8 @@ impl Service {
         ticket: Ticket,
         fault: PageFault,
     ) -> Result<()> {
-        let (page, this) = (fault.page, fault.page..fault.page + 1);
-        let arrived = self.begin_fetch(index, place, std::slice::from_ref(&this)).and_then(|coming| {
+        let page = fault.page;
+        let arrived = self.begin_wanted(index, place, page).and_then(|coming| {
             self.finish_fetch(coming, |bytes| {
                 let mut table = self.table();
                 self.arrive(&mut table, (page, ticket), bytes, fault.is_store, Memory::install)

@@ -22,8 +22,8 @@ pub(super) trait ServesFaults: Send + Sync + 'static {
     const WATCHING: usize = usize::MAX;
     /// Every fault that is read comes here first, of `faults` the last `new`; those before were here and were left.
     /// Serves those that need not be waited for, and has what others need asked for. Says whether something was, which
-    /// has to be [attended](ServesFaults::attend) to; then the rest is left to whoever watches, otherwise it stays. The
-    /// program is never waited for.
+    /// has to be [attended](ServesFaults::attend) to; then the rest is left to whoever watches. What stays in `faults`
+    /// is the caller's. The program is never waited for.
     fn begin(&self, _faults: &mut Vec<PageFault>, _new: usize, _: &Watch) -> bool {
         false
     }

@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::cluster::{Come, Fetching, Mailbox};
+use crate::cluster::{Come, Fetching, Mailbox, Patience};
 use crate::error::{Error, Result};
 use crate::units::SegmentIndex;
 
@@ -57,8 +57,8 @@ impl Together {
 
 impl Service {
     /// Serves those of `faults`, of which the last `new` are here for the first time, for which nobody has to be waited
-    /// for, and has the pages of others asked for. Says whether any were; then those that need more are left, otherwise
-    /// they stay.
+    /// for, and has the pages of others asked for; says whether any were. What stays in `faults` needs more, and is the
+    /// caller's.
     pub(super) fn serve_together(&self, faults: &mut Vec<PageFault>, new: usize, watch: &Watch) -> bool {
         // Before any thread goes on. Whoever serves one of them later does not count it again.
         Counters::add(&self.counters.faults, new as u64);
@@ -92,23 +92,24 @@ impl Service {
         if there.is_empty() {
             return false;
         }
-        // Before messages are sent, which may take time.
+        // Before pages are read and messages sent, which may take time.
         watch.leave(faults.drain(..));
         let most = (PIECE / self.memory.page()).max(1);
+        let pieces = || there.iter().flat_map(|(home, asked)| asked.chunks(most).map(|asked| (*home, asked)));
+        let is_alone = pieces().nth(1).is_none();
         let mut is_asked = false;
-        for (home, asked) in there {
-            for asked in asked.chunks(most) {
-                is_asked |= self.fetch(home, asked, watch).unwrap_or_else(|error| {
-                    self.have_fetched_alone(asked, &error, watch);
-                    false
-                });
-            }
+        for (home, asked) in pieces() {
+            is_asked |= self.fetch(home, asked, is_alone, watch).unwrap_or_else(|error| {
+                self.have_fetched_alone(asked, &error, watch);
+                false
+            });
         }
         is_asked
     }
 
-    /// Reads pages from their home's memory, or asks the home for them; says whether it was asked.
-    fn fetch(&self, home: u32, asked: &[Asked], watch: &Watch) -> Result<bool> {
+    /// Reads pages from their home's memory, or asks the home for them; says whether it was asked. Unless this
+    /// `is_alone`, how long it takes has to do with what is fetched besides.
+    fn fetch(&self, home: u32, asked: &[Asked], is_alone: bool, watch: &Watch) -> Result<bool> {
         let Some(first) = asked.first() else { return Ok(false) };
         let (mark, page) = (first.ticket.0, self.memory.page() as u64);
         let run = |asked: &Asked| {
@@ -118,7 +119,10 @@ impl Service {
         let runs: Vec<(SegmentIndex, Range<u64>)> = asked.iter().map(run).collect();
         let shared = self.shared()?;
         let mut fetching = shared.begin_mapped(home, &runs)?;
-        if let Some(bytes) = shared.read_mapped(&mut fetching, &runs) {
+        if !is_alone {
+            fetching.hold_up();
+        }
+        if let Some(bytes) = shared.read_mapped(&mut fetching, &runs, Patience::DoesNotWait) {
             let outcomes = self.put_in_place(asked, &bytes);
             self.go_on(asked, outcomes, watch);
             return Ok(false);
@@ -150,7 +154,13 @@ impl Service {
         let (bytes, put) =
             (asked.len() * self.memory.page(), |bytes: &[u8]| self.put_in_place(&asked, bytes));
         match self.shared().and_then(|shared| shared.open_mail(&fetching, come, bytes, put)) {
-            Ok(outcomes) => self.go_on(&asked, outcomes, watch),
+            Ok(outcomes) => {
+                self.go_on(&asked, outcomes, watch);
+                // This home has just answered, and nobody waits for what it is asked now.
+                if let Ok(shared) = self.shared() {
+                    shared.open_wanted(&fetching);
+                }
+            }
             // It may be about one of them.
             Err(error) => self.have_fetched_alone(&asked, &error, watch),
         }

@@ -3,6 +3,11 @@
 use std::fs::File;
 use std::io;
 
+/// Of tmpfs, from `linux/magic.h`.
+const TMPFS: u64 = 0x0102_1994;
+/// Of ext4, from there, too.
+const EXT4: u64 = 0xef53;
+
 /// What a file system does when bytes that have storage are stored into a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overwriting {
@@ -18,13 +23,19 @@ pub(super) enum Overwriting {
 
 impl Overwriting {
     pub(super) fn of(file: &File) -> io::Result<Overwriting> {
-        /// From `linux/magic.h`.
-        const TMPFS: u64 = 0x0102_1994;
-        const EXT4: u64 = 0xef53;
-        Ok(match rustix::fs::fstatfs(file)?.f_type as u64 {
+        Ok(match kind(file)? {
             TMPFS => Overwriting::AfterReading,
             EXT4 => Overwriting::Directly,
             _ => Overwriting::ByCopying,
         })
     }
+}
+
+/// Whether a file lies in memory, so that reading it waits for no device.
+pub(crate) fn is_in_memory(file: &File) -> io::Result<bool> {
+    Ok(kind(file)? == TMPFS)
+}
+
+fn kind(file: &File) -> io::Result<u64> {
+    Ok(rustix::fs::fstatfs(file)?.f_type as u64)
 }

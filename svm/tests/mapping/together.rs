@@ -139,6 +139,30 @@ fn pages_of_memory_that_this_process_reads_come_without_a_question_and_are_as_ne
 }
 
 #[test]
+fn a_segment_is_opened_for_faults_once_it_was_asked_for_some_pages() {
+    const BYTES: u64 = 1 << 20;
+    let (_directory, stores) = job::stores(2);
+    on_nodes(&stores, |process| {
+        let size = SegmentSize::new(BYTES).unwrap();
+        let file = open(process, &OpenOptions::read_write().create(true).segment_size(Some(size)));
+        if process.rank() == 1 {
+            file.write_at(FileOffset(0), &[1; BYTES as usize]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == 0 {
+            let mapping = map(&file, BYTES, &MappingOptions::new());
+            mapping.advise(all(BYTES), Advice::Random).unwrap();
+            (0..BYTES).step_by(PAGE as usize).for_each(|at| assert_eq!(load(&mapping, at), 1));
+            let statistics = process.cluster.statistics();
+            let asked = statistics.requests.get("read").copied().unwrap_or_default();
+            let native = statistics.native_pages;
+            assert!(asked > 0 && native > 0 && asked + native == BYTES / PAGE, "{asked} {native}");
+        }
+        process.meet();
+    });
+}
+
+#[test]
 fn a_page_comes_while_the_program_is_told_of_one_that_was_asked_for_with_it_and_is_lost() {
     const HANDLERS: u64 = 2;
     let (_directory, stores) = job::stores(3);

@@ -1,4 +1,4 @@
-//! Which way pages come sooner: measured, for each home and for fetches of each size.
+//! Which way pages come sooner: measured, for each home, for what they come for, and for fetches of each size.
 //!
 //! A process remembers what its last few fetches took either way, and compares the medians: one during which it was off
 //! its core says nothing. Things change, so that the way that took longer is gone again now and then: after so many
@@ -25,7 +25,7 @@ const FARTHEST: u64 = 64;
 /// How pages come from their home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The home is asked, and writes them into the cache.
+    /// The home is asked, and writes them into the cache, or sends them to a mapping.
     Asked,
     /// This process reads them from the home's memory.
     Native,

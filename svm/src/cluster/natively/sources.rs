@@ -16,6 +16,7 @@ use crate::cluster::wire::{FileIdentity, Reply, Request, Shown, VERSIONS_SPACE};
 use crate::cluster::{NodeIndex, SharedFile};
 use crate::error::{Error, Result};
 use crate::node::BootId;
+use crate::segment::is_in_memory;
 use crate::units::SegmentIndex;
 
 use super::opened::{Candidates, Opened};
@@ -34,6 +35,8 @@ pub(in crate::cluster) struct Sources {
 /// A segment that this process reads by itself.
 pub(in crate::cluster) struct OpenSegment {
     pub(super) file: File,
+    /// Reading it waits for no device.
+    pub(super) is_in_memory: bool,
     versions: Arc<RemoteSegment>,
     /// Where in them the segment's version is, bytes.
     at: u64,
@@ -96,7 +99,8 @@ impl SharedFile {
                 versions
             }
         };
-        Ok(Some(Arc::new(OpenSegment { file, versions, at })))
+        let is_in_memory = is_in_memory(&file).unwrap_or(false);
+        Ok(Some(Arc::new(OpenSegment { file, is_in_memory, versions, at })))
     }
 }
 
