@@ -99,7 +99,8 @@ fn files_that_are_opened_and_closed_one_after_the_other_leave_only_some_mapped_s
                 process.meet();
             }
         }
-        // Other tests' files may take their places at one time, and leave them at another: two descriptors each.
-        assert!(others_after[1].len() <= others_after[0].len() + 2 * CLOSED, "{others_after:?}");
+        // Other tests' files may take their places at one time, and leave them at another: three descriptors each, its
+        // object's directory and, of two ranks, its state.
+        assert!(others_after[1].len() <= others_after[0].len() + 3 * CLOSED, "{others_after:?}");
     });
 }
