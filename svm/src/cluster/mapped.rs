@@ -49,6 +49,19 @@ impl SharedFile {
         let part = |run: &Range<u64>| Part::one(index, run.start, (run.end - run.start) as u32);
         let parts: Vec<_> = runs.iter().map(part).collect();
         self.flush_cached_among(&touched(self, &parts))?;
+        self.ask_for_parts(node, parts)
+    }
+
+    /// Asks for what was [begun](SharedFile::begin_mapped).
+    pub(crate) fn ask_for_runs(
+        &self,
+        fetching: &Fetching,
+        runs: &[(SegmentIndex, Range<u64>)],
+    ) -> Result<Runs> {
+        self.ask_for_parts(fetching.home(), parts_of(runs))
+    }
+
+    fn ask_for_parts(&self, node: NodeIndex, parts: Vec<Part>) -> Result<Runs> {
         let bytes = parts.iter().map(Part::bytes).sum::<u64>() as usize;
         let asked = self.cluster().begin(node, &Request::Read { file: self.file(), parts }, &[])?;
         Ok(Runs { asked: (node, asked), bytes })

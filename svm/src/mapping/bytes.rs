@@ -53,13 +53,13 @@ impl Service {
         let Place::There(home) = place else {
             return self.begin_fetch(index, place, std::slice::from_ref(&(page..page + 1)));
         };
-        let within = self.within(page)..self.within(page) + self.memory.page() as u64;
-        let (shared, runs) = (self.shared()?, [(index, within.clone())]);
+        let start = self.within(page);
+        let (shared, runs) = (self.shared()?, [(index, start..start + self.memory.page() as u64)]);
         let mut fetching = shared.begin_mapped(home, &runs)?;
         if let Some(bytes) = shared.read_mapped(&mut fetching, &runs, Patience::Waits) {
             return Ok(Coming::Here(bytes));
         }
-        let runs = shared.begin_runs(home, index, std::slice::from_ref(&within))?;
+        let runs = shared.ask_for_runs(&fetching, &runs)?;
         Ok(Coming::There(runs, Some(fetching)))
     }
 
@@ -70,7 +70,9 @@ impl Service {
             Coming::There(runs, fetching) => {
                 let shared = self.shared()?;
                 shared.finish_runs(runs, |bytes| {
-                    fetching.iter().for_each(|fetching| shared.end_pages(fetching));
+                    if let Some(fetching) = &fetching {
+                        shared.end_pages(fetching);
+                    }
                     take(bytes)
                 })
             }
