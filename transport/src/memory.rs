@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::copying::copy_bytes;
+use crate::copying::{copy_bytes, copy_part};
 use crate::error::{Error, Result};
 
 /// A range of memory that others may change at any time: an exported segment, or a mapped remote one.
@@ -60,10 +60,18 @@ impl SharedMemory {
     /// # Errors
     /// Where they are not all within the range.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.read_part(offset, into, into.len())
+    }
+
+    /// The same for a part of `whole` bytes that come together: many of them go past the caches.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_part(&self, offset: u64, into: &mut [u8], whole: usize) -> Result<()> {
         let from = self.span(offset, into.len())?;
         // SAFETY: `span` checked the range; `into` is exclusively ours, so they cannot overlap. Bytes that change
         // meanwhile give an unspecified mix, which the caller's protocol excludes or detects.
-        unsafe { copy_bytes(from, into.as_mut_ptr(), into.len()) };
+        unsafe { copy_part(from, into.as_mut_ptr(), into.len(), whole) };
         Ok(())
     }
 

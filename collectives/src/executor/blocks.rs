@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use svmio_transport::copy_part;
+
 use super::arguments::check_within;
 use super::error::{Error, Result};
 
@@ -67,6 +69,13 @@ pub(super) fn piece_of(block: &[u8], piece: usize, size: usize) -> &[u8] {
 pub(super) fn room_of(block: &mut [u8], piece: usize, size: usize) -> &mut [u8] {
     let range = part(0..block.len(), piece, size);
     &mut block[range]
+}
+
+/// Copies a block, or a piece of one, to where there is as much room, as a part of `whole` bytes that come together.
+pub(super) fn copy(block: &[u8], room: &mut [u8], whole: usize) {
+    assert_eq!(block.len(), room.len(), "who asks for it has checked that");
+    // SAFETY: both are as long as each other, and apart, since the room is nobody else's.
+    unsafe { copy_part(block.as_ptr(), room.as_mut_ptr(), room.len(), whole) };
 }
 
 /// The bytes of the longest.

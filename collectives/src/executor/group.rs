@@ -23,6 +23,7 @@ mod reducing;
 mod refusing;
 mod settings;
 mod starting;
+mod two_ways;
 mod varying;
 mod waiting;
 
@@ -42,6 +43,7 @@ use super::operation::Elementwise;
 use super::patience::{Patience, ranks_here};
 use super::slots::{Lane, Layout, Memories};
 use progress::Progress;
+use two_ways::Ways;
 
 pub use progress::Request;
 pub use settings::GroupSettings;
@@ -79,6 +81,8 @@ pub struct Group {
     settings: GroupSettings,
     /// Whether all members can copy from and to each other's private memory.
     copies_directly: bool,
+    /// What two members know of how to copy what all get.
+    ways: Ways,
     /// Where operations stop that would have to wait, in a group that carries them out in the background.
     pause: Option<Pause>,
     /// What carries out operations in the background, once there was one.
@@ -144,6 +148,7 @@ impl Group {
             meanwhile: None,
             settings,
             copies_directly: false,
+            ways: Ways::default(),
             pause: None,
             progress: None,
             fabric: fabric.clone(),
@@ -170,6 +175,7 @@ impl Group {
             meanwhile: None,
             settings: self.settings,
             copies_directly: self.copies_directly,
+            ways: Ways::default(),
             pause: None,
             progress: None,
             fabric: self.fabric.clone(),

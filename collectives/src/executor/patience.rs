@@ -176,6 +176,18 @@ impl Patience {
         })
     }
 
+    /// Where each rank has a core, polls for what is about to come within some time, without giving the core away.
+    pub(crate) fn expect(&self, within: Duration, mut ready: impl FnMut() -> bool) {
+        if self.is_crowded {
+            return;
+        }
+        let begun = Instant::now();
+        let mut is_ready = false;
+        while !is_ready && begun.elapsed() < within {
+            is_ready = self.glance(&mut ready);
+        }
+    }
+
     /// After how many polls some microseconds are over.
     pub(crate) fn polls_of_microseconds(&self) -> u32 {
         if self.is_crowded { 8 } else { 8 * POLLS }

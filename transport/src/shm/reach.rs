@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use crate::back_end::{ConnectionId, MemoryKey, Piece};
+use crate::copying::copy_part;
 use crate::dma::Direction;
 use crate::error::{Error, Result};
 use crate::membership::Membership;
@@ -177,8 +178,8 @@ impl Reach<'_> {
                     unsafe {
                         let (local, remote) = (local.start.as_ptr().add(done), remote.add(done));
                         match direction {
-                            Direction::Write => copying::copy_part(local, remote, length, whole),
-                            Direction::Read => copying::copy_part(remote, local, length, whole),
+                            Direction::Write => copy_part(local, remote, length, whole),
+                            Direction::Read => copy_part(remote, local, length, whole),
                         }
                     }
                 }

@@ -19,7 +19,7 @@ impl Group {
     pub fn allgather_in_place(&mut self, data: &mut [u8]) -> Result<()> {
         let length = data.len() / self.size();
         self.check_length("what is gathered", data.len(), length * self.size())?;
-        self.share(&mut Row { bytes: data, length }, length)
+        self.share(None, &mut Row { bytes: data, length }, length)
     }
 
     /// [`gather`](Self::gather) as its root, which is this member; its own data is in its part of `data` already.

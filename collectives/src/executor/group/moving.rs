@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use super::two_ways::{ForAll, Watch, Way};
 use super::{CARD_BYTES, Group};
-use crate::executor::blocks::{Given, Room, Row, apart_mut, piece_of, room_of};
+use crate::executor::blocks::{Given, Room, Row, apart_mut, copy, longest, piece_of, room_of};
 use crate::executor::board::{WORDS, Words};
 use crate::executor::error::Result;
 
@@ -17,11 +18,21 @@ impl Group {
         if self.own == root {
             return self.bcast_from(data);
         }
-        let slot = self.settings.slot;
+        if let Some(of_two) = self.of_two(ForAll::Bcast, data.len()) {
+            return self.copy_one_way(of_two, |group, way, watch| match way {
+                Way::Slots => group.bcast_pieces(root, data, watch),
+                Way::Directly => group.bcast_halves(data, watch),
+            });
+        }
+        self.bcast_pieces(root, data, &mut Watch::idle())
+    }
+
+    fn bcast_pieces(&mut self, root: usize, data: &mut [u8], watch: &mut Watch) -> Result<()> {
+        let (slot, whole) = (self.settings.slot, data.len());
         for piece in data.chunks_mut(slot) {
             let number = self.begin_silently();
-            self.await_member(root, number)?;
-            self.take(root, number, piece)?;
+            watch.meet(|| self.await_member(root, number))?;
+            self.take_part(root, number, piece, whole)?;
             self.finish(number);
             self.leave();
         }
@@ -36,6 +47,16 @@ impl Group {
         if self.size() == 1 {
             return Ok(());
         }
+        if let Some(of_two) = self.of_two(ForAll::Bcast, data.len()) {
+            return self.copy_one_way(of_two, |group, way, watch| match way {
+                Way::Slots => group.bcast_pieces_from(data),
+                Way::Directly => group.bcast_halves_from(data, watch),
+            });
+        }
+        self.bcast_pieces_from(data)
+    }
+
+    fn bcast_pieces_from(&mut self, data: &[u8]) -> Result<()> {
         for piece in data.chunks(self.settings.slot) {
             let number = self.begin()?;
             self.put(number, piece)?;
@@ -52,8 +73,7 @@ impl Group {
     pub fn allgather(&mut self, own: &[u8], into: &mut [u8]) -> Result<()> {
         let length = own.len();
         self.check_length("what is gathered", into.len(), length * self.size())?;
-        into[self.own * length..][..length].copy_from_slice(own);
-        self.share(&mut Row { bytes: into, length }, length)
+        self.share(Some(own), &mut Row { bytes: into, length }, length)
     }
 
     /// All get all members' blocks: `blocks` says where in `data` each lies, the same everywhere; each member's own is
@@ -73,8 +93,7 @@ impl Group {
     /// As [`allgatherv`](Self::allgatherv).
     pub fn allgather_blocks(&mut self, blocks: &mut [&mut [u8]]) -> Result<()> {
         self.check_count(blocks.len())?;
-        let longest = blocks.iter().map(|block| block.len()).max().unwrap_or(0);
-        self.share(blocks, longest)
+        self.share(None, blocks, longest(blocks))
     }
 
     /// The same, where each member's own is what it gives: `own`.
@@ -84,28 +103,57 @@ impl Group {
     pub fn allgather_blocks_from(&mut self, own: &[u8], blocks: &mut [&mut [u8]]) -> Result<()> {
         self.check_count(blocks.len())?;
         self.check_length("what a member gives to all", own.len(), blocks[self.own].len())?;
-        blocks[self.own].copy_from_slice(own);
-        self.allgather_blocks(blocks)
+        self.share(Some(own), blocks, longest(blocks))
+    }
+
+    /// All get each member's block, of at most `longest` bytes; this member's is `own`, or where it has to be already.
+    pub(super) fn share(
+        &mut self,
+        own: Option<&[u8]>,
+        blocks: &mut (impl Room + ?Sized),
+        longest: usize,
+    ) -> Result<()> {
+        if self.size() == 1 {
+            own.into_iter().for_each(|own| copy(own, blocks.of(self.own), longest));
+            return Ok(());
+        }
+        if let Some(of_two) = self.of_two(ForAll::Allgather, longest) {
+            return self.copy_one_way(of_two, |group, way, watch| match way {
+                Way::Slots => group.share_pieces(own, blocks, longest, watch),
+                Way::Directly => group.exchange_blocks(own, blocks, watch),
+            });
+        }
+        self.share_pieces(own, blocks, longest, &mut Watch::idle())
     }
 
     /// Each piece is published before the one before is read: who is late holds up nobody for more than a piece.
-    pub(super) fn share(&mut self, blocks: &mut (impl Room + ?Sized), longest: usize) -> Result<()> {
-        if self.size() == 1 {
-            return Ok(());
-        }
+    fn share_pieces(
+        &mut self,
+        own: Option<&[u8]>,
+        blocks: &mut (impl Room + ?Sized),
+        longest: usize,
+        watch: &mut Watch,
+    ) -> Result<()> {
         let slot = self.settings.slot;
-        let pieces = longest.div_ceil(slot);
+        let (pieces, whole) = (longest.div_ceil(slot), longest.saturating_mul(self.size()));
         let (first, mut published) = (self.number + 1, 0);
         for piece in 0..pieces {
             while published < pieces.min(piece + 2) {
                 let number = self.begin()?;
-                self.put(number, room_of(blocks.of(self.own), published, slot))?;
+                let room = room_of(blocks.of(self.own), published, slot);
+                if let Some(own) = own.map(|own| piece_of(own, published, slot)) {
+                    // Twice, while it is in the caches.
+                    self.put(number, own)?;
+                    copy(own, room, whole);
+                } else {
+                    self.put(number, room)?;
+                }
                 published += 1;
             }
             let number = first + piece as u64;
             for member in self.others() {
-                self.await_member(member, number)?;
-                self.take(member, number, room_of(blocks.of(member), piece, slot))?;
+                watch.meet(|| self.await_member(member, number))?;
+                self.take_part(member, number, room_of(blocks.of(member), piece, slot), whole)?;
             }
             self.known_finished = self.known_finished.max(number.saturating_sub(2));
         }
@@ -308,11 +356,17 @@ impl Group {
     /// Takes what a member has [put](Self::put), of that length.
     #[inline]
     pub(super) fn take(&self, member: usize, number: u64, into: &mut [u8]) -> Result<()> {
+        self.take_part(member, number, into, into.len())
+    }
+
+    /// The same of a part of `whole` bytes that come together.
+    #[inline]
+    fn take_part(&self, member: usize, number: u64, into: &mut [u8], whole: usize) -> Result<()> {
         if into.len() <= CARD_BYTES {
             read_words(&self.board.words(member, number), into);
             return Ok(());
         }
-        self.memories.read(member, number, 0, into)
+        self.memories.read_part(member, number, into, whole)
     }
 }
 

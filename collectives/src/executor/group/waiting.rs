@@ -1,7 +1,9 @@
 //! How a member waits: polling, asleep, or, in the background, not at all.
 
+use std::time::Duration;
+
 use super::Group;
-use crate::executor::board::Awaited;
+use crate::executor::board::{Awaited, Deed, Whom};
 use crate::executor::coroutine::Pause;
 use crate::executor::error::Result;
 use crate::executor::patience::{NAP, Polled, with_meanwhile};
@@ -31,6 +33,18 @@ impl Group {
             board.rouse();
         }
         self.wait_long(awaited)
+    }
+
+    /// Waits until all have finished with operation `number`: they are about to, within some time. As long as that the
+    /// core is not given away, if each has one: whoever else got it would keep it for longer.
+    pub(super) fn expect_finished(&mut self, number: u64, within: Duration) -> Result<()> {
+        let finished = Awaited { whom: Whom::All, deed: Deed::Finished, number };
+        if self.pause.is_none() {
+            self.board.rouse_seen(&mut self.owes_rousing);
+            let is_done = self.board.watch(finished);
+            self.patience.expect(within, is_done);
+        }
+        self.await_finished(number)
     }
 
     /// Goes on waiting, behind what most waits take.
