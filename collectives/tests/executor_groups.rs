@@ -78,6 +78,39 @@ fn roots_that_run_ahead_overwrite_nothing() {
     }
 }
 
+/// Enough calls that are alike for both ways to be tried, and one of them to be kept to.
+#[test]
+fn two_members_get_the_same_by_either_way() {
+    let fabrics = shm::within_process(2);
+    let settings = GroupSettings { slot: 512, direct: 2048, ..GroupSettings::default() };
+    for root_of in [|_| 1, |call| call % 2, |call| call / 2 % 2] {
+        let calls: Vec<Call> = (0..300)
+            .map(|number| {
+                let length = 256 + number % 256;
+                let kind = match number % 6 {
+                    0..=2 => Kind::Bcast { root: root_of(number), length },
+                    3 => Kind::Allgather { length },
+                    4 => {
+                        let lengths = (0..MOST).map(|member| if member == number % 4 { 0 } else { length });
+                        Kind::Allgatherv { lengths: lengths.collect() }
+                    }
+                    _ => Kind::Allreduce { length: number % 10 },
+                };
+                Call { kind, in_place: number % 4 == 0, in_background: number % 5 == 0 }
+            })
+            .collect();
+        compare(&fabrics, 2, settings, &calls);
+    }
+}
+
+#[test]
+fn what_is_too_long_for_the_caches_comes_whole() {
+    let fabrics = shm::within_process(3);
+    let calls = [Kind::Bcast { root: 1, length: (9 << 17) + 5 }, Kind::Allgather { length: (3 << 17) + 5 }]
+        .map(|kind| Call { kind, in_place: false, in_background: false });
+    compare(&fabrics, 3, GroupSettings::default(), &calls);
+}
+
 #[test]
 fn lengths_that_do_not_fit_are_refused() {
     let fabrics = shm::within_process(1);

@@ -60,7 +60,11 @@ impl SharedMemory {
     /// # Errors
     /// Where they are not all within the range.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.read_part(offset, into, into.len())
+        let from = self.span(offset, into.len())?;
+        // SAFETY: `span` checked the range; `into` is exclusively ours, so they cannot overlap. Bytes that change
+        // meanwhile give an unspecified mix, which the caller's protocol excludes or detects.
+        unsafe { copy_bytes(from, into.as_mut_ptr(), into.len()) };
+        Ok(())
     }
 
     /// The same for a part of `whole` bytes that come together: many of them go past the caches.
@@ -69,8 +73,7 @@ impl SharedMemory {
     /// As [`read`](Self::read).
     pub fn read_part(&self, offset: u64, into: &mut [u8], whole: usize) -> Result<()> {
         let from = self.span(offset, into.len())?;
-        // SAFETY: `span` checked the range; `into` is exclusively ours, so they cannot overlap. Bytes that change
-        // meanwhile give an unspecified mix, which the caller's protocol excludes or detects.
+        // SAFETY: as above.
         unsafe { copy_part(from, into.as_mut_ptr(), into.len(), whole) };
         Ok(())
     }

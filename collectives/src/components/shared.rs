@@ -45,7 +45,11 @@ impl Component for Shared {
 
     fn parameters(&self) -> &'static [Parameter] {
         &[
-            Parameter { name: "slot", meaning: "bytes of a slot, eight per member: 65536", is_local: false },
+            Parameter {
+                name: "slot",
+                meaning: "bytes of a slot, 16 per member, 40 of two: 65536",
+                is_local: false,
+            },
             Parameter {
                 name: "direct",
                 meaning: "bytes from which on private memory is copied from: 262144",

@@ -12,7 +12,7 @@
 //! from all others, so on a crowded machine each has to run but once per operation. Longer data goes in several
 //! operations, one after the other, which overlap as far as there are slots. Where only one side has to be waited for
 //! (bcast, gather, scatter, reduce, scan) the others are gone before that, as the root of the Cray X1's broadcast is
-//! (J. Nicholson and T. Goozen, "Cray X1 MPI Implementation", section 4).
+//! (J. Nicholson and T. Goozen, "Cray X1 MPI Implementation", section 4); not where long data is copied directly.
 
 mod direct;
 mod in_place;

@@ -176,9 +176,10 @@ impl Patience {
         })
     }
 
-    /// Where each rank has a core, polls for what is about to come within some time, without giving the core away.
+    /// Where each rank has a core, polls for what is about to come within some time, without giving the core away: not
+    /// where those who are waited for were on it a moment ago.
     pub(crate) fn expect(&self, within: Duration, mut ready: impl FnMut() -> bool) {
-        if self.is_crowded {
+        if self.is_crowded || self.companions.are_certain() {
             return;
         }
         let begun = Instant::now();

@@ -8,8 +8,8 @@
 //!
 //! Operations of the two lanes never meet, so members may do them in different orders.
 //!
-//! The slot of an operation is `number mod SLOTS`, and its card's number closes it: a slot is read after its number was
-//! seen, and written again when all have finished with what was in it, since there are more slots than cards.
+//! The slot of an operation is its number modulo how many there are, at least as many as cards, and the card's number
+//! closes both: a slot is read after its number was seen, and written again when all have finished with what was in it.
 
 use svmio_transport::SharedMemory;
 
@@ -19,10 +19,12 @@ use super::error::Result;
 /// Bytes of a page, at which the parts of a lane begin: no copy disturbs who polls there.
 const PAGE: usize = 4096;
 
-/// How many there are: more than operations that a member can be ahead. What is written again before the caches of who
-/// read it have let go of it takes twice to five times as long (64 KiB each to and fro, 1 MiB in all, between cores with
-/// 1 MiB of cache each: 8 slots 83 to 105 µs near each other and 500 far from each other, 32 slots 54 to 61 and 330).
-const SLOTS: usize = 32;
+/// How many slots two members have for calls: more than operations that a member can be ahead. What is written again
+/// before the caches of who read it have let go of it takes twice as long and more (1 MiB in slots of 64 KiB, between
+/// cores with 1 MiB of cache each: 8 slots 83 to 105 µs where they are near each other, 500 where they are far; 32 slots
+/// 54 to 61, and 330). More members share two cores in turns, and read what is in these caches still: 16 of them take
+/// twice as long with 32 slots.
+pub(super) const SLOTS: usize = 32;
 
 /// Where the slots begin.
 const SLOTS_AT: usize = PAGE;
@@ -54,31 +56,30 @@ impl Layout {
 
     /// Bytes of a member's memory.
     pub(super) fn length(self) -> usize {
-        2 * self.lane()
-    }
-
-    /// How many slots there are.
-    #[inline]
-    fn slots(self) -> usize {
-        if self.members == 2 { SLOTS } else { CARDS }
-    }
-
-    /// Bytes of a lane.
-    fn lane(self) -> usize {
-        let rows = CARDS * self.members * size_of::<Card>();
-        (self.notices() + size_of::<Notices>() + rows).next_multiple_of(PAGE)
-    }
-
-    /// Where a lane has what is of all members.
-    fn notices(self) -> usize {
-        (SLOTS_AT + self.slots() * self.slot).next_multiple_of(PAGE)
+        self.start(Lane::Background) + self.lane(Lane::Background)
     }
 
     fn start(self, lane: Lane) -> usize {
         match lane {
             Lane::Calls => 0,
-            Lane::Background => self.lane(),
+            Lane::Background => self.lane(Lane::Calls),
         }
+    }
+
+    /// Bytes of a lane.
+    fn lane(self, lane: Lane) -> usize {
+        let rows = CARDS * self.members * size_of::<Card>();
+        (self.notices(lane) + size_of::<Notices>() + rows).next_multiple_of(PAGE)
+    }
+
+    /// Where a lane has what is of all members, from its beginning on.
+    fn notices(self, lane: Lane) -> usize {
+        (SLOTS_AT + self.slots(lane) * self.slot).next_multiple_of(PAGE)
+    }
+
+    /// How many slots a lane has: many only where they help, since they are memory from the beginning on.
+    fn slots(self, lane: Lane) -> usize {
+        if self.members == 2 && lane == Lane::Calls { SLOTS } else { CARDS }
     }
 }
 
@@ -89,6 +90,7 @@ pub(super) struct Memories {
     /// The first of them, in which the cards are: here, so that who looks at these finds it without a detour.
     first: SharedMemory,
     layout: Layout,
+    slots: usize,
     /// Where the lane begins.
     start: usize,
     /// Where in the first memory it has what is of all.
@@ -104,7 +106,8 @@ impl Memories {
         );
         let start = layout.start(lane);
         let first = memories[0].clone();
-        Self { memories, first, layout, start, notices: start + layout.notices() }
+        let (slots, notices) = (layout.slots(lane), start + layout.notices(lane));
+        Self { memories, first, layout, slots, start, notices }
     }
 
     /// Another lane of the same memories.
@@ -113,7 +116,7 @@ impl Memories {
     }
 
     fn offset(&self, number: u64, at: usize) -> u64 {
-        (self.start + SLOTS_AT + (number as usize % self.layout.slots()) * self.layout.slot + at) as u64
+        (self.start + SLOTS_AT + (number as usize % self.slots) * self.layout.slot + at) as u64
     }
 
     /// Writes `bytes` at `at` of the slot of operation `number` in the memory of `member`, which is the caller.

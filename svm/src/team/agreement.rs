@@ -109,7 +109,11 @@ impl Team {
             let length = word(4) as usize;
             if length > AT_ONCE {
                 text.resize(length, 0);
-                self.tell(|means| means.broadcast(root, &mut text))?;
+                if let Err(error) = self.tell(|means| means.broadcast(root, &mut text)) {
+                    // Who has not noticed yet may still write into it.
+                    std::mem::forget(text);
+                    return Err(error.into());
+                }
             } else {
                 text = first[NUMBERS..NUMBERS + length].to_vec();
             }

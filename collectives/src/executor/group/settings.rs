@@ -11,12 +11,13 @@ const LARGEST_SLOT: usize = 64 << 20;
 /// Sizes and thresholds of a [`Group`](super::Group), the same for all its members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupSettings {
-    /// Bytes of a slot; each member has 32. What is longer goes in pieces of this size.
+    /// Bytes of a slot; each member has 16, one of two 40. What is longer goes in pieces of this size.
     pub slot: usize,
     /// From this length on, in bytes, what is different for each member is copied straight between the private memories
     /// of two processes, where the kernel allows it. What all get goes through slots at any length where there are
     /// more than two members: a copy that stays in the caches costs less than the kernel's looking after pages (1 MiB
-    /// to 4 and 8 members: 47 and 110 µs, 185 and 390). Two members try both ways, and keep to the faster one.
+    /// to 4 and 8 members: 47 and 110 µs, 185 and 390). From this length on, two members try both
+    /// ways, and keep to the faster one.
     pub direct: usize,
     /// Up to this many bytes of all members together, each member reduces all by itself: that saves a second exchange.
     pub reduced_alone: usize,

@@ -16,13 +16,15 @@ use svmio_transport::{Registration, UserMemory};
 
 use super::Group;
 use crate::executor::blocks::{Room, copy};
+use crate::executor::board::{Awaited, Deed, Whom};
 use crate::executor::error::Result;
 use crate::executor::operation::Elementwise;
+use crate::executor::slots::SLOTS;
 
-/// How often each way is tried: twice what it takes the shortest such data to touch all slots for the first time.
-const TRIALS: u32 = 16;
+/// How often each way is tried; slots as often after all of them were touched for the first time.
+const TRIALS: u32 = 6;
 
-/// Bytes of a page: halves meet where one begins.
+/// Bytes of a page.
 const PAGE: usize = 4096;
 
 /// For how long at most a member polls for one that still copies: what falling asleep and being woken costs is a small
@@ -56,13 +58,15 @@ pub(super) struct OfTwo {
     operation: ForAll,
     /// Bytes that a member gets from the other at most.
     length: usize,
+    /// In how many slots these go.
+    pieces: usize,
 }
 
 /// How both ways do with lengths that are alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trial {
-    /// So many operations were done, by turns by slots and directly. Nanoseconds a mebibyte that the shortest took, each
-    /// way: touching memory for the first time and whatever else comes between only makes them longer.
+    /// So many operations were done, by slots first. Nanoseconds a mebibyte that this member took at least, each way:
+    /// touching memory for the first time and whatever else comes between only makes it longer.
     GoesOn {
         done: u32,
         least: [u64; 2],
@@ -70,7 +74,8 @@ enum Trial {
     Over(Way),
 }
 
-/// Measures how long an operation takes from when both have come.
+/// Measures how long an operation takes a member from when both have come, or, of one that waits for nobody's coming,
+/// from its own.
 #[derive(Debug)]
 pub(super) struct Watch {
     /// When this one came, where somebody wants to know.
@@ -89,7 +94,7 @@ impl Watch {
         Self { begun: Some(Instant::now()), waited: None }
     }
 
-    /// Waits for the other one, the first time for its coming.
+    /// Waits for the other one, the first time for its coming or for what it does first.
     #[inline]
     pub(super) fn meet<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         if self.begun.is_none() || self.waited.is_some() {
@@ -101,18 +106,23 @@ impl Watch {
         met
     }
 
-    /// Nothing where this one waits for nobody: then the other one knows.
     fn spent(&self) -> Duration {
-        let spent = |(begun, waited): (Instant, Duration)| begun.elapsed().saturating_sub(waited);
-        self.begun.zip(self.waited).map(spent).unwrap_or_default()
+        let spent = |begun: Instant| begun.elapsed().saturating_sub(self.waited.unwrap_or_default());
+        self.begun.map(spent).unwrap_or_default()
     }
 }
 
 impl Group {
     /// The same operation where it may go one of the ways.
+    ///
+    /// It may not where the loss of others ends this member's waits, too: it would leave, with its memory lent, while
+    /// the other member is still to come, and to write there.
     #[inline]
     pub(super) fn of_two(&self, operation: ForAll, length: usize) -> Option<OfTwo> {
-        (self.size() == 2 && self.goes_directly(length)).then_some(OfTwo { operation, length })
+        let may_be_two_ways = self.size() == 2
+            && self.goes_directly(length)
+            && self.watched.iter().all(|rank| self.members.contains(rank));
+        may_be_two_ways.then(|| OfTwo { operation, length, pieces: length.div_ceil(self.settings.slot) })
     }
 
     /// Copies, and learns how long that took as long as both ways are tried; then both members tell each other.
@@ -123,11 +133,11 @@ impl Group {
     ) -> Result<()> {
         let way = match self.ways.trial(of_two) {
             &mut Trial::Over(way) => return copy(self, way, &mut Watch::idle()),
-            Trial::GoesOn { done, .. } => way_of_turn(*done),
+            Trial::GoesOn { done, .. } => of_two.way_of_turn(*done),
         };
         let mut watch = Watch::begin();
         copy(self, way, &mut watch)?;
-        if let Some(least) = self.ways.trial(of_two).note(watch.spent(), of_two.length) {
+        if let Some(least) = self.ways.trial(of_two).note(watch.spent(), of_two) {
             let mut told = least.map(u64::to_ne_bytes);
             self.allreduce(told.as_flattened_mut(), &Elementwise::commutative(u64::max))?;
             *self.ways.trial(of_two) = Trial::over(told.map(u64::from_ne_bytes));
@@ -139,6 +149,8 @@ impl Group {
     pub(super) fn bcast_halves_from(&mut self, data: &[u8], watch: &mut Watch) -> Result<()> {
         let (pulled, pushed) = data.split_at(half(data.len()));
         let (number, remote, _lent) = self.lend_each_other(UserMemory::of(pulled), watch)?;
+        // One that has left with an error is not to be written to.
+        self.check(Awaited { whom: Whom::Member(1 - self.own), deed: Deed::Published, number })?;
         let begun = Instant::now();
         self.push(number, &remote, Piece { offset: 0, bytes: pushed })?;
         self.end_together(number, begun.elapsed())
@@ -199,15 +211,17 @@ impl Ways {
 }
 
 impl Trial {
-    /// Takes down how long this member had for an operation of `length` bytes. After the last one, what it had at least
-    /// is returned.
-    fn note(&mut self, spent: Duration, length: usize) -> Option<[u64; 2]> {
+    /// Takes down how long this member had for an operation. After the last one, what it had at least is returned.
+    fn note(&mut self, spent: Duration, of_two: OfTwo) -> Option<[u64; 2]> {
         let Self::GoesOn { done, least } = self else { return None };
-        let pace = (spent.as_nanos() << 20) / length.max(1) as u128;
-        let of_way = &mut least[*done as usize % 2];
+        let pace = (spent.as_nanos() << 20) / of_two.length.max(1) as u128;
+        let of_way = match of_two.way_of_turn(*done) {
+            Way::Slots => &mut least[0],
+            Way::Directly => &mut least[1],
+        };
         *of_way = u64::try_from(pace).unwrap_or(u64::MAX).min(*of_way);
         *done += 1;
-        (*done == 2 * TRIALS).then_some(*least)
+        (*done >= of_two.trials_of_slots() + TRIALS).then_some(*least)
     }
 
     /// That in which the member that took longer took so long at least.
@@ -216,11 +230,19 @@ impl Trial {
     }
 }
 
-fn way_of_turn(turn: u32) -> Way {
-    if turn.is_multiple_of(2) { Way::Slots } else { Way::Directly }
+impl OfTwo {
+    /// Each way by itself: the other one would have the caches filled with something else.
+    fn way_of_turn(self, turn: u32) -> Way {
+        if turn < self.trials_of_slots() { Way::Slots } else { Way::Directly }
+    }
+
+    fn trials_of_slots(self) -> u32 {
+        TRIALS + SLOTS.div_ceil(self.pieces.max(1)) as u32
+    }
 }
 
 /// How many of so many bytes the one copies who wants them: the other one, who has them, copies the rest meanwhile.
+/// From its beginning on, whole pages.
 fn half(length: usize) -> usize {
     (length / 2).next_multiple_of(PAGE).min(length)
 }
@@ -231,21 +253,26 @@ mod tests {
 
     use super::{ForAll, OfTwo, TRIALS, Trial, Way, Ways};
 
-    const SHORT: OfTwo = OfTwo { operation: ForAll::Bcast, length: 1 << 20 };
+    const SHORT: OfTwo = OfTwo { operation: ForAll::Bcast, length: 1 << 20, pieces: 16 };
 
     /// What comes of trying, with such times by slots and directly; the first of each take longer.
     fn tried(ways: &mut Ways, nanoseconds: [u64; 2]) -> Trial {
-        for round in 0..TRIALS {
-            for (turn, nanoseconds) in nanoseconds.into_iter().enumerate() {
-                let trial = *ways.trial(SHORT);
-                assert!(matches!(trial, Trial::GoesOn { done, .. } if done == 2 * round + turn as u32));
-                let first = if round == 0 { 1000 * (2 - turn as u64) } else { 0 };
-                let least = ways.trial(SHORT).note(Duration::from_nanos(first + nanoseconds), SHORT.length);
-                if let Some(least) = least {
-                    *ways.trial(SHORT) = Trial::over(least);
-                }
+        let trials = [SHORT.trials_of_slots(), TRIALS];
+        assert_eq!(trials[0], TRIALS + 2, "two touch all slots");
+        let mut least = None;
+        for (way, (trials, nanoseconds)) in
+            [Way::Slots, Way::Directly].into_iter().zip(trials.into_iter().zip(nanoseconds))
+        {
+            for turn in 0..trials {
+                let Trial::GoesOn { done, .. } = *ways.trial(SHORT) else { panic!("{ways:?}") };
+                assert_eq!(SHORT.way_of_turn(done), way);
+                let first = if turn == 0 { 1000 } else { 0 };
+                assert_eq!(least, None);
+                least = ways.trial(SHORT).note(Duration::from_nanos(first + nanoseconds), SHORT);
             }
         }
+        assert_eq!(least, Some(nanoseconds));
+        *ways.trial(SHORT) = Trial::over(nanoseconds);
         *ways.trial(SHORT)
     }
 

@@ -42,7 +42,8 @@ impl Group {
         if self.pause.is_none() {
             self.board.rouse_seen(&mut self.owes_rousing);
             let is_done = self.board.watch(finished);
-            self.patience.expect(within, is_done);
+            let every = self.patience.polls_of_microseconds();
+            self.patience.expect(within, with_meanwhile(is_done, self.meanwhile, every));
         }
         self.await_finished(number)
     }
