@@ -90,6 +90,7 @@ pub(super) struct Memories {
     /// The first of them, in which the cards are: here, so that who looks at these finds it without a detour.
     first: SharedMemory,
     layout: Layout,
+    /// How many slots the lane has.
     slots: usize,
     /// Where the lane begins.
     start: usize,

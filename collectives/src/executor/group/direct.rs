@@ -65,9 +65,10 @@ impl Group {
 
     /// Memory of the caller, for as long as it waits for the others to finish with it.
     pub(super) fn register(&mut self, memory: UserMemory) -> Result<Registration> {
-        // SAFETY: each caller in this crate lends memory that it borrows for the whole call, does not write to
-        // it otherwise, nor read where others write, and returns when the others have finished with it, or with an error. After an error a member that
-        // has not noticed yet may still copy: the documentation of `Group` has the caller keep such buffers.
+        // SAFETY: each caller in this crate lends memory that it borrows for the whole call, does not write to it
+        // otherwise, nor read where others write, and returns when the others have finished with it, or with an error.
+        // After an error a member that has not noticed yet may still copy: the documentation of `Group` has the caller
+        // keep such buffers.
         let registered = unsafe { self.fabric.register(memory) }.map_err(Error::from);
         registered.inspect_err(|error| self.refuse(self.number, error))
     }

@@ -114,7 +114,9 @@ impl Group {
         longest: usize,
     ) -> Result<()> {
         if self.size() == 1 {
-            own.into_iter().for_each(|own| copy(own, blocks.of(self.own), longest));
+            if let Some(own) = own {
+                copy(own, blocks.of(self.own), longest);
+            }
             return Ok(());
         }
         if let Some(of_two) = self.of_two(ForAll::Allgather, longest) {

@@ -176,7 +176,9 @@ impl Group {
         let (number, remote, _lent) = self.lend_each_other(lent, watch)?;
         let begun = Instant::now();
         self.pull(number, &remote, 0, blocks.of(1 - self.own))?;
-        own.into_iter().for_each(|own| copy(own, blocks.of(self.own), 2 * own.len()));
+        if let Some(own) = own {
+            copy(own, blocks.of(self.own), 2 * own.len());
+        }
         self.end_together(number, begun.elapsed())
     }
 
@@ -215,10 +217,7 @@ impl Trial {
     fn note(&mut self, spent: Duration, of_two: OfTwo) -> Option<[u64; 2]> {
         let Self::GoesOn { done, least } = self else { return None };
         let pace = (spent.as_nanos() << 20) / of_two.length.max(1) as u128;
-        let of_way = match of_two.way_of_turn(*done) {
-            Way::Slots => &mut least[0],
-            Way::Directly => &mut least[1],
-        };
+        let of_way = &mut least[of_two.way_of_turn(*done) as usize];
         *of_way = u64::try_from(pace).unwrap_or(u64::MAX).min(*of_way);
         *done += 1;
         (*done >= of_two.trials_of_slots() + TRIALS).then_some(*least)
