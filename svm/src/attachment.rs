@@ -1,6 +1,7 @@
 //! One open file in one process, however many handles it has there: shared state, presence, segments.
 
 mod committing;
+mod giving_homes;
 mod keeping;
 mod segments;
 
@@ -71,6 +72,15 @@ pub(crate) struct How {
     pub(crate) cluster: u64,
     /// Even if it has lost its name, as long as others have it open.
     pub(crate) removed: bool,
+    /// Its homes may have been given while ranges were locked at the master ([`State::are_also_locked_at_master`]).
+    pub(crate) also_locked_at_master: bool,
+}
+
+impl How {
+    /// A file that others of a cluster have open.
+    pub(crate) fn through(cluster: u64) -> How {
+        How { fresh: true, cluster, ..How::default() }
+    }
 }
 
 /// Where a segment is.
@@ -183,6 +193,9 @@ impl Attachment {
                 }
                 let presence =
                     Presence::enter(file.try_clone().map_err(failed)?, PROCESSES).map_err(failed)?;
+                if how.also_locked_at_master {
+                    state.set_also_locked_at_master();
+                }
                 // Whatever a dead predecessor in this place left.
                 let reaped = state.reap(presence.slot(), manifest.position_of(node));
                 reaped.map_err(|source| Error::Lock { name: name.into(), source })?;

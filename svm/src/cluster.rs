@@ -285,10 +285,11 @@ impl Cluster {
         let manifest = context.manifest_of(&introduction.0)?;
         let name = manifest.name.clone();
         install::install(context, &manifest)?;
-        let how = How { fresh: true, cluster: self.id(), removed: false };
+        let also_locked_at_master = introduction.0.also_locked_at_master;
+        let how = How { also_locked_at_master, ..How::through(self.id()) };
         let attachment = attachment::attach(&context.store, manifest.id, &name, how)
             .map_err(|error| error.into_error(manifest.id))?;
-        install::refresh(&attachment, &manifest, introduction.0.truncations)?;
+        install::refresh(&attachment, &manifest, &introduction.0)?;
         *attachment.policies() = manifest.policies();
         let shared = SharedFile::new(Arc::clone(self), Arc::clone(&attachment));
         // The node may have pages from when it had the file open before.

@@ -6,10 +6,10 @@
 //! there are more homes.
 //!
 //! Who locks a range for writing gives homes to the segments without one that he is going to write, before he takes the
-//! locks of these homes: others who know the home already lock nowhere else. Meanwhile he has the whole of the segments
-//! that the range has a part of locked at the master, so that whoever has read that one of them has no home can rely on
-//! it as long as he holds his lock there, wherever in the segment that is. What is not written stays without a home, and
-//! is locked at the master by him, too.
+//! locks of these homes: others who know the home already lock nowhere else. What is not written stays without a home,
+//! and is locked at the master by him, too. Where a segment gets a home while some of it is locked at the master, all
+//! ranges of the file are locked there, too, from then on, by all who know of the home: see the attachment's module
+//! `giving_homes`.
 //!
 //! What another node grants may be kept by this one after its release, so that the next lock costs no message.
 //!
@@ -65,11 +65,7 @@ impl RangeLock {
             lock.shared = Some(Arc::clone(shared));
             lock._under_lock = Some(UnderLock::of(shared));
             if mode == Mode::Exclusive && shared.has_holes(&range) {
-                let whole = shared.whole_segments(&range);
-                let held = Held::acquire(attachment, shared, shared.master_node(), &whole, mode)?;
-                let claimed = claim(shared);
-                held.release()?;
-                claimed?;
+                claim(shared)?;
             }
             let nodes = shared.nodes_of(&range)?;
             for node in &nodes {

@@ -12,6 +12,7 @@
 //! once they are set, so a replica can only lack some.
 
 mod deaths;
+mod locking;
 
 use std::fs::File;
 use std::io;
@@ -22,7 +23,7 @@ use rustix::fs::FallocateFlags;
 
 use crate::error::ErrorKind;
 use crate::kept_locks::KeptLocks;
-use crate::locks::{LockError, LockTable};
+use crate::locks::LockTable;
 use crate::node::BootId;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
@@ -30,7 +31,7 @@ use crate::units::{FileId, SegmentIndex, SegmentSize};
 pub(crate) const MAX_SEGMENTS: u32 = 1 << 24;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"svmstate");
-const VERSION: u64 = 5;
+const VERSION: u64 = 6;
 const PAGE: u64 = 4096;
 const LOCKS_AT: u64 = PAGE;
 const KEPT_AT: u64 = (LOCKS_AT + LockTable::BYTES as u64).next_multiple_of(PAGE);
@@ -74,6 +75,8 @@ struct Header {
     revivals: AtomicU64,
     /// The epoch whose manifest is known to have reached the storage device, plus one.
     durable_epoch: AtomicU64,
+    /// Not 0 where ranges are locked at the master, too, whatever homes their segments have.
+    also_locked_at_master: AtomicU64,
 }
 
 /// What is known of a segment.
@@ -157,6 +160,7 @@ impl State {
     pub(crate) fn revive(&self) -> io::Result<()> {
         self.add_punch();
         self.header().users.store(0, Ordering::Relaxed);
+        self.header().also_locked_at_master.store(0, Ordering::Relaxed);
         self.header().revivals.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the lock table's place in the mapping has storage (`map`), is aligned to a page, and the
         // caller guarantees that no other process uses it.
@@ -389,42 +393,6 @@ impl State {
     pub(crate) fn take_changed(&self, index: SegmentIndex) -> bool {
         // Acquire: pairs with `set_changed`.
         self.entry(index).is_some_and(|entry| entry.changed.swap(0, Ordering::Acquire) != 0)
-    }
-
-    /// The file's locks.
-    ///
-    /// # Errors
-    /// [`LockError::NotATable`] where something other than svmio changed the state, or where this process
-    /// may only read.
-    pub(crate) fn locks(&self) -> Result<&LockTable, LockError> {
-        if !self.writable {
-            return Err(LockError::NotATable);
-        }
-        // SAFETY: `revive` has made the table before the state was published, the mapping lives as long as
-        // `self`, and nobody writes there but through a table.
-        unsafe { LockTable::from_ptr(self.locks_ptr(), LockTable::BYTES) }
-    }
-
-    /// The locks of other nodes that this one keeps.
-    ///
-    /// # Errors
-    /// As [`State::locks`].
-    pub(crate) fn kept_locks(&self) -> Result<KeptLocks<'_>, LockError> {
-        if !self.writable {
-            return Err(LockError::NotATable);
-        }
-        // SAFETY: as in `locks`; the place begins a page.
-        unsafe { KeptLocks::from_ptr(self.kept_ptr()) }
-    }
-
-    fn kept_ptr(&self) -> *mut u8 {
-        // SAFETY: KEPT_AT lies within the mapping, which is LENGTH bytes long.
-        unsafe { self.map.as_mut_ptr().add(KEPT_AT as usize) }
-    }
-
-    fn locks_ptr(&self) -> *mut u8 {
-        // SAFETY: LOCKS_AT lies within the mapping, which is LENGTH bytes long.
-        unsafe { self.map.as_mut_ptr().add(LOCKS_AT as usize) }
     }
 
     fn header(&self) -> &Header {

@@ -97,12 +97,7 @@ impl Store {
                 .and_then(|directory| directory.sync_all())
                 .map_err(|e| Error::io(format!("creating {name}"), &objects, e))?;
         }
-        let attachment = match attachment::attach(
-            self,
-            id,
-            &name.to_string(),
-            How { fresh: true, cluster, removed: false },
-        ) {
+        let attachment = match attachment::attach(self, id, &name.to_string(), How::through(cluster)) {
             Ok(attachment) => attachment,
             Err(AttachError::Failed(e)) => return Err(e),
             // As above.

@@ -66,8 +66,13 @@ impl Attachment {
         Ok(Some(manifest))
     }
 
-    /// Puts a manifest in place that the master node has made.
-    pub(crate) fn adopt(&self, manifest: &Manifest, durable: bool) -> Result<()> {
+    /// Puts a manifest in place that the master node has made; its homes as for [`Attachment::note_homes`].
+    pub(crate) fn adopt(
+        &self,
+        manifest: &Manifest,
+        durable: bool,
+        also_locked_at_master: bool,
+    ) -> Result<()> {
         let (state, presence) = self.writable()?;
         let path = object::path(&self.store, self.id);
         let _gate = presence.gate().map_err(|e| Error::io(format!("committing {}", self.name), &path, e))?;
@@ -84,7 +89,7 @@ impl Attachment {
             return Ok(());
         }
         let homes: Vec<_> = manifest.homes().collect();
-        self.enter_homes(&homes)?;
+        self.note_homes(&homes, also_locked_at_master)?;
         *self.policies() = manifest.policies();
         self.replace_manifest(state, manifest, durable)
     }

@@ -15,6 +15,7 @@ use crate::recovery::make_claimed;
 use crate::state::State;
 
 use super::Context;
+use super::wire::FileTruth;
 
 /// Sees to it that this node's store has the file and its name, with a manifest that is true. Where processes of
 /// the node have it open, nothing is changed.
@@ -67,12 +68,12 @@ fn own_manifest(path: &Path, name: &str) -> Result<Option<Manifest>> {
     }
 }
 
-/// Brings a replica up to what the master node knows.
-pub(super) fn refresh(attachment: &Attachment, manifest: &Manifest, truncations: u64) -> Result<()> {
+/// Brings a replica up to what the master node knows, `truth`, of which `manifest` is a part.
+pub(super) fn refresh(attachment: &Attachment, manifest: &Manifest, truth: &FileTruth) -> Result<()> {
     let (state, _) = attachment.writable()?;
     let homes: Vec<_> = manifest.homes().collect();
-    attachment.enter_homes(&homes)?;
-    take_size(state, manifest.size, truncations);
+    attachment.note_homes(&homes, truth.also_locked_at_master)?;
+    take_size(state, manifest.size, truth.truncations);
     Ok(())
 }
 

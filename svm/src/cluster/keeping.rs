@@ -48,7 +48,7 @@ use crate::units::SegmentIndex;
 
 use super::shared_file::MANY_SEGMENTS;
 use super::wire::{LockNumber, Reply, Request};
-use super::{NodeIndex, Roster, SharedFile};
+use super::{NodeIndex, SharedFile};
 
 /// A lock on a range as far as another node is the home of its segments.
 pub(crate) struct HomeLock {
@@ -310,18 +310,6 @@ impl SharedFile {
         let (first, last) = self.segments_of(range);
         let is_hole = |index| self.attachment().home(SegmentIndex(index as u32)) == Home::Hole;
         last - first < MANY_SEGMENTS && (first..=last).any(is_hole)
-    }
-
-    /// `range` and what else is in the segments that it has a part of.
-    pub(crate) fn whole_segments(&self, range: &Range<u64>) -> Range<u64> {
-        let segment = self.attachment().segment_size().bytes();
-        let (first, last) = self.segments_of(range);
-        first * segment..(last + 1).saturating_mul(segment).max(range.end)
-    }
-
-    /// The node at which holes are locked.
-    pub(crate) fn master_node(&self) -> NodeIndex {
-        Roster::MASTER
     }
 
     /// The first and the last segment that `range` has a part of.

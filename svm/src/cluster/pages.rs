@@ -176,7 +176,7 @@ impl SharedFile {
 
     /// Another file, which some process of this node has open or had: its bytes are in the way.
     fn other(&self, file: FileId) -> Result<Arc<Attachment>> {
-        let how = How { fresh: true, cluster: self.cluster().id(), removed: true };
+        let how = How { removed: true, ..How::through(self.cluster().id()) };
         let attached = attachment::attach(self.cluster().store(), file, &format!("file {file}"), how);
         attached.map_err(|error| error.into_error(file))
     }

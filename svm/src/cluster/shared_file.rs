@@ -11,6 +11,7 @@ use crate::cache::PageCache;
 use crate::error::{Error, Result};
 use crate::node::NodeName;
 use crate::placement::SizeReason;
+use crate::state::State;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 use super::long_writes::Circumstances;
@@ -74,11 +75,13 @@ impl SharedFile {
             self.attachment.make_segment(*index)?;
         }
         if roster.is_master_node() {
-            return self.attachment.enter_homes(homes);
+            return self.attachment.give_homes(homes);
         }
         let request = Request::Place { file: self.attachment.id(), homes: homes.to_vec() };
         match self.cluster.ask(Roster::MASTER, &request)? {
-            Reply::Homes(homes) => self.attachment.enter_homes(&homes),
+            Reply::Homes { homes, also_locked_at_master } => {
+                self.attachment.note_homes(&homes, also_locked_at_master)
+            }
             _ => Err(self.cluster.context().out_of_place(Roster::MASTER)),
         }
     }
@@ -270,8 +273,8 @@ impl SharedFile {
         let (state, _) = self.attachment.writable()?;
         let request = Request::Refresh { file: self.attachment.id(), segments: state.segments() };
         match self.cluster.ask(Roster::MASTER, &request)? {
-            Reply::News { size, truncations, homes } => {
-                self.attachment.enter_homes(&homes.unwrap_or_default())?;
+            Reply::News { size, truncations, homes, also_locked_at_master } => {
+                self.attachment.note_homes(&homes.unwrap_or_default(), also_locked_at_master)?;
                 install::take_size(state, size, truncations);
                 Ok(())
             }
@@ -279,8 +282,8 @@ impl SharedFile {
         }
     }
 
-    /// The nodes whose segments lie in `range`, ascending, each once, and the master for those that have no home; all
-    /// nodes where there are more segments than looking at each is worth.
+    /// The nodes whose segments lie in `range`, ascending, each once, and the master for those that have no home, or where
+    /// it has to be asked in any case; all nodes where there are more segments than looking at each is worth.
     pub(crate) fn nodes_of(&self, range: &Range<u64>) -> Result<Vec<NodeIndex>> {
         let size = self.attachment.segment_size();
         let all = || (0..self.cluster.nodes().len() as u32).map(NodeIndex).collect();
@@ -296,9 +299,17 @@ impl SharedFile {
                 Home::There(home) => nodes.push(self.node_at(home)?),
             }
         }
+        if self.are_also_locked_at_master() {
+            nodes.push(Roster::MASTER);
+        }
         nodes.sort_unstable();
         nodes.dedup();
         Ok(nodes)
+    }
+
+    /// Whether all ranges are locked at the master, too; asked after the homes of their segments.
+    pub(crate) fn are_also_locked_at_master(&self) -> bool {
+        self.attachment.state().is_some_and(State::are_also_locked_at_master)
     }
 
     /// This process's node.

@@ -3,6 +3,7 @@
 #[path = "../../tests/job/mod.rs"]
 mod job;
 mod joining;
+mod locked_holes;
 mod natively;
 mod untold;
 
@@ -44,7 +45,7 @@ fn open(process: &Process<'_>, name: &FileName) -> File {
 
 /// `file` once more, as the cluster's modules have it.
 fn shared(process: &Process<'_>, store: &Store, file: &File) -> Arc<SharedFile> {
-    let how = How { fresh: true, cluster: process.cluster.id(), removed: false };
+    let how = How::through(process.cluster.id());
     let attachment = attachment::attach(store, file.id(), "f", how).ok().unwrap();
     Arc::new(SharedFile::new(Arc::clone(&process.cluster), attachment))
 }
@@ -170,7 +171,7 @@ fn of_pages_that_a_home_may_still_write_is_warned_once() {
         process.meet();
         if process.rank() == 1 {
             let cluster = &process.cluster;
-            let how = How { fresh: true, cluster: cluster.id(), removed: false };
+            let how = How::through(cluster.id());
             let attachment = attachment::attach(&stores[0], file.id(), "f", how).ok().unwrap();
             let shared = SharedFile::new(Arc::clone(cluster), attachment);
             let begun = |page| match cluster.cache.begin_fetch(&shared.key(PageNumber(page))).unwrap() {

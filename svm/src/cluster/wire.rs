@@ -70,11 +70,13 @@ impl Part {
 /// A segment and its home, as a position in the file's list of nodes.
 pub(crate) type SegmentHome = (SegmentIndex, u32);
 
-/// A file as bytes: its manifest, packed, and how often it was made shorter.
+/// A file as bytes: its manifest, packed, how often it was made shorter, and whether ranges of it are locked at the
+/// master, too, whatever homes their segments have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileTruth {
     pub(crate) manifest: Vec<u8>,
     pub(crate) truncations: u64,
+    pub(crate) also_locked_at_master: bool,
 }
 
 /// What a node has of a file that the cluster had open before.
@@ -193,7 +195,7 @@ pub(crate) enum Request {
     /// brought to the devices.
     Commit { file: FileId, durable: bool, data: bool },
     /// The manifest is put in place.
-    Adopt { manifest: Vec<u8>, durable: bool },
+    Adopt { manifest: Vec<u8>, durable: bool, also_locked_at_master: bool },
     /// Of the master: the file's size is set.
     Resize { file: FileId, size: u64 },
     /// What lies beyond the size is given back.
@@ -348,12 +350,16 @@ pub(crate) enum Reply {
     },
     Found(Option<Finding>),
     Reopened(Kept),
-    Homes(Vec<SegmentHome>),
+    Homes {
+        homes: Vec<SegmentHome>,
+        also_locked_at_master: bool,
+    },
     Size(u64),
     News {
         size: u64,
         truncations: u64,
         homes: Option<Vec<SegmentHome>>,
+        also_locked_at_master: bool,
     },
     Data,
     Fetched {

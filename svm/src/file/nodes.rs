@@ -84,8 +84,9 @@ impl File {
         indices.filter(|index| self.attachment.home(*index) == Home::Hole).collect()
     }
 
-    /// Gives segments homes, as far as they have none; returns the homes in force. The others that are about to write
-    /// to them [note](File::note_homes) these.
+    /// Gives segments homes, as far as they have none; returns homes in force. The others that are about to write to them
+    /// may [note](File::note_homes) these, without asking. There are none where somebody has locked some of the file
+    /// since before it had homes: who writes then has to ask.
     ///
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`]; [`Error::NodesMissing`] for a node that has no part in the file.
@@ -93,6 +94,10 @@ impl File {
         let Some(shared) = &self.shared else { return Ok(homes.to_vec()) };
         let wanted = self.by_position(shared, homes)?;
         let placed = shared.place(&wanted)?;
+        // Noted by others, these would not tell them where to lock.
+        if shared.are_also_locked_at_master() {
+            return Ok(Vec::new());
+        }
         placed.into_iter().map(|(index, home)| Ok((index, shared.node_at(home)?))).collect()
     }
 

@@ -59,7 +59,7 @@ impl Files {
         if let Some(served) = known.served.get(&file) {
             return Ok(Arc::clone(served));
         }
-        let how = How { fresh: true, cluster: context.id(), removed: false };
+        let how = How::through(context.id());
         let attachment = attachment::attach(&context.store, file, &format!("file {file}"), how);
         Ok(known.serve(attachment.map_err(|error| error.into_error(file))?))
     }

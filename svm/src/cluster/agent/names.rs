@@ -326,7 +326,7 @@ impl Agent {
     }
 
     fn attach(&self, manifest: &Manifest) -> Result<Arc<Attachment>> {
-        let how = How { fresh: true, cluster: self.context.id(), removed: false };
+        let how = How::through(self.context.id());
         let attached = attachment::attach(&self.context.store, manifest.id, &manifest.name, how);
         attached.map_err(|error| error.into_error(manifest.id))
     }
@@ -380,7 +380,9 @@ struct Everywhere {
 fn truth(served: &Served) -> Result<FileTruth> {
     let (state, _) = served.attachment.writable()?;
     let manifest = served.attachment.manifest(state, state.epoch());
-    Ok(FileTruth { manifest: manifest.pack(), truncations: state.truncations() })
+    // After the homes, which the manifest has.
+    let also_locked_at_master = state.are_also_locked_at_master();
+    Ok(FileTruth { manifest: manifest.pack(), truncations: state.truncations(), also_locked_at_master })
 }
 
 fn file_name(bytes: &[u8]) -> Result<FileName> {

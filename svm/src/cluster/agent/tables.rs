@@ -19,7 +19,9 @@ impl Agent {
         if homes.iter().any(|(_, home)| *home as usize >= served.attachment.nodes().len()) {
             return Err(self.cut_short());
         }
-        served.attachment.enter_homes(homes).map(Reply::Homes)
+        let homes = served.attachment.give_homes(homes)?;
+        let also_locked_at_master = served.attachment.writable()?.0.are_also_locked_at_master();
+        Ok(Reply::Homes { homes, also_locked_at_master })
     }
 
     pub(super) fn choose(
@@ -49,7 +51,10 @@ impl Agent {
         let served = self.files.get(&self.context, file)?;
         let (state, _) = served.attachment.writable()?;
         let homes = (state.segments() != segments).then(|| state.homes().collect());
-        Ok(Reply::News { size: state.size(), truncations: state.truncations(), homes })
+        // After the homes.
+        let also_locked_at_master = state.are_also_locked_at_master();
+        let (size, truncations) = (state.size(), state.truncations());
+        Ok(Reply::News { size, truncations, homes, also_locked_at_master })
     }
 
     pub(super) fn commit(&self, file: FileId, durable: bool, data: bool) -> Result<Reply> {
@@ -70,7 +75,9 @@ impl Agent {
         let committed = served.attachment.commit(durable)?;
         let manifest = committed.unwrap_or_else(|| served.attachment.manifest(state, state.epoch()));
         let nodes = self.nodes_of(&served, &manifest);
-        let request = Request::Adopt { manifest: manifest.pack(), durable };
+        // After the homes, which the manifest has.
+        let also_locked_at_master = state.are_also_locked_at_master();
+        let request = Request::Adopt { manifest: manifest.pack(), durable, also_locked_at_master };
         self.context.ask_all(&nodes, &request)?;
         if durable {
             served.durable_epoch().store(manifest.epoch, Ordering::Relaxed);
@@ -78,10 +85,10 @@ impl Agent {
         Ok(Reply::Done)
     }
 
-    pub(super) fn adopt(&self, manifest: &[u8], durable: bool) -> Result<Reply> {
+    pub(super) fn adopt(&self, manifest: &[u8], durable: bool, also_locked_at_master: bool) -> Result<Reply> {
         let manifest = self.context.unpacked(manifest)?;
         let served = self.files.get(&self.context, manifest.id)?;
-        served.attachment.adopt(&manifest, durable)?;
+        served.attachment.adopt(&manifest, durable, also_locked_at_master)?;
         Ok(Reply::Done)
     }
 

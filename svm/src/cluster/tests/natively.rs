@@ -43,7 +43,7 @@ fn version_told(process: &Process<'_>, file: &File) -> u64 {
 
 /// The same by what is exported.
 fn version_in_memory(process: &Process<'_>, stores: &[Store], file: &File) -> u64 {
-    let how = How { fresh: true, cluster: process.cluster.id(), removed: false };
+    let how = How::through(process.cluster.id());
     let attachment = attachment::attach(&stores[0], file.id(), "f", how).ok().unwrap();
     let shared = SharedFile::new(Arc::clone(&process.cluster), attachment);
     let segment = shared.open_segment(NodeIndex(1), SegmentIndex(0)).unwrap();

@@ -85,7 +85,7 @@ fn what_a_lost_process_of_the_home_stored_and_did_not_tell_of_is_found_by_others
 /// The file once more, as another process of the node of `store` has it.
 fn open_as_another(process: &Process<'_>, store: &Store, file: &File) -> File {
     attachment::overlook(store.shared_path(), file.id());
-    let how = How { fresh: true, cluster: process.cluster.id(), removed: false };
+    let how = How::through(process.cluster.id());
     let attachment = attachment::attach(store, file.id(), "f", how).ok().unwrap();
     let shared = SharedFile::new(process.cluster.clone(), attachment.clone());
     File::new_shared(attachment, &OpenOptions::read_write(), shared).unwrap()

@@ -1,0 +1,78 @@
+//! Homes for segments, given at the master beside locks that are held there.
+//!
+//! What has no home yet is locked at the master. Once it has one, whoever learns of it locks there, and would not meet
+//! those who have locked it at the master before. So the master looks for such locks as it gives the home, with the
+//! segment locked so that none comes after the look. Where there is one, ranges of the file are locked at the master,
+//! too, from then on ([`State::are_also_locked_at_master`]), and whoever learns of the home learns of that with it.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::locks::{LockToken, Mode, Owner, ThreadId};
+#[cfg(doc)]
+use crate::state::State;
+use crate::units::SegmentIndex;
+
+use super::Attachment;
+
+impl Attachment {
+    /// [`Attachment::enter_homes`] at the master, for segments of which some may be locked there.
+    ///
+    /// # Errors
+    /// As [`Attachment::enter_homes`]; [`Error::Lock`].
+    pub(crate) fn give_homes(&self, homes: &[(SegmentIndex, u32)]) -> Result<Vec<(SegmentIndex, u32)>> {
+        let mut held = Vec::new();
+        let given = self.hold_off_locks(homes, &mut held).and_then(|()| self.enter_homes(homes));
+        // Each of them, whatever becomes of the others.
+        held.into_iter().fold(given, |outcome, token| {
+            let released = self.writable()?.0.locks().and_then(|locks| locks.release(token));
+            released.map_err(|source| Error::Lock { name: self.name().into(), source }).and(outcome)
+        })
+    }
+
+    /// Enters homes that the master has given, which has said besides whether ranges are locked at it, too.
+    ///
+    /// # Errors
+    /// As [`Attachment::enter_homes`].
+    pub(crate) fn note_homes(
+        &self,
+        homes: &[(SegmentIndex, u32)],
+        also_locked_at_master: bool,
+    ) -> Result<Vec<(SegmentIndex, u32)>> {
+        if also_locked_at_master {
+            self.writable()?.0.set_also_locked_at_master();
+        }
+        self.enter_homes(homes)
+    }
+
+    /// Locks those of the segments that have no home, as far as nobody has locked any of them, and notes whether
+    /// somebody has.
+    fn hold_off_locks(&self, homes: &[(SegmentIndex, u32)], held: &mut Vec<LockToken>) -> Result<()> {
+        let (state, presence) = self.writable()?;
+        let failed = |source| Error::Lock { name: self.name().into(), source };
+        let locks = state.locks().map_err(failed)?;
+        let owner = Owner { slot: presence.slot(), thread: ThreadId::current() };
+        let alive = |slot| state.is_alive(presence, slot, self.own());
+        let holes = homes.iter().map(|(index, _)| *index).filter(|index| state.home(*index).is_none());
+        for range in self.ranges(holes) {
+            match locks.try_acquire(owner, range, Mode::Exclusive, &alive).map_err(failed)? {
+                Some(token) => held.push(token),
+                None => state.set_also_locked_at_master(),
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of segments, those that follow each other in one range.
+    fn ranges(&self, segments: impl Iterator<Item = SegmentIndex>) -> Vec<Range<u64>> {
+        let size = self.segment_size();
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for start in segments.map(|index| size.start_of(index).0) {
+            match ranges.last_mut() {
+                Some(last) if last.end == start => last.end += size.bytes(),
+                _ => ranges.push(start..start + size.bytes()),
+            }
+        }
+        ranges
+    }
+}
