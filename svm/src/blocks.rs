@@ -1,6 +1,6 @@
 //! Blocks of bytes at equal distances, and copying them.
 
-use svmio_transport::copy_bytes;
+use svmio_transport::{copy_bytes, copy_past_caches};
 
 /// `count` blocks of `length` bytes each in a file, one every `stride` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +113,24 @@ pub(crate) unsafe fn copy(
     }
 }
 
+/// [`copy`] for blocks that are not to stay in the caches.
+///
+/// # Safety
+/// That of [`copy`].
+pub(crate) unsafe fn copy_past(
+    (to, to_stride): (*mut u8, isize),
+    (from, from_stride): (*const u8, isize),
+    length: usize,
+    count: usize,
+) {
+    for number in 0..count as isize {
+        let to = to.wrapping_offset(to_stride.wrapping_mul(number));
+        let from = from.wrapping_offset(from_stride.wrapping_mul(number));
+        // SAFETY: the caller vouches for each block.
+        unsafe { copy_past_caches(from, to, length) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -143,7 +161,7 @@ mod tests {
         }
 
         #[test]
-        fn blocks_are_copied(length in 1usize..70, count in 0usize..9, gaps in (0usize..9, 0usize..9), backwards: bool) {
+        fn blocks_are_copied(length in prop_oneof![1usize..70, 500..600usize], count in 0usize..9, gaps in (0usize..9, 0usize..9), backwards: bool) {
             let (to_step, from_step) = (length + gaps.0, length + gaps.1);
             let from: Vec<u8> = (0..from_step * 9).map(|at| (at % 251) as u8 + 1).collect();
             let mut to = vec![0; to_step * 9];
@@ -159,6 +177,9 @@ mod tests {
             unsafe {
                 let source = (from.as_ptr().add(first), stride);
                 copy((to.as_mut_ptr(), to_step as isize), source, length, count);
+                prop_assert_eq!(&to, &expected);
+                to.fill(0);
+                copy_past((to.as_mut_ptr(), to_step as isize), source, length, count);
             }
             prop_assert_eq!(to, expected);
         }

@@ -31,6 +31,7 @@ use self::mapping::Mapping;
 use self::overwriting::Overwriting;
 pub(crate) use self::overwriting::is_in_memory;
 use self::page_set::PageSet;
+pub(crate) use self::strided::Access;
 use crate::changes::Mark;
 use crate::copying;
 use crate::units::SegmentIndex;

@@ -18,7 +18,7 @@ const NEAR: usize = 64;
 /// From this length on, in bytes, a copy goes past the caches: it would push out of them all that is there, and of
 /// itself only the end would still be there when somebody reads it. Measured on a machine with 32 MiB of last-level
 /// cache: 47 to 27 GB/s in favour of the plain copy at 4 MiB, 25 to 11 the other way at 16 MiB.
-const PAST_CACHES: usize = 8 << 20;
+pub const PAST_CACHES: usize = 8 << 20;
 
 /// Copies `length` bytes from `from` to `to`.
 ///
@@ -50,43 +50,56 @@ pub unsafe fn copy_part(from: *const u8, to: *mut u8, length: usize, whole: usiz
     }
 }
 
-/// Copies with stores that go to memory line by line, without reading the lines first.
+/// Copies `length` bytes from `from` to `to` with stores that gather a line and send it to memory, at up to twice the rate
+/// of a plain copy, which first fetches each line that it is going to overwrite, and throws out of the caches what was of
+/// use there. What has been copied so is not in the caches. What this thread stores afterwards is visible to nobody before
+/// it. Where no such stores are known, a plain copy.
 ///
 /// # Safety
 /// As for `std::ptr::copy_nonoverlapping`.
-#[cfg(target_arch = "x86_64")]
-unsafe fn copy_past_caches(from: *const u8, to: *mut u8, length: usize) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
-
-    const LINE: usize = 64;
-    let head = to.align_offset(LINE).min(length);
-    let lines = (length - head) / LINE;
-    let tail = head + lines * LINE;
-    // SAFETY: head, lines and tail make up the range. The lines begin at multiples of 64, and these instructions
-    // are part of every x86-64 processor. The fence orders these stores before all later ones, as plain stores are.
-    unsafe {
-        std::ptr::copy_nonoverlapping(from, to, head);
-        for line in 0..lines {
-            let at = head + line * LINE;
-            let (from, to) = (from.add(at).cast::<__m128i>(), to.add(at).cast::<__m128i>());
-            let parts = [0, 1, 2, 3].map(|part| _mm_loadu_si128(from.add(part)));
-            for (part, bytes) in parts.into_iter().enumerate() {
-                _mm_stream_si128(to.add(part), bytes);
-            }
-        }
-        std::ptr::copy_nonoverlapping(from.add(tail), to.add(tail), length - tail);
-        _mm_sfence();
+pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, length: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx") {
+        // SAFETY: the caller's promise; the processor can do it.
+        return unsafe { avx::copy_past_caches(from, to, length) };
     }
-}
-
-/// As a plain copy, where no better way is known.
-///
-/// # Safety
-/// As for `std::ptr::copy_nonoverlapping`.
-#[cfg(not(target_arch = "x86_64"))]
-unsafe fn copy_past_caches(from: *const u8, to: *mut u8, length: usize) {
     // SAFETY: the caller's promise.
     unsafe { copy_bytes(from, to, length) };
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx {
+    use std::arch::x86_64::{__m256i, _mm_sfence, _mm256_loadu_si256, _mm256_stream_si256};
+
+    const LINE: usize = 64;
+    const VECTOR: usize = size_of::<__m256i>();
+    /// Vectors that are under way at the same time.
+    const VECTORS: usize = 4;
+
+    /// # Safety
+    /// As [`super::copy_past_caches`]; the processor has AVX.
+    #[target_feature(enable = "avx")]
+    pub(super) unsafe fn copy_past_caches(from: *const u8, to: *mut u8, length: usize) {
+        let head = to.align_offset(LINE).min(length);
+        let body = (length - head) / (VECTORS * VECTOR) * (VECTORS * VECTOR);
+        // SAFETY: head, body and tail lie one after the other and are `length` bytes together, for which the caller
+        // vouches; the body's destination begins at a line, as aligned stores want it.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, to, head);
+            for at in (head..head + body).step_by(VECTORS * VECTOR) {
+                let source = from.add(at).cast::<__m256i>();
+                let vectors: [__m256i; VECTORS] = std::array::from_fn(|n| _mm256_loadu_si256(source.add(n)));
+                let destination = to.add(at).cast::<__m256i>();
+                for (n, vector) in vectors.into_iter().enumerate() {
+                    _mm256_stream_si256(destination.add(n), vector);
+                }
+            }
+            let tail = head + body;
+            std::ptr::copy_nonoverlapping(from.add(tail), to.add(tail), length - tail);
+        }
+        // Non-temporal stores keep no order with others: what the caller stores next could be seen before them.
+        _mm_sfence();
+    }
 }
 
 fn is_too_near(from: *const u8, to: *mut u8) -> bool {

@@ -13,7 +13,7 @@ use crate::cluster::{Gather, Scatter, SharedFile};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::segment::Segment;
+use crate::segment::{Access, Segment};
 use crate::units::{FileOffset, SegmentIndex};
 
 use super::mapped::{are_mapped, packed};
@@ -36,8 +36,10 @@ impl File {
         let state = self.check_write(bounds.end.0)?;
         let bounds = bounds.start.0..bounds.end.0;
         let likely = likely(&bounds, bytes, state.size());
+        // What was not there before is in the caches, as zeros.
+        let rewritten = if bounds.end <= state.size() { bytes } else { 0 };
         let (here, scatter, grown, grown_there) = (None, None, 0, 0);
-        Ok(StridedWrite { file: self, bounds, bytes, likely, here, scatter, grown, grown_there })
+        Ok(StridedWrite { file: self, bounds, bytes, likely, rewritten, here, scatter, grown, grown_there })
     }
 
     /// Begins to read `bytes` bytes, all of which lie within `bounds` and before the end of the file.
@@ -47,9 +49,8 @@ impl File {
     pub fn read_strided(&self, bounds: Range<FileOffset>, bytes: u64) -> Result<StridedRead<'_>> {
         self.check_read()?;
         let bounds = bounds.start.0..bounds.end.0;
-        let is_dense = bytes >= (bounds.end - bounds.start) / 2;
         let around = Around { range: 0..0, bytes: Vec::new() };
-        Ok(StridedRead { file: self, bounds, is_dense, here: None, gather: None, around })
+        Ok(StridedRead { file: self, bounds, bytes, here: None, gather: None, around })
     }
 }
 
@@ -60,6 +61,8 @@ pub struct StridedWrite<'f> {
     bytes: u64,
     /// What is likely to be written soon, by whomever.
     likely: Range<u64>,
+    /// How many of the bytes are likely to be where others have been for a while: all or none.
+    rewritten: u64,
     /// The segment that was written last.
     here: Option<Arc<Segment>>,
     scatter: Option<Scatter<'f>>,
@@ -145,9 +148,9 @@ impl<'f> StridedWrite<'f> {
             }
         }
         let Some(segment) = &self.here else { return Ok(()) };
-        let (from, likely) = ((source, stride), self.likely_within(end - blocks.end()));
+        let access = Access { rewritten: self.rewritten, likely: self.likely_within(end - blocks.end()) };
         // SAFETY: the caller's promise; `check_write` has said that the segment is mapped for writing.
-        let written = unsafe { segment.write_blocks(blocks, from, &likely, self.file.punches()) };
+        let written = unsafe { segment.write_blocks(blocks, (source, stride), &access, self.file.punches()) };
         match written {
             Ok(()) => {
                 self.grown = self.grown.max(end);
@@ -257,7 +260,7 @@ fn likely(bounds: &Range<u64>, bytes: u64, size: u64) -> Range<u64> {
 pub struct StridedRead<'f> {
     file: &'f File,
     bounds: Range<u64>,
-    is_dense: bool,
+    bytes: u64,
     /// The segment that was read last.
     here: Option<Arc<Segment>>,
     gather: Option<Gather<'f>>,
@@ -328,7 +331,7 @@ impl<'f> StridedRead<'f> {
             let mut whole = StridedRead {
                 file: self.file,
                 bounds: self.bounds.clone(),
-                is_dense: self.is_dense,
+                bytes: self.bytes,
                 here: None,
                 gather: None,
                 around: Around { range: 0..0, bytes: Vec::new() },
@@ -346,8 +349,9 @@ impl<'f> StridedRead<'f> {
             self.here = self.file.segment(index)?;
         }
         if let Some(segment) = &self.here {
+            let blocks = blocks.within(start);
             // SAFETY: the caller's promise.
-            let read = unsafe { segment.read_blocks(&blocks.within(start), to, stride, self.file.punches()) };
+            let read = unsafe { segment.read_blocks(&blocks, (to, stride), self.bytes, self.file.punches()) };
             return read
                 .map_err(|e| self.file.io(format!("reading segment {index} of {}", self.file.name()), e));
         }
@@ -389,7 +393,8 @@ impl<'f> StridedRead<'f> {
             }
             return Ok(());
         }
-        if !self.is_dense {
+        let is_dense = self.bytes >= (self.bounds.end - self.bounds.start) / 2;
+        if !is_dense {
             if self.gather.is_none() {
                 self.gather = Some(Gather::begin(shared));
             }

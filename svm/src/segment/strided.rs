@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use crate::blocks::{self, Blocks};
+use crate::copying;
 
 use super::{Overwriting, Segment};
 
@@ -12,8 +13,17 @@ const NEAR: u64 = 4096;
 /// Bytes that get storage at a time: few enough that they are still in the processor's cache when they are written.
 const AT_ONCE: u64 = 1 << 20;
 
+/// The write that some blocks are a part of.
+pub(crate) struct Access {
+    /// How many bytes it has, of those that are not new to the file: what is new is in the caches, as zeros.
+    pub(crate) rewritten: u64,
+    /// Where in the segment much is about to be written, by this process or by others.
+    pub(crate) likely: Range<u64>,
+}
+
 impl Segment {
-    /// Copies `blocks`, counted from the segment's beginning, to places that are `stride` bytes from each other.
+    /// Copies `blocks`, counted from the segment's beginning, to places that are `stride` bytes from each other; of an
+    /// access of `whole` bytes.
     ///
     /// `punches` as with [`Segment::read`].
     ///
@@ -23,11 +33,15 @@ impl Segment {
     pub(crate) unsafe fn read_blocks(
         &self,
         blocks: &Blocks,
-        to: *mut u8,
-        stride: isize,
+        (to, stride): (*mut u8, isize),
+        whole: u64,
         punches: u64,
     ) -> io::Result<()> {
         self.stored.revalidate(punches);
+        let copy = match copying::blocks_come_past_out_of_file(blocks.length as usize, whole as usize) {
+            true => blocks::copy_past,
+            false => blocks::copy,
+        };
         let (mut rest, mut to) = (*blocks, to);
         while rest.count > 0 {
             let (until, stored) = self.stored.run(rest.start..rest.end());
@@ -37,7 +51,7 @@ impl Segment {
                 // SAFETY: the caller vouches for the places and for the range; pages with storage cannot fault.
                 unsafe {
                     let from = (self.map.as_ptr().add(rest.start as usize), rest.stride as isize);
-                    blocks::copy((to, stride), from, rest.length as usize, done as usize);
+                    copy((to, stride), from, rest.length as usize, done as usize);
                 }
             } else {
                 // To the segment's end: the answer takes as long as there is storage, and is wanted once.
@@ -69,8 +83,7 @@ impl Segment {
     }
 
     /// Copies blocks of memory that are `stride` bytes from each other to `blocks`, counted from the segment's
-    /// beginning. On an error the first part of it is how many blocks have been written. `likely` is where much is
-    /// about to be written, by this process or by others.
+    /// beginning. On an error the first part of it is how many blocks have been written.
     ///
     /// # Safety
     /// Each block of memory is valid for reads, none lies in this mapping; `blocks` do not pass the segment's end; the
@@ -79,10 +92,15 @@ impl Segment {
         &self,
         blocks: &Blocks,
         (source, stride): (*const u8, isize),
-        likely: &Range<u64>,
+        access: &Access,
         punches: u64,
     ) -> Result<(), (u64, io::Error)> {
         self.stored.revalidate(punches);
+        let copy = match copying::blocks_go_past_into_file(blocks.length as usize, access.rewritten as usize)
+        {
+            true => blocks::copy_past,
+            false => blocks::copy,
+        };
         let (mut rest, mut source) = (*blocks, source);
         while rest.count > 0 {
             let failed = |e| (blocks.count - rest.count, e);
@@ -97,10 +115,10 @@ impl Segment {
                         // storage.
                         unsafe {
                             let to = (self.map.as_mut_ptr().add(rest.start as usize), rest.stride as isize);
-                            blocks::copy(to, (source, stride), rest.length as usize, done as usize);
+                            copy(to, (source, stride), rest.length as usize, done as usize);
                         }
                     }
-                } else if self.prepare(rest.start, likely, punches) {
+                } else if self.prepare(rest.start, &access.likely, punches) {
                     continue;
                 } else if rest.count > 1 && rest.length < NEAR && rest.stride <= NEAR {
                     let until = until.min(rest.start + AT_ONCE);
@@ -184,8 +202,9 @@ mod tests {
                 let rows = Blocks { start, length: ROW, stride: WRITERS * ROW, count: ROWS };
                 let memory = [value(writer, step); ROW as usize];
                 let likely = start..(start + STEP + start / 4).min(BYTES);
+                let access = Access { rewritten: 0, likely };
                 // SAFETY: each row comes from the same memory, and the last one ends within the segment.
-                unsafe { segment.write_blocks(&rows, (memory.as_ptr(), 0), &likely, 0) }.unwrap();
+                unsafe { segment.write_blocks(&rows, (memory.as_ptr(), 0), &access, 0) }.unwrap();
             }
         };
         std::thread::scope(|scope| (0..WRITERS).for_each(|writer| drop(scope.spawn(move || write(writer)))));
@@ -221,14 +240,16 @@ mod tests {
                     let bytes = &memory[number * step..][..blocks.length as usize];
                     oracle[at..at + bytes.len()].copy_from_slice(bytes);
                 }
+                let access = Access { rewritten: if gap % 2 == 0 { 0 } else { 1 << 30 }, likely };
                 // SAFETY: the vector has as many blocks, which end within the segment.
-                unsafe { segment.write_blocks(&blocks, (memory.as_ptr(), step as isize), &likely, 0) }.unwrap();
+                unsafe { segment.write_blocks(&blocks, (memory.as_ptr(), step as isize), &access, 0) }.unwrap();
                 let everything = Blocks { start: 0, length: 512, stride: 512, count: BYTES / 512 };
                 for asked in [blocks, everything] {
                     let step = (asked.length + gap) as usize;
                     let mut read = vec![0xAAu8; step * asked.count as usize];
                     // SAFETY: likewise.
-                    unsafe { segment.read_blocks(&asked, read.as_mut_ptr(), step as isize, 0) }.unwrap();
+                    unsafe { segment.read_blocks(&asked, (read.as_mut_ptr(), step as isize), access.rewritten, 0) }
+                        .unwrap();
                     for (number, block) in read.chunks(step).enumerate() {
                         let at = (asked.start + asked.stride * number as u64) as usize;
                         prop_assert_eq!(&block[..asked.length as usize], &oracle[at..at + asked.length as usize]);

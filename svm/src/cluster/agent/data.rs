@@ -12,7 +12,7 @@ use crate::cache::CacheSettings;
 use crate::cluster::shared_file::CACHE_SEGMENT;
 use crate::cluster::wire::{LONGEST_DATA, Part, Reply};
 use crate::error::{Error, ErrorKind, Result};
-use crate::segment::Segment;
+use crate::segment::{Access, Segment};
 use crate::units::{FileId, SegmentIndex};
 
 use super::Agent;
@@ -82,10 +82,11 @@ impl Agent {
             };
             let punches = served.attachment.writable()?.0.punches();
             changed.insert(part.segment);
+            let access = Access { rewritten: part.bytes(), likely: 0..0 };
             // SAFETY: the slice has as many bytes as the blocks and lies in no mapping; these lie within the segment,
             // which is mapped for writing, as `writable` has said.
             let written = unsafe {
-                segment.write_blocks(&blocks, (bytes.as_ptr(), part.length as isize), &(0..0), punches)
+                segment.write_blocks(&blocks, (bytes.as_ptr(), part.length as isize), &access, punches)
             };
             written.map_err(|(_, e)| {
                 let subject = format!("writing segment {} of {}", part.segment, served.attachment.name());
@@ -182,7 +183,8 @@ impl Agent {
         let punches = served.attachment.state().map_or(0, crate::state::State::punches);
         // SAFETY: as many bytes from `start` on as the blocks have were just made; these lie within the segment.
         let read = unsafe {
-            segment.read_blocks(&blocks, out.as_mut_ptr().add(start), part.length as isize, punches)
+            let to = (out.as_mut_ptr().add(start), part.length as isize);
+            segment.read_blocks(&blocks, to, part.bytes(), punches)
         };
         read.map_err(|e| {
             let subject = format!("reading segment {index} of {}", served.attachment.name());
