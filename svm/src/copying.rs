@@ -23,43 +23,40 @@ const OF_MANY_INTO_FILE: usize = 512;
 /// The same for blocks out of a file: faster by a third. Of shorter ones, finding them is what takes the time.
 const OF_MANY_OUT_OF_FILE: usize = 4 << 10;
 
-/// Copies `bytes` bytes from `from` into a mapped file at `to`. What this thread stores afterwards is visible to nobody
-/// before them.
-///
-/// # Safety
-/// `from` is valid for reads of `bytes` bytes, `to` for writes, and the two do not overlap.
-pub(crate) unsafe fn into_file(to: *mut u8, from: *const u8, bytes: usize) {
-    // SAFETY: the caller vouches for the blocks.
-    unsafe { copy(to, from, bytes, blocks_go_past_into_file(bytes, bytes)) };
+/// Which way a copy goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Course {
+    ThroughCaches,
+    PastCaches,
 }
 
-/// Copies `bytes` bytes of a mapped file at `from` to `to`, where somebody is going to use them.
-///
-/// # Safety
-/// As [`into_file`].
-pub(crate) unsafe fn out_of_file(to: *mut u8, from: *const u8, bytes: usize) {
-    // SAFETY: the caller vouches for the blocks.
-    unsafe { copy(to, from, bytes, blocks_come_past_out_of_file(bytes, bytes)) };
-}
+impl Course {
+    /// That of blocks of `length` bytes, of an access of `whole` bytes, into a file.
+    pub(crate) fn into_file(length: usize, whole: usize) -> Course {
+        Self::past_caches_if(length >= INTO_FILE || (length >= OF_MANY_INTO_FILE && whole >= PAST_CACHES))
+    }
 
-/// Whether blocks of `length` bytes, of an access of `whole` bytes, go into a file past the caches.
-pub(crate) fn blocks_go_past_into_file(length: usize, whole: usize) -> bool {
-    length >= INTO_FILE || (length >= OF_MANY_INTO_FILE && whole >= PAST_CACHES)
-}
+    /// That of blocks of `length` bytes, of an access of `whole` bytes, out of a file, to where somebody is going to use
+    /// them.
+    pub(crate) fn out_of_file(length: usize, whole: usize) -> Course {
+        Self::past_caches_if(length >= OUT_OF_FILE || (length >= OF_MANY_OUT_OF_FILE && whole >= PAST_CACHES))
+    }
 
-/// Whether blocks of `length` bytes, of an access of `whole` bytes, come out of a file past the caches.
-pub(crate) fn blocks_come_past_out_of_file(length: usize, whole: usize) -> bool {
-    length >= OUT_OF_FILE || (length >= OF_MANY_OUT_OF_FILE && whole >= PAST_CACHES)
-}
+    fn past_caches_if(is_long: bool) -> Course {
+        if is_long { Course::PastCaches } else { Course::ThroughCaches }
+    }
 
-/// # Safety
-/// As [`into_file`].
-unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize, past_caches: bool) {
-    // SAFETY: the caller vouches for the blocks.
-    unsafe {
-        match past_caches {
-            true => copy_past_caches(from, to, bytes),
-            false => copy_bytes(from, to, bytes),
+    /// Copies `bytes` bytes from `from` to `to`. What this thread stores afterwards is visible to nobody before them.
+    ///
+    /// # Safety
+    /// `from` is valid for reads of `bytes` bytes, `to` for writes, and the two do not overlap.
+    pub(crate) unsafe fn copy(self, to: *mut u8, from: *const u8, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Course::ThroughCaches => copy_bytes(from, to, bytes),
+                Course::PastCaches => copy_past_caches(from, to, bytes),
+            }
         }
     }
 }
@@ -78,8 +75,9 @@ mod tests {
             (32 << 10, 32 << 10, true, false),
             (1 << 20, 1 << 20, true, true),
         ] {
-            assert_eq!(blocks_go_past_into_file(length, whole), into, "{length} of {whole}");
-            assert_eq!(blocks_come_past_out_of_file(length, whole), out, "{length} of {whole}");
+            let is_past = |course| course == Course::PastCaches;
+            assert_eq!(is_past(Course::into_file(length, whole)), into, "{length} of {whole}");
+            assert_eq!(is_past(Course::out_of_file(length, whole)), out, "{length} of {whole}");
         }
     }
 }

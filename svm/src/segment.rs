@@ -33,7 +33,7 @@ pub(crate) use self::overwriting::is_in_memory;
 use self::page_set::PageSet;
 pub(crate) use self::strided::Access;
 use crate::changes::Mark;
-use crate::copying;
+use crate::copying::Course;
 use crate::units::SegmentIndex;
 
 /// A mapped segment.
@@ -104,7 +104,9 @@ impl Segment {
             if stored {
                 // SAFETY: as above; the pages have storage, so that the copy cannot fault. Other processes
                 // may write the same bytes meanwhile: MPI leaves such a read's result undefined.
-                unsafe { copying::out_of_file(to, self.map.as_ptr().add(from as usize), bytes) };
+                unsafe {
+                    Course::out_of_file(bytes, bytes).copy(to, self.map.as_ptr().add(from as usize), bytes)
+                };
             } else {
                 // SAFETY: the caller vouches for `bytes` writable bytes at `to`.
                 let to = unsafe { std::slice::from_raw_parts_mut(to, bytes) };
@@ -145,7 +147,10 @@ impl Segment {
             if stored && self.overwriting != Overwriting::ByCopying {
                 self.populate(from..until, punches);
                 // SAFETY: as above; the mapping is writable and its pages have storage.
-                unsafe { copying::into_file(self.map.as_mut_ptr().add(from as usize), source, bytes) };
+                unsafe {
+                    let to = self.map.as_mut_ptr().add(from as usize);
+                    Course::into_file(bytes, bytes).copy(to, source, bytes);
+                }
             } else {
                 // SAFETY: the caller vouches for `bytes` readable bytes at `source`.
                 let source = unsafe { std::slice::from_raw_parts(source, bytes) };

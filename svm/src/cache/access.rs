@@ -7,6 +7,7 @@ use super::byte_map::runs;
 use super::layout::FrameState;
 use super::locked::{Frame, LockedSet, Room};
 use super::{PageCache, PageKey, SetVersion};
+use crate::copying::Course;
 use crate::error::Result;
 
 /// What became of a read.
@@ -46,7 +47,7 @@ pub(crate) enum Overwrite {
 }
 
 impl PageCache {
-    /// Copies bytes `within` of a page to `to`, if all of them are here.
+    /// Copies bytes `within` of a page to `to`, by `course`, if all of them are here.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) where the set cannot be locked.
@@ -56,12 +57,18 @@ impl PageCache {
     ///
     /// # Safety
     /// `to` is valid for writes of as many bytes as `within` has, none of which lie in the cache.
-    pub(crate) unsafe fn read(&self, key: &PageKey, within: Range<u32>, to: *mut u8) -> Result<ReadOutcome> {
+    pub(crate) unsafe fn read(
+        &self,
+        key: &PageKey,
+        within: Range<u32>,
+        to: *mut u8,
+        course: Course,
+    ) -> Result<ReadOutcome> {
         self.check(&within);
         let read = || -> io::Result<_> {
             let set = self.lock(key)?;
             // SAFETY: the caller vouches for `to`.
-            if unsafe { copy_out(&set, key, &within, to) } {
+            if unsafe { copy_out(&set, key, &within, to, course) } {
                 return Ok(ReadOutcome::Copied);
             }
             Ok(if set.is_coming(key)? { ReadOutcome::Coming(set.version()) } else { ReadOutcome::Missing })
@@ -222,11 +229,17 @@ impl PageCache {
 ///
 /// # Safety
 /// As of [`PageCache::read`].
-pub(super) unsafe fn copy_out(set: &LockedSet<'_>, key: &PageKey, within: &Range<u32>, to: *mut u8) -> bool {
+pub(super) unsafe fn copy_out(
+    set: &LockedSet<'_>,
+    key: &PageKey,
+    within: &Range<u32>,
+    to: *mut u8,
+    course: Course,
+) -> bool {
     match set.page(key) {
         Some(frame) if frame.valid().contains(within) => {
             // SAFETY: the caller vouches for `to`; a frame that is a page has storage.
-            unsafe { set.cache.memory.copy_out(frame.number, within, to) };
+            unsafe { set.cache.memory.copy_out(frame.number, within, to, course) };
             set.touch(&frame);
             set.count_hit();
             true

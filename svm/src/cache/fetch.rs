@@ -9,6 +9,7 @@ use super::access::{begin_page, copy_out};
 use super::layout::FrameState;
 use super::locked::{Frame, LockedSet, Room};
 use super::{PageCache, PageKey, SetVersion};
+use crate::copying::Course;
 use crate::error::Result;
 
 /// What became of the wish to fetch a page.
@@ -123,7 +124,7 @@ impl PageCache {
         self.check(&within);
         self.finish(&ticket, version, |set| {
             // SAFETY: the caller vouches for `to`.
-            let copied = unsafe { copy_out(set, &ticket.key, &within, to) };
+            let copied = unsafe { copy_out(set, &ticket.key, &within, to, Course::ThroughCaches) };
             debug_assert!(copied, "a fetched page is whole");
         })
     }

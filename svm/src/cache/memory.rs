@@ -21,6 +21,7 @@ use svmio_transport::copy_bytes;
 use super::byte_map::{ByteMap, Storage};
 use super::layout::{FrameRecord, Header, SetRecord, WAYS};
 use super::settings::CacheSettings;
+use crate::copying::Course;
 use crate::robust_mutex::RobustMutex;
 
 /// What is aligned to the pages of every kernel that matters here.
@@ -188,15 +189,15 @@ impl Memory {
         Storage { file: &self.file, at, bytes, reserved: &record.page_reserved }.reserve()
     }
 
-    /// Copies bytes of a frame to `to`.
+    /// Copies bytes of a frame to `to` by `course`.
     ///
     /// # Safety
     /// `to` is valid for writes of as many bytes as `within` has, none of which lie in this mapping. The frame is
     /// reserved and its set locked.
-    pub(super) unsafe fn copy_out(&self, frame: u64, within: &Range<u32>, to: *mut u8) {
+    pub(super) unsafe fn copy_out(&self, frame: u64, within: &Range<u32>, to: *mut u8, course: Course) {
         let from = self.frame_bytes(frame, within);
         // SAFETY: `frame_bytes` vouches for the one side, the caller for the other.
-        unsafe { copy_bytes(from, to, within.len()) };
+        unsafe { course.copy(to, from, within.len()) };
     }
 
     /// Copies bytes of a frame, which is reserved, its set locked, to the end of `to`.
@@ -205,7 +206,7 @@ impl Memory {
         let end = to.len();
         let room = to.spare_capacity_mut().as_mut_ptr().cast();
         // SAFETY: there is room for that many bytes, outside of the mapping.
-        unsafe { self.copy_out(frame, within, room) };
+        unsafe { self.copy_out(frame, within, room, Course::ThroughCaches) };
         // SAFETY: they have just been copied there.
         unsafe { to.set_len(end + within.len()) };
     }

@@ -9,6 +9,7 @@ mod threads;
 use std::ops::Range;
 
 use super::*;
+use crate::copying::Course;
 
 const PAGE: u32 = 4096;
 
@@ -30,8 +31,9 @@ fn key(file: u8, page: u64) -> PageKey {
 /// The calls with slices for pointers, and the fabric.
 impl PageCache {
     fn read_into(&self, key: &PageKey, at: u32, to: &mut [u8]) -> ReadOutcome {
+        let course = if at.is_multiple_of(2) { Course::ThroughCaches } else { Course::PastCaches };
         // SAFETY: the slice has as many bytes as are asked for.
-        unsafe { self.read(key, at..at + to.len() as u32, to.as_mut_ptr()) }.unwrap()
+        unsafe { self.read(key, at..at + to.len() as u32, to.as_mut_ptr(), course) }.unwrap()
     }
 
     fn write_from(&self, key: &PageKey, at: u32, from: &[u8]) -> WriteOutcome {

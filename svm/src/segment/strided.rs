@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use crate::blocks::{self, Blocks};
-use crate::copying;
+use crate::copying::Course;
 
 use super::{Overwriting, Segment};
 
@@ -38,9 +38,9 @@ impl Segment {
         punches: u64,
     ) -> io::Result<()> {
         self.stored.revalidate(punches);
-        let copy = match copying::blocks_come_past_out_of_file(blocks.length as usize, whole as usize) {
-            true => blocks::copy_past,
-            false => blocks::copy,
+        let copy = match Course::out_of_file(blocks.length as usize, whole as usize) {
+            Course::PastCaches => blocks::copy_past,
+            Course::ThroughCaches => blocks::copy,
         };
         let (mut rest, mut to) = (*blocks, to);
         while rest.count > 0 {
@@ -96,10 +96,9 @@ impl Segment {
         punches: u64,
     ) -> Result<(), (u64, io::Error)> {
         self.stored.revalidate(punches);
-        let copy = match copying::blocks_go_past_into_file(blocks.length as usize, access.rewritten as usize)
-        {
-            true => blocks::copy_past,
-            false => blocks::copy,
+        let copy = match Course::into_file(blocks.length as usize, access.rewritten as usize) {
+            Course::PastCaches => blocks::copy_past,
+            Course::ThroughCaches => blocks::copy,
         };
         let (mut rest, mut source) = (*blocks, source);
         while rest.count > 0 {

@@ -7,6 +7,7 @@ use crate::cache::{Fetch, FetchTicket, Fetched, PageNumber, ReadOutcome, warn_of
 use crate::cluster::natively::Fetching;
 use crate::cluster::wire::{Reply, Request};
 use crate::cluster::{Asked, NodeIndex, SharedFile};
+use crate::copying::Course;
 use crate::error::{Error, Result};
 use crate::units::SegmentIndex;
 
@@ -19,6 +20,13 @@ const PAGES_AT_ONCE: u64 = 256;
 pub(in crate::cluster) struct Asking {
     pub(in crate::cluster) asked: Asked,
     pub(in crate::cluster) tickets: Vec<FetchTicket>,
+}
+
+/// Where the bytes of a range go, and how those that are in the cache do.
+#[derive(Clone, Copy)]
+struct Destination {
+    start: *mut u8,
+    course: Course,
 }
 
 impl SharedFile {
@@ -36,11 +44,14 @@ impl SharedFile {
     ) -> Result<()> {
         let start = self.attachment().segment_size().start_of(index).0 + within;
         let (end, step) = (start + length as u64, PAGES_AT_ONCE * u64::from(self.cache().page()));
+        let course = Course::out_of_file(length, length);
         let mut at = start;
         while at < end {
             let until = (at / step + 1).saturating_mul(step).min(end);
             // SAFETY: the caller vouches for `to`; the part lies within.
-            unsafe { self.read_pages(node, at..until, to.add((at - start) as usize)) }?;
+            let to = Destination { start: unsafe { to.add((at - start) as usize) }, course };
+            // SAFETY: likewise.
+            unsafe { self.read_pages(node, at..until, to) }?;
             at = until;
         }
         Ok(())
@@ -48,7 +59,7 @@ impl SharedFile {
 
     /// # Safety
     /// `to` is valid for writes of as many bytes as `range` has.
-    unsafe fn read_pages(&self, node: NodeIndex, range: Range<u64>, to: *mut u8) -> Result<()> {
+    unsafe fn read_pages(&self, node: NodeIndex, range: Range<u64>, to: Destination) -> Result<()> {
         let (cache, mut fetching) = (self.cache(), Fetching::from(node));
         let mut open: Vec<PageNumber> = pages(&range, cache).collect();
         let mut under_way: VecDeque<Asking> = VecDeque::new();
@@ -89,7 +100,7 @@ impl SharedFile {
             }
             if let Some(asking) = under_way.pop_front() {
                 // SAFETY: the caller vouches for `to`.
-                let again = unsafe { self.take_answer(asking, &range, to) };
+                let again = unsafe { self.take_answer(asking, &range, to.start) };
                 match again {
                     Ok(again) if again.is_empty() => {}
                     Ok(again) => {
@@ -106,7 +117,7 @@ impl SharedFile {
                 return Ok(());
             } else if let Overcome::NoRoomFor(page) = self.overcome(&obstacles)? {
                 // SAFETY: the caller vouches for `to`.
-                unsafe { self.read_past(node, page, &range, to) }?;
+                unsafe { self.read_past(node, page, &range, to.start) }?;
                 open.retain(|other| *other != page);
             }
         }
@@ -120,14 +131,14 @@ impl SharedFile {
         &self,
         page: PageNumber,
         range: &Range<u64>,
-        to: *mut u8,
+        to: Destination,
         tickets: &mut Vec<FetchTicket>,
         obstacles: &mut Obstacles,
     ) -> Result<bool> {
         let (cache, key) = (self.cache(), self.key(page));
         let (within, at) = overlap(page, range, cache);
         // SAFETY: the caller vouches for `to`; `at` and the part's length lie within the range.
-        match unsafe { cache.read(&key, within, to.add(at)) }? {
+        match unsafe { cache.read(&key, within, to.start.add(at), to.course) }? {
             ReadOutcome::Copied => return Ok(true),
             ReadOutcome::Coming(version) => obstacles.changing = Some(version),
             ReadOutcome::Missing => match cache.begin_fetch(&key)? {
