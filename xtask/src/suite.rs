@@ -27,7 +27,8 @@ pub(crate) struct Selection {
     /// Only with these numbers of ranks [default: all that a program accepts of 1, 2, 4]
     #[arg(long = "ranks", value_name = "N", value_delimiter = ',')]
     pub(crate) ranks: Vec<u32>,
-    /// Only the smallest and the largest of these numbers, with the MPIs that Debian does not have only the largest
+    /// Only the smallest and the largest of these numbers, with the MPIs that Debian does not have only the largest, and
+    /// not what takes gigabytes of memory
     #[arg(long)]
     pub(crate) short: bool,
 }
@@ -50,6 +51,11 @@ impl Selection {
 
     pub(crate) fn launchers(&self) -> Vec<Launcher> {
         if self.launchers.is_empty() { vec![Launcher::Svm] } else { self.launchers.clone() }
+    }
+
+    /// Whether programs that take much of the machine are not run with `mpi`.
+    pub(crate) fn leaves_out_heavy(&self, mpi: Mpi) -> bool {
+        self.short && !Mpi::DEBIAN.contains(&mpi)
     }
 
     /// Whether runs that fail on svmio are to be made on stock too, to see whether they fail there.

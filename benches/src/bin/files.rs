@@ -9,9 +9,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use svmio_benches::aims::{self, Extent};
+use svmio_benches::files::measuring::{self, Measuring};
 use svmio_benches::files::outcome::Outcome;
 use svmio_benches::files::place::{Kind, Place};
-use svmio_benches::files::{BtClass, NAMES, Wanted, curves, measuring, report, workloads};
+use svmio_benches::files::{BtClass, NAMES, Wanted, curves, report, workloads};
 use svmio_benches::phase::Phase;
 use svmio_benches::{interleaved, told};
 use svmio_tests::{Installation, Mpi};
@@ -91,15 +92,17 @@ fn main() -> ExitCode {
     );
     println!("cargo run --release -p svmio-benches --bin files\n\n{told}");
     let figures = std::env::var_os("SVMIO_FIGURES").map(PathBuf::from);
+    let warms_memory = extent == Extent::Full;
+    let how = Measuring { programs: &programs, repetitions: line.runs, warms_memory };
     let mut outcomes = Vec::new();
     for &kind in &line.on {
         Place::with(kind, &line.disk, |place| {
             tell(&mut told, &format!("\n{}: {}.\n\n{}", kind.name(), place.file_system(), report::head()));
-            if extent == Extent::Full {
+            if warms_memory {
                 place.warm_up(WARM_UP);
             }
             for workload in workloads(&wanted, kind) {
-                let outcome = measuring::measure(place, &programs, &workload, line.runs);
+                let outcome = measuring::measure(place, &workload, &how);
                 tell(&mut told, report::lines(&outcome).trim_end());
                 outcomes.push(outcome);
                 // All of it takes long, and what is measured is not to be lost.

@@ -18,20 +18,33 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// Bytes of memory that are touched before a run: what files and buffers take.
 const WARM: usize = 2 << 30;
 
-/// Measures a workload so many times for each keeper; `programs` are [`program`](crate::told::program) for each MPI.
+/// How workloads are measured.
+pub struct Measuring<'p> {
+    /// [`program`](crate::told::program) for each MPI.
+    pub programs: &'p [Program],
+    /// How often for each keeper.
+    pub repetitions: usize,
+    /// Whether memory is touched before each run. It takes longer than a short run does.
+    pub warms_memory: bool,
+}
+
+/// Measures a workload for each keeper.
 ///
 /// # Panics
 /// Where a job cannot be started, or does not end.
-pub fn measure(place: &Place, programs: &[Program], workload: &Workload, repetitions: usize) -> Outcome {
+pub fn measure(place: &Place, workload: &Workload, how: &Measuring<'_>) -> Outcome {
     let mut keepers = Keeper::all();
     keepers.retain(|keeper| workload.is_compared || keeper.is_svmio());
     let mut copying = Vec::new();
-    let runs = in_turn(repetitions, keepers.len(), |side| {
+    let runs = in_turn(how.repetitions, keepers.len(), |side| {
         if side == 0 {
             copying.push(copied_by(workload.ranks));
         }
         let keeper = &keepers[side];
-        let program = programs.iter().find(|program| program.mpi == keeper.mpi);
+        let program = how.programs.iter().find(|program| program.mpi == keeper.mpi);
+        if how.warms_memory {
+            phase::warm_memory(WARM);
+        }
         run(place, program.expect("a program for each MPI"), workload, keeper)
     });
     Outcome::new(place.kind(), workload.clone(), keepers.into_iter().zip(runs).collect(), copying)
@@ -47,7 +60,6 @@ fn cores() -> usize {
 }
 
 fn run(place: &Place, program: &Program, workload: &Workload, keeper: &Keeper) -> Run {
-    phase::warm_memory(WARM);
     let ground = place.ground();
     let (name, files) = match keeper.stock {
         None => ("svm:/file".to_owned(), Files::Svmio),

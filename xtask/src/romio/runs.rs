@@ -39,6 +39,9 @@ pub(crate) fn run(paths: &Paths, selection: &Selection, only: &[String]) -> Resu
             if program.is_fortran() && mpi.fortran_compiler(paths).is_none() {
                 continue;
             }
+            if selection.leaves_out_heavy(mpi) && program.load != Load::Light {
+                continue;
+            }
             let runs = selection.runs(mpi, program.ranks).into_iter();
             cases.extend(runs.map(|(launcher, ranks)| Case { program, mpi, launcher, ranks }));
         }
