@@ -12,10 +12,11 @@
 
 mod description;
 mod medium;
+mod name_space;
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::attachment::{self, AttachError, Attachment, How};
 use crate::error::{Error, Result};
 use crate::file::File;
-use crate::name::{DirectoryName, FileName, RESERVED_PREFIX};
+use crate::name::{DirectoryName, FileName};
 use crate::node::NodeName;
 use crate::object;
 use crate::open_options::OpenOptions;
@@ -275,179 +276,12 @@ impl Store {
         }
     }
 
-    /// What the directory `name` holds, by name.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchFile`] where there is no such directory, [`Error::NotAFile`] where it is a file.
-    pub fn list(&self, name: &DirectoryName) -> Result<Vec<Entry>> {
-        let path = self.root.join(NAMES).join(name.as_path());
-        let directory = fs::read_dir(&path).map_err(|e| match e.kind() {
-            ErrorKind::NotFound => {
-                Error::NoSuchFile { name: name.to_string(), stores: vec![self.root.to_path_buf()] }
-            }
-            ErrorKind::NotADirectory => Error::NotAFile {
-                name: name.to_string(),
-                store: self.root.to_path_buf(),
-                reason: "it, or a part of its path, is a file",
-            },
-            _ => Error::io(format!("listing {name}"), &path, e),
-        })?;
-        let mut entries = Vec::new();
-        for entry in directory {
-            let entry = entry.map_err(|e| Error::io(format!("listing {name}"), &path, e))?;
-            if entry.file_name().to_string_lossy().starts_with(RESERVED_PREFIX) {
-                continue;
-            }
-            let relative = name.as_path().join(entry.file_name());
-            if entry.path().is_dir() {
-                entries.push((entry.file_name(), Entry::Directory(DirectoryName::new(&relative)?)));
-            } else {
-                let name = FileName::from_relative(relative);
-                let id = match self.lookup(&name) {
-                    Ok(id) => Some(id),
-                    Err(Error::CorruptManifest { .. }) => None,
-                    // Removed since.
-                    Err(Error::NoSuchFile { .. }) => continue,
-                    Err(e) => return Err(e),
-                };
-                entries.push((entry.file_name(), Entry::File(name, id)));
-            }
-        }
-        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-        Ok(entries.into_iter().map(|(_, entry)| entry).collect())
-    }
-
-    /// All files below `directory`, by name, with their identities as in [`Entry::File`].
-    ///
-    /// # Errors
-    /// As [`Store::list`].
-    pub fn files(&self, directory: &DirectoryName) -> Result<Vec<(FileName, Option<FileId>)>> {
-        let mut files = Vec::new();
-        for entry in self.list(directory)? {
-            match entry {
-                Entry::File(name, id) => files.push((name, id)),
-                Entry::Directory(inner) => files.extend(self.files(&inner)?),
-            }
-        }
-        Ok(files)
-    }
-
-    /// The identity of the file `name`.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::NameTooLong`], [`Error::CorruptManifest`].
-    pub fn lookup(&self, name: &FileName) -> Result<FileId> {
-        let path = self.entry(name);
-        let text = fs::read_to_string(&path).map_err(|e| self.name_error(name, e))?;
-        text.trim_end().parse().map_err(|_| Error::CorruptManifest {
-            name: name.to_string(),
-            path,
-            reason: "it should hold the identity of a file".into(),
-        })
-    }
-
     /// Makes the file `name`; `None` where another process was faster.
     fn create(&self, name: &FileName, options: &OpenOptions) -> Result<Option<File>> {
         let nodes = std::slice::from_ref(self.node());
         options.warn_of_missing(None, &name.to_string(), nodes);
         let options = options.clone().placement(options.placement_among(nodes));
         self.create_unnamed(name, &options)?.enter()
-    }
-
-    /// Gives the file `id` its name. False where the name is taken.
-    pub(crate) fn enter_name(&self, name: &FileName, id: FileId, durable: bool) -> Result<bool> {
-        let entry = self.entry(name);
-        let parent = entry.parent().expect("an entry lies below the names' directory");
-        loop {
-            match DirBuilder::new().recursive(true).mode(0o700).create(parent) {
-                // A directory went just now, with its last file.
-                Err(e) if e.kind() == ErrorKind::NotFound => continue,
-                Err(e) if e.kind() == ErrorKind::AlreadyExists && !leads_through_file(parent) => continue,
-                made => made.map_err(|e| self.name_error(name, e))?,
-            }
-            let file = tempfile::Builder::new().prefix(RESERVED_PREFIX).tempfile_in(parent);
-            let mut file = match file {
-                // Its last file went just now, and the directory with it.
-                Err(e) if e.kind() == ErrorKind::NotFound => continue,
-                file => file.map_err(|e| self.name_error(name, e))?,
-            };
-            // At once: a file has no buffer, and an identity is formatted byte by byte.
-            let written = file
-                .write_all(format!("{id}\n").as_bytes())
-                .and_then(|()| if durable { file.as_file().sync_all() } else { Ok(()) });
-            written.map_err(|e| Error::io(format!("creating {name}"), parent, e))?;
-            match file.persist_noclobber(&entry) {
-                Ok(_) => break,
-                Err(e) if e.error.kind() == ErrorKind::AlreadyExists && entry.is_dir() => {
-                    return Err(self.name_error(name, io::Error::from(ErrorKind::IsADirectory)));
-                }
-                Err(e) if e.error.kind() == ErrorKind::AlreadyExists => return Ok(false),
-                Err(e) if e.error.kind() == ErrorKind::NotFound => {}
-                Err(e) => return Err(self.name_error(name, e.error)),
-            }
-        }
-        if durable {
-            for directory in parent.ancestors().take_while(|d| d.starts_with(&*self.root)) {
-                fs::File::open(directory)
-                    .and_then(|d| d.sync_all())
-                    .map_err(|e| Error::io(format!("creating {name}"), directory, e))?;
-            }
-        }
-        Ok(true)
-    }
-
-    /// Whether `name` leads to an object that is not there. Who removes a file takes its name away first, so
-    /// that this is damage.
-    fn is_dangling(&self, name: &FileName) -> Result<bool> {
-        match self.lookup(name) {
-            Ok(id) => Ok(!object::path(&self.root, id).exists()),
-            Err(Error::NoSuchFile { .. }) => Ok(false),
-            Err(e) => Err(e),
-        }
-    }
-
-    pub(crate) fn lost_object(&self, name: &FileName) -> Error {
-        Error::CorruptManifest {
-            name: name.to_string(),
-            path: self.entry(name),
-            reason: "the object that it leads to is gone".into(),
-        }
-    }
-
-    /// Removes the directories that `name` leaves empty.
-    pub(crate) fn prune(&self, name: &FileName) {
-        for directory in name.as_path().ancestors().skip(1).filter(|d| !d.as_os_str().is_empty()) {
-            // Not empty, most often; then the ones above it are not either.
-            if fs::remove_dir(self.root.join(NAMES).join(directory)).is_err() {
-                break;
-            }
-        }
-    }
-
-    fn entry(&self, name: &FileName) -> PathBuf {
-        self.root.join(NAMES).join(name.as_path())
-    }
-
-    pub(crate) fn no_such_file(&self, name: &FileName) -> Error {
-        Error::NoSuchFile { name: name.to_string(), stores: vec![self.root.to_path_buf()] }
-    }
-
-    fn name_error(&self, name: &FileName, error: io::Error) -> Error {
-        let store = self.root.to_path_buf();
-        let path_through_file = "a part of its path is a file, not a directory";
-        match error.kind() {
-            ErrorKind::NotFound => self.no_such_file(name),
-            ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-                Error::NotAFile { name: name.to_string(), store, reason: path_through_file }
-            }
-            ErrorKind::IsADirectory => {
-                Error::NotAFile { name: name.to_string(), store, reason: "it is a directory" }
-            }
-            _ if error.raw_os_error() == Some(libc::ENAMETOOLONG) => {
-                Error::NameTooLong { name: name.to_string(), store }
-            }
-            _ => Error::io(format!("opening {name}"), &self.entry(name), error),
-        }
     }
 
     fn open_default() -> Result<Store> {
@@ -484,9 +318,4 @@ fn as_part_of_file_name(text: &str) -> String {
         _ => format!("%{byte:02x}"),
     };
     text.bytes().map(encoded).collect()
-}
-
-/// Whether a part of `path` is there and no directory.
-fn leads_through_file(path: &Path) -> bool {
-    path.ancestors().any(|part| fs::symlink_metadata(part).is_ok_and(|metadata| !metadata.is_dir()))
 }

@@ -14,119 +14,26 @@
 //! A shared message is ended by the end that finished its last chunk: the sender by Done, the receiver by Taken, which
 //! the sender answers by Done, so that the claim words can be used again.
 
+mod transfers;
+
 use std::sync::Arc;
 
-use super::ends::{self, End};
+use super::ends;
 use super::layout::{SLOTS, malformed};
 use super::link::{Departing, Hearers, Link, State};
 use super::needs::Needs;
 use super::outcome::Outcome;
 use super::outgoing::{Send, Sender};
-use super::shares::{Phase, Share, is_copying};
+use super::shares::{Phase, Share};
 use super::sharing::{Sharing, Words};
 use super::user;
 use super::wire::{Ended, Kind, Malformed, Packet, Way, Ways};
-use crate::back_end::{Drain, MemoryKey};
+use crate::back_end::MemoryKey;
 use crate::error::{Error, Result};
 use crate::memory::UserMemory;
 use crate::segment::Registration;
-use crate::units::Rank;
 
-/// A message that this process sends.
-#[derive(Debug)]
-pub(super) struct Sending {
-    pub(super) id: u32,
-    pub(super) memory: UserMemory,
-    pub(super) outcome: Arc<Outcome>,
-    pub(super) registration: Option<Registration>,
-    offers: Ways,
-    /// Once the receiver is ready.
-    pub(super) way: Option<Way>,
-    /// Where it goes at the receiver.
-    pub(super) key: MemoryKey,
-    /// Bytes that are on their way.
-    pub(super) posted: u64,
-    /// Bytes that have arrived at the receiver.
-    pub(super) done: u64,
-    pub(super) share: Option<Share>,
-    /// Whether the receiver was asked to leave it.
-    is_given_up: bool,
-}
-
-/// A message that this process receives.
-#[derive(Debug)]
-pub(super) struct Receiving {
-    /// The sender's number for it.
-    pub(super) id: u32,
-    pub(super) memory: UserMemory,
-    pub(super) outcome: Arc<Outcome>,
-    pub(super) registration: Option<Registration>,
-    /// Once it has failed: whether something of it still comes.
-    drain: Option<Arc<Drain>>,
-    pub(super) way: Way,
-    /// Bytes that came in parts.
-    received: u64,
-    pub(super) share: Option<Share>,
-    /// Whether the sender's program has left it to its service thread.
-    pub(super) is_left: bool,
-}
-
-/// What a peer has asked for.
-pub(super) struct Requested {
-    /// The peer's number for it.
-    pub(super) transfer: u32,
-    pub(super) offers: Ways,
-    /// Whether the peer's program has left it to its service thread.
-    pub(super) is_left: bool,
-    /// Where it lies, if shared copying is offered.
-    pub(super) key: MemoryKey,
-}
-
-impl Sending {
-    /// Whether the peer itself may read from its memory.
-    pub(super) fn is_lent(&self) -> bool {
-        self.registration.is_some() && matches!(self.way, None | Some(Way::Shared))
-    }
-
-    /// Ends it where the peer has told so by a word, of which no packet may come any more.
-    pub(super) fn end_if_told(&self, link: &Link) {
-        if self.is_lent()
-            && let Some(end) = End::of(link.inbox.memory(), self.id, self.memory.length)
-            && end.is_told()
-        {
-            self.outcome.set_unless_lent(end.length);
-        }
-    }
-
-    pub(super) fn is_being_copied(&self) -> bool {
-        is_copying(self.share.as_ref())
-    }
-}
-
-impl Receiving {
-    /// Whether the peer itself writes into its memory.
-    pub(super) fn is_lent(&self) -> bool {
-        matches!(self.way, Way::Shared | Way::Direct | Way::ToUser)
-    }
-
-    pub(super) fn is_being_copied(&self) -> bool {
-        is_copying(self.share.as_ref())
-    }
-
-    /// After a failure: whether something that `peer` has begun may still come into its memory, though nothing is begun
-    /// any more.
-    pub(super) fn is_draining(&mut self, peer: Rank) -> bool {
-        if self.is_lent()
-            && let Some(registration) = self.registration.take()
-        {
-            match registration.revoke(peer) {
-                Ok(drain) => self.drain = Some(drain),
-                Err(kept) => self.registration = Some(kept),
-            }
-        }
-        self.drain.as_ref().is_some_and(|drain| !drain.is_over())
-    }
-}
+pub(super) use transfers::{Receiving, Requested, Sending};
 
 impl State {
     /// Asks the peer whether it wants a message; there is room for the packet. Returns the number by which its end may
