@@ -186,6 +186,8 @@ impl Attachment {
                     let recovery = recovery::Recovery { directory: &directory, path: &path, name, boot };
                     recovery.run(&manifest, node, &state, how.cluster == 0)?;
                     state.set_cluster(how.cluster);
+                    // Those that the manifest tells.
+                    state.add_unasked_homes();
                     state.set_segment_size(manifest.segment_size);
                 } else if !state.is_valid(boot, id) {
                     // Their locks reach us, their memory does not.

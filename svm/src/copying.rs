@@ -1,23 +1,23 @@
 //! Which copies go past the caches: those of blocks that do not fit there anyway.
 //!
-//! A plain copy first fetches every cache line that it is going to overwrite, and throws out of the caches what was of use
-//! there. What goes past them does neither, at up to twice the rate, but is not in the caches then: small blocks, which
-//! somebody is likely to look at soon, are better left to the plain copy.
+//! A plain copy first fetches every cache line that it is going to overwrite, and throws out of the caches what was of
+//! use there. What goes past them does neither, at up to twice the rate, but is not in the caches then: small blocks,
+//! which somebody is likely to look at soon, are better left to the plain copy.
 
 use svmio_transport::{PAST_CACHES, copy_bytes, copy_past_caches};
 
-/// Bytes of a block from which on it goes into a file past the caches. Where the place is not in the caches, which is the
-/// rule with files, blocks from 16 KiB on gain half as much again. Where it is there, they lose as much.
+/// Bytes of a block from which on it goes into a file past the caches. Where the place is not in the caches, which is
+/// the rule with files, blocks from 16 KiB on gain half as much again. Where it is there, they lose as much.
 const INTO_FILE: usize = 32 << 10;
 
 /// Bytes of a block from which on it comes out of a file past the caches. A smaller buffer that is read into again and
-/// again, and looked at, is better off in the caches; one of this size is as fast to copy and look at, and where nobody has
-/// looked at it before, faster to copy by a third or more.
+/// again, and looked at, is better off in the caches; one of this size is as fast to copy and look at, and where nobody
+/// has looked at it before, faster to copy by a third or more.
 const OUT_OF_FILE: usize = 1 << 20;
 
-/// Bytes of a block from which on it goes into a file past the caches with all the others of an access, if together they
-/// are too many for these: up to twice as fast, and nowhere slower, even if all of them are written again and again. The
-/// lines at a block's ends, which are in part its neighbours', make shorter ones slower.
+/// Bytes of a block from which on it goes into a file past the caches with all the others of an access, if together
+/// they are too many for these: up to twice as fast, and nowhere slower, even if all of them are written again and
+/// again. The lines at a block's ends, which are in part its neighbours', make shorter ones slower.
 const OF_MANY_INTO_FILE: usize = 512;
 
 /// The same for blocks out of a file: faster by a third. Of shorter ones, finding them is what takes the time.
@@ -36,8 +36,8 @@ impl Course {
         Self::past_caches_if(length >= INTO_FILE || (length >= OF_MANY_INTO_FILE && whole >= PAST_CACHES))
     }
 
-    /// That of blocks of `length` bytes, of an access of `whole` bytes, out of a file, to where somebody is going to use
-    /// them.
+    /// That of blocks of `length` bytes, of an access of `whole` bytes, out of a file, to where somebody is going to
+    /// use them.
     pub(crate) fn out_of_file(length: usize, whole: usize) -> Course {
         Self::past_caches_if(length >= OUT_OF_FILE || (length >= OF_MANY_OUT_OF_FILE && whole >= PAST_CACHES))
     }

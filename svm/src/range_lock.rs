@@ -64,7 +64,7 @@ impl RangeLock {
             let mut lock = RangeLock::here(range.clone(), Vec::new(), false);
             lock.shared = Some(Arc::clone(shared));
             lock._under_lock = Some(UnderLock::of(shared));
-            if mode == Mode::Exclusive && shared.has_holes(&range) {
+            if mode == Mode::Exclusive && shared.may_have_holes(&range) {
                 claim(shared)?;
             }
             let nodes = shared.nodes_of(&range)?;

@@ -13,10 +13,11 @@
 
 mod deaths;
 mod locking;
+mod table;
 
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::FallocateFlags;
@@ -26,6 +27,8 @@ use crate::kept_locks::KeptLocks;
 use crate::locks::LockTable;
 use crate::node::BootId;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
+
+use self::table::Entry;
 
 /// The most segments that a file can have.
 pub(crate) const MAX_SEGMENTS: u32 = 1 << 24;
@@ -77,15 +80,10 @@ struct Header {
     durable_epoch: AtomicU64,
     /// Not 0 where ranges are locked at the master, too, whatever homes their segments have.
     also_locked_at_master: AtomicU64,
-}
-
-/// What is known of a segment.
-#[repr(C)]
-struct Entry {
-    /// 0 where there is no such segment, otherwise its home (a position in the manifest's list of nodes) plus one.
-    home: AtomicU32,
-    /// Whether processes of its home changed it since somebody on another node last asked.
-    changed: AtomicU32,
+    /// How often homes were entered of which the master did not tell whether they make for that, and up to which time
+    /// it has been asked since.
+    unasked_homes: AtomicU64,
+    asked_homes: AtomicU64,
 }
 
 /// A file's shared state, mapped into this process.
@@ -160,7 +158,9 @@ impl State {
     pub(crate) fn revive(&self) -> io::Result<()> {
         self.add_punch();
         self.header().users.store(0, Ordering::Relaxed);
-        self.header().also_locked_at_master.store(0, Ordering::Relaxed);
+        let header = self.header();
+        let fields = [&header.also_locked_at_master, &header.unasked_homes, &header.asked_homes];
+        fields.into_iter().for_each(|field| field.store(0, Ordering::Relaxed));
         self.header().revivals.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the lock table's place in the mapping has storage (`map`), is aligned to a page, and the
         // caller guarantees that no other process uses it.
@@ -211,43 +211,6 @@ impl State {
         self.header().punches.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The home of a segment, or `None` where there is no such segment.
-    pub(crate) fn home(&self, index: SegmentIndex) -> Option<u32> {
-        self.entry(index)?.home.load(Ordering::Acquire).checked_sub(1)
-    }
-
-    /// Enters a segment, whose storage file is complete, into the table. False where it was there already.
-    pub(crate) fn add_segment(&self, index: SegmentIndex, home: u32) -> io::Result<bool> {
-        let header = self.header();
-        let entries = header.table_entries.load(Ordering::Acquire);
-        if entries <= u64::from(index.0) && index.0 < MAX_SEGMENTS {
-            let wanted = (u64::from(index.0) + 1).next_multiple_of(PAGE / ENTRY);
-            let (from, to) = (TABLE_AT + entries * ENTRY, TABLE_AT + wanted * ENTRY);
-            // Several processes may do this at once: reserving storage twice changes nothing.
-            rustix::fs::fallocate(&self.file, FallocateFlags::empty(), from, to - from)?;
-            header.table_entries.fetch_max(wanted, Ordering::AcqRel);
-        }
-        let Some(entry) = self.entry(index) else {
-            return Err(io::Error::from(io::ErrorKind::FileTooLarge));
-        };
-        // AcqRel: the segment's storage was made before, and whoever sees the entry may use it.
-        let added = entry.home.compare_exchange(0, home + 1, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        if added {
-            header.segments.fetch_add(1, Ordering::AcqRel);
-        }
-        Ok(added)
-    }
-
-    /// All segments with their homes, in ascending order.
-    pub(crate) fn homes(&self) -> impl Iterator<Item = (SegmentIndex, u32)> + '_ {
-        (0..self.entries()).map(SegmentIndex).filter_map(|index| Some((index, self.home(index)?)))
-    }
-
-    /// The segments from `first` on, in ascending order.
-    pub(crate) fn segments_from(&self, first: SegmentIndex) -> impl Iterator<Item = SegmentIndex> + '_ {
-        (first.0..self.entries()).map(SegmentIndex).filter(|index| self.home(*index).is_some())
-    }
-
     /// Whether the manifest on storage does not tell all that is here.
     pub(crate) fn needs_commit(&self) -> bool {
         let header = self.header();
@@ -258,11 +221,6 @@ impl State {
     /// Whether the manifest on storage tells all segments that are known here, and no others.
     pub(crate) fn is_table_committed(&self) -> bool {
         self.segments() == self.header().committed_segments.load(Ordering::Acquire)
-    }
-
-    /// How many segments there are; read it before the segments that a commit writes.
-    pub(crate) fn segments(&self) -> u64 {
-        self.header().segments.load(Ordering::Acquire)
     }
 
     /// The number of the last commit.
@@ -381,40 +339,11 @@ impl State {
         self.header().segment_size.store(size.bytes(), Ordering::Relaxed);
     }
 
-    /// Notes that processes of this node have changed a segment whose home it is.
-    pub(crate) fn set_changed(&self, index: SegmentIndex) {
-        if let Some(entry) = self.entry(index) {
-            // Release: whoever takes the mark sees the bytes.
-            entry.changed.store(1, Ordering::Release);
-        }
-    }
-
-    /// Whether a segment was changed since this was last asked.
-    pub(crate) fn take_changed(&self, index: SegmentIndex) -> bool {
-        // Acquire: pairs with `set_changed`.
-        self.entry(index).is_some_and(|entry| entry.changed.swap(0, Ordering::Acquire) != 0)
-    }
-
     fn header(&self) -> &Header {
         // SAFETY: the mapping is longer than a header, page-aligned, lives as long as `self`, and a header
         // consists of atomics, which any content is valid for. In a mapping for reading nothing is stored:
         // the functions that store are called on writable states only.
         unsafe { &*self.map.as_mut_ptr().cast::<Header>() }
-    }
-
-    /// How many entries of the segment table may be looked at.
-    fn entries(&self) -> u32 {
-        self.header().table_entries.load(Ordering::Acquire).min(u64::from(MAX_SEGMENTS)) as u32
-    }
-
-    fn entry(&self, index: SegmentIndex) -> Option<&Entry> {
-        // Acquire: the entry has storage once the count says so.
-        if index.0 >= self.entries() {
-            return None;
-        }
-        // SAFETY: below MAX_SEGMENTS the entry lies within the mapping; it is aligned because the table begins on
-        // a page; an entry consists of atomics, which any content is valid for.
-        Some(unsafe { &*self.map.as_mut_ptr().add(TABLE_AT as usize).cast::<Entry>().add(index.0 as usize) })
     }
 }
 

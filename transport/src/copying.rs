@@ -50,10 +50,10 @@ pub unsafe fn copy_part(from: *const u8, to: *mut u8, length: usize, whole: usiz
     }
 }
 
-/// Copies `length` bytes from `from` to `to` with stores that gather a line and send it to memory, at up to twice the rate
-/// of a plain copy, which first fetches each line that it is going to overwrite, and throws out of the caches what was of
-/// use there. What has been copied so is not in the caches. What this thread stores afterwards is visible to nobody before
-/// it. Where no such stores are known, a plain copy.
+/// Copies `length` bytes from `from` to `to` with stores that gather a line and send it to memory, at up to twice the
+/// rate of a plain copy, which first fetches each line that it is going to overwrite, and throws out of the caches what
+/// was of use there. What has been copied so is not in the caches. What this thread stores afterwards is visible to
+/// nobody before it. Without AVX, a plain copy.
 ///
 /// # Safety
 /// As for `std::ptr::copy_nonoverlapping`.

@@ -3,17 +3,23 @@
 //! What has no home yet is locked at the master. Once it has one, whoever learns of it locks there, and would not meet
 //! those who have locked it at the master before. So the master looks for such locks as it gives the home, with the
 //! segment locked so that none comes after the look. Where there is one, ranges of the file are locked at the master,
-//! too, from then on ([`State::are_also_locked_at_master`]), and whoever learns of the home learns of that with it.
+//! too, from then on ([`State::are_also_locked_at_master`]). Whoever is told of the home is told of that with it; the
+//! node that is the home, and hears of that from who writes there, asks the master before it relies on it
+//! ([`State::add_unasked_homes`]).
 
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::locks::{LockToken, Mode, Owner, ThreadId};
+use crate::locks::{Claim, LockTable, LockToken, Mode, Owner, ThreadId};
 #[cfg(doc)]
 use crate::state::State;
 use crate::units::SegmentIndex;
 
 use super::Attachment;
+
+/// Who gives homes locks in this thread's name, which is no thread's: others who do know it from who has locked a
+/// range.
+const GIVER: ThreadId = ThreadId(u32::MAX);
 
 impl Attachment {
     /// [`Attachment::enter_homes`] at the master, for segments of which some may be locked there.
@@ -51,27 +57,52 @@ impl Attachment {
         let (state, presence) = self.writable()?;
         let failed = |source| Error::Lock { name: self.name().into(), source };
         let locks = state.locks().map_err(failed)?;
-        let owner = Owner { slot: presence.slot(), thread: ThreadId::current() };
+        let owner = Owner { slot: presence.slot(), thread: GIVER };
         let alive = |slot| state.is_alive(presence, slot, self.own());
-        let holes = homes.iter().map(|(index, _)| *index).filter(|index| state.home(*index).is_none());
-        for range in self.ranges(holes) {
-            match locks.try_acquire(owner, range, Mode::Exclusive, &alive).map_err(failed)? {
-                Some(token) => held.push(token),
-                None => state.set_also_locked_at_master(),
+        let mut holes: Vec<_> = homes.iter().map(|(index, _)| *index).collect();
+        holes.retain(|index| state.home(*index).is_none());
+        holes.sort_unstable();
+        holes.dedup();
+        for range in self.ranges(&holes) {
+            loop {
+                let token =
+                    locks.try_acquire(owner, range.clone(), Mode::Exclusive, &alive).map_err(failed)?;
+                if let Some(token) = token {
+                    held.push(token);
+                    break;
+                }
+                let claims = locks.claims().map_err(failed)?;
+                let is_in_the_way = |claim: &Claim| claim.start < range.end && range.start < claim.end;
+                let mut in_the_way = claims.iter().filter(|claim| is_in_the_way(claim));
+                if claims.len() >= LockTable::CAPACITY || in_the_way.any(|claim| claim.owner.thread != GIVER)
+                {
+                    state.set_also_locked_at_master();
+                    break;
+                }
+                // Others who give homes, and are about to have done so.
+                std::thread::yield_now();
             }
         }
         Ok(())
     }
 
-    /// The bytes of segments, those that follow each other in one range.
-    fn ranges(&self, segments: impl Iterator<Item = SegmentIndex>) -> Vec<Range<u64>> {
+    /// Ranges that have all bytes of the segments: those that follow each other in one, and all in one where there
+    /// would be too many.
+    fn ranges(&self, ascending: &[SegmentIndex]) -> Vec<Range<u64>> {
+        /// The lock table is to have room for others, too.
+        const MOST: usize = 16;
         let size = self.segment_size();
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        for start in segments.map(|index| size.start_of(index).0) {
+        for start in ascending.iter().map(|index| size.start_of(*index).0) {
             match ranges.last_mut() {
                 Some(last) if last.end == start => last.end += size.bytes(),
                 _ => ranges.push(start..start + size.bytes()),
             }
+        }
+        if let ([first, .., last], true) = (&ranges[..], ranges.len() > MOST) {
+            let all = first.start..last.end;
+            ranges.clear();
+            ranges.push(all);
         }
         ranges
     }

@@ -44,9 +44,9 @@ use crate::error::{Error, Result};
 use crate::kept_locks::{Grant, KeptLocks, PlaceNumber};
 use crate::locks::{LockError, LockToken, Mode, Owner, ThreadId};
 use crate::presence::Presence;
+use crate::state::State;
 use crate::units::SegmentIndex;
 
-use super::shared_file::MANY_SEGMENTS;
 use super::wire::{LockNumber, Reply, Request};
 use super::{NodeIndex, SharedFile};
 
@@ -299,21 +299,23 @@ impl SharedFile {
     }
 
     /// Whether this node knows of `range`, which it has locked since it last asked, all that there is to know: the
-    /// homes of its segments, and that the file does not end in it.
+    /// homes of its segments, where else it is locked, and that the file does not end in it.
     pub(crate) fn knows_all_of(&self, range: &Range<u64>) -> bool {
-        let (first, last) = self.segments_of(range);
-        range.end <= self.attachment().size() && last - first < MANY_SEGMENTS && !self.has_holes(range)
+        range.end <= self.attachment().size()
+            && !self.is_locked_on_all_nodes(range)
+            && !self.may_have_holes(range)
+            && self.attachment().state().is_some_and(State::are_homes_asked)
     }
 
-    /// Whether segments in `range` have no home that this node knows; not in ranges that are locked on all nodes.
-    pub(crate) fn has_holes(&self, range: &Range<u64>) -> bool {
+    /// Whether segments in `range` may have no home that this node knows.
+    pub(crate) fn may_have_holes(&self, range: &Range<u64>) -> bool {
         let (first, last) = self.segments_of(range);
         let is_hole = |index| self.attachment().home(SegmentIndex(index as u32)) == Home::Hole;
-        last - first < MANY_SEGMENTS && (first..=last).any(is_hole)
+        self.is_locked_on_all_nodes(range) || (first..=last).any(is_hole)
     }
 
     /// The first and the last segment that `range` has a part of.
-    fn segments_of(&self, range: &Range<u64>) -> (u64, u64) {
+    pub(super) fn segments_of(&self, range: &Range<u64>) -> (u64, u64) {
         let segment = self.attachment().segment_size().bytes();
         let first = range.start / segment;
         (first, (range.end.saturating_sub(1) / segment).max(first))

@@ -267,14 +267,17 @@ impl SharedFile {
 
     /// Brings size and segment table up to date.
     fn refresh_table(&self) -> Result<()> {
+        let (state, _) = self.attachment.writable()?;
+        let unasked = state.unasked_homes();
         if self.cluster.context().roster.is_master_node() {
+            state.set_asked_homes(unasked);
             return Ok(());
         }
-        let (state, _) = self.attachment.writable()?;
         let request = Request::Refresh { file: self.attachment.id(), segments: state.segments() };
         match self.cluster.ask(Roster::MASTER, &request)? {
             Reply::News { size, truncations, homes, also_locked_at_master } => {
                 self.attachment.note_homes(&homes.unwrap_or_default(), also_locked_at_master)?;
+                state.set_asked_homes(unasked);
                 install::take_size(state, size, truncations);
                 Ok(())
             }
@@ -282,15 +285,20 @@ impl SharedFile {
         }
     }
 
-    /// The nodes whose segments lie in `range`, ascending, each once, and the master for those that have no home, or where
-    /// it has to be asked in any case; all nodes where there are more segments than looking at each is worth.
+    /// Whether there are more segments in `range` than looking at each is worth: it is locked on all nodes.
+    pub(crate) fn is_locked_on_all_nodes(&self, range: &Range<u64>) -> bool {
+        const MANY_SEGMENTS: u64 = 1024;
+        let (first, last) = self.segments_of(range);
+        last - first >= MANY_SEGMENTS
+    }
+
+    /// The nodes whose segments lie in `range`, ascending, each once, and the master for those that have no home, or
+    /// where it has to be asked in any case; or all nodes.
     pub(crate) fn nodes_of(&self, range: &Range<u64>) -> Result<Vec<NodeIndex>> {
-        let size = self.attachment.segment_size();
-        let all = || (0..self.cluster.nodes().len() as u32).map(NodeIndex).collect();
-        let (first, last) = (range.start / size.bytes(), range.end.saturating_sub(1) / size.bytes());
-        if last - first >= MANY_SEGMENTS {
-            return Ok(all());
+        if self.is_locked_on_all_nodes(range) {
+            return Ok((0..self.cluster.nodes().len() as u32).map(NodeIndex).collect());
         }
+        let (first, last) = self.segments_of(range);
         let mut nodes = Vec::new();
         for index in first..=last {
             match self.attachment.home(SegmentIndex(u32::try_from(index).unwrap_or(u32::MAX))) {
@@ -390,9 +398,6 @@ impl Drop for UnderLock {
         self.0.locked.fetch_sub(1, Ordering::Relaxed);
     }
 }
-
-/// From how many segments on a lock is taken on all nodes.
-pub(super) const MANY_SEGMENTS: u64 = 1024;
 
 /// Cuts `length` bytes into what fits into a message: where each portion begins, and its length.
 fn portions(length: usize) -> impl Iterator<Item = (usize, usize)> {

@@ -84,9 +84,9 @@ impl File {
         indices.filter(|index| self.attachment.home(*index) == Home::Hole).collect()
     }
 
-    /// Gives segments homes, as far as they have none; returns homes in force. The others that are about to write to them
-    /// may [note](File::note_homes) these, without asking. There are none where somebody has locked some of the file
-    /// since before it had homes: who writes then has to ask.
+    /// Gives segments homes, as far as they have none; returns homes in force. The others that are about to write to
+    /// them may [note](File::note_homes) these, without asking. There are none where somebody has locked some of the
+    /// file since before it had homes: who writes then has to ask.
     ///
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`]; [`Error::NodesMissing`] for a node that has no part in the file.

@@ -2,6 +2,7 @@
 //! ahead.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::attachment::Home;
 use crate::cluster::{NodeIndex, SharedFile};
@@ -22,12 +23,21 @@ impl File {
     /// Where other nodes share the file, an exclusive lock gives all segments in `range` their homes, unless there are
     /// so many that they can only mean the whole file: any of them may be written under it.
     ///
+    /// Who holds one range and waits for another may wait for ever, unnoticed, if somebody does the same the other way
+    /// round: threads that would do so within one node's part of the file are told.
+    ///
     /// # Errors
     /// [`Error::Lock`]; [`Error::ReadOnly`] or [`Error::Access`] where the store is not writable; [`Error::OnNode`],
     /// [`Error::Fabric`].
     pub fn lock(&self, range: Range<FileOffset>, mode: Mode) -> Result<RangeLock> {
         let all = range.clone();
-        self.lock_and_claim(range, mode, &|| self.unplaced(all.clone()))
+        let is_whole_file =
+            |shared: &Arc<SharedFile>| shared.is_locked_on_all_nodes(&(all.start.0..all.end.0));
+        let written = || match self.shared.as_ref().is_some_and(is_whole_file) {
+            true => Vec::new(),
+            false => self.unplaced(all.clone()),
+        };
+        self.lock_and_claim(range, mode, &written)
     }
 
     /// [`File::lock`] in exclusive mode for somebody who writes to some of the segments in `range` only, and to no

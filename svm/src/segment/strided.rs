@@ -22,8 +22,8 @@ pub(crate) struct Access {
 }
 
 impl Segment {
-    /// Copies `blocks`, counted from the segment's beginning, to places that are `stride` bytes from each other; of an
-    /// access of `whole` bytes.
+    /// Copies `blocks`, counted from the segment's beginning, to places that are `stride` bytes from each other, by
+    /// `course`.
     ///
     /// `punches` as with [`Segment::read`].
     ///
@@ -34,11 +34,11 @@ impl Segment {
         &self,
         blocks: &Blocks,
         (to, stride): (*mut u8, isize),
-        whole: u64,
+        course: Course,
         punches: u64,
     ) -> io::Result<()> {
         self.stored.revalidate(punches);
-        let copy = match Course::out_of_file(blocks.length as usize, whole as usize) {
+        let copy = match course {
             Course::PastCaches => blocks::copy_past,
             Course::ThroughCaches => blocks::copy,
         };
@@ -245,9 +245,10 @@ mod tests {
                 let everything = Blocks { start: 0, length: 512, stride: 512, count: BYTES / 512 };
                 for asked in [blocks, everything] {
                     let step = (asked.length + gap) as usize;
+                    let course = Course::out_of_file(asked.length as usize, access.rewritten as usize);
                     let mut read = vec![0xAAu8; step * asked.count as usize];
                     // SAFETY: likewise.
-                    unsafe { segment.read_blocks(&asked, (read.as_mut_ptr(), step as isize), access.rewritten, 0) }
+                    unsafe { segment.read_blocks(&asked, (read.as_mut_ptr(), step as isize), course, 0) }
                         .unwrap();
                     for (number, block) in read.chunks(step).enumerate() {
                         let at = (asked.start + asked.stride * number as u64) as usize;

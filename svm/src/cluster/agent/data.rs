@@ -11,6 +11,7 @@ use crate::blocks::Blocks;
 use crate::cache::CacheSettings;
 use crate::cluster::shared_file::CACHE_SEGMENT;
 use crate::cluster::wire::{LONGEST_DATA, Part, Reply};
+use crate::copying::Course;
 use crate::error::{Error, ErrorKind, Result};
 use crate::segment::{Access, Segment};
 use crate::units::{FileId, SegmentIndex};
@@ -82,7 +83,7 @@ impl Agent {
             };
             let punches = served.attachment.writable()?.0.punches();
             changed.insert(part.segment);
-            let access = Access { rewritten: part.bytes(), likely: 0..0 };
+            let access = Access { rewritten: 0, likely: 0..0 };
             // SAFETY: the slice has as many bytes as the blocks and lies in no mapping; these lie within the segment,
             // which is mapped for writing, as `writable` has said.
             let written = unsafe {
@@ -184,7 +185,7 @@ impl Agent {
         // SAFETY: as many bytes from `start` on as the blocks have were just made; these lie within the segment.
         let read = unsafe {
             let to = (out.as_mut_ptr().add(start), part.length as isize);
-            segment.read_blocks(&blocks, to, part.bytes(), punches)
+            segment.read_blocks(&blocks, to, Course::ThroughCaches, punches)
         };
         read.map_err(|e| {
             let subject = format!("reading segment {index} of {}", served.attachment.name());
@@ -196,7 +197,11 @@ impl Agent {
     pub(super) fn own_segment(&self, served: &Served, index: SegmentIndex) -> Result<Arc<Segment>> {
         match served.attachment.home(index) {
             Home::There(_) => Err(self.not_the_home(served, index)),
-            Home::Here | Home::Hole => served.attachment.segment_or_new(index),
+            Home::Here => served.attachment.segment_or_new(index),
+            Home::Hole => {
+                served.attachment.writable()?.0.add_unasked_homes();
+                served.attachment.segment_or_new(index)
+            }
         }
     }
 

@@ -1,0 +1,261 @@
+//! Writing many pieces of a file as one access.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::blocks::Blocks;
+use crate::cluster::{Scatter, SharedFile};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::file::mapped::{are_mapped, packed};
+use crate::file::{File, Target};
+use crate::segment::{Access, Segment};
+use crate::units::{FileOffset, SegmentIndex};
+
+use super::halves;
+
+/// Bytes of all pieces from which on those that do not go straight home are packed into messages at once. Less goes by
+/// the cache, which shares its messages with other accesses: that saves messages, whatever they take.
+const MUCH: u64 = 64 << 10;
+/// Bytes between the first piece and the last, from which on they would be in many pages of the cache.
+const WIDE: u64 = 4 << 20;
+
+impl File {
+    /// Begins to write `bytes` bytes, all of which lie within `bounds`.
+    ///
+    /// # Errors
+    /// [`Error::NotOpenedFor`] writing, [`Error::TooLarge`], [`Error::ReadOnly`], [`Error::Access`].
+    pub fn write_strided(&self, bounds: Range<FileOffset>, bytes: u64) -> Result<StridedWrite<'_>> {
+        let state = self.check_write(bounds.end.0)?;
+        let bounds = bounds.start.0..bounds.end.0;
+        let likely = likely(&bounds, bytes, state.size());
+        // What was not there before is in the caches, as zeros.
+        let rewritten = if bounds.end <= state.size() { bytes } else { 0 };
+        let (here, scatter, grown, grown_there) = (None, None, 0, 0);
+        Ok(StridedWrite { file: self, bounds, bytes, likely, rewritten, here, scatter, grown, grown_there })
+    }
+}
+
+/// A write of many pieces. They are written after [`StridedWrite::finish`]; before, some of them are.
+pub struct StridedWrite<'f> {
+    file: &'f File,
+    bounds: Range<u64>,
+    bytes: u64,
+    /// What is likely to be written soon, by whomever.
+    likely: Range<u64>,
+    /// How many of the bytes are likely to be where others have been for a while: all or none.
+    rewritten: u64,
+    /// The segment that was written last.
+    here: Option<Arc<Segment>>,
+    scatter: Option<Scatter<'f>>,
+    /// Where the file ends at least.
+    grown: u64,
+    /// The same, once the pieces that are on their way are home.
+    grown_there: u64,
+}
+
+impl<'f> StridedWrite<'f> {
+    /// Writes `blocks` from memory in which they are `stride` bytes from each other.
+    ///
+    /// # Errors
+    /// As [`File::write_at`]; pieces of before may be what could not be written.
+    ///
+    /// # Safety
+    /// Each block of memory is valid for reads. None lies in a mapping of the file's.
+    pub unsafe fn put(&mut self, blocks: &Blocks, source: *const u8, stride: isize) -> Result<()> {
+        let size = self.file.segment_size().bytes();
+        let (mut rest, mut source) = (*blocks, source);
+        while rest.count > 0 {
+            let (index, within, _) = self.file.piece(rest.start, rest.end())?;
+            let start = rest.start - within;
+            let count = rest.whole_before(start + size);
+            if count == 0 {
+                // A block in two segments.
+                let (head, tail) = halves(&rest, start + size);
+                // SAFETY: the caller's promise; both are parts of a block.
+                unsafe {
+                    self.put_within(index, &head.within(start), head.end(), source, stride)?;
+                    self.put(&tail, source.add(head.length as usize), stride)?;
+                }
+                (rest, source) = (rest.behind(1), source.wrapping_offset(stride));
+                continue;
+            }
+            let part = rest.first(count);
+            // SAFETY: the caller's promise.
+            unsafe { self.put_within(index, &part.within(start), part.end(), source, stride) }?;
+            (rest, source) = (rest.behind(count), source.wrapping_offset(stride * count as isize));
+        }
+        Ok(())
+    }
+
+    /// Returns when all pieces are written: where their homes are, or in the cache.
+    ///
+    /// # Errors
+    /// [`Error::OnNode`], [`Error::Fabric`], what a home says of a piece.
+    pub fn finish(mut self) -> Result<()> {
+        if let Some(scatter) = self.scatter.take() {
+            scatter.finish()?;
+            self.grown = self.grown.max(self.grown_there);
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As [`StridedWrite::put`]; `blocks`, which end at `end` of the file, lie within the segment.
+    unsafe fn put_within(
+        &mut self,
+        index: SegmentIndex,
+        blocks: &Blocks,
+        end: u64,
+        source: *const u8,
+        stride: isize,
+    ) -> Result<()> {
+        if are_mapped(blocks, source, stride) {
+            // SAFETY: the caller's promise.
+            let bytes = unsafe { packed(blocks, source, stride) };
+            // SAFETY: the vector has the blocks, one behind the other, and is no mapping.
+            return unsafe { self.put_within(index, blocks, end, bytes.as_ptr(), blocks.length as isize) };
+        }
+        if self.here.as_ref().is_none_or(|segment| segment.index() != index) {
+            self.leave_segment();
+            match self.file.segment_to_write(index, self.bounds.end)? {
+                Target::Here(segment) => self.here = Some(segment),
+                Target::There(shared, home) => {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.put_there(shared, home, index, blocks, source, stride) }?;
+                    let grown = if self.scatter.is_some() { &mut self.grown_there } else { &mut self.grown };
+                    *grown = end.max(*grown);
+                    return Ok(());
+                }
+            }
+        }
+        let Some(segment) = &self.here else { return Ok(()) };
+        let access = Access { rewritten: self.rewritten, likely: self.likely_within(end - blocks.end()) };
+        // SAFETY: the caller's promise; `check_write` has said that the segment is mapped for writing.
+        let written = unsafe { segment.write_blocks(blocks, (source, stride), &access, self.file.punches()) };
+        match written {
+            Ok(()) => {
+                self.grown = self.grown.max(end);
+                Ok(())
+            }
+            Err((done, e)) => {
+                if done > 0 {
+                    self.grown = self.grown.max(end - blocks.end() + blocks.first(done).end());
+                }
+                Err(self.file.io(format!("writing segment {index} of {}", self.file.name()), e))
+            }
+        }
+    }
+
+    /// What of the segment that begins at `start` is likely to be written.
+    fn likely_within(&self, start: u64) -> Range<u64> {
+        let within = |at: u64| at.saturating_sub(start).min(self.file.segment_size().bytes());
+        within(self.likely.start)..within(self.likely.end)
+    }
+
+    /// # Safety
+    /// As [`StridedWrite::put`].
+    unsafe fn put_there(
+        &mut self,
+        shared: &'f SharedFile,
+        home: u32,
+        index: SegmentIndex,
+        blocks: &Blocks,
+        source: *const u8,
+        stride: isize,
+    ) -> Result<()> {
+        let is_much = self.bytes >= MUCH || self.bounds.end - self.bounds.start >= WIDE;
+        if is_much && blocks.length < shared.least_straight() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.pack(shared, home, index, blocks, source, stride) };
+        }
+        for number in 0..blocks.count {
+            let source = source.wrapping_offset(stride * number as isize);
+            let (at, length) = (blocks.start + blocks.stride * number, blocks.length);
+            if is_much && !shared.goes_straight(index, at, length) {
+                // SAFETY: the caller's promise.
+                unsafe { self.pack(shared, home, index, &Blocks::one(at, length), source, stride) }?;
+                continue;
+            }
+            // SAFETY: the caller's promise.
+            let data = unsafe { std::slice::from_raw_parts(source, length as usize) };
+            shared.write(home, index, at, data)?;
+        }
+        Ok(())
+    }
+
+    /// Has pieces go home in messages that the home scatters.
+    ///
+    /// # Safety
+    /// As [`StridedWrite::put`].
+    unsafe fn pack(
+        &mut self,
+        shared: &'f SharedFile,
+        home: u32,
+        index: SegmentIndex,
+        blocks: &Blocks,
+        source: *const u8,
+        stride: isize,
+    ) -> Result<()> {
+        let scatter = self.scatter.get_or_insert_with(|| Scatter::begin(shared));
+        // SAFETY: the caller's promise.
+        unsafe { scatter.put(home, index, blocks, source, stride) }
+    }
+
+    fn leave_segment(&mut self) {
+        if let Some(segment) = self.here.take() {
+            self.file.attachment.mark_dirty(&segment);
+        }
+    }
+}
+
+impl Drop for StridedWrite<'_> {
+    fn drop(&mut self) {
+        self.leave_segment();
+        drop(self.scatter.take());
+        // After the bytes: whoever sees the size finds them.
+        if let (true, Some(state)) = (self.grown > 0, self.file.attachment.state()) {
+            state.grow(self.grown);
+        }
+    }
+}
+
+/// What is likely to be written soon where `bytes` bytes within `bounds` are now, of a file of `size` bytes. Where an
+/// eighth of all is, others will often write what is between. And what has grown to some size bit by bit will often
+/// grow by as much again. (That is for whoever gives pages storage: one page or two ahead of what is written.)
+fn likely(bounds: &Range<u64>, bytes: u64, size: u64) -> Range<u64> {
+    const DENSE: u64 = 8;
+    /// Bytes: small files are to take no more storage than they need.
+    const LEAST: u64 = 1 << 20;
+    let length = bounds.end - bounds.start;
+    if bytes < length / DENSE {
+        return 0..0;
+    }
+    // Others may have been faster with their parts of the same.
+    let is_at_end = bounds.end.saturating_add(length) >= size;
+    let before = bounds.start.min(size);
+    let growth = if is_at_end && before >= LEAST { before } else { 0 };
+    bounds.start..bounds.end.saturating_add(growth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn what_grows_is_likely_to_go_on() {
+        assert_eq!(likely(&(8 * MIB..9 * MIB), MIB, 8 * MIB), 8 * MIB..17 * MIB);
+        // Another one has written his part of the same already.
+        assert_eq!(likely(&(8 * MIB..9 * MIB), MIB / 2, 9 * MIB), 8 * MIB..17 * MIB);
+        let rest = 0..9 * MIB;
+        assert_eq!(likely(&rest, 9 * MIB, 0), rest, "all of it at once");
+        assert_eq!(likely(&rest, 9 * MIB, 9 * MIB), rest, "the same again");
+        assert_eq!(likely(&(MIB..2 * MIB), MIB, 9 * MIB), MIB..2 * MIB, "within what there is");
+        assert_eq!(likely(&(80 * MIB..81 * MIB), MIB, 4 * MIB), 80 * MIB..85 * MIB, "behind a hole");
+        assert_eq!(likely(&(MIB / 2..MIB), MIB / 2, MIB / 2), MIB / 2..MIB, "a small file");
+        assert_eq!(likely(&(8 * MIB..16 * MIB), MIB / 2, 8 * MIB), 0..0, "with large gaps");
+    }
+}
