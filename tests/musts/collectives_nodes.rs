@@ -44,21 +44,24 @@ fn oracle_with(mpi: Mpi, nodes: Nodes, ranks: u32, variable: (&str, &str)) {
     }
 }
 
-/// Algorithms that the user has chosen for what goes between nodes, and short segments.
+/// Algorithms that the user has chosen for what goes between nodes, and short segments. They have little to do with the
+/// MPI: in a short run, those that Debian does not have get one choice.
 fn chosen(mpi: Mpi) {
-    let program = Program::c("collectives_oracle", mpi);
-    for (components, told) in [
+    let choices = [
         ("network.bcast=pipelined network.allreduce=ring network.segment=64", "allreduce: Some(Ring)"),
         ("network.bcast=scatter-allgather network.reduce_scatter=allreduce", "bcast: Some(ScatterAllgather)"),
         ("network.alltoall=bruck network.reduce=rabenseifner", "reduce: Some(Rabenseifner)"),
-    ] {
+    ];
+    let is_with_all = is_full_run() || Mpi::DEBIAN.contains(&mpi);
+    let program = Program::c("collectives_oracle", mpi);
+    for (components, told) in &choices[..if is_with_all { choices.len() } else { 1 }] {
         let nodes = Nodes::Emulated(3);
         let scratch = nodes.scratch();
-        let job = job(&scratch, &program, nodes, 4).variable("SVMIO_COMPONENTS", components);
+        let job = job(&scratch, &program, nodes, 4).variable("SVMIO_COMPONENTS", *components);
         let output =
             job.variable("SVMIO_LOG", "info").argument("0").argument("40").argument("waiting").succeed();
         assert!(output.contains("40 seeds are right"), "{components}: {output}");
-        assert!(output.contains(told), "{components}: {output}");
+        assert!(output.contains(*told), "{components}: {output}");
         assert!(output.contains("a message between nodes costs"), "{components}: {output}");
     }
 }

@@ -45,6 +45,10 @@ pub(crate) fn soak(paths: &Paths) -> Result<()> {
     for name in ["executor_barriers", "executor_processes"] {
         process::run(cargo_of(paths, "svmio-collectives", name).env("SVMIO_FULL", "1"))?;
     }
+    // The lock-free parts, in more orders.
+    for mut tests in loom(paths) {
+        process::run(tests.env("SVMIO_FULL", "1"))?;
+    }
     if test::run(paths, &test::long_stage_names())? { Ok(()) } else { bail!("a suite has failed; see above") }
 }
 

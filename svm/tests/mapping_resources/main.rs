@@ -45,7 +45,7 @@ fn resident() -> u64 {
 
 fn memory_stays_within_the_limit_while_much_more_is_touched() {
     let full = job::is_full();
-    let (bytes, limit) = (if full { 1 << 30 } else { 192 << 20 }, 64 << 20);
+    let (bytes, limit) = if full { (1 << 30, 64 << 20) } else { (96 << 20, 32 << 20) };
     let (_directory, stores) = job::stores(2);
     job::run(&stores, &CacheSettings::default(), |process| {
         let options = OpenOptions::read_write()
