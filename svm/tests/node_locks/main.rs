@@ -3,6 +3,7 @@
 mod contention;
 mod failures;
 mod full_home;
+mod homeless;
 #[path = "../job/mod.rs"]
 mod job;
 mod keeping;
