@@ -72,8 +72,6 @@ pub(crate) struct How {
     pub(crate) cluster: u64,
     /// Even if it has lost its name, as long as others have it open.
     pub(crate) removed: bool,
-    /// Its homes may have been given while ranges were locked at the master ([`State::are_also_locked_at_master`]).
-    pub(crate) also_locked_at_master: bool,
 }
 
 impl How {
@@ -195,9 +193,6 @@ impl Attachment {
                 }
                 let presence =
                     Presence::enter(file.try_clone().map_err(failed)?, PROCESSES).map_err(failed)?;
-                if how.also_locked_at_master {
-                    state.set_also_locked_at_master();
-                }
                 // Whatever a dead predecessor in this place left.
                 let reaped = state.reap(presence.slot(), manifest.position_of(node));
                 reaped.map_err(|source| Error::Lock { name: name.into(), source })?;

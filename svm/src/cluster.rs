@@ -285,8 +285,7 @@ impl Cluster {
         let manifest = context.manifest_of(&introduction.0)?;
         let name = manifest.name.clone();
         install::install(context, &manifest)?;
-        let also_locked_at_master = introduction.0.also_locked_at_master;
-        let how = How { also_locked_at_master, ..How::through(self.id()) };
+        let how = How::through(self.id());
         let attachment = attachment::attach(&context.store, manifest.id, &name, how)
             .map_err(|error| error.into_error(manifest.id))?;
         install::refresh(&attachment, &manifest, &introduction.0)?;

@@ -21,6 +21,10 @@ use super::Attachment;
 /// range.
 const GIVER: ThreadId = ThreadId(u32::MAX);
 
+/// How often the core is left to others who give homes, and are about to have done so. Then they count as who has
+/// locked a range: that is right, and only dearer, and one of them may stand still.
+const TURNS: u32 = 100;
+
 impl Attachment {
     /// [`Attachment::enter_homes`] at the master, for segments of which some may be locked there.
     ///
@@ -64,6 +68,7 @@ impl Attachment {
         holes.sort_unstable();
         holes.dedup();
         for range in self.ranges(&holes) {
+            let mut turns = TURNS;
             loop {
                 let token =
                     locks.try_acquire(owner, range.clone(), Mode::Exclusive, &alive).map_err(failed)?;
@@ -74,12 +79,13 @@ impl Attachment {
                 let claims = locks.claims().map_err(failed)?;
                 let is_in_the_way = |claim: &Claim| claim.start < range.end && range.start < claim.end;
                 let mut in_the_way = claims.iter().filter(|claim| is_in_the_way(claim));
-                if claims.len() >= LockTable::CAPACITY || in_the_way.any(|claim| claim.owner.thread != GIVER)
-                {
+                let is_locked = claims.len() >= LockTable::CAPACITY
+                    || in_the_way.any(|claim| claim.owner.thread != GIVER);
+                if is_locked || turns == 0 {
                     state.set_also_locked_at_master();
                     break;
                 }
-                // Others who give homes, and are about to have done so.
+                turns -= 1;
                 std::thread::yield_now();
             }
         }

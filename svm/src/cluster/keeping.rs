@@ -302,7 +302,6 @@ impl SharedFile {
     /// homes of its segments, where else it is locked, and that the file does not end in it.
     pub(crate) fn knows_all_of(&self, range: &Range<u64>) -> bool {
         range.end <= self.attachment().size()
-            && !self.is_locked_on_all_nodes(range)
             && !self.may_have_holes(range)
             && self.attachment().state().is_some_and(State::are_homes_asked)
     }
