@@ -27,6 +27,7 @@ mod atomic;
 mod closing;
 mod context;
 mod credits;
+mod eager;
 mod ends;
 mod engine;
 mod fast;
@@ -85,9 +86,9 @@ pub struct Buffers {
     pub short_message: usize,
     /// Bytes of the ring of short packets.
     pub ring: u64,
-    /// Bytes of an eager buffer.
+    /// Bytes of the longest eager message.
     pub eager_buffer: u32,
-    /// How many there are.
+    /// How many of them there is room for.
     pub eager_buffers: u32,
     /// Bytes of a staging buffer; 0 as long as none was needed.
     pub staging_buffer: u32,

@@ -87,8 +87,7 @@ impl JobBuffers {
         let capabilities = capabilities_of(|secret| settings.prepare(secret))?;
         let part = shm::available_memory().map_or(u64::MAX, |available| available / u64::from(ranks));
         let limit = settings.messages.memory_cap.min(part);
-        let expected =
-            |memory| Footprint::expected(&settings.messages, capabilities.transaction_size, ranks, memory);
+        let expected = |memory| Footprint::expected(&settings.messages, &capabilities, ranks, memory);
         // Where not everybody can have buffers for everybody, processes get what the settings allow as long as there
         // is memory: few programs talk with everybody.
         let peer = expected(limit)

@@ -9,6 +9,7 @@ use super::context::Role;
 use super::layout::{Layout, Sizes};
 use super::outbox::staging_offset;
 use super::settings::MessageSettings;
+use crate::capabilities::Capabilities;
 use crate::error::{Error, Result};
 
 /// The buffers that a process has for each peer that it exchanges messages of all kinds with.
@@ -18,9 +19,9 @@ pub struct Footprint {
     pub longest_short: u64,
     /// Bytes of the ring of short packets.
     pub ring: u64,
-    /// Bytes of an eager buffer.
+    /// Bytes of the longest eager message.
     pub eager_buffer: u32,
-    /// How many there are.
+    /// How many of them there is room for.
     pub eager_buffers: u32,
     /// Bytes of a staging buffer.
     pub staging_buffer: u32,
@@ -31,16 +32,21 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// What comes of `settings` in a job of `size` processes, on a fabric with transactions of `transaction` bytes,
+    /// What comes of `settings` in a job of `size` processes, on a fabric with these `capabilities`,
     /// where each process may take `memory` bytes, and no more than the settings allow.
     ///
     /// # Errors
     /// [`Error::Memory`], when not even the smallest buffers fit.
-    pub fn expected(settings: &MessageSettings, transaction: usize, size: u32, memory: u64) -> Result<Self> {
+    pub fn expected(
+        settings: &MessageSettings,
+        capabilities: &Capabilities,
+        size: u32,
+        memory: u64,
+    ) -> Result<Self> {
         let share = |role: Role| role.share(settings.memory_cap.min(memory), size);
         let staging_length =
             |sizes: &Sizes| staging_offset(u64::from(sizes.staging_buffer), sizes.staging_buffers);
-        let wanted = Sizes::wanted(settings, transaction);
+        let wanted = Sizes::wanted(settings, capabilities);
         let inbox = |sizes: &Sizes| Layout::of(sizes).length;
         let sizes = fitting(share(Role::Inbox), wanted, inbox, Sizes::halved)?;
         let sizes = fitting(share(Role::Staging), sizes, staging_length, Sizes::staging_halved)?;
@@ -89,8 +95,8 @@ mod tests {
         for memory_cap in [64 << 20, 4 << 20, 600 << 10] {
             let settings = MessageSettings { memory_cap, ..MessageSettings::default() };
             let fabrics = shm::within_process(SIZE);
-            let transaction = fabrics[0].capabilities().transaction_size;
-            let expected = Footprint::expected(&settings, transaction, SIZE, u64::MAX).unwrap();
+            let capabilities = fabrics[0].capabilities();
+            let expected = Footprint::expected(&settings, capabilities, SIZE, u64::MAX).unwrap();
             assert!(expected.bytes * u64::from(SIZE) <= memory_cap, "{expected:?}");
             let messengers: Vec<_> = fabrics
                 .iter()
@@ -111,7 +117,10 @@ mod tests {
             }
         }
         let settings = MessageSettings { memory_cap: 4 << 10, ..MessageSettings::default() };
-        let problem = Footprint::expected(&settings, 64, SIZE, u64::MAX).unwrap_err().to_string();
+        let problem =
+            Footprint::expected(&settings, shm::within_process(1)[0].capabilities(), SIZE, u64::MAX)
+                .unwrap_err()
+                .to_string();
         assert!(problem.contains("smallest message buffers"), "{problem}");
     }
 }

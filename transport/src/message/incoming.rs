@@ -203,24 +203,26 @@ impl State {
         let packet = self.decode(link, found)?;
         self.consume(link, found);
         match packet {
-            Packet::Eager { length, buffer } => {
-                let sizes = &link.inbox.sizes;
-                if length > sizes.eager_buffer {
+            Packet::Eager { length, slot } => {
+                if length > link.inbox.sizes.eager_buffer {
                     return Err(refuse("length", length));
                 }
-                if buffer != self.consumed.eager % sizes.eager_buffers {
-                    return Err(refuse("buffer", buffer));
+                if slot != self.eager_slot {
+                    return Err(refuse("slot", slot));
                 }
+                let slots = link.layout.slots;
+                self.eager_slot = slots.behind(slot, length);
+                let taken = slots.taken_by(length);
                 let length = length as usize;
                 let result = if length <= capacity {
-                    let from = link.inbox.memory().span(link.layout.eager(buffer), length)?;
+                    let from = link.inbox.memory().span(link.layout.eager(slot), length)?;
                     // SAFETY: `from` is within the inbox, `memory` the caller's promise; they are different memory.
                     unsafe { link.context.back_end().copy(from, memory.start.as_ptr(), length) };
                     Ok(length)
                 } else {
                     Err(too_long(length as u64))
                 };
-                self.consumed.eager = self.consumed.eager.wrapping_add(1);
+                self.consumed.eager = self.consumed.eager.wrapping_add(taken);
                 self.return_credits_or_fail(link);
                 Ok(Some(Arrival::Whole(result)))
             }

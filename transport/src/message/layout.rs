@@ -7,9 +7,11 @@
 //! The header is the owner's, for the peer to read; the rest is written by the peer, the claims by both, and one bit of
 //! the leases by the owner. Staging buffers are a segment of their own, made when first needed.
 
+use super::eager::{Slots, slot_for};
 use super::ends;
 use super::settings::MessageSettings;
 use super::wire::{CLOSING, CONTROL_PAYLOAD, Malformed, Ways};
+use crate::capabilities::Capabilities;
 use crate::error::{Error, Result};
 
 /// Bytes of the header.
@@ -33,7 +35,7 @@ const RINGS_AT: u64 = ENDS_AT + LINE;
 const LINE: u64 = 64;
 
 /// "svmio" and a version; the last byte of the header to be written.
-const MAGIC: u64 = u64::from_le_bytes(*b"svmiomb\x02");
+const MAGIC: u64 = u64::from_le_bytes(*b"svmiomb\x03");
 
 /// Parts for control packets: two per rendezvous on its way, and more wait at their sender.
 const CONTROL_PACKETS: u32 = 32;
@@ -49,10 +51,12 @@ pub struct Sizes {
     pub ring_parts: u32,
     /// Parts of the ring of control packets; a power of two.
     pub control_parts: u32,
-    /// Bytes of an eager buffer.
+    /// Bytes of the longest eager message.
     pub eager_buffer: u32,
-    /// How many there are.
+    /// How many of them there is room for.
     pub eager_buffers: u32,
+    /// Bytes of a slot of such messages.
+    pub eager_slot: u32,
     /// Bytes of a staging buffer.
     pub staging_buffer: u32,
     /// How many there are.
@@ -64,8 +68,11 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// What `settings` ask for, on a fabric with transactions of `transaction` bytes.
-    pub(super) fn wanted(settings: &MessageSettings, transaction: usize) -> Self {
+    /// What `settings` ask for, on a fabric with these `capabilities`.
+    pub(super) fn wanted(settings: &MessageSettings, capabilities: &Capabilities) -> Self {
+        let transaction = capabilities.transaction_size;
+        let eager_buffer = settings.eager_buffer.max(1);
+        let eager_slot = slot_for(eager_buffer, capabilities);
         let packet = settings.short_packet.max(16);
         // A part longer than the packet would only waste memory.
         let part = (transaction.min(1 << 15) as u32).min(packet.next_power_of_two());
@@ -77,8 +84,9 @@ impl Sizes {
             packet_parts,
             ring_parts: settings.ring.div_ceil(part).min(1 << 24).next_power_of_two().max(at_least),
             control_parts: control.next_power_of_two(),
-            eager_buffer: settings.eager_buffer.max(1),
-            eager_buffers: settings.eager_buffers.clamp(1, 1 << 16),
+            eager_buffer,
+            eager_buffers: settings.eager_buffers.clamp(1, Slots::most(eager_slot, eager_buffer)),
+            eager_slot,
             staging_buffer: settings.staging_buffer.max(64),
             staging_buffers: settings.staging_buffers.clamp(1, 1 << 16),
             asynchronous: settings.asynchronous,
@@ -89,10 +97,12 @@ impl Sizes {
     /// The next smaller ones; `None` when nothing can be halved any more.
     pub(super) fn halved(self) -> Option<Self> {
         let smallest_ring = (2 * self.packet_parts).next_power_of_two();
+        let eager_buffer = (self.eager_buffer / 2).max(1024.min(self.eager_buffer));
         let halved = Self {
             ring_parts: (self.ring_parts / 2).max(smallest_ring),
             eager_buffers: (self.eager_buffers / 2).max(2.min(self.eager_buffers)),
-            eager_buffer: (self.eager_buffer / 2).max(1024.min(self.eager_buffer)),
+            eager_buffer,
+            eager_slot: self.eager_slot.min(eager_buffer.next_multiple_of(LINE as u32)),
             ..self
         };
         (halved != self).then_some(halved)
@@ -122,7 +132,7 @@ impl Sizes {
             pair(self.ring_parts, self.control_parts),
             pair(self.eager_buffer, self.eager_buffers),
             pair(self.staging_buffer, self.staging_buffers),
-            u64::from(self.asynchronous),
+            pair(u32::from(self.asynchronous), self.eager_slot),
             self.receives.encode(),
             0,
         ];
@@ -174,16 +184,20 @@ impl Sizes {
         {
             return refuse("ring of control packets", control_parts);
         }
-        if eager_buffer == 0 || !(1..=1 << 16).contains(&eager_buffers) {
+        let (flags, eager_slot) = halves(words[5]);
+        if eager_slot == 0 {
+            return refuse("slot of eager messages", eager_slot);
+        }
+        if eager_buffer == 0 || !(1..=Slots::most(eager_slot, eager_buffer)).contains(&eager_buffers) {
             return refuse("number of eager buffers", eager_buffers);
         }
         if staging_buffer == 0 || !(1..=1 << 16).contains(&staging_buffers) {
             return refuse("number of staging buffers", staging_buffers);
         }
-        let asynchronous = match words[5] {
+        let asynchronous = match flags {
             0 => false,
             1 => true,
-            value => return Err(Malformed::Header { field: "flags", value }),
+            _ => return refuse("flags", flags),
         };
         Ok(Some(Self {
             part,
@@ -192,6 +206,7 @@ impl Sizes {
             control_parts,
             eager_buffer,
             eager_buffers,
+            eager_slot,
             staging_buffer,
             staging_buffers,
             asynchronous,
@@ -217,8 +232,10 @@ pub(super) struct Layout {
     pub(super) ring: u64,
     /// The first part of the ring of control packets.
     pub(super) control: u64,
+    /// The first slot.
     eager: u64,
-    eager_stride: u64,
+    /// How eager messages take them.
+    pub(super) slots: Slots,
     /// Bytes of the whole.
     pub(super) length: u64,
 }
@@ -229,14 +246,14 @@ impl Layout {
         let ring = RINGS_AT.next_multiple_of(part);
         let control = ring + u64::from(sizes.ring_parts) * part;
         let eager = (control + u64::from(sizes.control_parts) * part).next_multiple_of(LINE);
-        let eager_stride = u64::from(sizes.eager_buffer).next_multiple_of(LINE);
-        let length = (eager + u64::from(sizes.eager_buffers) * eager_stride).next_multiple_of(LINE);
-        Self { ring, control, eager, eager_stride, length }
+        let slots = Slots::of(sizes.eager_slot, sizes.eager_buffers, sizes.eager_buffer);
+        let length = (eager + slots.bytes()).next_multiple_of(LINE);
+        Self { ring, control, eager, slots, length }
     }
 
-    /// The first byte of an eager buffer.
-    pub(super) fn eager(&self, buffer: u32) -> u64 {
-        self.eager + u64::from(buffer) * self.eager_stride
+    /// The first byte of a [slot](super::eager) of eager messages.
+    pub(super) fn eager(&self, slot: u32) -> u64 {
+        self.eager + self.slots.start_of(slot)
     }
 
     /// A credit word: 16 bytes.

@@ -102,6 +102,8 @@ pub(super) struct State {
     pub(super) heeded: Counts,
     /// What this process consumed.
     pub(super) consumed: Counts,
+    /// The slot in which the next eager message lies.
+    pub(super) eager_slot: u32,
     /// What of it the peer was told.
     pub(super) told: Counts,
     pub(super) messages: Reader,
@@ -182,8 +184,8 @@ impl Link {
     /// # Errors
     /// `Memory`, when not even the smallest buffers fit.
     pub(super) fn new(context: &Arc<Context>, peer: Rank) -> Result<Self> {
-        let transaction = context.fabric.capabilities().transaction_size;
-        let wanted = Sizes { receives: context.receives, ..Sizes::wanted(&context.settings, transaction) };
+        let capabilities = context.fabric.capabilities();
+        let wanted = Sizes { receives: context.receives, ..Sizes::wanted(&context.settings, capabilities) };
         let inbox =
             area(context, Role::Inbox, peer, wanted, |sizes| Layout::of(sizes).length, Sizes::halved)?;
         let (sizes, layout) = (inbox.sizes, Layout::of(&inbox.sizes));
@@ -214,6 +216,7 @@ impl Link {
             credited: Counts::default(),
             heeded: Counts::default(),
             consumed: Counts::default(),
+            eager_slot: 0,
             told: Counts::default(),
             messages,
             control,

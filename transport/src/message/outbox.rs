@@ -27,8 +27,10 @@ pub(super) struct Outbox {
     pub(super) layout: Layout,
     pub(super) messages: Writer,
     pub(super) control: Writer,
-    /// Eager buffers filled since the beginning, wrapping.
+    /// Slots that eager messages have taken since the beginning, wrapping.
     pub(super) eager: u32,
+    /// The slot of the next one.
+    pub(super) eager_slot: u32,
     pub(super) staging: Option<Staging>,
     pub(super) returns: Returns,
 }
@@ -74,6 +76,7 @@ impl Outbox {
             sizes,
             layout,
             eager: 0,
+            eager_slot: 0,
             staging: None,
             returns: Returns::default(),
         })
@@ -92,10 +95,16 @@ impl Outbox {
         self.control.credit(counts.control);
     }
 
-    /// An eager buffer that is free, given how many came back.
-    pub(super) fn free_eager(&self, returned: u32) -> Option<u32> {
-        (self.eager.wrapping_sub(returned) < self.sizes.eager_buffers)
-            .then(|| self.eager % self.sizes.eager_buffers)
+    /// Whether an eager message of so many bytes can go, given how many slots came back.
+    pub(super) fn has_room_for_eager(&self, length: u32, returned: u32) -> bool {
+        self.layout.slots.has_room(length, self.eager, returned)
+    }
+
+    /// Takes note of an eager message of so many bytes that has gone into its slots.
+    pub(super) fn took_eager(&mut self, length: u32) {
+        let slots = self.layout.slots;
+        self.eager = self.eager.wrapping_add(slots.taken_by(length));
+        self.eager_slot = slots.behind(self.eager_slot, length);
     }
 
     /// The peer's staging buffers.

@@ -168,35 +168,9 @@ impl State {
                 fabric.counters().short_messages.add(1);
                 self.alert(link, Hearers::Waiters)?;
             }
-            Protocol::Eager => {
-                let mut returned = self.credited.eager;
-                let mut buffer = self.outbox(link)?.free_eager(returned);
-                if buffer.is_none() {
-                    self.take_credits(link);
-                    returned = self.credited.eager;
-                    buffer = self.outbox(link)?.free_eager(returned);
-                }
-                let Some(buffer) = buffer else { return Ok(None) };
-                let outbox = self.outbox(link)?;
-                // SAFETY: the caller's promise.
-                let bytes = unsafe { user::bytes(send.memory) };
-                let place = outbox.layout.eager(buffer);
-                match outbox.segment.mapping() {
-                    Some(memory) if link.context.reliable && link.context.ordered => {
-                        let to = memory.span(place, length)?;
-                        // SAFETY: `to` is within the inbox, where nobody else writes to the buffer until it is
-                        // announced.
-                        unsafe { link.context.back_end().copy(bytes.as_ptr(), to, length) };
-                        fabric.counters().stored_bytes.add(length as u64);
-                    }
-                    _ => link.context.settle(&outbox.segment.remote(), place, bytes)?,
-                }
-                outbox.eager = outbox.eager.wrapping_add(1);
-                let packet = Packet::Eager { length: length as u32, buffer };
-                let hearers = self.put_message(link, packet, Hearers::Waiters)?;
-                fabric.counters().eager_messages.add(1);
-                self.alert(link, hearers)?;
-            }
+            // SAFETY: the caller's promise.
+            Protocol::Eager if !unsafe { self.put_eager(link, send.memory) }? => return Ok(None),
+            Protocol::Eager => {}
             Protocol::Rendezvous(offers) => {
                 let outcome = outcome.cloned().unwrap_or_default();
                 // SAFETY: the caller's promise.
@@ -206,6 +180,41 @@ impl State {
             }
         }
         Ok(Some(Sent::Complete))
+    }
+
+    /// Puts an eager message on its way, unless its slots are taken; there is room for its packet.
+    ///
+    /// # Safety
+    /// As for [`send`](Self::send).
+    unsafe fn put_eager(&mut self, link: &Link, from: UserMemory) -> Result<bool> {
+        let length = from.length as u32;
+        let returned = self.credited.eager;
+        if !self.outbox(link)?.has_room_for_eager(length, returned) {
+            self.take_credits(link);
+            let returned = self.credited.eager;
+            if !self.outbox(link)?.has_room_for_eager(length, returned) {
+                return Ok(false);
+            }
+        }
+        let outbox = self.outbox(link)?;
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { user::bytes(from) };
+        let slot = outbox.eager_slot;
+        let place = outbox.layout.eager(slot);
+        match outbox.segment.mapping() {
+            Some(memory) if link.context.reliable && link.context.ordered => {
+                let to = memory.span(place, bytes.len())?;
+                // SAFETY: `to` is within the inbox, where nobody else writes to the slots.
+                unsafe { link.context.back_end().copy(bytes.as_ptr(), to, bytes.len()) };
+                link.context.fabric.counters().stored_bytes.add(u64::from(length));
+            }
+            _ => link.context.settle(&outbox.segment.remote(), place, bytes)?,
+        }
+        outbox.took_eager(length);
+        let hearers = self.put_message(link, Packet::Eager { length, slot }, Hearers::Waiters)?;
+        link.context.fabric.counters().eager_messages.add(1);
+        self.alert(link, hearers)?;
+        Ok(true)
     }
 
     /// Puts a packet into the order of messages; there is room. Returns whom it has not told by itself.

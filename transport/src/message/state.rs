@@ -367,7 +367,7 @@ impl State {
         let reaches = |consumed: u32, told: u32, limit: u32| consumed.wrapping_sub(told) >= limit.max(1);
         let is_due = reaches(consumed.control, told.control, sizes.control_parts / 2)
             || reaches(consumed.ring, told.ring, sizes.ring_parts / 2)
-            || reaches(consumed.eager, told.eager, sizes.eager_buffers / 2)
+            || reaches(consumed.eager, told.eager, link.layout.slots.due())
             || reaches(consumed.staging, told.staging, 1);
         if !is_due {
             return Ok(());

@@ -28,7 +28,7 @@ const LEFT: u32 = 1 << 31;
 pub enum Kind {
     /// A short message: the payload is the message.
     Short = 1,
-    /// A message lies in an eager buffer.
+    /// A message lies in slots for eager ones.
     Eager,
     /// A message wants to come by rendezvous.
     Request,
@@ -155,12 +155,12 @@ pub enum Ended {
 /// A packet other than a short message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packet {
-    /// A message of `length` bytes lies in eager buffer `buffer`.
+    /// A message of `length` bytes lies where slot `slot` of the eager ones begins.
     Eager {
         /// Its bytes.
         length: u32,
         /// Which.
-        buffer: u32,
+        slot: u32,
     },
     /// A message of `length` bytes wants to come.
     Request {
@@ -242,7 +242,7 @@ impl Packet {
     pub fn encode(&self) -> ([u8; CONTROL_PAYLOAD], usize) {
         let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
         let (words, count) = match *self {
-            Self::Eager { length, buffer } => ([pair(length, buffer), 0, 0, 0, 0], 1),
+            Self::Eager { length, slot } => ([pair(length, slot), 0, 0, 0, 0], 1),
             Self::Request { transfer, length, offers, is_left, key: MemoryKey([a, b, c]) } => {
                 let how = offers.encode() as u32 | if is_left { LEFT } else { 0 };
                 ([pair(transfer, how), length, a, b, c], 5)
@@ -282,8 +282,8 @@ impl Packet {
         match kind {
             Kind::Short => Err(Malformed::OutOfPlace { kind }),
             Kind::Eager => {
-                let (length, buffer) = halves(words(1)?[0]);
-                Ok(Self::Eager { length, buffer })
+                let (length, slot) = halves(words(1)?[0]);
+                Ok(Self::Eager { length, slot })
             }
             Kind::Request => {
                 let [first, length, a, b, c] = words(5)?;

@@ -9,7 +9,7 @@ fn packets() -> impl Strategy<Value = Packet> {
     let ways = prop::collection::vec(way.clone(), 0..6)
         .prop_map(|ways| ways.into_iter().fold(Ways::default(), Ways::with));
     prop_oneof![
-        any::<(u32, u32)>().prop_map(|(length, buffer)| Packet::Eager { length, buffer }),
+        any::<(u32, u32)>().prop_map(|(length, slot)| Packet::Eager { length, slot }),
         (any::<(u32, u64, bool)>(), ways, key.clone()).prop_map(
             |((transfer, length, is_left), offers, key)| {
                 Packet::Request { transfer, length, offers, is_left, key }
