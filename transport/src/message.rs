@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Each process has an inbox per peer that talks to it, made when that peer first does, and written by that peer only:
-//! packets go to a ring in it, eager messages to buffers in it, and credits for the other direction come back through
+//! packets go to a ring in it, eager messages to slots in it, and credits for the other direction come back through
 //! it. A receive meets messages in the order in which they were sent, and the other way round; there are no tags.
 //!
 //! Short and eager messages are over for the sender once they are written. A rendezvous goes on while a program

@@ -19,7 +19,7 @@ pub(super) struct Counts {
     pub(super) ring: u32,
     /// Parts of the ring of control packets.
     pub(super) control: u32,
-    /// Eager buffers.
+    /// Slots of eager messages.
     pub(super) eager: u32,
     /// Staging buffers.
     pub(super) staging: u32,

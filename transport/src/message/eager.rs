@@ -1,30 +1,32 @@
 //! Where eager messages lie in an inbox: in slots, one behind the other, round and round.
 //!
 //! ```text
-//!   slots   │ 0 │ 1 │ 2 │ ... │ last │ as many more, but for one, as the longest message takes
-//!           │       a       │   b    ...                        │
+//!   slots       │ 0 │ 1 │ 2 │ 3 │  ...  │ last │ for what goes over the last one
+//!   a message           │   a   │       │  another,  b  │
+//!   they take           │ 2   3 │           last   0
 //! ```
 //!
-//! A message takes as many slots as it has bytes for, and lies in one piece: where it goes over the last slot, into what
-//! is behind it, which is its own until the slots that it takes at the beginning are given back.
+//! A message takes the next slots, as many as its bytes need, and lies in one piece: where it goes over the last slot,
+//! into what is behind it, which is its own until the slots that it takes at the beginning are given back.
 
 use crate::capabilities::Capabilities;
 
-/// Bytes of a slot where a message and its credit take a while: little more than the shortest eager messages have, so
-/// that many of these can be under way.
-const SHORT: u32 = 1 << 10;
+/// Bytes of a slot, at most, where a message and its credit take a while: little more than the shortest eager messages
+/// have, so that many of these can be under way.
+const SMALL: u32 = 1 << 10;
 
 /// The most slots of an inbox: counts of them must not wrap unnoticed.
 const MOST: u32 = 1 << 24;
 
 /// Bytes of a slot for messages of up to `longest` bytes, at least one.
 pub(super) fn slot_for(longest: u32, capabilities: &Capabilities) -> u32 {
+    let whole = longest.checked_next_multiple_of(64).unwrap_or(longest);
     if capabilities.direct_mapping {
         // Each begins where one began before, in lines that both processors have near them: 1 KiB takes 0.29 µs so, and
         // 0.38 µs where messages go through all there is.
-        longest.checked_next_multiple_of(64).unwrap_or(longest)
+        whole
     } else {
-        SHORT
+        whole.min(SMALL)
     }
 }
 
@@ -46,7 +48,13 @@ impl Slots {
         Slots { size, count: slots * messages.clamp(1, Slots::most(size, longest)), longest: slots }
     }
 
-    /// How many messages of `longest` bytes there can be room for in slots of `size` bytes.
+    /// Whether one message of `longest` bytes takes no more slots of `size` bytes than there can be.
+    pub(super) fn can_be(size: u32, longest: u32) -> bool {
+        size > 0 && taken(size, longest) <= MOST
+    }
+
+    /// How many messages of `longest` bytes there can be room for in slots of `size` bytes, where there
+    /// [can be](Self::can_be) one.
     pub(super) fn most(size: u32, longest: u32) -> u32 {
         (MOST / taken(size, longest)).clamp(1, 1 << 16)
     }
@@ -77,10 +85,10 @@ impl Slots {
         if behind < self.count { behind } else { behind - self.count }
     }
 
-    /// How many slots are kept before they are given back: about half of them, and never so many that the longest message
-    /// has no room.
+    /// How many slots are kept before they are given back: about half of them, also where long messages do not just fill
+    /// these, and never so many that the longest message has no room.
     pub(super) fn due(self) -> u32 {
-        (self.count / 2).min(self.count - self.longest + 1).max(1)
+        (self.count / 2 - (self.longest - 1) / 2).max(1)
     }
 }
 

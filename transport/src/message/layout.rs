@@ -1,7 +1,7 @@
 //! Where what lies in an inbox, and how large it all is.
 //!
 //! ```text
-//!   header │ credits │ claims │ leases │ ends │ ring of messages │ ring of control packets │ eager buffers
+//!   header │ credits │ claims │ leases │ ends │ ring of messages │ ring of control packets │ eager slots
 //! ```
 //!
 //! The header is the owner's, for the peer to read; the rest is written by the peer, the claims by both, and one bit of
@@ -185,7 +185,7 @@ impl Sizes {
             return refuse("ring of control packets", control_parts);
         }
         let (flags, eager_slot) = halves(words[5]);
-        if eager_slot == 0 {
+        if !Slots::can_be(eager_slot, eager_buffer) {
             return refuse("slot of eager messages", eager_slot);
         }
         if eager_buffer == 0 || !(1..=Slots::most(eager_slot, eager_buffer)).contains(&eager_buffers) {
@@ -275,4 +275,32 @@ impl Layout {
 /// A peer's header is not what this version writes.
 pub(super) fn malformed(from: crate::units::Rank, problem: Malformed) -> Error {
     Error::Wire { from, problem: problem.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_a_header_tells_has_a_layout(
+            slot in prop_oneof![0_u32..4, any::<u32>()],
+            buffer in prop_oneof![1_u32..100_000, u32::MAX / 2..=u32::MAX, any::<u32>()],
+            buffers in prop_oneof![1_u32..9, any::<u32>()],
+        ) {
+            let fabrics = crate::shm::within_process(1);
+            let sizes = Sizes::wanted(&MessageSettings::default(), fabrics[0].capabilities());
+            let told = Sizes { eager_buffer: buffer, eager_buffers: buffers, eager_slot: slot, ..sizes };
+            let mut header = told.encode();
+            header[..8].copy_from_slice(&MAGIC.to_le_bytes());
+            if let Ok(sizes) = Sizes::decode(&header) {
+                prop_assert_eq!(sizes, Some(told));
+                let layout = Layout::of(&told);
+                let next = layout.slots.behind(0, 1);
+                prop_assert!(layout.eager(next) + u64::from(buffer) <= layout.length);
+            }
+        }
+    }
 }

@@ -102,10 +102,10 @@ pub(super) struct State {
     pub(super) heeded: Counts,
     /// What this process consumed.
     pub(super) consumed: Counts,
-    /// The slot in which the next eager message lies.
-    pub(super) eager_slot: u32,
     /// What of it the peer was told.
     pub(super) told: Counts,
+    /// The slot in which the next eager message begins.
+    pub(super) eager_slot: u32,
     pub(super) messages: Reader,
     pub(super) control: Reader,
     pub(super) posted: VecDeque<PostedReceive>,

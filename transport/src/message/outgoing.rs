@@ -168,9 +168,13 @@ impl State {
                 fabric.counters().short_messages.add(1);
                 self.alert(link, Hearers::Waiters)?;
             }
-            // SAFETY: the caller's promise.
-            Protocol::Eager if !unsafe { self.put_eager(link, send.memory) }? => return Ok(None),
-            Protocol::Eager => {}
+            Protocol::Eager => {
+                // SAFETY: the caller's promise.
+                let has_gone = unsafe { self.put_eager(link, send.memory) }?;
+                if !has_gone {
+                    return Ok(None);
+                }
+            }
             Protocol::Rendezvous(offers) => {
                 let outcome = outcome.cloned().unwrap_or_default();
                 // SAFETY: the caller's promise.

@@ -51,8 +51,8 @@ pub struct MessageSettings {
     /// program waits for the end of its send, a copy of 64 KiB costs less than the control packets, the interrupt and
     /// the system calls of a rendezvous.
     pub eager_buffer: u32,
-    /// How many eager buffers each peer gets. Where messages and credit take a while, as over a network, shorter messages
-    /// share a buffer, so that more of them can be under way.
+    /// How many eager buffers each peer gets. Where messages and credit take a while, as over a network, shorter
+    /// messages share a buffer, so that more of them can be under way, and there is up to one buffer more.
     pub eager_buffers: u32,
     /// From this many bytes on a message goes by rendezvous even if it would fit an eager buffer, where the program
     /// does not wait for it: then it costs the program neither of the two copies.

@@ -79,7 +79,9 @@ impl Paper<'_> {
     fn control_packets(&self) -> Result<Chart, CommandError> {
         let mut lines = Vec::new();
         for packet in PACKETS {
-            let settings = MessageSettings { short_packet: packet, ..MessageSettings::default() };
+            // A buffer for each message, as in the paper.
+            let settings =
+                MessageSettings { short_packet: packet, eager_buffer: 1 << 10, ..MessageSettings::default() };
             let sizes = (0..=64).map(|step| u64::max(1, step * 16)).collect();
             let points = self.measured(What::Pingpong, Protocol::Automatic, sizes, &settings)?;
             let points = points.iter().map(|point| (point.size as f64, point.median() * 1e6)).collect();

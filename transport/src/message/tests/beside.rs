@@ -33,13 +33,17 @@ fn what_waits_for_credit_goes_on_while_both_programs_compute() {
     const EAGER: usize = 20;
     for ground in [Ground::Threads, Ground::Tcp] {
         worlds::run(&ground, 2, &MessageSettings::default(), |fabric, messenger| {
-            assert!(messenger.settings().eager_buffers < EAGER as u32);
             let other = Rank(1 - fabric.rank().0);
-            let mut messages: Vec<Vec<u8>> = (0..EAGER).map(|number| vec![number as u8 + 1; 3000]).collect();
+            let length = |number: usize| if number.is_multiple_of(2) { 700 } else { 60_000 };
+            let mut messages: Vec<Vec<u8>> =
+                (0..EAGER).map(|number| vec![number as u8 + 1; length(number)]).collect();
+            let bytes: usize = messages.iter().map(Vec::len).sum();
+            let MessageSettings { eager_buffer, eager_buffers, .. } = *messenger.settings();
+            assert!(bytes > eager_buffer as usize * eager_buffers as usize);
             messages.push(vec![99; 1 << 20]);
             if fabric.rank() == Rank(0) {
                 let mode = |message: &[u8]| {
-                    if message.len() == 3000 { Mode::Eager } else { Mode::RendezvousDirect }
+                    if message.len() < 1 << 20 { Mode::Eager } else { Mode::RendezvousDirect }
                 };
                 let posted: Vec<_> = messages
                     .iter()
