@@ -106,6 +106,8 @@ fn network_messages() -> Vec<Vec<u8>> {
         ofi::Message::Swap { ticket: 1, key: 2, offset: 8, expected: 1, new: 2 },
         ofi::Message::Was { ticket: 1, value: 2 },
         ofi::Message::Refused { ticket: 1 },
+        ofi::Message::Read { ticket: 1, key: 2, offset: 8, length: 64 },
+        ofi::Message::Bytes { ticket: 1, bytes: &[1, 2, 3] },
     ];
     let encode = |message: &ofi::Message<'_>| {
         let mut bytes = vec![0; message.length()];

@@ -13,7 +13,7 @@ use super::questions::Answer;
 use super::receiving::refused;
 use super::storage;
 use super::waiters::Raised;
-use super::wire::Message;
+use super::wire::{LONGEST_READ, Message};
 use crate::back_end::{
     BackEnd, Backing, Connected, ConnectionId, Drain, MemoryKey, Piece, Provider, Remote, Sequence,
     SequenceMark, Service, Wait, Waited,
@@ -113,7 +113,7 @@ impl BackEnd for Ofi {
             adapter.tell(peer, &Message::Connect { ticket: question.ticket, id })?;
         }
         let doing = format!("connecting to segment {id} of");
-        let answer = adapter.wait_for(owner, &doing, limit, || question.answer.get().copied())?;
+        let answer = adapter.wait_for(owner, &doing, limit, || question.answer.get().cloned())?;
         let Answer::Segment(memory) = answer else { return Err(Error::UnknownSegment { owner, id }) };
         peer.is_connected.store(true, Ordering::Relaxed);
         let connection = adapter.connections.add(owner, memory);
@@ -171,7 +171,11 @@ impl BackEnd for Ofi {
         let target = adapter.resolve(remote, offset, into.len())?;
         let peer = adapter.peer(remote.owner)?;
         if remote.owner != adapter.rank() {
-            return adapter.read_directly(peer, &target, offset, into);
+            return if into.len() <= LONGEST_READ {
+                adapter.read_by_message(peer, &target, offset, into)
+            } else {
+                adapter.read_directly(peer, &target, offset, into)
+            };
         }
         let read = adapter.exports.with(target.memory.key, |ground| ground.read(offset, into));
         here(read, remote.owner, offset, into.len())
@@ -343,23 +347,6 @@ impl Adapter {
 
     fn is_short(&self, piece: &Piece<'_>) -> bool {
         piece.bytes.len() <= self.settings.longest_store
-    }
-
-    fn ask_for_word(
-        &self,
-        owner: Rank,
-        offset: u64,
-        message: impl FnOnce(u64) -> Message<'static>,
-    ) -> Result<u64> {
-        let peer = self.peer(owner)?;
-        let question = self.questions.ask(owner);
-        self.tell(peer, &message(question.ticket))?;
-        let limit = self.settings.answer_limit();
-        let doing = "changing a word of";
-        match self.wait_for(owner, doing, limit, || question.answer.get().copied())? {
-            Answer::Was(value) => Ok(value),
-            Answer::Segment(_) | Answer::Refused => Err(refused(owner, offset, 8)),
-        }
     }
 
     fn wait_until(&self, wait: Wait<'_>) -> Waited {

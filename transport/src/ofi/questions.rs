@@ -5,7 +5,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::adapter::{Adapter, Target};
 use super::exports::Description;
+use super::peers::Peer;
+use super::receiving::refused;
+use super::wire::Message;
+use crate::error::Result;
 use crate::units::Rank;
 
 /// Questions to peers that are not answered yet.
@@ -19,12 +24,14 @@ pub(super) struct Questions {
 type Open = (Rank, Arc<OnceLock<Answer>>);
 
 /// What a peer answered.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) enum Answer {
     /// The segment is there.
     Segment(Description),
     /// What the word was.
     Was(u64),
+    /// What was read.
+    Bytes(Box<[u8]>),
     /// There is no such thing.
     Refused,
 }
@@ -55,6 +62,51 @@ impl Questions {
         if let Some((_, slot)) = open.get(&ticket).filter(|(asked, _)| *asked == from) {
             // The first answer counts; a peer gives only one.
             let _ = slot.set(answer);
+        }
+    }
+}
+
+impl Adapter {
+    /// Reads into `into`, which is short. The owner looks whether it still exports the memory: a provider that finds it
+    /// gone closes the connection, and what else is under way by it is lost.
+    pub(super) fn read_by_message(
+        &self,
+        peer: &Peer,
+        target: &Target,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<()> {
+        let (owner, length) = (peer.rank, into.len() as u64);
+        // It comes behind all messages before it. A process reads what it has written by others, too.
+        self.settle(peer)?;
+        let question = self.questions.ask(owner);
+        let (ticket, key) = (question.ticket, target.memory.key);
+        self.tell(peer, &Message::Read { ticket, key, offset, length })?;
+        let limit = self.settings.answer_limit();
+        match self.wait_for(owner, "reading from", limit, || question.answer.get().cloned())? {
+            Answer::Bytes(bytes) if bytes.len() == into.len() => {
+                into.copy_from_slice(&bytes);
+                Ok(())
+            }
+            _ => Err(refused(owner, offset, length)),
+        }
+    }
+
+    /// The word that was at `offset` of memory of `owner`, which the message asks to change.
+    pub(super) fn ask_for_word(
+        &self,
+        owner: Rank,
+        offset: u64,
+        message: impl FnOnce(u64) -> Message<'static>,
+    ) -> Result<u64> {
+        let peer = self.peer(owner)?;
+        let question = self.questions.ask(owner);
+        self.tell(peer, &message(question.ticket))?;
+        let limit = self.settings.answer_limit();
+        let doing = "changing a word of";
+        match self.wait_for(owner, doing, limit, || question.answer.get().cloned())? {
+            Answer::Was(value) => Ok(value),
+            Answer::Segment(_) | Answer::Bytes(_) | Answer::Refused => Err(refused(owner, offset, 8)),
         }
     }
 }

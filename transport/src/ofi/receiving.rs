@@ -200,6 +200,16 @@ impl Adapter {
                 self.answer(endpoint, peer, &was_or_refused(ticket, was));
             }
             Message::Was { ticket, value } => self.questions.answer(peer.rank, ticket, Answer::Was(value)),
+            Message::Read { ticket, key, offset, length } => {
+                let mut bytes = [0; wire::LONGEST_READ];
+                let bytes = usize::try_from(length).ok().and_then(|length| bytes.get_mut(..length));
+                let bytes = bytes.and_then(|bytes| self.read_here(key, offset, bytes).then_some(&*bytes));
+                let refused = Message::Refused { ticket };
+                self.answer(endpoint, peer, &bytes.map_or(refused, |bytes| Message::Bytes { ticket, bytes }));
+            }
+            Message::Bytes { ticket, bytes } => {
+                self.questions.answer(peer.rank, ticket, Answer::Bytes(bytes.into()));
+            }
             Message::Refused { ticket } => self.questions.answer(peer.rank, ticket, Answer::Refused),
             Message::Write { .. } | Message::Trigger(_) | Message::Ring => {}
         }
@@ -229,6 +239,10 @@ impl Adapter {
         self.exports
             .with(key, |ground| pieces.all(|(offset, bytes)| ground.write(offset, bytes)))
             .unwrap_or(false)
+    }
+
+    fn read_here(&self, key: u64, offset: u64, into: &mut [u8]) -> bool {
+        self.exports.with(key, |ground| ground.read(offset, into)).unwrap_or(false)
     }
 
     /// Changes a word of this process's exported memory.

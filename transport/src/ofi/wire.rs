@@ -10,6 +10,10 @@
 //! is up to which number the sender has applied the messages of the receiver, with none missing: the receiver of that
 //! needs no other answer.
 
+mod numbers;
+
+pub(super) use self::numbers::Cursor;
+use self::numbers::Writer;
 pub use super::address::ProcessAddress;
 use crate::units::{Interrupt, Rank, SegmentId};
 
@@ -25,8 +29,11 @@ pub const INTERRUPT: usize = 4;
 /// Bytes before the contents of a piece.
 pub const PIECE_HEADER: usize = 12;
 
+/// The most bytes that are read by a message: what every receiver takes.
+pub const LONGEST_READ: usize = 256;
+
 pub(super) const MAGIC: [u8; 2] = *b"sv";
-pub(super) const VERSION: u8 = 2;
+pub(super) const VERSION: u8 = 3;
 
 /// What every message begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +122,24 @@ pub enum Message<'a> {
         /// The word.
         value: u64,
     },
+    /// Asks for bytes, at most [`LONGEST_READ`].
+    Read {
+        /// Which question this is.
+        ticket: u64,
+        /// Which registered memory.
+        key: u64,
+        /// Where, in bytes.
+        offset: u64,
+        /// How many.
+        length: u64,
+    },
+    /// The bytes.
+    Bytes {
+        /// Of the question.
+        ticket: u64,
+        /// What was there.
+        bytes: &'a [u8],
+    },
     /// There is no such segment, memory or word.
     Refused {
         /// Of the question.
@@ -158,7 +183,8 @@ impl Message<'_> {
                 Self::Trigger(_) => INTERRUPT,
                 Self::Refused { .. } => 8,
                 Self::Applied { .. } | Self::Was { .. } | Self::Connect { .. } => 16,
-                Self::Connected { .. } | Self::Add { .. } => 32,
+                Self::Connected { .. } | Self::Add { .. } | Self::Read { .. } => 32,
+                Self::Bytes { bytes, .. } => 8 + bytes.len(),
                 Self::Swap { .. } => 40,
             }
     }
@@ -187,6 +213,11 @@ impl Message<'_> {
                 out.words(&[ticket, key, offset, expected, new]);
             }
             Self::Was { ticket, value } => out.words(&[ticket, value]),
+            Self::Read { ticket, key, offset, length } => out.words(&[ticket, key, offset, length]),
+            Self::Bytes { ticket, bytes } => {
+                out.words(&[ticket]);
+                out.bytes(bytes);
+            }
             Self::Refused { ticket } => out.words(&[ticket]),
         }
     }
@@ -203,6 +234,8 @@ impl Message<'_> {
             Self::Add { .. } => ADD,
             Self::Swap { .. } => SWAP,
             Self::Was { .. } => WAS,
+            Self::Read { .. } => READ,
+            Self::Bytes { .. } => BYTES,
             Self::Refused { .. } => REFUSED,
         }
     }
@@ -332,6 +365,12 @@ fn body<'a>(kind: u8, cursor: &mut Cursor<'a>) -> Result<Message<'a>, Malformed>
         }),
         WAS => cursor.words().map(|[ticket, value]| Message::Was { ticket, value }),
         REFUSED => cursor.word64().map(|ticket| Message::Refused { ticket }),
+        READ => {
+            cursor.words().map(|[ticket, key, offset, length]| Message::Read { ticket, key, offset, length })
+        }
+        BYTES => {
+            cursor.word64().map(|ticket| Message::Bytes { ticket, bytes: std::mem::take(&mut cursor.0) })
+        }
         _ => return Err(Malformed::Kind),
     };
     message.ok_or(Malformed::Length)
@@ -349,68 +388,8 @@ const SWAP: u8 = 9;
 const WAS: u8 = 10;
 const REFUSED: u8 = 11;
 const WRITE_AND_TRIGGER: u8 = 12;
-
-/// Reads from the front, as long as there is something.
-pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
-
-impl<'a> Cursor<'a> {
-    pub(super) fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-
-    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.bytes(N)?.try_into().ok()
-    }
-
-    pub(super) fn word32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn word64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    pub(super) fn words<const N: usize>(&mut self) -> Option<[u64; N]> {
-        let mut words = [0; N];
-        for word in &mut words {
-            *word = self.word64()?;
-        }
-        Some(words)
-    }
-}
-
-struct Writer<'a> {
-    into: &'a mut [u8],
-    at: usize,
-}
-
-impl Writer<'_> {
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.into[self.at..self.at + bytes.len()].copy_from_slice(bytes);
-        self.at += bytes.len();
-    }
-
-    fn interrupt(&mut self, interrupt: Option<Interrupt>) {
-        if let Some(Interrupt(number)) = interrupt {
-            self.bytes(&number.to_le_bytes());
-        }
-    }
-
-    fn words(&mut self, words: &[u64]) {
-        for word in words {
-            self.bytes(&word.to_le_bytes());
-        }
-    }
-
-    fn header(&mut self, header: &Header, kind: u8) {
-        self.bytes(&MAGIC);
-        self.bytes(&[VERSION, kind]);
-        self.bytes(&header.sender.0.to_le_bytes());
-        self.words(&[header.tag, header.number, header.applied]);
-    }
-}
+const READ: u8 = 13;
+const BYTES: u8 = 14;
 
 #[cfg(test)]
 mod tests;

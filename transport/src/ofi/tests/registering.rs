@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{SEGMENT, anonymous, connect, on_each, other, until};
+use super::{SEGMENT, anonymous, connect, connect_to, on_each, other, until};
+use crate::SegmentId;
 use crate::memory::UserMemory;
 
 /// Transfers, not messages, arrive while keys come and go: libfabric's `tcp` looked for the ones amid the others.
@@ -45,5 +46,37 @@ fn keys_come_and_go_while_transfers_arrive() {
         // A thread that sleeps in the provider makes way at once.
         assert!(longest < Duration::from_secs(1), "registering took {longest:?}");
         own
+    });
+}
+
+/// Of memory that is not exported any more nothing is read, and nothing else is lost by that: what was under way with the
+/// same peer, in either direction, arrives.
+#[test]
+fn a_short_read_of_what_is_gone_is_refused_and_disturbs_nothing() {
+    const WRITES: u64 = 400;
+    const GONE: SegmentId = SegmentId::new(7, 2);
+    const DONE: SegmentId = SegmentId::new(7, 3);
+    on_each(2, |fabric| {
+        let own = fabric.create(SEGMENT, &anonymous(8)).unwrap();
+        let done = fabric.create(DONE, &anonymous(8)).unwrap();
+        let gone = fabric.create(GONE, &anonymous(64)).unwrap();
+        let remote = connect(&fabric, other(&fabric));
+        let remote_done = connect_to(&fabric, other(&fabric), DONE);
+        let remote_gone = connect_to(&fabric, other(&fabric), GONE);
+        remote_gone.read(0, &mut [0; 64]).unwrap();
+        remote_done.write(0, &1_u64.to_ne_bytes()).unwrap();
+        until(&fabric, || done.memory().word64(0).unwrap().load(Ordering::Acquire) == 1);
+        drop(gone);
+        remote_done.write(0, &2_u64.to_ne_bytes()).unwrap();
+        until(&fabric, || done.memory().word64(0).unwrap().load(Ordering::Acquire) == 2);
+        for round in 1..=WRITES {
+            remote.write(0, &round.to_ne_bytes()).unwrap();
+            if round % 40 == 0 {
+                let refused = remote_gone.read(0, &mut [0; 64]).unwrap_err();
+                assert!(matches!(refused, crate::Error::OutOfBounds { .. }), "{refused}");
+            }
+        }
+        until(&fabric, || own.memory().word64(0).unwrap().load(Ordering::Acquire) == WRITES);
+        (own, done)
     });
 }
