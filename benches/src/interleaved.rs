@@ -3,6 +3,9 @@
 /// How often each side of a comparison is run.
 pub const REPETITIONS: usize = 5;
 
+/// How often, where a comparison is only to show that nothing is far from what it was.
+pub const CHECKED: usize = 3;
+
 /// Runs the sides in turn, each [`REPETITIONS`] times, and gives the median of each value of each side.
 pub fn medians<const VALUES: usize>(
     sides: usize,
@@ -14,20 +17,26 @@ pub fn medians<const VALUES: usize>(
 
 /// The same for any number of values, as many in each run.
 pub fn medians_of_lists(sides: usize, run: impl FnMut(usize) -> Vec<f64>) -> Vec<Vec<f64>> {
-    summaries(sides, median, run)
+    summaries(REPETITIONS, sides, median, run)
 }
 
-/// The smallest of each value instead: what a side takes when nobody disturbs it.
+/// The smallest of each value of [`CHECKED`] runs instead: what a side takes when nobody disturbs it.
 pub fn least_of_lists(sides: usize, run: impl FnMut(usize) -> Vec<f64>) -> Vec<Vec<f64>> {
-    summaries(sides, |values| values.into_iter().fold(f64::INFINITY, f64::min), run)
+    summaries(CHECKED, sides, |values| values.into_iter().fold(f64::INFINITY, f64::min), run)
+}
+
+/// The largest of each value of as many.
+pub fn most_of_lists(sides: usize, run: impl FnMut(usize) -> Vec<f64>) -> Vec<Vec<f64>> {
+    summaries(CHECKED, sides, |values| values.into_iter().fold(f64::NEG_INFINITY, f64::max), run)
 }
 
 fn summaries(
+    repetitions: usize,
     sides: usize,
     summary: fn(Vec<f64>) -> f64,
     run: impl FnMut(usize) -> Vec<f64>,
 ) -> Vec<Vec<f64>> {
-    let runs = in_turn(REPETITIONS, sides, run);
+    let runs = in_turn(repetitions, sides, run);
     let of_side = |runs: &Vec<Vec<f64>>| {
         (0..runs[0].len()).map(|value| summary(runs.iter().map(|run| run[value]).collect())).collect()
     };

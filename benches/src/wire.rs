@@ -7,7 +7,7 @@ use serde_json::Value;
 use svmio_tests::{Hosts, Rate};
 
 use crate::aims::Extent;
-use crate::interleaved::{REPETITIONS, medians_of_lists};
+use crate::interleaved::{CHECKED, REPETITIONS, medians_of_lists, most_of_lists};
 use crate::messages::{Pattern, svmio};
 
 const MEGABITS: u32 = 1000;
@@ -72,18 +72,21 @@ pub fn compare(extent: Extent) -> f64 {
     let server = Server::start(&wire.hosts, 1);
     let options = [&["--repeat".to_owned(), "1".to_owned()][..], &wire.options()].concat();
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    let values = medians_of_lists(2, |side| match side {
+    let run = |side: usize| match side {
         0 => vec![iperf(&wire.hosts, 0, 1)],
         _ => {
             let seconds = svmio(Pattern::Bandwidth, sizes, &options);
             sizes.iter().zip(seconds).map(|(size, seconds)| *size as f64 / 1e6 / seconds).collect()
         }
-    });
+    };
+    let (values, summary) = match extent {
+        Extent::Full => (medians_of_lists(2, run), format!("medians of {REPETITIONS}")),
+        Extent::Check => (most_of_lists(2, run), format!("the most of {CHECKED}")),
+    };
     drop(server);
     let peer = values[0][0];
     println!(
-        "\nBetween two hosts over {MEGABITS} Mbit/s each way, MB/s of payload, medians of {REPETITIONS} runs in \
-         turn; iperf3 gets {peer:.1}:\n\n| bytes | svmio (ofi) | svmio / iperf3 |\n|--:|--:|--:|"
+        "\nBetween two hosts over {MEGABITS} Mbit/s each way, MB/s of payload, {summary} runs in turn; iperf3 gets {peer:.1}:\n\n| bytes | svmio (ofi) | svmio / iperf3 |\n|--:|--:|--:|"
     );
     for (size, own) in sizes.iter().zip(&values[1]) {
         println!("| {size} | {own:.1} | {:.3} |", own / peer);

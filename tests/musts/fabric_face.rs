@@ -80,7 +80,9 @@ fn ofi_between_hosts() {
     let hosts = Hosts::new(2);
     for (provider, what) in [("net", "face"), ("net", "end"), ("tcp;ofi_rxm", "face"), ("tcp;ofi_rxm", "end")]
     {
-        let job = FabricJob::new(PROCESS, &[what], 4);
+        // Two on each host; of the older provider, in a short run, one.
+        let size = if provider == "net" || is_full_run() { 4 } else { 2 };
+        let job = FabricJob::new(PROCESS, &[what], size);
         let job = job.variable("SVMIO_FABRIC", "ofi").variable("SVMIO_OFI_PROVIDER", provider);
         let reports = job.in_hosts(&hosts, 7700).start().succeed(LIMIT);
         check(&reports, "ofi");

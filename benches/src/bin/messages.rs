@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use svmio_benches::aims::{self, Aim, Extent};
-use svmio_benches::interleaved::{REPETITIONS, least_of_lists, medians_of_lists};
+use svmio_benches::interleaved::{CHECKED, REPETITIONS, least_of_lists, medians_of_lists};
 use svmio_benches::messages::{Pattern, Sender};
 use svmio_benches::phase::{self, Phase};
 use svmio_benches::wire;
@@ -20,10 +20,11 @@ fn main() -> ExitCode {
     let was_calm = phase::is_calm();
     let sizes: &[u64] = if extent == Extent::Full { &FULL } else { &CHECK };
     println!("cargo run --release -p svmio-benches --bin messages\n");
-    let summary = if extent == Extent::Full { "Medians" } else { "The least" };
+    let (summary, runs) =
+        if extent == Extent::Full { ("Medians", REPETITIONS) } else { ("The least", CHECKED) };
     println!(
-        "Two processes, messages between plain memory of both. {summary} of {REPETITIONS} runs of each side, in \
-         turn. At the beginning {}.",
+        "Two processes, messages between plain memory of both. {summary} of {runs} runs of each side, in turn. At \
+         the beginning {}.",
         Phase::now()
     );
     let senders = Sender::all();
