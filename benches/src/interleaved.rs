@@ -77,12 +77,18 @@ mod tests {
     }
 
     #[test]
-    fn the_least_is_the_least_of_each_value() {
+    fn the_least_and_the_most_are_those_of_each_value() {
         let mut count = 0.0;
         let least = least_of_lists(1, |_| {
             count += 1.0;
             vec![count, -count]
         });
-        assert_eq!(least, [[1.0, -5.0]]);
+        assert_eq!(least, [[1.0, -(CHECKED as f64)]]);
+        let mut count = 0.0;
+        let most = most_of_lists(1, |_| {
+            count += 1.0;
+            vec![count, -count]
+        });
+        assert_eq!(most, [[CHECKED as f64, -1.0]]);
     }
 }

@@ -86,7 +86,8 @@ pub fn compare(extent: Extent) -> f64 {
     drop(server);
     let peer = values[0][0];
     println!(
-        "\nBetween two hosts over {MEGABITS} Mbit/s each way, MB/s of payload, {summary} runs in turn; iperf3 gets {peer:.1}:\n\n| bytes | svmio (ofi) | svmio / iperf3 |\n|--:|--:|--:|"
+        "\nBetween two hosts over {MEGABITS} Mbit/s each way, MB/s of payload, {summary} runs in turn; iperf3 gets \
+         {peer:.1}:\n\n| bytes | svmio (ofi) | svmio / iperf3 |\n|--:|--:|--:|"
     );
     for (size, own) in sizes.iter().zip(&values[1]) {
         println!("| {size} | {own:.1} | {:.3} |", own / peer);

@@ -5,8 +5,8 @@
 //!      │
 //!   adapter     what its parts share; how threads wait: by polling the endpoint, then asleep
 //!      ├── sending     messages: numbered per pair, queued where nobody can wait
-//!      ├── receiving   messages carried out: writes, interrupts, connections, atomics
-//!      ├── groups      transfers that the caller waits for: long writes, reads
+//!      ├── receiving   messages carried out: writes, short reads, interrupts, connections, atomics
+//!      ├── groups      transfers that the caller waits for: long writes and reads
 //!      ├── chains      transfers that were handed over (DMA)
 //!      ├── doubts      transfers that were cut off: by a peer that is dead, or that refused them
 //!      ├── drains      what may still be coming into memory that is not for peers any more
@@ -94,6 +94,8 @@ const TRANSACTION_SIZE: usize = 256;
 
 /// The fewest bytes that a message may have: there is room for each kind of them, and for a piece of a write.
 const MESSAGE_BYTES_AT_LEAST: u32 = 512;
+
+const _: () = assert!(wire::HEADER + 8 + wire::LONGEST_READ <= MESSAGE_BYTES_AT_LEAST as usize);
 
 /// The longest message, in bytes, that every provider sends without a handshake, so that none overtakes it.
 const LONGEST_IN_ORDER: usize = 8 << 10;

@@ -34,13 +34,9 @@ pub(crate) fn run(paths: &Paths, selection: &Selection) -> Result<Tally> {
     let mut cases = Vec::new();
     for module in MODULES {
         for mpi in selection.mpis() {
-            let accepted: &[u32] = match &selection.ranks[..] {
-                // Ranks poll: where there are more than cores, their tests of files take three times as long.
-                [] if selection.short && !Mpi::DEBIAN.contains(&mpi) => &[2],
-                [] => &[1, 2, 4],
-                wanted => wanted,
-            };
-            let runs = selection.runs(mpi, accepted).into_iter();
+            // Ranks poll: where there are more than cores, their tests of files take three times as long.
+            let few = selection.leaves_out_heavy(mpi) && selection.ranks.is_empty();
+            let runs = selection.runs(mpi, if few { &[2] } else { &[1, 2, 4] }).into_iter();
             cases.extend(runs.map(|(launcher, ranks)| Case { program: module, mpi, launcher, ranks }));
         }
     }

@@ -27,8 +27,8 @@ pub(crate) struct Selection {
     /// Only with these numbers of ranks [default: all that a program accepts of 1, 2, 4]
     #[arg(long = "ranks", value_name = "N", value_delimiter = ',')]
     pub(crate) ranks: Vec<u32>,
-    /// Only the smallest and the largest of these numbers, with the MPIs that Debian does not have only the largest,
-    /// and not what takes gigabytes of memory
+    /// Only the smallest and the largest of these numbers, with the MPIs that Debian does not have only the largest
+    /// (for mpi4py's tests 2), and not what takes gigabytes of memory
     #[arg(long)]
     pub(crate) short: bool,
 }

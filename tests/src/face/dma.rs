@@ -353,7 +353,7 @@ pub(super) fn remote_reads(participant: &Participant) {
         return;
     }
     let mut random = participant.random(participant.rank());
-    let mut lengths = vec![0, 1, 7, 8, 4096, LENGTH];
+    let mut lengths = vec![0, 1, 7, 8, 256, 257, 4096, LENGTH];
     lengths.extend((0..30).map(|_| random.below(5000)));
     for length in lengths {
         let offset = random.below(LENGTH - length + 1);

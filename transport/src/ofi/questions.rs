@@ -77,8 +77,8 @@ impl Adapter {
         into: &mut [u8],
     ) -> Result<()> {
         let (owner, length) = (peer.rank, into.len() as u64);
-        // It comes behind all messages before it. A process reads what it has written by others, too.
-        self.settle(peer)?;
+        // A process reads what it has written: by messages, behind which this one comes, or by transfers that were
+        // waited for.
         let question = self.questions.ask(owner);
         let (ticket, key) = (question.ticket, target.memory.key);
         self.tell(peer, &Message::Read { ticket, key, offset, length })?;
