@@ -54,6 +54,11 @@ fn sleep(board: &Told, awaited: Awaited) {
     board.sleep(awaited, None, go_on).expect("nothing ends a sleep but what is awaited");
 }
 
+/// How many preemptions more there is time for.
+fn more() -> usize {
+    usize::from(std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1"))
+}
+
 /// Has each of `size` members do `body`, in all interleavings with at most so many preemptions.
 fn check(size: usize, preemptions: usize, body: fn(usize, &Told)) {
     let mut builder = loom::model::Builder::new();
@@ -106,18 +111,17 @@ fn exchanges_rousing_late(generations: u64, own: usize, board: &Told) {
 
 #[test]
 fn two_exchange_three_times_and_rouse_late() {
-    let is_full = std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1");
-    check(2, if is_full { 3 } else { 2 }, |own, board| exchanges_rousing_late(3, own, board));
+    check(2, 2 + more(), |own, board| exchanges_rousing_late(3, own, board));
 }
 
 #[test]
 fn three_exchange_and_rouse_late() {
-    check(3, 2, |own, board| exchanges_rousing_late(1, own, board));
+    check(3, 1 + more(), |own, board| exchanges_rousing_late(1, own, board));
 }
 
 #[test]
 fn two_exchange_three_times() {
-    check(2, 3, |own, board| exchanges(3, own, board));
+    check(2, 2 + more(), |own, board| exchanges(3, own, board));
 }
 
 #[test]
@@ -128,7 +132,7 @@ fn three_exchange_twice() {
 /// The first publishes more often than there are cards, and overwrites none before the other has read it.
 #[test]
 fn who_runs_ahead_waits_for_room() {
-    check(2, 3, |own, board| {
+    check(2, 2 + more(), |own, board| {
         for number in 1..=4 {
             if own == 0 {
                 if number > CARDS as u64 {
