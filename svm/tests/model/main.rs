@@ -6,7 +6,7 @@
 //! fail are made shorter.
 //!
 //! Plain `cargo test` runs some hundred programs, the same each time; with `SVMIO_FULL=1` it is ten thousand. Over a
-//! [network] it is ten, and a thousand. The environment may say how many (`SVMIO_MODEL_PROGRAMS`), and which others
+//! [network] it is twenty, and a thousand. The environment may say how many (`SVMIO_MODEL_PROGRAMS`), and which others
 //! (`SVMIO_MODEL_SEED`, a number); and that pages are read from their homes without asking, or not
 //! (`SVMIO_TEST_READS`, `native` or `asked`).
 

@@ -22,8 +22,8 @@ const MOST: u32 = 1 << 24;
 pub(super) fn slot_for(longest: u32, capabilities: &Capabilities) -> u32 {
     let whole = longest.checked_next_multiple_of(64).unwrap_or(longest);
     if capabilities.direct_mapping {
-        // Each begins where one began before, in lines that both processors have near them: 1 KiB takes 0.29 µs so, and
-        // 0.38 µs where messages go through all there is.
+        // Each begins where one began before, in lines that both processors have near them: 1 KiB takes 0.29 µs so,
+        // and 0.38 µs where messages go through all there is.
         whole
     } else {
         whole.min(SMALL)
@@ -85,8 +85,8 @@ impl Slots {
         if behind < self.count { behind } else { behind - self.count }
     }
 
-    /// How many slots are kept before they are given back: about half of them, also where long messages do not just fill
-    /// these, and never so many that the longest message has no room.
+    /// How many slots are kept before they are given back: about half of them, less where long messages need not fill
+    /// these just, and never so many that the longest message has no room.
     pub(super) fn due(self) -> u32 {
         (self.count / 2 - (self.longest - 1) / 2).max(1)
     }

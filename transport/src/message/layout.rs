@@ -283,15 +283,14 @@ mod tests {
 
     use super::*;
 
-    proptest! {
-        #[test]
-        fn whatever_a_header_tells_has_a_layout(
-            slot in prop_oneof![0_u32..4, any::<u32>()],
-            buffer in prop_oneof![1_u32..100_000, u32::MAX / 2..=u32::MAX, any::<u32>()],
-            buffers in prop_oneof![1_u32..9, any::<u32>()],
-        ) {
-            let fabrics = crate::shm::within_process(1);
-            let sizes = Sizes::wanted(&MessageSettings::default(), fabrics[0].capabilities());
+    #[test]
+    fn whatever_a_header_tells_has_a_layout() {
+        let fabrics = crate::shm::within_process(1);
+        let sizes = Sizes::wanted(&MessageSettings::default(), fabrics[0].capabilities());
+        let slots = prop_oneof![0_u32..4, any::<u32>()];
+        let buffer = prop_oneof![1_u32..100_000, u32::MAX / 2..=u32::MAX, any::<u32>()];
+        let buffers = prop_oneof![1_u32..9, any::<u32>()];
+        proptest!(|(slot in slots, buffer in buffer, buffers in buffers)| {
             let told = Sizes { eager_buffer: buffer, eager_buffers: buffers, eager_slot: slot, ..sizes };
             let mut header = told.encode();
             header[..8].copy_from_slice(&MAGIC.to_le_bytes());
@@ -301,6 +300,6 @@ mod tests {
                 let next = layout.slots.behind(0, 1);
                 prop_assert!(layout.eager(next) + u64::from(buffer) <= layout.length);
             }
-        }
+        });
     }
 }

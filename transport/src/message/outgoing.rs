@@ -208,7 +208,8 @@ impl State {
         match outbox.segment.mapping() {
             Some(memory) if link.context.reliable && link.context.ordered => {
                 let to = memory.span(place, bytes.len())?;
-                // SAFETY: `to` is within the inbox, where nobody else writes to the slots.
+                // SAFETY: `to` is within the inbox, where nobody else writes to the slots, and nobody reads them before
+                // they are announced.
                 unsafe { link.context.back_end().copy(bytes.as_ptr(), to, bytes.len()) };
                 link.context.fabric.counters().stored_bytes.add(u64::from(length));
             }

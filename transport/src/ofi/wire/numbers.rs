@@ -1,4 +1,4 @@
-//! Numbers and bytes, one behind the other, little-endian.
+//! Numbers and bytes, one behind the other, little-endian; and what every message begins with, written so.
 
 use super::{Header, MAGIC, VERSION};
 use crate::units::Interrupt;
