@@ -212,6 +212,11 @@ impl Operation for Native {
         let _ = with_native(self.operator, self.kind, |operation| operation.combine(left, right));
     }
 
+    fn fold(&self, lefts: &[u8], right: &mut [u8]) {
+        // As above.
+        let _ = with_native(self.operator, self.kind, |operation| operation.fold(lefts, right));
+    }
+
     fn is_commutative(&self) -> bool {
         true
     }

@@ -4,6 +4,7 @@
 //!   of all:        sleepers                   how many sleep in the whole group
 //!                  refusal                    from which operation on somebody does none
 //!                  row 0 │ row 1 │ …          for an operation, a card of each member: its number, and up to 56 bytes
+//!                  row 0 │ row 1 │ …          the same for a meeting
 //!   of a member:   finished                   up to which operation the member reads nothing any more
 //!                  bed                        where it sleeps, and what it awaits there
 //!                  reason                     why, of a member that refuses
@@ -14,44 +15,33 @@
 //! reset, and one number tells of all operations before. Each flag has a single writer, as in XHC (G. Katevenis,
 //! M. Ploumidis and M. Marazakis, "A framework for hierarchical single-copy MPI collectives on multicore nodes").
 //!
+//! A *meeting* is an operation in which each member publishes, and awaits all others before it does anything else: a
+//! barrier, an allreduce on cards. When a member is through it, all have finished with the meeting before, so two rows
+//! would do. Few rows are faster than many: there are four.
+//!
 //! The cards of an operation lie side by side, since a member looks at all of them: where members outnumber cores, the
-//! processor has forgotten a process's pages whenever its turn comes, and finds each anew.
+//! processor has forgotten a process's pages whenever its turn comes, and finds each anew. It looks first at the one of
+//! the member behind it, and so on: no card is looked at by all at once. Never at its own: once another has read what it
+//! has just written, that is far away, too. Where 2, 8 and 16 members have a core each (Sapphire Rapids), a barrier takes
+//! 0.17, 0.38 and 0.5 µs so, and 0.24, 0.42 and 0.85 where all look from the first on, in as many rows as operations have.
 //!
 //! A member that cannot do an operation *refuses* it, and all that follow: who waits for something of these ends with
 //! that. Operations before it come to their ends. Who waits looks for a refusal before it sleeps, and who refuses wakes
 //! all.
 //!
-//! A card is written again [`CARDS`] operations later, when all have finished with the one before. Who has published
-//! for operation `n` has finished with all before `n`.
+//! A card that is no meeting's is written again [`CARDS`] operations later, when all have finished with the one before.
+//! Who has published for operation `n` has finished with all before `n`.
+
+mod awaited;
+mod cards;
 
 use std::time::Duration;
 
 use super::bed::Bed;
 use svmio_transport::futex::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// How many operations a member can be ahead of those who still read what it published.
-#[cfg(not(loom))]
-pub(super) const CARDS: usize = 8;
-#[cfg(loom)]
-pub(super) const CARDS: usize = 2;
-
-/// Words that a card has for data.
-#[cfg(not(loom))]
-pub(super) const WORDS: usize = 7;
-#[cfg(loom)]
-pub(super) const WORDS: usize = 1;
-
-/// What a card carries.
-pub(super) type Words = [u64; WORDS];
-
-/// What a member has for one operation: one cache line, so that it arrives at once, and a line between it and the next
-/// member's, since there are processors that fetch lines in pairs.
-#[repr(C, align(128))]
-#[derive(Debug, Default)]
-pub(super) struct Card {
-    number: AtomicU64,
-    words: [AtomicU64; WORDS],
-}
+pub(super) use awaited::{Awaited, Deed, Whom};
+pub(super) use cards::{CARDS, Card, ROWS, Row, Turn, WORDS, Words, words_of};
 
 /// A word with a cache line to itself.
 #[repr(C, align(64))]
@@ -111,61 +101,12 @@ pub(super) trait Places {
     fn line(&self, member: usize) -> &Line;
     /// What all write.
     fn notices(&self) -> &Notices;
-    /// The cards of the row for operation `number`, by member.
-    fn row(&self, number: u64) -> &[Card];
-}
-
-/// Of whom something is awaited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whom {
-    All,
-    Member(usize),
-}
-
-/// What is awaited of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Deed {
-    /// That they have published for the operation.
-    Published,
-    /// That they read nothing more of the operation.
-    Finished,
-}
-
-/// What a member waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Awaited {
-    pub(super) whom: Whom,
-    pub(super) deed: Deed,
-    /// The operation, from 1.
-    pub(super) number: u64,
+    /// The cards of a row, by member.
+    fn cards(&self, row: Row) -> &[Card];
 }
 
 /// Bits of the member in the word of a refusal; the number is above.
 const MEMBER_BITS: u32 = 16;
-
-/// Bits of the number in a word; the member's and the deed's are above.
-const NUMBER_BITS: u32 = 48;
-const DEED_BIT: u32 = 63;
-
-impl Awaited {
-    /// As a word that is not 0, for others to read.
-    fn encode(self) -> u64 {
-        let whom = match self.whom {
-            Whom::All => 0,
-            Whom::Member(member) => member as u64 + 1,
-        };
-        u64::from(self.deed == Deed::Finished) << DEED_BIT | whom << NUMBER_BITS | self.number
-    }
-
-    fn decode(word: u64) -> Self {
-        let deed = if word >> DEED_BIT == 1 { Deed::Finished } else { Deed::Published };
-        let whom = match (word & !(1 << DEED_BIT)) >> NUMBER_BITS {
-            0 => Whom::All,
-            member => Whom::Member(member as usize - 1),
-        };
-        Self { whom, deed, number: word & ((1 << NUMBER_BITS) - 1) }
-    }
-}
 
 /// What a group's members tell each other, as one of them sees it.
 #[derive(Debug)]
@@ -183,21 +124,31 @@ impl<P: Places> Board<P> {
     /// Publishes for operation `number`. Who may sleep for it hears of it by [`rouse`](Self::rouse).
     #[inline]
     pub(super) fn publish(&self, number: u64, words: &[u64]) {
-        let card = &self.places.row(number)[self.own];
-        for (to, word) in card.words.iter().zip(words) {
-            // Relaxed: closed by the number.
-            to.store(*word, Ordering::Relaxed);
-        }
-        // Release: who sees the number sees the words, and all memory that was written before.
-        card.number.store(number, Ordering::Release);
+        self.places.cards(Row::of(number))[self.own].write(number, words);
+    }
+
+    /// The same for operation `number`, which is a meeting. To be called when this member is through the one before.
+    #[inline]
+    pub(super) fn come_to(&self, number: u64, turn: Turn, words: &[u64]) {
+        self.places.cards(Row::of_meeting(turn))[self.own].write(number, words);
     }
 
     /// What a member published for operation `number`, which it has.
     #[inline]
     pub(super) fn words(&self, member: usize, number: u64) -> Words {
-        let card = &self.places.row(number)[member];
-        // Relaxed: that the number was seen, orders it.
-        std::array::from_fn(|word| card.words[word].load(Ordering::Relaxed))
+        self.places.cards(Row::of(number))[member].words()
+    }
+
+    /// The first bytes of that.
+    #[inline]
+    pub(super) fn take(&self, member: usize, number: u64, into: &mut [u8]) {
+        self.places.cards(Row::of(number))[member].copy_to(into);
+    }
+
+    /// The first bytes of what a member brought to a meeting, to which it has come.
+    #[inline]
+    pub(super) fn take_from_meeting(&self, member: usize, turn: Turn, into: &mut [u8]) {
+        self.places.cards(Row::of_meeting(turn))[member].copy_to(into);
     }
 
     /// Tells that this member reads nothing of operation `number`, or of any before, any more.
@@ -216,36 +167,57 @@ impl<P: Places> Board<P> {
         }
     }
 
-    /// The first member, from `from` on, that has not done what is awaited.
+    /// Whether somebody has not done what this member awaits.
     #[inline]
-    pub(super) fn missing(&self, awaited: Awaited, from: usize) -> Option<usize> {
-        let Awaited { whom, deed, number } = awaited;
-        let mut members = match whom {
-            Whom::Member(member) => member..member + 1,
-            Whom::All => from..self.places.count(),
-        };
-        // Acquire, both times: pairs with the Release in `publish` and `finish`.
-        match deed {
-            Deed::Published => {
-                let row = self.places.row(number);
-                members.find(|&member| row[member].number.load(Ordering::Acquire) < number)
-            }
-            Deed::Finished => {
-                members.find(|&member| self.places.line(member).finished.0.load(Ordering::Acquire) < number)
-            }
-        }
+    pub(super) fn is_missing(&self, awaited: Awaited) -> bool {
+        self.missing(self.own, awaited, 1).is_some()
     }
 
     /// Whether all is done that is awaited, to be asked again and again: who was seen once is not looked at again.
     #[inline]
     pub(super) fn watch(&self, awaited: Awaited) -> impl FnMut() -> bool {
-        let mut at = 0;
-        move || match self.missing(awaited, at) {
+        let mut at = 1;
+        move || match self.missing(self.own, awaited, at) {
             None => true,
-            Some(member) => {
-                at = member;
+            Some(distance) => {
+                at = distance;
                 false
             }
+        }
+    }
+
+    /// How far behind `member`, at least `from`, is the first that has not done what it awaits.
+    #[inline]
+    fn missing(&self, member: usize, awaited: Awaited, from: usize) -> Option<usize> {
+        let Awaited { whom, deed, number } = awaited;
+        let row = match deed {
+            Deed::Met(turn) => Row::of_meeting(turn),
+            Deed::Published => Row::of(number),
+            Deed::Finished => {
+                // Acquire: pairs with the Release in `finish`.
+                let told = |of: usize| self.places.line(of).finished.0.load(Ordering::Acquire);
+                return self.first_of(member, whom, from, |of| told(of) < number);
+            }
+        };
+        let cards = self.places.cards(row);
+        self.first_of(member, whom, from, |of| !cards[of].has(number))
+    }
+
+    #[inline]
+    fn first_of(
+        &self,
+        member: usize,
+        whom: Whom,
+        from: usize,
+        is_missing: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let count = self.places.count();
+        match whom {
+            Whom::Member(of) => is_missing(of).then_some(from),
+            Whom::All => (from..count).find(|distance| {
+                let of = member + distance;
+                is_missing(if of < count { of } else { of - count })
+            }),
         }
     }
 
@@ -283,7 +255,7 @@ impl<P: Places> Board<P> {
         for member in (0..self.places.count()).filter(|&member| member != self.own) {
             let bed = &self.places.line(member).bed;
             let awaits = bed.awaits();
-            if awaits != 0 && self.missing(Awaited::decode(awaits), 0).is_none() {
+            if awaits != 0 && self.missing(member, Awaited::decode(awaits), 1).is_none() {
                 bed.rouse();
             }
         }
@@ -352,26 +324,10 @@ impl<P: Places> Board<P> {
         // Relaxed: the fence that follows in `Bed::sleep` orders it.
         sleepers.fetch_add(1, Ordering::Relaxed);
         let slept = self.places.line(self.own).bed.doze(awaited.encode(), nap, || {
-            if self.missing(awaited, 0).is_none() { Some(Ok(())) } else { go_on().err().map(Err) }
+            if !self.is_missing(awaited) { Some(Ok(())) } else { go_on().err().map(Err) }
         });
         sleepers.fetch_sub(1, Ordering::Relaxed);
         slept
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::{Awaited, Deed, Whom};
-
-    #[test]
-    fn what_is_awaited_is_read_as_it_was_written() {
-        for whom in [Whom::All, Whom::Member(0), Whom::Member(30_000)] {
-            for deed in [Deed::Published, Deed::Finished] {
-                let awaited = Awaited { whom, deed, number: (1 << 47) + 3 };
-                assert_eq!(Awaited::decode(awaited.encode()), awaited);
-                assert_ne!(awaited.encode(), 0);
-            }
-        }
     }
 }
 

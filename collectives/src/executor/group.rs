@@ -33,7 +33,7 @@ use svmio_transport::{
     Atomics, Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription,
 };
 
-use super::board::{Awaited, Board, CARDS, Card, Deed, Line, Notices, Places, WORDS, Whom};
+use super::board::{Awaited, Board, CARDS, Card, Deed, Line, Notices, Places, Row, Turn, WORDS, Whom};
 use super::cores::{self, Cores};
 use super::coroutine::Pause;
 use super::error::{Error, Result};
@@ -71,6 +71,8 @@ pub struct Group {
     own: usize,
     /// The last operation.
     number: u64,
+    /// That of the last meeting.
+    turn: Turn,
     /// Up to which operation all are known to have finished.
     known_finished: u64,
     /// Whether something was published that a sleeper may await.
@@ -142,6 +144,7 @@ impl Group {
             watched: members.to_vec(),
             own,
             number: 0,
+            turn: Turn::default(),
             known_finished: 0,
             owes_rousing: false,
             patience: Patience::of_process(settings.patience, fabric),
@@ -169,6 +172,7 @@ impl Group {
             watched: self.watched.clone(),
             own: self.own,
             number: 0,
+            turn: Turn::default(),
             known_finished: 0,
             owes_rousing: false,
             patience: self.patience.anew(),
@@ -219,9 +223,7 @@ impl Group {
     /// # Errors
     /// The fabric's, for a lost member.
     pub fn barrier(&mut self) -> Result<()> {
-        let number = self.begin()?;
-        self.publish(number, &[]);
-        self.await_all(number)?;
+        self.meet(&[])?;
         self.leave();
         Ok(())
     }
@@ -260,6 +262,20 @@ impl Group {
         self.number
     }
 
+    /// Does the next operation, which is a meeting: each brings `words`. All have come to it then.
+    #[inline]
+    fn meet(&mut self, words: &[u64]) -> Result<Turn> {
+        self.check_goes_on()?;
+        self.number += 1;
+        self.turn = self.turn.next();
+        self.board.come_to(self.number, self.turn, words);
+        self.owes_rousing = true;
+        let number = self.number;
+        self.wait(Awaited { whom: Whom::All, deed: Deed::Met(self.turn), number })?;
+        self.knows_published(number);
+        Ok(self.turn)
+    }
+
     #[inline]
     fn publish(&mut self, number: u64, words: &[u64]) {
         self.board.publish(number, words);
@@ -285,9 +301,14 @@ impl Group {
     #[inline]
     fn await_all(&mut self, number: u64) -> Result<()> {
         self.wait(Awaited { whom: Whom::All, deed: Deed::Published, number })?;
-        // A member publishes at most one operation ahead of what it reads.
-        self.known_finished = self.known_finished.max(number.saturating_sub(2));
+        self.knows_published(number);
         Ok(())
+    }
+
+    /// All have published for operation `number`. A member publishes at most one operation ahead of what it reads.
+    #[inline]
+    fn knows_published(&mut self, number: u64) {
+        self.known_finished = self.known_finished.max(number.saturating_sub(2));
     }
 
     #[inline]
@@ -324,8 +345,8 @@ impl Places for Arc<Memories> {
     }
 
     #[inline]
-    fn row(&self, number: u64) -> &[Card] {
-        (**self).row(number)
+    fn cards(&self, row: Row) -> &[Card] {
+        (**self).cards(row)
     }
 }
 

@@ -11,6 +11,12 @@ pub trait Operation {
     /// length, a multiple of [`width`](Self::width), and any alignment.
     fn combine(&self, left: &[u8], right: &mut [u8]);
 
+    /// `right` becomes all `lefts` ∘ `right`. `lefts` are vectors one behind the other, in the order of operands, each as
+    /// long as `right`, which is not empty: the last one is combined first.
+    fn fold(&self, lefts: &[u8], right: &mut [u8]) {
+        lefts.rchunks_exact(right.len()).for_each(|left| self.combine(left, right));
+    }
+
     /// Whether the order of operands matters to nobody.
     fn is_commutative(&self) -> bool;
 }
@@ -76,6 +82,16 @@ impl<T: Element, F: Fn(T, T) -> T> Operation for Elementwise<T, F> {
     fn combine(&self, left: &[u8], right: &mut [u8]) {
         for (left, right) in left.chunks_exact(T::WIDTH).zip(right.chunks_exact_mut(T::WIDTH)) {
             (self.function)(T::from_bytes(left), T::from_bytes(right)).to_bytes(right);
+        }
+    }
+
+    fn fold(&self, lefts: &[u8], right: &mut [u8]) {
+        if right.len() == T::WIDTH {
+            // A single element stays in a register.
+            let left = lefts.rchunks_exact(T::WIDTH).map(T::from_bytes);
+            left.fold(T::from_bytes(right), |right, left| (self.function)(left, right)).to_bytes(right);
+        } else {
+            lefts.rchunks_exact(right.len()).for_each(|left| self.combine(left, right));
         }
     }
 

@@ -13,7 +13,7 @@
 
 use svmio_transport::SharedMemory;
 
-use super::board::{CARDS, Card, Line, Notices, Places};
+use super::board::{CARDS, Card, Line, Notices, Places, ROWS, Row};
 use super::error::Result;
 
 /// Bytes of a page, at which the parts of a lane begin: no copy disturbs who polls there.
@@ -68,7 +68,7 @@ impl Layout {
 
     /// Bytes of a lane.
     fn lane(self, lane: Lane) -> usize {
-        let rows = CARDS * self.members * size_of::<Card>();
+        let rows = ROWS * self.members * size_of::<Card>();
         (self.notices(lane) + size_of::<Notices>() + rows).next_multiple_of(PAGE)
     }
 
@@ -196,14 +196,13 @@ impl Places for Memories {
     }
 
     #[inline]
-    fn row(&self, number: u64) -> &[Card] {
+    fn cards(&self, row: Row) -> &[Card] {
         let members = self.layout.members;
-        let row = number as usize % CARDS * members;
-        // SAFETY: as in `line`; there are `CARDS` rows of as many cards as members behind the notices, whose size is a
+        // SAFETY: as in `line`; there are `ROWS` rows of as many cards as members behind the notices, whose size is a
         // multiple of a card's alignment.
         unsafe {
             let cards = self.first.as_ptr().add(self.notices + size_of::<Notices>()).cast::<Card>();
-            std::slice::from_raw_parts(cards.add(row), members)
+            std::slice::from_raw_parts(cards.add(row.index() * members), members)
         }
     }
 }

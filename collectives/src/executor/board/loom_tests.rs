@@ -6,12 +6,12 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::{Awaited, Board, CARDS, Card, Deed, Line, Notices, Places, Whom};
+use super::{Awaited, Board, CARDS, Card, Deed, Line, Notices, Places, ROWS, Row, Turn, Whom};
 
 struct Shared {
     lines: Vec<Line>,
     notices: Notices,
-    rows: [Vec<Card>; CARDS],
+    rows: [Vec<Card>; ROWS],
 }
 
 impl Shared {
@@ -34,8 +34,8 @@ impl Places for Arc<Shared> {
         &self.notices
     }
 
-    fn row(&self, number: u64) -> &[Card] {
-        &self.rows[number as usize % CARDS]
+    fn cards(&self, row: Row) -> &[Card] {
+        &self.rows[row.index()]
     }
 }
 
@@ -87,6 +87,22 @@ fn exchanges(generations: u64, own: usize, board: &Told) {
     }
 }
 
+/// Meetings, one behind the other: nothing is written before all have read what was there.
+fn meetings(generations: u64, own: usize, board: &Told) {
+    let mut turn = Turn::default();
+    for number in 1..=generations {
+        turn = turn.next();
+        board.come_to(number, turn, &[10 * number + own as u64]);
+        board.rouse();
+        sleep(board, Awaited { whom: Whom::All, deed: Deed::Met(turn), number });
+        for member in 0..board.places.count() {
+            let mut found = [0; 8];
+            board.take_from_meeting(member, turn, &mut found);
+            assert_eq!(u64::from_ne_bytes(found), 10 * number + member as u64);
+        }
+    }
+}
+
 /// The same as a group's waits do it: who is not seen to sleep is roused only when the operation ends, or when this
 /// member sleeps itself.
 fn exchanges_rousing_late(generations: u64, own: usize, board: &Told) {
@@ -122,6 +138,11 @@ fn three_exchange_and_rouse_late() {
 #[test]
 fn two_exchange_three_times() {
     check(2, 2 + more(), |own, board| exchanges(3, own, board));
+}
+
+#[test]
+fn two_meet_three_times() {
+    check(2, 2 + more(), |own, board| meetings(3, own, board));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::two_ways::{ForAll, Watch, Way};
 use super::{CARD_BYTES, Group};
 use crate::executor::blocks::{Given, Room, Row, apart_mut, copy, longest, piece_of, room_of};
-use crate::executor::board::{WORDS, Words};
+use crate::executor::board::words_of;
 use crate::executor::error::Result;
 
 impl Group {
@@ -157,7 +157,7 @@ impl Group {
                 watch.meet(|| self.await_member(member, number))?;
                 self.take_part(member, number, room_of(blocks.of(member), piece, slot), whole)?;
             }
-            self.known_finished = self.known_finished.max(number.saturating_sub(2));
+            self.knows_published(number);
         }
         self.leave();
         Ok(())
@@ -321,7 +321,7 @@ impl Group {
                 let into = room_of(received.of(member), piece, share);
                 self.memories.read(member, number, self.own * share, into)?;
             }
-            self.known_finished = self.known_finished.max(number.saturating_sub(2));
+            self.knows_published(number);
         }
         self.leave();
         Ok(())
@@ -365,38 +365,9 @@ impl Group {
     #[inline]
     fn take_part(&self, member: usize, number: u64, into: &mut [u8], whole: usize) -> Result<()> {
         if into.len() <= CARD_BYTES {
-            read_words(&self.board.words(member, number), into);
+            self.board.take(member, number, into);
             return Ok(());
         }
         self.memories.read_part(member, number, into, whole)
-    }
-}
-
-/// At most as many bytes as a card has, as words.
-#[inline]
-pub(super) fn words_of(bytes: &[u8]) -> Words {
-    let mut words = [0; WORDS];
-    // Word by word: a call of a library's for a few bytes takes longer than these.
-    let (whole, rest) = bytes.as_chunks();
-    for (word, bytes) in words.iter_mut().zip(whole) {
-        *word = u64::from_ne_bytes(*bytes);
-    }
-    if let (Some(word), false) = (words.get_mut(whole.len()), rest.is_empty()) {
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        *word = u64::from_ne_bytes(last);
-    }
-    words
-}
-
-/// The first bytes of words.
-#[inline]
-pub(super) fn read_words(words: &Words, into: &mut [u8]) {
-    let (whole, rest) = into.as_chunks_mut();
-    for (word, into) in words.iter().zip(&mut *whole) {
-        *into = word.to_ne_bytes();
-    }
-    if let (Some(word), false) = (words.get(whole.len()), rest.is_empty()) {
-        rest.copy_from_slice(&word.to_ne_bytes()[..rest.len()]);
     }
 }

@@ -1,11 +1,14 @@
 //! Data combined: allreduce, reduce, reduce_scatter.
 
-use super::moving::{read_words, words_of};
 use super::{CARD_BYTES, Group};
 use crate::executor::arguments;
 use crate::executor::blocks::part;
+use crate::executor::board::{Words, words_of};
 use crate::executor::error::Result;
 use crate::executor::operation::Operation;
+
+/// Members whose cards are combined by one call of the operation.
+const TOGETHER: usize = 16;
 
 impl Group {
     /// `data` becomes, for all, all members' `data` combined in the order of members.
@@ -19,10 +22,11 @@ impl Group {
             return Ok(());
         }
         if data.len() <= CARD_BYTES {
-            let number = self.begin()?;
-            self.publish(number, &words_of(data));
-            self.await_all(number)?;
-            self.combine_cards(number, data, operation);
+            let own = words_of(data);
+            let turn = self.meet(&own[..data.len().div_ceil(size_of::<u64>())])?;
+            self.combine_words(&own, data, operation, |member, into| {
+                self.board.take_from_meeting(member, turn, into);
+            });
         } else if self.is_reduced_alone(data.len()) {
             let number = self.begin()?;
             self.put(number, data)?;
@@ -60,7 +64,10 @@ impl Group {
             self.put(number, data)?;
             self.await_all(number)?;
             if data.len() <= CARD_BYTES {
-                self.combine_cards(number, data, operation);
+                let own = words_of(data);
+                self.combine_words(&own, data, operation, |member, into| {
+                    self.board.take(member, number, into)
+                });
             } else {
                 self.fold_slots(number, 0, data, operation)?;
             }
@@ -193,13 +200,38 @@ impl Group {
         self.check_length("an element", width, width.min(self.settings.slot))
     }
 
-    /// `data` becomes what all have on their cards, combined: from the last member on, as the operation wants it.
-    fn combine_cards(&self, number: u64, data: &mut [u8], operation: &dyn Operation) {
-        let last = self.size() - 1;
-        read_words(&self.board.words(last, number), data);
-        for member in (0..last).rev() {
-            let left = self.board.words(member, number).map(u64::to_ne_bytes);
-            operation.combine(&left.as_flattened()[..data.len()], data);
+    /// `data` becomes what all have on their cards, combined: from the last member on, as the operation wants it. `take`
+    /// gives what another member has; this one has its `own`, since what it has just written may be with another core by
+    /// now.
+    #[inline]
+    fn combine_words(
+        &self,
+        own: &Words,
+        data: &mut [u8],
+        operation: &dyn Operation,
+        take: impl Fn(usize, &mut [u8]),
+    ) {
+        let (length, last) = (data.len(), self.size() - 1);
+        if length == 0 {
+            return;
+        }
+        let own = own.map(u64::to_ne_bytes);
+        let take = |member, into: &mut [u8]| {
+            if member == self.own {
+                into.copy_from_slice(&own.as_flattened()[..length]);
+            } else {
+                take(member, into);
+            }
+        };
+        take(last, data);
+        let mut room = [0; TOGETHER * CARD_BYTES];
+        let mut end = last;
+        while end > 0 {
+            let members = end.saturating_sub(TOGETHER)..end;
+            end = members.start;
+            let lefts = &mut room[..members.len() * length];
+            lefts.chunks_exact_mut(length).zip(members).for_each(|(left, member)| take(member, left));
+            operation.fold(lefts, data);
         }
     }
 

@@ -74,7 +74,7 @@ impl Group {
 
     /// The same in the background: lets somebody else go on until all is there.
     fn pause_until(&mut self, awaited: Awaited) -> Result<()> {
-        while self.board.missing(awaited, 0).is_some() {
+        while self.board.is_missing(awaited) {
             if std::mem::take(&mut self.owes_rousing) {
                 self.board.rouse();
             }

@@ -343,7 +343,7 @@ impl NetworkGroup {
                     let (rest, last) = parts.split_at_mut(length * (group.size() - 1));
                     into.copy_from_slice(last);
                     if length > 0 {
-                        rest.chunks_exact(length).rev().for_each(|left| operation.combine(left, into));
+                        operation.fold(rest, into);
                     }
                 }
             }
