@@ -9,7 +9,7 @@ use std::thread;
 
 use calls::{Call, Kind, MOST, affine, call};
 use proptest::prelude::*;
-use svmio_collectives::executor::{Error, Group, GroupSettings};
+use svmio_collectives::executor::{Error, Group, GroupSettings, Operation};
 use svmio_transport::shm::ShmSettings;
 use svmio_transport::{Fabric, Rank, SegmentId, shm};
 
@@ -109,6 +109,43 @@ fn what_is_too_long_for_the_caches_comes_whole() {
     let calls = [Kind::Bcast { root: 1, length: (9 << 17) + 5 }, Kind::Allgather { length: (3 << 17) + 5 }]
         .map(|kind| Call { kind, in_place: false, in_background: false });
     compare(&fabrics, 3, GroupSettings::default(), &calls);
+}
+
+/// More members than have their cards combined in one call of the operation.
+#[test]
+fn many_members_are_combined_in_their_order() {
+    const MANY: usize = 34;
+    let fabrics = shm::within_process(MANY as u32);
+    for size in [17, 18, MANY] {
+        let members: Vec<Rank> = (0..size as u32).map(Rank).collect();
+        let id = SegmentId::new(SPACE + 1, size as u32);
+        let vector = |member: usize, elements| -> Vec<u8> {
+            (0..elements)
+                .flat_map(|element| (0x1_0000_0003 * (member as u64 + 2) + element).to_ne_bytes())
+                .collect()
+        };
+        thread::scope(|scope| {
+            for (member, fabric) in fabrics[..size].iter().enumerate() {
+                let members = &members;
+                scope.spawn(move || {
+                    let mut group = Group::join(fabric, members, id, GroupSettings::default()).unwrap();
+                    for elements in [1, 7] {
+                        let mut expected = vector(size - 1, elements);
+                        for left in (0..size - 1).rev() {
+                            affine().combine(&vector(left, elements), &mut expected);
+                        }
+                        let mut data = vector(member, elements);
+                        group.allreduce(&mut data, &affine()).unwrap();
+                        assert_eq!(data, expected, "allreduce, {size} members, {elements} elements");
+                        let mut data = vector(member, elements);
+                        group.reduce(size / 2, &mut data, &affine()).unwrap();
+                        let reduced = if member == size / 2 { expected } else { vector(member, elements) };
+                        assert_eq!(data, reduced, "reduce, {size} members, {elements} elements");
+                    }
+                });
+            }
+        });
+    }
 }
 
 #[test]

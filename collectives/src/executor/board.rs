@@ -11,26 +11,30 @@
 //! ```
 //!
 //! Operations of a group are numbered; all members do them in the same order. What a member has for operation `n` it
-//! writes into its card of row `n mod CARDS` and closes it with the number. Numbers only grow, so nothing is ever
-//! reset, and one number tells of all operations before. Each flag has a single writer, as in XHC (G. Katevenis,
-//! M. Ploumidis and M. Marazakis, "A framework for hierarchical single-copy MPI collectives on multicore nodes").
+//! writes into its card of row `n mod CARDS`, if that is no meeting, and closes it with the number. Numbers only grow, so
+//! nothing is ever reset, and one number tells of all operations before. Each flag has a single writer, as in XHC
+//! (G. Katevenis, M. Ploumidis and M. Marazakis, "A framework for hierarchical single-copy MPI collectives on multicore
+//! nodes").
 //!
 //! A *meeting* is an operation in which each member publishes, and awaits all others before it does anything else: a
-//! barrier, an allreduce on cards. When a member is through it, all have finished with the meeting before, so two rows
-//! would do. Few rows are faster than many: there are four.
+//! barrier, an allreduce on cards. Meetings have rows of their own, which take turns, whatever is done between them.
+//! When a member is through a meeting, all have come to it, and so finished with the one before: two rows would do. Few
+//! rows are faster than many: there are four.
 //!
 //! The cards of an operation lie side by side, since a member looks at all of them: where members outnumber cores, the
 //! processor has forgotten a process's pages whenever its turn comes, and finds each anew. It looks first at the one of
 //! the member behind it, and so on: no card is looked at by all at once. Never at its own: once another has read what it
-//! has just written, that is far away, too. Where 2, 8 and 16 members have a core each (Intel Xeon, model 207), a barrier takes
-//! 0.17, 0.38 and 0.5 µs so, and 0.24, 0.42 and 0.85 where all look from the first on, in as many rows as operations have.
+//! has just written, that is far away, too. Where 2, 8 and 16 members have a core each (Intel Xeon, model 207), a barrier
+//! takes 0.17, 0.38 and 0.5 µs so, and 0.24, 0.42 and 0.85 where all look from the first on, in as many rows as
+//! operations have.
 //!
 //! A member that cannot do an operation *refuses* it, and all that follow: who waits for something of these ends with
 //! that. Operations before it come to their ends. Who waits looks for a refusal before it sleeps, and who refuses wakes
 //! all.
 //!
-//! A card that is no meeting's is written again [`CARDS`] operations later, when all have finished with the one before.
-//! Who has published for operation `n` has finished with all before `n`.
+//! A card that is no meeting's is written again [`CARDS`] operations later at the earliest, when all have finished with
+//! what was on it. Who has published for operation `n` has finished with all before `n - 1`, and who has come to a
+//! meeting with all before that.
 
 mod awaited;
 mod cards;
@@ -41,7 +45,7 @@ use super::bed::Bed;
 use svmio_transport::futex::{AtomicU32, AtomicU64, Ordering, fence};
 
 pub(super) use awaited::{Awaited, Deed, Whom};
-pub(super) use cards::{CARDS, Card, ROWS, Row, Turn, WORDS, Words, words_of};
+pub(super) use cards::{CARDS, Card, CardRow, ROWS, Turn, WORDS, Words, words_of};
 
 /// A word with a cache line to itself.
 #[repr(C, align(64))]
@@ -102,7 +106,7 @@ pub(super) trait Places {
     /// What all write.
     fn notices(&self) -> &Notices;
     /// The cards of a row, by member.
-    fn cards(&self, row: Row) -> &[Card];
+    fn cards(&self, row: CardRow) -> &[Card];
 }
 
 /// Bits of the member in the word of a refusal; the number is above.
@@ -124,31 +128,31 @@ impl<P: Places> Board<P> {
     /// Publishes for operation `number`. Who may sleep for it hears of it by [`rouse`](Self::rouse).
     #[inline]
     pub(super) fn publish(&self, number: u64, words: &[u64]) {
-        self.places.cards(Row::of(number))[self.own].write(number, words);
+        self.places.cards(CardRow::of(number))[self.own].write(number, words);
     }
 
     /// The same for operation `number`, which is a meeting. To be called when this member is through the one before.
     #[inline]
     pub(super) fn come_to(&self, number: u64, turn: Turn, words: &[u64]) {
-        self.places.cards(Row::of_meeting(turn))[self.own].write(number, words);
+        self.places.cards(CardRow::of_meeting(turn))[self.own].write(number, words);
     }
 
     /// What a member published for operation `number`, which it has.
     #[inline]
     pub(super) fn words(&self, member: usize, number: u64) -> Words {
-        self.places.cards(Row::of(number))[member].words()
+        self.places.cards(CardRow::of(number))[member].words()
     }
 
     /// The first bytes of that.
     #[inline]
     pub(super) fn take(&self, member: usize, number: u64, into: &mut [u8]) {
-        self.places.cards(Row::of(number))[member].copy_to(into);
+        self.places.cards(CardRow::of(number))[member].copy_to(into);
     }
 
     /// The first bytes of what a member brought to a meeting, to which it has come.
     #[inline]
     pub(super) fn take_from_meeting(&self, member: usize, turn: Turn, into: &mut [u8]) {
-        self.places.cards(Row::of_meeting(turn))[member].copy_to(into);
+        self.places.cards(CardRow::of_meeting(turn))[member].copy_to(into);
     }
 
     /// Tells that this member reads nothing of operation `number`, or of any before, any more.
@@ -186,13 +190,14 @@ impl<P: Places> Board<P> {
         }
     }
 
-    /// How far behind `member`, at least `from`, is the first that has not done what it awaits.
+    /// The first that has not done what `member` awaits: how far it is behind that one, at least `from`. Where a single
+    /// one is awaited, `from`.
     #[inline]
     fn missing(&self, member: usize, awaited: Awaited, from: usize) -> Option<usize> {
         let Awaited { whom, deed, number } = awaited;
         let row = match deed {
-            Deed::Met(turn) => Row::of_meeting(turn),
-            Deed::Published => Row::of(number),
+            Deed::Met(turn) => CardRow::of_meeting(turn),
+            Deed::Published => CardRow::of(number),
             Deed::Finished => {
                 // Acquire: pairs with the Release in `finish`.
                 let told = |of: usize| self.places.line(of).finished.0.load(Ordering::Acquire);
@@ -203,6 +208,7 @@ impl<P: Places> Board<P> {
         self.first_of(member, whom, from, |of| !cards[of].has(number))
     }
 
+    /// The same, of those that `is_missing` says it of.
     #[inline]
     fn first_of(
         &self,

@@ -8,6 +8,8 @@
 //!                      finish    nothing of op n is read any more
 //! ```
 //!
+//! In a barrier and a small allreduce, which are *meetings*, there is room always.
+//!
 //! One exchange of this kind is a barrier, an allreduce, an allgather or an alltoall of small data: each member takes
 //! from all others, so on a crowded machine each has to run but once per operation. Longer data goes in several
 //! operations, one after the other, which overlap as far as there are slots. Where only one side has to be waited for
@@ -33,7 +35,7 @@ use svmio_transport::{
     Atomics, Fabric, LocalSegment, Rank, RemoteSegment, SegmentId, SharedMemory, Subscription,
 };
 
-use super::board::{Awaited, Board, CARDS, Card, Deed, Line, Notices, Places, Row, Turn, WORDS, Whom};
+use super::board::{Awaited, Board, CARDS, Card, CardRow, Deed, Line, Notices, Places, Turn, WORDS, Whom};
 use super::cores::{self, Cores};
 use super::coroutine::Pause;
 use super::error::{Error, Result};
@@ -223,7 +225,7 @@ impl Group {
     /// # Errors
     /// The fabric's, for a lost member.
     pub fn barrier(&mut self) -> Result<()> {
-        self.meet(&[])?;
+        self.hold_meeting(&[])?;
         self.leave();
         Ok(())
     }
@@ -264,7 +266,7 @@ impl Group {
 
     /// Does the next operation, which is a meeting: each brings `words`. All have come to it then.
     #[inline]
-    fn meet(&mut self, words: &[u64]) -> Result<Turn> {
+    fn hold_meeting(&mut self, words: &[u64]) -> Result<Turn> {
         self.check_goes_on()?;
         self.number += 1;
         self.turn = self.turn.next();
@@ -345,7 +347,7 @@ impl Places for Arc<Memories> {
     }
 
     #[inline]
-    fn cards(&self, row: Row) -> &[Card] {
+    fn cards(&self, row: CardRow) -> &[Card] {
         (**self).cards(row)
     }
 }

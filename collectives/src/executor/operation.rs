@@ -11,14 +11,18 @@ pub trait Operation {
     /// length, a multiple of [`width`](Self::width), and any alignment.
     fn combine(&self, left: &[u8], right: &mut [u8]);
 
-    /// `right` becomes all `lefts` ∘ `right`. `lefts` are vectors one behind the other, in the order of operands, each as
-    /// long as `right`, which is not empty: the last one is combined first.
+    /// `right` becomes all `lefts` ∘ `right`. `lefts` are vectors one behind the other, in the order of operands, each
+    /// as long as `right`, which is not empty: the last one is combined first.
     fn fold(&self, lefts: &[u8], right: &mut [u8]) {
-        lefts.rchunks_exact(right.len()).for_each(|left| self.combine(left, right));
+        one_by_one(self, lefts, right);
     }
 
     /// Whether the order of operands matters to nobody.
     fn is_commutative(&self) -> bool;
+}
+
+fn one_by_one(operation: &(impl Operation + ?Sized), lefts: &[u8], right: &mut [u8]) {
+    lefts.rchunks_exact(right.len()).for_each(|left| operation.combine(left, right));
 }
 
 /// A number that has a fixed size in memory.
@@ -91,11 +95,45 @@ impl<T: Element, F: Fn(T, T) -> T> Operation for Elementwise<T, F> {
             let left = lefts.rchunks_exact(T::WIDTH).map(T::from_bytes);
             left.fold(T::from_bytes(right), |right, left| (self.function)(left, right)).to_bytes(right);
         } else {
-            lefts.rchunks_exact(right.len()).for_each(|left| self.combine(left, right));
+            one_by_one(self, lefts, right);
         }
     }
 
     fn is_commutative(&self) -> bool {
         self.is_commutative
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Element, Elementwise, Operation};
+
+    /// That a fold is what combining one by one gives, of an operation whose operands cannot change places.
+    fn compare<T: Element>(function: fn(T, T) -> T, bytes: &[u8], elements: usize) {
+        let operation = Elementwise::<T, _>::ordered(function);
+        let length = elements * T::WIDTH;
+        let whole = &bytes[..bytes.len() / length * length];
+        let (lefts, right) = whole.split_at(whole.len() - length);
+        let (mut folded, mut expected) = (right.to_vec(), right.to_vec());
+        operation.fold(lefts, &mut folded);
+        for left in (0..lefts.len() / length).rev() {
+            operation.combine(&lefts[left * length..][..length], &mut expected);
+        }
+        assert_eq!(folded, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn folding_is_combining_one_by_one(
+            bytes in prop::collection::vec(any::<u8>(), 64..400),
+            elements in 1..8usize,
+        ) {
+            compare(|left: u8, right| left.wrapping_mul(3).wrapping_sub(right), &bytes, elements);
+            compare(|left: u32, right| left.wrapping_mul(3).wrapping_sub(right), &bytes, elements);
+            compare(|left: i64, right| left.wrapping_mul(3).wrapping_sub(right), &bytes, elements);
+        }
     }
 }

@@ -13,7 +13,7 @@
 
 use svmio_transport::SharedMemory;
 
-use super::board::{CARDS, Card, Line, Notices, Places, ROWS, Row};
+use super::board::{CARDS, Card, CardRow, Line, Notices, Places, ROWS};
 use super::error::Result;
 
 /// Bytes of a page, at which the parts of a lane begin: no copy disturbs who polls there.
@@ -196,10 +196,10 @@ impl Places for Memories {
     }
 
     #[inline]
-    fn cards(&self, row: Row) -> &[Card] {
+    fn cards(&self, row: CardRow) -> &[Card] {
         let members = self.layout.members;
         // SAFETY: as in `line`; there are `ROWS` rows of as many cards as members behind the notices, whose size is a
-        // multiple of a card's alignment.
+        // multiple of a card's alignment; a row's index is less than that, whatever others have told.
         unsafe {
             let cards = self.first.as_ptr().add(self.notices + size_of::<Notices>()).cast::<Card>();
             std::slice::from_raw_parts(cards.add(row.index() * members), members)

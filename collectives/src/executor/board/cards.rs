@@ -26,11 +26,11 @@ const MEETING_ROWS: usize = 2;
 /// Rows of cards: for operations, and for meetings.
 pub(in crate::executor) const ROWS: usize = CARDS + MEETING_ROWS;
 
-/// A row of cards.
+/// A row of cards, by its index, which is always less than [`ROWS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::executor) struct Row(usize);
+pub(in crate::executor) struct CardRow(usize);
 
-impl Row {
+impl CardRow {
     /// That of an operation that is no meeting.
     #[inline]
     pub(in crate::executor) fn of(number: u64) -> Self {
@@ -42,7 +42,7 @@ impl Row {
         Self(CARDS + usize::from(turn.0))
     }
 
-    /// From 0, less than [`ROWS`].
+    /// From 0.
     #[inline]
     pub(in crate::executor) fn index(self) -> usize {
         self.0
@@ -61,14 +61,14 @@ impl Turn {
         if usize::from(self.0) + 1 < MEETING_ROWS { Self(self.0 + 1) } else { Self(0) }
     }
 
-    /// From 0, less than four.
+    /// From 0, less than there are rows for meetings.
     pub(super) fn index(self) -> u8 {
         self.0
     }
 
-    /// The one of that index.
+    /// The one of that index, which another process may have told: whatever it is, there is such a row.
     pub(super) fn at(index: u8) -> Self {
-        Self(index)
+        Self(index % MEETING_ROWS as u8)
     }
 }
 

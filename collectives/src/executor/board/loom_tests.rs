@@ -6,7 +6,7 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::{Awaited, Board, CARDS, Card, Deed, Line, Notices, Places, ROWS, Row, Turn, Whom};
+use super::{Awaited, Board, CARDS, Card, CardRow, Deed, Line, Notices, Places, ROWS, Turn, Whom};
 
 struct Shared {
     lines: Vec<Line>,
@@ -34,7 +34,7 @@ impl Places for Arc<Shared> {
         &self.notices
     }
 
-    fn cards(&self, row: Row) -> &[Card] {
+    fn cards(&self, row: CardRow) -> &[Card] {
         &self.rows[row.index()]
     }
 }

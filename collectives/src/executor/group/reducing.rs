@@ -23,7 +23,7 @@ impl Group {
         }
         if data.len() <= CARD_BYTES {
             let own = words_of(data);
-            let turn = self.meet(&own[..data.len().div_ceil(size_of::<u64>())])?;
+            let turn = self.hold_meeting(&own[..data.len().div_ceil(size_of::<u64>())])?;
             self.combine_words(&own, data, operation, |member, into| {
                 self.board.take_from_meeting(member, turn, into);
             });
@@ -200,9 +200,9 @@ impl Group {
         self.check_length("an element", width, width.min(self.settings.slot))
     }
 
-    /// `data` becomes what all have on their cards, combined: from the last member on, as the operation wants it. `take`
-    /// gives what another member has; this one has its `own`, since what it has just written may be with another core by
-    /// now.
+    /// `data` becomes what all have on their cards, combined: from the last member on, as the operation wants it.
+    /// `take` gives what another member has; this one has its `own`, since what it has just written may be with another
+    /// core by now.
     #[inline]
     fn combine_words(
         &self,

@@ -30,6 +30,8 @@ impl Group {
         self.refused = Some(Box::new(error.clone()));
         if matches!(error, Error::Refused { .. }) {
             self.board.finish_for_good(self.number);
+            // One that is ahead may sleep until this member has finished with what came before the refusal.
+            self.board.rouse();
         }
     }
 
