@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use memmap2::MmapMut;
 use svmio_collectives::executor::{Elementwise, Error, Group, GroupSettings};
@@ -177,44 +177,6 @@ fn whatever_a_member_refuses_all_hear_of_it() {
 }
 
 /// The same in the background, where the member's function panics, too; what is waited for goes on.
-/// The thread of the member that is ahead.
-static AHEAD: AtomicI32 = AtomicI32::new(0);
-
-/// Member 2 is as far ahead as it can be, and sleeps until the others have finished with what came before; then member 0
-/// hears that member 1 has refused what it comes to. What each gets.
-fn refused_behind_one(group: &mut Group, _: usize) -> Error {
-    for _ in 0..2 {
-        group.barrier().unwrap();
-    }
-    match group.member() {
-        0 => {
-            let sleeps = |thread: i32| {
-                let state = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
-                state.rsplit(')').next().unwrap().starts_with(" S")
-            };
-            // Relaxed, both times: it is a number and nothing else.
-            while !Some(AHEAD.load(Ordering::Relaxed)).filter(|&thread| thread > 0).is_some_and(sleeps) {
-                thread::yield_now();
-            }
-            group.gather(0, &[0; 8], &mut [0; 8 * SIZE]).unwrap_err()
-        }
-        1 => group.gather(99, &[0; 8], &mut []).unwrap_err(),
-        _ => {
-            AHEAD.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
-            (0..40).find_map(|_| group.gather(0, &[0; 8], &mut []).err()).unwrap()
-        }
-    }
-}
-
-#[test]
-fn who_sleeps_ahead_of_a_refusal_hears_of_it() {
-    let all = each(refused_behind_one, 0);
-    assert!(matches!(all[1], Error::NoSuchMember { .. }), "{:?}", all[1]);
-    for member in [0, 2] {
-        assert!(matches!(all[member], Error::Refused { member: 1, .. }), "{member}: {:?}", all[member]);
-    }
-}
-
 fn refused_in_background(group: &mut Group, panics: usize) -> Vec<Error> {
     let own = group.member();
     group.iallreduce(vec![0; LENGTH], sum()).unwrap().wait().unwrap();
@@ -240,6 +202,46 @@ fn what_is_refused_in_the_background_ends_the_background() {
             let is_told = |error: &Error| matches!(error, Error::Refused { member: 1, .. });
             assert!(member == 1 || errors.iter().all(is_told), "member {member}: {errors:?}");
         }
+    }
+}
+
+/// The thread of the member that is ahead.
+static AHEAD: AtomicI32 = AtomicI32::new(0);
+
+/// Member 2 is as far ahead as it can be, and sleeps until the others have finished with what came before; then member 0
+/// hears that member 1 has refused what it comes to. What each gets.
+fn refused_behind_one(group: &mut Group, _: usize) -> Error {
+    for _ in 0..2 {
+        group.barrier().unwrap();
+    }
+    match group.member() {
+        0 => {
+            let is_asleep = |thread: i32| {
+                let state = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
+                state.rsplit(')').next().unwrap().starts_with(" S")
+            };
+            let began = Instant::now();
+            // Relaxed, both times: it is a number and nothing else.
+            while !matches!(AHEAD.load(Ordering::Relaxed), thread if thread > 0 && is_asleep(thread)) {
+                assert!(began.elapsed() < LIMIT, "nobody sleeps");
+                thread::yield_now();
+            }
+            group.gather(0, &[0; 8], &mut [0; 8 * SIZE]).unwrap_err()
+        }
+        1 => group.gather(99, &[0; 8], &mut []).unwrap_err(),
+        _ => {
+            AHEAD.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
+            (0..40).find_map(|_| group.gather(0, &[0; 8], &mut []).err()).unwrap()
+        }
+    }
+}
+
+#[test]
+fn who_sleeps_ahead_of_a_refusal_hears_of_it() {
+    let all = each(refused_behind_one, 0);
+    assert!(matches!(all[1], Error::NoSuchMember { .. }), "{:?}", all[1]);
+    for member in [0, 2] {
+        assert!(matches!(all[member], Error::Refused { member: 1, .. }), "{member}: {:?}", all[member]);
     }
 }
 

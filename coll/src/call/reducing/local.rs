@@ -64,13 +64,13 @@ impl<A: Family> Operation for Local<'_, A> {
     }
 
     fn fold(&self, lefts: &[u8], right: &mut [u8]) {
-        // As above; most of the operands lie anywhere, so all are copied, into the same place.
+        // Functions of programs take their operands for aligned; most lie anywhere here, so all are copied to one place.
+        let count = right.len() / self.span.extent;
         let [mut own_left, mut own_right] = [(); 2].map(|()| Aligned::new(right.len(), self.span.lower));
         own_right.bytes().copy_from_slice(right);
         for left in lefts.rchunks_exact(right.len()) {
             own_left.bytes().copy_from_slice(left);
-            let count = right.len() / self.span.extent;
-            // SAFETY: as above.
+            // SAFETY: both have so many elements.
             unsafe { self.combine_here(own_left.bytes().as_ptr(), own_right.bytes().as_mut_ptr(), count) };
         }
         right.copy_from_slice(own_right.bytes());
