@@ -1,7 +1,8 @@
-//! The clusters that this process takes part in: [joined] when files are opened, left by `MPI_Finalize`.
+//! The clusters that this process takes part in: [joined] when files are opened, left by `MPI_Finalize`, with what else
+//! was to be had until then.
 
 use svmio_svm::team::Reach;
-use svmio_svm::{accounting, joined};
+use svmio_svm::{accounting, joined, spare};
 
 use crate::{circle, jobs, progress};
 
@@ -28,6 +29,7 @@ pub fn finish() {
         tracing::error!("leaving those who had files open together: there can be no thread");
     }
     progress::finish();
+    spare::leave();
 }
 
 fn leave_all() {

@@ -102,17 +102,21 @@ impl Company {
 impl Venue {
     /// Where the files of a communicator's ranks, who are `team`, live. Succeeds on all of them or on none.
     pub(crate) fn of(team: &Team) -> Result<Venue, Failure> {
-        Ok(match team.meet()? {
+        let venue = match team.meet()? {
             Place::OneNode(store) => Venue::OneNode(store),
             Place::Nodes { cluster, store, members } => {
                 Venue::Cluster(Arc::new(Company::new(cluster, store, team.member(), members)))
             }
-        })
+        };
+        // Until `clusters::finish`.
+        venue.store().keep_spares();
+        Ok(venue)
     }
 
     /// For one rank alone: the cluster that this process joined last, if it has joined any, or its store.
     pub(crate) fn alone() -> Result<Venue, Failure> {
         let store = Store::from_environment()?;
+        store.keep_spares();
         Ok(match joined::latest() {
             Some(cluster) => {
                 let members = vec![cluster.rank()];

@@ -29,6 +29,7 @@ use crate::units::{FileId, SegmentIndex, SegmentSize};
 #[cfg(test)]
 pub(crate) use keeping::overlook;
 pub(crate) use keeping::{forget, keep, reopen, reopen_in_cluster};
+pub(crate) use segments::Filling;
 
 /// The most processes of one node that can have one file open.
 pub(crate) const PROCESSES: u16 = 4096;
@@ -394,7 +395,7 @@ impl Drop for Attachment {
             let _gate = presence.gate()?;
             let last = state.is_deleted() && !presence.others_alive()?;
             if last {
-                object::destroy(&object::deleted_path(&self.store, self.id))?;
+                object::destroy(&self.store, &object::deleted_path(&self.store, self.id))?;
             }
             Ok(last)
         };

@@ -29,11 +29,12 @@ pub enum Concern {
 }
 
 /// What this crate reads.
-const OWN: [&str; 6] = [
+const OWN: [&str; 7] = [
     "SVMIO_CACHE_CAPACITY",
     "SVMIO_CACHE_PAGE",
     "SVMIO_LARGE_PAGES",
     "SVMIO_MAPPINGS",
+    "SVMIO_SPARE",
     "SVMIO_STATS",
     "SVMIO_STORE",
 ];

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::attachment::{self, Attachment, Home};
+use crate::attachment::{self, Attachment, Filling, Home};
 use crate::cluster::{Foresight, SharedFile};
 use crate::error::{Error, Result};
 use crate::mapping::is_mapped;
@@ -229,7 +229,7 @@ impl File {
             let found;
             let segment = match self.lasting(index) {
                 Some(segment) => Ok(segment),
-                None => match self.segment_to_write(index, end)? {
+                None => match self.segment_to_write(index, end, length as u64)? {
                     Target::Here(segment) => {
                         found = segment;
                         Ok(&*found)
@@ -379,8 +379,9 @@ impl File {
         Ok(self.attachment.segment(index)?.map(|segment| self.remember(segment)))
     }
 
-    /// Where a segment is to be written; it gets a home where it has none. `end` is where the access ends.
-    fn segment_to_write(&self, index: SegmentIndex, end: u64) -> Result<Target<'_>> {
+    /// Where a segment is to be written; it gets a home where it has none. `end` is where the access ends, which writes
+    /// so many bytes without large gaps.
+    fn segment_to_write(&self, index: SegmentIndex, end: u64, dense: u64) -> Result<Target<'_>> {
         if let Some(segment) = self.recent(index) {
             return Ok(Target::Here(segment));
         }
@@ -393,7 +394,8 @@ impl File {
                 return Ok(Target::There(shared, home));
             }
         }
-        Ok(Target::Here(self.remember(self.attachment.segment_or_new(index)?)))
+        let filling = Filling::of(dense, self.segment_size());
+        Ok(Target::Here(self.remember(self.attachment.segment_or_new(index, filling)?)))
     }
 
     fn lasting(&self, index: SegmentIndex) -> Option<&Segment> {

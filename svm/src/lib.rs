@@ -98,6 +98,7 @@ mod remote_store;
 pub mod robust_mutex;
 mod segment;
 pub mod session;
+pub mod spare;
 pub mod spelling;
 mod spread_file;
 mod state;

@@ -8,7 +8,7 @@ mod parts;
 mod words;
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::node::NodeName;
 use crate::placement::{Placement, Policies, SizeReason};
+use crate::spare;
 use crate::state::MAX_SEGMENTS;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
@@ -124,9 +125,10 @@ impl Manifest {
         let path = directory.join(FILE_NAME);
         let failed =
             |e: std::io::Error| Error::io(format!("committing the manifest of {}", self.name), &path, e);
-        let mut file =
+        let file =
             tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(directory).map_err(failed)?;
-        file.write_all(&self.encode()).map_err(failed)?;
+        let (whole, bytes) = (file.as_file(), self.encode());
+        spare::with_room(whole, || whole.write_all_at(&bytes, 0)).map_err(failed)?;
         if durable {
             file.as_file().sync_all().map_err(failed)?;
         }

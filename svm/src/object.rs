@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::segment;
+use crate::spare;
 use crate::units::{FileId, SegmentIndex};
 
 /// The file name of the shared state.
@@ -45,17 +46,24 @@ pub(crate) fn is_unlinked(file: &File) -> io::Result<bool> {
     Ok(rustix::fs::fstat(file)?.st_nlink == 0)
 }
 
-/// Removes a file's directory. The storage of its segments is free on return, even where another process
-/// still keeps them mapped in its cache.
-pub(crate) fn destroy(directory: &Path) -> io::Result<()> {
+/// Removes the directory of a file of `store` that nobody has open. The storage of its segments is free on return, even
+/// where another process still keeps them mapped in its cache, or kept for new ones ([`spare`]).
+pub(crate) fn destroy(store: &Path, directory: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(directory) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,
     };
+    let of_file = directory.file_name().unwrap_or_default().to_string_lossy();
     for entry in entries {
         let entry = entry?;
-        if entry.file_name().to_str().and_then(segment_of).is_some() {
-            let file = File::options().write(true).open(entry.path())?;
+        let Some(index) = entry.file_name().to_str().and_then(segment_of) else { continue };
+        let path = entry.path();
+        let is_kept = spare::keep(store, &path, &of_file, index).unwrap_or_else(|e| {
+            tracing::debug!("{} is not kept: {e}", path.display());
+            false
+        });
+        if !is_kept {
+            let file = File::options().write(true).open(&path)?;
             segment::punch(&file, 0..file.metadata()?.len())?;
         }
     }

@@ -34,6 +34,7 @@ use self::page_set::PageSet;
 pub(crate) use self::strided::Access;
 use crate::changes::Mark;
 use crate::copying::Course;
+use crate::spare;
 use crate::units::SegmentIndex;
 
 /// A mapped segment.
@@ -131,11 +132,18 @@ impl Segment {
         length: usize,
         punches: u64,
     ) -> Result<(), (usize, io::Error)> {
+        /// Bytes: so many are better stored into pages that are there, which others may have given it, than written
+        /// past them by system call.
+        const WORTH_ASKING: u64 = 1 << 20;
         self.stored.revalidate(punches);
         let end = at + length as u64;
         let mut from = at;
         while from < end {
             let (mut until, mut stored) = self.stored.run(from..end);
+            if !stored && until - from >= WORTH_ASKING && self.overwriting == Overwriting::AfterReading {
+                self.learn(from..until);
+                (until, stored) = self.stored.run(from..until);
+            }
             if !stored {
                 self.populated.revalidate(punches);
                 self.enlarge(from..until, None);
@@ -182,7 +190,7 @@ impl Segment {
     /// Gives `range` storage; bytes that had none are zero.
     pub(crate) fn allocate(&self, range: Range<u64>) -> io::Result<()> {
         self.enlarge(range.clone(), None);
-        rustix::fs::fallocate(&self.file, FallocateFlags::empty(), range.start, range.end - range.start)?;
+        spare::reserve(&self.file, range.clone())?;
         self.stored.insert(range);
         Ok(())
     }
@@ -223,6 +231,7 @@ impl Segment {
                 Ok(0) => break Err((done, io::Error::from_raw_os_error(libc::ENOSPC))),
                 Ok(n) => done += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::StorageFull && spare::give_back(&self.file) => {}
                 Err(e) => break Err((done, e)),
             }
         };
@@ -308,6 +317,19 @@ impl Segment {
 /// Bytes of the large pages that segments may have; `None` where there are none.
 pub(crate) fn large_page() -> Option<u64> {
     large_pages::size()
+}
+
+/// Makes all bytes of `file`, a segment of `bytes` bytes that nobody uses, zero; they keep their storage.
+pub(crate) fn clear(file: &File, bytes: u64) -> io::Result<()> {
+    let alignment = large_page().filter(|large| bytes.is_multiple_of(*large)).unwrap_or(1);
+    let map = Mapping::new(file, bytes as usize, true, alignment as usize)?;
+    let mut rest = 0..bytes;
+    while let Some(data) = next_data(file, rest)? {
+        map.populate(data.clone())?;
+        map.clear(data.clone());
+        rest = data.end..bytes;
+    }
+    Ok(())
 }
 
 /// Takes the storage of `range` of `file` back.

@@ -26,6 +26,7 @@ use crate::error::ErrorKind;
 use crate::kept_locks::KeptLocks;
 use crate::locks::LockTable;
 use crate::node::BootId;
+use crate::spare;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 use self::table::Entry;
@@ -98,7 +99,7 @@ impl State {
     /// What it says counts only once [`State::is_valid`] or [`State::reset`].
     pub(crate) fn map(file: File) -> io::Result<State> {
         if file.metadata()?.len() != LENGTH {
-            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, TABLE_AT)?;
+            spare::reserve(&file, 0..TABLE_AT)?;
             file.set_len(LENGTH)?;
         }
         let map = MmapOptions::new().len(LENGTH as usize).map_raw(&file)?;

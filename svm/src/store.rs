@@ -5,6 +5,7 @@
 //! names/…             the name space: a small file per file, which holds its identity
 //! objects/IDENTITY/   manifest, state, segments of a file
 //! deleted/IDENTITY/   the same of a file that lost its name while it was open
+//! spare/              cleared segments of files that are gone, for new ones
 //! ```
 //!
 //! Names and objects are apart so that a file can lose its name while it is open, as MPI's
@@ -29,6 +30,7 @@ use crate::node::NodeName;
 use crate::object;
 use crate::open_options::OpenOptions;
 use crate::presence::Gate;
+use crate::spare;
 use crate::state::State;
 use crate::units::FileId;
 
@@ -113,7 +115,15 @@ impl Store {
             }
         }
         let identity = StoreIdentity::of(&root)?;
+        spare::sweep(&root);
         Ok(Store { root, node, identity })
+    }
+
+    /// Has this process keep some of the storage of files that it removes, cleared, for files that any process like it
+    /// makes on this node: where the store is in memory, as much as `SVMIO_SPARE` says. It has to call
+    /// [`spare::leave`] at its end.
+    pub fn keep_spares(&self) {
+        spare::take_part(&self.root);
     }
 
     /// Where the store of the user `user` is, by number, unless `SVMIO_STORE` names another place.
@@ -266,7 +276,7 @@ impl Store {
                 gate.anybody_present().map_err(failed)?
             };
             if !in_use {
-                object::destroy(&deleted).map_err(failed)?;
+                object::destroy(&self.root, &deleted).map_err(failed)?;
                 // This process may have kept the file, and takes the gate itself to let go of one that is marked.
                 drop(gate);
                 attachment::forget(&self.root, id);

@@ -209,6 +209,18 @@ impl From<FileId> for String {
 #[error("a file identity is 32 hexadecimal digits")]
 pub struct InvalidFileId;
 
+/// Reads `65536`, `64K`, `256M` or `1G` (powers of 1024).
+pub(crate) fn bytes_of(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (digits, shift) = match text.chars().last()? {
+        'k' | 'K' => (&text[..text.len() - 1], 10),
+        'm' | 'M' => (&text[..text.len() - 1], 20),
+        'g' | 'G' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

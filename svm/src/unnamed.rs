@@ -193,9 +193,10 @@ impl Drop for Object {
         if self.keep {
             return;
         }
-        attachment::forget(self.store.shared_path(), self.id);
-        crate::mapping_cache::forget(self.store.shared_path(), self.id);
-        if let Err(e) = object::destroy(&object::path(self.store.shared_path(), self.id)) {
+        let store = self.store.shared_path();
+        attachment::forget(store, self.id);
+        crate::mapping_cache::forget(store, self.id);
+        if let Err(e) = object::destroy(store, &object::path(store, self.id)) {
             tracing::warn!("what is left of an unnamed file stays until svmio verify: {e}");
         }
     }

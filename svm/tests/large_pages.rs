@@ -1,32 +1,14 @@
 //! Stores on file systems in memory, where files get large pages: full ones, small ones, holes.
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test like the test itself")]
 
-use std::ffi::CString;
+mod mounts;
+
 use std::path::Path;
 
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::thread::UnshareFlags;
+use mounts::with_store_on;
 use svmio_svm::{Blocks, ErrorKind, FileName, FileOffset, OpenOptions, SegmentSize, Store};
 
 const MIB: usize = 1 << 20;
-
-/// Runs `test` with a store on a file system of `options`, whose mounts are nobody else's.
-fn with_store_on(options: &str, test: impl FnOnce(&Store) + Send) {
-    let inside = || {
-        // SAFETY: a mount namespace, and the working directory that goes with it, become this thread's own; descriptors
-        // and memory stay shared.
-        unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::FS) }
-            .expect("tests with mounts of their own must run as root");
-        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
-        let directory = tempfile::tempdir().unwrap();
-        let options = CString::new(options).unwrap();
-        mount("tmpfs", directory.path(), "tmpfs", MountFlags::empty(), options.as_c_str()).unwrap();
-        test(&Store::open(directory.path()).unwrap());
-        rustix::mount::unmount(directory.path(), rustix::mount::UnmountFlags::DETACH).unwrap();
-    };
-    let outcome = std::thread::scope(|scope| scope.spawn(inside).join());
-    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-}
 
 fn new_file(store: &Store, name: &str) -> svmio_svm::File {
     let options = OpenOptions::read_write().create(true).segment_size(Some(SegmentSize::DEFAULT));

@@ -222,7 +222,7 @@ mod tests {
         let id = store.lookup(&name).unwrap();
         // What another process does that removes the file: nothing in this one hears of it.
         std::fs::remove_file(store.names().join("a/b")).unwrap();
-        crate::object::destroy(&crate::object::path(store.path(), id)).unwrap();
+        crate::object::destroy(store.path(), &crate::object::path(store.path(), id)).unwrap();
         assert!(store.reopen(&name, &options).unwrap().is_none());
         let file = store.open_file(&name, &options.clone().create(true)).unwrap();
         file.write_at(FileOffset(0), b"second").unwrap();

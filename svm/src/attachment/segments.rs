@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
@@ -10,10 +11,29 @@ use crate::error::{Error, Result};
 use crate::mapping_cache::{self, Key};
 use crate::object;
 use crate::segment::Segment;
+use crate::spare;
 use crate::state::{MAX_SEGMENTS, State};
-use crate::units::SegmentIndex;
+use crate::units::{SegmentIndex, SegmentSize};
 
 use super::{Attachment, Home, View};
+
+/// How much of a new segment is about to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Filling {
+    /// Little, as far as is known: it gets storage as it is written.
+    Sparse,
+    /// So much that it may have storage for all of it, which a file that is gone has left.
+    Much,
+}
+
+impl Filling {
+    /// Of a segment of `size`, for an access that writes so many bytes at about the same place.
+    pub(crate) fn of(bytes: u64, size: SegmentSize) -> Filling {
+        /// One part in so many: programs write checkpoints a mebibyte at a time, too.
+        const SHARE: u64 = 16;
+        if bytes >= size.bytes() / SHARE { Filling::Much } else { Filling::Sparse }
+    }
+}
 
 impl Attachment {
     /// The segment `index`, mapped, or `None` where this node does not have it.
@@ -22,10 +42,10 @@ impl Attachment {
     }
 
     /// The segment `index`, mapped; made where it is a hole. Its home is not another node.
-    pub(crate) fn segment_or_new(&self, index: SegmentIndex) -> Result<Arc<Segment>> {
+    pub(crate) fn segment_or_new(&self, index: SegmentIndex, filling: Filling) -> Result<Arc<Segment>> {
         let (state, _) = self.writable()?;
         if state.home(index).is_none() {
-            self.make_segment(index)?;
+            self.make_segment(index, filling)?;
             let own = self.own.unwrap_or_default();
             state.add_segment(index, own).map_err(|e| self.adding(index, e))?;
         }
@@ -34,12 +54,16 @@ impl Attachment {
 
     /// Makes the storage of a segment, which is not in the table yet or has this node for its home. Several processes
     /// may make the same one.
-    pub(crate) fn make_segment(&self, index: SegmentIndex) -> Result<()> {
+    pub(crate) fn make_segment(&self, index: SegmentIndex, filling: Filling) -> Result<()> {
+        let (name, bytes) = (object::segment_name(index), self.segment_size().bytes());
+        if filling == Filling::Much && spare::take(&self.store, bytes, self.directory.as_fd(), &name) {
+            return Ok(());
+        }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
-        rustix::fs::openat(&self.directory, object::segment_name(index), flags, mode)
+        rustix::fs::openat(&self.directory, name, flags, mode)
             .map_err(io::Error::from)
-            .and_then(|file| File::from(file).set_len(self.segment_size().bytes()))
+            .and_then(|file| File::from(file).set_len(bytes))
             .map_err(|e| self.adding(index, e))
     }
 
@@ -52,7 +76,7 @@ impl Attachment {
                 return Ok((index, known));
             }
             if Some(home) == self.own {
-                self.make_segment(index)?;
+                self.make_segment(index, Filling::Sparse)?;
             }
             state.add_segment(index, home).map_err(|e| self.adding(index, e))?;
             Ok((index, state.home(index).unwrap_or(home)))

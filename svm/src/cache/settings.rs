@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::units::bytes_of;
+
 /// The page cache of one node and job.
 ///
 /// ```
@@ -114,7 +116,7 @@ impl CacheSettings {
     ) -> Result<CacheSettings, InvalidCacheSettings> {
         let size = |variable, otherwise| match value(variable) {
             None => Ok(otherwise),
-            Some(text) => parse(&text).ok_or(InvalidCacheSettings::NotASize { variable, text }),
+            Some(text) => bytes_of(&text).ok_or(InvalidCacheSettings::NotASize { variable, text }),
         };
         let default = CacheSettings::default();
         let settings =
@@ -122,18 +124,6 @@ impl CacheSettings {
         settings.check()?;
         Ok(settings)
     }
-}
-
-/// Reads `65536`, `64K`, `256M` or `1G` (powers of 1024).
-fn parse(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let (digits, shift) = match text.chars().last()? {
-        'k' | 'K' => (&text[..text.len() - 1], 10),
-        'm' | 'M' => (&text[..text.len() - 1], 20),
-        'g' | 'G' => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use svmio_transport::{SegmentId, copy_bytes};
 
-use crate::attachment::{Attachment, Home};
+use crate::attachment::{Attachment, Filling, Home};
 use crate::cache::PageCache;
 use crate::error::{Error, Result};
 use crate::node::NodeName;
@@ -72,7 +72,7 @@ impl SharedFile {
         let own = self.attachment.own();
         for (index, _) in homes.iter().filter(|(_, home)| Some(*home) == own) {
             // Before others hear of it.
-            self.attachment.make_segment(*index)?;
+            self.attachment.make_segment(*index, Filling::Sparse)?;
         }
         if roster.is_master_node() {
             return self.attachment.give_homes(homes);

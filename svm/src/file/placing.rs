@@ -106,7 +106,7 @@ impl File {
         while at < size {
             let (index, within, bytes) = self.piece(at, size)?;
             let range = within..within + bytes as u64;
-            match self.segment_to_write(index, size)? {
+            match self.segment_to_write(index, size, size - at)? {
                 Target::Here(segment) => {
                     segment.allocate(range).map_err(|e| {
                         self.io(format!("preallocating segment {index} of {}", self.name()), e)
@@ -123,7 +123,7 @@ impl File {
 
     /// Gives a segment a home, as a write does that ends at `end`, if it has none.
     pub(crate) fn claim(&self, index: SegmentIndex, end: u64) -> Result<()> {
-        self.segment_to_write(index, end).map(|_| ())
+        self.segment_to_write(index, end, 0).map(|_| ())
     }
 
     /// The home that `placement` gives to a segment of an access that ends at `end`.

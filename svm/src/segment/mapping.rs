@@ -92,6 +92,15 @@ impl Mapping {
         }
     }
 
+    /// Makes the bytes of `range`, which has storage, zero. Others may be doing the same, and nothing else.
+    pub(super) fn clear(&self, range: Range<u64>) {
+        assert!(range.start <= range.end && range.end <= self.bytes as u64, "within the mapping");
+        // SAFETY: the bytes lie in this mapping; its pages have storage, so that none is missing. Nobody reads them.
+        unsafe {
+            self.as_mut_ptr().add(range.start as usize).write_bytes(0, (range.end - range.start) as usize)
+        };
+    }
+
     /// Whether any part of it is mapped by a large page at this moment.
     pub(super) fn has_large_page(&self) -> io::Result<bool> {
         let head = format!("{:x}-", self.start.addr());

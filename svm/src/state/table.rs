@@ -3,8 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::FallocateFlags;
-
+use crate::spare;
 use crate::units::SegmentIndex;
 
 use super::{ENTRY, MAX_SEGMENTS, PAGE, State, TABLE_AT};
@@ -32,7 +31,7 @@ impl State {
             let wanted = (u64::from(index.0) + 1).next_multiple_of(PAGE / ENTRY);
             let (from, to) = (TABLE_AT + entries * ENTRY, TABLE_AT + wanted * ENTRY);
             // Several processes may do this at once: reserving storage twice changes nothing.
-            rustix::fs::fallocate(&self.file, FallocateFlags::empty(), from, to - from)?;
+            spare::reserve(&self.file, from..to)?;
             header.table_entries.fetch_max(wanted, Ordering::AcqRel);
         }
         let Some(entry) = self.entry(index) else {

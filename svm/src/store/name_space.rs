@@ -1,13 +1,14 @@
 //! The name space of a store: what is where, and which file a name leads to.
 
 use std::fs::{self, DirBuilder};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::name::{DirectoryName, FileName, RESERVED_PREFIX};
 use crate::object;
+use crate::spare;
 use crate::units::FileId;
 
 use super::{Entry, NAMES, Store};
@@ -96,15 +97,15 @@ impl Store {
                 made => made.map_err(|e| self.name_error(name, e))?,
             }
             let file = tempfile::Builder::new().prefix(RESERVED_PREFIX).tempfile_in(parent);
-            let mut file = match file {
+            let file = match file {
                 // Its last file went just now, and the directory with it.
                 Err(e) if e.kind() == ErrorKind::NotFound => continue,
                 file => file.map_err(|e| self.name_error(name, e))?,
             };
             // At once: a file has no buffer, and an identity is formatted byte by byte.
-            let written = file
-                .write_all(format!("{id}\n").as_bytes())
-                .and_then(|()| if durable { file.as_file().sync_all() } else { Ok(()) });
+            let (whole, text) = (file.as_file(), format!("{id}\n"));
+            let written = spare::with_room(whole, || whole.write_all_at(text.as_bytes(), 0))
+                .and_then(|()| if durable { whole.sync_all() } else { Ok(()) });
             written.map_err(|e| Error::io(format!("creating {name}"), parent, e))?;
             match file.persist_noclobber(&entry) {
                 Ok(_) => break,

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use svmio_transport::{Rank, RemoteSegment, WriteOrder};
 
-use crate::attachment::Home;
+use crate::attachment::{Filling, Home};
 use crate::blocks::Blocks;
 use crate::cache::CacheSettings;
 use crate::cluster::shared_file::CACHE_SEGMENT;
@@ -197,10 +197,10 @@ impl Agent {
     pub(super) fn own_segment(&self, served: &Served, index: SegmentIndex) -> Result<Arc<Segment>> {
         match served.attachment.home(index) {
             Home::There(_) => Err(self.not_the_home(served, index)),
-            Home::Here => served.attachment.segment_or_new(index),
+            Home::Here => served.attachment.segment_or_new(index, Filling::Sparse),
             Home::Hole => {
                 served.attachment.writable()?.0.add_unasked_homes();
-                served.attachment.segment_or_new(index)
+                served.attachment.segment_or_new(index, Filling::Sparse)
             }
         }
     }

@@ -32,8 +32,20 @@ impl File {
         let likely = likely(&bounds, bytes, state.size());
         // What was not there before is in the caches, as zeros.
         let rewritten = if bounds.end <= state.size() { bytes } else { 0 };
+        let dense = if likely.is_empty() { 0 } else { bytes };
         let (here, scatter, grown, grown_there) = (None, None, 0, 0);
-        Ok(StridedWrite { file: self, bounds, bytes, likely, rewritten, here, scatter, grown, grown_there })
+        Ok(StridedWrite {
+            file: self,
+            bounds,
+            bytes,
+            likely,
+            dense,
+            rewritten,
+            here,
+            scatter,
+            grown,
+            grown_there,
+        })
     }
 }
 
@@ -44,6 +56,8 @@ pub struct StridedWrite<'f> {
     bytes: u64,
     /// What is likely to be written soon, by whomever.
     likely: Range<u64>,
+    /// How many bytes there are if there are no large gaps between them, else none.
+    dense: u64,
     /// How many of the bytes are likely to be where others have been for a while: all or none.
     rewritten: u64,
     /// The segment that was written last.
@@ -119,7 +133,7 @@ impl<'f> StridedWrite<'f> {
         }
         if self.here.as_ref().is_none_or(|segment| segment.index() != index) {
             self.leave_segment();
-            match self.file.segment_to_write(index, self.bounds.end)? {
+            match self.file.segment_to_write(index, self.bounds.end, self.dense)? {
                 Target::Here(segment) => self.here = Some(segment),
                 Target::There(shared, home) => {
                     // SAFETY: the caller's promise.
