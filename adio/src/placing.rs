@@ -73,7 +73,7 @@ pub(crate) unsafe fn place_new<A: Abi>(
     let all = handle.team.all_gather(&amounts.to_bytes())?;
     let placed = (handle.rank() == 0).then(|| place(handle, company, &all, unit, now));
     let told = handle.team.told(0, placed.unwrap_or_else(|| Ok(Vec::new())))?;
-    let (chosen, homes) = decoded(&told);
+    let (chosen, each, homes) = decoded(&told);
     if let Some(size) = chosen {
         handle.file.note_segment_size(size);
         let noted = hints::tell_segment_size(mpi, fd.info, size);
@@ -81,7 +81,7 @@ pub(crate) unsafe fn place_new<A: Abi>(
         handle.team.agree(noted)?;
     }
     if handle.rank() != 0 {
-        handle.file.note_homes(&homes)?;
+        handle.file.note_homes(&homes, each)?;
     }
     if let Some(size) = chosen {
         fd.blksize = i64::try_from(size.bytes()).unwrap_or(i64::MAX);
@@ -96,7 +96,7 @@ fn may_choose(handle: &Handle) -> bool {
 }
 
 /// Rank 0's part: settles the segment size where `unit` is a smaller one, and enters homes at the master; returns the
-/// size, if it was to be another one, and the homes in force, encoded.
+/// size, if it was to be another one, how many bytes each segment gets on the average, and the homes in force, encoded.
 fn place(
     handle: &Handle,
     company: &Company,
@@ -137,12 +137,13 @@ fn place(
         1 => placement::homes(&handle.rule, &writers),
         _ => placement::homes(&handle.rule, &writers.coarser(times)),
     };
-    match handle.file.place(&homes) {
-        Ok(placed) => Ok(encoded(chosen, &placed)),
+    let each = writers.bytes() / homes.len().max(1) as u64;
+    match handle.file.place(&homes, each) {
+        Ok(placed) => Ok(encoded(chosen, each, &placed)),
         // The new size is in force, so all have to know. Whoever writes meets what is wrong with the master himself.
         Err(error) if chosen.is_some() => {
             tracing::warn!("{}: new segments are not placed ahead: {error}", handle.file.name());
-            Ok(encoded(chosen, &[]))
+            Ok(encoded(chosen, each, &[]))
         }
         Err(error) => Err(located(error)),
     }
@@ -213,22 +214,28 @@ impl Part {
     }
 }
 
-/// Bytes of the segment size, encoded, before the homes; 0 where it stays.
-const SIZE: usize = 8;
+/// Bytes of the segment size, encoded, before all others, 0 where it stays; and of what each segment gets, behind it.
+const NUMBER: usize = 8;
 /// Bytes of one home, encoded: segment and node.
 const HOME: usize = 8;
 
-fn encoded(chosen: Option<SegmentSize>, homes: &[(SegmentIndex, NodeIndex)]) -> Vec<u8> {
+fn encoded(chosen: Option<SegmentSize>, each: u64, homes: &[(SegmentIndex, NodeIndex)]) -> Vec<u8> {
     let homes = homes.iter().flat_map(|(segment, node)| [segment.0.to_ne_bytes(), node.0.to_ne_bytes()]);
-    chosen.map_or(0, SegmentSize::bytes).to_ne_bytes().into_iter().chain(homes.flatten()).collect()
+    let numbers = [chosen.map_or(0, SegmentSize::bytes), each].map(u64::to_ne_bytes);
+    numbers.into_iter().flatten().chain(homes.flatten()).collect()
 }
 
-fn decoded(bytes: &[u8]) -> (Option<SegmentSize>, Vec<(SegmentIndex, NodeIndex)>) {
-    let Some((size, homes)) = bytes.split_first_chunk::<SIZE>() else { return (None, Vec::new()) };
+fn decoded(bytes: &[u8]) -> (Option<SegmentSize>, u64, Vec<(SegmentIndex, NodeIndex)>) {
+    let first =
+        |bytes: &'_ [u8]| bytes.split_first_chunk::<NUMBER>().map(|(first, _)| u64::from_ne_bytes(*first));
+    let (Some(size), Some(each)) = (first(bytes), bytes.get(NUMBER..).and_then(first)) else {
+        return (None, 0, Vec::new());
+    };
+    let homes = &bytes[2 * NUMBER..];
     let four = |bytes: &[u8]| u32::from_ne_bytes(bytes.try_into().expect("four bytes"));
     let home = |bytes: &[u8]| (SegmentIndex(four(&bytes[..4])), NodeIndex(four(&bytes[4..])));
-    let chosen = SegmentSize::new(u64::from_ne_bytes(*size)).ok();
-    (chosen, homes.chunks_exact(HOME).map(home).collect())
+    let chosen = SegmentSize::new(size).ok();
+    (chosen, each, homes.chunks_exact(HOME).map(home).collect())
 }
 
 #[cfg(test)]
@@ -241,11 +248,11 @@ mod tests {
         #[test]
         fn homes_survive_the_wire(
             homes in proptest::collection::vec((any::<u32>(), any::<u32>()), 0..20),
-            shift in proptest::option::of(16u32..=30),
+            (shift, each) in (proptest::option::of(16u32..=30), any::<u64>()),
         ) {
             let homes: Vec<_> = homes.iter().map(|(s, n)| (SegmentIndex(*s), NodeIndex(*n))).collect();
             let chosen = shift.map(|shift| SegmentSize::new(1 << shift).expect("a power of two"));
-            prop_assert_eq!(decoded(&encoded(chosen, &homes)), (chosen, homes));
+            prop_assert_eq!(decoded(&encoded(chosen, each, &homes)), (chosen, each, homes));
         }
     }
 }

@@ -385,16 +385,18 @@ impl File {
         if let Some(segment) = self.recent(index) {
             return Ok(Target::Here(segment));
         }
+        let filling = Filling::of(dense, self.segment_size());
         if let Some(shared) = &self.shared {
             let home = match self.attachment.home(index) {
-                Home::Hole => shared.claim(index, self.home_for(shared, &self.placement, index, end))?,
+                Home::Hole => {
+                    shared.claim(index, self.home_for(shared, &self.placement, index, end), filling)?
+                }
                 home => home,
             };
             if let Home::There(home) = home {
                 return Ok(Target::There(shared, home));
             }
         }
-        let filling = Filling::of(dense, self.segment_size());
         Ok(Target::Here(self.remember(self.attachment.segment_or_new(index, filling)?)))
     }
 

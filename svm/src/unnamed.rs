@@ -9,7 +9,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 
-use crate::attachment::{self, AttachError, How};
+use crate::attachment::{self, AttachError, Filling, How};
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::manifest::Manifest;
@@ -137,7 +137,7 @@ impl UnnamedFile {
     /// # Errors
     /// As [`Store::create_unnamed`].
     pub(crate) fn enter_homes(&self, homes: &[(SegmentIndex, u32)]) -> Result<()> {
-        self.file.attachment().enter_homes(homes).map(drop)
+        self.file.attachment().enter_homes(homes, Filling::Sparse).map(drop)
     }
 
     /// Makes the file `size` bytes long and brings all of it to the storage device.

@@ -10,7 +10,7 @@ use crate::segment::Segment;
 use crate::state::State;
 use crate::units::SegmentIndex;
 
-use super::{Attachment, View};
+use super::{Attachment, Filling, View};
 
 impl Attachment {
     /// Remembers that this process changed a segment: after it has stored the bytes.
@@ -89,7 +89,7 @@ impl Attachment {
             return Ok(());
         }
         let homes: Vec<_> = manifest.homes().collect();
-        self.note_homes(&homes, also_locked_at_master)?;
+        self.note_homes(&homes, Filling::Sparse, also_locked_at_master)?;
         *self.policies() = manifest.policies();
         self.replace_manifest(state, manifest, durable)
     }

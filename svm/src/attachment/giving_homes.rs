@@ -15,7 +15,7 @@ use crate::locks::{Claim, LockTable, LockToken, Mode, Owner, ThreadId};
 use crate::state::State;
 use crate::units::SegmentIndex;
 
-use super::Attachment;
+use super::{Attachment, Filling};
 
 /// Who gives homes locks in this thread's name, which is no thread's: others who do know it from who has locked a
 /// range.
@@ -30,9 +30,13 @@ impl Attachment {
     ///
     /// # Errors
     /// As [`Attachment::enter_homes`]; [`Error::Lock`].
-    pub(crate) fn give_homes(&self, homes: &[(SegmentIndex, u32)]) -> Result<Vec<(SegmentIndex, u32)>> {
+    pub(crate) fn give_homes(
+        &self,
+        homes: &[(SegmentIndex, u32)],
+        filling: Filling,
+    ) -> Result<Vec<(SegmentIndex, u32)>> {
         let mut held = Vec::new();
-        let given = self.hold_off_locks(homes, &mut held).and_then(|()| self.enter_homes(homes));
+        let given = self.hold_off_locks(homes, &mut held).and_then(|()| self.enter_homes(homes, filling));
         // Each of them, whatever becomes of the others.
         held.into_iter().fold(given, |outcome, token| {
             let released = self.writable()?.0.locks().and_then(|locks| locks.release(token));
@@ -47,12 +51,13 @@ impl Attachment {
     pub(crate) fn note_homes(
         &self,
         homes: &[(SegmentIndex, u32)],
+        filling: Filling,
         also_locked_at_master: bool,
     ) -> Result<Vec<(SegmentIndex, u32)>> {
         if also_locked_at_master {
             self.writable()?.0.set_also_locked_at_master();
         }
-        self.enter_homes(homes)
+        self.enter_homes(homes, filling)
     }
 
     /// Locks those of the segments that have no home, as far as nobody has locked any of them, and notes whether

@@ -69,14 +69,18 @@ impl Attachment {
 
     /// Enters the homes of segments, as far as they are not known; those that this node is the home of are made.
     /// Returns the homes in force.
-    pub(crate) fn enter_homes(&self, homes: &[(SegmentIndex, u32)]) -> Result<Vec<(SegmentIndex, u32)>> {
+    pub(crate) fn enter_homes(
+        &self,
+        homes: &[(SegmentIndex, u32)],
+        filling: Filling,
+    ) -> Result<Vec<(SegmentIndex, u32)>> {
         let (state, _) = self.writable()?;
         let enter = |&(index, home): &(SegmentIndex, u32)| {
             if let Some(known) = state.home(index) {
                 return Ok((index, known));
             }
             if Some(home) == self.own {
-                self.make_segment(index, Filling::Sparse)?;
+                self.make_segment(index, filling)?;
             }
             state.add_segment(index, home).map_err(|e| self.adding(index, e))?;
             Ok((index, state.home(index).unwrap_or(home)))

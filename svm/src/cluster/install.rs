@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, Filling};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::name::FileName;
@@ -72,7 +72,7 @@ fn own_manifest(path: &Path, name: &str) -> Result<Option<Manifest>> {
 pub(super) fn refresh(attachment: &Attachment, manifest: &Manifest, truth: &FileTruth) -> Result<()> {
     let (state, _) = attachment.writable()?;
     let homes: Vec<_> = manifest.homes().collect();
-    attachment.note_homes(&homes, truth.also_locked_at_master)?;
+    attachment.note_homes(&homes, Filling::Sparse, truth.also_locked_at_master)?;
     take_size(state, manifest.size, truth.truncations);
     Ok(())
 }

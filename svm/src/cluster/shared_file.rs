@@ -67,30 +67,30 @@ impl SharedFile {
     }
 
     /// Gives segments homes that have none yet, at the master node; returns the homes in force.
-    pub(crate) fn place(&self, homes: &[SegmentHome]) -> Result<Vec<SegmentHome>> {
+    pub(crate) fn place(&self, homes: &[SegmentHome], filling: Filling) -> Result<Vec<SegmentHome>> {
         let roster = &self.cluster.context().roster;
         let own = self.attachment.own();
         for (index, _) in homes.iter().filter(|(_, home)| Some(*home) == own) {
             // Before others hear of it.
-            self.attachment.make_segment(*index, Filling::Sparse)?;
+            self.attachment.make_segment(*index, filling)?;
         }
         if roster.is_master_node() {
-            return self.attachment.give_homes(homes);
+            return self.attachment.give_homes(homes, filling);
         }
         let request = Request::Place { file: self.attachment.id(), homes: homes.to_vec() };
         match self.cluster.ask(Roster::MASTER, &request)? {
             Reply::Homes { homes, also_locked_at_master } => {
-                self.attachment.note_homes(&homes, also_locked_at_master)
+                self.attachment.note_homes(&homes, filling, also_locked_at_master)
             }
             _ => Err(self.cluster.context().out_of_place(Roster::MASTER)),
         }
     }
 
     /// Where a segment is, which gets `wanted` for its home if it has none.
-    pub(crate) fn claim(&self, index: SegmentIndex, wanted: NodeIndex) -> Result<Home> {
+    pub(crate) fn claim(&self, index: SegmentIndex, wanted: NodeIndex, filling: Filling) -> Result<Home> {
         match self.attachment.home(index) {
             Home::Hole => {
-                self.place(&[(index, self.position_of(wanted)?)])?;
+                self.place(&[(index, self.position_of(wanted)?)], filling)?;
                 Ok(self.attachment.home(index))
             }
             home => Ok(home),
@@ -276,7 +276,11 @@ impl SharedFile {
         let request = Request::Refresh { file: self.attachment.id(), segments: state.segments() };
         match self.cluster.ask(Roster::MASTER, &request)? {
             Reply::News { size, truncations, homes, also_locked_at_master } => {
-                self.attachment.note_homes(&homes.unwrap_or_default(), also_locked_at_master)?;
+                self.attachment.note_homes(
+                    &homes.unwrap_or_default(),
+                    Filling::Sparse,
+                    also_locked_at_master,
+                )?;
                 state.set_asked_homes(unasked);
                 install::take_size(state, size, truncations);
                 Ok(())

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::attachment::Home;
+use crate::attachment::{Filling, Home};
 use crate::cluster::{NodeIndex, SharedFile};
 #[cfg(doc)]
 use crate::error::Error;
@@ -84,16 +84,20 @@ impl File {
         indices.filter(|index| self.attachment.home(*index) == Home::Hole).collect()
     }
 
-    /// Gives segments homes, as far as they have none; returns homes in force. The others that are about to write to
-    /// them may [note](File::note_homes) these, without asking. There are none where somebody has locked some of the
+    /// Gives segments homes, as far as they have none, to each of which about `each` bytes are going to be written;
+    /// returns homes in force. The others that are about to write to them may [note](File::note_homes) these, without asking. There are none where somebody has locked some of the
     /// file since before it had homes: who writes then has to ask.
     ///
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`]; [`Error::NodesMissing`] for a node that has no part in the file.
-    pub fn place(&self, homes: &[(SegmentIndex, NodeIndex)]) -> Result<Vec<(SegmentIndex, NodeIndex)>> {
+    pub fn place(
+        &self,
+        homes: &[(SegmentIndex, NodeIndex)],
+        each: u64,
+    ) -> Result<Vec<(SegmentIndex, NodeIndex)>> {
         let Some(shared) = &self.shared else { return Ok(homes.to_vec()) };
         let wanted = self.by_position(shared, homes)?;
-        let placed = shared.place(&wanted)?;
+        let placed = shared.place(&wanted, Filling::of(each, self.segment_size()))?;
         // Noted by others, these would not tell them where to lock.
         if shared.are_also_locked_at_master() {
             return Ok(Vec::new());
@@ -101,13 +105,14 @@ impl File {
         placed.into_iter().map(|(index, home)| Ok((index, shared.node_at(home)?))).collect()
     }
 
-    /// Takes note of homes that [`File::place`] told another process.
+    /// Takes note of homes that [`File::place`] told another process, which was told `each` bytes, too.
     ///
     /// # Errors
     /// [`Error::NoSpace`] and the like.
-    pub fn note_homes(&self, homes: &[(SegmentIndex, NodeIndex)]) -> Result<()> {
+    pub fn note_homes(&self, homes: &[(SegmentIndex, NodeIndex)], each: u64) -> Result<()> {
         let Some(shared) = &self.shared else { return Ok(()) };
-        self.attachment.enter_homes(&self.by_position(shared, homes)?).map(|_| ())
+        let filling = Filling::of(each, self.segment_size());
+        self.attachment.enter_homes(&self.by_position(shared, homes)?, filling).map(|_| ())
     }
 
     fn by_position(

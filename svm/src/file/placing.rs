@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::attachment::Home;
+use crate::attachment::{Filling, Home};
 use crate::cluster::{NodeIndex, SharedFile};
 #[cfg(doc)]
 use crate::error::Error;
@@ -86,7 +86,7 @@ impl File {
             let homes: Vec<_> =
                 self.unplaced(FileOffset(0)..FileOffset(size)).into_iter().map(home).collect();
             for some in homes.chunks(AT_ONCE) {
-                self.place(some)?;
+                self.place(some, size / segments)?;
             }
         }
         self.preallocate(size)
@@ -152,6 +152,6 @@ impl File {
             Ok((*index, shared.position_of(self.home_for(shared, placement, *index, end))?))
         };
         let homes = holes.map(home).collect::<Result<Vec<_>>>()?;
-        if homes.is_empty() { Ok(()) } else { shared.place(&homes).map(|_| ()) }
+        if homes.is_empty() { Ok(()) } else { shared.place(&homes, Filling::Sparse).map(|_| ()) }
     }
 }

@@ -65,7 +65,7 @@ fn options() -> OpenOptions {
 
 fn place(file: &File) {
     let homes: Vec<_> = (0..SEGMENTS).map(|index| (SegmentIndex(index), NodeIndex(home(index)))).collect();
-    file.place(&homes).expect("it can be placed");
+    file.place(&homes, 1).expect("it can be placed");
 }
 
 /// Writes into a rank's slots.

@@ -44,7 +44,7 @@ fn cut_off_in_a_commit(stores: &[Store]) {
         process.sync(&file).expect("all see it");
         process.meet();
         if process.rank() == 0 {
-            file.place(&[(SegmentIndex(3), NodeIndex(1))]).expect("it can be placed");
+            file.place(&[(SegmentIndex(3), NodeIndex(1))], 1).expect("it can be placed");
             file.note_size(4 * SEGMENT);
             process.job.declare_lost(Rank(1), "the test says so");
             let error = file.commit(true).expect_err("the home is lost").to_string();

@@ -72,7 +72,7 @@ fn what_a_full_home_does_not_take_is_kept_but_for_what_was_stored_under_a_lock()
         on_nodes(stores, |process| {
             let file = open(process, &small_segments());
             if process.rank() == 0 {
-                file.place(&[(SegmentIndex(0), NodeIndex(0))]).unwrap();
+                file.place(&[(SegmentIndex(0), NodeIndex(0))], 1).unwrap();
                 file.set_size(SEGMENT).unwrap();
             }
             process.sync(&file).unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use svmio_svm::{
-    Blocks, CacheSettings, File, FileName, FileOffset, LockMode, NodeIndex, Result, SegmentIndex,
+    Blocks, CacheSettings, File, FileName, FileOffset, LockMode, NodeIndex, Result, SegmentIndex, Store,
 };
 
 use super::job::{self, Agreed, Process, agreed};
@@ -100,6 +100,8 @@ where
     T: Send,
 {
     let (_directory, stores) = job::stores(world.nodes);
+    // One program's file has the storage of those before it.
+    stores.iter().for_each(Store::keep_spares);
     let node = |rank: usize| {
         if world.is_blockwise { rank * world.nodes / world.ranks } else { rank % world.nodes }
     };
@@ -263,14 +265,14 @@ impl<'p> Run<'p> {
                 unplaced.sort_unstable();
                 unplaced.dedup();
                 let home = |index: SegmentIndex| (index, NodeIndex((index.0 + u32::from(first)) % nodes));
-                homes = file.place(&unplaced.into_iter().map(home).collect::<Vec<_>>())?;
+                homes = file.place(&unplaced.into_iter().map(home).collect::<Vec<_>>(), u64::MAX)?;
                 Ok(())
             });
             self.common.told().homes = homes;
         }
         process.meet();
         let homes = self.common.told().homes.clone();
-        self.attempt(|file| file.note_homes(&homes).map(|_| ()));
+        self.attempt(|file| file.note_homes(&homes, u64::MAX).map(|_| ()));
     }
 
     fn accesses(&mut self, accesses: &[Tagged<Access>]) {

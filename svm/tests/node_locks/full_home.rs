@@ -29,7 +29,7 @@ fn with_full_home(body: impl Fn(&Process<'_>, &File, &dyn Fn(bool)) + Sync) {
             let options = OpenOptions::read_write().create(true).segment_size(Some(SegmentSize::MIN));
             let file = process.open(&name, &options).expect("the file opens");
             if process.rank() == 0 {
-                file.place(&[(SegmentIndex(0), NodeIndex(0))]).expect("it can be placed");
+                file.place(&[(SegmentIndex(0), NodeIndex(0))], 1).expect("it can be placed");
                 file.set_size(1000).expect("it can be set");
             }
             process.sync(&file).expect("all see it");

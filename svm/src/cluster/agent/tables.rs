@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::attachment::Filling;
 use crate::cluster::NodeIndex;
 use crate::cluster::wire::{Reply, Request, SegmentHome};
 use crate::error::Result;
@@ -19,7 +20,7 @@ impl Agent {
         if homes.iter().any(|(_, home)| *home as usize >= served.attachment.nodes().len()) {
             return Err(self.cut_short());
         }
-        let homes = served.attachment.give_homes(homes)?;
+        let homes = served.attachment.give_homes(homes, Filling::Sparse)?;
         let also_locked_at_master = served.attachment.writable()?.0.are_also_locked_at_master();
         Ok(Reply::Homes { homes, also_locked_at_master })
     }

@@ -68,7 +68,7 @@ fn one_has_it(learns: Learns, writer: u32, placement: &Placement) {
         process.meet();
         if process.rank() == writer {
             if learns == Learns::Told {
-                *homes.lock().unwrap() = file.place(&[(SegmentIndex(1), NodeIndex(writer))]).unwrap();
+                *homes.lock().unwrap() = file.place(&[(SegmentIndex(1), NodeIndex(writer))], 1).unwrap();
             }
             file.write_at(FileOffset(SEGMENT + 5000), b"without a lock").unwrap();
             // The home hears of it.
@@ -76,7 +76,7 @@ fn one_has_it(learns: Learns, writer: u32, placement: &Placement) {
         }
         process.meet();
         if learns == Learns::Told {
-            file.note_homes(&homes.lock().unwrap()).unwrap();
+            file.note_homes(&homes.lock().unwrap(), 1).unwrap();
         }
         if learns == Learns::Syncing {
             process.sync(file).unwrap();
@@ -174,7 +174,7 @@ fn where_nobody_has_locked_a_segment_its_home_is_locked_alone() {
             lock(file, SEGMENT, LockMode::Exclusive).release().unwrap();
             // More, with gaps between them, than are looked at one by one.
             let homes: Vec<_> = (2..42).map(|number| (SegmentIndex(2 * number), NodeIndex(1))).collect();
-            assert_eq!(file.place(&homes).unwrap(), homes);
+            assert_eq!(file.place(&homes, 1).unwrap(), homes);
         }
         process.sync(file).unwrap();
         if process.rank() == 2 {
