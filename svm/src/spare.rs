@@ -10,10 +10,13 @@
 //!
 //! Nobody is to miss the memory:
 //!
-//! * There are never more of them than `SVMIO_SPARE` says, and than an eighth of what would be free without them.
+//! * There are never more of them than `SVMIO_SPARE` says, and than an eighth of what would be free without them: on the
+//!   file system, of the machine's memory, and within the limits of control groups.
 //! * Before a file system counts as full, all are [given back](give_back).
 //! * Who takes part holds a shared lock on the directory. The last one to [leave](leave) removes them; where it was
 //!   killed, whoever opens the store next does ([`sweep`]).
+
+mod room;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -168,7 +171,7 @@ impl Spares {
         let kept: u64 = self.names()?.iter().filter_map(size).sum();
         let fs = rustix::fs::fstatvfs(&self.directory)?;
         // What it has is not free yet.
-        let free = fs.f_bavail * fs.f_frsize + kept + bytes;
+        let free = (fs.f_bavail * fs.f_frsize).min(room::available()) + kept + bytes;
         Ok(kept + bytes <= limit().min(free / SHARE))
     }
 
