@@ -49,6 +49,35 @@ static long wrong_of(const struct layout *layout, int writer, int round) {
     return wrong;
 }
 
+static void copy(const struct layout *layout, char *memory, int is_write) {
+    for (int64_t i = 0; i < layout->count; i++) {
+        char *block = memory + i * layout->block;
+        if (is_write) {
+            layout->buffer[0] = word(i, 0);
+            memcpy(block, layout->buffer, (size_t)layout->block);
+        } else {
+            memcpy(layout->buffer, block, (size_t)layout->block);
+        }
+        /* What is copied counts as used. */
+        __asm__ volatile("" : : "r"(layout->buffer), "r"(block) : "memory");
+    }
+}
+
+/* What it takes to copy the same blocks to and from memory of one's own: no call that moves them can be faster. */
+static void tell_floors(const struct layout *layout, int64_t wanted) {
+    char *memory = touched((size_t)(layout->count * layout->block));
+    for (int is_write = 1; is_write >= 0; is_write--) {
+        struct passes passes = passes_of(wanted);
+        while (is_wanting(&passes)) {
+            begin_pass(&passes);
+            copy(layout, memory, is_write);
+            end_pass(&passes);
+        }
+        tell_moved(is_write ? "copy-in" : "copy-out", median_of(&passes), layout->count * layout->block * ranks);
+    }
+    free(memory);
+}
+
 static void measure(const char *file, struct layout *layout, int64_t bytes, int64_t wanted) {
     CHECK(layout->block % 8 == 0 && bytes >= layout->block, "not one whole block of whole words of 8 bytes");
     layout->count = bytes / layout->block;
@@ -78,6 +107,7 @@ static void measure(const char *file, struct layout *layout, int64_t bytes, int6
     tell_moved("read", median_of(&reads), moved);
     tell_wrong(wrong_of(layout, next, writes.count));
     closed(&layout->handle);
+    tell_floors(layout, wanted);
     free(layout->buffer);
 }
 

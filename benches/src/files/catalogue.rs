@@ -209,10 +209,15 @@ impl Bed {
         const BLOCK: u64 = 4096;
         let own = self.of(64 * MEBIBYTE, MEBIBYTE) / u64::from(self.ranks);
         let count = own / BLOCK * u64::from(self.ranks);
-        let calls = |name| Row { name, quantity: Quantity::Calls { count }, goals: times_stock(3.0) };
+        let calls = |name| Row::new(name, Quantity::Calls { count });
         Workload {
             title: "small: 4 KiB write_at, read_at".to_owned(),
-            rows: vec![calls("write"), calls("read")],
+            rows: vec![
+                calls("write").with_goals(times_stock(3.0)).within("copy-in"),
+                calls("read").with_goals(times_stock(3.0)).within("copy-out"),
+                calls("copy-in"),
+                calls("copy-out"),
+            ],
             ..self.workload("small", [own.to_string(), self.passes()])
         }
     }
@@ -221,7 +226,10 @@ impl Bed {
         let count: u32 = self.of(2000, 20);
         Workload {
             title: "open and close of an existing file".to_owned(),
-            rows: vec![Row { name: "pair", quantity: Quantity::Microseconds, goals: times_stock(1.0) }],
+            rows: vec![
+                Row::new("pair", Quantity::Microseconds).with_goals(times_stock(1.0)).within("floor"),
+                Row::new("floor", Quantity::Microseconds),
+            ],
             ..self.workload("open-close", [count.to_string()])
         }
     }
@@ -230,7 +238,7 @@ impl Bed {
         let own = self.of(256 * MEBIBYTE, 8 * MEBIBYTE) / u64::from(self.ranks) / MEBIBYTE * MEBIBYTE;
         let times = if kind == Kind::Huge { 1.0 } else { 1.2 };
         let quantity = Quantity::Bandwidth { bytes: own * u64::from(self.ranks) };
-        let row = |name| Row { name, quantity, goals: times_stock(times) };
+        let row = |name| Row::new(name, quantity).with_goals(times_stock(times));
         let rounds: u32 = self.of(4, 2);
         Workload {
             title:
@@ -246,7 +254,7 @@ impl Bed {
         if self.ranks.isqrt().pow(2) != self.ranks {
             return Vec::new();
         }
-        let row = |name, goals| Row { name, quantity: Quantity::Seconds, goals };
+        let row = |name, goals| Row::new(name, Quantity::Seconds).with_goals(goals);
         let of = |class: BtClass, subtype: &'static str, goals: &[Goal]| {
             let (edge, steps) = class.size();
             Workload {
@@ -273,7 +281,7 @@ impl Bed {
                 "memory of a collective write of {} in pieces of 8 B, beyond the buffer",
                 size(bytes)
             ),
-            rows: vec![Row { name: "beyond", quantity: Quantity::Mebibytes, goals }],
+            rows: vec![Row::new("beyond", Quantity::Mebibytes).with_goals(goals)],
             is_compared: false,
             ..self.workload("memory", [bytes.to_string()])
         }
@@ -312,7 +320,7 @@ fn rows(bytes: u64, goals: [Vec<Goal>; 3]) -> Vec<Row> {
     let names = [FRESH, "write", "read"].into_iter();
     names
         .zip(goals)
-        .map(|(name, goals)| Row { name, quantity: Quantity::Bandwidth { bytes }, goals })
+        .map(|(name, goals)| Row::new(name, Quantity::Bandwidth { bytes }).with_goals(goals))
         .collect()
 }
 

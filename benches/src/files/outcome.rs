@@ -4,7 +4,7 @@ use svmio_tests::Mpi;
 
 use super::keeper::Keeper;
 use super::place::Kind;
-use super::workload::{Goal, Row, Workload};
+use super::workload::{Goal, Quantity, Row, Workload};
 use crate::aims::Aim;
 use crate::interleaved::median;
 
@@ -60,8 +60,22 @@ impl Outcome {
     }
 
     /// Which share of what the cores copy svmio reaches.
-    pub fn of_copying(&self, row: usize) -> f64 {
+    fn of_copying(&self, row: usize) -> f64 {
         self.svmio(row, None) / self.copying
+    }
+
+    /// What bounds a row, and how near svmio comes to that; `None` where nothing is known to.
+    pub fn limit(&self, row: usize) -> Option<(f64, f64)> {
+        let Row { quantity, limit, .. } = &self.workload.rows[row];
+        let limit = match (quantity, limit) {
+            (Quantity::Bandwidth { .. }, None) => self.copying,
+            (_, None) => return None,
+            (_, Some(name)) => {
+                let told = self.workload.rows.iter().position(|other| other.name == *name)?;
+                self.svmio(told, None)
+            }
+        };
+        Some((limit, quantity.ratio(self.svmio(row, None), limit)))
     }
 
     /// What is aimed at, with what was measured.
@@ -133,7 +147,6 @@ const FAR: f64 = 0.5;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::workload::Quantity;
 
     fn outcome(numbers: [[f64; 3]; 5], quantity: Quantity, goals: Vec<Goal>) -> Outcome {
         let workload = Workload {
@@ -141,7 +154,7 @@ mod tests {
             title: "small".to_owned(),
             arguments: vec![],
             ranks: 2,
-            rows: vec![Row { name: "write", quantity, goals }],
+            rows: vec![Row::new("write", quantity).with_goals(goals)],
             is_compared: true,
             point: None,
         };

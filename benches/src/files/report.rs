@@ -15,7 +15,7 @@ pub fn head() -> String {
         vec!["on".to_owned(), "what".to_owned(), "ranks".to_owned(), String::new(), String::new()];
     columns.extend(Keeper::all().iter().map(Keeper::name));
     columns.extend(Mpi::DEBIAN.map(|mpi| format!("ratio, {mpi}")));
-    columns.extend(["**ratio, best**", "aim", "cores copy", "share of it"].map(String::from));
+    columns.extend(["**ratio, best**", "aim", "limit", "share of it"].map(String::from));
     let left = "|---|---|--:|---|---|";
     let right = "--:|".repeat(columns.len() - 5);
     format!("| {} |\n{left}{right}", columns.join(" | "))
@@ -35,11 +35,9 @@ pub fn lines(outcome: &Outcome) -> String {
         cells.extend(Mpi::DEBIAN.map(|mpi| ratio(outcome.ratio(number, Some(mpi)))));
         cells.push(format!("**{}**", ratio(outcome.ratio(number, None))));
         cells.push(row.goals.iter().map(goal).collect::<Vec<_>>().join(", "));
-        if row.quantity.unit() == "MB/s" {
-            cells.push(short(outcome.copying));
-            cells.push(format!("{:.0} %", outcome.of_copying(number) * 100.0));
-        } else {
-            cells.extend([String::new(), String::new()]);
+        match outcome.limit(number) {
+            Some((limit, share)) => cells.extend([short(limit), format!("{:.0} %", share * 100.0)]),
+            None => cells.extend([String::new(), String::new()]),
         }
         // Writing to a string does not fail.
         let _ = writeln!(text, "| {} |", cells.join(" | "));

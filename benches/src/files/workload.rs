@@ -37,6 +37,27 @@ pub struct Row {
     pub quantity: Quantity,
     /// What is aimed at.
     pub goals: Vec<Goal>,
+    /// The row that tells the least, or the most, that it can be, by what the machine does without files.
+    pub limit: Option<&'static str>,
+}
+
+impl Row {
+    /// A row without aims.
+    pub fn new(name: &'static str, quantity: Quantity) -> Row {
+        Row { name, quantity, goals: Vec::new(), limit: None }
+    }
+
+    /// With aims.
+    #[must_use]
+    pub fn with_goals(self, goals: Vec<Goal>) -> Row {
+        Row { goals, ..self }
+    }
+
+    /// Bounded by what another row tells.
+    #[must_use]
+    pub fn within(self, limit: &'static str) -> Row {
+        Row { limit: Some(limit), ..self }
+    }
 }
 
 /// What the seconds, or bytes, of a run are shown as.
