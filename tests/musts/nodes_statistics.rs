@@ -38,6 +38,39 @@ fn statistics(mpi: Mpi) {
     }
 }
 
+/// How many requests to write all ranks have sent.
+fn writes(output: &str) -> u64 {
+    let of_line = |line: &str| -> Option<u64> {
+        let requests = line.split_once(" requests to other nodes (")?.1.split_once(')')?.0;
+        requests.split(", ").find_map(|kind| kind.strip_suffix(" write")?.parse().ok())
+    };
+    output.lines().filter_map(of_line).sum()
+}
+
+/// Small pieces that a node's ranks write together go home together: one exchange for a pair of nodes. Of many, each rank
+/// packs its own.
+fn exchanges(mpi: Mpi) {
+    const ROUNDS: u64 = 5;
+    let program = Program::c("exchanges", mpi);
+    let (nodes, ranks) = (Nodes::Emulated(4), 8);
+    for (bytes, expected) in [(4 << 10, 3 * ROUNDS), (256 << 10, 6 * ROUNDS)] {
+        let scratch = nodes.scratch();
+        let job = Job::new(&scratch, &program, ranks).over(nodes).argument("svm:/exchanges");
+        let output = job.argument(bytes.to_string()).with_statistics().succeed();
+        assert_eq!(writes(&output), expected, "{bytes} bytes of each rank\n{output}");
+    }
+}
+
+#[test]
+fn mpich_exchanges() {
+    exchanges(Mpi::DebianMpich);
+}
+
+#[test]
+fn openmpi_exchanges() {
+    exchanges(Mpi::DebianOpenMpi);
+}
+
 #[test]
 fn mpich() {
     statistics(Mpi::DebianMpich);
