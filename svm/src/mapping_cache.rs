@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lru::LruCache;
 
-use crate::segment::Segment;
+use crate::segment::{Inode, Segment};
 use crate::units::{FileId, SegmentIndex};
 
 const DEFAULT_CAPACITY: NonZeroUsize = NonZeroUsize::new(256).expect("not zero");
@@ -38,14 +38,32 @@ pub(crate) fn get<E>(key: Key, make: impl FnOnce() -> Result<Segment, E>) -> Res
     Ok(segment)
 }
 
-/// Forgets all mappings of a file that is gone.
+/// The mapping through which this process may write to the file `inode`, whatever that is now.
+pub(crate) fn of(inode: Inode) -> Option<Arc<Segment>> {
+    let is_meant = |(key, segment): &(&Key, &Arc<Segment>)| key.writable && segment.inode() == inode;
+    cache().iter().find(is_meant).map(|(_, segment)| Arc::clone(segment))
+}
+
+/// Takes the mapping of the file `inode` out, for somebody who has that file for another segment: what it was before is
+/// gone. `None` where there is none, or where it is in use.
+pub(crate) fn take(inode: Inode, writable: bool) -> Option<Segment> {
+    let mut cache = cache();
+    let is_meant = |(key, segment): &(&Key, &Arc<Segment>)| {
+        segment.inode() == inode && key.writable == writable && Arc::strong_count(segment) == 1
+    };
+    let key = cache.iter().find(is_meant).map(|(key, _)| key.clone())?;
+    let segment = cache.pop(&key);
+    drop(cache);
+    Arc::try_unwrap(segment?).ok()
+}
+
+/// Forgets all mappings of a file that is gone, but those of segments that are kept for others.
 pub(crate) fn forget(store: &Path, file: FileId) {
     let mut cache = cache();
     let gone: Vec<Key> = cache
         .iter()
-        .map(|(key, _)| key)
-        .filter(|key| key.file == file && *key.store == *store)
-        .cloned()
+        .filter(|(key, segment)| key.file == file && *key.store == *store && !segment.has_name())
+        .map(|(key, _)| key.clone())
         .collect();
     let mappings: Vec<_> = gone.iter().filter_map(|key| cache.pop(key)).collect();
     drop(cache);

@@ -19,10 +19,10 @@ mod overwriting;
 mod page_set;
 mod strided;
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use rustix::fs::{FallocateFlags, SeekFrom};
 
@@ -37,10 +37,21 @@ use crate::copying::Course;
 use crate::spare;
 use crate::units::SegmentIndex;
 
+/// A file by which nobody else is meant while it is open: its device and its number there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Inode(u64, u64);
+
+impl Inode {
+    pub(crate) fn of(metadata: &Metadata) -> Inode {
+        Inode(metadata.dev(), metadata.ino())
+    }
+}
+
 /// A mapped segment.
 pub(crate) struct Segment {
     index: SegmentIndex,
     file: File,
+    inode: Inode,
     map: Mapping,
     /// Pages that have storage.
     stored: PageSet,
@@ -61,9 +72,33 @@ impl Segment {
         let large = if overwriting == Overwriting::AfterReading { LargePages::of(bytes) } else { None };
         let alignment = large.map_or(1, |large| large.bytes() as usize);
         let map = Mapping::new(&file, bytes as usize, writable, alignment)?;
+        let inode = Inode::of(&file.metadata()?);
         let [stored, populated, small] = std::array::from_fn(|_| PageSet::new(bytes));
         let mark = Mark::default();
-        Ok(Segment { index, file, map, stored, populated, small, overwriting, large, mark })
+        Ok(Segment { index, file, inode, map, stored, populated, small, overwriting, large, mark })
+    }
+
+    /// The same storage as another segment: nothing is known of its pages, or has been changed.
+    pub(crate) fn renewed(self, index: SegmentIndex) -> Segment {
+        let Segment { file, inode, map, overwriting, large, .. } = self;
+        let [stored, populated, small] = std::array::from_fn(|_| PageSet::new(map.len() as u64));
+        let mark = Mark::default();
+        Segment { index, file, inode, map, stored, populated, small, overwriting, large, mark }
+    }
+
+    /// Which file has its storage.
+    pub(crate) fn inode(&self) -> Inode {
+        self.inode
+    }
+
+    /// Whether any name leads to its storage.
+    pub(crate) fn has_name(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
+    }
+
+    /// Makes all of its bytes zero; they keep their storage. Nobody uses it, and it was mapped for writing.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        clear(&self.file, &self.map)
     }
 
     /// Which segment of its file this is.
@@ -319,10 +354,9 @@ pub(crate) fn large_page() -> Option<u64> {
     large_pages::size()
 }
 
-/// Makes all bytes of `file`, a segment of `bytes` bytes that nobody uses, zero; they keep their storage.
-pub(crate) fn clear(file: &File, bytes: u64) -> io::Result<()> {
-    let alignment = large_page().filter(|large| bytes.is_multiple_of(*large)).unwrap_or(1);
-    let map = Mapping::new(file, bytes as usize, true, alignment as usize)?;
+/// Makes all bytes of `file`, which is mapped in `map`, zero; they keep their storage.
+fn clear(file: &File, map: &Mapping) -> io::Result<()> {
+    let bytes = map.len() as u64;
     let mut rest = 0..bytes;
     while let Some(data) = next_data(file, rest)? {
         map.populate(data.clone())?;

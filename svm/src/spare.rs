@@ -5,16 +5,16 @@
 //! than to free it. So a program that removes one checkpoint before it writes the next one gets the same pages again.
 //!
 //! Spares lie in `spare/` of a store in memory, each named by its size and by what it was. All of their bytes are zero,
-//! and nearly all have storage, so that a spare becomes a new segment by being renamed ([`take`]). They belong to nobody
-//! in particular: any process that [takes part](take_part) puts some there and takes some.
+//! and nearly all have storage, so that a spare becomes a new segment by being renamed (`take`). They belong to nobody
+//! in particular: any process that takes part (`take_part`) puts some there and takes some.
 //!
 //! Nobody is to miss the memory:
 //!
 //! * There are never more of them than `SVMIO_SPARE` says, and than an eighth of what would be free without them: on the
 //!   file system, of the machine's memory, and within the limits of control groups.
-//! * Before a file system counts as full, all are [given back](give_back).
-//! * Who takes part holds a shared lock on the directory. The last one to [leave](leave) removes them; where it was
-//!   killed, whoever opens the store next does ([`sweep`]).
+//! * Before a file system counts as full, all are given back (`give_back`).
+//! * Who takes part holds a shared lock on the directory. The last one to [`leave`] removes them; where it was
+//!   killed, whoever opens the store next does (`sweep`).
 
 mod room;
 
@@ -30,7 +30,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use rustix::fs::{AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::segment;
+use crate::mapping_cache;
+use crate::segment::{self, Inode, Segment};
 use crate::units::{SegmentIndex, bytes_of};
 
 /// Where they lie in a store.
@@ -111,7 +112,10 @@ pub(crate) fn keep(store: &Path, path: &Path, of_file: &str, index: SegmentIndex
     if metadata.blocks() * 512 < bytes - bytes / HOLES || !spares.has_room_for(bytes)? {
         return Ok(false);
     }
-    segment::clear(&file, bytes)?;
+    match mapping_cache::of(Inode::of(&metadata)) {
+        Some(segment) => segment.clear()?,
+        None => Segment::map(index, file, bytes, true)?.clear()?,
+    }
     let name = format!("{bytes}-{of_file}-{}", index.0);
     rustix::fs::renameat(rustix::fs::CWD, path, &spares.directory, name)?;
     Ok(true)

@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::error::{Error, Result};
 use crate::mapping_cache::{self, Key};
 use crate::object;
-use crate::segment::Segment;
+use crate::segment::{Inode, Segment};
 use crate::spare;
 use crate::state::{MAX_SEGMENTS, State};
 use crate::units::{SegmentIndex, SegmentSize};
@@ -140,11 +140,16 @@ impl Attachment {
                 },
                 e => Error::io(subject(), &path(), e),
             })?);
-            let found = file.metadata().map_err(|e| Error::io(subject(), &path(), e))?.len();
+            let metadata = file.metadata().map_err(|e| Error::io(subject(), &path(), e))?;
+            let found = metadata.len();
             let expected = self.segment_size().bytes();
             if found != expected {
                 let name = self.name.clone();
                 return Err(Error::DamagedSegment { name, segment: index, found, expected, path: path() });
+            }
+            // This process may have had it mapped when it was another one's, if it was a spare one since.
+            if let Some(before) = mapping_cache::take(Inode::of(&metadata), writable) {
+                return Ok(before.renewed(index));
             }
             Segment::map(index, file, expected, writable).map_err(|e| Error::io(subject(), &path(), e))
         })
