@@ -383,25 +383,25 @@ impl Drop for Attachment {
         let View::Full { state, presence } = &self.view else {
             return;
         };
-        if presence.has_left() {
-            // Removed by somebody who saw this process there still, perhaps.
-            if !state.is_deleted() {
-                return;
-            }
-        } else {
+        if !presence.has_left() {
             state.remove_user();
-        }
-        let last = || -> io::Result<bool> {
-            let _gate = presence.gate()?;
-            let last = state.is_deleted() && !presence.others_alive()?;
-            if last {
-                object::destroy(&self.store, &object::deleted_path(&self.store, self.id))?;
+            if let Err(e) = presence.leave() {
+                tracing::warn!("closing {}: {e}", self.name);
             }
-            Ok(last)
+        }
+        // Only after having left: who removes a file marks it first, looks then who is there, and leaves the rest to him.
+        if !state.is_deleted() {
+            return;
+        }
+        let destroy_if_last = || {
+            let _gate = presence.gate()?;
+            match presence.others_alive()? {
+                true => Ok(()),
+                false => object::destroy(&self.store, &object::deleted_path(&self.store, self.id)),
+            }
         };
-        match last() {
-            Ok(_) if !state.is_deleted() => {}
-            Ok(_) => mapping_cache::forget(&self.store, self.id),
+        match destroy_if_last() {
+            Ok(()) => mapping_cache::forget(&self.store, self.id),
             // Nothing is lost: `svmio verify` reclaims what is left of a deleted file.
             Err(e) => {
                 tracing::warn!("closing {}: what is left of it stays until svmio verify: {e}", self.name)
@@ -443,6 +443,30 @@ mod tests {
         let how = How { removed: true, ..How::default() };
         assert!(is_gone(Attachment::new(&store, id, "f", how).map(|attachment| attachment.size())));
         assert_eq!(std::fs::read_dir(store.path().join(object::DELETED)).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn who_removes_a_file_while_its_last_user_leaves_or_that_one_takes_all_of_it_away() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let name = FileName::new("f").unwrap();
+        for turn in 0..2000 {
+            let file = store.open_file(&name, &OpenOptions::read_write().create(true)).unwrap();
+            let id = file.id();
+            // As another process has it open.
+            let other = Attachment::new(&store, id, "f", How::default()).ok().unwrap();
+            drop(file);
+            let meeting = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    meeting.wait();
+                    drop(other);
+                });
+                meeting.wait();
+                store.remove(&name).unwrap();
+            });
+            assert!(!object::deleted_path(store.path(), id).exists(), "turn {turn}");
+        }
     }
 
     #[test]

@@ -184,7 +184,8 @@ impl File {
         if let Some(segment) = segment {
             // SAFETY: the caller vouches for both.
             let read = unsafe { segment.read(within, to, bytes, self.punches()) };
-            return read.map_err(|e| self.io(format!("reading segment {index} of {}", self.name()), e));
+            read.map_err(|e| self.io(format!("reading segment {index} of {}", self.name()), e))?;
+            return self.attachment.check_looked_at(segment);
         }
         match (&self.shared, self.attachment.home(index)) {
             // SAFETY: as above.

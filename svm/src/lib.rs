@@ -28,6 +28,7 @@
 //! * `segment` copies bytes: through the mapping where pages have storage, by system call where not, so
 //!   that a full file system gives an error and not a signal; it makes large pages where it can. `copying` moves large
 //!   blocks past the caches. `mapping_cache` keeps mappings over close and open.
+//! * [`spare`] keeps storage of removed files for new ones.
 //! * `locks` gives byte ranges to processes in the order in which they ask; it survives their deaths.
 //! * `finding` puts together what several nodes' stores know of a file. [`StoreSet`] does it for somebody who takes
 //!   part in no job and has the stores within reach: a [`StoredFile`] is read without disturbing anybody, a

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::segment;
-use crate::spare;
+use crate::spare::Keeping;
 use crate::units::{FileId, SegmentIndex};
 
 /// The file name of the shared state.
@@ -53,12 +53,14 @@ pub(crate) fn destroy(store: &Path, directory: &Path) -> io::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,
     };
+    let mut keeping = Keeping::of(store);
     let of_file = directory.file_name().unwrap_or_default().to_string_lossy();
     for entry in entries {
         let entry = entry?;
         let Some(index) = entry.file_name().to_str().and_then(segment_of) else { continue };
         let path = entry.path();
-        let is_kept = spare::keep(store, &path, &of_file, index).unwrap_or_else(|e| {
+        let kept = keeping.as_mut().map_or(Ok(false), |keeping| keeping.keep(&path, &of_file, index));
+        let is_kept = kept.unwrap_or_else(|e| {
             tracing::debug!("{} is not kept: {e}", path.display());
             false
         });

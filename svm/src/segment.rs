@@ -37,13 +37,16 @@ use crate::copying::Course;
 use crate::spare;
 use crate::units::SegmentIndex;
 
-/// A file by which nobody else is meant while it is open: its device and its number there.
+/// Which file of the operating system's: no other one has these while it is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Inode(u64, u64);
+pub(crate) struct Inode {
+    pub(crate) device: u64,
+    pub(crate) number: u64,
+}
 
 impl Inode {
     pub(crate) fn of(metadata: &Metadata) -> Inode {
-        Inode(metadata.dev(), metadata.ino())
+        Inode { device: metadata.dev(), number: metadata.ino() }
     }
 }
 
@@ -266,7 +269,7 @@ impl Segment {
                 Ok(0) => break Err((done, io::Error::from_raw_os_error(libc::ENOSPC))),
                 Ok(n) => done += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::StorageFull && spare::give_back(&self.file) => {}
+                Err(e) if spare::is_full(&e) && spare::give_back(&self.file) => {}
                 Err(e) => break Err((done, e)),
             }
         };

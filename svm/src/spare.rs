@@ -10,8 +10,8 @@
 //!
 //! Nobody is to miss the memory:
 //!
-//! * There are never more of them than `SVMIO_SPARE` says, and than an eighth of what would be free without them: on the
-//!   file system, of the machine's memory, and within the limits of control groups.
+//! * They take no more than `SVMIO_SPARE` says, and than an eighth of what would be free without them: on the file
+//!   system, of the machine's memory, and within the limits of control groups.
 //! * Before a file system counts as full, all are given back (`give_back`).
 //! * Who takes part holds a shared lock on the directory. The last one to [`leave`] removes them; where it was
 //!   killed, whoever opens the store next does (`sweep`).
@@ -19,13 +19,15 @@
 mod room;
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -42,109 +44,208 @@ const GOING: &str = "going-";
 const HOLES: u64 = 8;
 /// They take at most this part (one in so many) of what would be free without them.
 const SHARE: u64 = 8;
+/// More of them would take longer to look for than they save.
+const MOST: usize = 1024;
+
+/// A store that this process has opened.
+struct Known {
+    store: PathBuf,
+    /// Of its file system.
+    device: u64,
+    part: Part,
+}
+
+/// Whether this process puts spares into a store and takes some.
+#[derive(Clone)]
+enum Part {
+    /// Not so far.
+    None,
+    /// It cannot: there can be none.
+    Refused,
+    Taken(Arc<Spares>),
+}
 
 /// The spares of a store.
 struct Spares {
-    store: PathBuf,
     directory: OwnedFd,
-    /// Of the file system.
-    device: u64,
-    /// Whether this process puts some there and takes some.
-    takes_part: AtomicBool,
+    listed: Mutex<Listed>,
+}
+
+/// What was found in the directory.
+struct Listed {
+    /// Those that nobody is known to have taken since.
+    names: Vec<String>,
+    at: Option<Instant>,
 }
 
 /// Has this process keep storage of files that it removes from a store, and take what is kept. Where that cannot be, as
 /// on a disk, nothing comes of it.
 pub(crate) fn take_part(store: &Path) {
-    if limit() == 0 || of(store).is_some_and(|spares| spares.takes_part.load(Ordering::Relaxed)) {
+    if limit() == 0 || !matches!(part_in(store), Part::None) {
         return;
     }
-    let joined = || -> io::Result<()> {
+    let joined = || -> io::Result<Part> {
         if !segment::is_in_memory(&File::open(store)?)? {
-            return Ok(());
+            return Ok(Part::Refused);
         }
         match std::fs::DirBuilder::new().mode(0o700).create(store.join(DIRECTORY)) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
             _ => {}
         }
         let spares = Spares::open(store)?;
-        // Whoever holds another one only removes what is there.
-        rustix::fs::flock(&spares.directory, FlockOperation::LockShared)?;
-        spares.takes_part.store(true, Ordering::Relaxed);
-        let mut known = known();
-        known.retain(|other| other.store != store);
-        known.push(Arc::new(spares));
-        Ok(())
+        // Whoever holds another one is removing what is there.
+        Ok(if spares.lock(FlockOperation::NonBlockingLockShared) {
+            Part::Taken(Arc::new(spares))
+        } else {
+            Part::None
+        })
     };
-    if let Err(e) = joined() {
+    let part = joined().unwrap_or_else(|e| {
         tracing::debug!("no storage of removed files is kept in {}: {e}", store.display());
-    }
+        Part::Refused
+    });
+    note(store, part);
 }
 
 /// Removes the spares of those who were killed, where a store is opened.
 pub(crate) fn sweep(store: &Path) {
-    // Most often there is no such directory.
-    let Ok(spares) = Spares::open(store) else { return };
-    spares.remove_if_alone();
-    let mut known = known();
-    if known.iter().all(|other| other.store != store) {
-        known.push(Arc::new(spares));
+    // Most often there is no such directory, or nothing in it.
+    if let Ok(spares) = Spares::open(store)
+        && spares.names().is_ok_and(|names| !names.is_empty())
+    {
+        spares.remove_if_alone(store);
+    }
+    if matches!(part_in(store), Part::None) {
+        note(store, Part::None);
     }
 }
 
 /// Takes part no more, in any store: the last one to do so removes all spares. Processes that end otherwise leave that
 /// to others.
 pub fn leave() {
-    for spares in std::mem::take(&mut *known()) {
-        if spares.takes_part.load(Ordering::Relaxed) {
-            spares.remove_if_alone();
+    let all = std::mem::take(&mut *known());
+    for Known { store, part, .. } in all {
+        if let Part::Taken(spares) = part {
+            spares.remove_if_alone(&store);
         }
     }
 }
 
-/// Keeps the storage of the segment at `path`, `index` of the file that `of_file` names, which was removed from `store`
-/// and which nobody has open. False where it is not kept, and is there still.
-pub(crate) fn keep(store: &Path, path: &Path, of_file: &str, index: SegmentIndex) -> io::Result<bool> {
-    let Some(spares) = taking_part(store) else { return Ok(false) };
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
-    let metadata = file.metadata()?;
-    let bytes = metadata.len();
-    if metadata.blocks() * 512 < bytes - bytes / HOLES || !spares.has_room_for(bytes)? {
-        return Ok(false);
+/// What may be kept of a file that was removed from a store, and that nobody has open.
+pub(crate) struct Keeping {
+    spares: Arc<Spares>,
+    /// How many are kept.
+    number: usize,
+    /// Bytes that are kept.
+    kept: u64,
+    /// Bytes that are kept, or free once the segments of before are gone.
+    free: u64,
+}
+
+impl Keeping {
+    /// `None` where nothing is.
+    pub(crate) fn of(store: &Path) -> Option<Keeping> {
+        let Part::Taken(spares) = part_in(store) else { return None };
+        let look = || -> io::Result<(Vec<String>, u64)> {
+            let fs = rustix::fs::fstatvfs(&spares.directory)?;
+            Ok((spares.names()?, (fs.f_bavail * fs.f_frsize).min(room::available())))
+        };
+        let (names, free) = look().inspect_err(|e| tracing::debug!("nothing is kept: {e}")).ok()?;
+        let kept: u64 = names.iter().filter_map(|name| bytes_of_spare(name)).sum();
+        Some(Keeping { spares, number: names.len(), kept, free: free.saturating_add(kept) })
     }
-    match mapping_cache::of(Inode::of(&metadata)) {
-        Some(segment) => segment.clear()?,
-        None => Segment::map(index, file, bytes, true)?.clear()?,
+
+    /// Keeps the storage of the segment at `path`, `index` of the file that `of_file` names. False where it is not kept,
+    /// and is there still.
+    pub(crate) fn keep(&mut self, path: &Path, of_file: &str, index: SegmentIndex) -> io::Result<bool> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let metadata = file.metadata()?;
+        let (bytes, stored) = (metadata.len(), metadata.blocks() * 512);
+        self.free = self.free.saturating_add(stored);
+        let most = limit().min(self.free / SHARE);
+        if stored < bytes - bytes / HOLES || self.kept + bytes > most || self.number >= MOST {
+            return Ok(false);
+        }
+        match mapping_cache::of(Inode::of(&metadata)) {
+            Some(segment) => segment.clear()?,
+            None => Segment::map(index, file, bytes, true)?.clear()?,
+        }
+        let name = format!("{bytes}-{of_file}-{}", index.0);
+        rustix::fs::renameat(rustix::fs::CWD, path, &self.spares.directory, name)?;
+        self.kept += bytes;
+        self.number += 1;
+        self.spares.listed().at = None;
+        Ok(true)
     }
-    let name = format!("{bytes}-{of_file}-{}", index.0);
-    rustix::fs::renameat(rustix::fs::CWD, path, &spares.directory, name)?;
-    Ok(true)
+}
+
+impl Drop for Keeping {
+    /// Others may have kept something at the same time: then some of it is too much.
+    fn drop(&mut self) {
+        let trimmed = self.spares.names().and_then(|mut names| {
+            let mut kept: u64 = names.iter().filter_map(|name| bytes_of_spare(name)).sum();
+            while kept > limit()
+                && let Some(name) = names.pop()
+            {
+                if let Some(bytes) = bytes_of_spare(&name) {
+                    kept -= bytes;
+                    self.spares.remove(&name)?;
+                }
+            }
+            Ok(())
+        });
+        if let Err(e) = trimmed {
+            tracing::debug!("spare segments may take more than they should: {e}");
+        }
+    }
 }
 
 /// Makes a new segment of `bytes` bytes of a spare one, under `name` in `directory`, which is in `store`. False where
-/// there is none; true also where somebody else has made the segment.
+/// there is none to be had, or where somebody else has made the segment, or is about to.
 pub(crate) fn take(store: &Path, bytes: u64, directory: BorrowedFd<'_>, name: &str) -> bool {
-    let Some(spares) = taking_part(store) else { return false };
+    /// Where there was none of this size, there will be none for a while.
+    const AWHILE: Duration = Duration::from_millis(1);
+    let Part::Taken(spares) = part_in(store) else { return false };
     let beginning = format!("{bytes}-");
-    let Ok(names) = spares.names() else { return false };
-    for spare in names.iter().filter(|spare| spare.starts_with(&beginning)) {
+    let mut listed = spares.listed();
+    loop {
+        let Some(at) = listed.names.iter().position(|spare| spare.starts_with(&beginning)) else {
+            if listed.at.is_some_and(|at| at.elapsed() < AWHILE) {
+                return false;
+            }
+            let Ok(names) = spares.names() else { return false };
+            *listed = Listed { names, at: Some(Instant::now()) };
+            continue;
+        };
         let (from, flags) = (spares.directory.as_fd(), RenameFlags::NOREPLACE);
-        match rustix::fs::renameat_with(from, spare.as_str(), directory, name, flags) {
-            Ok(()) | Err(Errno::EXIST) => return true,
-            // Another process was faster.
-            Err(Errno::NOENT) => {}
-            Err(_) => return false,
+        match rustix::fs::renameat_with(from, listed.names[at].as_str(), directory, name, flags) {
+            Err(Errno::EXIST) => return false,
+            renamed => {
+                listed.names.swap_remove(at);
+                match renamed {
+                    Ok(()) => return true,
+                    // Another process was faster.
+                    Err(Errno::NOENT) => {}
+                    Err(_) => return false,
+                }
+            }
         }
     }
-    false
 }
 
-/// Does what takes storage of the file system of `file`: twice where that was full, and spares were given back then.
+/// Does what takes storage of the file system of `file`: again where that was full, and spares were given back then.
 pub(crate) fn with_room<T>(file: &File, mut take: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    match take() {
-        Err(e) if e.kind() == io::ErrorKind::StorageFull && give_back(file) => take(),
-        taken => taken,
+    loop {
+        match take() {
+            Err(e) if is_full(&e) && give_back(file) => {}
+            taken => return taken,
+        }
     }
+}
+
+/// Whether an error says that there is no storage to be had.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 /// Gives `range` of `file` storage; bytes that had none are zero.
@@ -153,30 +254,41 @@ pub(crate) fn reserve(file: &File, range: Range<u64>) -> io::Result<()> {
     with_room(file, || Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), range.start, length)?))
 }
 
-/// Gives all spares back that lie on the file system of `file`, which is full. False where there were none.
+/// Gives all spares back of the stores that this process knows on the file system of `file`, which is full. False where
+/// there were none.
 pub(crate) fn give_back(file: &File) -> bool {
     let Ok(device) = file.metadata().map(|metadata| metadata.dev()) else { return false };
-    let known: Vec<_> = known().iter().filter(|spares| spares.device == device).cloned().collect();
-    let given = known.iter().map(|spares| spares.remove_all(false));
-    given.fold(false, |any, given| any | given.is_ok_and(|given| given))
+    let on_it = |known: &&Known| known.device == device;
+    let stores: Vec<PathBuf> = known().iter().filter(on_it).map(|known| known.store.clone()).collect();
+    stores.iter().fold(false, |any, store| {
+        // Where there is no such directory, there are none.
+        let given = Spares::open(store).and_then(|spares| spares.remove_all());
+        any | given.is_ok_and(|given| given > 0)
+    })
 }
 
 impl Spares {
     fn open(store: &Path) -> io::Result<Spares> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = rustix::fs::open(store.join(DIRECTORY), flags, Mode::empty())?;
-        let device = rustix::fs::fstat(&directory)?.st_dev;
-        Ok(Spares { store: store.into(), directory, device, takes_part: AtomicBool::new(false) })
+        Ok(Spares { directory, listed: Mutex::new(Listed { names: Vec::new(), at: None }) })
     }
 
-    /// Whether a spare of so many bytes would be one too many.
-    fn has_room_for(&self, bytes: u64) -> io::Result<bool> {
-        let size = |name: &String| name.split('-').next()?.parse::<u64>().ok();
-        let kept: u64 = self.names()?.iter().filter_map(size).sum();
-        let fs = rustix::fs::fstatvfs(&self.directory)?;
-        // What it has is not free yet.
-        let free = (fs.f_bavail * fs.f_frsize).min(room::available()) + kept + bytes;
-        Ok(kept + bytes <= limit().min(free / SHARE))
+    /// Tries for a second to get a lock that others do not hold for long, unless they stand still.
+    fn lock(&self, operation: FlockOperation) -> bool {
+        const TRIES: u32 = 1000;
+        (0..TRIES).any(|_| {
+            let is_had = rustix::fs::flock(&self.directory, operation).is_ok();
+            if !is_had {
+                thread::sleep(Duration::from_millis(1));
+            }
+            is_had
+        })
+    }
+
+    fn listed(&self) -> MutexGuard<'_, Listed> {
+        // A panic elsewhere leaves it whole.
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn names(&self) -> io::Result<Vec<String>> {
@@ -191,56 +303,77 @@ impl Spares {
     }
 
     /// Removes all if nobody else takes part; this process does not any more then.
-    fn remove_if_alone(&self) {
+    fn remove_if_alone(&self, store: &Path) {
         let is_alone = rustix::fs::flock(&self.directory, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if is_alone && let Err(e) = self.remove_all(true) {
-            tracing::warn!("spare segments stay in {}: {e}", self.store.display());
+        if is_alone && let Err(e) = self.remove_all() {
+            tracing::warn!("spare segments stay in {}: {e}", store.display());
         }
         let _ = rustix::fs::flock(&self.directory, FlockOperation::Unlock);
     }
 
-    /// Removes all, also what others were about to remove when they were killed if this process `is_alone`. Says
-    /// whether there were any.
-    fn remove_all(&self, is_alone: bool) -> io::Result<bool> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let mut any = false;
+    /// Removes all that can be removed, also what others are about to remove: their storage is free on return. Says how
+    /// many there were.
+    fn remove_all(&self) -> io::Result<u64> {
+        let (mut removed, mut failed) = (0, None);
         for name in self.names()? {
-            if name.starts_with(GOING) {
-                if is_alone {
-                    rustix::fs::unlinkat(&self.directory, name.as_str(), AtFlags::empty())?;
-                }
-                continue;
+            match self.remove(&name) {
+                Ok(was_there) => removed += u64::from(was_there),
+                Err(e) => failed = Some(e),
             }
+        }
+        match failed {
+            Some(e) if removed == 0 => Err(e),
+            _ => Ok(removed),
+        }
+    }
+
+    /// Removes one; false where it was gone.
+    fn remove(&self, name: &str) -> io::Result<bool> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let mut going = name.to_owned();
+        if !name.starts_with(GOING) {
             // Nobody takes it from here on. Relaxed: numbers are to be different.
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let going = format!("{GOING}{}-{number}", std::process::id());
-            match rustix::fs::renameat(&self.directory, name.as_str(), &self.directory, going.as_str()) {
-                Err(Errno::NOENT) => continue,
+            going = format!("{GOING}{}-{number}", std::process::id());
+            match rustix::fs::renameat(&self.directory, name, &self.directory, going.as_str()) {
+                Err(Errno::NOENT) => return Ok(false),
                 renamed => renamed?,
             }
-            any = true;
-            let flags = OFlags::RDWR | OFlags::CLOEXEC;
-            let file = File::from(rustix::fs::openat(&self.directory, going.as_str(), flags, Mode::empty())?);
-            rustix::fs::unlinkat(&self.directory, going.as_str(), AtFlags::empty())?;
-            // Free at once, also where a process has what it was before still mapped in its cache.
-            segment::punch(&file, 0..file.metadata()?.len())?;
         }
-        Ok(any)
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(&self.directory, going.as_str(), flags, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(false),
+            opened => File::from(opened?),
+        };
+        // Free at once, also where a process has what it was before still mapped in its cache.
+        segment::punch(&file, 0..file.metadata()?.len())?;
+        match rustix::fs::unlinkat(&self.directory, going.as_str(), AtFlags::empty()) {
+            Err(Errno::NOENT) => {}
+            unlinked => unlinked?,
+        }
+        Ok(true)
     }
 }
 
-fn of(store: &Path) -> Option<Arc<Spares>> {
-    known().iter().find(|spares| spares.store == store).cloned()
+/// Bytes of the spare of that name; `None` where it is going.
+fn bytes_of_spare(name: &str) -> Option<u64> {
+    name.split('-').next()?.parse().ok()
 }
 
-fn taking_part(store: &Path) -> Option<Arc<Spares>> {
-    // Relaxed: it says nothing of other memory.
-    of(store).filter(|spares| spares.takes_part.load(Ordering::Relaxed))
+fn part_in(store: &Path) -> Part {
+    known().iter().find(|known| known.store == store).map_or(Part::None, |known| known.part.clone())
 }
 
-/// Those of the stores that this process has opened.
-fn known() -> MutexGuard<'static, Vec<Arc<Spares>>> {
-    static KNOWN: Mutex<Vec<Arc<Spares>>> = Mutex::new(Vec::new());
+fn note(store: &Path, part: Part) {
+    let Ok(device) = std::fs::metadata(store).map(|metadata| metadata.dev()) else { return };
+    let mut known = known();
+    known.retain(|other| other.store != store);
+    known.push(Known { store: store.into(), device, part });
+}
+
+/// The stores that this process has opened.
+fn known() -> MutexGuard<'static, Vec<Known>> {
+    static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
     // Changed by single operations that do not panic half-way.
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }

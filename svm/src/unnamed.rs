@@ -195,10 +195,10 @@ impl Drop for Object {
         }
         let store = self.store.shared_path();
         attachment::forget(store, self.id);
-        crate::mapping_cache::forget(store, self.id);
         if let Err(e) = object::destroy(store, &object::path(store, self.id)) {
             tracing::warn!("what is left of an unnamed file stays until svmio verify: {e}");
         }
+        crate::mapping_cache::forget(store, self.id);
     }
 }
 

@@ -82,6 +82,20 @@ fn a_new_file_gets_the_storage_of_one_that_was_removed_and_nothing_that_was_in_i
 }
 
 #[test]
+fn a_segment_that_another_process_is_about_to_make_is_left_to_it() {
+    let (_directory, store) = store();
+    let file = new_file(&store, "first", MIB);
+    file.write_at(FileOffset(0), &vec![7; MIB as usize]).unwrap();
+    drop(file);
+    remove(&store, "first");
+    let file = new_file(&store, "second", MIB);
+    // It has not got further so far.
+    std::fs::write(segment(&store, &file, 0), b"").unwrap();
+    file.write_at(FileOffset(0), &vec![5; MIB as usize]).unwrap();
+    assert!(content(&file) == vec![5; MIB as usize] && spares(&store).len() == 1);
+}
+
+#[test]
 fn what_has_little_storage_is_not_kept_and_neither_is_what_is_open() {
     let (_directory, store) = store();
     let file = new_file(&store, "holes", MIB);
@@ -168,6 +182,34 @@ fn they_take_an_eighth_of_what_is_free_and_give_it_back_before_the_file_system_i
             assert_eq!(error.kind(), ErrorKind::NoSpace);
         });
     }
+}
+
+#[test]
+fn all_who_find_the_file_system_full_at_the_same_time_get_what_is_given_back() {
+    const WRITERS: u8 = 4;
+    with_store_on("size=32m", |store| {
+        store.keep_spares();
+        for turn in 0..5 {
+            let file = new_file(store, "first", 64 * KIB);
+            file.write_at(FileOffset(0), &vec![7; 28 << 20]).unwrap();
+            drop(file);
+            remove(store, "first");
+            assert!(spares(store).iter().map(|(bytes, _)| bytes).sum::<u64>() >= 3 * MIB);
+            // Together nearly all that there is, and not in such segments.
+            let write = |writer: u8| {
+                let file = new_file(store, &format!("f{writer}"), MIB);
+                let data = vec![writer + 1; 7 << 20];
+                for (number, part) in data.chunks(100_000).enumerate() {
+                    file.write_at(FileOffset(number as u64 * 100_000), part).unwrap();
+                }
+                assert!(content(&file) == data, "turn {turn}");
+            };
+            std::thread::scope(|scope| {
+                (0..WRITERS).for_each(|writer| drop(scope.spawn(move || write(writer))))
+            });
+            (0..WRITERS).for_each(|writer| remove(store, &format!("f{writer}")));
+        }
+    });
 }
 
 #[test]

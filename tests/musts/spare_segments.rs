@@ -9,29 +9,31 @@ const RANKS: u32 = 4;
 
 fn checkpoints(mpi: Mpi) {
     let program = Program::c("checkpoints", mpi);
-    for nodes in [Nodes::One, Nodes::Emulated(2)] {
+    for (nodes, may_keep) in [(Nodes::One, "1G"), (Nodes::Emulated(2), "1G"), (Nodes::One, "0")] {
         let scratch = nodes.scratch();
         let job = Job::new(&scratch, &program, RANKS).over(nodes).argument("svm:/checkpoint").argument("6");
-        let finished = job.variable("SVMIO_SEGMENT_SIZE", "1M").succeed();
+        let finished = job.variable("SVMIO_SEGMENT_SIZE", "1M").variable("SVMIO_SPARE", may_keep).succeed();
         let directories = spare_directories(scratch.path());
-        assert!(!directories.is_empty(), "{mpi}: nothing was ever kept\n{finished}");
+        assert_eq!(directories.is_empty(), may_keep == "0", "{mpi}: {directories:?}\n{finished}");
         let left: Vec<PathBuf> = directories.iter().flat_map(|directory| entries(directory)).collect();
         assert!(left.is_empty(), "{mpi}: {left:?} are there still\n{finished}");
     }
 }
 
-/// All ranks are killed: who opens the store next removes what they have kept.
-fn killed(mpi: Mpi) {
+/// All ranks are killed: who opens the store next removes what they have kept. That is no more than `most` segments of a
+/// mebibyte, if they may keep so much.
+fn killed(mpi: Mpi, may_keep: &str, most: usize) {
     let program = Program::c("checkpoints", mpi);
     let scratch = Scratch::new();
     let ready = scratch.file("ready");
     let job = Job::new(&scratch, &program, RANKS).argument("svm:/checkpoint").argument("3").argument(&ready);
     // In the environment of each rank.
     let (mark, value) = ("SVMIO_TESTS_CHECKPOINTS", ready.to_str().expect("the path is text"));
-    let mut job = job.variable("SVMIO_SEGMENT_SIZE", "1M").variable(mark, value).start();
+    let job = job.variable("SVMIO_SEGMENT_SIZE", "1M").variable("SVMIO_SPARE", may_keep);
+    let mut job = job.variable(mark, value).start();
     job.until("the last checkpoint", || ready.exists().then_some(()));
     let kept = || spare_directories(scratch.path()).iter().flat_map(|directory| entries(directory)).count();
-    assert!(kept() > 0, "{mpi}: nothing is kept");
+    assert!((1..=most).contains(&kept()), "{mpi}: {} segments are kept of {may_keep}", kept());
     let listed = Installation::get().ask(&scratch, &["ls"]);
     assert!(listed.status.success(), "svmio ls: {listed:?}");
     assert!(kept() > 0, "{mpi}: somebody else has removed it");
@@ -72,10 +74,13 @@ fn openmpi() {
 
 #[test]
 fn mpich_killed() {
-    killed(Mpi::DebianMpich);
+    // A checkpoint takes twelve and a part of one: the next one has had those of the one before it.
+    killed(Mpi::DebianMpich, "1G", 13);
+    killed(Mpi::DebianMpich, "5M", 5);
 }
 
 #[test]
 fn openmpi_killed() {
-    killed(Mpi::DebianOpenMpi);
+    killed(Mpi::DebianOpenMpi, "1G", 13);
+    killed(Mpi::DebianOpenMpi, "5M", 5);
 }

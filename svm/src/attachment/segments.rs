@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::error::{Error, Result};
 use crate::mapping_cache::{self, Key};
@@ -15,7 +15,7 @@ use crate::spare;
 use crate::state::{MAX_SEGMENTS, State};
 use crate::units::{SegmentIndex, SegmentSize};
 
-use super::{Attachment, Home, View};
+use super::{AttachError, Attachment, Home, View};
 
 /// How much of a new segment is about to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,12 +59,37 @@ impl Attachment {
         if filling == Filling::Much && spare::take(&self.store, bytes, self.directory.as_fd(), &name) {
             return Ok(());
         }
+        // Whoever else makes it does the same.
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         rustix::fs::openat(&self.directory, name, flags, mode)
             .map_err(io::Error::from)
             .and_then(|file| File::from(file).set_len(bytes))
             .map_err(|e| self.adding(index, e))
+    }
+
+    /// That a segment which this process only looks at, and has read from, was there until then: once its file is gone,
+    /// its storage may be another one's.
+    pub(crate) fn check_looked_at(&self, segment: &Segment) -> Result<()> {
+        if matches!(self.view, View::Full { .. }) {
+            // Others see this process, and leave the file as it is.
+            return Ok(());
+        }
+        let name = object::segment_name(segment.index());
+        let found = rustix::fs::statat(&self.directory, name, AtFlags::empty());
+        match found.map(|found| Inode { device: found.st_dev, number: found.st_ino }) {
+            Ok(inode) if inode == segment.inode() => Ok(()),
+            _ => Err(AttachError::Gone.into_error(self.id)),
+        }
+    }
+
+    /// Removes the storage of a segment that was made here, and has got another home.
+    pub(crate) fn unmake_segment(&self, index: SegmentIndex) {
+        match rustix::fs::unlinkat(&self.directory, object::segment_name(index), AtFlags::empty()) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+            // Recovery removes it when the file is opened next.
+            Err(e) => tracing::debug!("segment {index} of {} stays beside its home: {e}", self.name),
+        }
     }
 
     /// Enters the homes of segments, as far as they are not known; those that this node is the home of are made.

@@ -68,12 +68,23 @@ impl SharedFile {
 
     /// Gives segments homes that have none yet, at the master node; returns the homes in force.
     pub(crate) fn place(&self, homes: &[SegmentHome], filling: Filling) -> Result<Vec<SegmentHome>> {
-        let roster = &self.cluster.context().roster;
         let own = self.attachment.own();
-        for (index, _) in homes.iter().filter(|(_, home)| Some(*home) == own) {
+        let wanted = homes.iter().filter(|(_, home)| Some(*home) == own).map(|(index, _)| *index);
+        let made: Vec<SegmentIndex> =
+            wanted.filter(|index| self.attachment.home(*index) == Home::Hole).collect();
+        for index in &made {
             // Before others hear of it.
             self.attachment.make_segment(*index, filling)?;
         }
+        let given = self.give(homes, filling)?;
+        // Others may have been faster. Storage for all of a segment is not to stay beside its home.
+        let elsewhere = |index: &&SegmentIndex| matches!(self.attachment.home(**index), Home::There(_));
+        made.iter().filter(elsewhere).for_each(|index| self.attachment.unmake_segment(*index));
+        Ok(given)
+    }
+
+    fn give(&self, homes: &[SegmentHome], filling: Filling) -> Result<Vec<SegmentHome>> {
+        let roster = &self.cluster.context().roster;
         if roster.is_master_node() {
             return self.attachment.give_homes(homes, filling);
         }

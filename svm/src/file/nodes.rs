@@ -85,8 +85,9 @@ impl File {
     }
 
     /// Gives segments homes, as far as they have none, to each of which about `each` bytes are going to be written;
-    /// returns homes in force. The others that are about to write to them may [note](File::note_homes) these, without asking. There are none where somebody has locked some of the
-    /// file since before it had homes: who writes then has to ask.
+    /// returns homes in force. The others that are about to write to them may [note](File::note_homes) these, without
+    /// asking. There are none where somebody has locked some of the file since before it had homes: who writes then has
+    /// to ask.
     ///
     /// # Errors
     /// [`Error::OnNode`], [`Error::Fabric`]; [`Error::NodesMissing`] for a node that has no part in the file.

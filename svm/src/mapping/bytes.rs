@@ -95,8 +95,7 @@ impl Service {
     /// Writes to a segment of this node.
     pub(super) fn write_here(&self, index: SegmentIndex, within: u64, bytes: &[u8]) -> Result<()> {
         let attachment = self.file.attachment();
-        let filling = Filling::of(bytes.len() as u64, attachment.segment_size());
-        let stored = attachment.segment_or_new(index, filling)?;
+        let stored = attachment.segment_or_new(index, Filling::Sparse)?;
         // SAFETY: the slice is in no mapping; its bytes lie within the segment, which is mapped for writing, for the
         // mapping is.
         let written = unsafe { stored.write(within, bytes.as_ptr(), bytes.len(), self.punches()) };

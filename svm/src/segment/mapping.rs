@@ -95,7 +95,8 @@ impl Mapping {
     /// Makes the bytes of `range`, which has storage, zero. Others may be doing the same, and nothing else.
     pub(super) fn clear(&self, range: Range<u64>) {
         assert!(range.start <= range.end && range.end <= self.bytes as u64, "within the mapping");
-        // SAFETY: the bytes lie in this mapping; its pages have storage, so that none is missing. Nobody reads them.
+        // SAFETY: the bytes lie in this mapping; its pages have storage, so that none is missing. Nobody writes to
+        // them, and who reads them looks afterwards whether he should have.
         unsafe {
             self.as_mut_ptr().add(range.start as usize).write_bytes(0, (range.end - range.start) as usize)
         };

@@ -11,14 +11,22 @@ struct Version {
     told_by: &'static str,
     /// The files with a group's limit, bytes, and with what it uses of that.
     files: [&'static str; 2],
+    /// What of that are files that can be had again, in `memory.stat`.
+    reclaimable: [&'static str; 2],
 }
 
 const VERSIONS: [Version; 2] = [
-    Version { root: "/sys/fs/cgroup", told_by: "::/", files: ["memory.max", "memory.current"] },
+    Version {
+        root: "/sys/fs/cgroup",
+        told_by: "::/",
+        files: ["memory.max", "memory.current"],
+        reclaimable: ["active_file", "inactive_file"],
+    },
     Version {
         root: "/sys/fs/cgroup/memory",
         told_by: ":memory:/",
         files: ["memory.limit_in_bytes", "memory.usage_in_bytes"],
+        reclaimable: ["total_active_file", "total_inactive_file"],
     },
 ];
 
@@ -28,7 +36,7 @@ pub(super) fn available() -> u64 {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let left = |version: &Version| {
         let group = group(&groups, version.told_by)?;
-        Some(of_groups(Path::new(version.root), group, version.files))
+        Some(of_groups(Path::new(version.root), group, version))
     };
     VERSIONS.iter().filter_map(left).fold(machine.unwrap_or(u64::MAX), u64::min)
 }
@@ -46,15 +54,25 @@ fn group<'t>(text: &'t str, told_by: &str) -> Option<&'t str> {
 }
 
 /// What is left of the limits of `group` below `root`, and of those that it is in.
-fn of_groups(root: &Path, group: &str, [limit, used]: [&str; 2]) -> u64 {
+fn of_groups(root: &Path, group: &str, version: &Version) -> u64 {
     let left = |directory: &Path| {
-        let number = |name| fs::read_to_string(directory.join(name)).ok()?.trim().parse::<u64>().ok();
+        let text = |name| fs::read_to_string(directory.join(name)).ok();
+        let number = |name| text(name)?.trim().parse::<u64>().ok();
         // Without a limit there is a word and no number, or one larger than any memory.
-        Some(number(limit)?.saturating_sub(number(used)?))
+        let [limit, used] = version.files.map(number);
+        let statistics = text("memory.stat").unwrap_or_default();
+        let reclaimable: u64 =
+            version.reclaimable.iter().filter_map(|name| of_statistics(&statistics, name)).sum();
+        Some(limit?.saturating_sub(used?.saturating_sub(reclaimable)))
     };
     let directory = root.join(group);
     let within = directory.ancestors().take_while(|directory| directory.starts_with(root));
     within.filter_map(left).min().unwrap_or(u64::MAX)
+}
+
+/// A number that `memory.stat` tells.
+fn of_statistics(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
 
 #[cfg(test)]
@@ -83,13 +101,16 @@ mod tests {
             fs::write(directory.join("memory.max"), most).expect("it is written");
             fs::write(directory.join("memory.current"), current).expect("it is written");
         };
-        let of_groups = |group| of_groups(root.path(), group, VERSIONS[0].files);
+        let of_groups = |group| of_groups(root.path(), group, &VERSIONS[0]);
         limit("jobs/one", "max\n", "5\n");
         assert_eq!(of_groups("jobs/one"), u64::MAX);
         limit("jobs", "900\n", "200\n");
         assert_eq!(of_groups("jobs/one"), 700);
         limit("jobs/one", "100\n", "120\n");
         assert_eq!(of_groups("jobs/one"), 0);
+        fs::write(root.path().join("jobs/one/memory.stat"), "anon 3\nactive_file 20\ninactive_file 10\n")
+            .expect("it is written");
+        assert_eq!(of_groups("jobs/one"), 10);
         assert_eq!(of_groups("elsewhere"), u64::MAX);
     }
 }

@@ -157,7 +157,8 @@ impl PartHere {
         let Some(file) = self.open(piece.segment)? else { return Ok(true) };
         let is_zero = segment::is_zero(&file, piece.within.clone())
             .map_err(|e| self.failed("reading", piece.segment, e))?;
-        Ok(is_zero || self.is_in_use())
+        // What is gone may be another file's storage by now.
+        Ok(is_zero || self.is_in_use() || !self.is_there())
     }
 
     /// A segment; `None` where a job is about to make it, or would have made it.

@@ -46,6 +46,8 @@ impl Content {
     pub(super) fn of(path: &Path) -> Result<Content, CommandError> {
         /// A store's directories, with a file's identity or name for each file in them.
         const PARTS: [&str; 3] = ["names", "objects", "deleted"];
+        /// What is no file's: the description, and storage that is kept for new files.
+        const OTHERS: [&str; 2] = ["store.json", "spare"];
         let names = |path: &Path| -> Result<Vec<_>, CommandError> {
             let outside = |source| CommandError::Outside { action: "looking at", path: path.into(), source };
             let entries = fs::read_dir(path).map_err(outside)?;
@@ -53,7 +55,9 @@ impl Content {
         };
         for name in names(path)? {
             let is_part = PARTS.iter().any(|part| name == *part);
-            if is_part && !names(&path.join(&name))?.is_empty() || !is_part && name != "store.json" {
+            if is_part && !names(&path.join(&name))?.is_empty()
+                || !is_part && OTHERS.iter().all(|other| name != *other)
+            {
                 return Ok(Content::Files);
             }
         }

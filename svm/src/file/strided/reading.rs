@@ -134,8 +134,8 @@ impl<'f> StridedRead<'f> {
             let (blocks, to) = (blocks.within(start), (to, stride));
             // SAFETY: the caller's promise.
             let read = unsafe { segment.read_blocks(&blocks, to, course, self.file.punches()) };
-            return read
-                .map_err(|e| self.file.io(format!("reading segment {index} of {}", self.file.name()), e));
+            read.map_err(|e| self.file.io(format!("reading segment {index} of {}", self.file.name()), e))?;
+            return self.file.attachment.check_looked_at(segment);
         }
         match (&self.file.shared, self.file.attachment.home(index)) {
             // SAFETY: as above.

@@ -153,7 +153,7 @@ impl Keeper {
 
     /// Maps a segment that only processes of this node have.
     fn map_in_place(&self, index: SegmentIndex) -> Result<()> {
-        let stored = self.file.attachment().segment_or_new(index, attachment::Filling::Much)?;
+        let stored = self.file.attachment().segment_or_new(index, attachment::Filling::Sparse)?;
         let failed = |e| self.failed("mapping a segment", e);
         let pages = self.pages_of(index);
         let (start, size) = (self.place(pages.start).within, self.memory.page() as u64);
