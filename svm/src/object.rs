@@ -47,7 +47,7 @@ pub(crate) fn is_unlinked(file: &File) -> io::Result<bool> {
 }
 
 /// Removes the directory of a file of `store` that nobody has open. The storage of its segments is free on return, even
-/// where another process still keeps them mapped in its cache, or kept for new ones ([`spare`]).
+/// where another process still keeps them mapped in its cache, or kept for new ones ([`crate::spare`]).
 pub(crate) fn destroy(store: &Path, directory: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(directory) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
