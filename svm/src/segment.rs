@@ -101,7 +101,14 @@ impl Segment {
 
     /// Makes all of its bytes zero; they keep their storage. Nobody uses it, and it was mapped for writing.
     pub(crate) fn clear(&self) -> io::Result<()> {
-        clear(&self.file, &self.map)
+        let bytes = self.map.len() as u64;
+        let mut rest = 0..bytes;
+        while let Some(data) = self.next_data(rest)? {
+            self.map.populate(data.clone())?;
+            self.map.clear(data.clone());
+            rest = data.end..bytes;
+        }
+        Ok(())
     }
 
     /// Which segment of its file this is.
@@ -355,18 +362,6 @@ impl Segment {
 /// Bytes of the large pages that segments may have; `None` where there are none.
 pub(crate) fn large_page() -> Option<u64> {
     large_pages::size()
-}
-
-/// Makes all bytes of `file`, which is mapped in `map`, zero; they keep their storage.
-fn clear(file: &File, map: &Mapping) -> io::Result<()> {
-    let bytes = map.len() as u64;
-    let mut rest = 0..bytes;
-    while let Some(data) = next_data(file, rest)? {
-        map.populate(data.clone())?;
-        map.clear(data.clone());
-        rest = data.end..bytes;
-    }
-    Ok(())
 }
 
 /// Takes the storage of `range` of `file` back.

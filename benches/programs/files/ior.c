@@ -107,7 +107,6 @@ static void measure(const char *file, struct layout *layout, int64_t bytes, int6
     tell_moved("read", median_of(&reads), moved);
     tell_wrong(wrong_of(layout, next, writes.count));
     closed(&layout->handle);
-    tell_floors(layout, wanted);
     free(layout->buffer);
 }
 
@@ -120,4 +119,7 @@ void ior(const char *file, char **arguments) {
 void small(const char *file, char **arguments) {
     struct layout layout = {.block = 4096};
     measure(file, &layout, number(arguments[0]), number(arguments[1]));
+    layout.buffer = touched((size_t)layout.block);
+    tell_floors(&layout, number(arguments[1]));
+    free(layout.buffer);
 }
