@@ -296,7 +296,7 @@ fn size_and_calls() -> impl Strategy<Value = (u32, Vec<Call>)> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if is_full() { 1000 } else { 16 },
+        cases: if is_full() { 1000 } else { 10 },
         max_shrink_iters: 50,
         failure_persistence: None,
         ..ProptestConfig::default()
@@ -328,7 +328,7 @@ fn every_barrier_of_processes_holds_each_rank_until_the_last_has_come() {
 
 #[test]
 fn barriers_of_nested_and_disjoint_groups_with_random_delays_never_hang() {
-    let barriers = if is_full() { 10_000_000 } else { 100_000 };
+    let barriers = if is_full() { 10_000_000 } else { 60_000 };
     run_with_counters(4, "shm", |counters| Plan::Storm { barriers, counters });
 }
 

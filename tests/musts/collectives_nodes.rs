@@ -32,7 +32,7 @@ fn oracle(mpi: Mpi, nodes: Nodes, ranks: u32) {
 fn oracle_with(mpi: Mpi, nodes: Nodes, ranks: u32, variable: (&str, &str)) {
     let program = Program::c("collectives_oracle", mpi);
     let scratch = nodes.scratch();
-    let seeds = if is_full_run() { 5_000 } else { 80 };
+    let seeds = if is_full_run() { 5_000 } else { 50 };
     let limit = Duration::from_secs(if is_full_run() { 3600 } else { 120 });
     let job =
         job(&scratch, &program, nodes, ranks).argument("0").argument(seeds.to_string()).argument("waiting");

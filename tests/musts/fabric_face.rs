@@ -91,7 +91,7 @@ fn ofi_between_hosts() {
 
 #[test]
 fn shm_with_faults_in_threads() {
-    for seed in 0..if is_full_run() { 20 } else { 3 } {
+    for seed in 0..if is_full_run() { 20 } else { 2 } {
         let secret = JobSecret::random().unwrap();
         let prepare = |_| shm::prepare(&ShmSettings::default(), &secret).unwrap();
         let faulty = Mutex::new(Vec::new());

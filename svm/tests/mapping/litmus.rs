@@ -59,11 +59,16 @@ fn in_threads(ranks: usize, programs: &[Program]) {
     });
 }
 
-/// How many rounds: more where there is time, fewer where each rank is a process and has more to wait for.
+/// How many rounds: more where there is time, fewer where each rank is a process, or over a network, and has more to
+/// wait for.
 fn rounds(few: u64) -> u64 {
-    match (job::is_full(), std::env::var_os(super::processes::PLAN)) {
-        (true, _) => few * 20,
-        (false, Some(_)) => few / 2,
-        (false, None) => few,
+    let waits_longer = || {
+        let is_set = |variable| std::env::var_os(variable).is_some();
+        is_set(super::processes::PLAN) || is_set("SVMIO_TEST_FABRIC")
+    };
+    match job::is_full() {
+        true => few * 20,
+        false if waits_longer() => few / 2,
+        false => few,
     }
 }

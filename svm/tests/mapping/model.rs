@@ -199,7 +199,7 @@ fn execute(seed: u64, ranks: u64, rounds: u64) {
 
 #[test]
 fn programs_find_the_memory_that_release_consistency_promises() {
-    let few = if job::is_full() { 400 } else { 8 };
+    let few = if job::is_full() { 400 } else { 6 };
     let given = std::env::var("SVMIO_MODEL_PROGRAMS").ok();
     let cases = given.map_or(few, |given| given.parse().expect("SVMIO_MODEL_PROGRAMS is a number"));
     let seeds = (any::<u64>(), 1u64..=7, 1u64..=9);

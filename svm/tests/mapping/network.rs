@@ -26,7 +26,7 @@ fn mappings_work_over_libfabric_and_by_reading_without_asking() {
 fn check((variable, value): (&str, &str), tests: &[&str]) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(tests).args(["--exact", "--test-threads=2"]);
-    let programs = if job::is_full() { "40" } else { "3" };
+    let programs = if job::is_full() { "40" } else { "2" };
     command.env(variable, value).env("SVMIO_MODEL_PROGRAMS", programs);
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

@@ -101,7 +101,7 @@ fn number(variable: &str) -> Option<u64> {
 
 /// How many programs all tests together run.
 fn programs() -> u64 {
-    let full = if job::is_full() { 20_000 } else { 140 };
+    let full = if job::is_full() { 20_000 } else { 100 };
     number("SVMIO_MODEL_PROGRAMS").unwrap_or(full)
 }
 

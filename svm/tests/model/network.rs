@@ -27,7 +27,7 @@ fn programs_find_what_mpi_promises_over_libfabric_and_by_either_way_of_reading()
 /// Runs the tests in a process of its own with this in its environment.
 fn check(environment: &[(&str, &str)]) {
     let is_full = job::is_full();
-    let (tests, programs) = if is_full { (&TESTS[..], "1000") } else { (&TESTS[..2], "20") };
+    let (tests, programs) = if is_full { (&TESTS[..], "1000") } else { (&TESTS[..2], "14") };
     let mut command = Command::new(std::env::current_exe().expect("a process has a path to its program"));
     command.args(tests).args(["--exact", "--test-threads=2"]);
     command.env("SVMIO_MODEL_PROGRAMS", programs).envs(environment.iter().copied());
