@@ -54,9 +54,10 @@ use self::address::ProcessAddress;
 use self::attendant::Attendant;
 use self::back_end::Ofi;
 use self::domain::Domain;
-use self::drains::{Anchor, Drains};
+use self::drains::Drains;
 use self::endpoint::{Buffers, Endpoint};
 use self::peers::Peer;
+use self::probes::Anchor;
 use self::provider::Offer;
 pub use self::provider::PROVIDERS;
 pub use self::settings::OfiSettings;
@@ -76,6 +77,7 @@ mod exports;
 mod groups;
 mod keys;
 mod peers;
+mod probes;
 mod provider;
 mod questions;
 mod receiving;
@@ -87,6 +89,7 @@ mod sys;
 mod waiters;
 #[doc(hidden)]
 pub mod wire;
+mod withdrawn;
 
 /// Writes up to this size that lie within an aligned block arrive whole. All that fit into a message do, but whoever
 /// makes packets of this size wants them short.

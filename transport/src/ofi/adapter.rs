@@ -10,11 +10,12 @@ use super::OfiSettings;
 use super::attendant::{Attendant, Driving};
 use super::chains::{Chain, Chains, Incoming};
 use super::doubts::Doubts;
-use super::drains::{Anchor, Drains, Probe};
+use super::drains::Drains;
 use super::endpoint::Endpoint;
 use super::exports::{Description, Exports};
 use super::groups::{Group, Scratch};
 use super::peers::Peer;
+use super::probes::{Anchor, Probe};
 use super::questions::Questions;
 use super::waiters::{Interrupts, Waiters};
 use crate::back_end::{ConnectionId, MemoryKey, Place, Remote};
@@ -70,6 +71,8 @@ pub(super) struct Adapter {
 pub(super) enum Token {
     /// A message to this peer.
     Message(Rank),
+    /// A message to this peer of which nothing has to be known: where it is lost, it is sent again.
+    Stop(Rank),
     /// A part of a transfer that somebody waits for.
     Part(Arc<Group>),
     /// A part of a chain that was handed over, from or to this peer; what it reads comes in by a buffer of ours.
@@ -82,7 +85,7 @@ impl Token {
     /// With whom the operation deals.
     pub(super) fn peer(&self) -> Rank {
         match self {
-            Self::Message(rank) => *rank,
+            Self::Message(rank) | Self::Stop(rank) => *rank,
             Self::Part(group) => group.peer,
             Self::Posted(_, rank, _) | Self::Probe(rank, _) => *rank,
         }

@@ -90,12 +90,12 @@ impl BackEnd for Ofi {
 
     fn remove(&self, id: SegmentId) {
         let adapter = &*self.adapter;
-        let Some((memory, told)) = adapter.exports.remove_segment(id) else { return };
-        if !adapter.ends_transfers {
-            for peer in told {
-                // It keeps the memory until it is over, so nobody has to look.
-                let _ = adapter.drain(peer, Some(memory.clone()));
-            }
+        let Some((registration, memory, told)) = adapter.exports.remove_segment(id) else { return };
+        if adapter.ends_transfers {
+            // Before the memory.
+            drop(registration);
+        } else {
+            adapter.drain_segment(registration, told, &memory);
         }
     }
 
@@ -106,14 +106,14 @@ impl BackEnd for Ofi {
     fn connect(&self, owner: Rank, id: SegmentId, limit: Duration) -> Result<Connected> {
         let adapter = &*self.adapter;
         let peer = adapter.peer(owner)?;
-        let question = adapter.questions.ask(owner);
-        if owner == adapter.rank() {
+        let answer = if owner == adapter.rank() {
+            let question = adapter.questions.ask(owner);
             adapter.leave(Task::Provide { asker: owner, ticket: question.ticket, id });
+            let doing = format!("connecting to segment {id} of");
+            adapter.wait_for(owner, &doing, limit, || question.answer.get().cloned())?
         } else {
-            adapter.tell(peer, &Message::Connect { ticket: question.ticket, id })?;
-        }
-        let doing = format!("connecting to segment {id} of");
-        let answer = adapter.wait_for(owner, &doing, limit, || question.answer.get().cloned())?;
+            adapter.ask_for_segment(peer, id, limit)?
+        };
         let Answer::Segment(memory) = answer else { return Err(Error::UnknownSegment { owner, id }) };
         peer.is_connected.store(true, Ordering::Relaxed);
         let connection = adapter.connections.add(owner, memory);
@@ -132,7 +132,7 @@ impl BackEnd for Ofi {
     }
 
     fn unregister(&self, key: MemoryKey) {
-        self.adapter.exports.remove_memory(key);
+        drop(self.adapter.exports.remove_memory(key));
     }
 
     fn revoke(&self, key: MemoryKey, writer: Rank) -> Option<Arc<Drain>> {
@@ -140,8 +140,8 @@ impl BackEnd for Ofi {
         if adapter.ends_transfers {
             return None;
         }
-        adapter.exports.remove_memory(key);
-        Some(adapter.drain(writer, None))
+        let registration = adapter.exports.remove_memory(key)?;
+        Some(adapter.drain(registration, writer))
     }
 
     fn write(&self, remote: &Remote, pieces: &[Piece<'_>]) -> Result<()> {

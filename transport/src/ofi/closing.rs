@@ -24,6 +24,7 @@ impl Adapter {
         // endpoint gone can rely on the provider's having let go of everything.
         let segments = self.exports.clear();
         self.anchor.withdraw();
+        self.withdraw_drains();
         let mut endpoint = self.endpoint.write().unwrap_or_else(PoisonError::into_inner);
         drop(endpoint.take());
         drop(endpoint);

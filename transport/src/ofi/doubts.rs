@@ -1,9 +1,10 @@
 //! Transfers that were cut off: is the peer dead, or did it refuse them?
 //!
 //! Providers over TCP close the connection over a transfer to memory that is not exported any more, and say of all
-//! that was under way that it was canceled. They say the same when the peer has died. So the peer is asked something:
-//! if it answers, it is alive and the transfer was refused; if no new connection comes about, it is lost. The same is
-//! asked where a message could not be received and nobody knows whose: an answer tells whether one is missing.
+//! that was under way that it was canceled, or that there is no connection. They say the same when the peer has died.
+//! So the peer is asked something: if it answers, it is alive and the transfer was refused; if no new connection comes
+//! about, it is lost. The same is asked where a message may be missing: where one could not be received, and nobody
+//! knows whose, or one that left went down with a connection. The answer, or what comes next, tells.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -3,21 +3,26 @@
 //! A receive fails, and its memory is to be the program's again; a segment is dropped. The peer that was to write there
 //! need not be dead: it was taken for dead because it stood still, or the job ends, or its messenger only. Providers of
 //! sockets look a key up once, when a write begins to arrive, and put the rest of it where it belongs, whatever became
-//! of the registration. So memory is given back in this order:
+//! of the registration; and over a key that they do not find they close the connection, with all that is under way by
+//! it, of others, too. So memory is given back in this order:
 //!
-//! 1. The registration ends. What begins to arrive from now on is refused.
-//! 2. A *probe* goes to the peer: a write of eight zero bytes into its *anchor*, memory that every process keeps for
+//! 1. Peers that live are asked to *stop*. Their adapters begin nothing more there ([`Withdrawn`](super::withdrawn)),
+//!    and say so by a message behind all that they had begun. Where all are lost, or do as if there were no connection,
+//!    this is left out.
+//! 2. The registration ends. What begins to arrive from now on is refused.
+//! 3. A *probe* goes to the peer: a write of eight zero bytes into its *anchor* ([`probes`](super::probes)), memory that every process keeps for
 //!    this, until it is acknowledged. There is one connection with a peer at a time, for both directions, and what the
 //!    peer's end of it sends comes one after the other. So the acknowledgement comes behind the rest of what had begun
 //!    to arrive; and where the probe fails, the connection is closed, and nothing comes by it. Where the provider takes
 //!    no probe for [`UNCONNECTED`], it is taken to have no connection, by which nothing could come; the providers of
 //!    sockets that were tried take one whenever they have a connection, however much waits there. What this end had
 //!    begun to send of a segment that the peer reads is on its way before the probe, too.
-//! 3. The probe has ended: the receive fails, the segment is unmapped.
+//! 4. The probe has ended: the receive fails, the segment is unmapped.
 //!
-//! This needs no answer of the peer's program, only of its provider; it does not matter whom the peer takes for lost.
-//! It costs nothing where all goes well, and one probe for each who knows a segment that is dropped. There is one probe
-//! to a peer at a time: what is given back meanwhile waits for the next one, all of it together.
+//! This needs no answer of the peer's program, only of its adapter and of its provider; it does not matter whom the peer
+//! takes for lost. It costs nothing where all goes well, and a question and one probe for each who knows a segment that
+//! is dropped. There is one probe to a peer at a time: what is given back meanwhile waits for the next one, all of it
+//! together.
 //!
 //! **Who does not answer** is dead, with its machine, or stands still, and may go on later. A segment is kept until it
 //! does, or the fabric is closed. A receive cannot wait for ever. The watchdog declares the peer lost, or it is lost
@@ -26,79 +31,27 @@
 //! lost.
 
 use std::collections::HashSet;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::adapter::{Adapter, Token, closed};
-use super::domain::{Registration, Use};
-use super::endpoint::{Endpoint, Part, Posted};
+use super::adapter::{Adapter, Token};
+use super::domain::Registration;
+use super::endpoint::Endpoint;
+use super::probes::Probe;
 use crate::back_end::Drain;
-use crate::dma::Direction;
-use crate::error::Result;
-use crate::mapping::{self, Pages};
-use crate::memory::{SharedMemory, UserMemory};
+use crate::memory::SharedMemory;
 use crate::units::Rank;
 
 /// How long is tried to make a connection. With a peer that lives it takes some ms, on a busy machine more; nobody but
 /// who deals with a dead peer waits for it.
 const UNCONNECTED: Duration = Duration::from_secs(1);
 
+/// How often a peer is asked to stop: the question, or the answer, may go down with a connection.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// The most that counts of the time between two looks: longer ones mean that this process stood still itself.
 const STEP: Duration = Duration::from_millis(100);
-
-/// Bytes of an anchor.
-const BYTES: usize = 8;
-
-/// Memory of this process that peers write zeros into, and from which it writes zeros into theirs.
-pub(super) struct Anchor {
-    /// None once it is withdrawn.
-    registration: Mutex<Option<Registration>>,
-    place: (u64, u64),
-    memory: UserMemory,
-    _keep: SharedMemory,
-}
-
-impl Anchor {
-    /// A new one. It must be withdrawn before `endpoint` is closed, and stay until it is.
-    ///
-    /// # Errors
-    /// `Memory`, `Provider`.
-    pub(super) fn new(endpoint: &Endpoint<Token>) -> Result<Self> {
-        let keep = mapping::anonymous("the anchor of a fabric", BYTES as u64, Pages::Touched)?;
-        let start = NonNull::new(keep.as_ptr()).ok_or_else(closed)?;
-        let memory = UserMemory { start, length: BYTES };
-        // SAFETY: mapped as long as it is kept, which is longer than the registration; nobody else uses it.
-        let registration = unsafe { endpoint.register(memory, Use::Peers) }?;
-        let place = (registration.key(), registration.base(memory.start));
-        Ok(Self { registration: Mutex::new(Some(registration)), place, memory, _keep: keep })
-    }
-
-    /// Its key, and where it begins, as its registration counts.
-    pub(super) fn place(&self) -> (u64, u64) {
-        self.place
-    }
-
-    /// Ends its registration: providers close no endpoint that has any.
-    pub(super) fn withdraw(&self) {
-        drop(self.registration().take());
-    }
-
-    fn registration(&self) -> MutexGuard<'_, Option<Registration>> {
-        self.registration.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A write to a peer's anchor, and all that waits for its end.
-pub(super) struct Probe(Vec<Arc<Drain>>);
-
-impl Probe {
-    /// It was acknowledged, or has failed.
-    pub(super) fn end(&self) {
-        self.0.iter().for_each(|drain| drain.end());
-    }
-}
 
 /// All memory into which something may still be coming.
 ///
@@ -116,7 +69,9 @@ pub(super) struct Drains {
 #[derive(Default)]
 struct All {
     open: Vec<Open>,
-    /// The endpoint is closed: nothing comes any more.
+    /// The endpoint is about to be closed: no registration is kept any more.
+    are_withdrawn: bool,
+    /// It is closed: nothing comes any more.
     are_over: bool,
 }
 
@@ -124,13 +79,42 @@ struct All {
 struct Open {
     drain: Arc<Drain>,
     peer: Rank,
-    is_posted: bool,
-    /// For how long the provider has taken no probe.
+    stage: Stage,
+    /// For how long the provider has taken no question, or no probe.
     refused: Duration,
     waited: Duration,
     looked: Instant,
     /// Memory of ours into which it may come; nobody waits for that.
     segment: Option<SharedMemory>,
+}
+
+/// How far giving memory back has come.
+enum Stage {
+    /// The peer is asked to stop.
+    Stopping { kept: Arc<Registration>, asked: Option<Instant>, has_stopped: bool },
+    /// Others who know the memory have not stopped yet: as long as there is the registration.
+    Ending(Weak<Registration>),
+    /// The registration has ended.
+    Probing { is_posted: bool },
+}
+
+impl Open {
+    fn is_unprobed(&self) -> bool {
+        matches!(self.stage, Stage::Probing { is_posted: false })
+    }
+
+    fn is_probed(&self) -> bool {
+        matches!(self.stage, Stage::Probing { is_posted: true })
+    }
+
+    /// Lets go of the registration, which has no use any more for this peer.
+    fn release(&mut self) -> Option<Arc<Registration>> {
+        let Stage::Stopping { kept, .. } = &self.stage else { return None };
+        let ending = Stage::Ending(Arc::downgrade(kept));
+        let Stage::Stopping { kept, .. } = std::mem::replace(&mut self.stage, ending) else { return None };
+        self.refused = Duration::ZERO;
+        Some(kept)
+    }
 }
 
 impl Drains {
@@ -146,30 +130,75 @@ impl Drains {
 }
 
 impl Adapter {
-    /// Tells when nothing more comes of what `peer` had begun to write into memory whose registration has just ended.
-    /// A `segment` is kept until then.
-    pub(super) fn drain(&self, peer: Rank, segment: Option<SharedMemory>) -> Arc<Drain> {
+    /// Ends a registration, of which `peer` knows; tells when nothing more comes of what it had begun to write there.
+    pub(super) fn drain(&self, registration: Registration, peer: Rank) -> Arc<Drain> {
         let drain = Arc::new(Drain::default());
-        let mut all = self.drains.all();
-        if peer == self.rank() || all.are_over {
-            drain.end();
-            return drain;
+        self.begin_drains(registration, [(Arc::clone(&drain), peer, None)]);
+        drain
+    }
+
+    /// The same for a segment that these `peers` know; it is kept until then.
+    pub(super) fn drain_segment(&self, registration: Registration, peers: Vec<Rank>, segment: &SharedMemory) {
+        let drains = peers.into_iter().map(|peer| (Arc::default(), peer, Some(segment.clone())));
+        self.begin_drains(registration, drains);
+    }
+
+    fn begin_drains(
+        &self,
+        registration: Registration,
+        drains: impl IntoIterator<Item = (Arc<Drain>, Rank, Option<SharedMemory>)>,
+    ) {
+        let (kept, now) = (Arc::new(registration), Instant::now());
+        let mut begun = Vec::new();
+        for (drain, peer, segment) in drains {
+            if peer == self.rank() {
+                drain.end();
+                continue;
+            }
+            let stage = Stage::Stopping { kept: Arc::clone(&kept), asked: None, has_stopped: false };
+            let (refused, waited) = (Duration::ZERO, Duration::ZERO);
+            begun.push(Open { drain, peer, stage, refused, waited, looked: now, segment });
         }
-        all.open.push(Open {
-            drain: Arc::clone(&drain),
-            peer,
-            is_posted: false,
-            refused: Duration::ZERO,
-            waited: Duration::ZERO,
-            looked: Instant::now(),
-            segment,
-        });
+        // From here on it ends with the last stage that keeps it.
+        drop(kept);
+        let mut all = self.drains.all();
+        if all.are_over {
+            begun.iter().for_each(|open| open.drain.end());
+            drop(all);
+            return;
+        }
+        let released: Vec<_> = match all.are_withdrawn {
+            true => begun.iter_mut().filter_map(Open::release).collect(),
+            false => Vec::new(),
+        };
+        all.open.append(&mut begun);
         self.drains.count.store(all.open.len(), Ordering::Relaxed);
         self.drains.are_urgent.store(true, Ordering::Relaxed);
         drop(all);
+        drop(released);
+        // At once, so that whoever is told by the next message that the memory is gone knows it already; in the list by
+        // now, where the answer finds it. Closed meanwhile, it all ends.
+        let _ = self.with_endpoint(|endpoint| {
+            self.drains.all().open.iter_mut().for_each(|open| self.ask_to_stop(endpoint, open, now));
+            Ok(())
+        });
         // Which posts the probe: whoever drops a segment waits for nothing.
         self.wake_attendant();
-        drain
+    }
+
+    /// A peer says that it has stopped to use this key.
+    pub(super) fn note_stopped(&self, peer: Rank, key: u64) {
+        let mut all = self.drains.all();
+        for open in all.open.iter_mut().filter(|open| open.peer == peer) {
+            if let Stage::Stopping { kept, has_stopped, .. } = &mut open.stage
+                && kept.key() == key
+            {
+                *has_stopped = true;
+                self.drains.are_urgent.store(true, Ordering::Relaxed);
+            }
+        }
+        drop(all);
+        self.wake_attendant();
     }
 
     /// Goes on with all of them.
@@ -180,13 +209,21 @@ impl Adapter {
         let (mut silent, mut ended) = (Vec::new(), Vec::new());
         // Closed meanwhile, they are ended by whoever closes.
         let _ = self.with_endpoint(|endpoint| {
+            let stopped = self.look_who_has_stopped(endpoint, now);
+            // Without the lock: it waits for whoever makes progress.
+            drop(stopped);
             let mut all = self.drains.all();
-            self.send_probes(endpoint, &mut all.open, now);
+            self.send_probes(endpoint, &mut all.open);
             all.open.iter().for_each(|open| self.look_after(open, &mut silent));
             ended.extend(all.open.extract_if(.., |open| open.drain.is_over()));
             let probed: HashSet<Rank> =
-                all.open.iter().filter(|open| open.is_posted).map(|open| open.peer).collect();
-            let is_urgent = |open: &Open| open.segment.is_none() || !probed.contains(&open.peer);
+                all.open.iter().filter(|open| open.is_probed()).map(|open| open.peer).collect();
+            let is_urgent = |open: &Open| match open.stage {
+                _ if open.segment.is_none() => true,
+                Stage::Stopping { asked, has_stopped, .. } => asked.is_none() || has_stopped,
+                Stage::Ending(_) => false,
+                Stage::Probing { .. } => !probed.contains(&open.peer),
+            };
             self.drains.count.store(all.open.len(), Ordering::Relaxed);
             self.drains.are_urgent.store(all.open.iter().any(is_urgent), Ordering::Relaxed);
             Ok(())
@@ -202,6 +239,15 @@ impl Adapter {
         }
     }
 
+    /// Ends the registrations that are kept: providers close no endpoint that has any.
+    pub(super) fn withdraw_drains(&self) {
+        let mut all = self.drains.all();
+        all.are_withdrawn = true;
+        let released: Vec<_> = all.open.iter_mut().filter_map(Open::release).collect();
+        drop(all);
+        drop(released);
+    }
+
     /// Ends all of them: the endpoint is closed, and the provider has let go of everything.
     pub(super) fn end_drains(&self) {
         let open = {
@@ -214,27 +260,72 @@ impl Adapter {
         open.iter().for_each(|open| open.drain.end());
     }
 
+    /// Asks those who are to stop; the registrations of which they, or the last of them, have no use any more.
+    fn look_who_has_stopped(&self, endpoint: &Endpoint<Token>, now: Instant) -> Vec<Arc<Registration>> {
+        let mut all = self.drains.all();
+        let mut released = Vec::new();
+        for open in &mut all.open {
+            let passed = now.saturating_duration_since(open.looked).min(STEP);
+            open.waited += passed;
+            open.looked = now;
+            if open.is_unprobed() || matches!(open.stage, Stage::Stopping { asked: None, .. }) {
+                open.refused += passed;
+            }
+            if let Stage::Stopping { has_stopped, .. } = open.stage {
+                let is_useless = self.membership.check(open.peer).is_err() || open.refused >= UNCONNECTED;
+                if has_stopped || is_useless {
+                    released.extend(open.release());
+                } else {
+                    self.ask_to_stop(endpoint, open, now);
+                }
+            }
+        }
+        released
+    }
+
+    /// Asks a peer to stop that lives and was not asked lately, if there is room for the question.
+    fn ask_to_stop(&self, endpoint: &Endpoint<Token>, open: &mut Open, now: Instant) {
+        let Stage::Stopping { kept, asked, has_stopped: false } = &mut open.stage else { return };
+        let Some(peer) = self.peers.get(open.peer.index()) else { return };
+        let is_known = asked.is_some_and(|asked| now.saturating_duration_since(asked) < AGAIN);
+        if is_known || self.membership.check(open.peer).is_err() {
+            return;
+        }
+        *asked = self.post_stop(endpoint, peer, kept.key()).then_some(now);
+        if asked.is_some() {
+            open.refused = Duration::ZERO;
+        }
+    }
+
     /// Probes those peers to which no probe is under way, each for all that waits for it.
-    fn send_probes(&self, endpoint: &Endpoint<Token>, all: &mut [Open], now: Instant) {
-        let mut busy: HashSet<Rank> =
-            all.iter().filter(|open| open.is_posted && !open.drain.is_over()).map(|open| open.peer).collect();
+    fn send_probes(&self, endpoint: &Endpoint<Token>, all: &mut [Open]) {
+        for open in &mut *all {
+            if let Stage::Ending(kept) = &open.stage
+                && kept.strong_count() == 0
+            {
+                open.stage = Stage::Probing { is_posted: false };
+            }
+        }
+        let mut busy: HashSet<Rank> = all
+            .iter()
+            .filter(|open| open.is_probed() && !open.drain.is_over())
+            .map(|open| open.peer)
+            .collect();
         for index in 0..all.len() {
-            let passed = now.saturating_duration_since(all[index].looked).min(STEP);
-            all[index].waited += passed;
-            all[index].looked = now;
             let peer = all[index].peer;
-            if all[index].is_posted || !busy.insert(peer) {
+            if !all[index].is_unprobed() || !busy.insert(peer) {
                 continue;
             }
-            let theirs = |open: &&mut Open| open.peer == peer && !open.is_posted;
-            let drains = all.iter().filter(|open| open.peer == peer && !open.is_posted);
+            let theirs = |open: &&mut Open| open.peer == peer && open.is_unprobed();
+            let drains = all.iter().filter(|open| open.peer == peer && open.is_unprobed());
             let probe = Probe(drains.map(|open| Arc::clone(&open.drain)).collect());
             if self.probe(endpoint, peer, probe) {
-                all.iter_mut().filter(theirs).for_each(|open| open.is_posted = true);
+                all.iter_mut()
+                    .filter(theirs)
+                    .for_each(|open| open.stage = Stage::Probing { is_posted: true });
                 continue;
             }
             for open in all.iter_mut().filter(theirs) {
-                open.refused += passed;
                 if open.refused >= UNCONNECTED {
                     tracing::debug!(%peer, "memory is given back: there is no connection with its peer");
                     open.drain.end();
@@ -260,28 +351,5 @@ impl Adapter {
             );
             open.drain.end();
         }
-    }
-
-    /// Posts a probe; returns whether the provider took it.
-    fn probe(&self, endpoint: &Endpoint<Token>, peer: Rank, probe: Probe) -> bool {
-        let Some(peer) = self.peers.get(peer.index()) else { return false };
-        let Some(descriptor) = self.anchor.registration().as_ref().map(Registration::descriptor) else {
-            return false;
-        };
-        let (key, address) = peer.anchor;
-        let part = Part { direction: Direction::Write, local: self.anchor.memory, descriptor, key, address };
-        let token = Token::Probe(peer.rank, Arc::new(probe));
-        let mut outgoing = peer.outgoing();
-        let known = outgoing.address;
-        let Ok(address) = known.map_or_else(|| endpoint.insert(&peer.name), Ok) else { return false };
-        // SAFETY: the anchor stays until the endpoint is closed, and always is zero.
-        let posted = unsafe { endpoint.transfer_anyway(address, &part, token) };
-        if outgoing.is_given_up {
-            // Nothing else goes there any more. The provider knows the connection by the peer's name.
-            endpoint.remove(address);
-        } else {
-            outgoing.address = Some(address);
-        }
-        matches!(posted, Ok(Posted::Yes))
     }
 }

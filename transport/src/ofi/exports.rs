@@ -77,21 +77,22 @@ impl Exports {
         self.tables.read().unwrap_or_else(PoisonError::into_inner).segments.contains_key(&id)
     }
 
-    /// Ends the export of a segment; returns its memory, and who was told of it and may be writing there.
-    pub(super) fn remove_segment(&self, id: SegmentId) -> Option<(SharedMemory, Vec<Rank>)> {
+    /// Ends the export of a segment; returns its registration, its memory, and who was told of it and may be writing
+    /// there.
+    pub(super) fn remove_segment(&self, id: SegmentId) -> Option<(Registration, SharedMemory, Vec<Rank>)> {
         let removed = {
             let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
             tables.segments.remove(&id).and_then(|key| tables.by_key.remove(&key))
         };
         let Exported { registration, segment, told, .. } = removed?;
-        drop(registration);
-        Some((segment?, told.into_inner().unwrap_or_else(PoisonError::into_inner)))
+        Some((registration, segment?, told.into_inner().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Makes memory of the user reachable.
     ///
     /// # Safety
-    /// It must stay valid, and be left to the peers, until [`remove_memory`](Self::remove_memory) returns.
+    /// It must stay valid, and be left to the peers, until what [`remove_memory`](Self::remove_memory) returns is
+    /// dropped.
     pub(super) unsafe fn add_memory(&self, memory: UserMemory, registration: Registration) -> MemoryKey {
         let key = registration.key();
         let description = MemoryKey([key, registration.base(memory.start), memory.length as u64]);
@@ -101,10 +102,11 @@ impl Exports {
         description
     }
 
-    /// Ends that; no message changes the memory once it returns, and no write that begins to arrive then.
-    pub(super) fn remove_memory(&self, key: MemoryKey) {
-        let removed = self.tables.write().unwrap_or_else(PoisonError::into_inner).by_key.remove(&key.0[0]);
-        drop(removed);
+    /// Ends that: no message changes the memory once it returns, and no write that begins to arrive after the
+    /// registration, which is returned, has ended.
+    pub(super) fn remove_memory(&self, key: MemoryKey) -> Option<Registration> {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        tables.by_key.remove(&key.0[0]).map(|removed| removed.registration)
     }
 
     /// What `asker` is told, who connects to `id`.

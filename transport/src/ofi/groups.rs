@@ -262,7 +262,7 @@ impl Adapter {
     /// As for [`Endpoint::transfer`].
     ///
     /// # Errors
-    /// `PeerLost`, also where the provider says so now.
+    /// `PeerLost`, also where the provider says so now; `OutOfBounds` where the peer has taken the memory back.
     pub(super) unsafe fn transfer(
         &self,
         endpoint: &Endpoint<Token>,
@@ -271,6 +271,10 @@ impl Adapter {
         token: Token,
     ) -> Result<Posted> {
         let mut outgoing = peer.outgoing();
+        if outgoing.withdrawn.contains(part.key) {
+            peer.note_failure();
+            return Err(refused(peer.rank, part.address, part.local.length as u64));
+        }
         let address = self.address(endpoint, peer, &mut outgoing)?;
         // Under the lock: a peer that is given up has its address taken away under it.
         // SAFETY: the caller's promise.

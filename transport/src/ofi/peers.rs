@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::endpoint::Address;
+use super::withdrawn::Withdrawn;
 use crate::units::Rank;
 
 /// A process of the job.
@@ -40,6 +41,8 @@ pub(super) struct Outgoing {
     pub(super) sent: u64,
     /// Answers that could not leave yet.
     pub(super) answers: VecDeque<Vec<u8>>,
+    /// Memory of it where nothing is begun any more.
+    pub(super) withdrawn: Withdrawn,
 }
 
 impl Peer {

@@ -4,14 +4,19 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::adapter::{Adapter, Target};
 use super::exports::Description;
 use super::peers::Peer;
 use super::receiving::refused;
 use super::wire::Message;
-use crate::error::Result;
-use crate::units::Rank;
+use crate::error::{Error, Result};
+use crate::units::{Rank, SegmentId};
+
+/// How long an answer is waited for before it is asked again: the question, or the answer, may go down with a
+/// connection.
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// Questions to peers that are not answered yet.
 #[derive(Default)]
@@ -67,6 +72,39 @@ impl Questions {
 }
 
 impl Adapter {
+    /// What a peer answers that is asked for a segment.
+    ///
+    /// # Errors
+    /// `PeerLost`; `Ending`; `TimedOut`.
+    pub(super) fn ask_for_segment(&self, peer: &Peer, id: SegmentId, limit: Duration) -> Result<Answer> {
+        let question = self.questions.ask(peer.rank);
+        let message = Message::Connect { ticket: question.ticket, id };
+        self.ask_again_until(peer, &question, &message, &format!("connecting to segment {id} of"), limit)
+    }
+
+    /// Asks what may be asked twice, until it is answered.
+    fn ask_again_until(
+        &self,
+        peer: &Peer,
+        question: &Question<'_>,
+        message: &Message<'_>,
+        doing: &str,
+        limit: Duration,
+    ) -> Result<Answer> {
+        let began = Instant::now();
+        loop {
+            self.tell(peer, message)?;
+            let left = limit.saturating_sub(began.elapsed()).min(AGAIN);
+            match self.wait_for(peer.rank, doing, left, || question.answer.get().cloned()) {
+                Err(Error::TimedOut { .. }) if began.elapsed() < limit => {}
+                Err(Error::TimedOut { .. }) => {
+                    return Err(Error::timed_out(&self.membership, doing, peer.rank, limit));
+                }
+                done => return done,
+            }
+        }
+    }
+
     /// Reads into `into`, which is short. The owner looks whether it still exports the memory: a provider that finds it
     /// gone closes the connection, and what else is under way by it is lost.
     pub(super) fn read_by_message(
@@ -81,9 +119,9 @@ impl Adapter {
         // waited for.
         let question = self.questions.ask(owner);
         let (ticket, key) = (question.ticket, target.memory.key);
-        self.tell(peer, &Message::Read { ticket, key, offset, length })?;
+        let message = Message::Read { ticket, key, offset, length };
         let limit = self.settings.answer_limit();
-        match self.wait_for(owner, "reading from", limit, || question.answer.get().cloned())? {
+        match self.ask_again_until(peer, &question, &message, "reading from", limit)? {
             Answer::Bytes(bytes) if bytes.len() == into.len() => {
                 into.copy_from_slice(&bytes);
                 Ok(())

@@ -47,7 +47,7 @@ impl Adapter {
                 self.receive(endpoint, bytes);
                 return !wire::is_silent(bytes);
             }
-            Event::Sent | Event::Transferred(Token::Message(_)) => {
+            Event::Sent | Event::Transferred(Token::Message(_) | Token::Stop(_)) => {
                 // Relaxed: who misses it naps for a millisecond at most.
                 return self.wanting_room.load(Ordering::Relaxed) > 0;
             }
@@ -63,8 +63,15 @@ impl Adapter {
                     .map_or_else(|error| error.to_string(), |library| library.describe(code as isize));
                 self.miss(endpoint, begin, &problem);
             }
+            Event::Failed(Token::Stop(_), code) => tracing::debug!(code, "a question was lost"),
+            // A connection that was closed: whether a message is missing that has a number, the peer sees by the next.
+            Event::Failed(Token::Message(rank), libc::ENOTCONN) if self.membership.check(rank).is_ok() => {
+                self.doubt(endpoint, rank, None);
+            }
             Event::Failed(Token::Message(rank), code) => self.fail(endpoint, Token::Message(rank), code),
-            Event::Failed(token, libc::ECANCELED) if self.membership.check(token.peer()).is_ok() => {
+            Event::Failed(token, libc::ECANCELED | libc::ENOTCONN)
+                if self.membership.check(token.peer()).is_ok() =>
+            {
                 self.doubt(endpoint, token.peer(), Some((token, libc::ECANCELED)));
             }
             Event::Failed(token, code) => self.fail(endpoint, token, code),
@@ -98,7 +105,7 @@ impl Adapter {
             }
         }
         match token {
-            Token::Message(_) => {}
+            Token::Message(_) | Token::Stop(_) => {}
             Token::Probe(_, probe) => probe.end(),
             Token::Part(group) => group.finish_part(code),
             Token::Posted(chain, rank, _) => self.finish_part(endpoint, &chain, rank, Err(error)),
@@ -211,6 +218,8 @@ impl Adapter {
                 self.questions.answer(peer.rank, ticket, Answer::Bytes(bytes.into()));
             }
             Message::Refused { ticket } => self.questions.answer(peer.rank, ticket, Answer::Refused),
+            Message::Stop { key } => self.stop(endpoint, peer, key),
+            Message::Stopped { key } => self.note_stopped(peer.rank, key),
             Message::Write { .. } | Message::Trigger(_) | Message::Ring => {}
         }
     }

@@ -214,7 +214,8 @@ impl Adapter {
         self.membership.declare_lost(peer.rank, format!("its connection failed ({provider}): {problem}"));
     }
 
-    fn header(&self, peer: &Peer, number: u64) -> Header {
+    /// What a message to `peer` with this number begins with.
+    pub(super) fn header(&self, peer: &Peer, number: u64) -> Header {
         Header { sender: self.rank(), tag: self.tag, number, applied: peer.incoming().applied() }
     }
 }

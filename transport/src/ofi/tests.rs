@@ -13,8 +13,10 @@ mod chains;
 mod hanging;
 mod meeting;
 mod messages;
+mod questions;
 mod registering;
 mod waits;
+mod withdrawing;
 mod writes;
 
 const PROVIDERS: [&str; 2] = ["net", "tcp;ofi_rxm"];

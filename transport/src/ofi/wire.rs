@@ -10,8 +10,10 @@
 //! is up to which number the sender has applied the messages of the receiver, with none missing: the receiver of that
 //! needs no other answer.
 
+mod kinds;
 mod numbers;
 
+use self::kinds::*;
 pub(super) use self::numbers::Cursor;
 use self::numbers::Writer;
 pub use super::address::ProcessAddress;
@@ -33,7 +35,7 @@ pub const PIECE_HEADER: usize = 12;
 pub const LONGEST_READ: usize = 256;
 
 pub(super) const MAGIC: [u8; 2] = *b"sv";
-pub(super) const VERSION: u8 = 3;
+pub(super) const VERSION: u8 = 4;
 
 /// What every message begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,6 +147,16 @@ pub enum Message<'a> {
         /// Of the question.
         ticket: u64,
     },
+    /// Asks to begin nothing more with registered memory, which is taken back.
+    Stop {
+        /// Of which memory of the sender.
+        key: u64,
+    },
+    /// The answer to that, behind all that was begun.
+    Stopped {
+        /// Of which memory of the receiver.
+        key: u64,
+    },
 }
 
 /// The pieces of a write; they were checked when the message was decoded.
@@ -181,7 +193,7 @@ impl Message<'_> {
                 }
                 Self::Ring | Self::Barrier => 0,
                 Self::Trigger(_) => INTERRUPT,
-                Self::Refused { .. } => 8,
+                Self::Refused { .. } | Self::Stop { .. } | Self::Stopped { .. } => 8,
                 Self::Applied { .. } | Self::Was { .. } | Self::Connect { .. } => 16,
                 Self::Connected { .. } | Self::Add { .. } | Self::Read { .. } => 32,
                 Self::Bytes { bytes, .. } => 8 + bytes.len(),
@@ -219,24 +231,7 @@ impl Message<'_> {
                 out.bytes(bytes);
             }
             Self::Refused { ticket } => out.words(&[ticket]),
-        }
-    }
-
-    fn kind(&self) -> u8 {
-        match self {
-            Self::Write { interrupt, .. } => kind_of_write(*interrupt),
-            Self::Trigger(_) => TRIGGER,
-            Self::Ring => RING,
-            Self::Barrier => BARRIER,
-            Self::Applied { .. } => APPLIED,
-            Self::Connect { .. } => CONNECT,
-            Self::Connected { .. } => CONNECTED,
-            Self::Add { .. } => ADD,
-            Self::Swap { .. } => SWAP,
-            Self::Was { .. } => WAS,
-            Self::Read { .. } => READ,
-            Self::Bytes { .. } => BYTES,
-            Self::Refused { .. } => REFUSED,
+            Self::Stop { key } | Self::Stopped { key } => out.words(&[key]),
         }
     }
 }
@@ -276,10 +271,6 @@ pub fn encode_write<'a>(
         out.bytes(&(bytes.len() as u32).to_le_bytes());
         out.bytes(bytes);
     }
-}
-
-fn kind_of_write(interrupt: Option<Interrupt>) -> u8 {
-    if interrupt.is_some() { WRITE_AND_TRIGGER } else { WRITE }
 }
 
 /// What came is no message of this version.
@@ -365,6 +356,8 @@ fn body<'a>(kind: u8, cursor: &mut Cursor<'a>) -> Result<Message<'a>, Malformed>
         }),
         WAS => cursor.words().map(|[ticket, value]| Message::Was { ticket, value }),
         REFUSED => cursor.word64().map(|ticket| Message::Refused { ticket }),
+        STOP => cursor.word64().map(|key| Message::Stop { key }),
+        STOPPED => cursor.word64().map(|key| Message::Stopped { key }),
         READ => {
             cursor.words().map(|[ticket, key, offset, length]| Message::Read { ticket, key, offset, length })
         }
@@ -375,21 +368,6 @@ fn body<'a>(kind: u8, cursor: &mut Cursor<'a>) -> Result<Message<'a>, Malformed>
     };
     message.ok_or(Malformed::Length)
 }
-
-const WRITE: u8 = 1;
-const TRIGGER: u8 = 2;
-const RING: u8 = 3;
-const BARRIER: u8 = 4;
-const APPLIED: u8 = 5;
-const CONNECT: u8 = 6;
-const CONNECTED: u8 = 7;
-const ADD: u8 = 8;
-const SWAP: u8 = 9;
-const WAS: u8 = 10;
-const REFUSED: u8 = 11;
-const WRITE_AND_TRIGGER: u8 = 12;
-const READ: u8 = 13;
-const BYTES: u8 = 14;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use super::*;
 
 fn message() -> impl Strategy<Value = Message<'static>> {
     let words = any::<[u64; 5]>();
-    (1..=14u8, words).prop_map(|(kind, [ticket, a, b, c, d])| match kind {
+    (1..=16u8, words).prop_map(|(kind, [ticket, a, b, c, d])| match kind {
         TRIGGER => Message::Trigger(Interrupt(a as u32)),
         RING => Message::Ring,
         BARRIER => Message::Barrier,
@@ -17,6 +17,8 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         SWAP => Message::Swap { ticket, key: a, offset: b, expected: c, new: d },
         WAS => Message::Was { ticket, value: a },
         REFUSED => Message::Refused { ticket },
+        STOP => Message::Stop { key: a },
+        STOPPED => Message::Stopped { key: a },
         READ => Message::Read { ticket, key: a, offset: b, length: c },
         BYTES => Message::Bytes { ticket, bytes: &[1, 2, 3][..(a % 4) as usize] },
         WRITE => Message::Write { interrupt: None, key: a, pieces: Pieces(&[]) },
@@ -64,7 +66,7 @@ proptest! {
     fn any_bytes_are_decoded_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..200), looks_ours: bool) {
         if looks_ours && bytes.len() >= 4 {
             bytes[..3].copy_from_slice(&[b's', b'v', VERSION]);
-            bytes[3] %= 15;
+            bytes[3] %= 17;
         }
         if let Ok((header, message)) = decode(&bytes) {
             let mut again = vec![0; message.length()];

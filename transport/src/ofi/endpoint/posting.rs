@@ -1,0 +1,186 @@
+//! What leaves: messages and transfers.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use super::{Address, Endpoint};
+use crate::dma::Direction;
+use crate::error::Result;
+use crate::memory::UserMemory;
+use crate::ofi::domain::{Descriptor, Use};
+use crate::ofi::slots::{Role, Slot};
+use crate::ofi::sys::{self, call, library};
+
+/// The longest message that is handed to the provider from the stack, where it takes that.
+pub(super) const INJECT_LIMIT: usize = 256;
+
+/// Whether the provider took an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(in crate::ofi) enum Posted {
+    /// Yes.
+    Yes,
+    /// Not now: the connection is not up yet, or its queue is full.
+    Busy,
+}
+
+/// One side of a transfer and what it is known by.
+pub(in crate::ofi) struct Part {
+    /// Which way.
+    pub(in crate::ofi) direction: Direction,
+    /// This process's side.
+    pub(in crate::ofi) local: UserMemory,
+    /// What the provider wants to know of it.
+    pub(in crate::ofi) descriptor: Descriptor,
+    /// The registration's key at the peer.
+    pub(in crate::ofi) key: u64,
+    /// The address there, as its registration counts.
+    pub(in crate::ofi) address: u64,
+}
+
+impl<T: Send> Endpoint<T> {
+    /// Sends a message of `length` bytes, which `fill` makes. Short ones leave no completion.
+    ///
+    /// # Errors
+    /// `Provider`.
+    pub(in crate::ofi) fn send(
+        &self,
+        to: Address,
+        length: usize,
+        token: T,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Posted> {
+        let endpoint = self.endpoint.as_ptr();
+        if length <= self.inject_size {
+            let mut bytes = [0; INJECT_LIMIT];
+            fill(&mut bytes[..length]);
+            let looking = self.domain.keys().look();
+            // SAFETY: an open endpoint; the provider takes a copy before it returns.
+            let answer =
+                unsafe { call!(endpoint, msg.inject(endpoint, bytes.as_ptr().cast(), length, to.0)) };
+            drop(looking);
+            return self.posted("sending", answer);
+        }
+        let Some(slot) = self.idle_send()? else { return Ok(Posted::Busy) };
+        // SAFETY: the slot is ours until the provider takes it.
+        let (bytes, descriptor) = unsafe {
+            let slot = &mut *slot.as_ptr();
+            slot.role = Role::Send(token);
+            let Some(buffer) = &mut slot.buffer else { return Ok(Posted::Busy) };
+            let descriptor = buffer.descriptor();
+            fill(&mut buffer.bytes[..length]);
+            (buffer.bytes.as_ptr(), descriptor)
+        };
+        let context = slot.as_ptr().cast::<c_void>();
+        let looking = self.domain.keys().look();
+        // SAFETY: an open endpoint; the buffer stays in place until the completion is read.
+        let answer =
+            unsafe { call!(endpoint, msg.send(endpoint, bytes.cast(), length, descriptor.0, to.0, context)) };
+        drop(looking);
+        if answer != 0 {
+            // SAFETY: the provider did not take it.
+            drop(unsafe { self.sends.give_back(slot) });
+        }
+        self.posted("sending", answer)
+    }
+
+    /// Begins a transfer. It is reported when it has arrived.
+    ///
+    /// # Safety
+    /// The local memory stays valid until the completion, and for a write unchanged.
+    ///
+    /// # Errors
+    /// `Provider`.
+    pub(in crate::ofi) unsafe fn transfer(&self, to: Address, part: &Part, token: T) -> Result<Posted> {
+        let slot = match self.transfers.take() {
+            Some(slot) => slot,
+            None if self.transfers.may_grow() => self.transfers.grow(None),
+            None => return Ok(Posted::Busy),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.begin(to, part, token, slot) }
+    }
+
+    /// The same, however many are under way: busy is only the provider.
+    ///
+    /// # Safety
+    /// As for [`transfer`](Self::transfer).
+    ///
+    /// # Errors
+    /// `Provider`.
+    pub(in crate::ofi) unsafe fn transfer_anyway(
+        &self,
+        to: Address,
+        part: &Part,
+        token: T,
+    ) -> Result<Posted> {
+        let slot = self.transfers.take().unwrap_or_else(|| self.transfers.grow(None));
+        // SAFETY: the caller's promise.
+        unsafe { self.begin(to, part, token, slot) }
+    }
+
+    /// Posts a transfer in a slot that was taken.
+    ///
+    /// # Safety
+    /// As for [`transfer`](Self::transfer); the slot is the caller's.
+    ///
+    /// # Errors
+    /// `Provider`.
+    unsafe fn begin(&self, to: Address, part: &Part, token: T, slot: NonNull<Slot<T>>) -> Result<Posted> {
+        // SAFETY: the slot is ours until the provider takes it.
+        unsafe { (*slot.as_ptr()).role = Role::Transfer(token) };
+        let local = sys::iovec { iov_base: part.local.start.as_ptr().cast(), iov_len: part.local.length };
+        let remote = sys::fi_rma_iov { addr: part.address, len: part.local.length, key: part.key };
+        let mut descriptor = part.descriptor.0;
+        let message = sys::fi_msg_rma {
+            msg_iov: &local,
+            desc: &mut descriptor,
+            iov_count: 1,
+            addr: to.0,
+            rma_iov: &remote,
+            rma_iov_count: 1,
+            context: slot.as_ptr().cast(),
+            data: 0,
+        };
+        let endpoint = self.endpoint.as_ptr();
+        let looking = self.domain.keys().look();
+        // SAFETY: an open endpoint; the description is read before the call returns, the memory is the caller's
+        // promise. Without delivery, a write would be reported when it has left, even to a key that does not exist.
+        let answer = unsafe {
+            match part.direction {
+                Direction::Write => {
+                    let flags = sys::FI_COMPLETION | sys::FI_DELIVERY_COMPLETE;
+                    call!(endpoint, rma.writemsg(endpoint, &message, flags))
+                }
+                Direction::Read => call!(endpoint, rma.readmsg(endpoint, &message, sys::FI_COMPLETION)),
+            }
+        };
+        drop(looking);
+        if answer != 0 {
+            // SAFETY: the provider did not take it.
+            drop(unsafe { self.transfers.give_back(slot) });
+        }
+        self.posted("transferring", answer)
+    }
+
+    fn idle_send(&self) -> Result<Option<NonNull<Slot<T>>>> {
+        match self.sends.take() {
+            Some(slot) => Ok(Some(slot)),
+            None if self.sends.may_grow() => {
+                Ok(Some(self.sends.grow(Some(self.buffer(self.message_size, Use::Sends)?))))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// What the provider's answer means.
+    pub(super) fn posted(&self, doing: &str, answer: isize) -> Result<Posted> {
+        match answer {
+            0 => Ok(Posted::Yes),
+            busy if busy == -(libc::EAGAIN as isize) => Ok(Posted::Busy),
+            // A connection that has just been closed: a new one comes about, or the attempt fails, and says so.
+            closed if closed == -(libc::ENOTCONN as isize) => Ok(Posted::Busy),
+            code => Err(self.domain.error(doing, library()?.describe(code))),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Writes that only show that all before them have arrived.
+
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::adapter::{Adapter, Token, closed};
+use super::domain::{Registration, Use};
+use super::endpoint::{Endpoint, Part, Posted};
+use crate::back_end::Drain;
+use crate::dma::Direction;
+use crate::error::Result;
+use crate::mapping::{self, Pages};
+use crate::memory::{SharedMemory, UserMemory};
+use crate::units::Rank;
+
+/// Bytes of an anchor.
+const BYTES: usize = 8;
+
+/// Memory of this process that peers write zeros into, and from which it writes zeros into theirs.
+pub(super) struct Anchor {
+    /// None once it is withdrawn.
+    registration: Mutex<Option<Registration>>,
+    place: (u64, u64),
+    memory: UserMemory,
+    _keep: SharedMemory,
+}
+
+impl Anchor {
+    /// A new one. It must be withdrawn before `endpoint` is closed, and stay until it is.
+    ///
+    /// # Errors
+    /// `Memory`, `Provider`.
+    pub(super) fn new(endpoint: &Endpoint<Token>) -> Result<Self> {
+        let keep = mapping::anonymous("the anchor of a fabric", BYTES as u64, Pages::Touched)?;
+        let start = NonNull::new(keep.as_ptr()).ok_or_else(closed)?;
+        let memory = UserMemory { start, length: BYTES };
+        // SAFETY: mapped as long as it is kept, which is longer than the registration; nobody else uses it.
+        let registration = unsafe { endpoint.register(memory, Use::Peers) }?;
+        let place = (registration.key(), registration.base(memory.start));
+        Ok(Self { registration: Mutex::new(Some(registration)), place, memory, _keep: keep })
+    }
+
+    /// Its key, and where it begins, as its registration counts.
+    pub(super) fn place(&self) -> (u64, u64) {
+        self.place
+    }
+
+    /// Ends its registration: providers close no endpoint that has any.
+    pub(super) fn withdraw(&self) {
+        drop(self.registration().take());
+    }
+
+    fn registration(&self) -> MutexGuard<'_, Option<Registration>> {
+        self.registration.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A write to a peer's anchor, and all that waits for its end.
+pub(super) struct Probe(pub(super) Vec<Arc<Drain>>);
+
+impl Probe {
+    /// It was acknowledged, or has failed.
+    pub(super) fn end(&self) {
+        self.0.iter().for_each(|drain| drain.end());
+    }
+}
+
+impl Adapter {
+    /// Posts a probe; returns whether the provider took it.
+    pub(super) fn probe(&self, endpoint: &Endpoint<Token>, peer: Rank, probe: Probe) -> bool {
+        let Some(peer) = self.peers.get(peer.index()) else { return false };
+        let Some(descriptor) = self.anchor.registration().as_ref().map(Registration::descriptor) else {
+            return false;
+        };
+        let (key, address) = peer.anchor;
+        let part = Part { direction: Direction::Write, local: self.anchor.memory, descriptor, key, address };
+        let token = Token::Probe(peer.rank, Arc::new(probe));
+        let mut outgoing = peer.outgoing();
+        let known = outgoing.address;
+        let Ok(address) = known.map_or_else(|| endpoint.insert(&peer.name), Ok) else { return false };
+        // SAFETY: the anchor stays until the endpoint is closed, and always is zero.
+        let posted = unsafe { endpoint.transfer_anyway(address, &part, token) };
+        if outgoing.is_given_up {
+            // Nothing else goes there any more. The provider knows the connection by the peer's name.
+            endpoint.remove(address);
+        } else {
+            outgoing.address = Some(address);
+        }
+        matches!(posted, Ok(Posted::Yes))
+    }
+}

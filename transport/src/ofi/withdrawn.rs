@@ -1,0 +1,81 @@
+//! Memory of a peer that is not for this process any more.
+//!
+//! A provider that meets a key which it does not find closes the connection, and what else is under way by it is lost.
+//! So a peer that takes memory back says so first: from then on nothing is begun there, and what was begun is before
+//! the answer ([`drains`](super::drains)).
+
+use std::collections::{HashSet, VecDeque};
+
+use super::adapter::{Adapter, Token};
+use super::endpoint::{Endpoint, Posted};
+use super::peers::Peer;
+use super::wire::Message;
+
+/// How many keys of a peer are known at most. Nobody uses those for long that are not there any more: whoever does has
+/// the connection closed, which is an error as well.
+const KEPT: usize = 4096;
+
+/// The keys of memory that a peer has taken back, the latest of them.
+#[derive(Debug, Default)]
+pub(super) struct Withdrawn {
+    keys: HashSet<u64>,
+    in_order: VecDeque<u64>,
+}
+
+impl Withdrawn {
+    /// Whether this is one of them.
+    pub(super) fn contains(&self, key: u64) -> bool {
+        self.keys.contains(&key)
+    }
+
+    fn add(&mut self, key: u64) {
+        if self.keys.insert(key) {
+            self.in_order.push_back(key);
+        }
+        if self.in_order.len() > KEPT
+            && let Some(oldest) = self.in_order.pop_front()
+        {
+            self.keys.remove(&oldest);
+        }
+    }
+}
+
+impl Adapter {
+    /// Asks `peer` to begin nothing more with the memory of this key; returns whether the provider took the question.
+    pub(super) fn post_stop(&self, endpoint: &Endpoint<Token>, peer: &Peer, key: u64) -> bool {
+        let mut outgoing = peer.outgoing();
+        if outgoing.is_given_up {
+            return false;
+        }
+        let header = self.header(peer, outgoing.sent);
+        let Ok(address) = self.address(endpoint, peer, &mut outgoing) else { return false };
+        let message = Message::Stop { key };
+        let fill = |bytes: &mut [u8]| message.encode(&header, bytes);
+        let posted = endpoint.send(address, message.length(), Token::Stop(peer.rank), fill);
+        // Whoever has left takes no question: that does not make him lost.
+        matches!(posted, Ok(Posted::Yes))
+    }
+
+    /// Begins nothing more with memory of `peer`, and says so, behind all that was begun.
+    pub(super) fn stop(&self, endpoint: &Endpoint<Token>, peer: &Peer, key: u64) {
+        // Under the lock, as all is posted to this peer.
+        peer.outgoing().withdrawn.add(key);
+        self.answer(endpoint, peer, &Message::Stopped { key });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEPT, Withdrawn};
+
+    #[test]
+    fn the_latest_are_known_however_often_they_are_told() {
+        let mut withdrawn = Withdrawn::default();
+        for key in 0..=KEPT as u64 {
+            withdrawn.add(key);
+            withdrawn.add(key);
+        }
+        assert!(!withdrawn.contains(0) && withdrawn.contains(1) && withdrawn.contains(KEPT as u64));
+        assert_eq!((withdrawn.keys.len(), withdrawn.in_order.len()), (KEPT, KEPT));
+    }
+}
