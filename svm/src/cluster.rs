@@ -19,8 +19,10 @@
 mod agent;
 mod asking;
 mod client;
+mod context;
 mod foresight;
 mod install;
+mod introduction;
 mod keeping;
 mod long_writes;
 mod mapped;
@@ -51,7 +53,6 @@ use crate::attachment::{self, How};
 use crate::cache::{CacheSettings, PageCache};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::File;
-use crate::manifest::Manifest;
 use crate::name::FileName;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
@@ -62,7 +63,9 @@ use agent::Agent;
 pub(crate) use asking::Asked;
 use client::Client;
 pub(crate) use client::{Attending, Come, Mailbox};
+pub(crate) use context::Context;
 pub(crate) use foresight::Foresight;
+pub use introduction::Introduction;
 pub(crate) use keeping::HomeLock;
 use long_writes::LongWrites;
 pub(crate) use mapped::{Merge, Merging, Runs};
@@ -74,8 +77,8 @@ use roster::Roster;
 pub(crate) use shared_file::{SharedFile, UnderLock};
 pub use statistics::{CacheStatistics, ClusterStatistics, StraightStatistics};
 pub(crate) use strictly::{AskedAhead, MappingNumber, Returned};
-use wire::{FileTruth, Reply, Request};
 pub(crate) use wire::{Gone, Order, PagePlace, Wish};
+use wire::{Reply, Request};
 
 /// The port on which agents are asked.
 const REQUESTS: Port = Port::new(1).expect("there are more ports");
@@ -102,41 +105,6 @@ pub struct Cluster {
     reach: Mutex<Option<Reach>>,
     /// The cache, for homes to write pages into.
     _export: LocalSegment,
-}
-
-/// What asking takes.
-pub(crate) struct Context {
-    id: OnceLock<u64>,
-    fabric: Fabric,
-    roster: Roster,
-    store: Store,
-    client: Client,
-    requests: Messenger,
-    /// As the user wants messages to be.
-    messages: MessageSettings,
-}
-
-/// What the process that opened a file tells the others, for them to attach it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Introduction(FileTruth);
-
-impl Introduction {
-    /// As bytes, for a message.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        postcard::to_stdvec(&self.0).expect("writing to memory does not fail")
-    }
-
-    /// From the bytes of [`Introduction::to_bytes`].
-    ///
-    /// # Errors
-    /// Where they are something else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Introduction> {
-        postcard::from_bytes(bytes).map(Introduction).map_err(|e| Error::OnNode {
-            node: NodeName::current(),
-            kind: ErrorKind::Other,
-            message: format!("what was told of a file makes no sense: {e}"),
-        })
-    }
 }
 
 impl Cluster {
@@ -388,70 +356,6 @@ impl Cluster {
 
     fn shared_cache(&self) -> &Arc<PageCache> {
         &self.cache
-    }
-}
-
-impl Context {
-    fn id(&self) -> u64 {
-        self.id.get().copied().unwrap_or_default()
-    }
-
-    /// What a process says when it joins: which store it takes for that of its node.
-    fn join_request(&self) -> Request {
-        let identity = self.store.identity();
-        let store = (identity.boot.0, identity.device, identity.inode);
-        Request::Join { node: self.store.node().clone(), store }
-    }
-
-    /// The cache of this process's node, which its leader has made.
-    fn open_cache(&self) -> Result<PageCache> {
-        let own = self.roster.own();
-        match self.ask_with(own, &self.join_request(), &[], &mut |_, _| {})? {
-            Reply::Welcome { process, descriptor, cluster } => {
-                // The leader of the master node knows it; others have to ask there.
-                if own == Roster::MASTER {
-                    let _ = self.id.set(cluster);
-                }
-                PageCache::open(process, descriptor).map_err(|error| self.no_cache(own, &error))
-            }
-            _ => Err(self.out_of_place(own)),
-        }
-    }
-
-    /// The cache of this process's node cannot be opened: its leader may have died since it said where that is.
-    fn no_cache(&self, own: NodeIndex, error: &Error) -> Error {
-        let (leader, node) = (self.roster.leader(own), self.roster.name(own).clone());
-        match self.fabric.membership().check(leader) {
-            Err(source) => {
-                Error::Fabric { subject: format!("opening the page cache of node {node}"), source }
-            }
-            Ok(()) => {
-                let message = format!("rank {leader} has its page cache, and may have ended: {error}");
-                Error::OnNode { node, kind: error.kind(), message }
-            }
-        }
-    }
-
-    fn manifest_of(&self, truth: &FileTruth) -> Result<Manifest> {
-        self.unpacked(&truth.manifest)
-    }
-
-    /// A manifest that came with a message.
-    fn unpacked(&self, bytes: &[u8]) -> Result<Manifest> {
-        Manifest::unpack(bytes).ok_or_else(|| Error::OnNode {
-            node: self.store.node().clone(),
-            kind: ErrorKind::Other,
-            message: "what it was told of a file makes no sense: use the same svmio on all nodes".into(),
-        })
-    }
-
-    /// An answer that does not belong to the question.
-    fn out_of_place(&self, node: NodeIndex) -> Error {
-        Error::OnNode {
-            node: self.roster.name(node).clone(),
-            kind: ErrorKind::Other,
-            message: "its agent gave an answer to something else: use the same svmio on all nodes".into(),
-        }
     }
 }
 

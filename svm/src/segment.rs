@@ -11,8 +11,10 @@
 //! large_pages   large pages made on demand
 //! mapping       the mapping itself, where large pages fit
 //! strided       many small pieces at a time
+//! extents       what of its file has storage, and what that holds
 //! ```
 
+mod extents;
 mod large_pages;
 mod mapping;
 mod overwriting;
@@ -24,8 +26,9 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::fs::FallocateFlags;
 
+pub(crate) use self::extents::{is_zero, next_data, punch};
 use self::large_pages::{LargePages, Outcome};
 use self::mapping::Mapping;
 use self::overwriting::Overwriting;
@@ -362,46 +365,6 @@ impl Segment {
 /// Bytes of the large pages that segments may have; `None` where there are none.
 pub(crate) fn large_page() -> Option<u64> {
     large_pages::size()
-}
-
-/// Takes the storage of `range` of `file` back.
-pub(crate) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
-    if range.is_empty() {
-        return Ok(());
-    }
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    Ok(rustix::fs::fallocate(file, flags, range.start, range.end - range.start)?)
-}
-
-/// The first range of `within` that has storage in `file`.
-pub(crate) fn next_data(file: &File, within: Range<u64>) -> io::Result<Option<Range<u64>>> {
-    let start = match rustix::fs::seek(file, SeekFrom::Data(within.start)) {
-        Ok(start) if start < within.end => start,
-        Ok(_) | Err(rustix::io::Errno::NXIO) => return Ok(None),
-        Err(e) => return Err(e.into()),
-    };
-    let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
-    Ok(Some(start..end.min(within.end)))
-}
-
-/// Whether `range` of `file` has no byte but zero, whatever of it has storage.
-pub(crate) fn is_zero(file: &File, range: Range<u64>) -> io::Result<bool> {
-    let mut rest = range;
-    let mut buffer = vec![0u8; 1 << 16];
-    while !rest.is_empty() {
-        let Some(data) = next_data(file, rest.clone())? else { break };
-        let mut at = data.start;
-        while at < data.end {
-            let length = buffer.len().min((data.end - at) as usize);
-            file.read_exact_at(&mut buffer[..length], at)?;
-            if buffer[..length].iter().any(|byte| *byte != 0) {
-                return Ok(false);
-            }
-            at += length as u64;
-        }
-        rest.start = data.end;
-    }
-    Ok(true)
 }
 
 #[cfg(test)]

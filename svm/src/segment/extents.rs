@@ -1,0 +1,48 @@
+//! What of a segment's file has storage, and what that holds.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{FallocateFlags, SeekFrom};
+
+/// Takes the storage of `range` of `file` back.
+pub(crate) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
+    if range.is_empty() {
+        return Ok(());
+    }
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(rustix::fs::fallocate(file, flags, range.start, range.end - range.start)?)
+}
+
+/// The first range of `within` that has storage in `file`.
+pub(crate) fn next_data(file: &File, within: Range<u64>) -> io::Result<Option<Range<u64>>> {
+    let start = match rustix::fs::seek(file, SeekFrom::Data(within.start)) {
+        Ok(start) if start < within.end => start,
+        Ok(_) | Err(rustix::io::Errno::NXIO) => return Ok(None),
+        Err(e) => return Err(e.into()),
+    };
+    let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
+    Ok(Some(start..end.min(within.end)))
+}
+
+/// Whether `range` of `file` has no byte but zero, whatever of it has storage.
+pub(crate) fn is_zero(file: &File, range: Range<u64>) -> io::Result<bool> {
+    let mut rest = range;
+    let mut buffer = vec![0u8; 1 << 16];
+    while !rest.is_empty() {
+        let Some(data) = next_data(file, rest.clone())? else { break };
+        let mut at = data.start;
+        while at < data.end {
+            let length = buffer.len().min((data.end - at) as usize);
+            file.read_exact_at(&mut buffer[..length], at)?;
+            if buffer[..length].iter().any(|byte| *byte != 0) {
+                return Ok(false);
+            }
+            at += length as u64;
+        }
+        rest.start = data.end;
+    }
+    Ok(true)
+}
