@@ -29,7 +29,8 @@
 //!
 //! **Reliability.** libfabric's reliable datagrams arrive, or the connection is beyond repair. The numbers in the
 //! messages make sure of it: after a missing one nothing more of that sender is applied, and it is declared lost, as is
-//! a peer of which the provider reports a failure. A transfer that the peer refuses (its memory is not exported any
+//! a peer of which the provider reports a failure, unless it is only that a connection was closed, and no message with a
+//! number is missing: then the peer is asked whether it is there. A transfer that the peer refuses (its memory is not exported any
 //! more) counts as failed for the sequence check. How long a message may be is exchanged with the addresses.
 //!
 //! **Strangers.** All messages carry a tag that is made from the job's secret; what does not is dropped. Keys of
@@ -212,6 +213,7 @@ impl Listening {
         let offer = self.endpoint.domain().offer();
         let (orders_writes, ends_transfers) =
             (offer.orders_writes(), offer.ends_transfers_with_registrations());
+        let asks_to_stop = !offer.registers(sys::FI_MR_PROV_KEY);
         let adapter = Arc::new(Adapter {
             settings: self.settings,
             capabilities,
@@ -232,6 +234,7 @@ impl Listening {
             attendant: Attendant::new()?,
             orders_writes,
             ends_transfers,
+            asks_to_stop,
             is_over: Default::default(),
             is_disturbed: Default::default(),
             strangers: Default::default(),

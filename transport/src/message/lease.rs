@@ -8,8 +8,8 @@
 //! waited for, unless the peer's process has ended, and its copies with it.
 //!
 //! Fabrics that map nothing are not counted. There, the registration of a receive's memory is revoked
-//! ([`BackEnd::revoke`](crate::back_end::BackEnd::revoke)): nothing that begins afterwards gets there, and the fabric
-//! tells when what has begun before is over, too.
+//! ([`BackEnd::revoke`](crate::back_end::BackEnd::revoke)): the fabric sees to it that nothing more begins, and tells
+//! when what has begun is over, too.
 
 use std::sync::atomic::Ordering;
 

@@ -54,6 +54,8 @@ pub(super) struct Adapter {
     pub(super) orders_writes: bool,
     /// Whether the end of a registration ends what is under way to it.
     pub(super) ends_transfers: bool,
+    /// Whether peers are asked to stop before a registration ends: where no key comes twice.
+    pub(super) asks_to_stop: bool,
     /// Whether the end has come: nothing is held by the provider any more, and all chains have ended.
     pub(super) is_over: AtomicBool,
     /// Whether something was declared in the membership that the attendant has not dealt with.
@@ -69,8 +71,8 @@ pub(super) struct Adapter {
 
 /// What comes back with the completion of an operation.
 pub(super) enum Token {
-    /// A message to this peer.
-    Message(Rank),
+    /// A message to this peer, and whether it has a number: whether it must not be missing.
+    Message(Rank, bool),
     /// A message to this peer of which nothing has to be known: where it is lost, it is sent again.
     Stop(Rank),
     /// A part of a transfer that somebody waits for.
@@ -85,7 +87,7 @@ impl Token {
     /// With whom the operation deals.
     pub(super) fn peer(&self) -> Rank {
         match self {
-            Self::Message(rank) | Self::Stop(rank) => *rank,
+            Self::Message(rank, _) | Self::Stop(rank) => *rank,
             Self::Part(group) => group.peer,
             Self::Posted(_, rank, _) | Self::Probe(rank, _) => *rank,
         }

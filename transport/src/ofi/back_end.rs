@@ -140,8 +140,12 @@ impl BackEnd for Ofi {
         if adapter.ends_transfers {
             return None;
         }
-        let registration = adapter.exports.remove_memory(key)?;
-        Some(adapter.drain(registration, writer))
+        let drain = match adapter.exports.remove_memory(key) {
+            Some(registration) => adapter.drain(registration, writer),
+            // Whoever closes the fabric ends all registrations; until the endpoint is closed, something may still come.
+            None => adapter.drain_ended(writer),
+        };
+        Some(drain)
     }
 
     fn write(&self, remote: &Remote, pieces: &[Piece<'_>]) -> Result<()> {

@@ -6,9 +6,10 @@
 //! of the registration; and over a key that they do not find they close the connection, with all that is under way by
 //! it, of others, too. So memory is given back in this order:
 //!
-//! 1. Peers that live are asked to *stop*. Their adapters begin nothing more there ([`Withdrawn`](super::withdrawn)),
-//!    and say so by a message behind all that they had begun. Where all are lost, or do as if there were no connection,
-//!    this is left out.
+//! 1. Each peer that knows the memory is asked to *stop*. Its adapter begins nothing more there
+//!    ([`withdrawn`](super::withdrawn)), and says so by a message behind all that it had begun. Who is lost is not
+//!    asked, nor anybody once the job ends, nor where the provider takes no question for [`UNCONNECTED`], or chooses
+//!    keys itself, which may come again.
 //! 2. The registration ends. What begins to arrive from now on is refused.
 //! 3. A *probe* goes to the peer: a write of eight zero bytes into its *anchor* ([`probes`](super::probes)), memory that every process keeps for
 //!    this, until it is acknowledged. There is one connection with a peer at a time, for both directions, and what the
@@ -20,13 +21,13 @@
 //! 4. The probe has ended: the receive fails, the segment is unmapped.
 //!
 //! This needs no answer of the peer's program, only of its adapter and of its provider; it does not matter whom the peer
-//! takes for lost. It costs nothing where all goes well, and a question and one probe for each who knows a segment that
+//! takes for lost: its adapter answers all the same. It costs nothing where all goes well, and a question and one probe for each who knows a segment that
 //! is dropped. There is one probe to a peer at a time: what is given back meanwhile waits for the next one, all of it
 //! together.
 //!
 //! **Who does not answer** is dead, with its machine, or stands still, and may go on later. A segment is kept until it
 //! does, or the fabric is closed. A receive cannot wait for ever. The watchdog declares the peer lost, or it is lost
-//! after the time that any answer may take. A lost one has `ofi.silence` to answer: then the memory is given back, and
+//! after the time that any answer may take. A lost one has `ofi.silence` to acknowledge the probe: then the memory is given back, and
 //! the log tells of it. Should such a peer go on, the rest of its write may still come there until it finds itself
 //! lost.
 
@@ -82,6 +83,7 @@ struct Open {
     stage: Stage,
     /// For how long the provider has taken no question, or no probe.
     refused: Duration,
+    /// For how long the answer has been waited for: of the question, then of the probe.
     waited: Duration,
     looked: Instant,
     /// Memory of ours into which it may come; nobody waits for that.
@@ -99,6 +101,11 @@ enum Stage {
 }
 
 impl Open {
+    fn new(drain: Arc<Drain>, peer: Rank, stage: Stage, segment: Option<SharedMemory>) -> Self {
+        let (refused, waited) = (Duration::ZERO, Duration::ZERO);
+        Self { drain, peer, stage, refused, waited, looked: Instant::now(), segment }
+    }
+
     fn is_unprobed(&self) -> bool {
         matches!(self.stage, Stage::Probing { is_posted: false })
     }
@@ -112,7 +119,8 @@ impl Open {
         let Stage::Stopping { kept, .. } = &self.stage else { return None };
         let ending = Stage::Ending(Arc::downgrade(kept));
         let Stage::Stopping { kept, .. } = std::mem::replace(&mut self.stage, ending) else { return None };
-        self.refused = Duration::ZERO;
+        // Only from now on nothing begins to arrive.
+        (self.refused, self.waited) = (Duration::ZERO, Duration::ZERO);
         Some(kept)
     }
 }
@@ -137,6 +145,14 @@ impl Adapter {
         drain
     }
 
+    /// The same where the registration is ended by somebody else.
+    pub(super) fn drain_ended(&self, peer: Rank) -> Arc<Drain> {
+        let drain = Arc::new(Drain::default());
+        let open = Open::new(Arc::clone(&drain), peer, Stage::Ending(Weak::new()), None);
+        self.keep_open(vec![open]);
+        drain
+    }
+
     /// The same for a segment that these `peers` know; it is kept until then.
     pub(super) fn drain_segment(&self, registration: Registration, peers: Vec<Rank>, segment: &SharedMemory) {
         let drains = peers.into_iter().map(|peer| (Arc::default(), peer, Some(segment.clone())));
@@ -148,19 +164,27 @@ impl Adapter {
         registration: Registration,
         drains: impl IntoIterator<Item = (Arc<Drain>, Rank, Option<SharedMemory>)>,
     ) {
-        let (kept, now) = (Arc::new(registration), Instant::now());
+        let kept = Arc::new(registration);
         let mut begun = Vec::new();
         for (drain, peer, segment) in drains {
             if peer == self.rank() {
                 drain.end();
                 continue;
             }
-            let stage = Stage::Stopping { kept: Arc::clone(&kept), asked: None, has_stopped: false };
-            let (refused, waited) = (Duration::ZERO, Duration::ZERO);
-            begun.push(Open { drain, peer, stage, refused, waited, looked: now, segment });
+            let stage = match self.asks_to_stop {
+                true => Stage::Stopping { kept: Arc::clone(&kept), asked: None, has_stopped: false },
+                false => Stage::Ending(Arc::downgrade(&kept)),
+            };
+            begun.push(Open::new(drain, peer, stage, segment));
         }
         // From here on it ends with the last stage that keeps it.
         drop(kept);
+        if !begun.is_empty() {
+            self.keep_open(begun);
+        }
+    }
+
+    fn keep_open(&self, mut begun: Vec<Open>) {
         let mut all = self.drains.all();
         if all.are_over {
             begun.iter().for_each(|open| open.drain.end());
@@ -179,6 +203,7 @@ impl Adapter {
         // At once, so that whoever is told by the next message that the memory is gone knows it already; in the list by
         // now, where the answer finds it. Closed meanwhile, it all ends.
         let _ = self.with_endpoint(|endpoint| {
+            let now = Instant::now();
             self.drains.all().open.iter_mut().for_each(|open| self.ask_to_stop(endpoint, open, now));
             Ok(())
         });
@@ -343,7 +368,7 @@ impl Adapter {
             if open.waited >= self.settings.answer_limit() && !silent.contains(&open.peer) {
                 silent.push(open.peer);
             }
-        } else if open.waited >= self.settings.silence {
+        } else if open.waited >= self.settings.silence && matches!(open.stage, Stage::Probing { .. }) {
             tracing::warn!(
                 peer = %open.peer,
                 "a message's memory is given back though its sender, which is lost, does not say that it has stopped \

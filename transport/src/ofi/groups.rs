@@ -104,7 +104,13 @@ impl Adapter {
         let (descriptor, _registration) = self.describe_source(UserMemory::of(bytes))?;
         let group = Group::new(peer.rank, None);
         let written = self.write_parts(peer, target, offset, bytes, descriptor, &group);
-        let outcome = written.and_then(|()| self.wait_for_group(&group));
+        // Refused in the middle, a peer that lives still takes what was posted before.
+        let outcome = match written {
+            Err(error) if self.membership.check(peer.rank).is_ok() => {
+                self.wait_for_group(&group).and(Err(error))
+            }
+            written => written.and_then(|()| self.wait_for_group(&group)),
+        };
         if outcome.is_err() {
             self.wait_for_release(&group);
         }

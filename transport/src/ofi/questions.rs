@@ -65,7 +65,7 @@ impl Questions {
     pub(super) fn answer(&self, from: Rank, ticket: u64, answer: Answer) {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, slot)) = open.get(&ticket).filter(|(asked, _)| *asked == from) {
-            // The first answer counts; a peer gives only one.
+            // The first answer counts; a peer that was asked again gives another one.
             let _ = slot.set(answer);
         }
     }
@@ -92,11 +92,17 @@ impl Adapter {
         limit: Duration,
     ) -> Result<Answer> {
         let began = Instant::now();
+        self.tell(peer, message)?;
         loop {
-            self.tell(peer, message)?;
             let left = limit.saturating_sub(began.elapsed()).min(AGAIN);
             match self.wait_for(peer.rank, doing, left, || question.answer.get().cloned()) {
-                Err(Error::TimedOut { .. }) if began.elapsed() < limit => {}
+                Err(Error::TimedOut { .. }) if began.elapsed() < limit => {
+                    // Without waiting for room, for which the limit is not made.
+                    self.with_endpoint(|endpoint| {
+                        self.answer(endpoint, peer, message);
+                        Ok(())
+                    })?;
+                }
                 Err(Error::TimedOut { .. }) => {
                     return Err(Error::timed_out(&self.membership, doing, peer.rank, limit));
                 }

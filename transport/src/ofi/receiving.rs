@@ -47,7 +47,7 @@ impl Adapter {
                 self.receive(endpoint, bytes);
                 return !wire::is_silent(bytes);
             }
-            Event::Sent | Event::Transferred(Token::Message(_) | Token::Stop(_)) => {
+            Event::Sent | Event::Transferred(Token::Message(..) | Token::Stop(_)) => {
                 // Relaxed: who misses it naps for a millisecond at most.
                 return self.wanting_room.load(Ordering::Relaxed) > 0;
             }
@@ -64,15 +64,14 @@ impl Adapter {
                 self.miss(endpoint, begin, &problem);
             }
             Event::Failed(Token::Stop(_), code) => tracing::debug!(code, "a question was lost"),
-            // A connection that was closed: whether a message is missing that has a number, the peer sees by the next.
-            Event::Failed(Token::Message(rank), libc::ENOTCONN) if self.membership.check(rank).is_ok() => {
-                self.doubt(endpoint, rank, None);
-            }
-            Event::Failed(Token::Message(rank), code) => self.fail(endpoint, Token::Message(rank), code),
+            // A connection that was closed, perhaps over something else: what is asked or answered may be asked again.
             Event::Failed(token, libc::ECANCELED | libc::ENOTCONN)
-                if self.membership.check(token.peer()).is_ok() =>
+                if !matches!(token, Token::Message(_, true))
+                    && self.membership.check(token.peer()).is_ok() =>
             {
-                self.doubt(endpoint, token.peer(), Some((token, libc::ECANCELED)));
+                let rank = token.peer();
+                let is_message = matches!(token, Token::Message(..));
+                self.doubt(endpoint, rank, (!is_message).then_some((token, libc::ECANCELED)));
             }
             Event::Failed(token, code) => self.fail(endpoint, token, code),
             Event::Unreadable(code) => self.end_deaf(code),
@@ -98,14 +97,14 @@ impl Adapter {
         if let Some(peer) = self.peers.get(rank.index()) {
             // A transfer that the peer refused is a failed one; all else means that the peer cannot be reached.
             let is_refusal = REFUSALS.contains(&code) || code > FIRST_OF_LIBFABRIC;
-            if is_refusal && !matches!(token, Token::Message(_)) {
+            if is_refusal && !matches!(token, Token::Message(..)) {
                 peer.note_failure();
             } else {
                 self.lose(peer, &error);
             }
         }
         match token {
-            Token::Message(_) | Token::Stop(_) => {}
+            Token::Message(..) | Token::Stop(_) => {}
             Token::Probe(_, probe) => probe.end(),
             Token::Part(group) => group.finish_part(code),
             Token::Posted(chain, rank, _) => self.finish_part(endpoint, &chain, rank, Err(error)),

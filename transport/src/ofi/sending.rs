@@ -32,7 +32,7 @@ impl Adapter {
         if outgoing.answers.is_empty() {
             let posted = self.address(endpoint, peer, &mut outgoing).and_then(|address| {
                 let fill = |bytes: &mut [u8]| message.encode(&header, bytes);
-                endpoint.send(address, message.length(), Token::Message(peer.rank), fill)
+                endpoint.send(address, message.length(), Token::Message(peer.rank, false), fill)
             });
             match posted {
                 Ok(Posted::Yes) => return,
@@ -60,7 +60,7 @@ impl Adapter {
             while let Some(answer) = outgoing.answers.pop_front() {
                 let posted = self.address(endpoint, peer, &mut outgoing).and_then(|address| {
                     let fill = |bytes: &mut [u8]| bytes.copy_from_slice(&answer);
-                    endpoint.send(address, answer.len(), Token::Message(peer.rank), fill)
+                    endpoint.send(address, answer.len(), Token::Message(peer.rank, false), fill)
                 });
                 if matches!(posted, Ok(Posted::Busy)) {
                     outgoing.answers.push_front(answer);
@@ -160,8 +160,8 @@ impl Adapter {
                 let number = outgoing.sent + u64::from(is_numbered);
                 let header = self.header(peer, number);
                 let address = self.address(endpoint, peer, &mut outgoing)?;
-                let posted =
-                    endpoint.send(address, length, Token::Message(peer.rank), |bytes| fill(&header, bytes));
+                let token = Token::Message(peer.rank, is_numbered);
+                let posted = endpoint.send(address, length, token, |bytes| fill(&header, bytes));
                 match posted {
                     Ok(Posted::Yes) => {
                         outgoing.sent = number;

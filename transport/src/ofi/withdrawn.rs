@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 
 use super::adapter::{Adapter, Token};
 use super::endpoint::{Endpoint, Posted};
-use super::peers::Peer;
+use super::peers::{Outgoing, Peer};
 use super::wire::Message;
 
 /// How many keys of a peer are known at most. Nobody uses those for long that are not there any more: whoever does has
@@ -43,24 +43,40 @@ impl Withdrawn {
 impl Adapter {
     /// Asks `peer` to begin nothing more with the memory of this key; returns whether the provider took the question.
     pub(super) fn post_stop(&self, endpoint: &Endpoint<Token>, peer: &Peer, key: u64) -> bool {
-        let mut outgoing = peer.outgoing();
-        if outgoing.is_given_up {
-            return false;
-        }
-        let header = self.header(peer, outgoing.sent);
-        let Ok(address) = self.address(endpoint, peer, &mut outgoing) else { return false };
-        let message = Message::Stop { key };
-        let fill = |bytes: &mut [u8]| message.encode(&header, bytes);
-        let posted = endpoint.send(address, message.length(), Token::Stop(peer.rank), fill);
-        // Whoever has left takes no question: that does not make him lost.
-        matches!(posted, Ok(Posted::Yes))
+        self.post_anyway(endpoint, peer, &mut peer.outgoing(), &Message::Stop { key })
     }
 
-    /// Begins nothing more with memory of `peer`, and says so, behind all that was begun.
+    /// Begins nothing more with memory of `peer`, and says so, behind all that was begun: also to one that was given
+    /// up here, and need not know it.
     pub(super) fn stop(&self, endpoint: &Endpoint<Token>, peer: &Peer, key: u64) {
         // Under the lock, as all is posted to this peer.
-        peer.outgoing().withdrawn.add(key);
-        self.answer(endpoint, peer, &Message::Stopped { key });
+        let mut outgoing = peer.outgoing();
+        outgoing.withdrawn.add(key);
+        // Where there is no room now, it asks again.
+        self.post_anyway(endpoint, peer, &mut outgoing, &Message::Stopped { key });
+    }
+
+    /// Posts a message that is repeated if it is lost; returns whether the provider took it. Whoever has left takes
+    /// none: that does not make him lost.
+    fn post_anyway(
+        &self,
+        endpoint: &Endpoint<Token>,
+        peer: &Peer,
+        outgoing: &mut Outgoing,
+        message: &Message<'_>,
+    ) -> bool {
+        let known = outgoing.address;
+        let Ok(address) = known.map_or_else(|| endpoint.insert(&peer.name), Ok) else { return false };
+        let header = self.header(peer, outgoing.sent);
+        let fill = |bytes: &mut [u8]| message.encode(&header, bytes);
+        let posted = endpoint.send(address, message.length(), Token::Stop(peer.rank), fill);
+        if outgoing.is_given_up {
+            // Nothing else goes there any more. The provider knows the connection by the peer's name.
+            endpoint.remove(address);
+        } else {
+            outgoing.address = Some(address);
+        }
+        matches!(posted, Ok(Posted::Yes))
     }
 }
 

@@ -93,8 +93,7 @@ impl Receiving {
         is_copying(self.share.as_ref())
     }
 
-    /// After a failure: whether something that `peer` has begun may still come into its memory, though nothing is begun
-    /// any more.
+    /// After a failure: whether something that `peer` has begun may still come into its memory.
     pub(in crate::message) fn is_draining(&mut self, peer: Rank) -> bool {
         if self.is_lent()
             && let Some(registration) = self.registration.take()

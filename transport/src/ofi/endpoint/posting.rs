@@ -178,8 +178,6 @@ impl<T: Send> Endpoint<T> {
         match answer {
             0 => Ok(Posted::Yes),
             busy if busy == -(libc::EAGAIN as isize) => Ok(Posted::Busy),
-            // A connection that has just been closed: a new one comes about, or the attempt fails, and says so.
-            closed if closed == -(libc::ENOTCONN as isize) => Ok(Posted::Busy),
             code => Err(self.domain.error(doing, library()?.describe(code))),
         }
     }

@@ -153,6 +153,24 @@ fn a_message_by_rendezvous_takes_three_messages_beside_its_bytes() {
     }
 }
 
+/// The attendant looks often only where there is something to look at.
+#[test]
+fn a_segment_that_nobody_knows_goes_at_once() {
+    for provider in PROVIDERS {
+        let (both, addresses) = two_listening(provider, [64 << 10; 2]);
+        let adapters = together(both, &addresses);
+        let fabrics = faces(&adapters);
+        let (segment, known) = (fabrics[0].create(SEGMENT, &anonymous(8)).unwrap(), &adapters[0].drains);
+        drop(segment);
+        assert!(!known.are_urgent(), "{provider}");
+        let segment = fabrics[0].create(SEGMENT, &anonymous(8)).unwrap();
+        drop(fabrics[1].connect(Rank(0), SEGMENT).unwrap());
+        drop(segment);
+        // Where somebody knew it, it does so for a while.
+        until(&fabrics[0], || !known.are_urgent());
+    }
+}
+
 /// Waits until rank 1 is lost to `fabric`, and returns what that says.
 fn loss_of_one(fabric: &Fabric) -> String {
     until(fabric, || fabric.membership().check(Rank(1)).is_err());

@@ -32,10 +32,10 @@ fn transfer_beside(
     // SAFETY: the bytes are left alone until it has ended, which is waited for.
     unsafe { fabric.post(chain, &done) }?;
     loop {
+        meanwhile();
         if let Some(result) = done.test() {
             return result;
         }
-        meanwhile();
         thread::yield_now();
     }
 }
