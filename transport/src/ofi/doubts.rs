@@ -53,7 +53,9 @@ impl Adapter {
         let now = Instant::now();
         let doubt = Doubt { rank, failed, answers: peer.answers(), since: now, asked: now };
         let mut all = self.doubts.all.lock().unwrap_or_else(PoisonError::into_inner);
-        if doubt.failed.is_none() && all.iter().any(|other| other.rank == rank) {
+        if doubt.failed.is_none()
+            && all.iter().any(|other| (other.rank, other.answers) == (rank, doubt.answers))
+        {
             return;
         }
         all.push(doubt);

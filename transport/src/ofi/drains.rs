@@ -11,25 +11,26 @@
 //!    asked, nor anybody once the job ends, nor where the provider takes no question for [`UNCONNECTED`], or chooses
 //!    keys itself, which may come again.
 //! 2. The registration ends. What begins to arrive from now on is refused.
-//! 3. A *probe* goes to the peer: a write of eight zero bytes into its *anchor* ([`probes`](super::probes)), memory that every process keeps for
-//!    this, until it is acknowledged. There is one connection with a peer at a time, for both directions, and what the
-//!    peer's end of it sends comes one after the other. So the acknowledgement comes behind the rest of what had begun
-//!    to arrive; and where the probe fails, the connection is closed, and nothing comes by it. Where the provider takes
-//!    no probe for [`UNCONNECTED`], it is taken to have no connection, by which nothing could come; the providers of
-//!    sockets that were tried take one whenever they have a connection, however much waits there. What this end had
-//!    begun to send of a segment that the peer reads is on its way before the probe, too.
+//! 3. A *probe* goes to the peer: a write of eight zero bytes into its *anchor* ([`probes`](super::probes)), memory
+//!    that every process keeps for this, until it is acknowledged. There is one connection with a peer at a time, for
+//!    both directions, and what the peer's end of it sends comes one after the other. So the acknowledgement comes
+//!    behind the rest of what had begun to arrive; and where the probe is canceled, the connection is closed, and
+//!    nothing comes by it. Where it could not be sent, what came before may still be read: another one is sent. Where
+//!    the provider takes no probe for [`UNCONNECTED`], it is taken to have no connection, by which nothing could come;
+//!    the providers of sockets that were tried take one whenever they have a connection, however much waits there.
+//!    What this end had begun to send of a segment that the peer reads is on its way before the probe, too.
 //! 4. The probe has ended: the receive fails, the segment is unmapped.
 //!
-//! This needs no answer of the peer's program, only of its adapter and of its provider; it does not matter whom the peer
-//! takes for lost: its adapter answers all the same. It costs nothing where all goes well, and a question and one probe for each who knows a segment that
-//! is dropped. There is one probe to a peer at a time: what is given back meanwhile waits for the next one, all of it
-//! together.
+//! This needs no answer of the peer's program, only of its adapter and of its provider; it does not matter whom the
+//! peer takes for lost: its adapter answers all the same. It costs nothing where all goes well, and a question and one
+//! probe for each who knows a segment that is dropped. There is one probe to a peer at a time: what is given back
+//! meanwhile waits for the next one, all of it together.
 //!
 //! **Who does not answer** is dead, with its machine, or stands still, and may go on later. A segment is kept until it
 //! does, or the fabric is closed. A receive cannot wait for ever. The watchdog declares the peer lost, or it is lost
-//! after the time that any answer may take. A lost one has `ofi.silence` to acknowledge the probe: then the memory is given back, and
-//! the log tells of it. Should such a peer go on, the rest of its write may still come there until it finds itself
-//! lost.
+//! after the time that any answer may take. A lost one has `ofi.silence` to acknowledge the probe: then the memory is
+//! given back, and the log tells of it. Should such a peer go on, the rest of its write may still come there until it
+//! finds itself lost.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -86,6 +87,8 @@ struct Open {
     /// For how long the answer has been waited for: of the question, then of the probe.
     waited: Duration,
     looked: Instant,
+    /// Between the last two looks.
+    passed: Duration,
     /// Memory of ours into which it may come; nobody waits for that.
     segment: Option<SharedMemory>,
 }
@@ -97,21 +100,30 @@ enum Stage {
     /// Others who know the memory have not stopped yet: as long as there is the registration.
     Ending(Weak<Registration>),
     /// The registration has ended.
-    Probing { is_posted: bool },
+    Probing(Option<Arc<Probe>>),
 }
 
 impl Open {
     fn new(drain: Arc<Drain>, peer: Rank, stage: Stage, segment: Option<SharedMemory>) -> Self {
-        let (refused, waited) = (Duration::ZERO, Duration::ZERO);
-        Self { drain, peer, stage, refused, waited, looked: Instant::now(), segment }
+        let [refused, waited, passed] = [Duration::ZERO; 3];
+        Self { drain, peer, stage, refused, waited, looked: Instant::now(), passed, segment }
     }
 
     fn is_unprobed(&self) -> bool {
-        matches!(self.stage, Stage::Probing { is_posted: false })
+        matches!(self.stage, Stage::Probing(None))
     }
 
     fn is_probed(&self) -> bool {
-        matches!(self.stage, Stage::Probing { is_posted: true })
+        matches!(self.stage, Stage::Probing(Some(_)))
+    }
+
+    /// A probe was not taken, or could not be sent.
+    fn refuse(&mut self) {
+        self.refused += self.passed;
+        if self.refused >= UNCONNECTED {
+            tracing::debug!(peer = %self.peer, "memory is given back: there is no connection with its peer");
+            self.drain.end();
+        }
     }
 
     /// Lets go of the registration, which has no use any more for this peer.
@@ -226,6 +238,13 @@ impl Adapter {
         self.wake_attendant();
     }
 
+    /// A probe could not be sent: another one is to be.
+    pub(super) fn probe_again(&self, probe: &Probe) {
+        probe.fail();
+        self.drains.are_urgent.store(true, Ordering::Relaxed);
+        self.wake_attendant();
+    }
+
     /// Goes on with all of them.
     pub(super) fn advance_drains(&self, now: Instant) {
         if self.drains.count.load(Ordering::Relaxed) == 0 {
@@ -243,11 +262,11 @@ impl Adapter {
             ended.extend(all.open.extract_if(.., |open| open.drain.is_over()));
             let probed: HashSet<Rank> =
                 all.open.iter().filter(|open| open.is_probed()).map(|open| open.peer).collect();
-            let is_urgent = |open: &Open| match open.stage {
+            let is_urgent = |open: &Open| match &open.stage {
                 _ if open.segment.is_none() => true,
-                Stage::Stopping { asked, has_stopped, .. } => asked.is_none() || has_stopped,
+                Stage::Stopping { asked, has_stopped, .. } => asked.is_none() || *has_stopped,
                 Stage::Ending(_) => false,
-                Stage::Probing { .. } => !probed.contains(&open.peer),
+                Stage::Probing(_) => !probed.contains(&open.peer),
             };
             self.drains.count.store(all.open.len(), Ordering::Relaxed);
             self.drains.are_urgent.store(all.open.iter().any(is_urgent), Ordering::Relaxed);
@@ -290,11 +309,11 @@ impl Adapter {
         let mut all = self.drains.all();
         let mut released = Vec::new();
         for open in &mut all.open {
-            let passed = now.saturating_duration_since(open.looked).min(STEP);
-            open.waited += passed;
+            open.passed = now.saturating_duration_since(open.looked).min(STEP);
+            open.waited += open.passed;
             open.looked = now;
-            if open.is_unprobed() || matches!(open.stage, Stage::Stopping { asked: None, .. }) {
-                open.refused += passed;
+            if matches!(open.stage, Stage::Stopping { asked: None, .. }) {
+                open.refused += open.passed;
             }
             if let Stage::Stopping { has_stopped, .. } = open.stage {
                 let is_useless = self.membership.check(open.peer).is_err() || open.refused >= UNCONNECTED;
@@ -325,10 +344,13 @@ impl Adapter {
     /// Probes those peers to which no probe is under way, each for all that waits for it.
     fn send_probes(&self, endpoint: &Endpoint<Token>, all: &mut [Open]) {
         for open in &mut *all {
-            if let Stage::Ending(kept) = &open.stage
-                && kept.strong_count() == 0
-            {
-                open.stage = Stage::Probing { is_posted: false };
+            match &open.stage {
+                Stage::Ending(kept) if kept.strong_count() == 0 => open.stage = Stage::Probing(None),
+                Stage::Probing(Some(probe)) if probe.has_failed() => {
+                    open.stage = Stage::Probing(None);
+                    open.refuse();
+                }
+                _ => {}
             }
         }
         let mut busy: HashSet<Rank> = all
@@ -343,18 +365,12 @@ impl Adapter {
             }
             let theirs = |open: &&mut Open| open.peer == peer && open.is_unprobed();
             let drains = all.iter().filter(|open| open.peer == peer && open.is_unprobed());
-            let probe = Probe(drains.map(|open| Arc::clone(&open.drain)).collect());
-            if self.probe(endpoint, peer, probe) {
-                all.iter_mut()
-                    .filter(theirs)
-                    .for_each(|open| open.stage = Stage::Probing { is_posted: true });
-                continue;
-            }
-            for open in all.iter_mut().filter(theirs) {
-                if open.refused >= UNCONNECTED {
-                    tracing::debug!(%peer, "memory is given back: there is no connection with its peer");
-                    open.drain.end();
-                }
+            let probe = Arc::new(Probe::new(drains.map(|open| Arc::clone(&open.drain)).collect()));
+            if self.probe(endpoint, peer, &probe) {
+                let posted = |open: &mut Open| open.stage = Stage::Probing(Some(Arc::clone(&probe)));
+                all.iter_mut().filter(theirs).for_each(posted);
+            } else {
+                all.iter_mut().filter(theirs).for_each(Open::refuse);
             }
         }
     }
@@ -368,7 +384,7 @@ impl Adapter {
             if open.waited >= self.settings.answer_limit() && !silent.contains(&open.peer) {
                 silent.push(open.peer);
             }
-        } else if open.waited >= self.settings.silence && matches!(open.stage, Stage::Probing { .. }) {
+        } else if open.waited >= self.settings.silence && matches!(open.stage, Stage::Probing(_)) {
             tracing::warn!(
                 peer = %open.peer,
                 "a message's memory is given back though its sender, which is lost, does not say that it has stopped \

@@ -1,6 +1,7 @@
 //! Writes that only show that all before them have arrived.
 
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::adapter::{Adapter, Token, closed};
@@ -56,25 +57,44 @@ impl Anchor {
 }
 
 /// A write to a peer's anchor, and all that waits for its end.
-pub(super) struct Probe(pub(super) Vec<Arc<Drain>>);
+pub(super) struct Probe {
+    drains: Vec<Arc<Drain>>,
+    has_failed: AtomicBool,
+}
 
 impl Probe {
-    /// It was acknowledged, or has failed.
+    /// One for all of these.
+    pub(super) fn new(drains: Vec<Arc<Drain>>) -> Self {
+        Self { drains, has_failed: AtomicBool::new(false) }
+    }
+
+    /// It was acknowledged, or its connection has been closed, and read to its end.
     pub(super) fn end(&self) {
-        self.0.iter().for_each(|drain| drain.end());
+        self.drains.iter().for_each(|drain| drain.end());
+    }
+
+    /// It could not be sent. What came before that by the same connection may still be read.
+    pub(super) fn fail(&self) {
+        // Relaxed: it only says that another one is to be sent.
+        self.has_failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it could not be sent.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
     }
 }
 
 impl Adapter {
     /// Posts a probe; returns whether the provider took it.
-    pub(super) fn probe(&self, endpoint: &Endpoint<Token>, peer: Rank, probe: Probe) -> bool {
+    pub(super) fn probe(&self, endpoint: &Endpoint<Token>, peer: Rank, probe: &Arc<Probe>) -> bool {
         let Some(peer) = self.peers.get(peer.index()) else { return false };
         let Some(descriptor) = self.anchor.registration().as_ref().map(Registration::descriptor) else {
             return false;
         };
         let (key, address) = peer.anchor;
         let part = Part { direction: Direction::Write, local: self.anchor.memory, descriptor, key, address };
-        let token = Token::Probe(peer.rank, Arc::new(probe));
+        let token = Token::Probe(peer.rank, Arc::clone(probe));
         let mut outgoing = peer.outgoing();
         let known = outgoing.address;
         let Ok(address) = known.map_or_else(|| endpoint.insert(&peer.name), Ok) else { return false };

@@ -50,6 +50,15 @@ pub(super) struct Question<'a> {
     pub(super) answer: Arc<OnceLock<Answer>>,
 }
 
+/// What is asked again and again.
+pub(super) struct Asked<'a> {
+    pub(super) message: Message<'a>,
+    /// What it is for, as errors tell it.
+    pub(super) doing: &'a str,
+    /// How long an answer is waited for in all.
+    pub(super) limit: Duration,
+}
+
 impl Questions {
     /// Begins one, which only `peer` can answer.
     pub(super) fn ask(&self, peer: Rank) -> Question<'_> {
@@ -79,24 +88,27 @@ impl Adapter {
     pub(super) fn ask_for_segment(&self, peer: &Peer, id: SegmentId, limit: Duration) -> Result<Answer> {
         let question = self.questions.ask(peer.rank);
         let message = Message::Connect { ticket: question.ticket, id };
-        self.ask_again_until(peer, &question, &message, &format!("connecting to segment {id} of"), limit)
+        let asked = Asked { message, doing: &format!("connecting to segment {id} of"), limit };
+        self.ask_again_until(peer, &asked, || question.answer.get().cloned())
     }
 
-    /// Asks what may be asked twice, until it is answered.
-    fn ask_again_until(
+    /// Asks what may be asked twice, until `look` finds the answer.
+    ///
+    /// # Errors
+    /// `PeerLost`; `Ending`; `TimedOut`.
+    pub(super) fn ask_again_until<R>(
         &self,
         peer: &Peer,
-        question: &Question<'_>,
-        message: &Message<'_>,
-        doing: &str,
-        limit: Duration,
-    ) -> Result<Answer> {
+        asked: &Asked<'_>,
+        mut look: impl FnMut() -> Option<R>,
+    ) -> Result<R> {
+        let Asked { message, doing, limit } = asked;
         let began = Instant::now();
         self.tell(peer, message)?;
         loop {
             let left = limit.saturating_sub(began.elapsed()).min(AGAIN);
-            match self.wait_for(peer.rank, doing, left, || question.answer.get().cloned()) {
-                Err(Error::TimedOut { .. }) if began.elapsed() < limit => {
+            match self.wait_for(peer.rank, doing, left, &mut look) {
+                Err(Error::TimedOut { .. }) if began.elapsed() < *limit => {
                     // Without waiting for room, for which the limit is not made.
                     self.with_endpoint(|endpoint| {
                         self.answer(endpoint, peer, message);
@@ -104,7 +116,7 @@ impl Adapter {
                     })?;
                 }
                 Err(Error::TimedOut { .. }) => {
-                    return Err(Error::timed_out(&self.membership, doing, peer.rank, limit));
+                    return Err(Error::timed_out(&self.membership, doing, peer.rank, *limit));
                 }
                 done => return done,
             }
@@ -127,7 +139,8 @@ impl Adapter {
         let (ticket, key) = (question.ticket, target.memory.key);
         let message = Message::Read { ticket, key, offset, length };
         let limit = self.settings.answer_limit();
-        match self.ask_again_until(peer, &question, &message, "reading from", limit)? {
+        let asked = Asked { message, doing: "reading from", limit };
+        match self.ask_again_until(peer, &asked, || question.answer.get().cloned())? {
             Answer::Bytes(bytes) if bytes.len() == into.len() => {
                 into.copy_from_slice(&bytes);
                 Ok(())
@@ -136,7 +149,8 @@ impl Adapter {
         }
     }
 
-    /// The word that was at `offset` of memory of `owner`, which the message asks to change.
+    /// The word that was at `offset` of memory of `owner`, which the message asks to change. It is asked once: a second
+    /// time would change it again.
     pub(super) fn ask_for_word(
         &self,
         owner: Rank,

@@ -55,18 +55,19 @@ impl Adapter {
             Event::Transferred(Token::Posted(chain, rank, incoming)) => {
                 self.finish_part(endpoint, &chain, rank, Ok(incoming));
             }
-            Event::Transferred(Token::Probe(_, probe)) | Event::Failed(Token::Probe(_, probe), _) => {
-                probe.end();
-            }
+            Event::Transferred(Token::Probe(_, probe))
+            | Event::Failed(Token::Probe(_, probe), libc::ECANCELED) => probe.end(),
+            Event::Failed(Token::Probe(_, probe), _) => self.probe_again(&probe),
             Event::Missed(begin, code) => {
                 let problem = library()
                     .map_or_else(|error| error.to_string(), |library| library.describe(code as isize));
                 self.miss(endpoint, begin, &problem);
             }
             Event::Failed(Token::Stop(_), code) => tracing::debug!(code, "a question was lost"),
-            // A connection that was closed, perhaps over something else: what is asked or answered may be asked again.
-            Event::Failed(token, libc::ECANCELED | libc::ENOTCONN)
-                if !matches!(token, Token::Message(_, true))
+            // A connection that was closed, perhaps over something else: most of what is asked is asked again.
+            Event::Failed(token, code)
+                if CUT_OFF.contains(&code)
+                    && !matches!(token, Token::Message(_, true))
                     && self.membership.check(token.peer()).is_ok() =>
             {
                 let rank = token.peer();
@@ -105,7 +106,7 @@ impl Adapter {
         }
         match token {
             Token::Message(..) | Token::Stop(_) => {}
-            Token::Probe(_, probe) => probe.end(),
+            Token::Probe(_, probe) => probe.fail(),
             Token::Part(group) => group.finish_part(code),
             Token::Posted(chain, rank, _) => self.finish_part(endpoint, &chain, rank, Err(error)),
         }
@@ -312,6 +313,10 @@ impl Adapter {
         }
     }
 }
+
+/// What providers say of what was under way when a connection was closed.
+const CUT_OFF: [i32; 5] =
+    [libc::ECANCELED, libc::ENOTCONN, libc::ECONNRESET, libc::ECONNABORTED, libc::EPIPE];
 
 /// What providers say of a transfer that the peer refused.
 const REFUSALS: [i32; 6] =

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::adapter::{Adapter, Target, Token};
 use super::endpoint::{Address, Endpoint, Posted};
 use super::peers::{Outgoing, Peer};
+use super::questions::Asked;
 use super::wire::{self, Header, Message};
 use crate::back_end::Piece;
 use crate::error::{Error, Result};
@@ -44,8 +45,13 @@ impl Adapter {
                 }
             }
         }
+        self.answer_later(peer, &mut outgoing, message);
+    }
+
+    /// Sends an answer when there is room.
+    pub(super) fn answer_later(&self, peer: &Peer, outgoing: &mut Outgoing, message: &Message<'_>) {
         let mut bytes = vec![0; message.length()];
-        message.encode(&header, &mut bytes);
+        message.encode(&self.header(peer, outgoing.sent), &mut bytes);
         outgoing.answers.push_back(bytes);
         self.waiting_answers.fetch_add(1, Ordering::Relaxed);
     }
@@ -136,10 +142,9 @@ impl Adapter {
         if peer.has_applied(sent) {
             return Ok(());
         }
-        self.tell(peer, &Message::Barrier)?;
-        self.wait_for(peer.rank, "a store barrier with", self.settings.answer_limit(), || {
-            peer.has_applied(sent).then_some(())
-        })
+        let (message, limit) = (Message::Barrier, self.settings.answer_limit());
+        let asked = Asked { message, doing: "a store barrier with", limit };
+        self.ask_again_until(peer, &asked, || peer.has_applied(sent).then_some(()))
     }
 
     fn send(

@@ -52,8 +52,10 @@ impl Adapter {
         // Under the lock, as all is posted to this peer.
         let mut outgoing = peer.outgoing();
         outgoing.withdrawn.add(key);
-        // Where there is no room now, it asks again.
-        self.post_anyway(endpoint, peer, &mut outgoing, &Message::Stopped { key });
+        let message = Message::Stopped { key };
+        if !self.post_anyway(endpoint, peer, &mut outgoing, &message) && !outgoing.is_given_up {
+            self.answer_later(peer, &mut outgoing, &message);
+        }
     }
 
     /// Posts a message that is repeated if it is lost; returns whether the provider took it. Whoever has left takes
