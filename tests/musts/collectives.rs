@@ -15,7 +15,7 @@ fn oracle(mpi: Mpi) {
     let program = Program::c("collectives_oracle", mpi);
     for ranks in numbers_of_ranks() {
         let scratch = Scratch::new();
-        let seeds = if is_full_run() { 20_000 } else { 100 };
+        let seeds = if is_full_run() { 20_000 } else { 150 };
         let limit = Duration::from_secs(if is_full_run() { 3600 } else { 120 });
         let job = Job::new(&scratch, &program, ranks)
             .collectives("preload")

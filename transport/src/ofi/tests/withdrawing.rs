@@ -13,7 +13,7 @@ use crate::{Error, Fabric, Rank, Result, SegmentId};
 /// Many parts of a transfer.
 const LENGTH: usize = 32 << 20;
 
-const ROUNDS: u32 = 10;
+const ROUNDS: u32 = 16;
 
 fn segment_of(round: u32) -> SegmentId {
     SegmentId::new(8, round)
