@@ -2,7 +2,8 @@
 //!
 //! Memory that was in use a moment ago is worth keeping. The kernel takes a page at a time to find new memory, and a
 //! virtual machine's host may have to be asked for it first; to clear what is there takes a fraction of that, and
-//! about as long as to free it. So a program that removes one checkpoint before it writes the next one gets the same pages again.
+//! about as long as to free it. So a program that removes one checkpoint before it writes the next one gets the same
+//! pages again.
 //!
 //! Spares lie in `spare/` of a store in memory, each named by its size and by what it was. All of their bytes are zero,
 //! and nearly all have storage, so that a spare becomes a new segment by being renamed (`take`). They belong to nobody

@@ -165,8 +165,8 @@ pub trait Prepared: Send {
 /// Makes segments when they are first asked for. Called on a thread of the back end; it may call
 /// [`BackEnd::create`], and must not wait for peers.
 pub trait Provider: Send + Sync {
-    /// `asker` wants to connect to `id`, which is not exported yet; it may ask again. Create it, or leave it; then the asker gets
-    /// [`Error::UnknownSegment`](crate::Error::UnknownSegment).
+    /// `asker` wants to connect to `id`, which is not exported yet; it may ask again. Create it, or leave it; then the
+    /// asker gets [`Error::UnknownSegment`](crate::Error::UnknownSegment).
     fn provide(&self, asker: Rank, id: SegmentId);
 }
 
@@ -229,9 +229,10 @@ pub trait BackEnd: Send + Sync {
     /// Ends a registration. No transfer to it may be under way.
     fn unregister(&self, key: MemoryKey);
 
-    /// Ends a registration to which `writer` may be writing at this moment, as soon as that can be. What it has begun by
-    /// then may still come until the answer says so; that does not take for ever, whatever the writer does. `None` where nothing comes once [`unregister`](Self::unregister) has returned: then that is still
-    /// to be called, else not any more.
+    /// Ends a registration to which `writer` may be writing at this moment, as soon as that can be. What it has begun
+    /// by then may still come until the answer says so; that does not take for ever, whatever the writer does. `None`
+    /// where nothing comes once [`unregister`](Self::unregister) has returned: then that is still to be called, else
+    /// not any more.
     fn revoke(&self, key: MemoryKey, writer: Rank) -> Option<Arc<Drain>> {
         let _ = (key, writer);
         None

@@ -71,8 +71,8 @@ pub(super) struct Adapter {
 
 /// What comes back with the completion of an operation.
 pub(super) enum Token {
-    /// A message to this peer, and whether it has a number: whether it must not be missing.
-    Message(Rank, bool),
+    /// A message to this peer; one that is numbered must not be missing.
+    Message { to: Rank, is_numbered: bool },
     /// A message to this peer of which nothing has to be known: where it is lost, it is sent again.
     Stop(Rank),
     /// A part of a transfer that somebody waits for.
@@ -87,7 +87,7 @@ impl Token {
     /// With whom the operation deals.
     pub(super) fn peer(&self) -> Rank {
         match self {
-            Self::Message(rank, _) | Self::Stop(rank) => *rank,
+            Self::Message { to: rank, .. } | Self::Stop(rank) => *rank,
             Self::Part(group) => group.peer,
             Self::Posted(_, rank, _) | Self::Probe(rank, _) => *rank,
         }

@@ -241,7 +241,10 @@ impl Adapter {
     /// A probe could not be sent: another one is to be.
     pub(super) fn probe_again(&self, probe: &Probe) {
         probe.fail();
-        self.drains.are_urgent.store(true, Ordering::Relaxed);
+        // Nobody may wait for it any more: then nothing is urgent.
+        let all = self.drains.all();
+        self.drains.are_urgent.store(!all.open.is_empty(), Ordering::Relaxed);
+        drop(all);
         self.wake_attendant();
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::adapter::{Adapter, Token, closed};
 use super::domain::{Registration, Use};
-use super::endpoint::{Endpoint, Part, Posted};
+use super::endpoint::{Endpoint, Part};
 use crate::back_end::Drain;
 use crate::dma::Direction;
 use crate::error::Result;
@@ -95,17 +95,9 @@ impl Adapter {
         let (key, address) = peer.anchor;
         let part = Part { direction: Direction::Write, local: self.anchor.memory, descriptor, key, address };
         let token = Token::Probe(peer.rank, Arc::clone(probe));
-        let mut outgoing = peer.outgoing();
-        let known = outgoing.address;
-        let Ok(address) = known.map_or_else(|| endpoint.insert(&peer.name), Ok) else { return false };
-        // SAFETY: the anchor stays until the endpoint is closed, and always is zero.
-        let posted = unsafe { endpoint.transfer_anyway(address, &part, token) };
-        if outgoing.is_given_up {
-            // Nothing else goes there any more. The provider knows the connection by the peer's name.
-            endpoint.remove(address);
-        } else {
-            outgoing.address = Some(address);
-        }
-        matches!(posted, Ok(Posted::Yes))
+        self.post_anyway(endpoint, peer, &mut peer.outgoing(), |address| {
+            // SAFETY: the anchor stays until the endpoint is closed, and always is zero.
+            unsafe { endpoint.transfer_anyway(address, &part, token) }
+        })
     }
 }

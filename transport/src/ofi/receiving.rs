@@ -47,7 +47,7 @@ impl Adapter {
                 self.receive(endpoint, bytes);
                 return !wire::is_silent(bytes);
             }
-            Event::Sent | Event::Transferred(Token::Message(..) | Token::Stop(_)) => {
+            Event::Sent | Event::Transferred(Token::Message { .. } | Token::Stop(_)) => {
                 // Relaxed: who misses it naps for a millisecond at most.
                 return self.wanting_room.load(Ordering::Relaxed) > 0;
             }
@@ -67,11 +67,11 @@ impl Adapter {
             // A connection that was closed, perhaps over something else: most of what is asked is asked again.
             Event::Failed(token, code)
                 if CUT_OFF.contains(&code)
-                    && !matches!(token, Token::Message(_, true))
+                    && !matches!(token, Token::Message { is_numbered: true, .. })
                     && self.membership.check(token.peer()).is_ok() =>
             {
                 let rank = token.peer();
-                let is_message = matches!(token, Token::Message(..));
+                let is_message = matches!(token, Token::Message { .. });
                 self.doubt(endpoint, rank, (!is_message).then_some((token, libc::ECANCELED)));
             }
             Event::Failed(token, code) => self.fail(endpoint, token, code),
@@ -98,14 +98,14 @@ impl Adapter {
         if let Some(peer) = self.peers.get(rank.index()) {
             // A transfer that the peer refused is a failed one; all else means that the peer cannot be reached.
             let is_refusal = REFUSALS.contains(&code) || code > FIRST_OF_LIBFABRIC;
-            if is_refusal && !matches!(token, Token::Message(..)) {
+            if is_refusal && !matches!(token, Token::Message { .. }) {
                 peer.note_failure();
             } else {
                 self.lose(peer, &error);
             }
         }
         match token {
-            Token::Message(..) | Token::Stop(_) => {}
+            Token::Message { .. } | Token::Stop(_) => {}
             Token::Probe(_, probe) => probe.fail(),
             Token::Part(group) => group.finish_part(code),
             Token::Posted(chain, rank, _) => self.finish_part(endpoint, &chain, rank, Err(error)),

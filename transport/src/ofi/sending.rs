@@ -33,7 +33,12 @@ impl Adapter {
         if outgoing.answers.is_empty() {
             let posted = self.address(endpoint, peer, &mut outgoing).and_then(|address| {
                 let fill = |bytes: &mut [u8]| message.encode(&header, bytes);
-                endpoint.send(address, message.length(), Token::Message(peer.rank, false), fill)
+                endpoint.send(
+                    address,
+                    message.length(),
+                    Token::Message { to: peer.rank, is_numbered: false },
+                    fill,
+                )
             });
             match posted {
                 Ok(Posted::Yes) => return,
@@ -66,7 +71,12 @@ impl Adapter {
             while let Some(answer) = outgoing.answers.pop_front() {
                 let posted = self.address(endpoint, peer, &mut outgoing).and_then(|address| {
                     let fill = |bytes: &mut [u8]| bytes.copy_from_slice(&answer);
-                    endpoint.send(address, answer.len(), Token::Message(peer.rank, false), fill)
+                    endpoint.send(
+                        address,
+                        answer.len(),
+                        Token::Message { to: peer.rank, is_numbered: false },
+                        fill,
+                    )
                 });
                 if matches!(posted, Ok(Posted::Busy)) {
                     outgoing.answers.push_front(answer);
@@ -165,7 +175,7 @@ impl Adapter {
                 let number = outgoing.sent + u64::from(is_numbered);
                 let header = self.header(peer, number);
                 let address = self.address(endpoint, peer, &mut outgoing)?;
-                let token = Token::Message(peer.rank, is_numbered);
+                let token = Token::Message { to: peer.rank, is_numbered };
                 let posted = endpoint.send(address, length, token, |bytes| fill(&header, bytes));
                 match posted {
                     Ok(Posted::Yes) => {
@@ -206,6 +216,27 @@ impl Adapter {
         let address = endpoint.insert(&peer.name)?;
         outgoing.address = Some(address);
         Ok(address)
+    }
+
+    /// Has `post` post something to a peer that may have been given up, or have left: that it fails does not make the
+    /// peer lost. Returns whether the provider took it.
+    pub(super) fn post_anyway(
+        &self,
+        endpoint: &Endpoint<Token>,
+        peer: &Peer,
+        outgoing: &mut Outgoing,
+        post: impl FnOnce(Address) -> Result<Posted>,
+    ) -> bool {
+        let known = outgoing.address;
+        let Ok(address) = known.map_or_else(|| endpoint.insert(&peer.name), Ok) else { return false };
+        let posted = post(address);
+        if outgoing.is_given_up {
+            // Nothing else goes there any more. The provider knows the connection by the peer's name.
+            endpoint.remove(address);
+        } else {
+            outgoing.address = Some(address);
+        }
+        matches!(posted, Ok(Posted::Yes))
     }
 
     /// The provider says that a peer cannot be reached. Reliable as it is, it has tried all that can be tried.

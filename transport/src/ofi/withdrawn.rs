@@ -7,7 +7,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use super::adapter::{Adapter, Token};
-use super::endpoint::{Endpoint, Posted};
+use super::endpoint::Endpoint;
 use super::peers::{Outgoing, Peer};
 use super::wire::Message;
 
@@ -43,7 +43,7 @@ impl Withdrawn {
 impl Adapter {
     /// Asks `peer` to begin nothing more with the memory of this key; returns whether the provider took the question.
     pub(super) fn post_stop(&self, endpoint: &Endpoint<Token>, peer: &Peer, key: u64) -> bool {
-        self.post_anyway(endpoint, peer, &mut peer.outgoing(), &Message::Stop { key })
+        self.post_stopping(endpoint, peer, &mut peer.outgoing(), &Message::Stop { key })
     }
 
     /// Begins nothing more with memory of `peer`, and says so, behind all that was begun: also to one that was given
@@ -53,32 +53,24 @@ impl Adapter {
         let mut outgoing = peer.outgoing();
         outgoing.withdrawn.add(key);
         let message = Message::Stopped { key };
-        if !self.post_anyway(endpoint, peer, &mut outgoing, &message) && !outgoing.is_given_up {
+        if !self.post_stopping(endpoint, peer, &mut outgoing, &message) && !outgoing.is_given_up {
             self.answer_later(peer, &mut outgoing, &message);
         }
     }
 
-    /// Posts a message that is repeated if it is lost; returns whether the provider took it. Whoever has left takes
-    /// none: that does not make him lost.
-    fn post_anyway(
+    /// Posts a message that is repeated if it is lost; returns whether the provider took it.
+    fn post_stopping(
         &self,
         endpoint: &Endpoint<Token>,
         peer: &Peer,
         outgoing: &mut Outgoing,
         message: &Message<'_>,
     ) -> bool {
-        let known = outgoing.address;
-        let Ok(address) = known.map_or_else(|| endpoint.insert(&peer.name), Ok) else { return false };
         let header = self.header(peer, outgoing.sent);
         let fill = |bytes: &mut [u8]| message.encode(&header, bytes);
-        let posted = endpoint.send(address, message.length(), Token::Stop(peer.rank), fill);
-        if outgoing.is_given_up {
-            // Nothing else goes there any more. The provider knows the connection by the peer's name.
-            endpoint.remove(address);
-        } else {
-            outgoing.address = Some(address);
-        }
-        matches!(posted, Ok(Posted::Yes))
+        self.post_anyway(endpoint, peer, outgoing, |address| {
+            endpoint.send(address, message.length(), Token::Stop(peer.rank), fill)
+        })
     }
 }
 

@@ -40,8 +40,8 @@ fn transfer_beside(
     }
 }
 
-/// The one rank has a segment go while the other is at it, and numbered messages go both ways all the while: were one of
-/// them lost, its receiver would take the sender for lost.
+/// The one rank has a segment go while the other is at it, and numbered messages go both ways all the while: were one
+/// of them lost, its receiver would take the sender for lost.
 fn segments_go(direction: Direction) {
     on_each(2, |fabric| {
         let own = fabric.create(SEGMENT, &anonymous(16)).unwrap();
