@@ -86,7 +86,7 @@ impl Outbox {
     /// afterwards.
     pub(super) fn interrupt_for(&self, context: &Context, hearers: Hearers) -> Option<Interrupt> {
         let is_for_service = hearers == Hearers::Service && self.sizes.asynchronous;
-        (is_for_service && self.control.takes_interrupts()).then_some(context.interrupt)
+        (is_for_service && self.control.takes_along()).then_some(context.interrupt)
     }
 
     /// Takes note of what came back.

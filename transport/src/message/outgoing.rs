@@ -6,9 +6,11 @@ use super::ends;
 use super::link::{Hearers, Link, State};
 use super::needs::Needs;
 use super::outcome::Outcome;
+use super::ring::Along;
 use super::settings::Mode;
 use super::user;
 use super::wire::{Kind, Packet, Way, Ways};
+use crate::back_end::Piece;
 use crate::error::{Error, Result};
 use crate::memory::UserMemory;
 
@@ -164,7 +166,7 @@ impl State {
             Protocol::Short => {
                 // SAFETY: the caller's promise.
                 let bytes = unsafe { user::bytes(send.memory) };
-                self.outbox(link)?.messages.write(fabric, peer, Kind::Short, bytes, None)?;
+                self.outbox(link)?.messages.write(fabric, peer, Kind::Short, bytes, Along::default())?;
                 fabric.counters().short_messages.add(1);
                 self.alert(link, Hearers::Waiters)?;
             }
@@ -205,6 +207,7 @@ impl State {
         let bytes = unsafe { user::bytes(from) };
         let slot = outbox.eager_slot;
         let place = outbox.layout.eager(slot);
+        let mut before = None;
         match outbox.segment.mapping() {
             Some(memory) if link.context.reliable && link.context.ordered => {
                 let to = memory.span(place, bytes.len())?;
@@ -213,24 +216,32 @@ impl State {
                 unsafe { link.context.back_end().copy(bytes.as_ptr(), to, bytes.len()) };
                 link.context.fabric.counters().stored_bytes.add(u64::from(length));
             }
+            _ if outbox.messages.takes_along() => before = Some(Piece { offset: place, bytes }),
             _ => link.context.settle(&outbox.segment.remote(), place, bytes)?,
         }
         outbox.took_eager(length);
-        let hearers = self.put_message(link, Packet::Eager { length, slot }, Hearers::Waiters)?;
+        let hearers = self.put_message(link, Packet::Eager { length, slot }, before, Hearers::Waiters)?;
         link.context.fabric.counters().eager_messages.add(1);
         self.alert(link, hearers)?;
         Ok(true)
     }
 
-    /// Puts a packet into the order of messages; there is room. Returns whom it has not told by itself.
-    pub(super) fn put_message(&mut self, link: &Link, packet: Packet, hearers: Hearers) -> Result<Hearers> {
+    /// Puts a packet into the order of messages; there is room. What is to be there `before` goes along, where the ring
+    /// [takes it](super::ring::Writer::takes_along). Returns whom the packet has not told by itself.
+    pub(super) fn put_message(
+        &mut self,
+        link: &Link,
+        packet: Packet,
+        before: Option<Piece<'_>>,
+        hearers: Hearers,
+    ) -> Result<Hearers> {
         let context = &link.context;
         let outbox = self.outbox(link)?;
-        let interrupt = outbox.interrupt_for(context, hearers);
+        let along = Along { before, interrupt: outbox.interrupt_for(context, hearers) };
         let (payload, length) = packet.encode();
         let payload = &payload[..length];
-        outbox.messages.write(&context.fabric, link.peer, packet.kind(), payload, interrupt)?;
-        Ok(hearers.after(interrupt))
+        outbox.messages.write(&context.fabric, link.peer, packet.kind(), payload, along)?;
+        Ok(hearers.after(along.interrupt))
     }
 
     #[inline]

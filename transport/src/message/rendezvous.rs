@@ -65,8 +65,8 @@ impl State {
         let length = memory.length as u64;
         // Plain stores are for programs that are both in our calls.
         let wanted = if offers.without(Way::Stores).is_empty() { Hearers::Waiters } else { Hearers::Service };
-        let hearers =
-            self.put_message(link, Packet::Request { transfer: id, length, offers, is_left, key }, wanted)?;
+        let request = Packet::Request { transfer: id, length, offers, is_left, key };
+        let hearers = self.put_message(link, request, None, wanted)?;
         self.sending.push(Sending {
             id,
             memory,

@@ -12,7 +12,7 @@ mod writer;
 
 pub(super) use reader::{Found, Peek, Reader};
 pub(super) use watch::Watch;
-pub(super) use writer::{Promises, Target, Writer};
+pub(super) use writer::{Along, Promises, Target, Writer};
 
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -12,7 +12,7 @@ use super::needs::{self, Needs};
 use super::outbox::Outbox;
 use super::outcome::Outcome;
 use super::rendezvous::{Receiving, Sending};
-use super::ring::Peek;
+use super::ring::{Along, Peek};
 use super::wire::{Ended, Packet, Way};
 use crate::error::{Error, Result};
 
@@ -328,10 +328,10 @@ impl State {
             if !outbox.control.has_room(length) {
                 break;
             }
-            let interrupt = outbox.interrupt_for(context, hearers);
-            outbox.control.write(&context.fabric, link.peer, packet.kind(), &payload[..length], interrupt)?;
+            let along = Along { interrupt: outbox.interrupt_for(context, hearers), before: None };
+            outbox.control.write(&context.fabric, link.peer, packet.kind(), &payload[..length], along)?;
             self.departing.pop_front();
-            all_hearers = all_hearers.max(Some(hearers.after(interrupt)));
+            all_hearers = all_hearers.max(Some(hearers.after(along.interrupt)));
         }
         match all_hearers {
             Some(hearers) => self.alert(link, hearers),

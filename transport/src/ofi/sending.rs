@@ -138,7 +138,8 @@ impl Adapter {
         interrupt: Option<Interrupt>,
     ) -> Result<()> {
         let length = write_header(interrupt) + used;
-        self.send(peer, true, wire::is_silent_write(length, interrupt), length, |header, bytes| {
+        let is_silent = wire::is_silent_write(length, parts.len(), interrupt);
+        self.send(peer, true, is_silent, length, |header, bytes| {
             wire::encode_write(header, interrupt, target.memory.key, parts.iter().copied(), bytes);
         })
     }

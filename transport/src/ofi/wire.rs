@@ -35,7 +35,7 @@ pub const PIECE_HEADER: usize = 12;
 pub const LONGEST_READ: usize = 256;
 
 pub(super) const MAGIC: [u8; 2] = *b"sv";
-pub(super) const VERSION: u8 = 4;
+pub(super) const VERSION: u8 = 5;
 
 /// What every message begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,21 +236,28 @@ impl Message<'_> {
     }
 }
 
-/// From how many bytes on a write that triggers nothing is silent: the receiver's waiters are not woken by it. A stream
-/// of such writes would wake them each time for nothing, and whoever sends it tells of its end: by another message, or
-/// by ringing.
+/// From how many bytes on a write of one piece that triggers nothing is silent: the receiver's waiters are not woken by
+/// it. A stream of such writes would wake them each time for nothing, and whoever sends it tells of its end: by another
+/// message, or by ringing. Where there are several pieces, the last may be what the others are waited for by.
 const SILENT: usize = 16 << 10;
 
-/// Whether a message of `length` bytes that [triggers](Message::Write) `interrupt` is silent, if it is a write.
+/// Whether a message of `length` bytes that [triggers](Message::Write) `interrupt` is silent, if it is a write of so
+/// many `pieces`.
 #[must_use]
-pub fn is_silent_write(length: usize, interrupt: Option<Interrupt>) -> bool {
-    length >= SILENT && interrupt.is_none()
+pub fn is_silent_write(length: usize, pieces: usize, interrupt: Option<Interrupt>) -> bool {
+    length >= SILENT && pieces == 1 && interrupt.is_none()
 }
 
 /// Whether what came is a silent write.
 #[must_use]
 pub fn is_silent(bytes: &[u8]) -> bool {
-    is_silent_write(bytes.len(), None) && bytes.get(3) == Some(&WRITE)
+    is_silent_write(bytes.len(), 1, None) && bytes.get(3) == Some(&WRITE) && has_one_piece(bytes)
+}
+
+/// Whether the first piece of what is a write reaches to its end.
+fn has_one_piece(bytes: &[u8]) -> bool {
+    let begin = bytes.get(WRITE_HEADER + 8..).and_then(|rest| Cursor(rest).word32());
+    begin.is_some_and(|length| WRITE_HEADER + PIECE_HEADER + length as usize == bytes.len())
 }
 
 /// Writes a whole write message: header, interrupt if any, key, pieces. `into` has exactly the length that

@@ -11,18 +11,27 @@ use crate::fabric::Fabric;
 use crate::segment::RemoteSegment;
 use crate::units::Interrupt;
 
+/// What goes along with a packet, in one write.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in super::super) struct Along<'a> {
+    /// What is there before the packet is, in the same segment.
+    pub(in super::super) before: Option<Piece<'a>>,
+    /// What is triggered after it.
+    pub(in super::super) interrupt: Option<Interrupt>,
+}
+
 /// Where a ring's parts go.
 pub(in super::super) trait Outgoing {
-    /// Whether what is put can take an interrupt along.
-    fn takes_interrupts(&self) -> bool;
+    /// Whether what is put can take something along.
+    fn takes_along(&self) -> bool;
 
-    /// Puts parts into slots, each with its payload and closing word; the closing word becomes visible last. An
-    /// interrupt goes along where [it can](Self::takes_interrupts); elsewhere there must be none.
+    /// Puts parts into slots, each with its payload and closing word; the closing word becomes visible last. Something
+    /// goes along where [it can](Self::takes_along); elsewhere there must be nothing.
     fn put<'a>(
         &mut self,
         fabric: &Fabric,
         parts: impl Iterator<Item = (u32, &'a [u8], u64)>,
-        interrupt: Option<Interrupt>,
+        along: Along<'_>,
     ) -> Result<()>;
 
     /// Puts parts of before once more, byte for byte.
@@ -77,7 +86,7 @@ impl Target {
 }
 
 impl<S: Slots> Outgoing for Target<S> {
-    fn takes_interrupts(&self) -> bool {
+    fn takes_along(&self) -> bool {
         matches!(self, Self::Remote { .. })
     }
 
@@ -86,11 +95,11 @@ impl<S: Slots> Outgoing for Target<S> {
         &mut self,
         fabric: &Fabric,
         parts: impl Iterator<Item = (u32, &'a [u8], u64)>,
-        interrupt: Option<Interrupt>,
+        along: Along<'_>,
     ) -> Result<()> {
         match self {
             Self::Mapped(ring) => {
-                debug_assert!(interrupt.is_none());
+                debug_assert!(along.before.is_none() && along.interrupt.is_none());
                 let mut stored = 0;
                 for (slot, payload, closing) in parts {
                     ring.write(slot, payload, closing);
@@ -113,7 +122,7 @@ impl<S: Slots> Outgoing for Target<S> {
                 // They follow one another, around the end of the ring.
                 let slots = used.len() as u32;
                 let written = (0..count).map(|index| (first.unwrap_or(0) + index) % slots);
-                write(segment, *base, *part, copy, used, written, interrupt)
+                write(segment, *base, *part, copy, used, written, along)
             }
         }
     }
@@ -122,7 +131,7 @@ impl<S: Slots> Outgoing for Target<S> {
         match self {
             Self::Mapped(_) => Ok(()),
             Self::Remote { segment, base, part, copy, used } => {
-                write(segment, *base, *part, copy, used, slots, None)
+                write(segment, *base, *part, copy, used, slots, Along::default())
             }
         }
     }
@@ -135,9 +144,9 @@ fn write(
     copy: &[u8],
     used: &[u32],
     mut slots: impl Iterator<Item = u32>,
-    interrupt: Option<Interrupt>,
+    along: Along<'_>,
 ) -> Result<()> {
-    let send = |pieces: &[Piece<'_>]| match interrupt {
+    let send = |pieces: &[Piece<'_>]| match along.interrupt {
         Some(interrupt) => segment.write_and_trigger(pieces, interrupt),
         None => segment.write_scattered(pieces),
     };
@@ -147,12 +156,13 @@ fn write(
         Piece { offset: base + start as u64, bytes: &copy[start..end] }
     };
     let Some(first) = slots.next().map(piece) else { return Ok(()) };
-    match slots.next() {
-        // The most frequent case needs no list.
-        None => send(&[first]),
-        Some(second) => {
-            let pieces: Vec<_> = [first, piece(second)].into_iter().chain(slots.map(piece)).collect();
-            send(&pieces)
+    match (along.before, slots.next()) {
+        // The most frequent cases need no list.
+        (None, None) => send(&[first]),
+        (Some(before), None) => send(&[before, first]),
+        (before, Some(second)) => {
+            let parts = [first, piece(second)].into_iter().chain(slots.map(piece));
+            send(&before.into_iter().chain(parts).collect::<Vec<_>>())
         }
     }
 }
@@ -274,15 +284,15 @@ impl<T: Outgoing> Writer<T> {
         !self.promises.reliable && self.sent != self.checked
     }
 
-    /// Whether a packet can take an interrupt along: by remote writes that arrive, and in order. Where they may not,
-    /// more has to be done before it.
+    /// Whether a packet can take something along: by remote writes that arrive, and in order. Where they may not, more
+    /// has to be done before it.
     #[inline]
-    pub(in super::super) fn takes_interrupts(&self) -> bool {
-        self.promises.are_kept() && self.target.takes_interrupts()
+    pub(in super::super) fn takes_along(&self) -> bool {
+        self.promises.are_kept() && self.target.takes_along()
     }
 
-    /// Writes a packet, for which there is room. An interrupt goes along where [it can](Self::takes_interrupts);
-    /// elsewhere there must be none.
+    /// Writes a packet, for which there is room. Something goes along where [it can](Self::takes_along); elsewhere
+    /// there must be nothing.
     ///
     /// # Errors
     /// The fabric's.
@@ -293,7 +303,7 @@ impl<T: Outgoing> Writer<T> {
         peer: crate::Rank,
         kind: Kind,
         payload: &[u8],
-        interrupt: Option<Interrupt>,
+        along: Along<'_>,
     ) -> Result<()> {
         let parts = self.parts(payload.len());
         debug_assert!(self.has_room(payload.len()));
@@ -317,7 +327,7 @@ impl<T: Outgoing> Writer<T> {
             let closing = Closing { kind, more, length: piece.len() as u16, id };
             (number & mask, piece, closing.encode())
         });
-        self.target.put(fabric, pieces, interrupt)
+        self.target.put(fabric, pieces, along)
     }
 
     /// Makes sure that all that was written has arrived; repeats it until it has.

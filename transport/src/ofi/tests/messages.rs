@@ -129,6 +129,35 @@ fn a_long_write_wakes_nobody_and_a_ring_tells_of_it() {
 }
 
 #[test]
+fn an_eager_message_is_one_message_that_wakes_where_it_fits_into_one() {
+    for (provider, longest) in [("net", (64 << 10) + 512), ("tcp;ofi_rxm", 8192)] {
+        let (both, addresses) = two_listening(provider, [longest; 2]);
+        let adapters = together(both, &addresses);
+        let fabrics = faces(&adapters);
+        let settings = MessageSettings::default();
+        let messengers =
+            fabrics.each_ref().map(|fabric| Messenger::open(fabric, Port::FIRST, &settings).unwrap());
+        let messages_of = |length: usize| {
+            let before = adapters[1].peers[0].outgoing().sent;
+            let (bytes, mut into) = (vec![length as u8 | 1; length], vec![0; length]);
+            thread::scope(|scope| {
+                scope.spawn(|| messengers[1].send_by(Mode::Eager, Rank(0), &bytes).unwrap());
+                messengers[0].receive(Rank(1), &mut into).unwrap();
+            });
+            assert!(into == bytes, "{provider}, {length} bytes");
+            adapters[1].peers[0].outgoing().sent - before
+        };
+        // The first one connects them.
+        messages_of(1000);
+        let room = (longest - 256).min(settings.eager_buffer as usize);
+        // Over the first provider, writes of one piece that are as long as the longest two would wake nobody.
+        for length in [1000, 4096, room / 2, room] {
+            assert_eq!(messages_of(length), 1, "{provider}, {length} bytes");
+        }
+    }
+}
+
+#[test]
 fn a_message_by_rendezvous_takes_three_messages_beside_its_bytes() {
     for provider in PROVIDERS {
         let (both, addresses) = two_listening(provider, [8192; 2]);

@@ -63,6 +63,19 @@ proptest! {
     }
 
     #[test]
+    fn who_writes_and_who_is_written_to_know_alike_which_writes_are_silent(
+        interrupt in prop::option::of(any::<u32>().prop_map(Interrupt)),
+        lengths in prop::collection::vec(prop_oneof![0..40_usize, SILENT - 100..SILENT + 100], 0..4),
+    ) {
+        let pieces: Vec<_> = lengths.iter().map(|length| (0, vec![7; *length])).collect();
+        let body = lengths.iter().map(|length| PIECE_HEADER + length).sum::<usize>();
+        let mut bytes = vec![0; WRITE_HEADER + interrupt.map_or(0, |_| INTERRUPT) + body];
+        let header = Header { sender: Rank(1), tag: 2, number: 3, applied: 4 };
+        encode_write(&header, interrupt, 5, pieces.iter().map(|(offset, bytes)| (*offset, &bytes[..])), &mut bytes);
+        prop_assert_eq!(is_silent(&bytes), is_silent_write(bytes.len(), pieces.len(), interrupt));
+    }
+
+    #[test]
     fn any_bytes_are_decoded_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..200), looks_ours: bool) {
         if looks_ours && bytes.len() >= 4 {
             bytes[..3].copy_from_slice(&[b's', b'v', VERSION]);
