@@ -99,6 +99,8 @@ pub enum Kind {
     Bare,
     /// Likewise, on the core of the thread that waits.
     BareOnOneCore,
+    /// A missing page for which a bare thread asks the other process by a short message, before it puts it in place.
+    BareAsking,
     /// A short message to the other process, and an answer of a page.
     Message,
     /// A page of a mapping that lies on this node and is mapped in place.

@@ -113,6 +113,7 @@
 
 mod advice;
 mod ahead;
+mod attention;
 mod bytes;
 mod difference;
 mod entry;

@@ -69,11 +69,11 @@ pub(super) struct Bare {
 
 impl Bare {
     /// So many pages. The thread runs where the kernel puts it, or on the core that this one is on and stays on until
-    /// it drops the value.
+    /// it drops the value. Before it puts a page in place it does what `fetch` says.
     ///
     /// # Panics
     /// Where that is not allowed.
-    pub(super) fn new(count: usize, is_on_one_core: bool) -> Bare {
+    pub(super) fn new(count: usize, is_on_one_core: bool, fetch: impl Fn() + Send + 'static) -> Bare {
         let uffd = UffdBuilder::new().close_on_exec(true).non_blocking(false).user_mode_only(false).create();
         let uffd = uffd.expect("faults may be served: by root, or where vm.unprivileged_userfaultfd is 1");
         let (protection, flags) =
@@ -91,7 +91,7 @@ impl Bare {
         let cores = is_on_one_core.then(stay);
         let thread = std::thread::spawn({
             let pages = Arc::clone(&pages);
-            move || serve(&uffd, &pages)
+            move || serve(&uffd, &pages, &fetch)
         });
         Bare { pages, thread: Some(thread), cores }
     }
@@ -126,13 +126,14 @@ fn stay() -> CpuSet {
     before
 }
 
-fn serve(uffd: &Uffd, pages: &Pages) {
+fn serve(uffd: &Uffd, pages: &Pages, fetch: &dyn Fn()) {
     let page = [1u8; PAGE];
     loop {
         let event = uffd.read_event().expect("faults can be read");
         let Some(Event::Pagefault { addr, .. }) = event else { continue };
         let at = addr.addr() - pages.start.addr();
         let to = pages.start.wrapping_byte_add(at / PAGE * PAGE);
+        fetch();
         // SAFETY: the page is missing, of memory that is registered; there are as many bytes to copy.
         unsafe { uffd.copy(page.as_ptr().cast(), to, PAGE, true) }
             .expect("a missing page can be put in place");

@@ -39,7 +39,7 @@ pub fn run(arguments: &[String]) {
         Cluster::join(job.fabric().clone(), store, &CacheSettings::default(), &job.settings().messages);
     let cluster = cluster.expect("both join");
     let team = Team::of_cluster(&cluster).expect("both join");
-    let peer = Peer::open(job.fabric());
+    let peer = Arc::new(Peer::open(job.fabric()));
     let member = Member { is_first: rank == 0, cluster, team, peer };
     match plan.part {
         Part::Faults { rounds, count } => member.tell(|| member.faults(rounds, count)),
@@ -60,7 +60,7 @@ struct Member {
     is_first: bool,
     cluster: Arc<Cluster>,
     team: Team,
-    peer: Peer,
+    peer: Arc<Peer>,
 }
 
 impl Member {
@@ -131,9 +131,13 @@ impl Member {
                     times.extend((0..count).map(|turn| seconds(|| touch(turn))));
                 };
                 for (kind, is_on_one_core) in [(Kind::Bare, false), (Kind::BareOnOneCore, true)] {
-                    let bare = Bare::new(count as usize, is_on_one_core);
+                    let bare = Bare::new(count as usize, is_on_one_core, || {});
                     take(kind, count, &|turn| _ = black_box(bare.touch(turn as usize)));
                 }
+                let peer = Arc::clone(&self.peer);
+                let asking = Bare::new(count as usize, false, move || peer.ask());
+                take(Kind::BareAsking, count, &|turn| _ = black_box(asking.touch(turn as usize)));
+                drop(asking);
                 take(Kind::Message, count, &|_| self.peer.ask());
                 let first = round * few * AROUND;
                 take(Kind::Kernel, few, &|turn| {

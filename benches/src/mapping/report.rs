@@ -67,7 +67,7 @@ pub struct Misses {
 }
 
 impl Kind {
-    const ALL: [Kind; 8] = [
+    const ALL: [Kind; 9] = [
         Kind::Kernel,
         Kind::InPlace,
         Kind::Bare,
@@ -75,6 +75,7 @@ impl Kind {
         Kind::Zeros,
         Kind::Store,
         Kind::Message,
+        Kind::BareAsking,
         Kind::Remote,
     ];
 
@@ -84,6 +85,7 @@ impl Kind {
             Kind::InPlace => "a mapping's page of this node, in place",
             Kind::Bare => "a bare thread with userfaultfd",
             Kind::BareOnOneCore => "likewise, on the core of the thread that waits",
+            Kind::BareAsking => "a bare thread with userfaultfd that sends such a message for each page",
             Kind::Zeros => "a mapping's page that nobody has written",
             Kind::Store => "the first store into a mapping's page",
             Kind::Message => "a bare message and its answer of 4 KiB",

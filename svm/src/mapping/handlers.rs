@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use svmio_transport::spawn_service_thread;
 
+use super::attention::Attention;
 use super::memory::{FaultReader, Memory, PageFault};
 use super::watch::{Waiter, Watch};
 
@@ -97,6 +98,7 @@ fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
     let mut reader = FaultReader::new(S::TOGETHER);
     let mut faults = Vec::new();
     let mut passed_on = None;
+    let mut attention = Attention::none();
     watch.enter(service.is_stopping());
     // Acquire: with the Release in `drop`.
     while !service.is_stopping().load(Ordering::Acquire) {
@@ -123,11 +125,16 @@ fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
                 own = Some(faults.remove(0));
                 watch.leave(faults.drain(..));
             }
+            attention.renew();
             passed_on = watch.first();
             if !is_asked && own.is_none() {
                 continue;
             }
         } else if own.is_none() {
+            // Where several wait, it serves more of them at a time when it sleeps.
+            if !service.is_busy() && attention.is_left() {
+                continue;
+            }
             if let Err(e) = watch.wait(waiter) {
                 tracing::error!("faults of {} are not waited for: {e}", service.file_name());
                 return;
@@ -144,5 +151,6 @@ fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
             None => service.attend(watch),
         }
         watch.enter(service.is_stopping());
+        attention.renew();
     }
 }
