@@ -394,7 +394,7 @@ pub enum Error {
     },
     /// This process may not serve page faults.
     #[error(
-        "mapping {name} on node {node}: page faults cannot be served by this process ({source}). It takes Linux 5.7 or later and one of: read and write permission for /dev/userfaultfd, the sysctl vm.unprivileged_userfaultfd set to 1 (where that device does not exist), or the capability SYS_PTRACE; without, read_at and write_at reach the same bytes"
+        "mapping {name} on node {node}: page faults cannot be served by this process ({source}). It takes Linux 5.7 or later and one of: read and write permission for /dev/userfaultfd, the sysctl vm.unprivileged_userfaultfd set to 1, or the capability SYS_PTRACE; without, read_at and write_at reach the same bytes"
     )]
     FaultsRefused {
         /// The file.

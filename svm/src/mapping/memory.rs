@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use svmio_transport::copy_bytes;
 use userfaultfd::{Event, EventBuffer, FaultKind, ReadWrite, Uffd};
@@ -233,11 +234,18 @@ impl Memory {
     }
 
     /// Maps a part of a file, from `offset` on, in the place of pages; who waits for them is woken.
+    ///
+    /// # Errors
+    /// `OutOfMemory` where the process has as many mappings as it may; then the pages are what they were.
     pub(super) fn map(&self, run: &Range<u64>, file: &File, offset: u64) -> io::Result<()> {
         let (start, bytes) = self.run(run);
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         // SAFETY: within this value's own memory, of which what was there is not needed any more.
-        unsafe { rustix::mm::mmap(start.cast(), bytes, self.protection(), flags, file, offset) }?;
+        let mapped = unsafe { rustix::mm::mmap(start.cast(), bytes, self.protection(), flags, file, offset) };
+        mapped.map_err(|error| match error {
+            Errno::NOMEM => io::Error::new(io::ErrorKind::OutOfMemory, TOO_MANY),
+            other => other.into(),
+        })?;
         self.wake(run)
     }
 
@@ -279,6 +287,10 @@ impl Memory {
         (self.start.as_ptr().wrapping_add(before), (run.end - run.start) as usize * self.page)
     }
 }
+
+/// What is wrong where the kernel maps nothing more.
+const TOO_MANY: &str = "the process may have no more mappings: a larger sysctl vm.max_map_count allows more, and larger \
+                        segments (svm_segment_size) take fewer";
 
 /// Whether a run of pages could not be done because the kernel keeps it in two parts, as it may after one of the pages
 /// was [cured](Memory::cure).

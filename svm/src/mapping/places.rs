@@ -83,7 +83,14 @@ impl Service {
             Some(Place::Direct) => return Ok(Place::Direct),
             _ => {}
         }
-        self.memory.map(&pages, &file, self.within(pages.start)).map_err(failed)?;
+        match self.memory.map(&pages, &file, self.within(pages.start)) {
+            Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+                tracing::info!("segment {index} of {} is not mapped: {error}", self.file.name());
+                drop(table);
+                return Ok(self.note(index, Place::Here));
+            }
+            mapped => mapped.map_err(failed)?,
+        }
         // Zeros, which nobody has stored into: that would have claimed the segment.
         for page in table.present(&pages) {
             let removed = table.remove(page);

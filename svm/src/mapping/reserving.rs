@@ -43,7 +43,7 @@ pub(super) fn reserve(file: &Arc<File>, range: &Range<FileOffset>, may_write: bo
         let node = node.map_or_else(NodeName::current, NodeName::clone);
         Error::FaultsRefused { name: file.name().into(), node, source }
     };
-    let uffd = userfault::open().map_err(|e| refused(userfault::os_error(e)))?;
+    let uffd = userfault::open().map_err(refused)?;
     let pages = range.start.0 / page..range.end.0.div_ceil(page);
     let alignment = large_page().unwrap_or(page).min(file.segment_size().bytes());
     let failed = |e| Error::io(format!("mapping {}", file.name()), &file.directory(), e);

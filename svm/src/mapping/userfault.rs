@@ -1,10 +1,10 @@
-//! What the kernel offers for serving page faults and the crate `userfaultfd` lacks: copying with write protection, and
-//! poison.
+//! What the kernel offers for serving page faults and the crate `userfaultfd` lacks: copying with write protection,
+//! poison, and the system call for who may make it and not open the device.
 //!
 //! Numbers and structures are those of `linux/userfaultfd.h` as of Linux 6.6.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 
 use userfaultfd::{FeatureFlags, RegisterMode, Uffd, UffdBuilder};
 
@@ -30,6 +30,18 @@ struct Poison {
     updated: i64,
 }
 
+/// `struct uffdio_api`.
+#[repr(C)]
+struct Api {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+/// `UFFD_API`.
+const API: u64 = 0xaa;
+/// `UFFDIO_API`.
+const AGREE: libc::Ioctl = libc::_IOWR::<Api>(TYPE, 0x3f);
 /// `UFFDIO_COPY`.
 const COPY: libc::Ioctl = libc::_IOWR::<Copy>(TYPE, 0x03);
 /// `UFFDIO_POISON`, from Linux 6.6 on.
@@ -48,14 +60,33 @@ pub(super) struct How {
     pub(super) wakes: bool,
 }
 
-/// A descriptor for faults of this process, also of those that the kernel meets while it works for it.
-pub(super) fn open() -> userfaultfd::Result<Uffd> {
-    UffdBuilder::new()
-        .close_on_exec(true)
-        .non_blocking(true)
-        .user_mode_only(false)
-        .require_features(FeatureFlags::PAGEFAULT_FLAG_WP)
-        .create()
+/// A descriptor for faults of this process, also of those that the kernel meets while it works for it: a program may
+/// have `read` or `write` go to a mapping, and one for its own faults alone would make them fail there.
+pub(super) fn open() -> io::Result<Uffd> {
+    let features = FeatureFlags::PAGEFAULT_FLAG_WP;
+    let mut builder = UffdBuilder::new();
+    builder.close_on_exec(true).non_blocking(true).user_mode_only(false).require_features(features);
+    match builder.create() {
+        // The crate asks no further where there is the device.
+        Err(userfaultfd::Error::OpenDevUserfaultfd(refused)) => call(features).map_err(|_| refused),
+        opened => opened.map_err(os_error),
+    }
+}
+
+/// Likewise, by the system call: for those with the capability `SYS_PTRACE`, and for all where the sysctl
+/// `vm.unprivileged_userfaultfd` is 1.
+fn call(features: FeatureFlags) -> io::Result<Uffd> {
+    // SAFETY: it takes a number.
+    let made = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) };
+    let descriptor = i32::try_from(made).ok().filter(|made| *made >= 0).ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: it has just been made, and nobody else has it.
+    let uffd = unsafe { Uffd::from_raw_fd(descriptor) };
+    let mut api = Api { api: API, features: features.bits(), ioctls: 0 };
+    // SAFETY: the structure is the kernel's.
+    match unsafe { libc::ioctl(uffd.as_raw_fd(), AGREE, &raw mut api) } {
+        0 => Ok(uffd),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Has faults on missing pages of some memory, and stores to write-protected ones, be served.
@@ -114,5 +145,36 @@ pub(super) fn os_error(error: userfaultfd::Error) -> io::Error {
         | userfaultfd::Error::CopyFailed(errno)
         | userfaultfd::Error::ZeropageFailed(errno) => io::Error::from_raw_os_error(errno as i32),
         other => io::Error::other(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::thread::{CapabilitySet, CapabilitySets, Uid};
+
+    use super::*;
+
+    /// What `open` gives to a user who may not open the device, and has such capabilities.
+    fn opened_with(capabilities: CapabilitySet) -> io::Result<()> {
+        let nobody = std::thread::spawn(move || {
+            let nobody = Uid::from_raw(65534);
+            // Of this thread alone.
+            rustix::thread::set_keep_capabilities(true).expect("a thread may say so");
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("the test runs as root");
+            let inheritable = CapabilitySet::empty();
+            let sets = CapabilitySets { effective: capabilities, permitted: capabilities, inheritable };
+            rustix::thread::set_capabilities(None, sets).expect("a thread may have less than it had");
+            open().map(drop)
+        });
+        nobody.join().expect("the thread ends")
+    }
+
+    #[test]
+    fn who_may_trace_needs_no_device() {
+        opened_with(CapabilitySet::SYS_PTRACE).unwrap();
+        let refused = opened_with(CapabilitySet::empty()).unwrap_err();
+        let device = std::path::Path::new("/dev/userfaultfd");
+        let expected = if device.exists() { io::ErrorKind::PermissionDenied } else { refused.kind() };
+        assert_eq!(refused.kind(), expected);
     }
 }

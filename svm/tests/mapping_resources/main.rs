@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test like the test itself")]
 
+mod crowded;
 #[path = "../job/mod.rs"]
 mod job;
 mod rest;
@@ -19,6 +20,8 @@ fn mappings_take_what_they_may_and_give_it_back() {
     so_it_does_where_pages_have_one_writer_at_a_time();
     what_is_unmapped_leaves_nothing();
     rest::threads_that_serve_faults_rest_when_nobody_waits();
+    crowded::what_the_kernel_maps_no_more_is_served_by_faults();
+    crowded::what_the_kernel_maps_no_more_is_told_of_where_there_is_no_other_way();
 }
 
 fn all(bytes: u64) -> std::ops::Range<FileOffset> {

@@ -161,8 +161,10 @@ impl Keeper {
         stored.allocate(start..start + (pages.end - pages.start) * size).map_err(failed)?;
         let file = stored.reopened().map_err(failed)?;
         let mut known = self.pages();
-        if known.homes.insert(index, Home::Direct).is_none() {
+        if !known.homes.contains_key(&index) {
+            // Before it is known for one that is in place: who touches it then is only woken.
             self.memory.map(&pages, &file, start).map_err(failed)?;
+            known.homes.insert(index, Home::Direct);
         }
         Ok(())
     }
