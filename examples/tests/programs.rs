@@ -88,5 +88,5 @@ fn more_keys_than_memory_may_hold_are_sorted() {
 
 #[test]
 fn keys_are_sorted_over_a_network() {
-    keys_are_sorted("ofi", 4, &["mapped", "explicit"]);
+    keys_are_sorted("ofi", 16, &["mapped", "explicit"]);
 }

@@ -78,7 +78,8 @@ pub(super) fn open() -> io::Result<Uffd> {
 fn call(features: FeatureFlags) -> io::Result<Uffd> {
     // SAFETY: it takes a number.
     let made = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) };
-    let descriptor = i32::try_from(made).ok().filter(|made| *made >= 0).ok_or_else(io::Error::last_os_error)?;
+    let descriptor =
+        i32::try_from(made).ok().filter(|made| *made >= 0).ok_or_else(io::Error::last_os_error)?;
     // SAFETY: it has just been made, and nobody else has it.
     let uffd = unsafe { Uffd::from_raw_fd(descriptor) };
     let mut api = Api { api: API, features: features.bits(), ioctls: 0 };

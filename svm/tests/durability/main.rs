@@ -4,6 +4,7 @@
 mod device;
 #[path = "../job/mod.rs"]
 mod job;
+mod mapped;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

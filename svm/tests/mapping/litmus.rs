@@ -59,7 +59,7 @@ fn in_threads(ranks: usize, programs: &[Program]) {
     });
 }
 
-/// How many rounds: more where there is time, fewer where each rank is a process, or over a network, and has more to
+/// How many rounds: thousands where there is time, fewer where each rank is a process, or over a network, and has more to
 /// wait for.
 fn rounds(few: u64) -> u64 {
     let waits_longer = || {
@@ -67,7 +67,7 @@ fn rounds(few: u64) -> u64 {
         is_set(super::processes::PLAN) || is_set("SVMIO_TEST_FABRIC")
     };
     match job::is_full() {
-        true => few * 20,
+        true => (few * 20).max(2000),
         false if waits_longer() => few / 2,
         false => few,
     }

@@ -36,11 +36,12 @@ fn rank_process() {
         "entry" => litmus::entry::PROGRAMS.iter().for_each(|program| own.run(program)),
         "strict" => litmus::strict::PROGRAMS.iter().for_each(|program| own.run(program)),
         "losses" => lose(&own),
+        "home" => lose_home(&own),
         plan => panic!("no such plan: {plan}"),
     }
     drop(team);
     let finished = job.finish();
-    assert!(finished.is_ok() || matches!(&*std::env::var(PLAN).unwrap(), "losses"), "{finished:?}");
+    assert!(finished.is_ok() || matches!(&*std::env::var(PLAN).unwrap(), "losses" | "home"), "{finished:?}");
     cluster.leave();
 }
 
@@ -114,6 +115,46 @@ fn lose(own: &Rank<'_>) {
     let _ = mapping.unmap();
 }
 
+/// Who dies, of four on a node each.
+const DEAD_HOME: u32 = 3;
+
+/// One is killed that has pages which the others have mapped: who touches them hears of it, once for each page, and
+/// what is here, or lies with others, stays.
+fn lose_home(own: &Rank<'_>) {
+    let file =
+        Arc::new(own.team.open_in(own.cluster, &FileName::new("f").unwrap(), &small_segments()).unwrap());
+    let (dead, at) = (u64::from(DEAD_HOME), |rank: u64, page: u64| rank * SEGMENT + page * PAGE);
+    file.write_at(FileOffset(at(own.rank, 0)), &[own.rank as u8 + 1; SEGMENT as usize]).unwrap();
+    own.team.sync(&file).unwrap();
+    let told: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let tell = Arc::clone(&told);
+    let options = MappingOptions::new().on_loss(move |lost| {
+        assert!(lost.error.to_string().contains("n3"), "{}", lost.error);
+        tell.lock().unwrap().push(lost.range.start.0);
+    });
+    let mapping = map(&file, own.size * SEGMENT, &options);
+    let reads = |at: u64| super::failures::kernel_reads(mapping.as_ptr().wrapping_add(at as usize), 8);
+    assert_eq!(load(&mapping, at(dead, 0)), dead as u8 + 1);
+    own.meet();
+    if own.rank == dead {
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).unwrap();
+    }
+    let begun = Instant::now();
+    while own.cluster.check(&[svmio_transport::Rank(DEAD_HOME)]).is_ok() {
+        std::thread::yield_now();
+    }
+    // Some that may have been fetched ahead lie between.
+    let (first, last) = (SEGMENT / PAGE - 2, SEGMENT / PAGE - 1);
+    for page in [last, first, last] {
+        assert!(!reads(at(dead, page)), "page {page}");
+    }
+    assert_eq!(*told.lock().unwrap(), [at(dead, last), at(dead, first)]);
+    assert!(reads(at(dead, 0)), "it was here");
+    assert_eq!(load(&mapping, at(own.rank, 1)), own.rank as u8 + 1);
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    let _ = mapping.unmap();
+}
+
 /// Runs `size` processes by a plan, dealt out to four nodes; the ranks of `dead` must not end well, all others must.
 fn run(plan: &str, size: u32, dead: &[u32]) {
     let stores = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -157,6 +198,11 @@ fn entry_consistency_is_what_processes_find() {
 #[test]
 fn strict_mappings_are_sequentially_consistent_for_processes() {
     sizes().for_each(|size| run("strict", size, &[]));
+}
+
+#[test]
+fn pages_of_a_process_that_is_killed_are_told_of_and_poisoned() {
+    run("home", 4, &[DEAD_HOME]);
 }
 
 #[test]

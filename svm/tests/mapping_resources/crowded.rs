@@ -101,7 +101,8 @@ pub(super) fn what_the_kernel_maps_no_more_is_told_of_where_there_is_no_other_wa
     let file = file(&stores, "s");
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let tell = Arc::clone(&told);
-    let options = MappingOptions::new().on_loss(move |lost| tell.lock().unwrap().push(lost.error.to_string()));
+    let options =
+        MappingOptions::new().on_loss(move |lost| tell.lock().unwrap().push(lost.error.to_string()));
     let mapping = options.map_strictly(&file, all(SEGMENTS * SEGMENT)).unwrap();
     fill(&file);
     let byte = |segment: u64, at: u64| {

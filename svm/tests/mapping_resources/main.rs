@@ -167,10 +167,33 @@ fn so_it_does_where_pages_have_one_writer_at_a_time() {
     });
 }
 
+/// What this process has taken.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    descriptors: usize,
+    threads: usize,
+    maps: usize,
+    memory: u64,
+}
+
+impl Taken {
+    /// Until now. To be asked for by one thread at a time: to count takes a descriptor.
+    fn now() -> Taken {
+        let count = |of: &str| std::fs::read_dir(format!("/proc/self/{of}")).expect("/proc is there").count();
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is there").lines().count();
+        Taken { descriptors: count("fd"), threads: count("task"), maps, memory: resident() }
+    }
+
+    /// That it was no less then, but for what comes and goes by chance, and so many bytes.
+    fn assert_no_more_than(self, before: Taken, memory: u64) {
+        let told = format!("{before:?}, then {self:?}");
+        assert!(self.descriptors <= before.descriptors + 4 && self.threads <= before.threads, "{told}");
+        assert!(self.maps <= before.maps + 8 && self.memory <= before.memory + memory, "{told}");
+    }
+}
+
 fn what_is_unmapped_leaves_nothing() {
     const BYTES: u64 = 8 << 20;
-    let count = |of: &str| std::fs::read_dir(format!("/proc/self/{of}")).expect("/proc is there").count();
-    let maps = || std::fs::read_to_string("/proc/self/maps").expect("/proc is there").lines().count();
     let (_directory, stores) = job::stores(2);
     job::run(&stores, &CacheSettings::default(), |process| {
         let options = OpenOptions::read_write()
@@ -190,17 +213,14 @@ fn what_is_unmapped_leaves_nothing() {
             mapping.barrier(&mut || process.team.agree(Ok::<(), svmio_svm::Error>(()))).unwrap();
             mapping.unmap().unwrap();
             process.meet();
-            // By one alone: to count takes a descriptor.
-            let now = (process.rank() == 0).then(|| (count("fd"), count("task"), maps(), resident()));
+            let now = (process.rank() == 0).then(Taken::now);
             process.meet();
             let Some(now) = now else { continue };
             if turn == 4 {
                 first = Some(now);
             }
             if let Some(first) = first {
-                // Who counts descriptors has one more open while at it.
-                assert!(now.0 <= first.0 + 4 && now.1 <= first.1, "{first:?}, then {now:?}");
-                assert!(now.2 <= first.2 + 8 && now.3 <= first.3 + BYTES, "{first:?}, then {now:?}");
+                now.assert_no_more_than(first, BYTES);
             }
         }
         process.close(Arc::into_inner(file).expect("nothing else has it")).unwrap();
