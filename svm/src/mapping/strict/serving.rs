@@ -1,5 +1,6 @@
 //! Serving faults of strict mappings: pages are wished for at their homes.
 
+use std::collections::hash_map::Entry;
 use std::io;
 use std::sync::MutexGuard;
 use std::time::Instant;
@@ -161,10 +162,10 @@ impl Keeper {
         stored.allocate(start..start + (pages.end - pages.start) * size).map_err(failed)?;
         let file = stored.reopened().map_err(failed)?;
         let mut known = self.pages();
-        if !known.homes.contains_key(&index) {
+        if let Entry::Vacant(unknown) = known.homes.entry(index) {
             // Before it is known for one that is in place: who touches it then is only woken.
             self.memory.map(&pages, &file, start).map_err(failed)?;
-            known.homes.insert(index, Home::Direct);
+            unknown.insert(Home::Direct);
         }
         Ok(())
     }
