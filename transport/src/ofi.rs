@@ -9,6 +9,7 @@
 //!      ├── groups      transfers that the caller waits for: long writes and reads
 //!      ├── chains      transfers that were handed over (DMA)
 //!      ├── doubts      transfers that were cut off: by a peer that is dead, or that refused them
+//!      ├── unheard     messages of which a peer tells nothing: it is asked whether they have come
 //!      ├── drains      what may still be coming into memory that is not for peers any more
 //!      ├── attendant   the thread that serves the endpoint when no waiter does
 //!      └── exports     memory that peers reach      peers   what was sent to whom, and what arrived
@@ -30,7 +31,8 @@
 //! **Reliability.** libfabric's reliable datagrams arrive, or the connection is beyond repair. The numbers in the
 //! messages make sure of it: after a missing one nothing more of that sender is applied, and it is declared lost, as is
 //! a peer of which the provider reports a failure, unless it is only that a connection was closed, and no message with
-//! a number is missing: then the peer is asked whether it is there. A transfer that the peer refuses (its memory is not
+//! a number is missing: then the peer is asked whether it is there. Where a peer tells nothing of what it was sent, it
+//! is asked, so that a gap shows also where nothing follows it. A transfer that the peer refuses (its memory is not
 //! exported any more) counts as failed for the sequence check. How long a message may be is exchanged with the
 //! addresses.
 //!
@@ -88,6 +90,7 @@ mod settings;
 mod slots;
 mod storage;
 mod sys;
+mod unheard;
 mod waiters;
 #[doc(hidden)]
 pub mod wire;

@@ -120,12 +120,12 @@ impl Faults {
         let remote = median(Kind::Remote) / (median(Kind::Bare) + median(Kind::Message));
         let Faults { bed, .. } = self;
         vec![
-            Aim::at_most(format!("{bed}: a fault served here, of the bare one"), local, 1.3, 30.0),
+            Aim::at_most(format!("{bed}: a fault served here, of the bare one"), local, 1.3, 5.0),
             Aim::at_most(
                 format!("{bed}: a fault served from there, of the bare one and a message's way and back"),
                 remote,
                 1.3,
-                30.0,
+                5.0,
             ),
         ]
     }
@@ -150,7 +150,7 @@ impl Scan {
     /// What is aimed at.
     pub fn aims(&self) -> Vec<Aim> {
         let share = median(self.mapping.clone()) / median(self.line.clone());
-        vec![Aim::at_least("going through the other host's file, of iperf3's rate", share, 0.9, 0.3)]
+        vec![Aim::at_least("going through the other host's file, of iperf3's rate", share, 0.9, 0.6)]
     }
 
     /// For programs.
@@ -184,7 +184,7 @@ impl Random {
     /// What is aimed at.
     pub fn aims(&self) -> Vec<Aim> {
         let times = self.of(|r| r.many) / self.of(|r| r.one);
-        vec![Aim::at_least(format!("{}: {THREADS} threads, times one's pages", self.bed), times, 6.0, 0.2)]
+        vec![Aim::at_least(format!("{}: {THREADS} threads, times one's pages", self.bed), times, 6.0, 0.7)]
     }
 
     /// For programs.

@@ -16,6 +16,7 @@ use super::adapter::Adapter;
 use super::chains::Chain;
 use super::endpoint::Waiting;
 use super::peers::Peer;
+use super::unheard::Unheard;
 use crate::dma::Completion;
 use crate::error::{Error, Result};
 use crate::service_thread::spawn_service_thread;
@@ -25,7 +26,7 @@ use crate::units::{Rank, SegmentId};
 /// unanswered when that thread has just stopped.
 const NAP: Duration = Duration::from_micros(100);
 
-/// How long it sleeps at most; only a provider that forgot to wake it makes that matter.
+/// How long it sleeps at most; it matters where a provider forgot to wake it, and to whom tells [nothing](Unheard).
 const LONGEST_SLEEP: Duration = Duration::from_secs(2);
 
 /// How long in the first call of the provider after something has happened: some lose the signal that comes just before
@@ -206,6 +207,7 @@ fn run(adapter: &Arc<Adapter>) {
     let mut blind_sleep = Duration::from_micros(20);
     let mut drives = 0;
     let mut call = FIRST_CALL;
+    let mut unheard = Unheard::new(Instant::now());
     while !attendant.is_stopped.load(Ordering::SeqCst) {
         if attendant.has_rung.swap(false, Ordering::SeqCst) {
             call = FIRST_CALL;
@@ -214,6 +216,7 @@ fn run(adapter: &Arc<Adapter>) {
             adapter.carry_out(task);
         }
         adapter.give_up_the_lost();
+        unheard.look(adapter, Instant::now());
         let drives_now = attendant.drives.load(Ordering::Relaxed);
         let was_driven = std::mem::replace(&mut drives, drives_now) != drives_now;
         if was_driven {

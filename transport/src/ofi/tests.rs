@@ -9,6 +9,7 @@ use super::within_process;
 use crate::back_end::{Backing, Wait, Waited};
 use crate::{Error, Fabric, Rank, SegmentId};
 
+mod breaking;
 mod chains;
 mod hanging;
 mod meeting;

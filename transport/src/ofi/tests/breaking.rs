@@ -1,0 +1,135 @@
+//! Connections that the network breaks.
+
+use std::net::TcpStream;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::process::Command;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use super::{PROVIDERS, SEGMENT, anonymous};
+use crate::message::{MessageSettings, Messenger, Port};
+use crate::ofi::within_process;
+use crate::{Error, Fabric, Rank};
+
+/// Set in a process that does what a test is about: it breaks all connections that it has.
+const ALONE: &str = "SVMIO_TEST_BREAKING";
+
+/// Does `body` in a process of its own, which runs this `test` alone.
+fn alone(test: &str, body: impl FnOnce()) {
+    if std::env::var_os(ALONE).is_some() {
+        return body();
+    }
+    let mut process = Command::new(std::env::current_exe().unwrap());
+    process.args([&format!("ofi::tests::breaking::{test}"), "--exact", "--nocapture"]).env(ALONE, "1");
+    let output = process.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{output:?}");
+}
+
+/// Shuts down all connections of this process over TCP, as a network does that loses them; returns how many.
+fn break_connections() -> usize {
+    let descriptors = std::fs::read_dir("/proc/self/fd").expect("/proc is there");
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<RawFd>().ok();
+    let numbers: Vec<RawFd> = descriptors.filter_map(|entry| number(entry.expect("it is listed"))).collect();
+    let is_broken = |number: &RawFd| {
+        // SAFETY: it is used for one call, which fails where it was closed since.
+        let Ok(copy) = (unsafe { BorrowedFd::borrow_raw(*number) }).try_clone_to_owned() else {
+            return false;
+        };
+        let stream = TcpStream::from(copy);
+        stream.peer_addr().is_ok() && stream.shutdown(std::net::Shutdown::Both).is_ok()
+    };
+    numbers.iter().filter(|number| is_broken(number)).count()
+}
+
+fn messengers(fabrics: &[Fabric]) -> Vec<Messenger> {
+    let settings = MessageSettings::default();
+    fabrics.iter().map(|fabric| Messenger::open(fabric, Port::FIRST, &settings).unwrap()).collect()
+}
+
+/// Sends a message, and receives one like it.
+fn exchange(messenger: &Messenger, other: Rank, turn: usize, length: usize) -> Result<(), Error> {
+    let (bytes, mut into) = (vec![turn as u8 | 1; length], vec![0; length]);
+    messenger.send(other, &bytes)?;
+    messenger.receive(other, &mut into)?;
+    assert!(into == bytes, "turn {turn}, {length} bytes");
+    Ok(())
+}
+
+const LENGTHS: [usize; 3] = [10, 5000, 60_000];
+
+#[test]
+fn a_connection_that_breaks_while_nothing_is_missing_is_made_anew() {
+    alone("a_connection_that_breaks_while_nothing_is_missing_is_made_anew", || {
+        for provider in PROVIDERS {
+            let fabrics = within_process(2, provider).unwrap();
+            let messengers = messengers(&fabrics);
+            let _segment = fabrics[0].create(SEGMENT, &anonymous(8)).unwrap();
+            for turn in 0..2 {
+                std::thread::scope(|scope| {
+                    for (fabric, messenger) in fabrics.iter().zip(&messengers) {
+                        let other = Rank(1 - fabric.rank().0);
+                        scope.spawn(move || {
+                            for length in LENGTHS {
+                                exchange(messenger, other, turn, length).unwrap();
+                            }
+                            fabric.store_barrier(other).unwrap();
+                        });
+                    }
+                });
+                assert!(break_connections() > 0, "{provider}: there was nothing to break");
+                // Who asks for it by the connection that was broken, asks again.
+                fabrics[1].connect(Rank(0), SEGMENT).unwrap().read(0, &mut [0; 8]).unwrap();
+            }
+            for fabric in &fabrics {
+                assert_eq!(fabric.membership().lost(), [], "{provider}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_connection_that_breaks_amid_messages_loses_none_unnoticed() {
+    const TURNS: usize = 300;
+    alone("a_connection_that_breaks_amid_messages_loses_none_unnoticed", || {
+        for (provider, break_after) in
+            PROVIDERS.into_iter().flat_map(|it| [20, 21, 22].map(|turn| (it, turn)))
+        {
+            let fabrics = within_process(2, provider).unwrap();
+            let (messengers, started) = (messengers(&fabrics), Barrier::new(3));
+            let outcomes: Vec<Result<(), Error>> = std::thread::scope(|scope| {
+                let go = |own: usize| {
+                    let (fabrics, messenger, started) = (&fabrics, &messengers[own], &started);
+                    let other = Rank(1 - own as u32);
+                    move || {
+                        let exchanged = (0..TURNS).try_for_each(|turn| {
+                            if turn == break_after {
+                                started.wait();
+                            }
+                            exchange(messenger, other, turn, LENGTHS[turn % 3])
+                        });
+                        if exchanged.is_err() {
+                            // As the watchdog tells it.
+                            fabrics[other.index()]
+                                .membership()
+                                .declare_lost(Rank(own as u32), "so it was told");
+                        }
+                        exchanged
+                    }
+                };
+                let threads = [0, 1].map(|own| scope.spawn(go(own)));
+                started.wait();
+                assert!(break_connections() > 0, "{provider}: there was nothing to break");
+                let began = Instant::now();
+                let outcomes = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+                assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+                outcomes
+            });
+            // All has come as it was sent; or the other one is lost to whoever misses something.
+            for error in outcomes.into_iter().filter_map(Result::err) {
+                assert!(error.lost_peer().is_some(), "{provider}: {error}");
+            }
+            fabrics.iter().for_each(Fabric::close);
+        }
+    });
+}
