@@ -243,3 +243,34 @@ fn pages_that_make_way_go_home_together_with_those_beside_them() {
         process.close(file).unwrap();
     });
 }
+
+#[test]
+fn a_reader_finds_what_was_fetched_ahead_in_a_cache_of_few_pages() {
+    const PAGES: u64 = 512;
+    let (_directory, stores) = stores(2);
+    let cache = CacheSettings { page: PAGE, capacity: 64 * PAGE };
+    job::run(&stores, &cache, |process| {
+        let name = FileName::new("f").unwrap();
+        let size = SegmentSize::new(PAGES * PAGE).unwrap();
+        let options = OpenOptions::read_write().create(true).segment_size(Some(size));
+        let file = process.open(&name, &options).unwrap();
+        if process.rank() == 0 {
+            file.write_at(FileOffset(0), &vec![1; (PAGES * PAGE) as usize]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == 1 {
+            process.cluster.force_native_reads(Some(false));
+            for piece in 0..4 * PAGES {
+                let mut bytes = [0; PAGE as usize / 4];
+                file.read_at(FileOffset(piece * PAGE / 4), &mut bytes).unwrap();
+                assert!(bytes == [1; PAGE as usize / 4]);
+            }
+            let statistics = process.cluster.statistics();
+            let (asked, fetched) = (statistics.requests["fetch"], statistics.cache.misses);
+            assert!(fetched < PAGES + PAGES / 8, "{fetched} fetches of {PAGES} pages");
+            assert!(asked * 4 < PAGES, "{asked} requests for {PAGES} pages");
+        }
+        process.meet();
+        process.close(file).unwrap();
+    });
+}
