@@ -250,6 +250,12 @@ impl PageCache {
         self.memory.page()
     }
 
+    /// Bytes of all pages together.
+    pub(crate) fn capacity(&self) -> u64 {
+        let frames = u64::from(self.memory.sets()) * self.memory.ways() as u64;
+        frames * u64::from(self.page())
+    }
+
     /// Process and descriptor by which others can open the cache, as long as this handle lives.
     pub(crate) fn whereabouts(&self) -> (u32, i32) {
         (std::process::id(), self.file().as_raw_fd())

@@ -43,7 +43,7 @@ use crate::joined::{self, Part};
 use crate::name::FileName;
 use crate::open_options::OpenOptions;
 use crate::store::{Store, StoreIdentity};
-use crate::team::{Engine, Opening, Place, Reach, Team};
+use crate::team::{Engine, InForce, Opening, Place, Reach, Team};
 use crate::units::FileId;
 
 /// A process among those with which it shares files. All of them make the same calls in the same order, but for
@@ -59,8 +59,9 @@ impl Session {
     /// A process by itself, with its node's store.
     ///
     /// # Errors
-    /// Those of [`Store::from_environment`].
+    /// [`Error::Settings`]; those of [`Store::from_environment`].
     pub fn alone() -> Result<Session> {
+        InForce::get()?;
         let store = Store::from_environment()?;
         accounting::note_one_node(store.node(), 0, 1);
         Ok(Session { team: Team::alone(), place: Place::OneNode(store), job: None })

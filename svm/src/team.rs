@@ -4,7 +4,7 @@
 //! ```text
 //!   Team ── open, sync, set_size, close, …   steps that all do their part of             (opening, files)
 //!     ├── agree, told, maxima, all_gather    what they tell each other after each step   (agreement)
-//!     ├── meet ──► Place                     in which store, or cluster, their files are   (meeting)
+//!     ├── meet ──► Place                     in which store, or cluster, their files are   (meeting, settings)
 //!     └── Means                              by what they tell it
 //!           ├── Engine    the collectives of svmio's own engine, over a fabric           (engine, reach)
 //!           ├── Gathering a program's own function that gathers bytes                  (gathering)
@@ -20,6 +20,7 @@ mod gathering;
 mod meeting;
 mod opening;
 mod reach;
+mod settings;
 
 use svmio_transport::{Rank, SegmentId};
 
@@ -33,6 +34,7 @@ pub use gathering::Gathering;
 pub use meeting::{Place, machine, own_node};
 pub use opening::Opening;
 pub use reach::Reach;
+pub(crate) use settings::InForce;
 
 /// By what the members of a team tell each other something. All of them make the same calls in the same order, and none
 /// may use the same means from two threads at once.

@@ -188,3 +188,89 @@ fn a_new_segment_costs_one_request_at_most() {
         }
     });
 }
+
+#[test]
+fn pages_that_make_way_go_home_together_with_those_beside_them() {
+    const SEGMENT: u64 = 256 * PAGE;
+    const PAGES: u64 = 512;
+    let (_directory, stores) = stores(2);
+    let cache = CacheSettings { page: PAGE, capacity: 32 * PAGE };
+    job::run(&stores, &cache, |process| {
+        let (rank, name) = (process.rank(), FileName::new("f").unwrap());
+        let size = SegmentSize::new(SEGMENT).unwrap();
+        let options = OpenOptions::read_write().create(true).segment_size(Some(size));
+        let file = process.open(&name, &options).unwrap();
+        if rank == 0 {
+            file.write_at(FileOffset(0), &vec![0; (PAGES * PAGE) as usize]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        let mut expected = vec![0; (PAGES * PAGE) as usize];
+        let statistics = || process.cluster.statistics();
+        let written = || statistics().requests.get("write").copied().unwrap_or(0);
+        let mut is_first_seen = false;
+        let ascending: Vec<u64> = (0..PAGES).collect();
+        let descending = ascending.iter().rev().copied().collect();
+        let every_third = ascending.iter().step_by(3).copied().collect();
+        for (value, pages) in [(1, ascending), (2, descending), (3, every_third)] {
+            let before = (written(), statistics().cache.write_backs);
+            for page in &pages {
+                for piece in 0..4 {
+                    let at = page * PAGE + piece * PAGE / 4;
+                    expected[at as usize..][..16].fill(value);
+                    if rank == 1 {
+                        file.write_at(FileOffset(at), &[value; 16]).unwrap();
+                    }
+                    if rank == 1 && !is_first_seen && written() > 0 {
+                        is_first_seen = true;
+                        assert_eq!(byte(&file, at - PAGE), value);
+                        assert_eq!(statistics().cache.misses, 0, "what went along is in the cache still");
+                    }
+                }
+            }
+            if rank == 1 {
+                file.flush().unwrap();
+                let (requests, count) = (written() - before.0, pages.len() as u64);
+                assert!(requests * 7 < count, "{requests} requests for {count} pages, {value}");
+                let brought = statistics().cache.write_backs - before.1;
+                assert!(brought < count + 2 * requests, "{brought} of {count} pages were brought home");
+            }
+            process.sync(&file).unwrap();
+            let mut bytes = vec![9; expected.len()];
+            file.read_at(FileOffset(0), &mut bytes).unwrap();
+            assert!(bytes == expected, "on rank {rank}");
+            process.meet();
+        }
+        process.close(file).unwrap();
+    });
+}
+
+#[test]
+fn a_reader_finds_what_was_fetched_ahead_in_a_cache_of_few_pages() {
+    const PAGES: u64 = 512;
+    let (_directory, stores) = stores(2);
+    let cache = CacheSettings { page: PAGE, capacity: 64 * PAGE };
+    job::run(&stores, &cache, |process| {
+        let name = FileName::new("f").unwrap();
+        let size = SegmentSize::new(PAGES * PAGE).unwrap();
+        let options = OpenOptions::read_write().create(true).segment_size(Some(size));
+        let file = process.open(&name, &options).unwrap();
+        if process.rank() == 0 {
+            file.write_at(FileOffset(0), &vec![1; (PAGES * PAGE) as usize]).unwrap();
+        }
+        process.sync(&file).unwrap();
+        if process.rank() == 1 {
+            process.cluster.force_native_reads(Some(false));
+            for piece in 0..4 * PAGES {
+                let mut bytes = [0; PAGE as usize / 4];
+                file.read_at(FileOffset(piece * PAGE / 4), &mut bytes).unwrap();
+                assert!(bytes == [1; PAGE as usize / 4]);
+            }
+            let statistics = process.cluster.statistics();
+            let (asked, fetched) = (statistics.requests["fetch"], statistics.cache.misses);
+            assert!(fetched < PAGES + PAGES / 8, "{fetched} fetches of {PAGES} pages");
+            assert!(asked * 4 < PAGES, "{asked} requests for {PAGES} pages");
+        }
+        process.meet();
+        process.close(file).unwrap();
+    });
+}

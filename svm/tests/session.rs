@@ -6,8 +6,12 @@
 use std::path::Path;
 use std::process::Output;
 
+use svmio_svm::Result;
 use svmio_svm::session::Session;
-use svmio_transport::job::{Launcher, Streams};
+use svmio_svm::team::{Engine, Reach, Team};
+use svmio_transport::job::{Job, Launcher, Place, Streams};
+use svmio_transport::settings::Settings;
+use svmio_transport::{Rank, SegmentId};
 
 mod limit;
 #[path = "../examples/rod.rs"]
@@ -25,6 +29,37 @@ fn rank_process() {
 fn rank_that_is_refused() {
     limit::end_in_time();
     println!("it says: {}", Session::from_environment().map(|_| ()).unwrap_err());
+}
+
+/// Says how the members of a team come to a place: they have a job already, which does without what the user has set.
+#[test]
+#[ignore = "it is a process of the other tests"]
+fn rank_that_meets() {
+    limit::end_in_time();
+    let job = Job::start(Place::from_environment().unwrap(), Settings::default()).unwrap();
+    let members: Vec<Rank> = (0..job.size()).map(Rank).collect();
+    let reach = Reach::of(job.fabric(), SegmentId::new(77, 0), &job.settings().messages).unwrap();
+    let engine = Engine::join(&reach, &members, SegmentId::new(78, 0), None).unwrap();
+    let team = Team::new(job.rank().index(), members.len(), Box::new(engine));
+    say(team.meet().map(|_| ()));
+    drop((team, reach));
+    job.finish().unwrap();
+}
+
+/// Says how a process comes to a place that is in no job.
+#[test]
+#[ignore = "it is a process of the other tests"]
+fn process_by_itself() {
+    limit::end_in_time();
+    say(Team::alone().meet().map(|_| ()));
+    say(Session::from_environment().map(|_| ()));
+}
+
+fn say(outcome: Result<()>) {
+    match outcome {
+        Ok(()) => println!("it says: nothing"),
+        Err(error) => println!("it says: {error}"),
+    }
 }
 
 /// Runs `test` as `size` processes, dealt out to `nodes`, of which each has the store that `store` says.
@@ -74,4 +109,53 @@ fn two_stores_on_one_node_are_refused() {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains("it says: ranks 0 and 2 run on one node, but with different stores"), "{said}");
     }
+}
+
+/// A setting that makes no sense, and what is told of it.
+const WRONG: [(&str, &str, &str); 3] = [
+    ("SVMIO_CACHE_PAGE", "3K", "cache pages of 3072 bytes (SVMIO_CACHE_PAGE): give a power of two"),
+    ("SVMIO_CACHE_CAPACITY", "x", "SVMIO_CACHE_CAPACITY=x: not a size"),
+    ("SVMIO_FABRIC", "bogus", "SVMIO_FABRIC"),
+];
+
+#[test]
+fn wrong_settings_of_one_member_are_told_to_all_of_one_node() {
+    let stores = tempfile::tempdir_in("/dev/shm").unwrap();
+    let directory = stores.path().display();
+    for (variable, value, problem) in WRONG {
+        let environment = [format!("SVMIO_STORE={directory}/one"), format!("{variable}={value}")];
+        let prefix = move |rank: Rank| {
+            let own = environment.iter().take(1 + usize::from(rank == Rank(1)));
+            std::iter::once("env".into()).chain(own.map(Into::into)).collect()
+        };
+        let launcher = Launcher::new(std::env::current_exe().unwrap())
+            .arguments(["--exact", "rank_that_meets", "--ignored", "--test-threads=1", "--nocapture"])
+            .size(3)
+            .streams(Streams::Piped)
+            .prefix(prefix);
+        for output in launcher.spawn().unwrap().output().unwrap() {
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(said.contains("it says: rank 1 on node "), "{said}");
+            assert!(said.contains("settings cannot be used: ") && said.contains(problem), "{said}");
+            assert!(output.status.success(), "{said}");
+        }
+    }
+}
+
+#[test]
+fn wrong_settings_are_told_to_a_process_by_itself() {
+    let store = tempfile::tempdir_in("/dev/shm").unwrap();
+    let run = |variable: &str, value: &str| {
+        let mut process = std::process::Command::new(std::env::current_exe().unwrap());
+        process.args(["--exact", "process_by_itself", "--ignored", "--test-threads=1", "--nocapture"]);
+        let output = process.env("SVMIO_STORE", store.path()).env(variable, value).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for (variable, value, problem) in WRONG {
+        let said = run(variable, value);
+        assert_eq!(said.matches("it says: svmio's settings cannot be used: ").count(), 2, "{said}");
+        assert_eq!(said.matches(problem).count(), 2, "{said}");
+    }
+    let said = run("SVMIO_CACHE_PAGE", "16K");
+    assert_eq!(said.matches("it says: nothing").count(), 2, "{said}");
 }

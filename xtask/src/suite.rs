@@ -20,8 +20,8 @@ pub(crate) struct Selection {
     /// Only with these MPIs: mpich, openmpi, mpich5, openmpi5 [default: all]
     #[arg(long = "mpi", value_name = "NAME", value_delimiter = ',', value_parser = parse_mpi)]
     pub(crate) mpis: Vec<Mpi>,
-    /// On these kinds of files: stock, svm, nodes (svmio over four emulated nodes), hosts (over several hosts,
-    /// beside these only) [default: svm; where stock is not named, what fails is run on it, too]
+    /// On these kinds of files: stock, svm, nodes (svmio over four emulated nodes, or as many as there
+    /// are ranks), hosts (over several hosts, beside these only) [default: svm; where stock is not named, what fails is run on it, too]
     #[arg(long = "on", value_name = "KIND", value_delimiter = ',', value_parser = parse_launcher)]
     pub(crate) launchers: Vec<Launcher>,
     /// Only with these numbers of ranks [default: all that a program accepts of 1, 2, 4]
@@ -39,10 +39,19 @@ impl Selection {
         Self { short: true, ..Self::default() }
     }
 
-    /// So many ranks over emulated nodes, with Debian's MPIs.
-    pub(crate) fn over_nodes(ranks: u32) -> Self {
+    /// Over four emulated nodes with a rank each, with Debian's MPIs; what accepts two ranks only, over two nodes.
+    pub(crate) fn over_nodes() -> Self {
+        Self::with_ranks_over_nodes(&[2, 4])
+    }
+
+    /// Over four emulated nodes with two ranks each, with Debian's MPIs.
+    pub(crate) fn over_crowded_nodes() -> Self {
+        Self::with_ranks_over_nodes(&[8])
+    }
+
+    fn with_ranks_over_nodes(ranks: &[u32]) -> Self {
         let mpis = vec![Mpi::DebianMpich, Mpi::DebianOpenMpi];
-        Self { mpis, launchers: vec![Launcher::SvmOverNodes], ranks: vec![ranks], short: false }
+        Self { mpis, launchers: vec![Launcher::SvmOverNodes], ranks: ranks.to_vec(), short: false }
     }
 
     pub(crate) fn mpis(&self) -> Vec<Mpi> {
@@ -181,6 +190,7 @@ fn parse_launcher(name: &str) -> Result<Launcher, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::romio::programs::PROGRAMS;
 
     #[test]
     fn short_is_fewer_numbers_of_ranks_and_fewest_with_mpis_that_debian_does_not_have() {
@@ -194,5 +204,18 @@ mod tests {
         }
         let two = Selection { ranks: vec![1, 2], ..Selection::short() };
         assert_eq!(numbers(&two, Mpi::WheelMpich).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn all_that_accepts_several_ranks_is_run_once_over_nodes() {
+        for program in PROGRAMS {
+            let runs = |selection: Selection| selection.runs(Mpi::DebianMpich, program.ranks);
+            let ranks = if program.ranks.contains(&4) { 4 } else { 2 };
+            let expected = Some((Launcher::SvmOverNodes, ranks)).filter(|_| program.ranks != [1]);
+            assert_eq!(runs(Selection::over_nodes()), Vec::from_iter(expected), "{}", program.name);
+            let is_flexible = program.ranks.len() > 1;
+            let crowded = Some((Launcher::SvmOverNodes, 8)).filter(|_| is_flexible);
+            assert_eq!(runs(Selection::over_crowded_nodes()), Vec::from_iter(crowded), "{}", program.name);
+        }
     }
 }

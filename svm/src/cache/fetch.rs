@@ -88,6 +88,18 @@ impl PageCache {
         begin().map_err(|source| self.error("beginning to fetch a page", source))
     }
 
+    /// Whether a page is here, if only in part, or on its way.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) where the set cannot be locked.
+    pub(crate) fn has(&self, key: &PageKey) -> Result<bool> {
+        let look = || -> io::Result<_> {
+            let set = self.lock(key)?;
+            Ok(set.page(key).is_some() || set.is_coming(key)?)
+        };
+        look().map_err(|source| self.error("looking for a cached page", source))
+    }
+
     /// Writes the page to the frame of a fetch that this process has begun: bytes of `file` from `at` on.
     ///
     /// # Errors

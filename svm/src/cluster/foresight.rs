@@ -3,7 +3,8 @@
 //! Who reads one range after the other, or ranges at one distance, will probably go on: the pages that come next are
 //! fetched while he works with those that he has. The window doubles with each access that was foreseen, up to
 //! [`MOST`], and closes with the first that was not. Where another node's segments begin it ends, but for [`NEAR`],
-//! until the reader goes on there: many read just what one node wrote.
+//! until the reader goes on there: many read just what one node wrote. It is never larger than the reader's share of the
+//! cache, and shrinks where pages had to make way before they were read: others use the cache, too.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -14,13 +15,19 @@ use super::NodeIndex;
 /// takes to come.
 const MOST: u64 = 4 << 20;
 
-/// The most that are fetched ahead of long ones, if all processes of the node can have as much in a quarter of the
-/// cache. What is under way when one of them ends has to last until the next one asks for more.
+/// The most that are fetched ahead of long ones. What is under way when one of them ends has to last until the next one
+/// asks for more.
 const MOST_OF_LONG: u64 = 16 << 20;
 
 /// The most that is fetched ahead from other homes than the next bytes': enough for what comes not to stop where the
 /// home changes, and little to wait for where nobody wants it.
 const NEAR: u64 = 1 << 20;
+
+/// How often the window is halved at most: the smallest page is left of the largest window.
+const MOST_HALVINGS: u32 = 12;
+
+/// How often in a row the next page must have been there still for the window to grow again.
+const PATIENCE: u32 = 16;
 
 /// What one handle's reads tell of those to come.
 #[derive(Debug, Default)]
@@ -36,19 +43,22 @@ struct Pattern {
     /// Up to where pages were fetched ahead.
     fetched: u64,
     stretch: Stretch,
+    loss: Loss,
 }
 
 impl Foresight {
     /// Takes note of an access; returns the ranges to be fetched ahead: of cache pages of `page` bytes, and of no more
-    /// than `room` bytes where that is more than [`MOST`].
+    /// than `room` bytes, the reader's share of the cache. `is_kept` tells whether the page of a byte that was fetched
+    /// ahead is in the cache still, or on its way there.
     pub(super) fn after(
         &self,
         access: &Range<u64>,
         page: u64,
         room: u64,
         home_at: impl Fn(u64) -> HomeAt,
+        is_kept: impl Fn(u64) -> bool,
     ) -> Vec<Range<u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).next(access, page, room, home_at)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).next(access, page, room, home_at, is_kept)
     }
 }
 
@@ -63,6 +73,7 @@ impl Pattern {
         page: u64,
         room: u64,
         home_at: impl Fn(u64) -> HomeAt,
+        is_kept: impl Fn(u64) -> bool,
     ) -> Vec<Range<u64>> {
         let stride = access.start.wrapping_sub(self.last.start);
         let is_adjacent = access.start == self.last.end && !self.last.is_empty();
@@ -71,26 +82,35 @@ impl Pattern {
         if !is_foreseen {
             self.fetched = access.end;
             self.stretch = Stretch::default();
+            self.loss = Loss::default();
         }
         (self.stride, self.last) = (stride, access.clone());
-        if self.hits == 0 {
+        if self.hits == 0 || room < page {
             return Vec::new();
         }
         let length = access.end - access.start;
         // Twice an access: as one ends, the next is on its way already, and the wire never falls silent between them.
-        let most = length.saturating_mul(2).min(room.min(MOST_OF_LONG)).max(MOST);
+        // Never more than there is room for: what comes last would take the place of what is to be read first.
+        let most = length.saturating_mul(2).clamp(MOST, MOST_OF_LONG).min(room);
         let window = (page << self.hits).max(length.saturating_mul(1 << (self.hits - 1))).min(most);
+        let window = self.loss.lessen(window).max(page);
         let mut ranges = Vec::new();
         if is_adjacent {
             let wanted = access.end.saturating_add(window);
             let (from, to) = (self.fetched.max(access.end), self.stretch.reach(access.end, wanted, home_at));
             // In portions worth a message.
             let portion = if to == wanted { window / 2 } else { NEAR / 2 };
-            if to.saturating_sub(from) >= portion {
-                ranges.push(from..to);
-                self.fetched = to;
+            if to.saturating_sub(from) < portion {
+                return ranges;
             }
-        } else {
+            // What was fetched first is the first to make way: then all is fetched anew, as far as half the window.
+            let next = access.end.next_multiple_of(page);
+            let is_lost = next < self.fetched && self.loss.note(is_kept(next));
+            let half = access.end.saturating_add((window / 2).max(page));
+            let range = if is_lost { access.end..to.min(half) } else { from..to };
+            self.fetched = range.end;
+            ranges.push(range);
+        } else if length <= room {
             // As many accesses as fill the window, each at least a page.
             let count = (window / length.max(page)).clamp(1, 64);
             for number in 1..=count {
@@ -136,6 +156,33 @@ impl Stretch {
     }
 }
 
+/// What became of what was fetched ahead of a row of accesses.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Loss {
+    /// How often the window has been halved.
+    halvings: u32,
+    /// How often in a row nothing was lost.
+    kept: u32,
+}
+
+impl Loss {
+    /// Takes note of whether the next page is there still; returns whether it is lost.
+    fn note(&mut self, is_kept: bool) -> bool {
+        if !is_kept {
+            *self = Loss { halvings: (self.halvings + 1).min(MOST_HALVINGS), kept: 0 };
+        } else if self.kept + 1 < PATIENCE {
+            self.kept += 1;
+        } else {
+            *self = Loss { halvings: self.halvings.saturating_sub(1), kept: 0 };
+        }
+        !is_kept
+    }
+
+    fn lessen(&self, window: u64) -> u64 {
+        window >> self.halvings
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +194,10 @@ mod tests {
         (Some(NodeIndex(1)), u64::MAX)
     }
 
+    fn kept(_: u64) -> bool {
+        true
+    }
+
     /// Accesses of `length` bytes from `start` on, of a file of which nodes have `bytes` by turns, in segments of a
     /// quarter of that; what is fetched ahead after each.
     fn fetched_by_turns(bytes: u64, start: u64, length: u64, accesses: u64) -> Vec<(u64, u64)> {
@@ -156,7 +207,7 @@ mod tests {
         let mut fetched = start;
         let one = |access: u64| {
             let access = start + access * length..start + (access + 1) * length;
-            for range in pattern.next(&access, PAGE, ROOM, home_at) {
+            for range in pattern.next(&access, PAGE, ROOM, home_at, kept) {
                 assert!(range.start == fetched.max(access.end) && range.end > range.start);
                 fetched = range.end;
             }
@@ -192,7 +243,8 @@ mod tests {
         let mut pattern = Pattern::default();
         let mut fetched = 0;
         for access in 0..200 {
-            let ranges = pattern.next(&(access * 4096..(access + 1) * 4096), PAGE, ROOM, everywhere_one_home);
+            let ranges =
+                pattern.next(&(access * 4096..(access + 1) * 4096), PAGE, ROOM, everywhere_one_home, kept);
             for range in &ranges {
                 assert!(range.start >= (access + 1) * 4096 && range.end > range.start);
                 assert!(range.start >= fetched, "fetched twice");
@@ -201,22 +253,22 @@ mod tests {
         }
         assert!((200 * 4096 + MOST / 2..=200 * 4096 + MOST).contains(&fetched));
         // Somewhere else: nothing can be foreseen.
-        assert_eq!(pattern.next(&(1 << 40..(1 << 40) + 10), PAGE, ROOM, everywhere_one_home), []);
-        assert_eq!(pattern.next(&(1 << 30..(1 << 30) + 10), PAGE, ROOM, everywhere_one_home), []);
+        assert_eq!(pattern.next(&(1 << 40..(1 << 40) + 10), PAGE, ROOM, everywhere_one_home, kept), []);
+        assert_eq!(pattern.next(&(1 << 30..(1 << 30) + 10), PAGE, ROOM, everywhere_one_home, kept), []);
     }
 
     #[test]
     fn as_a_long_access_ends_the_next_one_is_under_way() {
         let mebibytes = |count: u64| count << 20;
         for (length, room, ahead) in
-            [(4, 64, 8), (1, 64, 4), (8, 64, 16), (100, 64, 16), (8, 12, 12), (8, 0, 4)]
+            [(4, 64, 8), (1, 64, 4), (8, 64, 16), (100, 64, 16), (8, 12, 12), (8, 2, 2), (1, 3, 3)]
         {
             let mut pattern = Pattern::default();
             let (length, ahead) = (mebibytes(length), mebibytes(ahead));
             let mut fetched = 0;
             for access in 0..50 {
                 let access = access * length..(access + 1) * length;
-                for range in pattern.next(&access, PAGE, mebibytes(room), everywhere_one_home) {
+                for range in pattern.next(&access, PAGE, mebibytes(room), everywhere_one_home, kept) {
                     assert!(range.start == fetched.max(access.end), "fetched twice, or not at all");
                     fetched = range.end;
                 }
@@ -232,7 +284,13 @@ mod tests {
         let mut pattern = Pattern::default();
         let mut all = Vec::new();
         for access in 0..100u64 {
-            all.extend(pattern.next(&(access << 20..(access << 20) + 100), PAGE, ROOM, everywhere_one_home));
+            all.extend(pattern.next(
+                &(access << 20..(access << 20) + 100),
+                PAGE,
+                ROOM,
+                everywhere_one_home,
+                kept,
+            ));
         }
         assert!(all.len() > 60);
         assert!(all.windows(2).all(|pair| pair[0].start < pair[1].start));
@@ -244,9 +302,53 @@ mod tests {
         let mut pattern = Pattern::default();
         for access in [5u64, 90, 12, 70, 33, 8, 61] {
             assert_eq!(
-                pattern.next(&(access * PAGE..access * PAGE + 10), PAGE, ROOM, everywhere_one_home),
+                pattern.next(&(access * PAGE..access * PAGE + 10), PAGE, ROOM, everywhere_one_home, kept),
                 []
             );
         }
+    }
+
+    #[test]
+    fn where_the_cache_has_little_room_little_is_fetched_ahead_or_nothing() {
+        for (room, most) in [(PAGE - 1, 0), (PAGE, PAGE), (3 * PAGE, 3 * PAGE)] {
+            for (length, stride) in [(4096, 4096), (PAGE, PAGE), (100, 2 * PAGE), (10 * PAGE, 11 * PAGE)] {
+                let mut pattern = Pattern::default();
+                let mut is_any = false;
+                for access in 0..200 {
+                    let access = access * stride..access * stride + length;
+                    let ranges = pattern.next(&access, PAGE, room, everywhere_one_home, kept);
+                    let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+                    is_any |= bytes > 0;
+                    assert!(bytes <= most, "{bytes} bytes ahead of {length} with room for {room}");
+                    let is_near =
+                        ranges.iter().all(|range| length != stride || range.end <= access.end + most);
+                    assert!(is_near, "{ranges:?} after {access:?}");
+                }
+                // What is not fetched whole would make its reader wait all the same.
+                assert_eq!(is_any, room >= if length == stride { PAGE } else { length.max(PAGE) });
+            }
+        }
+    }
+
+    #[test]
+    fn the_window_shrinks_while_pages_make_way_unread_and_grows_again() {
+        let mut pattern = Pattern::default();
+        let mut at = 0;
+        // How far ahead pages are fetched at most, in so many accesses.
+        let mut farthest = |accesses: u64, is_kept: bool| {
+            let mut farthest = 0;
+            for _ in 0..accesses {
+                at += 4096;
+                let access = at - 4096..at;
+                for range in pattern.next(&access, PAGE, ROOM, everywhere_one_home, |_| is_kept) {
+                    assert!(range.start >= at && range.end > range.start);
+                    farthest = range.end - at;
+                }
+            }
+            farthest
+        };
+        assert_eq!(farthest(2000, true), MOST);
+        assert_eq!(farthest(2000, false), PAGE);
+        assert_eq!(farthest(100_000, true), MOST);
     }
 }

@@ -1,6 +1,7 @@
 //! Bytes of other nodes' segments by way of the node's page cache: fetched when they are read, kept when they are
 //! written, and brought home when it is time.
 
+mod evicting;
 mod fetching;
 mod flushing;
 mod giving_up;
@@ -10,12 +11,11 @@ pub(super) use fetching::Asking;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
-use crate::attachment::{self, Attachment, Home, How};
+use crate::attachment::{Attachment, Home};
 use crate::cache::{Overwrite, PageCache, PageKey, PageNumber, SetVersion, WriteOutcome};
-use crate::error::{ErrorKind, Result};
-use crate::units::{FileId, FileOffset, SegmentIndex};
+use crate::error::Result;
+use crate::units::{FileOffset, SegmentIndex};
 
 use super::wire::{LONGEST_DATA, Part, Reply, Request};
 use super::{NodeIndex, SharedFile};
@@ -147,7 +147,7 @@ impl SharedFile {
         let waited_for = match obstacles.no_room {
             Some((page, None)) => return Ok(Overcome::NoRoomFor(page)),
             Some((page, Some(victim))) => match self.bring_victim_home(&victim) {
-                Ok(elsewhere) => elsewhere.first().map(|(_, version)| *version),
+                Ok(elsewhere) => elsewhere,
                 Err(error) => {
                     tracing::debug!("a page of file {} stays in the way: {error}", victim.file);
                     return Ok(Overcome::NoRoomFor(page));
@@ -157,28 +157,6 @@ impl SharedFile {
         };
         waited_for.map_or(Ok(()), |version| self.cache().wait_for_change(version))?;
         Ok(Overcome::TryAgain)
-    }
-
-    fn bring_victim_home(&self, victim: &PageKey) -> Result<Vec<(PageKey, SetVersion)>> {
-        if victim.file == self.file() {
-            return self.bring_home(self.attachment(), &[*victim]);
-        }
-        match self.other(victim.file) {
-            Ok(other) => self.bring_home(&other, &[*victim]),
-            // It was removed, and the last process of this node that had it open has gone: nobody can want these bytes.
-            Err(error) if error.kind() == ErrorKind::NoSuchFile => {
-                tracing::debug!("what was written to file {} is dropped: it was removed", victim.file);
-                self.cache().forget(victim.file).map(|()| Vec::new())
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Another file, which some process of this node has open or had: its bytes are in the way.
-    fn other(&self, file: FileId) -> Result<Arc<Attachment>> {
-        let how = How { removed: true, ..How::through(self.cluster().id()) };
-        let attached = attachment::attach(self.cluster().store(), file, &format!("file {file}"), how);
-        attached.map_err(|error| error.into_error(file))
     }
 
     /// Sees to it that nothing old stays cached that processes of this node left which died while they wrote.

@@ -43,8 +43,10 @@ impl SharedFile {
             return;
         }
         let cache = self.cache();
-        let room = cache.bytes() / 4 / u64::from(self.cluster().context().roster.processes_here());
-        let ranges = foresight.after(&access, cache.page().into(), room, |at| self.homed_at(at));
+        let room = cache.capacity() / 4 / u64::from(self.cluster().context().roster.processes_here());
+        let home_at = |at| self.homed_at(at);
+        let is_kept = |at| at >= size || self.is_kept(at);
+        let ranges = foresight.after(&access, cache.page().into(), room, home_at, is_kept);
         if let Err(e) = self.begin_ahead(ranges, size) {
             tracing::debug!("nothing is read ahead: {e}");
         }
@@ -99,6 +101,14 @@ impl SharedFile {
             }
         }
         Ok(())
+    }
+
+    /// Whether the page at `offset` is here or on its way, if its bytes are on another node. Where that cannot be told,
+    /// nothing is to change.
+    fn is_kept(&self, offset: u64) -> bool {
+        let page = PageNumber(offset / u64::from(self.cache().page()));
+        let is_elsewhere = self.node_of_page(offset).is_ok_and(|node| node.is_some());
+        !is_elsewhere || self.cache().has(&self.key(page)).unwrap_or(true)
     }
 
     /// The home of the byte at `offset`. Where that cannot be told, who reads there hears why.

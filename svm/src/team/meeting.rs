@@ -14,11 +14,10 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use svmio_transport::job::{Exchange, Job, current_node};
-use svmio_transport::settings::{FabricChoice, Origin, Settings};
+use svmio_transport::settings::FabricChoice;
 use svmio_transport::{Error as TransportError, Rank, Result as TransportResult};
 
 use crate::accounting;
-use crate::cache::CacheSettings;
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::joined::{self, Part};
@@ -26,6 +25,7 @@ use crate::node::BootId;
 use crate::store::{Store, StoreIdentity};
 
 use super::Team;
+use super::settings::InForce;
 
 /// Where the files of a team's members are.
 #[derive(Clone)]
@@ -48,10 +48,12 @@ impl Team {
     /// [kept](crate::joined) for later teams.
     ///
     /// # Errors
-    /// [`Error::Misfit`] where nodes and stores do not fit together; [`Error::Fabric`] and [`Error::Settings`] where a
-    /// cluster cannot be formed; those of [`Store::from_environment`]; [`Error::Disunited`].
+    /// [`Error::Misfit`] where nodes and stores do not fit together; [`Error::Settings`], also where no cluster is
+    /// needed; [`Error::Fabric`] where one cannot be formed; those of [`Store::from_environment`];
+    /// [`Error::Disunited`].
     pub fn meet(&self) -> Result<Place> {
-        let (store, opened) = parted(Store::from_environment());
+        // Who cannot use his settings shows no card, so that all hear of it.
+        let (store, opened) = parted(InForce::get().and_then(|_| Store::from_environment()));
         if self.size() == 1 {
             let store = opened.and(store.ok_or_else(|| disunited("there is no store")))?;
             return Ok(match joined::latest() {
@@ -67,7 +69,7 @@ impl Team {
         let card = card.flatten();
         let all = self.all_gather_equal(&Card::to_bytes(card.as_ref()))?;
         let cards: Option<Vec<Card>> = all.iter().map(|bytes| Card::from_bytes(bytes)).collect();
-        // A card is missing where a member has no store.
+        // A card is missing where a member has no store, or wrong settings.
         let (Some(cards), Some(store)) = (cards, store) else {
             self.agree(opened.and(shown).map_err(|error| self.located_on_node(error)))?;
             return Err(disunited("a member has no store"));
@@ -94,11 +96,9 @@ impl Team {
     /// Forms a cluster of the members. Succeeds on all of them or on none.
     fn form(&self, store: &Store, fabric: FabricChoice) -> Result<Arc<Cluster>> {
         let located = |error: Error| self.located_on_node(error);
-        let (settings, outcome) = parted(settings(fabric).map_err(located));
-        self.agree(outcome)?;
-        let Some((settings, cache)) = settings else {
-            return Err(disunited("the members have agreed on settings that are not there"));
-        };
+        // Every member has had them since before it showed its card.
+        let in_force = InForce::get()?;
+        let settings = in_force.for_job(fabric);
         let chosen = settings.fabric;
         let formed = Job::by_exchange(&mut ByTeam(self), settings)
             .map_err(|source| Error::Fabric {
@@ -107,8 +107,12 @@ impl Team {
             })
             .and_then(|job| {
                 // The job ends with a failure, which the others then notice rather than wait for this member.
-                let cluster =
-                    Cluster::join(job.fabric().clone(), store.clone(), &cache, &job.settings().messages)?;
+                let cluster = Cluster::join(
+                    job.fabric().clone(),
+                    store.clone(),
+                    in_force.cache(),
+                    &job.settings().messages,
+                )?;
                 cluster.reach()?;
                 Ok(Part { job, cluster })
             });
@@ -292,20 +296,6 @@ fn decide(cards: &[Card]) -> Result<Decision> {
     }
     let one_machine = cards.iter().all(|card| card.machine == first.machine);
     Ok(Decision::Form { fabric: if one_machine { FabricChoice::Shm } else { FabricChoice::Ofi } })
-}
-
-/// What is in force for a new cluster, on `fabric` unless the user chose another.
-fn settings(fabric: FabricChoice) -> Result<(Settings, CacheSettings)> {
-    let mut settings = Settings::load().map_err(|error| Error::Settings { problem: error.to_string() })?;
-    let is_left_open = settings.effective().iter().any(|setting| {
-        setting.section.is_empty() && setting.key == "fabric" && setting.origin == Origin::Default
-    });
-    if is_left_open {
-        settings.fabric = fabric;
-    }
-    let cache = CacheSettings::from_environment();
-    let cache = cache.map_err(|error| Error::Settings { problem: error.to_string() })?;
-    Ok((settings, cache))
 }
 
 #[cfg(test)]
