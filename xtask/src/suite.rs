@@ -20,8 +20,8 @@ pub(crate) struct Selection {
     /// Only with these MPIs: mpich, openmpi, mpich5, openmpi5 [default: all]
     #[arg(long = "mpi", value_name = "NAME", value_delimiter = ',', value_parser = parse_mpi)]
     pub(crate) mpis: Vec<Mpi>,
-    /// On these kinds of files: stock, svm, nodes (svmio over four emulated nodes, or as many as there
-    /// are ranks), hosts (over several hosts, beside these only) [default: svm; where stock is not named, what fails is run on it, too]
+    /// On these kinds of files: stock, svm, nodes (svmio over four emulated nodes, or as many as there are ranks), hosts
+    /// (over several hosts, beside these only) [default: svm; where stock is not named, what fails is run on it, too]
     #[arg(long = "on", value_name = "KIND", value_delimiter = ',', value_parser = parse_launcher)]
     pub(crate) launchers: Vec<Launcher>,
     /// Only with these numbers of ranks [default: all that a program accepts of 1, 2, 4]

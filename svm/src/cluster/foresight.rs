@@ -3,8 +3,8 @@
 //! Who reads one range after the other, or ranges at one distance, will probably go on: the pages that come next are
 //! fetched while he works with those that he has. The window doubles with each access that was foreseen, up to
 //! [`MOST`], and closes with the first that was not. Where another node's segments begin it ends, but for [`NEAR`],
-//! until the reader goes on there: many read just what one node wrote. It is never larger than the reader's share of the
-//! cache, and shrinks where pages had to make way before they were read: others use the cache, too.
+//! until the reader goes on there: many read just what one node wrote. It is never larger than what the reader has
+//! [`room`] for, and shrinks where the next page of a row is gone before it is read: others use the cache, too.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -29,6 +29,14 @@ const MOST_HALVINGS: u32 = 12;
 /// How often in a row the next page must have been there still for the window to grow again.
 const PATIENCE: u32 = 16;
 
+/// How many bytes a reader may have fetched ahead, of so many `readers` that a cache of `capacity` bytes in pages of
+/// `page` bytes is for: its share of a quarter. One that reads alone, as where one process reads for all, needs more
+/// where there are many; if all do read, what makes way unread tells.
+pub(super) fn room(capacity: u64, page: u64, readers: u64) -> u64 {
+    let quarter = capacity / 4;
+    if quarter < page { 0 } else { (quarter / readers.max(1)).max(MOST.min(capacity / 16)).max(page) }
+}
+
 /// What one handle's reads tell of those to come.
 #[derive(Debug, Default)]
 pub(crate) struct Foresight(Mutex<Pattern>);
@@ -48,7 +56,7 @@ struct Pattern {
 
 impl Foresight {
     /// Takes note of an access; returns the ranges to be fetched ahead: of cache pages of `page` bytes, and of no more
-    /// than `room` bytes, the reader's share of the cache. `is_kept` tells whether the page of a byte that was fetched
+    /// than `room` bytes. `is_kept` tells whether the page of a byte that was fetched
     /// ahead is in the cache still, or on its way there.
     pub(super) fn after(
         &self,
@@ -306,6 +314,17 @@ mod tests {
                 []
             );
         }
+    }
+
+    #[test]
+    fn readers_have_their_share_of_the_cache_and_a_single_one_of_many_enough() {
+        let (kib, mib) = (|count: u64| count << 10, |count: u64| count << 20);
+        assert_eq!(room(mib(256), kib(64), 1), mib(64));
+        assert_eq!(room(mib(256), kib(64), 4), mib(16));
+        assert_eq!(room(mib(256), kib(64), 64), MOST);
+        assert_eq!(room(mib(16), kib(64), 64), mib(1));
+        assert_eq!(room(kib(512), kib(64), 8), kib(64));
+        assert_eq!(room(kib(192), kib(64), 1), 0);
     }
 
     #[test]

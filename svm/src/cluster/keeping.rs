@@ -271,7 +271,7 @@ impl SharedFile {
     }
 
     /// That this node's leader is lost.
-    fn lost_leader(&self) -> Option<Error> {
+    pub(super) fn lost_leader(&self) -> Option<Error> {
         let own = self.own_node();
         let is_lost = self.cluster().context().is_lost(own);
         is_lost.then(|| self.cluster().check_home(own).err()).flatten()

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::units::FileOffset;
 
 use super::client::Question;
-use super::foresight::{Foresight, HomeAt};
+use super::foresight::{self, Foresight, HomeAt};
 use super::wire::{LONGEST_DATA, Reply};
 use super::{Asked, Context, NodeIndex, SharedFile};
 
@@ -43,7 +43,8 @@ impl SharedFile {
             return;
         }
         let cache = self.cache();
-        let room = cache.capacity() / 4 / u64::from(self.cluster().context().roster.processes_here());
+        let readers = u64::from(self.cluster().context().roster.processes_here());
+        let room = foresight::room(cache.capacity(), cache.page().into(), readers);
         let home_at = |at| self.homed_at(at);
         let is_kept = |at| at >= size || self.is_kept(at);
         let ranges = foresight.after(&access, cache.page().into(), room, home_at, is_kept);

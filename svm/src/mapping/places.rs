@@ -80,14 +80,16 @@ impl Service {
                 drop(table);
                 return Ok(self.note(index, Place::Here));
             }
-            Some(Place::Direct) => return Ok(Place::Direct),
+            // Another thread has had it in place, or has not.
+            Some(place @ (Place::Direct | Place::Here)) => return Ok(place),
             _ => {}
         }
         match self.memory.map(&pages, &file, self.within(pages.start)) {
             Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
                 tracing::info!("segment {index} of {} is not mapped: {error}", self.file.name());
-                drop(table);
-                return Ok(self.note(index, Place::Here));
+                let segment = table.segments.entry(index).or_insert_with(|| Segment::new(Place::Here));
+                segment.place = Place::Here;
+                return Ok(Place::Here);
             }
             mapped => mapped.map_err(failed)?,
         }

@@ -59,8 +59,8 @@ fn in_threads(ranks: usize, programs: &[Program]) {
     });
 }
 
-/// How many rounds: thousands where there is time, fewer where each rank is a process, or over a network, and has more to
-/// wait for.
+/// How many rounds: thousands where there is time, fewer where each rank is a process, or over a network, and has more
+/// to wait for.
 fn rounds(few: u64) -> u64 {
     let waits_longer = || {
         let is_set = |variable| std::env::var_os(variable).is_some();

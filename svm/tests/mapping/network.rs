@@ -37,7 +37,9 @@ fn mappings_work_over_libfabric_and_by_reading_without_asking() {
 /// Runs the tests in a process of its own with this in its environment.
 fn check((variable, value): (&str, &str), tests: &[&str]) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(tests).args(["--exact", "--test-threads=2"]);
+    // Those of processes take all cores by themselves.
+    let threads = if tests == LONG_TESTS { "1" } else { "2" };
+    command.args(tests).args(["--exact", "--test-threads", threads]);
     let programs = if job::is_full() { "40" } else { "2" };
     command.env(variable, value).env("SVMIO_MODEL_PROGRAMS", programs);
     let output = command.output().unwrap();

@@ -184,6 +184,19 @@ impl Taken {
         Taken { descriptors: count("fd"), threads: count("task"), maps, memory: resident() }
     }
 
+    /// Likewise, when threads that have ended are not listed any more.
+    fn at_rest() -> Taken {
+        let mut last = Taken::now();
+        loop {
+            std::thread::yield_now();
+            let now = Taken::now();
+            if now.threads >= last.threads {
+                return now;
+            }
+            last = now;
+        }
+    }
+
     /// That it was no less then, but for what comes and goes by chance, and so many bytes.
     fn assert_no_more_than(self, before: Taken, memory: u64) {
         let told = format!("{before:?}, then {self:?}");

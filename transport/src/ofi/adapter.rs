@@ -74,7 +74,7 @@ pub(super) enum Token {
     /// A message to this peer; one that is numbered must not be missing.
     Message { to: Rank, is_numbered: bool },
     /// A message to this peer of which nothing has to be known: where it is lost, it is sent again.
-    Stop(Rank),
+    Repeated(Rank),
     /// A part of a transfer that somebody waits for.
     Part(Arc<Group>),
     /// A part of a chain that was handed over, from or to this peer; what it reads comes in by a buffer of ours.
@@ -87,7 +87,7 @@ impl Token {
     /// With whom the operation deals.
     pub(super) fn peer(&self) -> Rank {
         match self {
-            Self::Message { to: rank, .. } | Self::Stop(rank) => *rank,
+            Self::Message { to: rank, .. } | Self::Repeated(rank) => *rank,
             Self::Part(group) => group.peer,
             Self::Posted(_, rank, _) | Self::Probe(rank, _) => *rank,
         }

@@ -26,7 +26,8 @@ use crate::units::{Rank, SegmentId};
 /// unanswered when that thread has just stopped.
 const NAP: Duration = Duration::from_micros(100);
 
-/// How long it sleeps at most; it matters where a provider forgot to wake it, and to whom tells [nothing](Unheard).
+/// How long it sleeps at most. It matters where a provider forgot to wake it, and for peers that [tell
+/// nothing](Unheard).
 const LONGEST_SLEEP: Duration = Duration::from_secs(2);
 
 /// How long in the first call of the provider after something has happened: some lose the signal that comes just before

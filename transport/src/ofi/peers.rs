@@ -22,6 +22,8 @@ pub(super) struct Peer {
     pub(super) is_connected: AtomicBool,
     /// Whether a transfer has arrived there of which its waiters were not told.
     pub(super) has_landed: AtomicBool,
+    /// Whether it was taken for lost over a message that did not arrive, of which it may know nothing.
+    pub(super) has_parted: AtomicBool,
     outgoing: Mutex<Outgoing>,
     arrived: AtomicU64,
     refused: AtomicU64,
@@ -55,6 +57,7 @@ impl Peer {
             anchor,
             is_connected: AtomicBool::new(false),
             has_landed: AtomicBool::new(false),
+            has_parted: AtomicBool::new(false),
             outgoing: Mutex::default(),
             arrived: AtomicU64::new(0),
             refused: AtomicU64::new(0),

@@ -47,7 +47,7 @@ impl Adapter {
                 self.receive(endpoint, bytes);
                 return !wire::is_silent(bytes);
             }
-            Event::Sent | Event::Transferred(Token::Message { .. } | Token::Stop(_)) => {
+            Event::Sent | Event::Transferred(Token::Message { .. } | Token::Repeated(_)) => {
                 // Relaxed: who misses it naps for a millisecond at most.
                 return self.wanting_room.load(Ordering::Relaxed) > 0;
             }
@@ -63,7 +63,7 @@ impl Adapter {
                     .map_or_else(|error| error.to_string(), |library| library.describe(code as isize));
                 self.miss(endpoint, begin, &problem);
             }
-            Event::Failed(Token::Stop(_), code) => tracing::debug!(code, "a question was lost"),
+            Event::Failed(Token::Repeated(_), code) => tracing::debug!(code, "a question was lost"),
             // A connection that was closed, perhaps over something else: most of what is asked is asked again.
             Event::Failed(token, code)
                 if CUT_OFF.contains(&code)
@@ -105,7 +105,7 @@ impl Adapter {
             }
         }
         match token {
-            Token::Message { .. } | Token::Stop(_) => {}
+            Token::Message { .. } | Token::Repeated(_) => {}
             Token::Probe(_, probe) => probe.fail(),
             Token::Part(group) => group.finish_part(code),
             Token::Posted(chain, rank, _) => self.finish_part(endpoint, &chain, rank, Err(error)),
@@ -161,6 +161,7 @@ impl Adapter {
 
     /// What follows a message that did not arrive may rely on it, so nothing more of that peer can be applied.
     fn lose_message(&self, peer: &Peer, problem: &str) {
+        peer.has_parted.store(true, Ordering::Relaxed);
         let provider = &self.capabilities.provider;
         self.membership.declare_lost(peer.rank, format!("{problem} (libfabric, provider {provider})"));
     }
@@ -168,14 +169,23 @@ impl Adapter {
     fn obey(&self, endpoint: &Endpoint<Token>, peer: &Peer, header: &Header, message: &Message<'_>) {
         peer.note_applied(header.applied);
         let heard = peer.incoming().hear(header.number, message.is_numbered());
-        if let Heard::OutOfOrder { expected } = heard {
-            let number = header.number;
-            let problem = if number < expected {
-                format!("its message {number} came twice")
-            } else {
-                format!("its message {expected} of {number} did not arrive, as if a connection had broken")
-            };
-            self.lose_message(peer, &problem);
+        match heard {
+            Heard::InOrder => {}
+            Heard::OutOfOrder { expected } => {
+                let number = header.number;
+                let problem = if number < expected {
+                    format!("its message {number} came twice")
+                } else {
+                    format!(
+                        "its message {expected} of {number} did not arrive, as if a connection had broken"
+                    )
+                };
+                self.lose_message(peer, &problem);
+                return self.tell_parted(endpoint, peer);
+            }
+            // It has not heard of that, and asks.
+            Heard::AfterGap if *message == Message::Barrier => return self.tell_parted(endpoint, peer),
+            Heard::AfterGap => {}
         }
         if message.is_numbered() {
             let is_applied = heard == Heard::InOrder && self.apply(message);
@@ -218,6 +228,10 @@ impl Adapter {
                 self.questions.answer(peer.rank, ticket, Answer::Bytes(bytes.into()));
             }
             Message::Refused { ticket } => self.questions.answer(peer.rank, ticket, Answer::Refused),
+            Message::Parted => {
+                let problem = "a message to it, or from it, did not arrive, as if a connection had broken";
+                self.lose_message(peer, problem);
+            }
             Message::Stop { key } => self.stop(endpoint, peer, key),
             Message::Stopped { key } => self.note_stopped(peer.rank, key),
             Message::Write { .. } | Message::Trigger(_) | Message::Ring => {}

@@ -219,6 +219,22 @@ impl Adapter {
         Ok(address)
     }
 
+    /// Posts a message that is repeated if it is lost, as [`post_anyway`](Self::post_anyway) does; returns whether the
+    /// provider took it.
+    pub(super) fn post_repeated(
+        &self,
+        endpoint: &Endpoint<Token>,
+        peer: &Peer,
+        outgoing: &mut Outgoing,
+        message: &Message<'_>,
+    ) -> bool {
+        let header = self.header(peer, outgoing.sent);
+        let fill = |bytes: &mut [u8]| message.encode(&header, bytes);
+        self.post_anyway(endpoint, peer, outgoing, |address| {
+            endpoint.send(address, message.length(), Token::Repeated(peer.rank), fill)
+        })
+    }
+
     /// Has `post` post something to a peer that may have been given up, or have left: that it fails does not make the
     /// peer lost. Returns whether the provider took it.
     pub(super) fn post_anyway(
@@ -243,6 +259,7 @@ impl Adapter {
     /// The provider says that a peer cannot be reached. Reliable as it is, it has tried all that can be tried.
     pub(super) fn lose(&self, peer: &Peer, error: &Error) {
         peer.note_failure();
+        peer.has_parted.store(true, Ordering::Relaxed);
         let problem = match error {
             Error::Provider { problem, .. } => problem.clone(),
             other => other.to_string(),

@@ -1,20 +1,26 @@
-//! Messages of which a peer has not told for long that it applied them.
+//! Messages of which a peer has not told for long that it applied them, and peers that have to hear of a loss.
 //!
 //! A provider over TCP says that a message has left when the kernel has its bytes. If the connection breaks then, they
 //! are gone, and neither side hears of it: who sent goes on, and who should have received waits. What comes next shows
 //! it by its number; where both wait for each other, nothing does. So the attendant asks: the question carries the
-//! number of the last message, and whoever misses one takes the sender for lost, as after any gap.
+//! number of the last message, and whoever misses one takes the sender for lost, as after any gap. It says so, also
+//! where it lost a message of its own, since the other one, which is alive, may wait for what comes no more.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::adapter::Adapter;
+use super::adapter::{Adapter, Token};
+use super::endpoint::Endpoint;
 use super::peers::Peer;
 use super::wire::Message;
 use crate::units::Rank;
 
 /// How long between two looks at the least. Peers that talk tell within it what they have applied.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// At how many looks a peer is told of a loss that may be dead: what goes down with a connection is said again.
+const TELLS: u32 = 32;
 
 /// What the attendant remembers of its looks.
 pub(super) struct Unheard {
@@ -35,27 +41,32 @@ impl Unheard {
         Unheard { next_look: now + INTERVAL, waiting: HashMap::new() }
     }
 
-    /// Asks peers that have told nothing since the look before last.
+    /// Asks peers that have told nothing since the look before last, and tells those of a loss that know nothing of it.
     pub(super) fn look(&mut self, adapter: &Adapter, now: Instant) {
         if now < self.next_look {
             return;
         }
         self.next_look = now + INTERVAL;
-        let others = adapter.peers.iter().filter(|peer| peer.rank != adapter.rank());
-        let silent: Vec<&Peer> = others.filter(|peer| self.is_due(peer)).collect();
-        if silent.is_empty() {
-            return;
+        for peer in adapter.peers.iter().filter(|peer| peer.rank != adapter.rank()) {
+            let message = match peer.has_parted.load(Ordering::Relaxed) {
+                true if self.take_note_of_parted(peer) => Message::Parted,
+                false if self.take_note(peer) && adapter.membership.check(peer.rank).is_ok() => {
+                    Message::Barrier
+                }
+                _ => continue,
+            };
+            // Closed meanwhile, there is nobody to tell.
+            let _ = adapter.with_endpoint(|endpoint| {
+                // What finds no room, or goes down with a connection, is said again.
+                adapter.post_repeated(endpoint, peer, &mut peer.outgoing(), &message);
+                Ok(())
+            });
         }
-        // Closed meanwhile, there is nobody to ask.
-        let _ = adapter.with_endpoint(|endpoint| {
-            silent.iter().for_each(|peer| adapter.answer(endpoint, peer, &Message::Barrier));
-            Ok(())
-        });
     }
 
-    /// Whether a peer is to be asked now: again after twice as long each time, for one that stands still has to read
-    /// all of it when it goes on.
-    fn is_due(&mut self, peer: &Peer) -> bool {
+    /// Takes note of what a peer has told; says whether it is to be asked now: again after twice as long each time, for
+    /// one that stands still has to read all of it when it goes on.
+    fn take_note(&mut self, peer: &Peer) -> bool {
         let sent = peer.outgoing().sent;
         if peer.has_applied(sent) {
             self.waiting.remove(&peer.rank);
@@ -71,5 +82,23 @@ impl Unheard {
                 false
             }
         }
+    }
+
+    /// Likewise of one that is lost here: whether it is to be told now.
+    fn take_note_of_parted(&mut self, peer: &Peer) -> bool {
+        // Beyond all numbers: it has nothing more to tell.
+        let waiting = self.waiting.entry(peer.rank).or_insert(Waiting { number: u64::MAX, looks: 0 });
+        if waiting.number != u64::MAX {
+            *waiting = Waiting { number: u64::MAX, looks: 0 };
+        }
+        waiting.looks = waiting.looks.saturating_add(1);
+        waiting.looks <= TELLS && waiting.looks.is_power_of_two()
+    }
+}
+
+impl Adapter {
+    /// Tells a peer at once that it is lost here, over a message that did not arrive.
+    pub(super) fn tell_parted(&self, endpoint: &Endpoint<Token>, peer: &Peer) {
+        self.post_repeated(endpoint, peer, &mut peer.outgoing(), &Message::Parted);
     }
 }

@@ -157,6 +157,8 @@ pub enum Message<'a> {
         /// Of which memory of the receiver.
         key: u64,
     },
+    /// A message between both did not arrive: the sender takes the receiver for lost.
+    Parted,
 }
 
 /// The pieces of a write; they were checked when the message was decoded.
@@ -191,7 +193,7 @@ impl Message<'_> {
                 Self::Write { interrupt, pieces, .. } => {
                     interrupt.map_or(0, |_| INTERRUPT) + 8 + pieces.0.len()
                 }
-                Self::Ring | Self::Barrier => 0,
+                Self::Ring | Self::Barrier | Self::Parted => 0,
                 Self::Trigger(_) => INTERRUPT,
                 Self::Refused { .. } | Self::Stop { .. } | Self::Stopped { .. } => 8,
                 Self::Applied { .. } | Self::Was { .. } | Self::Connect { .. } => 16,
@@ -212,7 +214,7 @@ impl Message<'_> {
                 out.bytes(pieces.0);
             }
             Self::Trigger(interrupt) => out.interrupt(Some(interrupt)),
-            Self::Ring | Self::Barrier => {}
+            Self::Ring | Self::Barrier | Self::Parted => {}
             Self::Applied { number, refused } => out.words(&[number, refused]),
             Self::Connect { ticket, id } => {
                 out.words(&[ticket]);
@@ -365,6 +367,7 @@ fn body<'a>(kind: u8, cursor: &mut Cursor<'a>) -> Result<Message<'a>, Malformed>
         REFUSED => cursor.word64().map(|ticket| Message::Refused { ticket }),
         STOP => cursor.word64().map(|key| Message::Stop { key }),
         STOPPED => cursor.word64().map(|key| Message::Stopped { key }),
+        PARTED => Some(Message::Parted),
         READ => {
             cursor.words().map(|[ticket, key, offset, length]| Message::Read { ticket, key, offset, length })
         }

@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 
 use super::adapter::{Adapter, Token};
 use super::endpoint::Endpoint;
-use super::peers::{Outgoing, Peer};
+use super::peers::Peer;
 use super::wire::Message;
 
 /// How many keys of a peer are known at most. Nobody uses those for long that are not there any more: whoever does has
@@ -43,7 +43,7 @@ impl Withdrawn {
 impl Adapter {
     /// Asks `peer` to begin nothing more with the memory of this key; returns whether the provider took the question.
     pub(super) fn post_stop(&self, endpoint: &Endpoint<Token>, peer: &Peer, key: u64) -> bool {
-        self.post_stopping(endpoint, peer, &mut peer.outgoing(), &Message::Stop { key })
+        self.post_repeated(endpoint, peer, &mut peer.outgoing(), &Message::Stop { key })
     }
 
     /// Begins nothing more with memory of `peer`, and says so, behind all that was begun: also to one that was given
@@ -53,24 +53,9 @@ impl Adapter {
         let mut outgoing = peer.outgoing();
         outgoing.withdrawn.add(key);
         let message = Message::Stopped { key };
-        if !self.post_stopping(endpoint, peer, &mut outgoing, &message) && !outgoing.is_given_up {
+        if !self.post_repeated(endpoint, peer, &mut outgoing, &message) && !outgoing.is_given_up {
             self.answer_later(peer, &mut outgoing, &message);
         }
-    }
-
-    /// Posts a message that is repeated if it is lost; returns whether the provider took it.
-    fn post_stopping(
-        &self,
-        endpoint: &Endpoint<Token>,
-        peer: &Peer,
-        outgoing: &mut Outgoing,
-        message: &Message<'_>,
-    ) -> bool {
-        let header = self.header(peer, outgoing.sent);
-        let fill = |bytes: &mut [u8]| message.encode(&header, bytes);
-        self.post_anyway(endpoint, peer, outgoing, |address| {
-            endpoint.send(address, message.length(), Token::Stop(peer.rank), fill)
-        })
     }
 }
 

@@ -155,7 +155,7 @@ impl Keeper {
     /// Maps a segment that only processes of this node have.
     fn map_in_place(&self, index: SegmentIndex) -> Result<()> {
         let stored = self.file.attachment().segment_or_new(index, attachment::Filling::Sparse)?;
-        let failed = |e| self.failed("mapping a segment", e);
+        let failed = |e| self.failed(&format!("mapping segment {index}"), e);
         let pages = self.pages_of(index);
         let (start, size) = (self.place(pages.start).within, self.memory.page() as u64);
         // No load or store may need storage that there is none of.
@@ -166,6 +166,8 @@ impl Keeper {
             // Before it is known for one that is in place: who touches it then is only woken.
             self.memory.map(&pages, &file, start).map_err(failed)?;
             unknown.insert(Home::Direct);
+            // What could not be had before is there, and is not to be cured.
+            pages.for_each(|page| _ = known.remove(page));
         }
         Ok(())
     }
@@ -207,13 +209,14 @@ impl Keeper {
         tell_loss(self.on_loss.as_ref(), &LostPage { range: self.bytes_of(page), error });
         let mut pages = self.pages();
         let this = page..page + 1;
+        let is_in_place = pages.homes.get(&self.place(page).segment) == Some(&Home::Direct);
         let poisoned = match (pages.state(page), ticket) {
             (Some(State::Asking { ticket: asked, has_copy, .. }), Some(ticket)) if *asked == ticket => {
                 let gone = if *has_copy { self.memory.discard(&this) } else { Ok(()) };
                 pages.set(page, State::Lost, None);
                 gone.and_then(|()| self.memory.poison(page))
             }
-            (None, _) => {
+            (None, _) if !is_in_place => {
                 pages.set(page, State::Lost, None);
                 self.memory.poison(page)
             }

@@ -19,6 +19,7 @@ pub(super) const READ: u8 = 13;
 pub(super) const BYTES: u8 = 14;
 pub(super) const STOP: u8 = 15;
 pub(super) const STOPPED: u8 = 16;
+pub(super) const PARTED: u8 = 17;
 
 impl Message<'_> {
     /// The number of its kind.
@@ -39,6 +40,7 @@ impl Message<'_> {
             Self::Refused { .. } => REFUSED,
             Self::Stop { .. } => STOP,
             Self::Stopped { .. } => STOPPED,
+            Self::Parted => PARTED,
         }
     }
 }

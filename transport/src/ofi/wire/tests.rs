@@ -6,7 +6,7 @@ use super::*;
 
 fn message() -> impl Strategy<Value = Message<'static>> {
     let words = any::<[u64; 5]>();
-    (1..=16u8, words).prop_map(|(kind, [ticket, a, b, c, d])| match kind {
+    (1..=17u8, words).prop_map(|(kind, [ticket, a, b, c, d])| match kind {
         TRIGGER => Message::Trigger(Interrupt(a as u32)),
         RING => Message::Ring,
         BARRIER => Message::Barrier,
@@ -19,6 +19,7 @@ fn message() -> impl Strategy<Value = Message<'static>> {
         REFUSED => Message::Refused { ticket },
         STOP => Message::Stop { key: a },
         STOPPED => Message::Stopped { key: a },
+        PARTED => Message::Parted,
         READ => Message::Read { ticket, key: a, offset: b, length: c },
         BYTES => Message::Bytes { ticket, bytes: &[1, 2, 3][..(a % 4) as usize] },
         WRITE => Message::Write { interrupt: None, key: a, pieces: Pieces(&[]) },
@@ -79,7 +80,7 @@ proptest! {
     fn any_bytes_are_decoded_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..200), looks_ours: bool) {
         if looks_ours && bytes.len() >= 4 {
             bytes[..3].copy_from_slice(&[b's', b'v', VERSION]);
-            bytes[3] %= 17;
+            bytes[3] %= 18;
         }
         if let Ok((header, message)) = decode(&bytes) {
             let mut again = vec![0; message.length()];
