@@ -92,8 +92,10 @@ fn a_connection_that_breaks_while_nothing_is_missing_is_made_anew() {
 fn a_connection_that_breaks_amid_messages_loses_none_unnoticed() {
     const TURNS: usize = 300;
     alone("a_connection_that_breaks_amid_messages_loses_none_unnoticed", || {
-        for (provider, break_after) in
-            PROVIDERS.into_iter().flat_map(|it| [20, 21, 22].map(|turn| (it, turn)))
+        // Amid messages of each length, where there is time.
+        let turns: &[usize] = if std::env::var_os("SVMIO_FULL").is_some() { &[20, 21, 22] } else { &[21] };
+        for (provider, &break_after) in
+            PROVIDERS.into_iter().flat_map(|it| turns.iter().map(move |turn| (it, turn)))
         {
             let fabrics = within_process(2, provider).unwrap();
             let (messengers, started) = (messengers(&fabrics), Barrier::new(3));
