@@ -56,8 +56,8 @@ struct Pattern {
 
 impl Foresight {
     /// Takes note of an access; returns the ranges to be fetched ahead: of cache pages of `page` bytes, and of no more
-    /// than `room` bytes. `is_kept` tells whether the page of a byte that was fetched
-    /// ahead is in the cache still, or on its way there.
+    /// than `room` bytes. `is_kept` tells whether the page of a byte that was fetched ahead is in the cache still, or on
+    /// its way there.
     pub(super) fn after(
         &self,
         access: &Range<u64>,

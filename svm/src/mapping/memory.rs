@@ -289,8 +289,8 @@ impl Memory {
 }
 
 /// What is wrong where the kernel maps nothing more.
-const TOO_MANY: &str = "the process may have no more mappings (a larger sysctl vm.max_map_count allows more, and larger segments, \
-     svm_segment_size, take fewer), or the kernel has no memory for them";
+const TOO_MANY: &str = "the process may have no more mappings (a larger sysctl vm.max_map_count allows more, and \
+                        larger segments, svm_segment_size, take fewer), or the kernel has no memory for them";
 
 /// Whether a run of pages could not be done because the kernel keeps it in two parts, as it may after one of the pages
 /// was [cured](Memory::cure).

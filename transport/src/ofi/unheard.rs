@@ -26,6 +26,8 @@ const TELLS: u32 = 32;
 pub(super) struct Unheard {
     next_look: Instant,
     waiting: HashMap<Rank, Waiting>,
+    /// At how many looks a peer was lost here.
+    parted: HashMap<Rank, u32>,
 }
 
 /// A message that a peer has not told of.
@@ -38,7 +40,7 @@ struct Waiting {
 
 impl Unheard {
     pub(super) fn new(now: Instant) -> Unheard {
-        Unheard { next_look: now + INTERVAL, waiting: HashMap::new() }
+        Unheard { next_look: now + INTERVAL, waiting: HashMap::new(), parted: HashMap::new() }
     }
 
     /// Asks peers that have told nothing since the look before last, and tells those of a loss that know nothing of it.
@@ -86,13 +88,9 @@ impl Unheard {
 
     /// Likewise of one that is lost here: whether it is to be told now.
     fn take_note_of_parted(&mut self, peer: &Peer) -> bool {
-        // Beyond all numbers: it has nothing more to tell.
-        let waiting = self.waiting.entry(peer.rank).or_insert(Waiting { number: u64::MAX, looks: 0 });
-        if waiting.number != u64::MAX {
-            *waiting = Waiting { number: u64::MAX, looks: 0 };
-        }
-        waiting.looks = waiting.looks.saturating_add(1);
-        waiting.looks <= TELLS && waiting.looks.is_power_of_two()
+        let looks = self.parted.entry(peer.rank).or_default();
+        *looks = looks.saturating_add(1);
+        *looks <= TELLS && looks.is_power_of_two()
     }
 }
 
