@@ -119,3 +119,44 @@ fn a_part_that_went_while_the_file_was_closed_is_missed() {
         assert!(error.contains("segment 1"), "{error}");
     });
 }
+
+#[test]
+fn pages_of_another_node_stay_over_closing_and_opening_until_somebody_changes_them() {
+    let (_directory, stores) = stores(2);
+    job(&stores, 2, |process| {
+        let is_home = process.rank() == 0;
+        // Opens the file, has its home write it or the other one read it, closes it; how many pages were fetched.
+        let fetched_in = |write: Option<u8>, read: Option<u8>| {
+            let fetched = || process.cluster.statistics().cache.misses;
+            let before = fetched();
+            let file = open(process, "f");
+            if let Some(byte) = write.filter(|_| is_home) {
+                file.write_at(FileOffset(0), &[byte; SEGMENT as usize]).unwrap();
+            }
+            if let Some(byte) = read.filter(|_| !is_home) {
+                assert!(content(&file) == [byte; SEGMENT as usize], "it is not all {byte}");
+            }
+            process.close(file).unwrap();
+            fetched() - before
+        };
+        let are_fetched = |pages: u64| if is_home { pages == 0 } else { pages > 0 };
+        fetched_in(Some(1), None);
+        assert!(are_fetched(fetched_in(None, Some(1))));
+        for _ in 0..3 {
+            assert_eq!(fetched_in(None, Some(1)), 0);
+        }
+        // By the home, while nobody reads.
+        fetched_in(Some(2), None);
+        assert!(are_fetched(fetched_in(None, Some(2))));
+        assert_eq!(fetched_in(None, Some(2)), 0);
+        // By somebody who has the file for himself, for all of it is on that node.
+        if is_home {
+            let alone = stores[0].open_file(&name("f"), &OpenOptions::read_write()).unwrap();
+            alone.write_at(FileOffset(0), &[3; SEGMENT as usize]).unwrap();
+            alone.commit(true).unwrap();
+        }
+        process.meet();
+        assert!(are_fetched(fetched_in(None, Some(3))));
+        assert_eq!(fetched_in(None, Some(3)), 0);
+    });
+}

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::attachment::{self, Attachment, How};
 use crate::cluster::{Context, NodeIndex};
@@ -40,6 +40,8 @@ pub(super) struct Served {
 #[derive(Default)]
 struct Ledger {
     versions: Mutex<HashMap<SegmentIndex, Version>>,
+    /// What it was served by last.
+    last: Mutex<Weak<Attachment>>,
     /// Where others read them, once somebody does.
     published: Mutex<Option<Table>>,
     /// At the master: the nodes that have opened the file.
@@ -115,10 +117,11 @@ impl Known {
     fn serve(&mut self, attachment: Arc<Attachment>) -> Arc<Served> {
         let ledger = Arc::clone(self.ledgers.entry(attachment.id()).or_default());
         let served = self.served.entry(attachment.id()).or_insert_with(|| {
-            // What this node's processes changed while nobody served the file is not known: all counts as changed.
-            let mut versions = ledger.versions.lock().unwrap_or_else(PoisonError::into_inner);
-            versions.values_mut().for_each(Version::add_unknown);
-            drop(versions);
+            if !ledger.is_as_it_was(&attachment) {
+                // What was changed while nobody served the file is not known: all counts as changed.
+                let mut versions = ledger.versions.lock().unwrap_or_else(PoisonError::into_inner);
+                versions.values_mut().for_each(Version::add_unknown);
+            }
             let (lent, windows, directory) = (Lent::default(), Windows::default(), Mutex::default());
             Arc::new(Served { lent, windows, attachment, directory, ledger })
         });
@@ -251,6 +254,16 @@ impl Served {
 }
 
 impl Ledger {
+    /// Whether the file was served by this very attachment before, and will be again: it was kept, and is not used
+    /// again after somebody who does not mark what he changes had the file open.
+    fn is_as_it_was(&self, attachment: &Arc<Attachment>) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        // As long as the weak one is there, no other attachment has its address.
+        let is_same = std::ptr::eq(last.as_ptr(), Arc::as_ptr(attachment));
+        *last = Arc::downgrade(attachment);
+        is_same
+    }
+
     /// Ends the export of versions, which nobody reads any more: whoever still did would find them as they are now, and
     /// take what he reads for older than it is.
     fn unpublish(&self) {
