@@ -13,7 +13,7 @@
 //!     │  coroutine  operations in the background pause where they would wait
 //!     └─ joining   a segment of each member, connected by all
 //!   network    members on several nodes: signals by two fabrics, collectives by messages and on two levels; all of it
-//!              by a host library's send and receive, too                                          (network)
+//!              by a host library's send and receive, too, and by a thread in the background       (network)
 //!   Machine    what signals cost between processes, for a profile: over the same ground      (measuring)
 //!   TunedBarrier    a barrier that is measured in use, and changed for another where that pays     (retuning)
 //! ```

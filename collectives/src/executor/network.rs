@@ -13,12 +13,15 @@
 //!     └── refusing    who cannot do an operation leaves, and nobody waits for it
 //!   TwoLevelGroup   a Group of shared memory within each node, its first members over the network        (two_level, by_nodes)
 //!                   what has no second level goes by messages alone                                        (messages)
+//!   Background      either kind, with a thread that carries its operations out while the application computes
+//!                                                                                                        (background)
 //! ```
 //!
 //! The algorithms are the well-known ones (R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of Collective
 //! Communication Operations in MPICH"). Operations that do not commute are combined in the order of members by all of
 //! those that are chosen for them.
 
+mod background;
 mod barrier;
 mod by_nodes;
 mod choices;
@@ -39,6 +42,7 @@ mod spreading;
 mod trading;
 mod two_level;
 
+pub use background::{Background, Carrier, Pending};
 pub use choices::{
     AllgatherAlgorithm, AllreduceAlgorithm, AlltoallAlgorithm, BcastAlgorithm, Choices, CollectAlgorithm,
     ReduceAlgorithm, ReduceScatterAlgorithm,

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod background;
 mod calls;
 mod channels;
 mod coming_and_going;
