@@ -95,7 +95,7 @@ unsafe fn begun<A: Family>(
         let mut seat = kept.seat();
         let begun = match &mut *seat {
             Seat::Taken(group) => {
-                match body(Start { stock, group: group.background()?, least: kept.least() }) {
+                match body(Start { stock, group: group.behind()?, least: kept.least() }) {
                     Ok(begun) => background::request_for(stock, collective, comm, begun?),
                     // The others begin it, and would take this member's next one for its part.
                     Err(error) => Err(leave(&mut seat, collective, &error)),

@@ -11,7 +11,7 @@ use svmio_adio::Mpi;
 use svmio_adio::abi::{Abi, Comm};
 use svmio_adio::environment::{self, Concern};
 use svmio_collectives::components::Team;
-use svmio_collectives::executor::network::MessageCosts;
+use svmio_collectives::executor::network::{Background, MessageCosts};
 use svmio_collectives::executor::{
     self, Fabrics, GroupSettings, NetworkGroup, NetworkSettings, TwoLevelGroup,
 };
@@ -111,7 +111,8 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
     };
     let (first, first_rank) = (cards.first()?, members.first()?.0);
     // Each has a messenger of its own.
-    let [port, another] = [0, 1].map(|which| port(first_rank, first.number.wrapping_mul(2) + which));
+    let [own, another, behind] =
+        [0, 1, 2].map(|which| port(first_rank, first.number.wrapping_mul(3) + which));
     let chosen = if cards.iter().any(|card| card.is_choosing) {
         chosen::choose(mpi, comm, reach, || {
             let fabrics = fabrics.as_ref().ok_or(NO_JOB)?;
@@ -123,6 +124,10 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
     } else {
         Chosen::default()
     };
+    let left = left_by(&cards);
+    let are_all = cards.iter().all(|card| card.begun == Begun::All);
+    // Over a network they take as much memory as all others.
+    let goes_on = are_all && left.or(Collectives::NONBLOCKING) != left;
     let group = fabrics.ok_or(NO_JOB.to_owned()).and_then(|fabrics| {
         let id = SegmentId::new(SPACES + first_rank, SEGMENTS.wrapping_mul(first.number));
         match reach {
@@ -132,12 +137,22 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
                 group.map(Group::of_memory).map_err(|error| error.to_string())
             }
             Reach::Network => {
-                let port = port.ok_or(NO_PORT)?;
-                let messenger = messenger(&fabrics, port, &members, messages);
-                let group = messenger.map_err(executor::Error::from).and_then(|messenger| {
-                    over_network(&fabrics, &messenger, &members, id, (chosen.within, chosen.between))
-                });
-                group.map_err(|error| error.to_string())
+                let over_network = |port: Option<Port>, id: SegmentId| {
+                    let port = port.ok_or(NO_PORT)?;
+                    let messenger = messenger(&fabrics, port, &members, messages.clone());
+                    let group = messenger.map_err(executor::Error::from).and_then(|messenger| {
+                        let settings = (chosen.within, chosen.between.clone());
+                        over_network(&fabrics, &messenger, &members, id, settings)
+                    });
+                    group.map_err(|error| error.to_string())
+                };
+                let group = over_network(own, id)?;
+                let behind =
+                    goes_on.then(|| over_network(behind, SegmentId::new(id.space, id.number + BEHIND)));
+                let behind = behind.transpose()?.map(Background::of).transpose();
+                let behind = behind.map_err(|error| error.to_string())?;
+                let membership = Arc::clone(fabrics.job().membership());
+                Ok(Group::of_network(group, behind, membership, members.clone()))
             }
         }
     });
@@ -145,10 +160,7 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
         warn(problem);
     }
     let group = agreed(mpi, comm, group.ok())?.with_barrier(chosen.barrier);
-    let left = left_by(&cards);
-    // Messages go on only while their group is waited in.
-    let left = if reach == Reach::Network { left.or(Collectives::NONBLOCKING) } else { left };
-    let are_all = cards.iter().all(|card| card.begun == Begun::All);
+    let left = if reach == Reach::Network && !goes_on { left.or(Collectives::NONBLOCKING) } else { left };
     Some(Formed { group, left, begun: if are_all { Begun::All } else { Begun::Long } })
 }
 
@@ -212,12 +224,15 @@ const NO_JOB: &str = "the job that it showed is gone";
 const NO_PORT: &str = "no port is left for its messages";
 
 /// How many segments a group may have.
-const SEGMENTS: u32 = 4;
+const SEGMENTS: u32 = 8;
+
+/// From which of them on are those of its operations in the background.
+const BEHIND: u32 = 4;
 
 /// The segment by which the processes of a node find each other's memory.
 const NODES: SegmentId = SegmentId::new(SPACES - 1, 0);
 
-/// How many ports the groups have at the same time of which the same member is the first: each two.
+/// How many ports the groups have at the same time of which the same member is the first: each three.
 const PORTS: u32 = 1 << 16;
 
 /// The port of that number of the groups of which that rank is the first.
@@ -244,12 +259,12 @@ fn over_network(
     members: &[Rank],
     id: SegmentId,
     (within, between): (GroupSettings, NetworkSettings),
-) -> Result<Group, executor::Error> {
+) -> Result<TwoLevelGroup, executor::Error> {
     let mut group = TwoLevelGroup::join(fabrics, messenger, members, id, within, between)?;
     if let Some(costs) = group.learn_costs(known_costs())? {
         costs_are(costs);
     }
-    Ok(Group::of_network(group, Arc::clone(fabrics.job().membership()), members.to_vec()))
+    Ok(group)
 }
 
 /// A job of the members of `comm`.

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use svmio_collectives::executor::network::Background;
 use svmio_collectives::executor::{self, Error, NetworkGroup, Operation, Result, TwoLevelGroup};
 use svmio_transport::{Error as FabricError, Membership, Rank};
 
+use crate::behind::Behind;
 use crate::chosen::Barrier;
 
 /// How long it may take until all have heard of a loss that one of them has heard of, and how often that is looked at.
@@ -33,6 +35,8 @@ enum Members {
 #[derive(Debug)]
 struct Nodes {
     group: TwoLevelGroup,
+    /// The same members, for operations in the background, where there are any.
+    background: Option<Background<TwoLevelGroup>>,
     membership: Arc<Membership>,
     ranks: Vec<Rank>,
 }
@@ -62,9 +66,14 @@ impl Group {
     }
 
     /// Those that have `ranks` in the job of that membership.
-    pub(crate) fn of_network(group: TwoLevelGroup, membership: Arc<Membership>, ranks: Vec<Rank>) -> Self {
+    pub(crate) fn of_network(
+        group: TwoLevelGroup,
+        background: Option<Background<TwoLevelGroup>>,
+        membership: Arc<Membership>,
+        ranks: Vec<Rank>,
+    ) -> Self {
         Self {
-            members: Members::Nodes(Box::new(Nodes { group, membership, ranks })),
+            members: Members::Nodes(Box::new(Nodes { group, background, membership, ranks })),
             barrier: None,
             calls: 0,
         }
@@ -144,10 +153,14 @@ impl Group {
     }
 
     /// What operations in the background are begun by, where there are any.
-    pub(crate) fn background(&mut self) -> Option<&mut executor::Group> {
+    pub(crate) fn behind(&mut self) -> Option<Behind<'_>> {
         match &mut self.members {
-            Members::OneMemory(group) => Some(group),
-            Members::Nodes(_) | Members::OverMpi(_) => None,
+            Members::OneMemory(group) => Some(Behind::OneMemory(group)),
+            Members::Nodes(nodes) => {
+                let (size, member) = (nodes.group.size(), nodes.group.member());
+                nodes.background.as_mut().map(|background| Behind::Nodes { background, size, member })
+            }
+            Members::OverMpi(_) => None,
         }
     }
 
@@ -164,7 +177,12 @@ impl Group {
         }
         match &mut self.members {
             Members::OneMemory(group) => group.withdraw(&reason),
-            Members::Nodes(nodes) => nodes.group.withdraw(&reason),
+            Members::Nodes(nodes) => {
+                nodes.group.withdraw(&reason);
+                if let Some(background) = &mut nodes.background {
+                    background.withdraw(&reason);
+                }
+            }
             Members::OverMpi(group) => group.withdraw(&reason),
         }
     }
@@ -176,7 +194,12 @@ impl Group {
         }
         match &mut self.members {
             Members::OneMemory(group) => group.do_meanwhile(meanwhile),
-            Members::Nodes(nodes) => nodes.group.do_meanwhile(meanwhile),
+            Members::Nodes(nodes) => {
+                nodes.group.do_meanwhile(meanwhile);
+                if let Some(background) = &mut nodes.background {
+                    background.do_meanwhile(meanwhile);
+                }
+            }
             Members::OverMpi(group) => group.do_meanwhile(meanwhile),
         }
     }

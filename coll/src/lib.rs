@@ -40,6 +40,7 @@
 //!       operator    MPI_Op: predefined ones in loops of our own, all others by MPI_Reduce_local
 //!       background  the same of calls that do not block
 //!     background  collectives that go on while the program computes, and their requests
+//!       behind    what carries them out: the group, or, over a network, another one with a thread
 //!     progress  MPI goes on with what it has to do while a process waits in a group
 //!     counting  how many calls were taken, for SVMIO_STATS
 //!     setting   which collectives are left to MPI, by SVMIO_COLLECTIVES_OFF, and on which communicators, by _NODES
@@ -53,10 +54,12 @@
 //! What is left to MPI: intercommunicators; communicators of one process or of several worlds; those of several nodes,
 //! unless the user wants them taken and a job can be formed; neighbourhood and persistent collectives; those with large
 //! counts (`MPI_Bcast_c`). Of collectives that do not block also short ones, unless the user wants them taken; those of
-//! a communicator without a group, since forming one would wait; of several nodes; that reduce by an operation that MPI
+//! a communicator without a group, since forming one would wait; of several nodes, unless the user wants all
+//! taken; that reduce by an operation that MPI
 //! carries out; and, with MPICH, of programs that call MPI by several threads at the same time.
 
 mod background;
+mod behind;
 mod call;
 mod card;
 mod chosen;

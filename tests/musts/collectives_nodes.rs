@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use svmio_tests::collectives::{EVERY, counted, nonblocking, those_left_hear_of_a_loss};
+use svmio_tests::collectives::{ALL_BEGUN, EVERY, counted, nonblocking, those_left_hear_of_a_loss};
 use svmio_tests::{Files, Hosts, Job, Mpi, Nodes, Program, is_full_run};
 
 /// Emulated nodes share a memory: they are to act as if they did not.
@@ -24,23 +24,52 @@ fn over<'s>(job: Job<'s>, nodes: Nodes) -> Job<'s> {
     if matches!(nodes, Nodes::Hosts(_)) { job } else { job.variable(OVER_NETWORK.0, OVER_NETWORK.1) }
 }
 
-/// Random collectives, byte for byte as MPI's own, with messages of MPI's on their way meanwhile.
-fn oracle(mpi: Mpi, nodes: Nodes, ranks: u32) {
-    oracle_with(mpi, nodes, ranks, WANTED);
+/// By what ranks of different nodes reach each other.
+#[derive(Clone, Copy)]
+enum Between {
+    /// A fabric of svmio's. What does not block goes over it, too.
+    Fabric,
+    /// MPI's own messages, with others of these on their way meanwhile.
+    Mpi,
 }
 
-fn oracle_with(mpi: Mpi, nodes: Nodes, ranks: u32, variable: (&str, &str)) {
+/// Random collectives, byte for byte as MPI's own.
+fn oracle(mpi: Mpi, nodes: Nodes, ranks: u32, between: Between) {
     let program = Program::c("collectives_oracle", mpi);
     let scratch = nodes.scratch();
     let seeds = if is_full_run() { 5_000 } else { 50 };
     let limit = Duration::from_secs(if is_full_run() { 3600 } else { 120 });
-    let job =
-        job(&scratch, &program, nodes, ranks).argument("0").argument(seeds.to_string()).argument("waiting");
-    let output = job.limit(limit).variable(variable.0, variable.1).succeed();
+    let job = job(&scratch, &program, nodes, ranks).argument("0").argument(seeds.to_string()).limit(limit);
+    let job = match between {
+        Between::Fabric => job.variable(ALL_BEGUN.0, ALL_BEGUN.1),
+        Between::Mpi => job.variable(BY_MPI.0, BY_MPI.1).argument("waiting"),
+    };
+    let output = job.succeed();
     assert!(output.contains(&format!("{seeds} seeds are right")), "{output}");
-    for collective in EVERY {
+    let ours = |collective: &str| counted(&output, collective).0;
+    for (waiting, begun) in EVERY.iter().zip(nonblocking()) {
+        // Few seeds do not do each in both ways.
+        assert!(ours(waiting) + ours(&begun) > 0, "{waiting} of {ranks} ranks\n{output}");
+    }
+    let begun: u64 = nonblocking().iter().map(|collective| ours(collective)).sum();
+    assert_eq!(begun > 0, matches!(between, Between::Fabric), "{output}");
+}
+
+/// Whether what depends little on the MPI is done with it: in a short run with Debian's.
+fn is_one_of_few(mpi: Mpi) -> bool {
+    is_full_run() || Mpi::DEBIAN.contains(&mpi)
+}
+
+/// What does not block goes on whatever the program does.
+fn begun(mpi: Mpi) {
+    let program = Program::c("collectives_nonblocking", mpi);
+    let nodes = Nodes::Emulated(2);
+    let scratch = nodes.scratch();
+    let output = job(&scratch, &program, nodes, 3).variable(ALL_BEGUN.0, ALL_BEGUN.1).succeed();
+    assert!(output.contains("all that was begun is right"), "{output}");
+    for collective in ["iallreduce", "ibcast", "ibarrier"] {
         let (ours, all) = counted(&output, collective);
-        assert!(ours > 0 && ours <= all, "{collective} of {ranks} ranks: {ours} of {all}\n{output}");
+        assert!(ours > 0 && ours == all, "{collective}: {output}");
     }
 }
 
@@ -52,9 +81,8 @@ fn chosen(mpi: Mpi) {
         ("network.bcast=scatter-allgather network.reduce_scatter=allreduce", "bcast: Some(ScatterAllgather)"),
         ("network.alltoall=bruck network.reduce=rabenseifner", "reduce: Some(Rabenseifner)"),
     ];
-    let is_with_all = is_full_run() || Mpi::DEBIAN.contains(&mpi);
     let program = Program::c("collectives_oracle", mpi);
-    for (components, told) in &choices[..if is_with_all { choices.len() } else { 1 }] {
+    for (components, told) in &choices[..if is_one_of_few(mpi) { choices.len() } else { 1 }] {
         let nodes = Nodes::Emulated(3);
         let scratch = nodes.scratch();
         let job = job(&scratch, &program, nodes, 4).variable("SVMIO_COMPONENTS", *components);
@@ -83,8 +111,10 @@ fn taken(mpi: Mpi) {
         let expected = if collective == "barrier" { (1, 3) } else { (1, 1) };
         assert_eq!(counted(&output, collective), expected, "{collective}: {output}");
     }
+    let all_begun = each(&[ALL_BEGUN]);
     for collective in nonblocking() {
         assert_eq!(counted(&output, &collective), (0, 1), "{collective}: {output}");
+        assert_eq!(counted(&all_begun, &collective), (1, 1), "{collective}: {all_begun}");
     }
     // Nodes that share a memory need no network.
     assert_eq!(counted(&each(&[("SVMIO_FABRIC", "shm")]), "scan"), (1, 1));
@@ -116,8 +146,20 @@ fn communicators(mpi: Mpi) {
     }
 }
 
-/// Who cannot do its part leaves, and who is to receive something of it hears so.
+/// Who cannot do its part leaves, and all others hear so, however they wait.
 fn refused(mpi: Mpi) {
+    let program = Program::c("collectives_refused", mpi);
+    for way in if is_one_of_few(mpi) { &["waiting", "begun"][..] } else { &["begun"] } {
+        let nodes = Nodes::Emulated(2);
+        let scratch = nodes.scratch();
+        let job = job(&scratch, &program, nodes, 3).variable(ALL_BEGUN.0, ALL_BEGUN.1);
+        let output = job.argument(*way).argument("nodes").succeed();
+        assert_eq!(output.matches("was told").count(), 3, "{way}: {output}");
+    }
+}
+
+/// Over MPI's own messages who is to receive something of it hears so.
+fn refused_by_mpi(mpi: Mpi) {
     let program = Program::c("collectives_left", mpi);
     let nodes = Nodes::Emulated(3);
     let scratch = nodes.scratch();
@@ -159,13 +201,15 @@ macro_rules! mpis {
 
             #[test]
             fn random_ones_are_as_mpis_own() {
-                shapes(Mpi::$mpi).for_each(|(nodes, ranks)| oracle(Mpi::$mpi, Nodes::Emulated(nodes), ranks));
+                shapes(Mpi::$mpi).for_each(|(nodes, ranks)| {
+                    oracle(Mpi::$mpi, Nodes::Emulated(nodes), ranks, Between::Fabric);
+                });
             }
 
             #[test]
             fn random_ones_over_mpis_messages_are_as_mpis_own() {
                 shapes(Mpi::$mpi).for_each(|(nodes, ranks)| {
-                    oracle_with(Mpi::$mpi, Nodes::Emulated(nodes), ranks, BY_MPI);
+                    oracle(Mpi::$mpi, Nodes::Emulated(nodes), ranks, Between::Mpi);
                 });
             }
 
@@ -175,8 +219,18 @@ macro_rules! mpis {
             }
 
             #[test]
-            fn over_mpis_messages_all_hear_of_who_cannot() {
+            fn what_does_not_block_goes_on() {
+                begun(Mpi::$mpi);
+            }
+
+            #[test]
+            fn who_cannot_do_its_part_is_named() {
                 refused(Mpi::$mpi);
+            }
+
+            #[test]
+            fn over_mpis_messages_all_hear_of_who_cannot() {
+                refused_by_mpi(Mpi::$mpi);
             }
 
             #[test]
@@ -206,6 +260,12 @@ macro_rules! mpis {
                     let nodes = Nodes::Emulated(nodes);
                     those_left_hear_of_a_loss(Mpi::$mpi, nodes, ranks, |job| over(job, nodes));
                 }
+                let nodes = Nodes::Emulated(2);
+                if is_one_of_few(Mpi::$mpi) {
+                    those_left_hear_of_a_loss(Mpi::$mpi, nodes, 3, |job| {
+                        over(job, nodes).variable(ALL_BEGUN.0, ALL_BEGUN.1).argument("begun")
+                    });
+                }
             }
         }
     )*};
@@ -224,10 +284,10 @@ fn hosts_get_what_mpi_gives() {
     for mpi in Mpi::DEBIAN {
         let is_wanted = |ranks: &u32| is_full_run() || (*ranks == 4) == mpi.is_mpich();
         for ranks in [4, 6].into_iter().filter(is_wanted) {
-            oracle(mpi, Nodes::Hosts(&hosts), ranks);
+            oracle(mpi, Nodes::Hosts(&hosts), ranks, Between::Fabric);
             // Open MPI's component does so, too.
             if is_full_run() || mpi.is_mpich() {
-                oracle_with(mpi, Nodes::Hosts(&hosts), ranks, BY_MPI);
+                oracle(mpi, Nodes::Hosts(&hosts), ranks, Between::Mpi);
             }
         }
     }

@@ -5,9 +5,8 @@
 //! MPI. For the same reason reductions are left to MPI whose operation is MPI's or the program's to carry out; by MPI's
 //! rules all members see the same operation and datatype there.
 
-use svmio_collectives::executor::{self, Request};
-
 use crate::background::Begun;
+use crate::behind::{Behind, Going};
 use crate::error::{Error, Result};
 use crate::family::Family;
 use crate::stock::Stock;
@@ -19,7 +18,7 @@ mod varying;
 /// What a call has besides its arguments.
 pub(crate) struct Start<'c, A: Family> {
     pub(crate) stock: &'static Stock<A>,
-    pub(crate) group: &'c mut executor::Group,
+    pub(crate) group: Behind<'c>,
     /// Of less data, in bytes, MPI does the collective: all members have to come to the same.
     pub(crate) least: usize,
 }
@@ -57,12 +56,12 @@ impl<A: Family> Start<'_, A> {
 
 /// An operation that was begun, and what is done with its memory when it is over.
 struct Ending<B, E> {
-    request: Request<B>,
+    request: Going<B>,
     end: E,
 }
 
 fn begun<B: Send + 'static>(
-    request: Request<B>,
+    request: Going<B>,
     end: impl FnOnce(B) -> Result<()> + Send + 'static,
 ) -> Outcome {
     Ok(Some(Box::new(Ending { request, end })))

@@ -12,7 +12,7 @@ use crate::layout::{Buffer, Bytes};
 use crate::stock::Stock;
 
 impl<A: Family> Start<'_, A> {
-    pub(crate) fn barrier(self) -> Outcome {
+    pub(crate) fn barrier(mut self) -> Outcome {
         or_leave!(self.takes_any());
         begun(self.group.ibarrier()?, |()| Ok(()))
     }
@@ -20,7 +20,7 @@ impl<A: Family> Start<'_, A> {
     /// # Safety
     /// The arguments are those of `MPI_Ibcast`.
     pub(crate) unsafe fn bcast(
-        self,
+        mut self,
         buffer: *mut c_void,
         count: c_int,
         datatype: Datatype<A>,
@@ -39,7 +39,7 @@ impl<A: Family> Start<'_, A> {
 
     /// # Safety
     /// The arguments are those of `MPI_Igather`.
-    pub(crate) unsafe fn gather(self, send: Sent<A>, receive: Received<A>, root: c_int) -> Outcome {
+    pub(crate) unsafe fn gather(mut self, send: Sent<A>, receive: Received<A>, root: c_int) -> Outcome {
         let root = or_leave!(self.root(root));
         if self.group.member() != root {
             // SAFETY: the caller vouches for the arguments.
@@ -59,7 +59,7 @@ impl<A: Family> Start<'_, A> {
 
     /// # Safety
     /// The arguments are those of `MPI_Iscatter`.
-    pub(crate) unsafe fn scatter(self, send: Sent<A>, receive: Received<A>, root: c_int) -> Outcome {
+    pub(crate) unsafe fn scatter(mut self, send: Sent<A>, receive: Received<A>, root: c_int) -> Outcome {
         let root = or_leave!(self.root(root));
         if self.group.member() != root {
             // SAFETY: the caller vouches for the arguments.
@@ -84,7 +84,7 @@ impl<A: Family> Start<'_, A> {
 
     /// # Safety
     /// The arguments are those of `MPI_Iallgather`.
-    pub(crate) unsafe fn allgather(self, send: Sent<A>, receive: Received<A>) -> Outcome {
+    pub(crate) unsafe fn allgather(mut self, send: Sent<A>, receive: Received<A>) -> Outcome {
         // SAFETY: the caller vouches for the arguments.
         let block = or_leave!(unsafe { receive.buffer(self.stock) });
         or_leave!(self.takes(block.len()));
@@ -97,7 +97,7 @@ impl<A: Family> Start<'_, A> {
 
     /// # Safety
     /// The arguments are those of `MPI_Ialltoall`.
-    pub(crate) unsafe fn alltoall(self, send: Sent<A>, receive: Received<A>) -> Outcome {
+    pub(crate) unsafe fn alltoall(mut self, send: Sent<A>, receive: Received<A>) -> Outcome {
         // SAFETY: the caller vouches for the arguments.
         let block = or_leave!(unsafe { receive.buffer(self.stock) });
         or_leave!(self.takes(block.len()));

@@ -11,7 +11,7 @@ use crate::layout::{Bytes, Data, Room};
 impl<A: Family> Start<'_, A> {
     /// # Safety
     /// The arguments are those of `MPI_Igatherv`.
-    pub(crate) unsafe fn gatherv(self, send: Sent<A>, receive: Divided<A>, root: c_int) -> Outcome {
+    pub(crate) unsafe fn gatherv(mut self, send: Sent<A>, receive: Divided<A>, root: c_int) -> Outcome {
         or_leave!(self.takes_any());
         let root = or_leave!(self.root(root));
         if self.group.member() != root {
@@ -35,7 +35,7 @@ impl<A: Family> Start<'_, A> {
 
     /// # Safety
     /// The arguments are those of `MPI_Iscatterv`.
-    pub(crate) unsafe fn scatterv(self, send: Divided<A>, receive: Received<A>, root: c_int) -> Outcome {
+    pub(crate) unsafe fn scatterv(mut self, send: Divided<A>, receive: Received<A>, root: c_int) -> Outcome {
         or_leave!(self.takes_any());
         let root = or_leave!(self.root(root));
         if self.group.member() != root {
@@ -59,7 +59,7 @@ impl<A: Family> Start<'_, A> {
 
     /// # Safety
     /// The arguments are those of `MPI_Iallgatherv`.
-    pub(crate) unsafe fn allgatherv(self, send: Sent<A>, receive: Divided<A>) -> Outcome {
+    pub(crate) unsafe fn allgatherv(mut self, send: Sent<A>, receive: Divided<A>) -> Outcome {
         // SAFETY: the caller vouches for the arguments.
         let blocks = or_leave!(unsafe { receive.blocks(self.stock, self.group.size()) });
         or_leave!(self.takes(blocks.longest()));
@@ -78,7 +78,7 @@ impl<A: Family> Start<'_, A> {
 
     /// # Safety
     /// The arguments are those of `MPI_Ialltoallv` or `MPI_Ialltoallw`.
-    pub(crate) unsafe fn alltoallv(self, send: Divided<A>, receive: Divided<A>) -> Outcome {
+    pub(crate) unsafe fn alltoallv(mut self, send: Divided<A>, receive: Divided<A>) -> Outcome {
         or_leave!(self.takes_any());
         let size = self.group.size();
         // SAFETY: the caller vouches for the arguments.

@@ -139,8 +139,21 @@ impl<G: Carrier> Background<G> {
         self.meanwhile = Some(meanwhile);
     }
 
-    /// Begins what `work` does with `buffers`, which come back with the request: one operation of the group, or several,
-    /// the same at all members.
+    /// Does no more operations once those that were begun are over, and has the others hear of it: for a host library
+    /// that cannot do what it has to before an operation.
+    #[cold]
+    pub fn withdraw(&mut self, reason: &str) {
+        let reason = reason.to_owned();
+        let withdrawn = self.start((), move |group, ()| {
+            group.leave(&reason);
+            Ok(())
+        });
+        // Nobody waits for it.
+        drop(withdrawn);
+    }
+
+    /// Begins what `work` does with `buffers`, which come back with the request: one operation of the group, or
+    /// several, the same at all members.
     ///
     /// # Errors
     /// [`Error::Panicked`] where the thread is gone.
