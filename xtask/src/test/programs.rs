@@ -20,8 +20,25 @@ use crate::{pool, promises};
 /// How long one of them may take: the slowest need a tenth of it.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The package whose tests take longest: they come first, after the documentation's, so that the last to end are short.
-const SLOWEST: &str = "tests";
+/// Those that take longest, the longest first: they begin before all others, so that the last to end are short.
+const LONGEST: [&str; 13] = [
+    "tests/musts/nodes_cut.rs",
+    "svm/tests/mapping/main.rs",
+    "transport/src/lib.rs",
+    "cli/tests/commands/main.rs",
+    "tests/musts/nodes_every_access_method.rs",
+    "tests/musts/fabric_face.rs",
+    "tests/musts/together.rs",
+    "svm/tests/mapping_resources/main.rs",
+    "tests/musts/collectives_barriers.rs",
+    "svm/tests/model/main.rs",
+    "tests/musts/broken_store.rs",
+    "svm/src/lib.rs",
+    "tests/musts/random_types.rs",
+];
+
+/// The package of those that follow them.
+const NEXT: &str = "tests";
 
 /// Those that measure on cores which they need for themselves, and those whose ranks poll, in MPI's own collectives
 /// too, and take several times as long beside others.
@@ -107,7 +124,7 @@ fn build(paths: &Paths) -> Result<Vec<Program>> {
         bail!("cargo has built no test program");
     }
     programs.insert(0, Program::Documentation);
-    programs.sort_by_key(|program| !program.is_slow(paths.root()));
+    programs.sort_by_key(|program| program.turn(paths.root()));
     Ok(programs)
 }
 
@@ -129,11 +146,11 @@ impl Program {
         matches!(self, Self::Built { source, .. } if ALONE.iter().any(|alone| source == Path::new(alone)))
     }
 
-    fn is_slow(&self, root: &Path) -> bool {
-        match self {
-            Self::Built { folder, .. } => *folder == root.join(SLOWEST),
-            Self::Documentation => true,
-        }
+    /// Its place among those that begin first, or that of all others.
+    fn turn(&self, root: &Path) -> usize {
+        let Self::Built { source, folder, .. } = self else { return 0 };
+        let others = LONGEST.len() + usize::from(*folder != root.join(NEXT));
+        LONGEST.iter().position(|longest| source == Path::new(longest)).unwrap_or(others)
     }
 
     fn title(&self) -> String {
@@ -217,6 +234,14 @@ mod tests {
         let tool = message.replace(r#""test":true"#, r#""test":false"#);
         assert!(built(Path::new("/w"), &tool).unwrap().is_none());
         assert!(built(Path::new("/w"), "Compiling").is_err());
+    }
+
+    #[test]
+    fn programs_with_a_turn_of_their_own_are_there() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a package in a workspace");
+        for source in LONGEST.iter().chain(&ALONE) {
+            assert!(root.join(source).is_file(), "there is no {source}");
+        }
     }
 
     #[test]
