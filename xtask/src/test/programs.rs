@@ -54,8 +54,8 @@ const ALONE: [&str; 6] = [
 /// Builds them all, and runs those that run beside others.
 pub(super) fn run(paths: &Paths) -> Result<Tally> {
     let programs = build(paths)?;
-    // Many wait most of their time: one more than cores keeps these busy.
-    counted(paths, programs.into_iter().filter(|program| !program.is_alone()).collect(), cores() + 1)
+    // Many wait most of their time: two more than cores keep these busy.
+    counted(paths, programs.into_iter().filter(|program| !program.is_alone()).collect(), cores() + 2)
 }
 
 /// Runs those that run alone.
