@@ -64,29 +64,35 @@ impl Broken {
     }
 }
 
-/// Fails unless each rank's first line on `what` has this result and a message with all of `words`.
-fn expect(lines: &[Vec<Line>], what: &str, result: &str, words: &[&str]) {
-    for (rank, lines) in lines.iter().enumerate() {
-        let line = lines.iter().find(|line| line.what == what);
-        let line = line.unwrap_or_else(|| panic!("rank {rank} reports nothing of {what}: {lines:?}"));
-        assert_eq!(line.result, result, "rank {rank}: {line:?}");
-        for word in words {
-            assert!(line.message.contains(word), "rank {rank}: '{word}' is not in {line:?}");
+/// Fails unless each rank has lines on `what`, all with this result and a message with all of `words`.
+fn expect(lines: &[impl AsRef<[Line]>], what: &str, result: &str, words: &[&str]) {
+    for (rank, lines) in lines.iter().map(AsRef::as_ref).enumerate() {
+        let mut on_it = lines.iter().filter(|line| line.what == what).peekable();
+        assert!(on_it.peek().is_some(), "rank {rank} reports nothing of {what}: {lines:?}");
+        for line in on_it {
+            assert_eq!(line.result, result, "rank {rank}: {line:?}");
+            for word in words {
+                assert!(line.message.contains(word), "rank {rank}: '{word}' is not in {line:?}");
+            }
         }
     }
 }
 
 /// A file that is damaged gives this error, again and again, and others can still be made.
 fn expect_damage(broken: &Broken, result: &str, words: &[&str]) {
-    for action in ["read", "update", "create"] {
-        let other = ["exclusive", "svm:/dir/other", "delete", "svm:/dir/other"];
-        let lines = broken.attempt(&[&[action, "svm:/dir/file"], &other[..]].concat());
-        expect(&lines, action, result, &[&["/dir/file"], words].concat());
-        expect(&lines, "exclusive", "MPI_SUCCESS", &[]);
-        expect(&lines, "delete", "MPI_SUCCESS", &[]);
+    const FILE: &str = "svm:/dir/file";
+    const OTHER: [&str; 4] = ["exclusive", "svm:/dir/other", "delete", "svm:/dir/other"];
+    let words = [&["/dir/file"], words].concat();
+    let actions = ["read", "update", "create"];
+    let lines = broken.attempt(&actions.map(|action| [&[action, FILE], &OTHER[..]].concat()).concat());
+    for action in actions {
+        expect(&lines, action, result, &words);
     }
+    expect(&lines, "exclusive", "MPI_SUCCESS", &[]);
+    expect(&lines, "delete", "MPI_SUCCESS", &[]);
     // It can be got rid of.
-    let lines = broken.attempt(&["delete", "svm:/dir/file", "make", "svm:/dir/file"]);
+    let lines = broken.attempt(&["create", FILE, "delete", FILE, "make", FILE]);
+    expect(&lines, "create", result, &words);
     expect(&lines[..1], "delete", "MPI_SUCCESS", &[]);
     expect(&lines, "whole", "1", &[]);
 }
@@ -166,17 +172,23 @@ fn bad_names(mpi: Mpi) {
     let broken = Broken::new(mpi);
     let long_part = format!("svm:/dir/{}", "x".repeat(300));
     let long = format!("svm:/dir{}", "/abcdefghi".repeat(450));
-    for (name, result, words) in [
+    let cases = [
         (long_part.as_str(), "MPI_ERR_BAD_FILE", ["too long", "255 bytes"]),
         (long.as_str(), "MPI_ERR_BAD_FILE", ["too long", "/abcdefghi"]),
         ("svm:/dir/file/below", "MPI_ERR_BAD_FILE", ["/dir/file/below", "file"]),
         ("svm:/dir", "MPI_ERR_BAD_FILE", ["/dir", "directory"]),
         ("svm:/../up", "MPI_ERR_BAD_FILE", ["above", "root"]),
         ("svm:", "MPI_ERR_BAD_FILE", ["empty", "name"]),
-    ] {
-        let lines = broken.attempt(&["create", name, "update", name, "read", name]);
-        for action in ["create", "update", "read"] {
-            expect(&lines, action, result, &words);
+    ];
+    let actions = ["create", "update", "read"];
+    let attempts = cases.map(|(name, ..)| actions.map(|action| [action, name]).concat()).concat();
+    let lines = broken.attempt(&attempts);
+    for (number, (_, result, words)) in cases.iter().enumerate() {
+        // Of each attempt that fails there is one line.
+        let of_name = lines.iter().map(|lines| lines.chunks(actions.len()).nth(number).unwrap_or_default());
+        let of_name: Vec<&[Line]> = of_name.collect();
+        for action in actions {
+            expect(&of_name, action, result, words);
         }
     }
     let lines =

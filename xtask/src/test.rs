@@ -14,6 +14,7 @@ mod results;
 
 use std::io::{BufRead, BufReader};
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -234,13 +235,22 @@ fn fmt(paths: &Paths) -> Result<()> {
     process::run(build::cargo(paths).args(["fmt", "--all", "--check"]))
 }
 
+/// What clippy is told.
+const CLIPPY: [&str; 2] = ["-D", "warnings"];
+
 fn clippy(paths: &Paths) -> Result<()> {
-    let words = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    process::run(build::cargo(paths).args(words))
+    process::run(build::cargo(paths).args(["clippy", "--workspace", "--all-targets", "--"]).args(CLIPPY))
 }
 
 fn doc(paths: &Paths) -> Result<()> {
     let mut cargo = build::cargo(paths);
+    // By what clippy has checked, where that is found: otherwise cargo checks all packages again for it, which is half
+    // the work. This is how `cargo clippy` runs cargo.
+    let driver = Path::new(cargo.get_program()).with_file_name("clippy-driver");
+    if driver.is_file() {
+        cargo.env("RUSTC_WORKSPACE_WRAPPER", driver);
+        cargo.env("CLIPPY_ARGS", CLIPPY.map(|word| format!("{word}__CLIPPY_HACKERY__")).concat());
+    }
     // Examples are asked for so that cargo chooses the features that clippy has, of what both depend on.
     let what = ["--lib", "--bins", "--examples"];
     cargo.args(["doc", "--workspace", "--no-deps", "--document-private-items"]).args(what);

@@ -20,32 +20,55 @@ use crate::{pool, promises};
 /// How long one of them may take: the slowest need a tenth of it.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The package whose tests take longest: they come first, after the documentation's, so that the last to end are short.
-const SLOWEST: &str = "tests";
+/// Those that take longest, the longest first: they begin before all others, so that the last to end are short.
+const LONGEST: [&str; 13] = [
+    "tests/musts/nodes_cut.rs",
+    "svm/tests/mapping/main.rs",
+    "transport/src/lib.rs",
+    "cli/tests/commands/main.rs",
+    "tests/musts/nodes_every_access_method.rs",
+    "tests/musts/fabric_face.rs",
+    "tests/musts/together.rs",
+    "svm/tests/mapping_resources/main.rs",
+    "tests/musts/collectives_barriers.rs",
+    "svm/tests/model/main.rs",
+    "tests/musts/broken_store.rs",
+    "svm/src/lib.rs",
+    "tests/musts/random_types.rs",
+];
 
-/// Those that measure on cores which they need for themselves, and those whose ranks poll, in MPI's own collectives
-/// too, and take several times as long beside others.
-const ALONE: [&str; 6] = [
+/// The package of those that follow them.
+const NEXT: &str = "tests";
+
+/// Those that measure, on cores which they need for themselves.
+const MEASURING: [&str; 3] =
+    ["tests/musts/fabric_idle.rs", "tests/musts/idle_ranks.rs", "transport/tests/job/main.rs"];
+
+/// Those whose ranks poll, in MPI's own collectives too, and take several times as long beside others. Several of their
+/// own tests at once keep the cores busy.
+const POLLING: [&str; 3] = [
     "tests/musts/collectives.rs",
     "tests/musts/collectives_component.rs",
     "tests/musts/collectives_nodes.rs",
-    "tests/musts/fabric_idle.rs",
-    "tests/musts/idle_ranks.rs",
-    "transport/tests/job/main.rs",
 ];
+
+/// How many run at once, programs or tests: many wait most of their time.
+fn at_once() -> usize {
+    cores() + 2
+}
 
 /// Builds them all, and runs those that run beside others.
 pub(super) fn run(paths: &Paths) -> Result<Tally> {
     let programs = build(paths)?;
-    // Many wait most of their time: one more than cores keeps these busy.
-    counted(paths, programs.into_iter().filter(|program| !program.is_alone()).collect(), cores() + 1)
+    counted(paths, programs.into_iter().filter(|program| !program.is_alone()).collect(), at_once())
 }
 
 /// Runs those that run alone.
 pub(super) fn run_alone(paths: &Paths) -> Result<Tally> {
     let programs: Vec<_> = build(paths)?.into_iter().filter(Program::is_alone).collect();
-    if programs.len() != ALONE.len() {
-        bail!("of {}, not all are there: see xtask/src/test/programs.rs", ALONE.join(", "));
+    let expected = [MEASURING, POLLING].concat();
+    if programs.len() != expected.len() {
+        bail!("of {}, not all are there: see xtask/src/test/programs.rs", expected.join(", "));
     }
     counted(paths, programs, 1)
 }
@@ -107,7 +130,7 @@ fn build(paths: &Paths) -> Result<Vec<Program>> {
         bail!("cargo has built no test program");
     }
     programs.insert(0, Program::Documentation);
-    programs.sort_by_key(|program| !program.is_slow(paths.root()));
+    programs.sort_by_key(|program| program.turn(paths.root()));
     Ok(programs)
 }
 
@@ -126,14 +149,18 @@ fn built(root: &Path, message: &str) -> Result<Option<Program>> {
 
 impl Program {
     fn is_alone(&self) -> bool {
-        matches!(self, Self::Built { source, .. } if ALONE.iter().any(|alone| source == Path::new(alone)))
+        self.is_one_of(&MEASURING) || self.is_one_of(&POLLING)
     }
 
-    fn is_slow(&self, root: &Path) -> bool {
-        match self {
-            Self::Built { folder, .. } => *folder == root.join(SLOWEST),
-            Self::Documentation => true,
-        }
+    fn is_one_of(&self, sources: &[&str]) -> bool {
+        matches!(self, Self::Built { source, .. } if sources.iter().any(|one| source == Path::new(one)))
+    }
+
+    /// Its place among those that begin first, or that of all others.
+    fn turn(&self, root: &Path) -> usize {
+        let Self::Built { source, folder, .. } = self else { return 0 };
+        let others = LONGEST.len() + usize::from(*folder != root.join(NEXT));
+        LONGEST.iter().position(|longest| source == Path::new(longest)).unwrap_or(others)
     }
 
     fn title(&self) -> String {
@@ -148,6 +175,9 @@ impl Program {
             Self::Built { folder, executable, .. } => {
                 let mut command = promises::with_what_tests_need(Command::new(executable), paths);
                 command.current_dir(folder);
+                if self.is_one_of(&POLLING) {
+                    command.env("RUST_TEST_THREADS", at_once().to_string());
+                }
                 command
             }
             Self::Documentation => {
@@ -217,6 +247,14 @@ mod tests {
         let tool = message.replace(r#""test":true"#, r#""test":false"#);
         assert!(built(Path::new("/w"), &tool).unwrap().is_none());
         assert!(built(Path::new("/w"), "Compiling").is_err());
+    }
+
+    #[test]
+    fn programs_with_a_turn_of_their_own_are_there() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a package in a workspace");
+        for source in LONGEST.iter().chain(&MEASURING).chain(&POLLING) {
+            assert!(root.join(source).is_file(), "there is no {source}");
+        }
     }
 
     #[test]
