@@ -72,8 +72,11 @@ impl<A: Family> Background for Operation<A> {
             let failed = |error: Error| {
                 // Where only this member's data could not be put in its place, the group goes on.
                 let is_own = error.is_of_mpi();
-                let failure =
-                    if is_own { error.to_failure() } else { face::failure_of(self.collective, &error) };
+                let others = "all further ones of this communicator that do not block";
+                let failure = match is_own {
+                    true => error.to_failure(),
+                    false => face::failure_of(self.collective, &error, others),
+                };
                 // Some MPIs tell the program no more than that there was a failure.
                 tracing::error!("{}", failure.message);
                 failure

@@ -1,19 +1,23 @@
 //! What carries out a communicator's collectives in the background: its group, where the members share memory, and
 //! otherwise a second group, which a thread carries out operations by.
 
+use std::sync::Arc;
+
 use svmio_collectives::executor::network::{Background, Pending};
 use svmio_collectives::executor::{Group, Operation, Request, Result, TwoLevelGroup};
+
+use crate::company::Company;
 
 /// What an operation in the background is begun by.
 pub(crate) enum Behind<'g> {
     OneMemory(&'g mut Group),
-    Nodes { background: &'g mut Background<TwoLevelGroup>, size: usize, member: usize },
+    Nodes { background: &'g mut Background<TwoLevelGroup>, member: usize, company: &'g Arc<Company> },
 }
 
 /// An operation that was begun, with its buffers.
 pub(crate) enum Going<B> {
     OneMemory(Request<B>),
-    Nodes(Pending<B>),
+    Nodes(Pending<B>, Arc<Company>),
 }
 
 impl<B> Going<B> {
@@ -21,7 +25,7 @@ impl<B> Going<B> {
     pub(crate) fn test(&self) -> bool {
         match self {
             Self::OneMemory(request) => request.test(),
-            Self::Nodes(pending) => pending.test(),
+            Self::Nodes(pending, _) => pending.test(),
         }
     }
 
@@ -29,7 +33,7 @@ impl<B> Going<B> {
     pub(crate) fn wait_until_done(&self) {
         match self {
             Self::OneMemory(request) => request.wait_until_done(),
-            Self::Nodes(pending) => pending.wait_until_done(),
+            Self::Nodes(pending, _) => pending.wait_until_done(),
         }
     }
 
@@ -40,7 +44,7 @@ impl<B> Going<B> {
     pub(crate) fn wait(self) -> Result<B> {
         match self {
             Self::OneMemory(request) => request.wait(),
-            Self::Nodes(pending) => pending.wait(),
+            Self::Nodes(pending, company) => pending.wait().map_err(|error| company.explained(error)),
         }
     }
 }
@@ -56,7 +60,9 @@ macro_rules! begin {
     ($behind:expr, $group:ident.$begin:ident($($argument:expr),*), $buffers:expr, $work:expr) => {
         match $behind {
             Behind::OneMemory($group) => $group.$begin($($argument),*).map(Going::OneMemory),
-            Behind::Nodes { background, .. } => background.start($buffers, $work).map(Going::Nodes),
+            Behind::Nodes { background, company, .. } => {
+                background.start($buffers, $work).map(|pending| Going::Nodes(pending, Arc::clone(company)))
+            }
         }
     };
 }
@@ -67,7 +73,7 @@ impl Behind<'_> {
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::OneMemory(group) => group.size(),
-            Self::Nodes { size, .. } => *size,
+            Self::Nodes { company, .. } => company.size(),
         }
     }
 
@@ -218,13 +224,15 @@ impl Behind<'_> {
         into: D,
         operation: O,
     ) -> Result<Going<(S, D)>> {
-        begin!(self, group.ireduce_scatter(data, counts, into, operation), (data, into), move |group,
-                                                                                               (
-            data,
-            into,
-        )| {
-            group.reduce_scatter(data.as_ref(), &counts, into.as_mut(), &operation)
-        })
+        begin!(
+            self,
+            group.ireduce_scatter(data, counts, into, operation),
+            (data, into),
+            move |group, buffers| {
+                let (data, into) = buffers;
+                group.reduce_scatter(data.as_ref(), &counts, into.as_mut(), &operation)
+            }
+        )
     }
 
     pub(crate) fn iscan<D: Target, O: Operation + Send + 'static>(

@@ -121,7 +121,7 @@ unsafe fn begun<A: Family>(
 /// This member can do no more of the group's operations, of which the others hear.
 #[cold]
 fn leave(seat: &mut Seat, collective: Collective, error: &Error) -> Failure {
-    let failure = failure_of(collective, error);
+    let failure = failure_of(collective, error, "all further ones of this communicator");
     if let Seat::Taken(group) = seat {
         group.withdraw(error);
     }
@@ -129,10 +129,11 @@ fn leave(seat: &mut Seat, collective: Collective, error: &Error) -> Failure {
     failure
 }
 
+/// What the program is told; `others` fail, too.
 #[cold]
-pub(crate) fn failure_of(collective: Collective, error: &Error) -> Failure {
+pub(crate) fn failure_of(collective: Collective, error: &Error, others: &str) -> Failure {
     let name = collective.name();
-    let message = format!("{name} by svmio failed, as will all further ones of this communicator: {error}");
+    let message = format!("{name} by svmio failed, as will {others}: {error}");
     let failure = Failure::new(ErrorClass::Other, message);
     match error {
         // It says more than a code of ours.

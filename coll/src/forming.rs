@@ -23,6 +23,7 @@ use svmio_transport::{Rank, SegmentId};
 
 use crate::card::{self, Card, Decision, Found};
 use crate::chosen::{self, Chosen};
+use crate::company::Company;
 use crate::family::Family;
 use crate::group::Group;
 use crate::jobs::Reach;
@@ -111,8 +112,8 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
     };
     let (first, first_rank) = (cards.first()?, members.first()?.0);
     // Each has a messenger of its own.
-    let [own, another, behind] =
-        [0, 1, 2].map(|which| port(first_rank, first.number.wrapping_mul(3) + which));
+    let processes = fabrics.as_ref().map_or(1, |fabrics| fabrics.job().size());
+    let [own, another, behind] = [0, 1, 2].map(|which| port(first_rank, first.number, which, processes));
     let chosen = if cards.iter().any(|card| card.is_choosing) {
         chosen::choose(mpi, comm, reach, || {
             let fabrics = fabrics.as_ref().ok_or(NO_JOB)?;
@@ -124,43 +125,50 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
     } else {
         Chosen::default()
     };
-    let left = left_by(&cards);
-    let are_all = cards.iter().all(|card| card.begun == Begun::All);
-    // Over a network they take as much memory as all others.
-    let goes_on = are_all && left.or(Collectives::NONBLOCKING) != left;
-    let group = fabrics.ok_or(NO_JOB.to_owned()).and_then(|fabrics| {
-        let id = SegmentId::new(SPACES + first_rank, SEGMENTS.wrapping_mul(first.number));
-        match reach {
-            Reach::Memory => {
-                let fabric = fabrics.mapped().ok_or("its node's memory is not mapped")?;
-                let group = executor::Group::join(fabric, &members, id, chosen.within);
-                group.map(Group::of_memory).map_err(|error| error.to_string())
-            }
-            Reach::Network => {
-                let over_network = |port: Option<Port>, id: SegmentId| {
-                    let port = port.ok_or(NO_PORT)?;
-                    let messenger = messenger(&fabrics, port, &members, messages.clone());
-                    let group = messenger.map_err(executor::Error::from).and_then(|messenger| {
-                        let settings = (chosen.within, chosen.between.clone());
-                        over_network(&fabrics, &messenger, &members, id, settings)
-                    });
-                    group.map_err(|error| error.to_string())
-                };
-                let group = over_network(own, id)?;
-                let behind =
-                    goes_on.then(|| over_network(behind, SegmentId::new(id.space, id.number + BEHIND)));
-                let behind = behind.transpose()?.map(Background::of).transpose();
-                let behind = behind.map_err(|error| error.to_string())?;
-                let membership = Arc::clone(fabrics.job().membership());
-                Ok(Group::of_network(group, behind, membership, members.clone()))
-            }
-        }
-    });
+    let (fabrics, mine) = (fabrics.ok_or(NO_JOB), chosen.within);
+    let id = SegmentId::new(SPACES + first_rank, SEGMENTS.wrapping_mul(first.number));
+    let over_network = |port: Option<Port>, id: SegmentId| {
+        let fabrics = fabrics.as_ref().map_err(ToString::to_string)?;
+        let messenger = messenger(fabrics, port.ok_or(NO_PORT)?, &members, messages.clone());
+        let group = messenger.map_err(executor::Error::from).and_then(|messenger| {
+            over_network(fabrics, &messenger, &members, id, (mine, chosen.between.clone()))
+        });
+        group.map_err(|error| error.to_string())
+    };
+    let group = match reach {
+        Reach::Memory => fabrics.as_ref().map_err(ToString::to_string).and_then(|fabrics| {
+            let fabric = fabrics.mapped().ok_or("its node's memory is not mapped")?;
+            let group = executor::Group::join(fabric, &members, id, mine);
+            group.map(Group::of_memory).map_err(|error| error.to_string())
+        }),
+        Reach::Network => over_network(own, id).and_then(|group| {
+            let membership = Arc::clone(fabrics.as_ref().map_err(ToString::to_string)?.job().membership());
+            Ok(Group::of_network(group, Company::new(membership, members.clone())))
+        }),
+    };
     if let Err(problem) = &group {
         warn(problem);
     }
-    let group = agreed(mpi, comm, group.ok())?.with_barrier(chosen.barrier);
-    let left = if reach == Reach::Network && !goes_on { left.or(Collectives::NONBLOCKING) } else { left };
+    let mut group = agreed(mpi, comm, group.ok())?.with_barrier(chosen.barrier);
+    let mut left = left_by(&cards);
+    let are_all = cards.iter().all(|card| card.begun == Begun::All);
+    if reach == Reach::Network {
+        // They take as much memory as all others.
+        let background = if are_all && left.or(Collectives::NONBLOCKING) != left {
+            let background = over_network(behind, SegmentId::new(id.space, id.number + BEHIND));
+            let background = background.and_then(|group| Background::of(group).map_err(|e| e.to_string()));
+            if let Err(problem) = &background {
+                tracing::warn!("MPI's own collectives that do not block are used: rank {rank}: {problem}");
+            }
+            agreed(mpi, comm, background.ok())
+        } else {
+            None
+        };
+        match background {
+            Some(background) => group.go_on_by(background),
+            None => left = left.or(Collectives::NONBLOCKING),
+        }
+    }
     Some(Formed { group, left, begun: if are_all { Begun::All } else { Begun::Long } })
 }
 
@@ -232,12 +240,16 @@ const BEHIND: u32 = 4;
 /// The segment by which the processes of a node find each other's memory.
 const NODES: SegmentId = SegmentId::new(SPACES - 1, 0);
 
-/// How many ports the groups have at the same time of which the same member is the first: each three.
-const PORTS: u32 = 1 << 16;
+/// How many ports a group has.
+const PORTS: u32 = 3;
 
-/// The port of that number of the groups of which that rank is the first.
-fn port(first: u32, number: u32) -> Option<Port> {
-    Port::silent(first.checked_mul(PORTS)?.checked_add(number % PORTS)?)
+/// One of the ports of the group of that number among those of which that rank of a job of so many is the first. There
+/// are many: what was freed before is used again only after all others.
+fn port(first: u32, number: u32, which: u32, processes: u32) -> Option<Port> {
+    let groups = Port::SILENT / processes / PORTS;
+    Port::silent(
+        (first.checked_mul(groups)?.checked_add(number.checked_rem(groups)?)?).checked_mul(PORTS)? + which,
+    )
 }
 
 /// What the members of a group send messages by.

@@ -1,18 +1,13 @@
 //! A communicator's group: of processes that share memory, or of several nodes, over a fabric or MPI's own messages.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use svmio_collectives::executor::network::Background;
-use svmio_collectives::executor::{self, Error, NetworkGroup, Operation, Result, TwoLevelGroup};
-use svmio_transport::{Error as FabricError, Membership, Rank};
+use svmio_collectives::executor::{self, NetworkGroup, Operation, Result, TwoLevelGroup};
 
 use crate::behind::Behind;
 use crate::chosen::Barrier;
-
-/// How long it may take until all have heard of a loss that one of them has heard of, and how often that is looked at.
-const HEARSAY: Duration = Duration::from_secs(1);
-const PAUSE: Duration = Duration::from_millis(1);
+use crate::company::Company;
 
 /// A group, as one of its members holds it.
 #[derive(Debug)]
@@ -37,27 +32,7 @@ struct Nodes {
     group: TwoLevelGroup,
     /// The same members, for operations in the background, where there are any.
     background: Option<Background<TwoLevelGroup>>,
-    membership: Arc<Membership>,
-    ranks: Vec<Rank>,
-}
-
-impl Nodes {
-    /// What is behind an error: where a member has left, the loss of another one that it has heard of first.
-    #[cold]
-    fn explained(&self, error: Error) -> Error {
-        if !matches!(error, Error::Fabric(FabricError::NoMessenger { .. }) | Error::Refused { .. }) {
-            return error;
-        }
-        let until = Instant::now() + HEARSAY;
-        loop {
-            let loss = self.ranks.iter().find_map(|&rank| self.membership.check(rank).err());
-            match loss {
-                Some(loss) => return loss.into(),
-                None if Instant::now() >= until => return error,
-                None => std::thread::sleep(PAUSE),
-            }
-        }
-    }
+    company: Arc<Company>,
 }
 
 impl Group {
@@ -65,17 +40,16 @@ impl Group {
         Self { members: Members::OneMemory(Box::new(group)), barrier: None, calls: 0 }
     }
 
-    /// Those that have `ranks` in the job of that membership.
-    pub(crate) fn of_network(
-        group: TwoLevelGroup,
-        background: Option<Background<TwoLevelGroup>>,
-        membership: Arc<Membership>,
-        ranks: Vec<Rank>,
-    ) -> Self {
-        Self {
-            members: Members::Nodes(Box::new(Nodes { group, background, membership, ranks })),
-            barrier: None,
-            calls: 0,
+    pub(crate) fn of_network(group: TwoLevelGroup, company: Company) -> Self {
+        let nodes = Nodes { group, background: None, company: Arc::new(company) };
+        Self { members: Members::Nodes(Box::new(nodes)), barrier: None, calls: 0 }
+    }
+
+    /// Has operations in the background go by `background`, a group of the same members, where they are on several
+    /// nodes.
+    pub(crate) fn go_on_by(&mut self, background: Background<TwoLevelGroup>) {
+        if let Members::Nodes(nodes) = &mut self.members {
+            nodes.background = Some(background);
         }
     }
 
@@ -102,7 +76,7 @@ impl Group {
         let Some(barrier) = &mut self.barrier else { return Ok(()) };
         let held = barrier.wait();
         match &self.members {
-            Members::Nodes(nodes) => held.map_err(|error| nodes.explained(error)),
+            Members::Nodes(nodes) => held.map_err(|error| nodes.company.explained(error)),
             Members::OneMemory(_) | Members::OverMpi(_) => held,
         }
     }
@@ -114,7 +88,7 @@ impl Group {
             Members::Nodes(nodes) => {
                 self.calls += 1;
                 let held = nodes.group.barrier();
-                held.map_err(|error| nodes.explained(error))
+                held.map_err(|error| nodes.company.explained(error))
             }
             Members::OverMpi(group) => {
                 self.calls += 1;
@@ -157,8 +131,8 @@ impl Group {
         match &mut self.members {
             Members::OneMemory(group) => Some(Behind::OneMemory(group)),
             Members::Nodes(nodes) => {
-                let (size, member) = (nodes.group.size(), nodes.group.member());
-                nodes.background.as_mut().map(|background| Behind::Nodes { background, size, member })
+                let (member, company) = (nodes.group.member(), &nodes.company);
+                nodes.background.as_mut().map(|background| Behind::Nodes { background, member, company })
             }
             Members::OverMpi(_) => None,
         }
@@ -217,7 +191,7 @@ macro_rules! operations {
                         Members::Nodes(nodes) => {
                             self.calls += 1;
                             let done = nodes.group.$name($($argument),*);
-                            done.map_err(|error| nodes.explained(error))
+                            done.map_err(|error| nodes.company.explained(error))
                         }
                         Members::OverMpi(group) => {
                             self.calls += 1;

@@ -33,6 +33,7 @@
 //!     kept      the group of a communicator: the one of the last call, or its attribute, or a new one
 //!       forming    what they show each other (card) decides; the fabrics they share (jobs), the group; agreed by all
 //!     group     of members that share memory, or of several nodes
+//!       company     who these are in their job, and which loss is behind an error
 //!       chosen      the barrier of a component that the user wants instead, by SVMIO_COMPONENTS
 //!       over_mpi    messages of MPI's own, where the user has several nodes go by these
 //!     call      moving, varying, reducing: a call's arguments as those of the group's function
@@ -54,15 +55,16 @@
 //! What is left to MPI: intercommunicators; communicators of one process or of several worlds; those of several nodes,
 //! unless the user wants them taken and a job can be formed; neighbourhood and persistent collectives; those with large
 //! counts (`MPI_Bcast_c`). Of collectives that do not block also short ones, unless the user wants them taken; those of
-//! a communicator without a group, since forming one would wait; of several nodes, unless the user wants all
-//! taken; that reduce by an operation that MPI
-//! carries out; and, with MPICH, of programs that call MPI by several threads at the same time.
+//! a communicator without a group, since forming one would wait; of several nodes, unless the user wants all taken;
+//! that reduce by an operation that MPI carries out; and, with MPICH, of programs that call MPI by several threads at the
+//! same time.
 
 mod background;
 mod behind;
 mod call;
 mod card;
 mod chosen;
+mod company;
 pub mod component;
 mod counting;
 mod error;

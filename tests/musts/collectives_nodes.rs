@@ -29,11 +29,11 @@ fn over<'s>(job: Job<'s>, nodes: Nodes) -> Job<'s> {
 enum Between {
     /// A fabric of svmio's. What does not block goes over it, too.
     Fabric,
-    /// MPI's own messages, with others of these on their way meanwhile.
+    /// MPI's own messages.
     Mpi,
 }
 
-/// Random collectives, byte for byte as MPI's own.
+/// Random collectives, byte for byte as MPI's own, with messages of MPI's on their way meanwhile.
 fn oracle(mpi: Mpi, nodes: Nodes, ranks: u32, between: Between) {
     let program = Program::c("collectives_oracle", mpi);
     let scratch = nodes.scratch();
@@ -48,8 +48,10 @@ fn oracle(mpi: Mpi, nodes: Nodes, ranks: u32, between: Between) {
     assert!(output.contains(&format!("{seeds} seeds are right")), "{output}");
     let ours = |collective: &str| counted(&output, collective).0;
     for (waiting, begun) in EVERY.iter().zip(nonblocking()) {
-        // Few seeds do not do each in both ways.
-        assert!(ours(waiting) + ours(&begun) > 0, "{waiting} of {ranks} ranks\n{output}");
+        // Few seeds do not have each in both ways.
+        let [waited_in, begun] = [ours(waiting), ours(&begun)];
+        let is_done = if is_full_run() { waited_in > 0 } else { waited_in + begun > 0 };
+        assert!(is_done, "{waiting} of {ranks} ranks\n{output}");
     }
     let begun: u64 = nonblocking().iter().map(|collective| ours(collective)).sum();
     assert_eq!(begun > 0, matches!(between, Between::Fabric), "{output}");

@@ -1,6 +1,6 @@
-/* A rank cannot do its part of a collective, as of a datatype that was not committed: all hear of it, and who it is. The
- * argument is how the ranks come to the collective; a second one, "nodes", says that messages tell it, which do not carry
- * the reason. */
+/* A rank cannot do its part of a collective, as of a datatype that was not committed: all hear of it, and who it is.
+ * The argument is how the ranks come to the collective; a second one, "nodes", says that messages tell it, which do
+ * not carry the reason. */
 #include "check.h"
 
 enum { MEMBER = 1 };

@@ -72,7 +72,9 @@ fn main() -> ExitCode {
     drop(bed);
     println!("\nAt the end {}.", Phase::now());
     if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
-        keep(&aims, &Path::new(&directory).join("nodes.json"));
+        let directory = Path::new(&directory);
+        std::fs::create_dir_all(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+        keep(&aims, &directory.join("nodes.json"));
     }
     aims::end(extent, &aims, was_calm)
 }

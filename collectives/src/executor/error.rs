@@ -85,9 +85,9 @@ pub enum Error {
         /// What is wrong with them.
         problem: String,
     },
-    /// The function of a reduction that was carried out in the background has panicked, in this operation or in one
+    /// What was carried out in the background has panicked, as a reduction's function may, in this operation or in one
     /// before it.
-    #[error("the function of a reduction has panicked")]
+    #[error("an operation in the background has panicked")]
     Panicked,
     /// A member of that number is not in the group.
     #[error("there is no member {member} in a group of {size}")]

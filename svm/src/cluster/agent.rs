@@ -88,6 +88,8 @@ impl Agent {
                 Err(error) if error.lost_peer().is_some() => {
                     // One was told of, and others may be lost by now.
                     for lost in membership.lost().into_iter().filter(|lost| buried.insert(*lost)) {
+                        // Before those that are served are looked for: none is between.
+                        self.files.doubt_unserved();
                         self.files.all().iter().for_each(|served| self.bury(served, lost));
                         self.forget_coherence(lost);
                     }

@@ -44,10 +44,11 @@ fn idle_processes_use_no_processor() {
         std::thread::sleep(time);
         Duration::from_micros(total() - before)
     };
-    // Where much else runs they wake late, and look after each other: what polls does so in every attempt.
+    // Where much else runs they wake late, and look after each other: what polls does so in every attempt, and takes
+    // twenty times as much even if only once in a millisecond. Heartbeats of a debug build take a third of this.
     let is_little = |used: &Duration| {
         println!("16 idle processes used {used:?} in {time:?}");
-        *used < time / 100
+        *used < time / 40
     };
     assert!((0..3).map(|_| used_meanwhile()).any(|used| is_little(&used)));
     company.all("finish");

@@ -45,11 +45,24 @@ const MEASURING: [&str; 3] =
     ["tests/musts/fabric_idle.rs", "tests/musts/idle_ranks.rs", "transport/tests/job/main.rs"];
 
 /// Those whose ranks poll, in MPI's own collectives too, and take several times as long beside others. Several of their
-/// own tests at once keep the cores busy.
+/// own tests at once keep the cores busy: for half of their time they wait.
 const POLLING: [&str; 3] = [
     "tests/musts/collectives.rs",
     "tests/musts/collectives_component.rs",
     "tests/musts/collectives_nodes.rs",
+];
+
+/// Those of files of several nodes that run once more, with nodes that reach each other over libfabric.
+const OVER_NETWORK: [&str; 9] = [
+    "svm/tests/costs.rs",
+    "svm/tests/durability/main.rs",
+    "svm/tests/failures/main.rs",
+    "svm/tests/kept_files.rs",
+    "svm/tests/lost_nodes.rs",
+    "svm/tests/node_locks/main.rs",
+    "svm/tests/nodes/main.rs",
+    "svm/tests/placement.rs",
+    "svm/tests/stores.rs",
 ];
 
 /// How many run at once, programs or tests: many wait most of their time.
@@ -101,6 +114,8 @@ enum Program {
         /// Its package's folder: there it is to run.
         folder: PathBuf,
         executable: PathBuf,
+        /// Whether its nodes reach each other over libfabric.
+        is_over_network: bool,
     },
     /// The examples in the documentation, which `rustdoc` makes programs of.
     Documentation,
@@ -129,6 +144,8 @@ fn build(paths: &Paths) -> Result<Vec<Program>> {
     if programs.is_empty() {
         bail!("cargo has built no test program");
     }
+    let over_network: Vec<_> = programs.iter().filter_map(Program::over_network).collect();
+    programs.extend(over_network);
     programs.insert(0, Program::Documentation);
     programs.sort_by_key(|program| program.turn(paths.root()));
     Ok(programs)
@@ -144,7 +161,7 @@ fn built(root: &Path, message: &str) -> Result<Option<Program>> {
     let source = source.strip_prefix(root).unwrap_or(&source).to_path_buf();
     let manifest = path(&message["manifest_path"])?;
     let folder = manifest.parent().context("a manifest without a folder")?.to_path_buf();
-    Ok(Some(Program::Built { source, folder, executable: executable.into() }))
+    Ok(Some(Program::Built { source, folder, executable: executable.into(), is_over_network: false }))
 }
 
 impl Program {
@@ -156,6 +173,17 @@ impl Program {
         matches!(self, Self::Built { source, .. } if sources.iter().any(|one| source == Path::new(one)))
     }
 
+    /// The same with nodes that reach each other over libfabric, if it is run so, too.
+    fn over_network(&self) -> Option<Self> {
+        match self {
+            Self::Built { source, folder, executable, .. } if self.is_one_of(&OVER_NETWORK) => {
+                let (source, folder, executable) = (source.clone(), folder.clone(), executable.clone());
+                Some(Self::Built { source, folder, executable, is_over_network: true })
+            }
+            _ => None,
+        }
+    }
+
     /// Its place among those that begin first, or that of all others.
     fn turn(&self, root: &Path) -> usize {
         let Self::Built { source, folder, .. } = self else { return 0 };
@@ -165,6 +193,9 @@ impl Program {
 
     fn title(&self) -> String {
         match self {
+            Self::Built { source, is_over_network: true, .. } => {
+                format!("{} over libfabric", source.display())
+            }
             Self::Built { source, .. } => source.display().to_string(),
             Self::Documentation => "documentation".to_owned(),
         }
@@ -172,9 +203,12 @@ impl Program {
 
     fn command(&self, paths: &Paths) -> Command {
         match self {
-            Self::Built { folder, executable, .. } => {
+            Self::Built { folder, executable, is_over_network, .. } => {
                 let mut command = promises::with_what_tests_need(Command::new(executable), paths);
                 command.current_dir(folder);
+                if *is_over_network {
+                    command.env("SVMIO_TEST_FABRIC", "ofi");
+                }
                 if self.is_one_of(&POLLING) {
                     command.env("RUST_TEST_THREADS", at_once().to_string());
                 }
@@ -191,7 +225,7 @@ impl Program {
     /// Runs it and shows what it printed, in one piece.
     fn outcome(&self, paths: &Paths) -> Outcome {
         let title = self.title();
-        let name = title.replace(['/', '\\'], "-");
+        let name = title.replace(['/', '\\', ' '], "-");
         let log = paths.test_logs().join("programs").join(format!("{name}.log"));
         let finished = process::run_limited(&mut self.command(paths), LIMIT, &log);
         let (outcome, text) = match finished {
@@ -236,7 +270,8 @@ mod tests {
     fn messages_of_test_programs_are_told_from_others() {
         let message = r#"{"reason":"compiler-artifact","manifest_path":"/w/svm/Cargo.toml",
             "target":{"src_path":"/w/svm/tests/files.rs"},"profile":{"test":true},"executable":"/t/files-1"}"#;
-        let Some(Program::Built { source, folder, executable }) = built(Path::new("/w"), message).unwrap()
+        let Some(Program::Built { source, folder, executable, .. }) =
+            built(Path::new("/w"), message).unwrap()
         else {
             panic!("it is one");
         };
@@ -252,7 +287,7 @@ mod tests {
     #[test]
     fn programs_with_a_turn_of_their_own_are_there() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a package in a workspace");
-        for source in LONGEST.iter().chain(&MEASURING).chain(&POLLING) {
+        for source in LONGEST.iter().chain(&MEASURING).chain(&POLLING).chain(&OVER_NETWORK) {
             assert!(root.join(source).is_file(), "there is no {source}");
         }
     }

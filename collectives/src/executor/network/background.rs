@@ -120,11 +120,16 @@ impl<G: Carrier> Background<G> {
         let (tasks, queue) = mpsc::channel::<Task<G>>();
         let run = move || {
             let mut group = group;
-            let mut panicked = false;
+            let mut failed: Option<Error> = None;
             for task in queue {
-                let carrier = if panicked { Err(Error::Panicked) } else { Ok(&mut group) };
-                if matches!(task(carrier), Err(Error::Panicked)) && !std::mem::replace(&mut panicked, true) {
-                    group.leave("an operation of this member's has panicked");
+                let carrier = failed.clone().map_or(Ok(&mut group), Err);
+                // Also what is dropped with an operation may panic.
+                let done = catch_unwind(AssertUnwindSafe(|| task(carrier)));
+                if let Err(error) = done.unwrap_or(Err(Error::Panicked)) {
+                    if failed.is_none() && matches!(error, Error::Panicked) {
+                        group.leave("an operation of this member's has panicked");
+                    }
+                    failed.get_or_insert(error);
                 }
             }
         };
@@ -163,21 +168,39 @@ impl<G: Carrier> Background<G> {
         work: impl FnOnce(&mut G, &mut B) -> Result<()> + Send + 'static,
     ) -> Result<Pending<B>> {
         let completion = Arc::new(Completion { state: Mutex::new(State::Begun), completed: Condvar::new() });
-        let (left_with, outstanding) = (Arc::clone(&completion), Arc::clone(&self.outstanding));
+        // Relaxed, as everywhere: whoever drops the group only looks whether it would have to wait.
+        self.outstanding.fetch_add(1, Ordering::Relaxed);
+        let promise = Promise {
+            completion: Arc::clone(&completion),
+            outstanding: Arc::clone(&self.outstanding),
+            outcome: Err(Error::Panicked),
+        };
         let task: Task<G> = Box::new(move |group| {
+            let mut promise = promise;
             let (result, outcome) = carried_out(group, buffers, work);
-            // Relaxed, as below: whoever drops the group only looks whether it would have to wait. Before it shows: who
-            // saw the last one complete finds nothing outstanding.
-            outstanding.fetch_sub(1, Ordering::Relaxed);
-            left_with.complete(outcome);
+            promise.outcome = outcome;
             result
         });
-        self.outstanding.fetch_add(1, Ordering::Relaxed);
         let sent = self.tasks.as_ref().map(|tasks| tasks.send(task));
         match sent {
             Some(Ok(())) => Ok(Pending { completion, meanwhile: self.meanwhile }),
             _ => Err(Error::Panicked),
         }
+    }
+}
+
+/// That an operation will be complete, whatever becomes of it. Dropped, it is.
+struct Promise<B> {
+    completion: Arc<Completion<B>>,
+    outstanding: Arc<AtomicUsize>,
+    outcome: Result<B>,
+}
+
+impl<B> Drop for Promise<B> {
+    fn drop(&mut self) {
+        // Before it shows: who saw the last one complete finds nothing outstanding.
+        self.outstanding.fetch_sub(1, Ordering::Relaxed);
+        self.completion.complete(std::mem::replace(&mut self.outcome, Err(Error::Panicked)));
     }
 }
 

@@ -85,6 +85,8 @@ impl Files {
         }
         drop(known);
         let Some(served) = served else { return };
+        // Who may still be writing there has not told of it, and is asked no more.
+        served.windows.written_to(|index| served.add_unknown(index));
         served.ledger.unpublish();
         forget_kept(&served.attachment);
         // Who is just answering something about the file is the last one then, and nothing is kept.
@@ -96,6 +98,13 @@ impl Files {
         } else {
             attachment::keep(attachment);
         }
+    }
+
+    /// A process is lost: what it changed of files that are not served, and told nobody of, is counted when they are.
+    pub(super) fn doubt_unserved(&self) {
+        let known = self.known_files();
+        let unserved = known.ledgers.iter().filter(|(file, _)| !known.served.contains_key(file));
+        unserved.for_each(|(_, ledger)| *ledger.last() = Weak::new());
     }
 
     pub(super) fn clear(&self) {
@@ -117,7 +126,7 @@ impl Known {
     fn serve(&mut self, attachment: Arc<Attachment>) -> Arc<Served> {
         let ledger = Arc::clone(self.ledgers.entry(attachment.id()).or_default());
         let served = self.served.entry(attachment.id()).or_insert_with(|| {
-            if !ledger.is_as_it_was(&attachment) {
+            if !ledger.goes_on_with(&attachment) {
                 // What was changed while nobody served the file is not known: all counts as changed.
                 let mut versions = ledger.versions.lock().unwrap_or_else(PoisonError::into_inner);
                 versions.values_mut().for_each(Version::add_unknown);
@@ -254,14 +263,17 @@ impl Served {
 }
 
 impl Ledger {
-    /// Whether the file was served by this very attachment before, and will be again: it was kept, and is not used
-    /// again after somebody who does not mark what he changes had the file open.
-    fn is_as_it_was(&self, attachment: &Arc<Attachment>) -> bool {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Has `attachment` serve the file from now on. Whether it is the one that did so last: then it was kept, and
+    /// nobody has had the file open meanwhile who does not mark what he changes.
+    fn goes_on_with(&self, attachment: &Arc<Attachment>) -> bool {
+        let last = std::mem::replace(&mut *self.last(), Arc::downgrade(attachment));
         // As long as the weak one is there, no other attachment has its address.
-        let is_same = std::ptr::eq(last.as_ptr(), Arc::as_ptr(attachment));
-        *last = Arc::downgrade(attachment);
-        is_same
+        std::ptr::eq(last.as_ptr(), Arc::as_ptr(attachment))
+    }
+
+    fn last(&self) -> MutexGuard<'_, Weak<Attachment>> {
+        // Changed by single assignments.
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the export of versions, which nobody reads any more: whoever still did would find them as they are now, and

@@ -41,6 +41,13 @@ impl Windows {
         }
     }
 
+    /// Has `count` take note of each segment that somebody may write to.
+    pub(super) fn written_to(&self, count: impl FnMut(SegmentIndex)) {
+        let windows = self.windows();
+        let written = windows.iter().filter(|(_, window)| !window.writers.is_empty());
+        written.map(|(index, _)| *index).for_each(count);
+    }
+
     fn windows(&self) -> MutexGuard<'_, HashMap<SegmentIndex, Window>> {
         // A panic elsewhere leaves the map whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
