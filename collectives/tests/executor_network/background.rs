@@ -225,6 +225,7 @@ fn a_lost_member_ends_every_request() {
     let (members, id) = (backwards(3), fresh_id());
     let all_began = Barrier::new(3);
     on_all(&seats, &members, |seat| {
+        seat.messenger.watch(&members);
         let mut background = Background::of(joined(seat, &members, id, Choices::default())).unwrap();
         if seat.fabrics.job().rank() == Rank(2) {
             all_began.wait();

@@ -221,6 +221,7 @@ fn a_loss_on_another_node_ends_all_waits() {
     let all_have_left = std::sync::Barrier::new(4);
     on_all(&seats, &members, |seat| {
         let (fabrics, messenger) = (&seat.fabrics, &seat.messenger);
+        messenger.watch(&members);
         let (within, between) = (GroupSettings::default(), NetworkSettings::default());
         let mut group = TwoLevelGroup::join(fabrics, messenger, &members, id, within, between).unwrap();
         group.barrier().unwrap();

@@ -27,6 +27,7 @@ use crate::executor::patience::NAP;
 /// All members begin the same operations in the same order, each by a function that has the group carry it out; any
 /// number may be outstanding, and they are carried out one after the other. Operations of other groups of the same
 /// members match none of these, and wait for none of these either: the group has a messenger that none of them uses.
+/// That is to [watch](svmio_transport::message::Messenger::watch) the members, so that no wait outlasts one of them.
 ///
 /// After an error the group is of no more use, as it is otherwise. Dropped, it carries out what was begun.
 ///
@@ -40,6 +41,7 @@ use crate::executor::patience::NAP;
 ///
 /// # fn example(fabrics: &Fabrics, members: &[Rank], port: Port) -> Result<(), Error> {
 /// let messenger = Arc::new(Messenger::open(fabrics.job(), port, &MessageSettings::default())?);
+/// messenger.watch(members);
 /// let id = SegmentId::new(7, 0);
 /// let group = NetworkGroup::join(fabrics, &messenger, members, id, NetworkSettings::default())?;
 /// let mut background = Background::of(group)?;

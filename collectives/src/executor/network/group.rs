@@ -103,7 +103,8 @@ pub struct NetworkGroup {
 impl NetworkGroup {
     /// Joins the group of `members`, which all call this with the same ones in the same order, the same settings and an
     /// `id` that none of them uses for anything else. Barriers go over `fabrics`, all else by `messenger`, which other
-    /// groups may use, too, as long as the same thread does.
+    /// groups may use, too, as long as the same thread does. It is to [watch](Messenger::watch) the members: one that
+    /// has left because of a loss is no loss itself, and whoever waits for it has to hear of that one.
     ///
     /// # Errors
     /// [`Error::Members`]; [`Error::NotJoined`] where another member fails; the fabric's. After one, `id` is not to be
