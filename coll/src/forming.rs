@@ -125,20 +125,20 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
     } else {
         Chosen::default()
     };
-    let (fabrics, mine) = (fabrics.ok_or(NO_JOB), chosen.within);
+    let (fabrics, within) = (fabrics.ok_or(NO_JOB), chosen.within);
     let id = SegmentId::new(SPACES + first_rank, SEGMENTS.wrapping_mul(first.number));
     let over_network = |port: Option<Port>, id: SegmentId| {
         let fabrics = fabrics.as_ref().map_err(ToString::to_string)?;
         let messenger = messenger(fabrics, port.ok_or(NO_PORT)?, &members, messages.clone());
         let group = messenger.map_err(executor::Error::from).and_then(|messenger| {
-            over_network(fabrics, &messenger, &members, id, (mine, chosen.between.clone()))
+            over_network(fabrics, &messenger, &members, id, (within, chosen.between.clone()))
         });
         group.map_err(|error| error.to_string())
     };
     let group = match reach {
         Reach::Memory => fabrics.as_ref().map_err(ToString::to_string).and_then(|fabrics| {
             let fabric = fabrics.mapped().ok_or("its node's memory is not mapped")?;
-            let group = executor::Group::join(fabric, &members, id, mine);
+            let group = executor::Group::join(fabric, &members, id, within);
             group.map(Group::of_memory).map_err(|error| error.to_string())
         }),
         Reach::Network => over_network(own, id).and_then(|group| {
@@ -247,9 +247,8 @@ const PORTS: u32 = 3;
 /// are many: what was freed before is used again only after all others.
 fn port(first: u32, number: u32, which: u32, processes: u32) -> Option<Port> {
     let groups = Port::SILENT / processes / PORTS;
-    Port::silent(
-        (first.checked_mul(groups)?.checked_add(number.checked_rem(groups)?)?).checked_mul(PORTS)? + which,
-    )
+    let group = first.checked_mul(groups)?.checked_add(number.checked_rem(groups)?)?;
+    Port::silent(group.checked_mul(PORTS)?.checked_add(which)?)
 }
 
 /// What the members of a group send messages by.
