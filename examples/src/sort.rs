@@ -121,7 +121,8 @@ pub fn run(options: &Options, process: &Process) -> Result<()> {
             let [most, rest] = [3, 1].map(|quarters| options.limit as u64 / 4 * quarters);
             let of_keys = MappingOptions::new().limit(most).ahead((plan.ahead() * KEY) as u64);
             let keys = of_keys.map(keys, all.clone())?;
-            let mut memory = InMemory::new([keys, MappingOptions::new().limit(rest).map(sorted, all)?]);
+            let sorted = MappingOptions::new().limit(rest).map(sorted, all)?;
+            let mut memory = InMemory::new([keys, sorted], plan.ahead());
             let seconds = process.timed(|| plan.sort(&mut memory, team))?;
             let [keys, sorted] = memory.done();
             statistics = keys.statistics();
@@ -136,7 +137,8 @@ pub fn run(options: &Options, process: &Process) -> Result<()> {
         (Place::Local(keys), Place::Local(sorted), _) => {
             // SAFETY: these files were made for this job, and nobody makes them shorter.
             let map = |file| unsafe { MmapMut::map_mut(file) };
-            let mut memory = InMemory::new([map(keys)?, map(sorted)?]);
+            // All members' pages, and changed ones that the device has not taken yet, share what memory there is.
+            let mut memory = InMemory::new([map(keys)?, map(sorted)?], (plan.ahead() / 4).max(1));
             process.timed(|| plan.sort(&mut memory, team))?
         }
         _ => unreachable!("both places are of one kind"),

@@ -16,8 +16,11 @@ pub(super) trait Memory {
     /// Where its first key is, and how many there are.
     fn keys(&self) -> (*mut u64, usize);
 
-    /// Keys will be gone through from the first to the last.
+    /// Keys will be gone through from the first to the last, with others in between.
     fn in_order(&self, keys: Range<usize>) -> Result<()>;
+
+    /// What is gone through in order has come to a piece that `next` comes behind.
+    fn come_before(&self, next: Range<usize>) -> Result<()>;
 
     /// Keys are needed soon.
     fn soon(&self, keys: Range<usize>) -> Result<()>;
@@ -36,6 +39,11 @@ impl Memory for Mapping {
 
     fn in_order(&self, keys: Range<usize>) -> Result<()> {
         Ok(self.advise(bytes(keys), Advice::Sequential)?)
+    }
+
+    /// It is fetched ahead, as far as the options say.
+    fn come_before(&self, _: Range<usize>) -> Result<()> {
+        Ok(())
     }
 
     fn soon(&self, keys: Range<usize>) -> Result<()> {
@@ -60,8 +68,14 @@ impl Memory for MmapMut {
         (self.as_ptr().cast_mut().cast(), self.len() / KEY)
     }
 
+    /// The kernel would read as much ahead as the device's setting says, here for each of many sequences: with some
+    /// megabytes, more than there is memory, and all of it in vain.
     fn in_order(&self, keys: Range<usize>) -> Result<()> {
-        Ok(self.advise_range(memmap2::Advice::Sequential, keys.start * KEY, keys.len() * KEY)?)
+        Ok(self.advise_range(memmap2::Advice::Random, keys.start * KEY, keys.len() * KEY)?)
+    }
+
+    fn come_before(&self, next: Range<usize>) -> Result<()> {
+        self.soon(next)
     }
 
     fn soon(&self, keys: Range<usize>) -> Result<()> {
@@ -82,11 +96,13 @@ impl Memory for MmapMut {
 pub(super) struct InMemory<M> {
     keys: M,
     sorted: M,
+    /// How many keys of a sequence that is merged are a piece.
+    piece: usize,
 }
 
 impl<M: Memory> InMemory<M> {
-    pub(super) fn new([keys, sorted]: [M; 2]) -> Self {
-        InMemory { keys, sorted }
+    pub(super) fn new([keys, sorted]: [M; 2], piece: usize) -> Self {
+        InMemory { keys, sorted, piece }
     }
 
     pub(super) fn done(self) -> [M; 2] {
@@ -110,6 +126,42 @@ fn own(memory: &mut impl Memory, keys: Range<usize>) -> &mut [u64] {
     unsafe { std::slice::from_raw_parts_mut(start.add(keys.start), keys.len()) }
 }
 
+/// Keys from the first to the last, told of piece by piece.
+struct InOrder<'m, M> {
+    memory: &'m M,
+    keys: Range<usize>,
+    /// Of the piece that is gone through, what is left.
+    left: std::slice::Iter<'m, u64>,
+    piece: usize,
+}
+
+impl<'m, M: Memory> InOrder<'m, M> {
+    fn new(memory: &'m M, keys: Range<usize>, piece: usize) -> Self {
+        InOrder { memory, keys, left: [].iter(), piece }
+    }
+
+    /// The first key of the next piece.
+    fn next_piece(&mut self) -> Option<Result<u64>> {
+        let Range { start: now, end: last } = self.keys;
+        let [end, next] = [1, 2].map(|pieces| (now + pieces * self.piece).min(last));
+        self.keys.start = end;
+        self.left = sorted(self.memory, now..end).iter();
+        let told = if end < next { self.memory.come_before(end..next) } else { Ok(()) };
+        self.left.next().map(|key| told.map(|()| *key))
+    }
+}
+
+impl<M: Memory> Iterator for InOrder<'_, M> {
+    type Item = Result<u64>;
+
+    fn next(&mut self) -> Option<Result<u64>> {
+        match self.left.next() {
+            Some(key) => Some(Ok(*key)),
+            None => self.next_piece(),
+        }
+    }
+}
+
 impl<M: Memory> Keys for InMemory<M> {
     fn sort(&mut self, run: Range<usize>, sampled: usize) -> Result<Vec<u64>> {
         self.keys.soon(run.clone())?;
@@ -129,7 +181,7 @@ impl<M: Memory> Keys for InMemory<M> {
         for part in parts {
             self.keys.in_order(part.clone())?;
         }
-        let part = |part: &Range<usize>| sorted(&self.keys, part.clone()).iter().map(|key| Ok(*key));
+        let part = |part: &Range<usize>| InOrder::new(&self.keys, part.clone(), self.piece);
         let mut places = own(&mut self.sorted, to..to + count).iter_mut();
         merge(parts.iter().map(part).collect(), |key| {
             *places.next().context("there are more keys than were counted")? = key;
