@@ -13,6 +13,7 @@
 mod bare;
 pub mod member;
 mod peer;
+mod placed;
 pub mod report;
 
 use std::path::PathBuf;
@@ -99,18 +100,32 @@ pub enum Kind {
     Bare,
     /// Likewise, on the core of the thread that waits.
     BareOnOneCore,
+    /// Likewise, on another core than the thread that waits.
+    BareOnAnother,
     /// A missing page for which a bare thread asks the other process by a short message, before it puts it in place.
     BareAsking,
+    /// Likewise, on the core of the thread that waits.
+    BareAskingOnOneCore,
+    /// Likewise, on another core than the thread that waits.
+    BareAskingOnAnother,
     /// A short message to the other process, and an answer of a page.
     Message,
     /// A page of a mapping that lies on this node and is mapped in place.
     InPlace,
-    /// A page of a mapping that nobody has written: zeros.
+    /// A page of a mapping that nobody has written: zeros. Its threads run where the kernel puts them.
     Zeros,
+    /// Likewise, where they run on the core of the thread that waits.
+    ZerosOnOneCore,
+    /// Likewise, where they run on another core than the thread that waits.
+    ZerosOnAnother,
     /// The first store into a page of a mapping that is there.
     Store,
-    /// A page of a mapping that lies on the other node.
+    /// A page of a mapping that lies on the other node. The mapping's threads run where the kernel puts them.
     Remote,
+    /// Likewise, where they run on the core of the thread that waits.
+    RemoteOnOneCore,
+    /// Likewise, where they run on another core than the thread that waits.
+    RemoteOnAnother,
 }
 
 /// How long something took that was done many times, seconds.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use rustix::mm::{MapFlags, ProtFlags};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use userfaultfd::{Event, Uffd, UffdBuilder};
 
 pub(super) const PAGE: usize = 4096;
@@ -63,17 +62,14 @@ impl Kernel {
 pub(super) struct Bare {
     pages: Arc<Pages>,
     thread: Option<JoinHandle<()>>,
-    /// Where whoever made this could be before, if it has to stay where it is.
-    cores: Option<CpuSet>,
 }
 
 impl Bare {
-    /// So many pages. The thread runs where the kernel puts it, or on the core that this one is on and stays on until
-    /// it drops the value. Before it puts a page in place it does what `fetch` says.
+    /// So many pages. Before the thread puts a page in place it does what `fetch` says.
     ///
     /// # Panics
     /// Where that is not allowed.
-    pub(super) fn new(count: usize, is_on_one_core: bool, fetch: impl Fn() + Send + 'static) -> Bare {
+    pub(super) fn new(count: usize, fetch: impl Fn() + Send + 'static) -> Bare {
         let uffd = UffdBuilder::new().close_on_exec(true).non_blocking(false).user_mode_only(false).create();
         let uffd = uffd.expect("faults may be served: by root, or where vm.unprivileged_userfaultfd is 1");
         let (protection, flags) =
@@ -88,12 +84,11 @@ impl Bare {
             .expect("small pages can be had");
         uffd.register(pages.start, count * PAGE).expect("faults of own memory can be served");
         let pages = Arc::new(pages);
-        let cores = is_on_one_core.then(stay);
         let thread = std::thread::spawn({
             let pages = Arc::clone(&pages);
             move || serve(&uffd, &pages, &fetch)
         });
-        Bare { pages, thread: Some(thread), cores }
+        Bare { pages, thread: Some(thread) }
     }
 
     /// # Panics
@@ -111,19 +106,7 @@ impl Drop for Bare {
             // Its panic has been told.
             let _ = thread.join();
         }
-        if let Some(cores) = &self.cores {
-            sched_setaffinity(None, cores).expect("what was allowed before is again");
-        }
     }
-}
-
-/// Has this thread, and those that it starts, stay on the core that it is on; returns where it could be before.
-fn stay() -> CpuSet {
-    let before = sched_getaffinity(None).expect("a thread may ask where it may run");
-    let mut here = CpuSet::new();
-    here.set(sched_getcpu());
-    sched_setaffinity(None, &here).expect("a thread may stay where it is");
-    before
 }
 
 fn serve(uffd: &Uffd, pages: &Pages, fetch: &dyn Fn()) {

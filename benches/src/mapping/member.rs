@@ -14,11 +14,40 @@ use svmio_transport::job::Job;
 
 use super::bare::{Bare, Kernel, PAGE};
 use super::peer::{LONGEST_READ, Peer, Window};
+use super::placed::Servers;
 use super::{Kind, Miss, Part, Plan, Rates, Read, THREADS, Times, Write, Writes};
 use crate::interleaved::{in_turn, median};
 
 /// The first argument of such a process.
 pub const WORD: &str = "member";
+
+/// What is compared, each of these with servers that are placed alike.
+const COMPARED: [Compared; 3] = [
+    Compared {
+        servers: Servers::Anywhere,
+        here: [Kind::Bare, Kind::Zeros],
+        there: [Kind::BareAsking, Kind::Remote],
+    },
+    Compared {
+        servers: Servers::Here,
+        here: [Kind::BareOnOneCore, Kind::ZerosOnOneCore],
+        there: [Kind::BareAskingOnOneCore, Kind::RemoteOnOneCore],
+    },
+    Compared {
+        servers: Servers::Elsewhere,
+        here: [Kind::BareOnAnother, Kind::ZerosOnAnother],
+        there: [Kind::BareAskingOnAnother, Kind::RemoteOnAnother],
+    },
+];
+
+/// A bare thread, and a mapping.
+struct Compared {
+    servers: Servers,
+    /// Where no other process is asked.
+    here: [Kind; 2],
+    /// Where it is.
+    there: [Kind; 2],
+}
 
 /// The kernel puts so many pages in place where one is touched.
 const AROUND: u64 = 16;
@@ -118,9 +147,7 @@ impl Member {
         let own = self.file("own", rounds * few * AROUND, Some(true));
         let empty = self.file("empty", pages, None);
         self.beside(|| {
-            let remote = Touched::new(&remote, pages);
             let own = Touched::new(&own, rounds * few * AROUND);
-            let empty = Touched::new(&empty, pages);
             let cached = tempfile::tempfile_in("/dev/shm").expect("there is memory");
             fill(&cached, (rounds * few * AROUND) as usize);
             let kernel = Kernel::new(&cached, (rounds * few * AROUND) as usize);
@@ -130,24 +157,36 @@ impl Member {
                     let times = times.entry(kind).or_default();
                     times.extend((0..count).map(|turn| seconds(|| touch(turn))));
                 };
-                for (kind, is_on_one_core) in [(Kind::Bare, false), (Kind::BareOnOneCore, true)] {
-                    let bare = Bare::new(count as usize, is_on_one_core, || {});
-                    take(kind, count, &|turn| _ = black_box(bare.touch(turn as usize)));
+                // In no order, so that nothing follows from one for the next.
+                let page = |turn| round * count + turn * 7 % count;
+                // What is first looked for with a page of the segment has been.
+                let before = (round * count + count) % pages;
+                // Threads anew in each round: those of both sides are put somewhere as often.
+                for Compared { servers, here, there } in COMPARED {
+                    let (bare, placed) = servers.start(|| Bare::new(count as usize, || {}));
+                    take(here[0], count, &|turn| _ = black_box(bare.touch(turn as usize)));
+                    drop((bare, placed));
+                    let (empty, placed) = servers.start(|| Touched::new(&empty, pages));
+                    assert_eq!(empty.load(before), 0);
+                    take(here[1], count, &|turn| assert_eq!(empty.load(page(turn)), 0));
+                    drop((empty, placed));
+                    let peer = Arc::clone(&self.peer);
+                    let (bare, placed) = servers.start(|| Bare::new(count as usize, move || peer.ask()));
+                    take(there[0], count, &|turn| _ = black_box(bare.touch(turn as usize)));
+                    drop((bare, placed));
+                    let (remote, placed) = servers.start(|| Touched::new(&remote, pages));
+                    remote.check(before);
+                    take(there[1], count, &|turn| remote.check(page(turn)));
+                    drop((remote, placed));
                 }
-                let peer = Arc::clone(&self.peer);
-                let asking = Bare::new(count as usize, false, move || peer.ask());
-                take(Kind::BareAsking, count, &|turn| _ = black_box(asking.touch(turn as usize)));
-                drop(asking);
                 take(Kind::Message, count, &|_| self.peer.ask());
                 let first = round * few * AROUND;
                 take(Kind::Kernel, few, &|turn| {
                     _ = black_box(kernel.touch((first + turn * AROUND) as usize))
                 });
                 take(Kind::InPlace, few, &|turn| own.check(first + turn * AROUND));
-                // In no order, so that nothing follows from one for the next.
-                let page = |turn| round * count + turn * 7 % count;
-                take(Kind::Zeros, count, &|turn| assert_eq!(empty.load(page(turn)), 0));
-                take(Kind::Remote, count, &|turn| remote.check(page(turn)));
+                let remote = Touched::new(&remote, pages);
+                (0..count).for_each(|turn| remote.check(page(turn)));
                 take(Kind::Store, count, &|turn| remote.store(page(turn)));
             }
             times.into_iter().map(|(kind, times)| (kind, Times::of(times))).collect()
@@ -351,11 +390,12 @@ impl Touched {
         assert_eq!(self.load(page), word(page), "page {page}");
     }
 
+    /// What is there already: other mappings of the file may look later.
     fn store(&self, page: u64) {
         let at = page as usize * PAGE;
         assert!(at + PAGE <= self.mapping.len());
         // SAFETY: as above.
-        unsafe { self.mapping.as_mut_ptr().add(at).cast::<u64>().write_volatile(page) }
+        unsafe { self.mapping.as_mut_ptr().add(at).cast::<u64>().write_volatile(word(page)) }
     }
 }
 

@@ -61,6 +61,11 @@ impl Fetching {
         Fetching { home, begun: None, is_typical: true, wanted: Vec::new() }
     }
 
+    /// Whether segments would have to be [open](SharedFile::open_wanted) for it.
+    pub(crate) fn has_wanted(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
     /// Whether it is to be read by this process.
     pub(super) fn is_native(&self) -> bool {
         self.begun.as_ref().is_some_and(|begun| begun.way == Way::Native)

@@ -9,7 +9,7 @@ use svmio_transport::spawn_service_thread;
 
 use super::attention::Attention;
 use super::memory::{FaultReader, Memory, PageFault};
-use super::watch::{Waiter, Watch};
+use super::watch::{Promise, Waiter, Watch};
 
 /// Who serves a mapping's faults.
 pub(super) trait ServesFaults: Send + Sync + 'static {
@@ -29,8 +29,10 @@ pub(super) trait ServesFaults: Send + Sync + 'static {
         false
     }
     /// Takes what was asked for, until all has come, unless another thread does. What does not come is left to whoever
-    /// watches. The program is never waited for.
-    fn attend(&self, _: &Watch) {}
+    /// watches. The program is never waited for. Promises to watch before it has a program go on.
+    fn attend<'w>(&self, _: &'w Watch) -> Option<Promise<'w>> {
+        None
+    }
     /// Whether something is asked for that has not come: more threads than one wait for pages.
     fn is_busy(&self) -> bool {
         false
@@ -53,11 +55,11 @@ pub(super) struct Handlers<S: ServesFaults> {
 impl<S: ServesFaults> Handlers<S> {
     /// Starts so many threads that serve faults.
     pub(super) fn start(service: &Arc<S>, count: usize) -> io::Result<Handlers<S>> {
-        let watch = Arc::new(Watch::new(S::WATCHING)?);
+        let watch = Arc::new(Watch::new(service.memory().descriptor(), S::WATCHING)?);
         let mut handlers =
             Handlers { service: Arc::clone(service), watch: Arc::clone(&watch), threads: Vec::new() };
         for _ in 0..count {
-            let waiter = watch.waiter(service.memory().descriptor())?;
+            let waiter = watch.waiter()?;
             let (service, watch) = (Arc::clone(service), Arc::clone(&watch));
             handlers.add("svmio-faults", move || serve_faults(&*service, &watch, &waiter))?;
         }
@@ -95,11 +97,17 @@ impl<S: ServesFaults> Drop for Handlers<S> {
 
 /// Serves faults until all is to end.
 fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
+    if let Err(e) = try_serve_faults(service, watch, waiter) {
+        tracing::error!("faults of {} are not waited for: {e}", service.file_name());
+    }
+}
+
+fn try_serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) -> io::Result<()> {
     let mut reader = FaultReader::new(S::TOGETHER);
     let mut faults = Vec::new();
     let mut passed_on = None;
     let mut attention = Attention::none();
-    watch.enter(service.is_stopping());
+    watch.enter(service.is_stopping(), None);
     // Acquire: with the Release in `drop`.
     while !service.is_stopping().load(Ordering::Acquire) {
         let left = watch.take();
@@ -135,10 +143,7 @@ fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
             if !service.is_busy() && attention.is_left() {
                 continue;
             }
-            if let Err(e) = watch.wait(waiter) {
-                tracing::error!("faults of {} are not waited for: {e}", service.file_name());
-                return;
-            }
+            watch.wait(waiter)?;
             if service.is_busy() {
                 // Others that go on where pages have just come may fault, too, and need not be told of one by one.
                 thread::yield_now();
@@ -146,11 +151,15 @@ fn serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter) {
             continue;
         }
         watch.quit();
-        match own {
-            Some(fault) => service.serve(fault),
+        let promise = match own {
+            Some(fault) => {
+                service.serve(fault);
+                None
+            }
             None => service.attend(watch),
-        }
-        watch.enter(service.is_stopping());
+        };
+        watch.enter(service.is_stopping(), promise);
         attention.renew();
     }
+    Ok(())
 }

@@ -17,7 +17,7 @@ use super::table::Table;
 use super::together::Together;
 use super::twins::{Twin, Twins};
 use super::wanted::Ahead;
-use super::watch::Watch;
+use super::watch::{Promise, Watch};
 
 /// How long a thread sleeps at most before it looks again, whatever it waits for.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -108,8 +108,8 @@ impl ServesFaults for Service {
         self.serve_together(faults, new, watch)
     }
 
-    fn attend(&self, watch: &Watch) {
-        self.take_what_comes(watch);
+    fn attend<'w>(&self, watch: &'w Watch) -> Option<Promise<'w>> {
+        self.take_what_comes(watch)
     }
 
     fn is_busy(&self) -> bool {

@@ -21,7 +21,7 @@ use super::memory::{Memory, PageFault};
 use super::page::Ticket;
 use super::service::{Counters, Service};
 use super::table::{Place, runs};
-use super::watch::Watch;
+use super::watch::{Promise, Watch};
 
 /// Bytes that a thread which serves faults takes for what it has under way, at its most; its allocator keeps that.
 pub(super) const UNDER_WAY: u64 = 512 << 10;
@@ -135,13 +135,21 @@ impl Service {
         Ok(true)
     }
 
-    /// Takes what was asked for, until all has come, unless another thread does.
-    pub(super) fn take_what_comes(&self, watch: &Watch) {
-        let Ok(shared) = self.shared() else { return };
-        let Some(mut attending) = shared.attend_mail(&self.together.mailbox) else { return };
-        while let Some(come) = attending.next() {
-            self.take_come(come, watch);
+    /// Takes what was asked for, until all has come, unless another thread does. Whose page has come often faults again
+    /// at once, while this thread is not back yet: so it promises to be before.
+    pub(super) fn take_what_comes<'w>(&self, watch: &'w Watch) -> Option<Promise<'w>> {
+        let shared = self.shared().ok()?;
+        let mut attending = shared.attend_mail(&self.together.mailbox)?;
+        let mut promise = None;
+        while let Some(come) = attending.next(|| promise = None) {
+            promise.get_or_insert_with(|| watch.promise());
+            if let Some(fetching) = self.take_come(come, watch).filter(Fetching::has_wanted) {
+                promise = None;
+                // This home has just answered, and nobody waits for what it is asked now.
+                shared.open_wanted(&fetching);
+            }
         }
+        promise
     }
 
     /// Whether something is asked for that has not come.
@@ -149,20 +157,21 @@ impl Service {
         !self.together.under_way().is_empty()
     }
 
-    fn take_come(&self, (mark, come): Come, watch: &Watch) {
-        let Some(UnderWay { fetching, asked }) = self.together.under_way().remove(&mark) else { return };
+    /// Takes an answer; returns what it was that has come.
+    fn take_come(&self, (mark, come): Come, watch: &Watch) -> Option<Fetching> {
+        let UnderWay { fetching, asked } = self.together.under_way().remove(&mark)?;
         let (bytes, put) =
             (asked.len() * self.memory.page(), |bytes: &[u8]| self.put_in_place(&asked, bytes));
         match self.shared().and_then(|shared| shared.open_mail(&fetching, come, bytes, put)) {
             Ok(outcomes) => {
                 self.go_on(&asked, outcomes, watch);
-                // This home has just answered, and nobody waits for what it is asked now.
-                if let Ok(shared) = self.shared() {
-                    shared.open_wanted(&fetching);
-                }
+                Some(fetching)
             }
             // It may be about one of them.
-            Err(error) => self.have_fetched_alone(&asked, &error, watch),
+            Err(error) => {
+                self.have_fetched_alone(&asked, &error, watch);
+                None
+            }
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
@@ -13,6 +13,8 @@ use super::memory::PageFault;
 
 /// What the threads of a mapping that serve faults have in common.
 pub(super) struct Watch {
+    /// Readable when there are faults.
+    faults: OwnedFd,
     /// Readable when they are to end.
     stop: OwnedFd,
     /// Readable as often as there are faults that were left: written and read where `state` is held, for if it were to
@@ -29,6 +31,10 @@ pub(super) struct Watch {
 struct State {
     /// Threads that have a place: they watch, or do nothing that takes long.
     watching: usize,
+    /// Those of them that are awake: each reads faults once more before it sleeps.
+    awake: usize,
+    /// Those that sleep.
+    asleep: Vec<Arc<Bed>>,
     /// Threads that wait for a place.
     outside: usize,
     /// Faults that were read, and that another thread is to serve.
@@ -43,25 +49,60 @@ pub(super) struct Left {
     pub(super) is_alone: bool,
 }
 
-/// What a thread sleeps on. Each has its own, so that the kernel wakes one of them for a fault and not all.
-pub(super) struct Waiter(OwnedFd);
+/// What a thread sleeps on: each has its own, so that the kernel wakes one of them for a fault and not all.
+struct Bed {
+    epoll: OwnedFd,
+    /// Whether faults wake it; changed where the watch's state is held.
+    hears: AtomicBool,
+}
+
+/// A thread's own bed.
+pub(super) struct Waiter(Arc<Bed>);
+
+/// See [`Watch::promise`].
+pub(super) struct Promise<'w>(&'w Watch);
+
+impl Drop for Promise<'_> {
+    fn drop(&mut self) {
+        self.0.doze(&mut self.0.state());
+    }
+}
+
+/// What woke a thread, of which nobody asks.
+const FAULTS: EventData = EventData::new_u64(0);
+
+impl Bed {
+    /// Has faults wake who sleeps here, or not.
+    fn hear(&self, faults: &OwnedFd, hears: bool) -> io::Result<()> {
+        // Relaxed: the state is held.
+        if self.hears.load(Ordering::Relaxed) != hears {
+            // A bed that is there and does not hear would have a part in each fault's time.
+            match hears {
+                true => epoll::add(&self.epoll, faults, FAULTS, EventFlags::IN)?,
+                false => epoll::delete(&self.epoll, faults)?,
+            }
+            self.hears.store(hears, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
 
 impl Watch {
-    /// For threads of which so many have a place at a time, while the others wait to take theirs.
-    pub(super) fn new(most: usize) -> io::Result<Watch> {
+    /// For threads that watch `faults`, a descriptor, of which so many have a place at a time, while the others wait to
+    /// take theirs.
+    pub(super) fn new(faults: BorrowedFd<'_>, most: usize) -> io::Result<Watch> {
+        let faults = faults.try_clone_to_owned()?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
         let left = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE)?;
-        Ok(Watch { stop, left, most, state: Mutex::default(), changed: Condvar::new() })
+        Ok(Watch { faults, stop, left, most, state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// For a thread that watches `faults`, a descriptor.
-    pub(super) fn waiter(&self, faults: BorrowedFd<'_>) -> io::Result<Waiter> {
-        let waiter = epoll::create(CreateFlags::CLOEXEC)?;
-        let alone = EventFlags::IN | EventFlags::EXCLUSIVE;
-        epoll::add(&waiter, faults, EventData::new_u64(0), alone)?;
-        epoll::add(&waiter, self.left.as_fd(), EventData::new_u64(1), alone)?;
-        epoll::add(&waiter, &self.stop, EventData::new_u64(2), EventFlags::IN)?;
-        Ok(Waiter(waiter))
+    /// For a thread that watches.
+    pub(super) fn waiter(&self) -> io::Result<Waiter> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &self.left, EventData::new_u64(1), EventFlags::IN | EventFlags::EXCLUSIVE)?;
+        epoll::add(&epoll, &self.stop, EventData::new_u64(2), EventFlags::IN)?;
+        Ok(Waiter(Arc::new(Bed { epoll, hears: AtomicBool::new(false) })))
     }
 
     /// Has the threads end that wait; `is_stopping` is set.
@@ -72,9 +113,19 @@ impl Watch {
         rustix::io::write(&self.stop, &1u64.to_ne_bytes()).map(drop).map_err(io::Error::from)
     }
 
-    /// Has a place; waits for one unless all is to end.
-    pub(super) fn enter(&self, is_stopping: &AtomicBool) {
+    /// Has a place; waits for one unless all is to end. As long as the caller is awake then, faults wake nobody else,
+    /// nor do they in between where it comes with a promise.
+    pub(super) fn enter(&self, is_stopping: &AtomicBool, promise: Option<Promise<'_>>) {
         let mut state = self.state();
+        if promise.is_some() && state.watching < self.most {
+            state.watching += 1;
+            // As long as the caller is awake.
+            std::mem::forget(promise);
+            return;
+        }
+        drop(state);
+        drop(promise);
+        state = self.state();
         state.outside += 1;
         // Acquire: with the Release of who ends it.
         while state.watching >= self.most && !is_stopping.load(Ordering::Acquire) {
@@ -82,21 +133,58 @@ impl Watch {
         }
         state.outside -= 1;
         state.watching += 1;
+        self.wake(&mut state);
     }
 
-    /// Gives the place up, for something that takes long: if nobody else has one, another thread is woken for it.
+    /// Gives the place up, for something that takes long: if nobody else hears of faults, another thread is to.
     pub(super) fn quit(&self) {
         let mut state = self.state();
         state.watching -= 1;
         if state.watching == 0 && state.outside > 0 {
             self.changed.notify_one();
         }
+        self.doze(&mut state);
     }
 
-    /// Sleeps until there are faults, to be read or left by others, or all is to end. The caller has a place.
-    pub(super) fn wait(&self, waiter: &Waiter) -> io::Result<()> {
-        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 3];
-        match epoll::wait(&waiter.0, &mut events, None) {
+    /// A promise to [enter](Watch::enter) in a moment, of a thread that has no place: until then faults wake nobody.
+    /// It is dropped before anything is waited for.
+    pub(super) fn promise(&self) -> Promise<'_> {
+        self.wake(&mut self.state());
+        Promise(self)
+    }
+
+    /// One more is awake.
+    fn wake(&self, state: &mut State) {
+        state.awake += 1;
+        // Where that fails, they are woken in vain.
+        state.asleep.iter().for_each(|bed| drop(bed.hear(&self.faults, false)));
+    }
+
+    /// One less is awake.
+    fn doze(&self, state: &mut State) {
+        state.awake -= 1;
+        if !state.is_heard()
+            && let Some(bed) = state.asleep.first()
+            && let Err(error) = bed.hear(&self.faults, true)
+        {
+            tracing::error!("faults may have to wait for the thread that has served the last one: {error}");
+        }
+    }
+
+    /// Sleeps until there are faults, unless others hear of them, or some that others have left, or all is to end. The
+    /// caller has a place.
+    pub(super) fn wait(&self, Waiter(bed): &Waiter) -> io::Result<()> {
+        let mut state = self.state();
+        state.awake -= 1;
+        bed.hear(&self.faults, !state.is_heard())?;
+        state.asleep.push(Arc::clone(bed));
+        drop(state);
+        let mut events = [epoll::Event { flags: EventFlags::empty(), data: FAULTS }; 3];
+        let waited = epoll::wait(&bed.epoll, &mut events, None);
+        let mut state = self.state();
+        state.asleep.retain(|other| !Arc::ptr_eq(other, bed));
+        state.awake += 1;
+        match waited {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(e) => Err(e.into()),
         }
@@ -164,9 +252,18 @@ impl Watch {
     }
 }
 
+impl State {
+    /// Whether somebody hears of faults: who is awake looks for them, and who sleeps may be woken by them.
+    fn is_heard(&self) -> bool {
+        // Relaxed: the state is held.
+        self.awake > 0 || self.asleep.iter().any(|bed| bed.hears.load(Ordering::Relaxed))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::os::fd::AsFd;
     use std::sync::mpsc;
 
     use super::*;
@@ -175,9 +272,14 @@ mod tests {
         PageFault { page, was_there: false, is_store: false }
     }
 
+    /// Nothing is ever to be read from it.
+    fn silent() -> OwnedFd {
+        eventfd(0, EventfdFlags::CLOEXEC).unwrap()
+    }
+
     #[test]
     fn faults_that_are_left_are_taken_in_their_order_and_wake_nobody_after_that() {
-        let watch = Watch::new(1).unwrap();
+        let watch = Watch::new(silent().as_fd(), 1).unwrap();
         let left = |page: u64, is_alone: bool| Some(Left { fault: fault(page), is_alone });
         watch.leave((1..3).map(fault));
         watch.leave_alone((3..5).map(fault));
@@ -198,16 +300,15 @@ mod tests {
     fn faults_that_are_left_are_taken_once_each_whoever_watches_and_wake_nobody_after_that() {
         const FAULTS: u64 = 50_000;
         for (threads, most) in [(1, 1), (4, 1), (4, 2), (3, usize::MAX)] {
-            let (watch, is_stopping) = (&Watch::new(most).unwrap(), &AtomicBool::new(false));
-            // Nothing is ever to be read from it.
-            let silent = &eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+            let (watch, is_stopping) =
+                (&Watch::new(silent().as_fd(), most).unwrap(), &AtomicBool::new(false));
             let (took, taken) = mpsc::channel();
             std::thread::scope(|scope| {
                 for _ in 0..threads {
                     let took = took.clone();
                     scope.spawn(move || {
-                        let waiter = watch.waiter(silent.as_fd()).unwrap();
-                        watch.enter(is_stopping);
+                        let waiter = watch.waiter().unwrap();
+                        watch.enter(is_stopping, None);
                         while !is_stopping.load(Ordering::Acquire) {
                             let Some(left) = watch.take() else {
                                 watch.wait(&waiter).unwrap();
@@ -215,7 +316,7 @@ mod tests {
                             };
                             watch.quit();
                             took.send(left.fault.page).unwrap();
-                            watch.enter(is_stopping);
+                            watch.enter(is_stopping, None);
                         }
                     });
                 }
@@ -228,6 +329,84 @@ mod tests {
             assert_eq!(taken.try_recv().ok(), None);
             let told = rustix::io::read(&watch.left, &mut [0; 8]);
             assert_eq!(told, Err(rustix::io::Errno::AGAIN));
+        }
+    }
+
+    #[test]
+    fn who_sleeps_hears_of_faults_only_where_nobody_is_awake_or_about_to_be() {
+        let faults = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        let (watch, is_stopping) = (&Watch::new(faults.as_fd(), 2).unwrap(), &AtomicBool::new(false));
+        let hears = || watch.state().asleep.first().map(|bed| bed.hears.load(Ordering::Relaxed));
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| {
+                watch.enter(is_stopping, None);
+                watch.wait(&watch.waiter().unwrap()).unwrap();
+            });
+            while watch.state().asleep.is_empty() {
+                std::thread::yield_now();
+            }
+            assert_eq!(hears(), Some(true));
+            watch.enter(is_stopping, None);
+            rustix::io::write(&faults, &1u64.to_ne_bytes()).unwrap();
+            assert_eq!(hears(), Some(false));
+            let promise = {
+                // Before it gives its place up: in between, the other one would be woken.
+                let promise = watch.promise();
+                watch.quit();
+                promise
+            };
+            assert_eq!(hears(), Some(false));
+            watch.enter(is_stopping, Some(promise));
+            assert_eq!((hears(), watch.state().awake), (Some(false), 1));
+            watch.quit();
+            sleeper.join().unwrap();
+        });
+        assert_eq!(watch.state().asleep.len(), 0);
+    }
+
+    #[test]
+    fn a_fault_is_found_whoever_sleeps_and_whoever_is_at_work() {
+        const FAULTS: u64 = 20_000;
+        const HOW: EventfdFlags = EventfdFlags::CLOEXEC.union(EventfdFlags::NONBLOCK);
+        for (threads, most) in [(1, 1), (4, 1), (4, 2), (3, usize::MAX)] {
+            let faults = &eventfd(0, HOW.union(EventfdFlags::SEMAPHORE)).unwrap();
+            let (watch, is_stopping) = (&Watch::new(faults.as_fd(), most).unwrap(), &AtomicBool::new(false));
+            let (took, taken) = mpsc::channel();
+            std::thread::scope(|scope| {
+                for thread in 0..threads {
+                    let took = took.clone();
+                    scope.spawn(move || {
+                        let waiter = watch.waiter().unwrap();
+                        watch.enter(is_stopping, None);
+                        for turn in thread.. {
+                            if is_stopping.load(Ordering::Acquire) {
+                                break;
+                            }
+                            if rustix::io::read(faults, &mut [0; 8]).is_err() {
+                                watch.wait(&waiter).unwrap();
+                                continue;
+                            }
+                            if turn % 3 == 0 {
+                                took.send(()).unwrap();
+                                continue;
+                            }
+                            watch.quit();
+                            let promise = (turn % 3 == 1).then(|| watch.promise());
+                            took.send(()).unwrap();
+                            watch.enter(is_stopping, promise);
+                        }
+                    });
+                }
+                let is_found = |number: u64| {
+                    rustix::io::write(faults, &1u64.to_ne_bytes()).unwrap();
+                    // Now and then two at a time.
+                    number.is_multiple_of(5) || taken.recv_timeout(std::time::Duration::from_secs(20)).is_ok()
+                };
+                let missed = (0..FAULTS).find(|number| !is_found(*number));
+                is_stopping.store(true, Ordering::Release);
+                watch.stop().unwrap();
+                assert_eq!(missed, None, "{threads} threads, {most} places");
+            });
         }
     }
 }

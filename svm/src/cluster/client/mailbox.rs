@@ -138,8 +138,9 @@ impl Client {
 }
 
 impl Attending<'_> {
-    /// Waits for what comes next; `None` where nothing is asked any more. After that, another thread may attend.
-    pub(crate) fn next(&mut self) -> Option<Come> {
+    /// Waits for what comes next, after `before` each time; `None` where nothing is asked any more. After that, another
+    /// thread may attend.
+    pub(crate) fn next(&mut self, mut before: impl FnMut()) -> Option<Come> {
         if self.is_over {
             return None;
         }
@@ -163,11 +164,13 @@ impl Attending<'_> {
                 // Told while the state is held: whoever answers, or hands over, finds this thread.
                 mailbox.mail().sleeper = Some(thread::current());
                 drop(state);
+                before();
                 thread::park_timeout(LOOK_AGAIN);
                 state = client.state();
                 continue;
             };
             drop(state);
+            before();
             let received = client.receive(buffer, company);
             state = received.0;
             if let Err(error) = received.1 {
