@@ -159,11 +159,12 @@ impl Member {
                 };
                 // In no order, so that nothing follows from one for the next.
                 let page = |turn| round * count + turn * 7 % count;
-                // What is first looked for with a page of the segment has been.
+                // Threads have started, and what is first looked for with a page of a segment has been.
                 let before = (round * count + count) % pages;
                 // Threads anew in each round: those of both sides are put somewhere as often.
                 for Compared { servers, here, there } in COMPARED {
-                    let (bare, placed) = servers.start(|| Bare::new(count as usize, || {}));
+                    let (bare, placed) = servers.start(|| Bare::new(count as usize + 1, || {}));
+                    bare.touch(count as usize);
                     take(here[0], count, &|turn| _ = black_box(bare.touch(turn as usize)));
                     drop((bare, placed));
                     let (empty, placed) = servers.start(|| Touched::new(&empty, pages));
@@ -171,7 +172,8 @@ impl Member {
                     take(here[1], count, &|turn| assert_eq!(empty.load(page(turn)), 0));
                     drop((empty, placed));
                     let peer = Arc::clone(&self.peer);
-                    let (bare, placed) = servers.start(|| Bare::new(count as usize, move || peer.ask()));
+                    let (bare, placed) = servers.start(|| Bare::new(count as usize + 1, move || peer.ask()));
+                    bare.touch(count as usize);
                     take(there[0], count, &|turn| _ = black_box(bare.touch(turn as usize)));
                     drop((bare, placed));
                     let (remote, placed) = servers.start(|| Touched::new(&remote, pages));

@@ -19,8 +19,8 @@ pub(super) trait Memory {
     /// Keys will be gone through from the first to the last, with others in between.
     fn in_order(&self, keys: Range<usize>) -> Result<()>;
 
-    /// What is gone through in order has come to a piece that `next` comes behind.
-    fn come_before(&self, next: Range<usize>) -> Result<()>;
+    /// A piece of what is gone through in order comes next.
+    fn comes_next(&self, piece: Range<usize>) -> Result<()>;
 
     /// Keys are needed soon.
     fn soon(&self, keys: Range<usize>) -> Result<()>;
@@ -42,7 +42,7 @@ impl Memory for Mapping {
     }
 
     /// It is fetched ahead, as far as the options say.
-    fn come_before(&self, _: Range<usize>) -> Result<()> {
+    fn comes_next(&self, _: Range<usize>) -> Result<()> {
         Ok(())
     }
 
@@ -74,8 +74,8 @@ impl Memory for MmapMut {
         Ok(self.advise_range(memmap2::Advice::Random, keys.start * KEY, keys.len() * KEY)?)
     }
 
-    fn come_before(&self, next: Range<usize>) -> Result<()> {
-        self.soon(next)
+    fn comes_next(&self, piece: Range<usize>) -> Result<()> {
+        self.soon(piece)
     }
 
     fn soon(&self, keys: Range<usize>) -> Result<()> {
@@ -146,7 +146,7 @@ impl<'m, M: Memory> InOrder<'m, M> {
         let [end, next] = [1, 2].map(|pieces| (now + pieces * self.piece).min(last));
         self.keys.start = end;
         self.left = sorted(self.memory, now..end).iter();
-        let told = if end < next { self.memory.come_before(end..next) } else { Ok(()) };
+        let told = if end < next { self.memory.comes_next(end..next) } else { Ok(()) };
         self.left.next().map(|key| told.map(|()| *key))
     }
 }
@@ -180,6 +180,7 @@ impl<M: Memory> Keys for InMemory<M> {
         let count: usize = parts.iter().map(Range::len).sum();
         for part in parts {
             self.keys.in_order(part.clone())?;
+            self.keys.comes_next(part.start..part.end.min(part.start + self.piece))?;
         }
         let part = |part: &Range<usize>| InOrder::new(&self.keys, part.clone(), self.piece);
         let mut places = own(&mut self.sorted, to..to + count).iter_mut();

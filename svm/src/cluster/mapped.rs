@@ -80,12 +80,17 @@ impl SharedFile {
     }
 
     /// Begins to fetch `runs` of segments of one home, a page each, all together no more bytes than a message has. What
-    /// processes of this node wrote there before goes home first.
-    pub(crate) fn begin_mapped(&self, home: u32, runs: &[(SegmentIndex, Range<u64>)]) -> Result<Fetching> {
+    /// processes of this node wrote there before goes home first; if there is any, that is waited for, after `before`.
+    pub(crate) fn begin_mapped(
+        &self,
+        home: u32,
+        runs: &[(SegmentIndex, Range<u64>)],
+        before: impl FnOnce(),
+    ) -> Result<Fetching> {
         let node = self.node_at(home)?;
         self.cluster().check_home(node)?;
         let parts = parts_of(runs);
-        self.flush_cached_among(&touched(self, &parts))?;
+        self.flush_cached_among_after(&touched(self, &parts), before)?;
         Ok(self.fetch_mapped(node, runs.len() as u64, parts.iter().map(Part::bytes).sum()))
     }
 

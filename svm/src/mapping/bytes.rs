@@ -56,7 +56,7 @@ impl Service {
         };
         let start = self.within(page);
         let (shared, runs) = (self.shared()?, [(index, start..start + self.memory.page() as u64)]);
-        let mut fetching = shared.begin_mapped(home, &runs)?;
+        let mut fetching = shared.begin_mapped(home, &runs, || {})?;
         if let Some(bytes) = shared.read_mapped(&mut fetching, &runs, Patience::Waits) {
             return Ok(Coming::Here(bytes));
         }

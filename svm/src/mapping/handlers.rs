@@ -24,12 +24,13 @@ pub(super) trait ServesFaults: Send + Sync + 'static {
     /// Every fault that is read comes here first, of `faults` the last `new`; those before were here and were left.
     /// Serves those that need not be waited for, and has what others need asked for. Says whether something was, which
     /// has to be [attended](ServesFaults::attend) to; then the rest is left to whoever watches. What stays in `faults`
-    /// is the caller's. The program is never waited for.
-    fn begin(&self, _faults: &mut Vec<PageFault>, _new: usize, _: &Watch) -> bool {
+    /// is the caller's. The program is never waited for; what may take long, `watch` is told of.
+    fn begin(&self, _faults: &mut Vec<PageFault>, _new: usize, _watch: &Watch) -> bool {
         false
     }
     /// Takes what was asked for, until all has come, unless another thread does. What does not come is left to whoever
-    /// watches. The program is never waited for. Promises to watch before it has a program go on.
+    /// watches. The program is never waited for. Where nothing is to come any more, promises to watch before it has the
+    /// last go on.
     fn attend<'w>(&self, _: &'w Watch) -> Option<Promise<'w>> {
         None
     }
@@ -107,7 +108,7 @@ fn try_serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter
     let mut faults = Vec::new();
     let mut passed_on = None;
     let mut attention = Attention::none();
-    watch.enter(service.is_stopping(), None);
+    let mut place = watch.enter(service.is_stopping(), None);
     // Acquire: with the Release in `drop`.
     while !service.is_stopping().load(Ordering::Acquire) {
         let left = watch.take();
@@ -150,7 +151,7 @@ fn try_serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter
             }
             continue;
         }
-        watch.quit();
+        drop(place);
         let promise = match own {
             Some(fault) => {
                 service.serve(fault);
@@ -158,7 +159,7 @@ fn try_serve_faults<S: ServesFaults>(service: &S, watch: &Watch, waiter: &Waiter
             }
             None => service.attend(watch),
         };
-        watch.enter(service.is_stopping(), promise);
+        place = watch.enter(service.is_stopping(), promise);
         attention.renew();
     }
     Ok(())

@@ -100,8 +100,8 @@ impl ServesFaults for Service {
     }
 
     const TOGETHER: usize = 64;
-    // While one attends to what was asked for, another one watches. With more, each fault would wake one, in vain where
-    // it was read together with those before.
+    // While one attends to what was asked for, another one watches. With more, those that attended to it before would
+    // look for faults, too, each for a moment, where one is enough.
     const WATCHING: usize = 2;
 
     fn begin(&self, faults: &mut Vec<PageFault>, new: usize, watch: &Watch) -> bool {

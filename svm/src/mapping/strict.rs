@@ -336,6 +336,9 @@ impl ServesFaults for Keeper {
         Keeper::serve(self, fault);
     }
 
+    // Whoever reads them leaves all but one to others, which are woken at the same time.
+    const TOGETHER: usize = 64;
+
     fn file_name(&self) -> &str {
         self.file.name()
     }

@@ -118,7 +118,9 @@ impl Service {
         };
         let runs: Vec<(SegmentIndex, Range<u64>)> = asked.iter().map(run).collect();
         let shared = self.shared()?;
-        let mut fetching = shared.begin_mapped(home, &runs)?;
+        let mut held_up = None;
+        let mut fetching = shared.begin_mapped(home, &runs, || held_up = Some(watch.held_up()))?;
+        drop(held_up);
         if !is_alone {
             fetching.hold_up();
         }
@@ -129,6 +131,8 @@ impl Service {
         }
         // Before the answer may come.
         self.together.under_way().insert(mark, UnderWay { fetching, asked: asked.to_vec() });
+        // The home may have no room for a message, or meet this process for the first time.
+        let _held_up = watch.held_up();
         shared.mail_for_runs((&self.together.mailbox, mark), home, &runs).inspect_err(|_| {
             self.together.under_way().remove(&mark);
         })?;

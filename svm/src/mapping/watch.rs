@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 use super::memory::PageFault;
 
@@ -29,9 +29,10 @@ pub(super) struct Watch {
 
 #[derive(Default)]
 struct State {
-    /// Threads that have a place: they watch, or do nothing that takes long.
+    /// Threads that have a place: they watch.
     watching: usize,
-    /// Those of them that are awake: each reads faults once more before it sleeps.
+    /// Threads that are awake and not held up, with a place or about to have one: each reads faults once more before it
+    /// sleeps.
     awake: usize,
     /// Those that sleep.
     asleep: Vec<Arc<Bed>>,
@@ -59,12 +60,36 @@ struct Bed {
 /// A thread's own bed.
 pub(super) struct Waiter(Arc<Bed>);
 
+/// A thread's place: it watches. Dropped, it is given up, for something that takes long: if nobody else hears of faults,
+/// another thread is to.
+pub(super) struct Place<'w>(&'w Watch);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.watching -= 1;
+        if state.watching == 0 && state.outside > 0 {
+            self.0.changed.notify_one();
+        }
+        self.0.doze(&mut state);
+    }
+}
+
 /// See [`Watch::promise`].
 pub(super) struct Promise<'w>(&'w Watch);
 
 impl Drop for Promise<'_> {
     fn drop(&mut self) {
         self.0.doze(&mut self.0.state());
+    }
+}
+
+/// See [`Watch::held_up`].
+pub(super) struct HeldUp<'w>(&'w Watch);
+
+impl Drop for HeldUp<'_> {
+    fn drop(&mut self) {
+        self.0.wake(&mut self.0.state());
     }
 }
 
@@ -76,7 +101,7 @@ impl Bed {
     fn hear(&self, faults: &OwnedFd, hears: bool) -> io::Result<()> {
         // Relaxed: the state is held.
         if self.hears.load(Ordering::Relaxed) != hears {
-            // A bed that is there and does not hear would have a part in each fault's time.
+            // What is added has a part in each fault's time, whatever it is to hear.
             match hears {
                 true => epoll::add(&self.epoll, faults, FAULTS, EventFlags::IN)?,
                 false => epoll::delete(&self.epoll, faults)?,
@@ -115,13 +140,13 @@ impl Watch {
 
     /// Has a place; waits for one unless all is to end. As long as the caller is awake then, faults wake nobody else,
     /// nor do they in between where it comes with a promise.
-    pub(super) fn enter(&self, is_stopping: &AtomicBool, promise: Option<Promise<'_>>) {
+    pub(super) fn enter(&self, is_stopping: &AtomicBool, promise: Option<Promise<'_>>) -> Place<'_> {
         let mut state = self.state();
         if promise.is_some() && state.watching < self.most {
             state.watching += 1;
             // As long as the caller is awake.
             std::mem::forget(promise);
-            return;
+            return Place(self);
         }
         drop(state);
         drop(promise);
@@ -134,23 +159,21 @@ impl Watch {
         state.outside -= 1;
         state.watching += 1;
         self.wake(&mut state);
+        Place(self)
     }
 
-    /// Gives the place up, for something that takes long: if nobody else hears of faults, another thread is to.
-    pub(super) fn quit(&self) {
-        let mut state = self.state();
-        state.watching -= 1;
-        if state.watching == 0 && state.outside > 0 {
-            self.changed.notify_one();
-        }
-        self.doze(&mut state);
-    }
-
-    /// A promise to [enter](Watch::enter) in a moment, of a thread that has no place: until then faults wake nobody.
-    /// It is dropped before anything is waited for.
+    /// A promise to [enter](Watch::enter) in a moment: until then faults wake nobody. It is dropped before anything is
+    /// waited for.
     pub(super) fn promise(&self) -> Promise<'_> {
         self.wake(&mut self.state());
         Promise(self)
+    }
+
+    /// The caller, which has a place, may be held up until the answer is dropped: if nobody else hears of faults,
+    /// another thread is to.
+    pub(super) fn held_up(&self) -> HeldUp<'_> {
+        self.doze(&mut self.state());
+        HeldUp(self)
     }
 
     /// One more is awake.
@@ -163,24 +186,27 @@ impl Watch {
     /// One less is awake.
     fn doze(&self, state: &mut State) {
         state.awake -= 1;
-        if !state.is_heard()
-            && let Some(bed) = state.asleep.first()
-            && let Err(error) = bed.hear(&self.faults, true)
-        {
-            tracing::error!("faults may have to wait for the thread that has served the last one: {error}");
+        if state.is_heard() || state.asleep.is_empty() {
+            return;
+        }
+        if !state.asleep.iter().any(|bed| bed.hear(&self.faults, true).is_ok()) {
+            tracing::error!("faults may have to wait for a thread that is held up");
         }
     }
 
     /// Sleeps until there are faults, unless others hear of them, or some that others have left, or all is to end. The
     /// caller has a place.
     pub(super) fn wait(&self, Waiter(bed): &Waiter) -> io::Result<()> {
+        /// Where the kernel has no more room for what is waited for.
+        const DEAF: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
         let mut state = self.state();
         state.awake -= 1;
-        bed.hear(&self.faults, !state.is_heard())?;
+        let hears = !state.is_heard();
+        let limit = if bed.hear(&self.faults, hears).is_err() && hears { Some(&DEAF) } else { None };
         state.asleep.push(Arc::clone(bed));
         drop(state);
         let mut events = [epoll::Event { flags: EventFlags::empty(), data: FAULTS }; 3];
-        let waited = epoll::wait(&bed.epoll, &mut events, None);
+        let waited = epoll::wait(&bed.epoll, &mut events, limit);
         let mut state = self.state();
         state.asleep.retain(|other| !Arc::ptr_eq(other, bed));
         state.awake += 1;
@@ -308,15 +334,15 @@ mod tests {
                     let took = took.clone();
                     scope.spawn(move || {
                         let waiter = watch.waiter().unwrap();
-                        watch.enter(is_stopping, None);
+                        let mut place = watch.enter(is_stopping, None);
                         while !is_stopping.load(Ordering::Acquire) {
                             let Some(left) = watch.take() else {
                                 watch.wait(&waiter).unwrap();
                                 continue;
                             };
-                            watch.quit();
+                            drop(place);
                             took.send(left.fault.page).unwrap();
-                            watch.enter(is_stopping, None);
+                            place = watch.enter(is_stopping, None);
                         }
                     });
                 }
@@ -334,34 +360,42 @@ mod tests {
 
     #[test]
     fn who_sleeps_hears_of_faults_only_where_nobody_is_awake_or_about_to_be() {
-        let faults = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        let faults = silent();
         let (watch, is_stopping) = (&Watch::new(faults.as_fd(), 2).unwrap(), &AtomicBool::new(false));
         let hears = || watch.state().asleep.first().map(|bed| bed.hears.load(Ordering::Relaxed));
         std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| {
-                watch.enter(is_stopping, None);
+                let _place = watch.enter(is_stopping, None);
                 watch.wait(&watch.waiter().unwrap()).unwrap();
             });
             while watch.state().asleep.is_empty() {
                 std::thread::yield_now();
             }
-            assert_eq!(hears(), Some(true));
-            watch.enter(is_stopping, None);
-            rustix::io::write(&faults, &1u64.to_ne_bytes()).unwrap();
-            assert_eq!(hears(), Some(false));
-            let promise = {
-                // Before it gives its place up: in between, the other one would be woken.
-                let promise = watch.promise();
-                watch.quit();
-                promise
-            };
-            assert_eq!(hears(), Some(false));
-            watch.enter(is_stopping, Some(promise));
-            assert_eq!((hears(), watch.state().awake), (Some(false), 1));
-            watch.quit();
+            let mut heard = vec![hears()];
+            let place = watch.enter(is_stopping, None);
+            heard.push(hears());
+            let held_up = watch.held_up();
+            heard.push(hears());
+            drop(held_up);
+            heard.push(hears());
+            drop(place);
+            heard.push(hears());
+            let promise = watch.promise();
+            heard.push(hears());
+            let place = watch.enter(is_stopping, Some(promise));
+            heard.push(hears());
+            let promise = watch.promise();
+            drop(place);
+            heard.push(hears());
+            drop(promise);
+            heard.push(hears());
+            watch.stop().unwrap();
             sleeper.join().unwrap();
+            let expected = [true, false, true, false, true, false, false, false, true];
+            assert_eq!(heard, expected.map(Some));
         });
-        assert_eq!(watch.state().asleep.len(), 0);
+        let state = watch.state();
+        assert_eq!((state.watching, state.awake, state.asleep.len()), (0, 0, 0));
     }
 
     #[test]
@@ -377,7 +411,7 @@ mod tests {
                     let took = took.clone();
                     scope.spawn(move || {
                         let waiter = watch.waiter().unwrap();
-                        watch.enter(is_stopping, None);
+                        let mut place = watch.enter(is_stopping, None);
                         for turn in thread.. {
                             if is_stopping.load(Ordering::Acquire) {
                                 break;
@@ -386,23 +420,26 @@ mod tests {
                                 watch.wait(&waiter).unwrap();
                                 continue;
                             }
-                            if turn % 3 == 0 {
+                            let held_up = (turn % 4 == 0).then(|| watch.held_up());
+                            if turn % 4 < 2 {
                                 took.send(()).unwrap();
+                                drop(held_up);
                                 continue;
                             }
-                            watch.quit();
-                            let promise = (turn % 3 == 1).then(|| watch.promise());
+                            drop(place);
+                            let promise = (turn % 4 == 2).then(|| watch.promise());
                             took.send(()).unwrap();
-                            watch.enter(is_stopping, promise);
+                            place = watch.enter(is_stopping, promise);
                         }
                     });
                 }
-                let is_found = |number: u64| {
-                    rustix::io::write(faults, &1u64.to_ne_bytes()).unwrap();
+                let are_found = |number: u64| {
                     // Now and then two at a time.
-                    number.is_multiple_of(5) || taken.recv_timeout(std::time::Duration::from_secs(20)).is_ok()
+                    let count = if number.is_multiple_of(5) { 2 } else { 1 };
+                    (0..count).for_each(|_| assert!(rustix::io::write(faults, &1u64.to_ne_bytes()).is_ok()));
+                    (0..count).all(|_| taken.recv_timeout(std::time::Duration::from_secs(20)).is_ok())
                 };
-                let missed = (0..FAULTS).find(|number| !is_found(*number));
+                let missed = (0..FAULTS).find(|number| !are_found(*number));
                 is_stopping.store(true, Ordering::Release);
                 watch.stop().unwrap();
                 assert_eq!(missed, None, "{threads} threads, {most} places");

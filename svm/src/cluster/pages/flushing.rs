@@ -51,7 +51,20 @@ impl SharedFile {
 
     /// The same for the bytes of some pages.
     pub(in crate::cluster) fn flush_cached_among(&self, pages: &PageSet) -> Result<()> {
-        self.flush_pages(self.cache().dirty_among(self.file(), pages)?.into_iter())
+        self.flush_cached_among_after(pages, || {})
+    }
+
+    /// Likewise, after `before` where there are any, which are waited for.
+    pub(in crate::cluster) fn flush_cached_among_after(
+        &self,
+        pages: &PageSet,
+        before: impl FnOnce(),
+    ) -> Result<()> {
+        let dirty = self.cache().dirty_among(self.file(), pages)?;
+        if !dirty.is_empty() {
+            before();
+        }
+        self.flush_pages(dirty.into_iter())
     }
 
     fn flush_pages(&self, pages: impl Iterator<Item = PageNumber>) -> Result<()> {

@@ -136,3 +136,28 @@ fn also_where_another_process_of_the_home_has_had_it_in_between() {
 fn also_where_another_process_has_taken_the_place_of_the_dead_one() {
     check_dead_holder(|process, store, file| drop(open_as_another(process, store, file)));
 }
+
+#[test]
+fn what_was_written_straight_and_not_told_of_is_found_when_all_have_closed_and_opened_again() {
+    let (_directory, stores) = job::stores(3);
+    let cache = CacheSettings { page: PAGE, capacity: 64 * PAGE };
+    job::run(&stores, &cache, |process| {
+        let file = open_and_read(process);
+        if process.rank() == 2 {
+            process.cluster.set_long_write(Some(1));
+            let straight = process.cluster.statistics().straight.writes;
+            let another = open_as_another(process, &stores[2], &file);
+            another.write_at(FileOffset(0), &[2; PAGE as usize]).unwrap();
+            assert_eq!(process.cluster.statistics().straight.writes - straight, 1);
+            // It goes no further, and so tells nobody.
+            std::mem::forget(another);
+        }
+        process.close(file).unwrap();
+        process.meet();
+        let file = process.open(&FileName::new("f").unwrap(), &OpenOptions::read_write()).unwrap();
+        if process.rank() == 0 {
+            assert_eq!([0, 40].map(|page| read(&file, page * PAGE)), [[2], [1]]);
+        }
+        process.close(file).unwrap();
+    });
+}
