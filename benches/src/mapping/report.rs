@@ -200,10 +200,21 @@ impl Random {
         text
     }
 
-    /// What is aimed at.
+    /// What is aimed at: over a link, six times what one gets, or the link itself where it carries no more than that. Where
+    /// there is none, the cores are the bound.
     pub fn aims(&self) -> Vec<Aim> {
-        let times = self.of(|r| r.many) / self.of(|r| r.one);
-        vec![Aim::at_least(format!("{}: {THREADS} threads, times one's pages", self.bed), times, 6.0, 0.7)]
+        const TIMES: f64 = 6.0;
+        let (one, many) = (self.of(|r| r.one), self.of(|r| r.many));
+        let aim = |line: f64| {
+            if line < TIMES * one {
+                let what = format!("{}: {THREADS} threads, of the pages that the link carries", self.bed);
+                Aim::at_least(what, many / line, 0.9, 0.7)
+            } else {
+                let what = format!("{}: {THREADS} threads, times one's pages", self.bed);
+                Aim::at_least(what, many / one, TIMES, 0.7)
+            }
+        };
+        self.line.into_iter().map(aim).collect()
     }
 
     /// For programs.
