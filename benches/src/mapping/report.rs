@@ -200,15 +200,16 @@ impl Random {
         text
     }
 
-    /// What is aimed at: over a link, six times what one gets, or the link itself where it carries no more than that. Where
-    /// there is none, the cores are the bound.
+    /// What is aimed at: over a link, six times what one gets, or nearly all that the link carries where that is less.
+    /// Where there is none, the cores are the bound.
     pub fn aims(&self) -> Vec<Aim> {
         const TIMES: f64 = 6.0;
+        const NEARLY_ALL: f64 = 0.9;
         let (one, many) = (self.of(|r| r.one), self.of(|r| r.many));
         let aim = |line: f64| {
-            if line < TIMES * one {
+            if NEARLY_ALL * line < TIMES * one {
                 let what = format!("{}: {THREADS} threads, of the pages that the link carries", self.bed);
-                Aim::at_least(what, many / line, 0.9, 0.7)
+                Aim::at_least(what, many / line, NEARLY_ALL, 0.7)
             } else {
                 let what = format!("{}: {THREADS} threads, times one's pages", self.bed);
                 Aim::at_least(what, many / one, TIMES, 0.7)

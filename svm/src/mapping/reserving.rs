@@ -43,9 +43,12 @@ pub(super) fn reserve(file: &Arc<File>, range: &Range<FileOffset>, may_write: bo
         let node = node.map_or_else(NodeName::current, NodeName::clone);
         Error::FaultsRefused { name: file.name().into(), node, source }
     };
-    let uffd = userfault::open().map_err(refused)?;
+    let failed = |e| Error::io(format!("mapping {}", file.name()), &file.directory(), e);
+    let uffd = userfault::open().map_err(|error| match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => failed(error),
+        _ => refused(error),
+    })?;
     let pages = range.start.0 / page..range.end.0.div_ceil(page);
     let alignment = large_page().unwrap_or(page).min(file.segment_size().bytes());
-    let failed = |e| Error::io(format!("mapping {}", file.name()), &file.directory(), e);
     Memory::reserve(uffd, pages, alignment, may_write).map_err(failed)
 }

@@ -71,7 +71,8 @@ impl Fetch {
         self.0.outcome().is_done
     }
 
-    /// Waits until all pages are here, as far as there was room for them.
+    /// Waits until all pages are here, as far as there was room for them; not for those that somebody else was fetching
+    /// already, or that are not fetched any more because the mapping ends.
     ///
     /// # Errors
     /// Why a part of them could not be had.

@@ -66,12 +66,7 @@ pub(super) struct Place<'w>(&'w Watch);
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.watching -= 1;
-        if state.watching == 0 && state.outside > 0 {
-            self.0.changed.notify_one();
-        }
-        self.0.doze(&mut state);
+        self.0.make_place(&mut self.0.state());
     }
 }
 
@@ -89,7 +84,10 @@ pub(super) struct HeldUp<'w>(&'w Watch);
 
 impl Drop for HeldUp<'_> {
     fn drop(&mut self) {
-        self.0.wake(&mut self.0.state());
+        let mut state = self.0.state();
+        // Another one may have it: then there is one more for a moment.
+        state.watching += 1;
+        self.0.wake(&mut state);
     }
 }
 
@@ -169,11 +167,20 @@ impl Watch {
         Promise(self)
     }
 
-    /// The caller, which has a place, may be held up until the answer is dropped: if nobody else hears of faults,
+    /// The caller may be held up until the answer is dropped, and has no place as long: if nobody else hears of faults,
     /// another thread is to.
     pub(super) fn held_up(&self) -> HeldUp<'_> {
-        self.doze(&mut self.state());
+        self.make_place(&mut self.state());
         HeldUp(self)
+    }
+
+    /// One that has a place, and is awake, gives it up.
+    fn make_place(&self, state: &mut State) {
+        state.watching -= 1;
+        if state.watching == 0 && state.outside > 0 {
+            self.changed.notify_one();
+        }
+        self.doze(state);
     }
 
     /// One more is awake.
@@ -396,6 +403,24 @@ mod tests {
         });
         let state = watch.state();
         assert_eq!((state.watching, state.awake, state.asleep.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn who_waits_for_a_place_hears_of_faults_where_all_that_have_one_are_held_up() {
+        let (watch, is_stopping) = (&Watch::new(silent().as_fd(), 2).unwrap(), &AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let places = [watch.enter(is_stopping, None), watch.enter(is_stopping, None)];
+            let outsider = scope.spawn(|| drop(watch.enter(is_stopping, None)));
+            while watch.state().outside == 0 {
+                std::thread::yield_now();
+            }
+            let held_up = [watch.held_up(), watch.held_up()];
+            // It has got in.
+            outsider.join().unwrap();
+            drop((held_up, places));
+        });
+        let state = watch.state();
+        assert_eq!((state.watching, state.awake, state.outside), (0, 0, 0));
     }
 
     #[test]
