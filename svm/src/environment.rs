@@ -29,9 +29,10 @@ pub enum Concern {
 }
 
 /// What this crate reads.
-const OWN: [&str; 7] = [
+const OWN: [&str; 8] = [
     "SVMIO_CACHE_CAPACITY",
     "SVMIO_CACHE_PAGE",
+    "SVMIO_IDLE_CORES",
     "SVMIO_LARGE_PAGES",
     "SVMIO_MAPPINGS",
     "SVMIO_SPARE",

@@ -6,6 +6,7 @@
 //! large pages, which are made before anything is written where the file system lets them be made.
 //!
 //! ```text
+//! idle_cores    long accesses that other cores help with
 //! page_set      which pages are known to have storage, which to be mapped
 //! overwriting   what the file system does about stores into a mapping
 //! large_pages   large pages made on demand
@@ -15,6 +16,7 @@
 //! ```
 
 mod extents;
+mod idle_cores;
 mod large_pages;
 mod mapping;
 mod overwriting;
@@ -25,6 +27,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use rustix::fs::FallocateFlags;
 
@@ -143,6 +146,25 @@ impl Segment {
     /// not pass the segment's end.
     pub(crate) unsafe fn read(&self, at: u64, to: *mut u8, length: usize, punches: u64) -> io::Result<()> {
         self.stored.revalidate(punches);
+        let range = at..at + length as u64;
+        let helpers = self.helpers(&range, || true);
+        if helpers == 0 {
+            // SAFETY: the caller's promise.
+            return unsafe { self.read_alone(at, to, length) };
+        }
+        let to = AtomicPtr::new(to);
+        let read = idle_cores::share(range, helpers, |part| {
+            // Relaxed: never changed.
+            let to = to.load(Ordering::Relaxed).wrapping_add((part.start - at) as usize);
+            // SAFETY: the caller's promise; the part lies in the range, and others go elsewhere.
+            unsafe { self.read_alone(part.start, to, (part.end - part.start) as usize) }
+        });
+        read.map_err(|(_, e)| e)
+    }
+
+    /// # Safety
+    /// As [`Segment::read`].
+    unsafe fn read_alone(&self, at: u64, to: *mut u8, length: usize) -> io::Result<()> {
         let end = at + length as u64;
         let mut from = at;
         while from < end {
@@ -180,10 +202,37 @@ impl Segment {
         length: usize,
         punches: u64,
     ) -> Result<(), (usize, io::Error)> {
+        self.stored.revalidate(punches);
+        let range = at..at + length as u64;
+        // Where pages are small, and there are none, the file system lets one writer in at a time.
+        let is_parallel = || self.large.is_some() || self.stored.run(range.clone()) == (range.end, true);
+        let helpers = self.helpers(&range, is_parallel);
+        if helpers == 0 {
+            // SAFETY: the caller's promise.
+            return unsafe { self.write_alone(at, source, length, punches) };
+        }
+        let source = AtomicPtr::new(source.cast_mut());
+        let written = idle_cores::share(range, helpers, |part| {
+            // Relaxed: never changed.
+            let source = source.load(Ordering::Relaxed).wrapping_add((part.start - at) as usize);
+            // SAFETY: the caller's promise; the part lies in the range, and others go elsewhere.
+            unsafe { self.write_alone(part.start, source, (part.end - part.start) as usize, punches) }
+        });
+        written.map_err(|(start, (done, e))| ((start - at) as usize + done, e))
+    }
+
+    /// # Safety
+    /// As [`Segment::write`].
+    unsafe fn write_alone(
+        &self,
+        at: u64,
+        source: *const u8,
+        length: usize,
+        punches: u64,
+    ) -> Result<(), (usize, io::Error)> {
         /// Bytes: so many are better stored into pages that are there, which others may have given it, than written
         /// past them by system call.
         const WORTH_ASKING: u64 = 1 << 20;
-        self.stored.revalidate(punches);
         let end = at + length as u64;
         let mut from = at;
         while from < end {
@@ -251,6 +300,13 @@ impl Segment {
     /// The first range of `within` that has storage, or `None`.
     pub(crate) fn next_data(&self, within: Range<u64>) -> io::Result<Option<Range<u64>>> {
         next_data(&self.file, within)
+    }
+
+    /// How many cores are to help with an access to `range`, if it `is_parallel`.
+    fn helpers(&self, range: &Range<u64>, is_parallel: impl FnOnce() -> bool) -> usize {
+        let is_long = range.end - range.start >= idle_cores::LEAST;
+        let is_in_memory = self.overwriting == Overwriting::AfterReading;
+        if is_long && is_in_memory && is_parallel() { idle_cores::idle() } else { 0 }
     }
 
     /// Before `range`, which has no storage as far as is known, is written by system call: gives it all its blocks of
@@ -411,6 +467,37 @@ mod tests {
                 // SAFETY: the buffer has as many bytes as the segment.
                 unsafe { segment.read(0, read.as_mut_ptr(), bytes as usize, punches) }.unwrap();
                 prop_assert!(read == oracle);
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(8))]
+
+        /// Long enough for other cores to take a share of each, in segments of which some is there and some is not.
+        #[test]
+        fn long_accesses_are_shared_and_none_of_their_bytes_is_missing(
+            in_memory: bool,
+            // Parts of what a write could begin behind, and be longer than the least that is shared.
+            writes in prop::collection::vec((0.0..1.0, 0.0..1.0, any::<u8>()), 1..5),
+        ) {
+            const BYTES: u64 = 32 << 20;
+            let directory = if in_memory { "/dev/shm" } else { "/tmp" };
+            let segment = Segment::map(SegmentIndex(0), file(directory, BYTES), BYTES, true).unwrap();
+            let mut oracle = vec![0u8; BYTES as usize];
+            for (at, length, value) in writes {
+                let at = ((BYTES - idle_cores::LEAST) as f64 * at) as u64;
+                let longer = ((BYTES - at - idle_cores::LEAST) as f64 * length) as u64;
+                let length = (idle_cores::LEAST + longer) as usize;
+                // Each page's bytes are its own.
+                let data: Vec<u8> = (0..length).map(|n| value.wrapping_add((n % 4099) as u8)).collect();
+                // SAFETY: the buffer has `length` bytes and the range ends within the segment.
+                unsafe { segment.write(at, data.as_ptr(), length, 0) }.unwrap();
+                oracle[at as usize..][..length].copy_from_slice(&data);
+                let mut read = vec![0xAAu8; BYTES as usize - 1];
+                // SAFETY: the buffer has as many bytes as are asked for.
+                unsafe { segment.read(1, read.as_mut_ptr(), read.len(), 0) }.unwrap();
+                prop_assert!(read == oracle[1..]);
             }
         }
     }

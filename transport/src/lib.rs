@@ -71,6 +71,6 @@ pub use membership::{Membership, Subscription};
 pub use memory::{SharedMemory, UserMemory};
 pub use secret::{InvalidSecret, JobSecret};
 pub use segment::{LocalSegment, Registration, RemoteSegment};
-pub use service_thread::spawn_service_thread;
+pub use service_thread::{run_with_helpers, spawn_service_thread};
 pub use statistics::Statistics;
 pub use units::{Interrupt, Rank, SegmentId, Time};

@@ -1,4 +1,5 @@
-//! Threads that serve beside the program: they take none of its signals, and are not kept waiting by its computation.
+//! Threads that serve beside the program: they take none of its signals, and are not kept waiting by its computation;
+//! and such as help the calling thread with what it is at.
 //!
 //! A thread that wakes is let run at once only if it is to be done sooner than the one that has the core: otherwise the
 //! kernel lets that finish its slice, one to four milliseconds, in which a message that has come, or a page that is
@@ -32,6 +33,23 @@ pub fn spawn_service_thread(name: &str, body: impl FnOnce() + Send + 'static) ->
     let thread = builder.spawn(prompt);
     drop(blocked);
     thread.map_err(|problem| Error::system(format!("starting the thread {name}"), problem))
+}
+
+/// Runs `body` on the calling thread and, at the same time, on up to `helpers` others, which have all signals blocked and
+/// are called `name`. It returns when all are through. Threads that cannot be had are done without.
+pub fn run_with_helpers(helpers: usize, name: &str, body: impl Fn() + Sync) {
+    std::thread::scope(|scope| {
+        let blocked = BlockedSignals::all();
+        for _ in 0..helpers {
+            let builder = Builder::new().name(name.chars().take(15).collect());
+            if let Err(problem) = builder.spawn_scoped(scope, &body) {
+                tracing::debug!(%problem, "no thread to help");
+                break;
+            }
+        }
+        drop(blocked);
+        body();
+    });
 }
 
 /// Has the calling thread be let run soon when it wakes, where the kernel can do that.
@@ -85,9 +103,9 @@ impl Drop for BlockedSignals {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::{Barrier, Mutex, mpsc};
 
-    use super::{SLICE, attributes, spawn_service_thread};
+    use super::{SLICE, attributes, run_with_helpers, spawn_service_thread};
 
     #[test]
     fn a_service_thread_has_the_shortest_slice_and_the_rest_of_who_started_it() {
@@ -101,21 +119,37 @@ mod tests {
         assert_eq!(others.sched_runtime, if is_told { SLICE } else { 0 });
     }
 
+    /// Of some signals, whether they are kept from the calling thread.
+    fn blocked() -> [bool; 3] {
+        let mut mask = std::mem::MaybeUninit::uninit();
+        // SAFETY: the set is written before it is read.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
+            let mask = mask.assume_init();
+            [libc::SIGINT, libc::SIGTERM, libc::SIGUSR1].map(|signal| libc::sigismember(&mask, signal) == 1)
+        }
+    }
+
     #[test]
     fn a_service_thread_takes_no_signals() {
         let (tell, told) = mpsc::channel();
-        let body = move || {
-            let mut mask = std::mem::MaybeUninit::uninit();
-            // SAFETY: the set is written before it is read.
-            let is_blocked = unsafe {
-                libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
-                let mask = mask.assume_init();
-                [libc::SIGINT, libc::SIGTERM, libc::SIGUSR1]
-                    .map(|signal| libc::sigismember(&mask, signal) == 1)
-            };
-            tell.send(is_blocked).unwrap();
-        };
-        spawn_service_thread("no signals", body).unwrap();
+        spawn_service_thread("no signals", move || tell.send(blocked()).unwrap()).unwrap();
         assert_eq!(told.recv().unwrap(), [true; 3]);
+    }
+
+    #[test]
+    fn helpers_run_beside_the_caller_without_its_signals() {
+        let (before, caller) = (blocked(), std::thread::current().id());
+        let seen = Mutex::new(Vec::new());
+        // Nobody is through before all have come.
+        let all = Barrier::new(4);
+        run_with_helpers(3, "helper", || {
+            seen.lock().unwrap().push((std::thread::current().id() == caller, blocked()));
+            all.wait();
+        });
+        let mut seen = seen.into_inner().unwrap();
+        seen.sort();
+        assert_eq!(seen, [(false, [true; 3]), (false, [true; 3]), (false, [true; 3]), (true, before)]);
+        assert_eq!(blocked(), before);
     }
 }
