@@ -31,8 +31,7 @@ pub unsafe fn close_ahead<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>) {
         return;
     }
     handle.under_way.settle();
-    let ahead =
-        Ahead { outcome: handle.team.close(&handle.file, goes).map_err(Failure::from), comm: fd.comm };
+    let ahead = Ahead { outcome: close_together(handle, goes), comm: fd.comm };
     *handle.closed_ahead.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(ahead));
     fd.comm = mpi.constants.comm_self;
 }
@@ -49,7 +48,7 @@ pub(crate) fn close<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<(), F
         Some(ahead) => ahead.finish(mpi, fd, &handle),
         None => {
             handle.under_way.settle();
-            handle.team.close(&handle.file, goes).map_err(Failure::from)
+            close_together(&handle, goes)
         }
     };
     if handle.role == Role::Data {
@@ -111,6 +110,11 @@ impl<A: Abi> Ahead<A> {
         fd.comm = own.unwrap_or(self.comm);
         self.outcome
     }
+}
+
+/// All ranks' part of closing the file, which `goes` with that, or stays.
+fn close_together(handle: &Handle, goes: bool) -> Result<(), Failure> {
+    handle.tell_failures(handle.team.close(&handle.file, goes).map_err(Failure::from))
 }
 
 fn goes<A: Abi>(fd: &RomioFile<A>) -> bool {

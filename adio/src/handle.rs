@@ -14,6 +14,7 @@ use crate::abi::Abi;
 use crate::background::UnderWay;
 use crate::failure::{ErrorClass, Failure};
 use crate::layout::RomioFile;
+use crate::outcome::{Outcome, Unheard};
 use crate::placement::Rule;
 use crate::split::Split;
 use crate::venue::{Company, Venue};
@@ -37,6 +38,9 @@ pub(crate) struct Handle {
     pub(crate) venue: Venue,
     /// Where new segments go.
     pub(crate) rule: Rule,
+    /// What collective accesses return.
+    pub(crate) outcome: Outcome,
+    pub(crate) unheard: Unheard,
     /// Whether a hint told how large segments should be.
     pub(crate) has_given_segment_size: bool,
     /// Whether ROMIO's structure may be kept when the file is closed, see [`crate::reopening`].
@@ -74,6 +78,8 @@ impl Handle {
             team,
             venue,
             rule,
+            outcome: Outcome::default(),
+            unheard: Unheard::default(),
             has_given_segment_size,
             may_be_kept,
             has_new_hints,
@@ -110,7 +116,8 @@ impl Handle {
 
     /// Whether it may be kept, and nothing was asked of it since that speaks against it.
     pub(crate) fn is_as_opened(&self) -> bool {
-        self.may_be_kept && !self.has_new_hints.load(Ordering::Relaxed) && self.locks().is_empty()
+        let is_plain = self.may_be_kept && !self.has_new_hints.load(Ordering::Relaxed);
+        is_plain && self.locks().is_empty() && !self.unheard.is_any()
     }
 
     /// The ranks of the file, where it is shared by several nodes.

@@ -4,12 +4,13 @@
 //! |---|---|
 //! | `svm_segment_size` | bytes per segment of a file that is being made, also `4M`; a power of two, 64K to 1G |
 //! | `svm_placement` | which nodes new segments go to: `first_touch` (who writes most), `round_robin`, `block`, `node=NAME` |
+//! | `svm_outcome` | what a collective access returns: that of all ranks' parts (`shared`), or of the rank's own (`own`) |
 //! | `svm_store` | (told only) the directory of the store |
 //! | `svm_node` | (told only) the node that the store belongs to |
 //! | `svm_file_id` | (told only) the file's identity |
 //!
-//! For programs that set neither, the environment does: `SVMIO_SEGMENT_SIZE` and `SVMIO_PLACEMENT`. A value that makes
-//! no sense and a key that is called like these and is none are ignored, as MPI wants it, and logged. Where no segment
+//! For programs that set none, the environment does: `SVMIO_SEGMENT_SIZE`, `SVMIO_PLACEMENT` and `SVMIO_OUTCOME`. A value
+//! that makes no sense and a key that is called like these and is none are ignored, as MPI wants it, and logged. Where no segment
 //! size is given, the first collective write to a file of several nodes settles it, see [`choosing`](crate::choosing).
 
 use std::collections::BTreeSet;
@@ -25,9 +26,11 @@ use crate::calls::Mpi;
 use crate::failure::{ErrorClass, Failure};
 use crate::host::Host;
 use crate::layout::RomioFile;
+use crate::outcome::Outcome;
 
 const SEGMENT_SIZE: &CStr = c"svm_segment_size";
 const PLACEMENT: &CStr = c"svm_placement";
+const OUTCOME: &CStr = c"svm_outcome";
 const STORE: &CStr = c"svm_store";
 const NODE: &CStr = c"svm_node";
 const FILE_ID: &CStr = c"svm_file_id";
@@ -43,6 +46,12 @@ pub(crate) fn segment_size<A: Abi>(mpi: &Mpi<A>, name: &CStr, info: Info<A>) -> 
 /// The placement that `info` asks for, or the environment, for a file of that name.
 pub(crate) fn placement<A: Abi>(mpi: &Mpi<A>, name: &CStr, info: Info<A>) -> Option<Placement> {
     Wish::of(mpi, info, PLACEMENT, "SVMIO_PLACEMENT")?.understood(name)
+}
+
+/// What collective accesses to a file of that name are to return, by `info` or the environment.
+pub(crate) fn outcome<A: Abi>(mpi: &Mpi<A>, name: &CStr, info: Info<A>) -> Outcome {
+    let wish = Wish::of(mpi, info, OUTCOME, "SVMIO_OUTCOME");
+    wish.and_then(|wish| wish.understood(name)).unwrap_or_default()
 }
 
 /// What is asked for, and where.
@@ -78,10 +87,12 @@ pub(crate) fn take<A: Abi>(mpi: &Mpi<A>, users: Info<A>, info: Info<A>, name: &C
     if let Some(size) = segment_size(mpi, name, users) {
         mpi.set_info(info, SEGMENT_SIZE, &size.to_string())?;
     }
-    match mpi.info(users, PLACEMENT) {
-        Some(text) => mpi.set_info(info, PLACEMENT, &text),
-        None => Ok(()),
+    for key in [PLACEMENT, OUTCOME] {
+        if let Some(text) = mpi.info(users, key) {
+            mpi.set_info(info, key, &text)?;
+        }
     }
+    Ok(())
 }
 
 /// Warns of hints in `users` that are called like svmio's and are none, of each once in a process, on the first rank of
@@ -121,7 +132,7 @@ fn about_unknown(key: &str) -> String {
 
 /// All hints of svmio's; also those that are only told, which programs hand on from file to file.
 fn names() -> impl Iterator<Item = &'static str> {
-    [SEGMENT_SIZE, PLACEMENT, STORE, NODE, FILE_ID].into_iter().filter_map(|name| name.to_str().ok())
+    [SEGMENT_SIZE, PLACEMENT, OUTCOME, STORE, NODE, FILE_ID].into_iter().filter_map(|name| name.to_str().ok())
 }
 
 const SIEVING_READS: &CStr = c"romio_ds_read";
@@ -153,6 +164,11 @@ pub(crate) fn tell<A: Abi>(mpi: &Mpi<A>, info: Info<A>, store: &Store, file: &Fi
     mpi.set_info(info, FILE_ID, &file.id().to_string())
 }
 
+/// Notes in `info` what collective accesses return.
+pub(crate) fn tell_outcome<A: Abi>(mpi: &Mpi<A>, info: Info<A>, outcome: Outcome) -> Result<(), Failure> {
+    mpi.set_info(info, OUTCOME, &outcome.to_string())
+}
+
 /// Notes in `info` how large segments are.
 pub(crate) fn tell_segment_size<A: Abi>(
     mpi: &Mpi<A>,
@@ -177,15 +193,17 @@ pub(crate) fn hand_to_romio<A: Abi>(
 
 #[cfg(test)]
 mod tests {
-    use super::{about_unknown, is_unknown};
+    use super::{about_unknown, is_unknown, names};
 
     #[test]
     fn what_is_mistyped_is_told_with_what_was_meant() {
-        let ours = ["svm_segment_size", "svm_placement", "svm_store", "svm_node", "svm_file_id"];
+        let ours = names().collect::<Vec<_>>();
+        assert_eq!(ours.len(), 6);
         assert!(!ours.into_iter().any(is_unknown));
         assert!(!["cb_nodes", "romio_ds_read", "striping_unit"].into_iter().any(is_unknown));
         for (key, meant) in [
             ("svm_placment", "; did you mean svm_placement?"),
+            ("svm_outcomes", "; did you mean svm_outcome?"),
             ("svm_segmentsize", "; did you mean svm_segment_size?"),
             ("svm_colour", ""),
             ("svm_", ""),

@@ -175,9 +175,9 @@ unsafe impl Send for FunctionTable {}
 unsafe impl Sync for FunctionTable {}
 
 impl<A: Abi> RomioFile<A> {
-    /// The byte at which the `etypes`-th etype of a contiguous view begins.
+    /// The byte at which the `etypes`-th etype of a contiguous view begins, or the last one that can be told.
     pub fn byte_offset(&self, etypes: i64) -> i64 {
-        self.disp + self.etype_size * etypes
+        self.etype_size.saturating_mul(etypes).saturating_add(self.disp)
     }
 
     /// The bytes of the view's etype.
@@ -194,9 +194,13 @@ impl<A: Abi> RomioFile<A> {
     /// `byte` is `MPI_BYTE`.
     pub(crate) fn is_as_opened(&self, byte: Datatype<A>) -> bool {
         let idle = self.split_coll_count == 0 && self.async_count == 0 && self.shared_fp_fd.is_null();
-        let viewed =
-            self.is_external32 == 0 && self.disp == 0 && self.etype.0 == byte.0 && self.filetype.0 == byte.0;
+        let viewed = self.is_external32 == 0 && self.disp == 0 && self.shows_all_bytes(byte);
         idle && viewed && self.atomicity == 0
+    }
+
+    /// Whether the view is one of bytes, and shows all of them from its displacement on. `byte` is `MPI_BYTE`.
+    pub(crate) fn shows_all_bytes(&self, byte: Datatype<A>) -> bool {
+        self.etype.0 == byte.0 && self.filetype.0 == byte.0
     }
 
     /// The name, without its prefix.

@@ -29,6 +29,7 @@
 //!   `watched` gives up where a rank is lost.
 //! * `placing` gives the new segments of a collective write their homes, as `placement` says; the first such write
 //!   settles how large segments are (`choosing`). For that, `amounts` adds up by node who writes how much where.
+//! * `outcome` is who hears when what came of a collective access.
 //! * `background` carries long accesses out while the program computes, nonblocking and [`split`] collective ones.
 //! * `flatten` tells where the bytes of a datatype are, `view` which bytes of the file a rank sees; `pairing` brings a
 //!   buffer and a view together.
@@ -66,6 +67,7 @@ mod jobs;
 pub mod layout;
 pub mod library;
 mod opening;
+mod outcome;
 mod pairing;
 mod placement;
 mod placing;

@@ -19,6 +19,7 @@ use crate::handle::{self, Handle, Role};
 use crate::hints;
 use crate::host::Host;
 use crate::layout::RomioFile;
+use crate::outcome::Outcome;
 use crate::placement::Rule;
 use crate::reopening::{self, Standing};
 use crate::resizing;
@@ -53,8 +54,14 @@ pub(crate) fn open_collectively<A: Abi>(
     };
     let asked = Asked::of(mpi, fd, access_mode, role);
     let mut together = Together { mpi, fd, role, rank: team.member() as c_int, venue: &venue, asked: &asked };
-    let (file, [standing]) = team.open(&mut together, [standing.number()])?;
-    let standing = Standing::from_number(standing);
+    let (file, [standing, outcome]) =
+        team.open(&mut together, [standing.number(), asked.outcome.number()])?;
+    let (standing, outcome) = (Standing::from_number(standing), Outcome::from_number(outcome));
+    if outcome != asked.outcome {
+        tracing::warn!("{}: svm_outcome is {outcome}: not all ranks ask for {}", file.name(), asked.outcome);
+        // Where that fails, the file is open all the same.
+        let _ = hints::tell_outcome(mpi, fd.info, outcome);
+    }
     if role == Role::Data {
         reopening::note_agreed(standing);
     }
@@ -63,6 +70,7 @@ pub(crate) fn open_collectively<A: Abi>(
         log(&file);
     }
     let mut handle = Handle::new(file, role, Arc::new(team), venue, rule);
+    handle.outcome = outcome;
     handle.has_given_segment_size = asked.has_segment_size;
     handle.may_be_kept = standing == Standing::Returning;
     adopt(fd, handle, access_mode);
@@ -109,7 +117,9 @@ impl<A: Abi> Opening for Together<'_, A> {
             Role::SharedPointer => file.preallocate(8).map_err(Failure::from),
             Role::Data => Ok(()),
         };
-        let told = readied.and_then(|()| hints::tell(self.mpi, self.fd.info, self.venue.store(), &file));
+        let told = readied
+            .and_then(|()| hints::tell(self.mpi, self.fd.info, self.venue.store(), &file))
+            .and_then(|()| hints::tell_outcome(self.mpi, self.fd.info, self.asked.outcome));
         told.map(|()| file).map_err(|failure| self.located(failure))
     }
 
@@ -260,6 +270,8 @@ struct Asked {
     options: OpenOptions,
     /// Whether a segment size is asked for.
     has_segment_size: bool,
+    /// What collective accesses are to return.
+    outcome: Outcome,
 }
 
 impl Asked {
@@ -270,8 +282,9 @@ impl Asked {
             Role::SharedPointer => None,
         };
         let size = hints::segment_size(mpi, fd.name(), fd.info);
+        let outcome = hints::outcome(mpi, fd.name(), fd.info);
         let options = options(access_mode).segment_size(size).placement(placement);
-        Asked { options, has_segment_size: size.is_some() }
+        Asked { options, has_segment_size: size.is_some(), outcome }
     }
 }
 

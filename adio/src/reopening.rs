@@ -33,6 +33,7 @@ use crate::failure::Failure;
 use crate::handle::{self, Handle, Role};
 use crate::layout::RomioFile;
 use crate::opening;
+use crate::outcome::Outcome;
 use crate::placement::Rule;
 use crate::plug::Plug;
 use crate::venue::{self, Venue};
@@ -62,6 +63,8 @@ struct Known<A: Abi> {
     team: Arc<Team>,
     name: CString,
     access_mode: c_int,
+    /// What its collective accesses return.
+    outcome: Outcome,
     is_open: bool,
 }
 
@@ -246,16 +249,18 @@ unsafe fn open_kept<A: Plug>(
             return None;
         }
     };
-    let handle = {
+    let (handle, outcome) = {
         let mut openers = openers::<A>();
         let opener = openers.iter_mut().find(|opener| opener.comm.0 == comm.0)?;
-        opener.files[position].is_open = true;
-        opener.files[position].file
+        let known = &mut opener.files[position];
+        known.is_open = true;
+        (known.file, known.outcome)
     };
     // SAFETY: a kept file is open for ROMIO, and nobody makes references of its structure meanwhile.
     let fd = unsafe { &mut *fd };
     let mut opened = Handle::new(file, Role::Data, team, Venue::OneNode(store), Rule::FirstTouch);
     opened.may_be_kept = true;
+    opened.outcome = outcome;
     fd.fp_ind = 0;
     fd.fp_sys_posn = -1;
     venue::note_open(OsStr::from_bytes(fd.name().to_bytes()), &opened.venue);
@@ -322,8 +327,8 @@ fn remember<A: Plug>(
         (Standing::Returning, Some(fd)) => {
             // SAFETY: an open file of the device's is ROMIO's structure.
             let Ok(handle) = handle::of(unsafe { &*fd }) else { return };
-            let (team, name) = (Arc::clone(&handle.team), name.to_owned());
-            opener.files.push(Known { file, fd, team, name, access_mode, is_open: true });
+            let (team, name, outcome) = (Arc::clone(&handle.team), name.to_owned(), handle.outcome);
+            opener.files.push(Known { file, fd, team, name, access_mode, outcome, is_open: true });
         }
         _ => {}
     }

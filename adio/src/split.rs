@@ -74,8 +74,5 @@ pub unsafe fn end<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>) -> Result<(), Fai
         unsafe { mpi.set_status(status as *mut A::Status, *moved) };
     }
     let mine = outcome.map(|_| ());
-    match direction {
-        Direction::Read => handle.team.agree(mine),
-        Direction::Write => handle.team.end_of_write(&handle.file, mine),
-    }
+    handle.end_access(direction, mine)
 }

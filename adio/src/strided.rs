@@ -5,7 +5,7 @@
 //!   is locked but in atomic mode, where it is what lies between the access's first byte and its last.
 //! * A collective access is carried out by every rank for itself. Before a write to a file of several nodes,
 //!   [`placing`] gives new segments their homes. At the end the ranks agree on whether it worked, so that none waits
-//!   for one that has failed.
+//!   for one that has failed, unless each is to hear of its [own part](crate::outcome) only.
 //! * A nonblocking access, collective or not, depends on no other rank either. Long ones go on in the [`background`];
 //!   the request of a short one is complete when it starts.
 
@@ -59,6 +59,17 @@ pub(crate) struct Access<A: Abi> {
     pub(crate) status: *mut A::Status,
 }
 
+impl<A: Abi> Access<A> {
+    /// The same access to a file whose view has no gaps, with its offset counted in the file's bytes.
+    fn in_bytes(&self, fd: &RomioFile<A>) -> Access<A> {
+        let position = match (self.position.pointer, self.unit) {
+            (INDIVIDUAL, _) | (_, Unit::Bytes) => self.position,
+            (pointer, Unit::Etypes) => Position { pointer, offset: fd.byte_offset(self.position.offset) },
+        };
+        Access { position, unit: Unit::Bytes, ..*self }
+    }
+}
+
 /// All ranks' access to a view.
 ///
 /// # Safety
@@ -85,10 +96,7 @@ pub(crate) unsafe fn collectively<A: Abi>(
         }
         let mine = placed.and_then(|()| independently(mpi, fd, access)).map(|_| ());
         let handle = handle::of(&*fd)?;
-        match access.direction {
-            Direction::Read => handle.team.agree(mine),
-            Direction::Write => handle.team.end_of_write(&handle.file, mine),
-        }
+        handle.end_access(access.direction, mine)
     }
 }
 
@@ -103,28 +111,34 @@ pub(crate) unsafe fn independently<A: Abi>(
 ) -> Result<u64, Failure> {
     // SAFETY: ROMIO's file is valid, and nothing else refers to it meanwhile.
     let fd = unsafe { &mut *fd };
-    let moved = match Ready::of(mpi, fd, access)? {
-        None => 0,
-        Some(ready) if ready.memory.is_run() && ready.view.is_contiguous() => {
-            let bytes = ready.extent.bytes.unsigned_abs();
-            let position = match (access.position.pointer, access.unit) {
-                (INDIVIDUAL, _) | (_, Unit::Bytes) => access.position,
-                (pointer, _) => Position { pointer, offset: fd.byte_offset(access.position.offset) },
-            };
-            // What ROMIO has converted is in a buffer of its own, without displacement.
-            let is_converted = fd.is_external32() || access.datatype.0 == mpi.constants.byte.0;
-            let buffer = if is_converted { access.buffer } else { first_byte(access.buffer, &ready.memory) };
-            // SAFETY: the caller vouches for the buffer, in which the datatype's bytes lie in a row.
-            unsafe { in_a_row(fd, &Access { position, ..*access }, buffer, bytes) }?
+    // Neither the view nor the access has to be taken apart then.
+    let in_memory =
+        if fd.shows_all_bytes(mpi.constants.byte) { row_in_memory(mpi, fd, access)? } else { None };
+    let moved = match in_memory {
+        Some((buffer, bytes)) => {
+            // SAFETY: the caller vouches for the buffer, in which the data lies in a row.
+            unsafe { in_a_row(fd, &access.in_bytes(fd), buffer, bytes) }?
         }
-        Some(ready) => {
-            let handle = handle::of(fd)?;
-            // SAFETY: the caller vouches for the buffer.
-            let moved = unsafe { ready.run(handle) }?;
-            let end = ready.extent.position + moved;
-            advance(fd, access, ready.view.pointer_at(end), end);
-            moved.unsigned_abs()
-        }
+        None => match Ready::of(mpi, fd, access)? {
+            None => 0,
+            Some(ready) if ready.memory.is_run() && ready.view.is_contiguous() => {
+                let bytes = ready.extent.bytes.unsigned_abs();
+                // What ROMIO has converted is in a buffer of its own, without displacement.
+                let is_converted = fd.is_external32() || access.datatype.0 == mpi.constants.byte.0;
+                let buffer =
+                    if is_converted { access.buffer } else { first_byte(access.buffer, &ready.memory) };
+                // SAFETY: the caller vouches for the buffer, in which the datatype's bytes lie in a row.
+                unsafe { in_a_row(fd, &access.in_bytes(fd), buffer, bytes) }?
+            }
+            Some(ready) => {
+                let handle = handle::of(fd)?;
+                // SAFETY: the caller vouches for the buffer.
+                let moved = unsafe { ready.run(handle) }?;
+                let end = ready.extent.position + moved;
+                advance(fd, access, ready.view.pointer_at(end), end);
+                moved.unsigned_abs()
+            }
+        },
     };
     // SAFETY: the caller vouches for the status.
     unsafe { mpi.set_status(access.status, moved) };
@@ -141,19 +155,10 @@ pub(crate) unsafe fn contiguously<A: Abi>(
     fd: *mut RomioFile<A>,
     access: &Access<A>,
 ) -> Result<u64, Failure> {
-    let (datatype, count) = (access.datatype, access.count);
-    let bytes = mpi.type_size(datatype).saturating_mul(count.unsigned_abs());
     // SAFETY: ROMIO's file is valid.
-    let buffer = if datatype.0 == mpi.constants.byte.0 || unsafe { (*fd).is_external32() } {
-        access.buffer
-    } else {
-        let one = flatten::of(mpi, datatype)?;
-        // Open MPI's word is not to be relied on where a type has bounds that no data reaches.
-        if bytes > 0 && !(one.is_run() && (count == 1 || mpi.extent(datatype) == one.bytes())) {
-            // SAFETY: the caller's promise.
-            return unsafe { independently(mpi, fd, access) };
-        }
-        first_byte(access.buffer, &one)
+    let Some((buffer, bytes)) = row_in_memory(mpi, unsafe { &*fd }, access)? else {
+        // SAFETY: the caller's promise.
+        return unsafe { independently(mpi, fd, access) };
     };
     // SAFETY: the caller vouches for the buffer, in which the data lies in a row.
     let moved = unsafe { in_a_row(&mut *fd, access, buffer, bytes) }?;
@@ -177,6 +182,24 @@ unsafe fn in_a_row<A: Abi>(
             Direction::Write => contiguous::write(fd, buffer, bytes, access.position),
         }
     }
+}
+
+/// Where the data is in memory and how many bytes it has, if these lie in a row.
+fn row_in_memory<A: Abi>(
+    mpi: &Mpi<A>,
+    fd: &RomioFile<A>,
+    access: &Access<A>,
+) -> Result<Option<(*mut c_void, u64)>, Failure> {
+    let (datatype, count) = (access.datatype, access.count);
+    let bytes = mpi.type_size(datatype).saturating_mul(count.unsigned_abs());
+    // What ROMIO has converted is in a buffer of its own.
+    if datatype.0 == mpi.constants.byte.0 || fd.is_external32() {
+        return Ok(Some((access.buffer, bytes)));
+    }
+    let one = flatten::of(mpi, datatype)?;
+    // Open MPI's word is not to be relied on where a type has bounds that no data reaches.
+    let is_row = bytes == 0 || (one.is_run() && (count == 1 || mpi.extent(datatype) == one.bytes()));
+    Ok(is_row.then(|| (first_byte(access.buffer, &one), bytes)))
 }
 
 /// Where data in a row begins: not at the buffer where the datatype has a displacement. MPI's own answer, the true

@@ -346,7 +346,7 @@ unsafe extern "C" fn flush<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c
     unsafe {
         entry::<A>(error_code, |_, _| {
             let handle = handle::of(&*fd)?;
-            Ok(handle.team.sync(&handle.file)?)
+            handle.tell_failures(handle.team.sync(&handle.file).map_err(Failure::from))
         });
     }
 }

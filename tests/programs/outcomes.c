@@ -1,0 +1,114 @@
+/* outcomes FILE HOW: who hears when of a rank's failure in a collective access, and who waits for whom. HOW is what
+ * the file is opened by: "hint", "variable", which somebody else has set, or "some" for a hint of the first rank's. */
+#include "check.h"
+
+/* Bytes of a rank's part; where no file reaches. */
+enum { BYTES = 4096, ROUNDS = 3 };
+static const MPI_Offset BEYOND = (MPI_Offset)1 << 61;
+static const char *name, *how;
+static int shares;
+
+static MPI_File opened(void) {
+    MPI_File file;
+    MPI_Info info = MPI_INFO_NULL, told;
+    char value[64];
+    int flag;
+    if (!strcmp(how, "hint") || (!strcmp(how, "some") && rank == 0)) {
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "svm_outcome", "own");
+    }
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
+    if (info != MPI_INFO_NULL) MPI_Info_free(&info);
+    MPI_OK(MPI_File_get_info(file, &told));
+    MPI_Info_get(told, "svm_outcome", sizeof value - 1, value, &flag);
+    CHECK(flag && !strcmp(value, shares ? "shared" : "own"), "%s", flag ? value : "nothing is told");
+    MPI_Info_free(&told);
+    return file;
+}
+
+static int write_at(MPI_File file, MPI_Offset at, int fill) {
+    unsigned char bytes[BYTES];
+    memset(bytes, fill, BYTES);
+    return MPI_File_write_at_all(file, at, bytes, BYTES, MPI_BYTE, MPI_STATUS_IGNORE);
+}
+
+static int split_write_at(MPI_File file, MPI_Offset at, int fill) {
+    unsigned char bytes[BYTES];
+    memset(bytes, fill, BYTES);
+    int code = MPI_File_write_at_all_begin(file, at, bytes, BYTES, MPI_BYTE);
+    return code != MPI_SUCCESS ? code : MPI_File_write_at_all_end(file, bytes, MPI_STATUS_IGNORE);
+}
+
+static int read_at(MPI_File file, MPI_Offset at, int fill) {
+    unsigned char bytes[BYTES];
+    int code = MPI_File_read_at_all(file, at, bytes, BYTES, MPI_BYTE, MPI_STATUS_IGNORE);
+    for (int i = 0; code == MPI_SUCCESS && i < BYTES; i++) EQUAL(bytes[i], fill);
+    return code;
+}
+
+/* A call of all ranks, each of which begins when the one before it has returned: ranks that wait for each other in it
+ * never come out. */
+static void in_turn(int (*access)(MPI_File, MPI_Offset, int), MPI_File file) {
+    if (rank > 0) MPI_Recv(NULL, 0, MPI_BYTE, rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_OK(access(file, (MPI_Offset)rank * BYTES, rank + 1));
+    if (rank + 1 < ranks) MPI_Send(NULL, 0, MPI_BYTE, rank + 1, 0, MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* That the code is an error on all ranks, which tells whose it was. MPICH 5 has texts of its own for accesses that fail. */
+static void is_heard(int code, int whose) {
+    char text[MPI_MAX_ERROR_STRING], meant[32];
+    int length;
+    HOLDS(code != MPI_SUCCESS);
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION >= 50000000
+    return;
+#endif
+    MPI_Error_string(code, text, &length);
+    snprintf(meant, sizeof meant, "rank %d", whose);
+    CHECK(strstr(text, meant) && strstr(text, "/outcomes"), "%s", text);
+}
+
+/* The last rank's part fails. */
+static void fail(int (*access)(MPI_File, MPI_Offset, int), MPI_File file) {
+    int fails = rank == ranks - 1;
+    int code = access(file, fails ? BEYOND : (MPI_Offset)rank * BYTES, rank + 1);
+    if (shares || fails) is_heard(code, ranks - 1);
+    else MPI_OK(code);
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    CHECK(argc == 3, "usage: outcomes FILE hint|variable|some");
+    name = argv[1], how = argv[2];
+    shares = !strcmp(how, "some");
+    for (int round = 0; round < ROUNDS; round++) {
+        MPI_File file = opened();
+        MPI_OK(write_at(file, (MPI_Offset)rank * BYTES, rank + 1));
+        MPI_OK(MPI_File_sync(file));
+        if (!shares) {
+            doing = "accesses in turn";
+            in_turn(read_at, file);
+            if (ranks > 1 && getenv("OUTCOMES_ONE_NODE")) {
+                in_turn(write_at, file);
+                in_turn(split_write_at, file);
+            }
+        }
+        doing = "a failure before a sync";
+        fail(write_at, file);
+        if (shares) MPI_OK(MPI_File_sync(file));
+        else is_heard(MPI_File_sync(file), ranks - 1);
+        MPI_OK(MPI_File_sync(file));
+        MPI_OK(read_at(file, (MPI_Offset)rank * BYTES, rank + 1));
+        doing = "a failure before closing";
+        fail(split_write_at, file);
+        if (shares) MPI_OK(MPI_File_close(&file));
+        else is_heard(MPI_File_close(&file), ranks - 1);
+        doing = "closing after everything is told";
+        file = opened();
+        MPI_OK(MPI_File_close(&file));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) printf("heard\n");
+    MPI_Finalize();
+    return 0;
+}
