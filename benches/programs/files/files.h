@@ -12,6 +12,7 @@ void btio(const char *file, char **arguments);
 void noncontig(const char *file, char **arguments);
 void ior(const char *file, char **arguments);
 void small(const char *file, char **arguments);
+void apart(const char *file, char **arguments);
 void open_close(const char *file, char **arguments);
 void first_write(const char *file, char **arguments);
 void memory(const char *file, char **arguments);

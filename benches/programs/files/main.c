@@ -14,6 +14,7 @@ static const struct {
 } benchmarks[] = {
     {"coll_perf", 3, coll_perf}, {"btio", 3, btio},             {"noncontig", 5, noncontig},
     {"ior", 4, ior},             {"small", 2, small},           {"open-close", 1, open_close},
+    {"apart", 2, apart},
     {"memory", 1, memory},       {"first-write", 3, first_write},
     {"remote", 2, remote},       {"pieces", 2, pieces},         {"messages", 1, messages},
     {"idle", 1, idle},           {"compute", 2, compute},

@@ -5,8 +5,8 @@ use super::workload::{Goal, Point, Quantity, Row, Workload};
 use crate::aims::Extent;
 
 /// The programs' names, as they can be asked for.
-pub const NAMES: [&str; 8] =
-    ["coll_perf", "btio", "noncontig", "ior", "small", "open-close", "first-write", "memory"];
+pub const NAMES: [&str; 9] =
+    ["coll_perf", "btio", "noncontig", "ior", "small", "apart", "open-close", "first-write", "memory"];
 
 const MEBIBYTE: u64 = 1 << 20;
 /// What large contiguous blocks are to reach of what the cores copy.
@@ -91,6 +91,7 @@ pub fn workloads(wanted: &Wanted, kind: Kind) -> Vec<Workload> {
         all.extend([bed.coll_perf("slowest"), bed.coll_perf("fastest")]);
         all.extend(bed.noncontig());
         all.extend(bed.ior());
+        all.extend([4 << 10, 64 << 10, MEBIBYTE].map(|block| bed.apart(block)));
         all.extend([bed.small(), bed.open_close(), bed.first_write(kind)]);
         all.extend(bed.btio(&wanted.classes));
         all.push(bed.memory());
@@ -219,6 +220,21 @@ impl Bed {
                 calls("copy-out"),
             ],
             ..self.workload("small", [own.to_string(), self.passes()])
+        }
+    }
+
+    /// Each rank by itself: what it costs to say that all do so together, and what that costs where none is to wait.
+    fn apart(self, block: u64) -> Workload {
+        let calls = (self.of(128 * MEBIBYTE, 4 * MEBIBYTE) / block).min(10_000);
+        let row = |name| Row::new(name, Quantity::Microseconds);
+        Workload {
+            title: format!("a call of {}, own region, rewritten", size(block)),
+            rows: vec![
+                row("independent"),
+                row("collective").within("independent"),
+                row("own").within("independent"),
+            ],
+            ..self.workload("apart", [block.to_string(), calls.to_string()])
         }
     }
 

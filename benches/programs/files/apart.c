@@ -1,0 +1,64 @@
+/* apart FILE BLOCK CALLS: each rank writes blocks into a region of its own, which has been written before, by so many calls:
+ * independent ones, collective ones, and collective ones that are to wait for nobody. What is told is the time of a call. */
+#include "check.h"
+#include "files.h"
+#include "timing.h"
+
+/* Bytes of a rank's region; a collective call in a row before anything is timed. */
+enum { REGION = 16 << 20, BEFORE = 300 };
+
+typedef int writing(MPI_File, MPI_Offset, const void *, int, MPI_Datatype, MPI_Status *);
+
+static struct kind {
+    const char *name;
+    writing *write;
+    MPI_File handle;
+    struct passes passes;
+} kinds[] = {
+    {.name = "independent", .write = MPI_File_write_at},
+    {.name = "collective", .write = MPI_File_write_at_all},
+    {.name = "own", .write = MPI_File_write_at_all},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds, OWN = KINDS - 1 };
+
+static void write_blocks(const struct kind *kind, const char *buffer, int64_t block, int64_t calls) {
+    for (int64_t i = 0; i < calls; i++) {
+        MPI_Offset at = rank * (MPI_Offset)REGION + i % (REGION / block) * block;
+        MPI_OK(kind->write(kind->handle, at, buffer, (int)block, MPI_BYTE, MPI_STATUS_IGNORE));
+    }
+}
+
+void apart(const char *file, char **arguments) {
+    int64_t block = number(arguments[0]), calls = number(arguments[1]);
+    CHECK(block <= REGION, "blocks of more than a rank's region");
+    int64_t *buffer = touched(REGION);
+    for (int64_t i = 0; i < REGION / 8; i++) buffer[i] = word(i, rank);
+    MPI_Info info;
+    MPI_OK(MPI_Info_create(&info));
+    MPI_OK(MPI_Info_set(info, "svm_outcome", "own"));
+    for (int i = 0; i < KINDS; i++) {
+        kinds[i].passes = passes_of(5);
+        MPI_Info hints = i == OWN ? info : MPI_INFO_NULL;
+        MPI_OK(MPI_File_open(MPI_COMM_WORLD, file, MPI_MODE_CREATE | MPI_MODE_RDWR, hints, &kinds[i].handle));
+        write_blocks(&kinds[i], (char *)buffer, REGION, 1);
+        write_blocks(&kinds[i], (char *)buffer, 8, BEFORE);
+    }
+    MPI_Info_free(&info);
+    while (is_wanting(&kinds[OWN].passes)) {
+        for (int i = 0; i < KINDS; i++) {
+            begin_pass(&kinds[i].passes);
+            write_blocks(&kinds[i], (char *)buffer, block, calls);
+            end_pass(&kinds[i].passes);
+        }
+    }
+    for (int i = 0; i < KINDS; i++) {
+        tell(kinds[i].name, median_of(&kinds[i].passes) / (double)calls);
+        closed(&kinds[i].handle);
+    }
+    MPI_File handle = opened(file, MPI_MODE_RDONLY);
+    int next = (rank + 1) % ranks;
+    MPI_OK(MPI_File_read_at(handle, next * (MPI_Offset)REGION, buffer, (int)block, MPI_BYTE, MPI_STATUS_IGNORE));
+    closed(&handle);
+    tell_wrong(differing(buffer, 0, block / 8, next));
+    free(buffer);
+}
