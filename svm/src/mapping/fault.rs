@@ -145,7 +145,7 @@ impl Service {
 
     /// The pages to open where `page` is stored into, which is clean, and for which there is room. Who has stored into
     /// the pages before it will probably go on, and a twin in vain costs less than a fault: so as many more are opened
-    /// as there are changed ones before it.
+    /// as there are changed ones before it. Likewise the other way round.
     fn stored_together(&self, table: &Table, page: u64) -> Range<u64> {
         const MOST: usize = 32;
         if self.advices.for_faults(page).is_none() {
@@ -153,11 +153,16 @@ impl Service {
         }
         let is_changed = |page: &u64| matches!(table.state(*page), Some(PageState::Dirty { .. }));
         let is_clean = |page: &u64| matches!(table.state(*page), Some(PageState::Clean));
-        let before = (0..page).rev().take(MOST).take_while(is_changed).count();
+        let all = self.pages_of(self.segment_of(page));
         let room = self.limit.saturating_sub(table.used() + 1);
-        let rest = page + 1..self.pages_of(self.segment_of(page)).end;
-        let more = rest.take(before.min(room)).take_while(is_clean).count() as u64;
-        page..page + 1 + more
+        let before = (0..page).rev().take(MOST).take_while(is_changed).count();
+        let behind = (page + 1..all.end).take(MOST).take_while(is_changed).count();
+        let more = before.max(behind).min(room);
+        if before >= behind {
+            page..page + 1 + (page + 1..all.end).take(more).take_while(is_clean).count() as u64
+        } else {
+            page - (all.start..page).rev().take(more).take_while(is_clean).count() as u64..page + 1
+        }
     }
 
     /// Fetches a page that a thread waits for.

@@ -113,12 +113,18 @@ fn advice_is_followed() {
 
 #[test]
 fn stores_into_one_page_after_the_other_are_few_faults() {
-    for (advice, expected) in [(Advice::Normal, 1..PAGES / 8), (Advice::Random, PAGES..PAGES + 1)] {
+    let few = 1..PAGES / 8;
+    for (advice, is_forwards, expected) in [
+        (Advice::Normal, true, few.clone()),
+        (Advice::Normal, false, few),
+        (Advice::Random, true, PAGES..PAGES + 1),
+    ] {
         with_a_remote_file(&MappingOptions::new(), |mapping| {
             mapping.advise(all(PAGES * PAGE), advice).unwrap();
             mapping.fetch(all(PAGES * PAGE)).unwrap().wait().unwrap();
             let before = mapping.statistics().faults;
-            let places = || (0..PAGES).map(|page| page * PAGE + page % PAGE);
+            let page = |turn| if is_forwards { turn } else { PAGES - 1 - turn };
+            let places = || (0..PAGES).map(|turn| page(turn) * PAGE + page(turn) % PAGE);
             places().for_each(|at| store(mapping, at, !byte_at(at)));
             let faults = mapping.statistics().faults - before;
             assert!(expected.contains(&faults), "{advice:?}: {faults} faults");
