@@ -6,7 +6,8 @@
 //! | `own` | when its own part is done | to itself; to all by the next sync, or by closing |
 //!
 //! Ranks that are to hear of each other's failures by the same call have to wait for each other in it, whatever they
-//! access. Those of a program that can do without wait for nobody: a collective access costs what an independent one does.
+//! access. Those of a program that can do without do not: a collective access to a file of one node costs what an
+//! independent one does. On several nodes ranks still ask each other in collective writes for the places of new segments.
 
 use std::fmt;
 use std::str::FromStr;
@@ -100,7 +101,7 @@ impl Handle {
     /// The step's; then those of accesses, of which the others have not heard.
     pub(crate) fn tell_failures(&self, step: Result<(), Failure>) -> Result<(), Failure> {
         match self.outcome {
-            Outcome::Own => self.team.agree(step.and(self.unheard.take())),
+            Outcome::Own => self.team.agree(step.and_then(|()| self.unheard.take())),
             Outcome::Shared => step,
         }
     }

@@ -1,5 +1,5 @@
 //! Split collective accesses: what one function begins goes on in the background until another one ends it, in which
-//! the ranks agree on the outcome.
+//! the ranks agree on the outcome, unless each is to hear of its [own part](crate::outcome) only.
 //!
 //! ROMIO carries such an access out as it begins, by the same entry as any collective access. The preload library tells
 //! us that it is one ([`beginning`]), and comes by when it ends ([`end`]).
@@ -55,10 +55,11 @@ impl Split {
     }
 }
 
-/// Before a split collective access of the file `fd` ends: it is over when this returns, on all ranks.
+/// Before a split collective access of the file `fd` ends: it is over when this returns, on all ranks or, where outcomes
+/// are each rank's own, on this one.
 ///
 /// # Errors
-/// What went wrong on any rank, on all.
+/// What went wrong on any rank, on all; or on this one.
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.

@@ -115,6 +115,7 @@ pub(crate) unsafe fn independently<A: Abi>(
     let in_memory =
         if fd.shows_all_bytes(mpi.constants.byte) { row_in_memory(mpi, fd, access)? } else { None };
     let moved = match in_memory {
+        Some((_, 0)) => 0,
         Some((buffer, bytes)) => {
             // SAFETY: the caller vouches for the buffer, in which the data lies in a row.
             unsafe { in_a_row(fd, &access.in_bytes(fd), buffer, bytes) }?
@@ -192,14 +193,15 @@ fn row_in_memory<A: Abi>(
 ) -> Result<Option<(*mut c_void, u64)>, Failure> {
     let (datatype, count) = (access.datatype, access.count);
     let bytes = mpi.type_size(datatype).saturating_mul(count.unsigned_abs());
-    // What ROMIO has converted is in a buffer of its own.
-    if datatype.0 == mpi.constants.byte.0 || fd.is_external32() {
+    if datatype.0 == mpi.constants.byte.0 {
         return Ok(Some((access.buffer, bytes)));
     }
     let one = flatten::of(mpi, datatype)?;
     // Open MPI's word is not to be relied on where a type has bounds that no data reaches.
     let is_row = bytes == 0 || (one.is_run() && (count == 1 || mpi.extent(datatype) == one.bytes()));
-    Ok(is_row.then(|| (first_byte(access.buffer, &one), bytes)))
+    // What ROMIO has converted is in a buffer of its own: without displacement, but with the type's gaps.
+    let first = || if fd.is_external32() { access.buffer } else { first_byte(access.buffer, &one) };
+    Ok(is_row.then(|| (first(), bytes)))
 }
 
 /// Where data in a row begins: not at the buffer where the datatype has a displacement. MPI's own answer, the true

@@ -12,9 +12,11 @@
 //! large_pages   large pages made on demand
 //! mapping       the mapping itself, where large pages fit
 //! strided       many small pieces at a time
+//! contiguous    bytes in a row
 //! extents       what of its file has storage, and what that holds
 //! ```
 
+mod contiguous;
 mod extents;
 mod idle_cores;
 mod large_pages;
@@ -26,10 +28,7 @@ mod strided;
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::sync::atomic::{AtomicPtr, Ordering};
-
-use rustix::fs::FallocateFlags;
+use std::os::unix::fs::MetadataExt;
 
 pub(crate) use self::extents::{is_zero, next_data, punch};
 use self::large_pages::{LargePages, Outcome};
@@ -39,7 +38,6 @@ pub(crate) use self::overwriting::is_in_memory;
 use self::page_set::PageSet;
 pub(crate) use self::strided::Access;
 use crate::changes::Mark;
-use crate::copying::Course;
 use crate::spare;
 use crate::units::SegmentIndex;
 
@@ -105,14 +103,13 @@ impl Segment {
         self.file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
     }
 
-    /// Makes all of its bytes zero; they keep their storage. Nobody uses it, and it was mapped for writing.
-    pub(crate) fn clear(&self) -> io::Result<()> {
-        let bytes = self.map.len() as u64;
-        let mut rest = 0..bytes;
-        while let Some(data) = self.next_data(rest)? {
+    /// Makes the bytes of `range` zero; they keep their storage. Nobody uses them, and it was mapped for writing.
+    pub(crate) fn clear(&self, range: Range<u64>) -> io::Result<()> {
+        let mut rest = range;
+        while let Some(data) = self.next_data(rest.clone())? {
             self.map.populate(data.clone())?;
             self.map.clear(data.clone());
-            rest = data.end..bytes;
+            rest.start = data.end;
         }
         Ok(())
     }
@@ -135,142 +132,6 @@ impl Segment {
     /// A descriptor of the segment's file for somebody else.
     pub(crate) fn reopened(&self) -> io::Result<File> {
         self.file.try_clone()
-    }
-
-    /// Copies `length` bytes from position `at` of the segment to `to`.
-    ///
-    /// `punches` is the file's count of punches, see [`crate::state::State::punches`].
-    ///
-    /// # Safety
-    /// `to` is valid for writes of `length` bytes, none of which lie in this mapping, and `at + length` does
-    /// not pass the segment's end.
-    pub(crate) unsafe fn read(&self, at: u64, to: *mut u8, length: usize, punches: u64) -> io::Result<()> {
-        self.stored.revalidate(punches);
-        let range = at..at + length as u64;
-        let helpers = self.helpers(&range, || true);
-        if helpers == 0 {
-            // SAFETY: the caller's promise.
-            return unsafe { self.read_alone(at, to, length) };
-        }
-        let to = AtomicPtr::new(to);
-        let read = idle_cores::share(range, helpers, |part| {
-            // Relaxed: never changed.
-            let to = to.load(Ordering::Relaxed).wrapping_add((part.start - at) as usize);
-            // SAFETY: the caller's promise; the part lies in the range, and others go elsewhere.
-            unsafe { self.read_alone(part.start, to, (part.end - part.start) as usize) }
-        });
-        read.map_err(|(_, e)| e)
-    }
-
-    /// # Safety
-    /// As [`Segment::read`].
-    unsafe fn read_alone(&self, at: u64, to: *mut u8, length: usize) -> io::Result<()> {
-        let end = at + length as u64;
-        let mut from = at;
-        while from < end {
-            let (until, stored) = self.stored.run(from..end);
-            let bytes = (until - from) as usize;
-            // SAFETY: the caller vouches for `to` and for the range.
-            let to = unsafe { to.add((from - at) as usize) };
-            if stored {
-                // SAFETY: as above; the pages have storage, so that the copy cannot fault. Other processes
-                // may write the same bytes meanwhile: MPI leaves such a read's result undefined.
-                unsafe {
-                    Course::out_of_file(bytes, bytes).copy(to, self.map.as_ptr().add(from as usize), bytes)
-                };
-            } else {
-                // SAFETY: the caller vouches for `bytes` writable bytes at `to`.
-                let to = unsafe { std::slice::from_raw_parts_mut(to, bytes) };
-                self.file.read_exact_at(to, from)?;
-                self.learn(from..until);
-            }
-            from = until;
-        }
-        Ok(())
-    }
-
-    /// Copies `length` bytes from `source` to position `at` of the segment. On an error the first part of
-    /// it is how many bytes have been written.
-    ///
-    /// # Safety
-    /// `source` is valid for reads of `length` bytes, none of which lie in this mapping; `at + length` does
-    /// not pass the segment's end; the segment was mapped for writing.
-    pub(crate) unsafe fn write(
-        &self,
-        at: u64,
-        source: *const u8,
-        length: usize,
-        punches: u64,
-    ) -> Result<(), (usize, io::Error)> {
-        self.stored.revalidate(punches);
-        let range = at..at + length as u64;
-        // Where pages are small, and there are none, the file system lets one writer in at a time.
-        let is_parallel = || self.large.is_some() || self.stored.run(range.clone()) == (range.end, true);
-        let helpers = self.helpers(&range, is_parallel);
-        if helpers == 0 {
-            // SAFETY: the caller's promise.
-            return unsafe { self.write_alone(at, source, length, punches) };
-        }
-        let source = AtomicPtr::new(source.cast_mut());
-        let written = idle_cores::share(range, helpers, |part| {
-            // Relaxed: never changed.
-            let source = source.load(Ordering::Relaxed).wrapping_add((part.start - at) as usize);
-            // SAFETY: the caller's promise; the part lies in the range, and others go elsewhere.
-            unsafe { self.write_alone(part.start, source, (part.end - part.start) as usize, punches) }
-        });
-        written.map_err(|(start, (done, e))| ((start - at) as usize + done, e))
-    }
-
-    /// # Safety
-    /// As [`Segment::write`].
-    unsafe fn write_alone(
-        &self,
-        at: u64,
-        source: *const u8,
-        length: usize,
-        punches: u64,
-    ) -> Result<(), (usize, io::Error)> {
-        /// Bytes: so many are better stored into pages that are there, which others may have given it, than written
-        /// past them by system call.
-        const WORTH_ASKING: u64 = 1 << 20;
-        let end = at + length as u64;
-        let mut from = at;
-        while from < end {
-            let (mut until, mut stored) = self.stored.run(from..end);
-            if !stored && until - from >= WORTH_ASKING && self.overwriting == Overwriting::AfterReading {
-                self.learn(from..until);
-                (until, stored) = self.stored.run(from..until);
-            }
-            if !stored {
-                self.populated.revalidate(punches);
-                self.enlarge(from..until, None);
-                (until, stored) = self.stored.run(from..until);
-            }
-            let (done, bytes) = ((from - at) as usize, (until - from) as usize);
-            // SAFETY: the caller vouches for `source` and for the range.
-            let source = unsafe { source.add(done) };
-            if stored && self.overwriting != Overwriting::ByCopying {
-                self.populate(from..until, punches);
-                // SAFETY: as above; the mapping is writable and its pages have storage.
-                unsafe {
-                    let to = self.map.as_mut_ptr().add(from as usize);
-                    Course::into_file(bytes, bytes).copy(to, source, bytes);
-                }
-            } else {
-                // SAFETY: the caller vouches for `bytes` readable bytes at `source`.
-                let source = unsafe { std::slice::from_raw_parts(source, bytes) };
-                if !stored {
-                    self.reserve(from..until);
-                }
-                self.write_through(from, source).map_err(|(n, e)| (done + n, e))?;
-                // Elsewhere the question costs more, and the first write of each page through the mapping, too.
-                if self.overwriting == Overwriting::AfterReading {
-                    self.learn(from..until);
-                }
-            }
-            from = until;
-        }
-        Ok(())
     }
 
     /// When this process last changed it.
@@ -300,48 +161,6 @@ impl Segment {
     /// The first range of `within` that has storage, or `None`.
     pub(crate) fn next_data(&self, within: Range<u64>) -> io::Result<Option<Range<u64>>> {
         next_data(&self.file, within)
-    }
-
-    /// How many cores are to help with an access to `range`, if it `is_parallel`.
-    fn helpers(&self, range: &Range<u64>, is_parallel: impl FnOnce() -> bool) -> usize {
-        let is_long = range.end - range.start >= idle_cores::LEAST;
-        let is_in_memory = self.overwriting == Overwriting::AfterReading;
-        if is_long && is_in_memory && is_parallel() { idle_cores::idle() } else { 0 }
-    }
-
-    /// Before `range`, which has no storage as far as is known, is written by system call: gives it all its blocks of
-    /// the disk. ext4 sets them aside one by one otherwise, which takes a tenth to a quarter of a long write's time.
-    fn reserve(&self, range: Range<u64>) {
-        /// Bytes: with four writers on two cores, a quarter of that gains nothing.
-        const LEAST: u64 = 1 << 20;
-        if self.overwriting == Overwriting::Directly && range.end - range.start >= LEAST {
-            // Where there is no room for all of it, the write tells how much there is.
-            let _ = rustix::fs::fallocate(
-                &self.file,
-                FallocateFlags::empty(),
-                range.start,
-                range.end - range.start,
-            );
-        }
-    }
-
-    fn write_through(&self, at: u64, source: &[u8]) -> Result<(), (usize, io::Error)> {
-        let mut done = 0;
-        let outcome = loop {
-            if done == source.len() {
-                break Ok(());
-            }
-            match self.file.write_at(&source[done..], at + done as u64) {
-                Ok(0) => break Err((done, io::Error::from_raw_os_error(libc::ENOSPC))),
-                Ok(n) => done += n,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if spare::is_full(&e) && spare::give_back(&self.file) => {}
-                Err(e) => break Err((done, e)),
-            }
-        };
-        // Every page that the kernel wrote even one byte of has storage now.
-        self.stored.insert(at..at + done as u64);
-        outcome
     }
 
     /// Before `range`, which has no storage as far as is known, gets some: makes large pages where enough is to be
@@ -425,6 +244,8 @@ pub(crate) fn large_page() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -486,9 +307,9 @@ mod tests {
             let segment = Segment::map(SegmentIndex(0), file(directory, BYTES), BYTES, true).unwrap();
             let mut oracle = vec![0u8; BYTES as usize];
             for (at, length, value) in writes {
-                let at = ((BYTES - idle_cores::LEAST) as f64 * at) as u64;
-                let longer = ((BYTES - at - idle_cores::LEAST) as f64 * length) as u64;
-                let length = (idle_cores::LEAST + longer) as usize;
+                let at = ((BYTES - idle_cores::least()) as f64 * at) as u64;
+                let longer = ((BYTES - at - idle_cores::least()) as f64 * length) as u64;
+                let length = (idle_cores::least() + longer) as usize;
                 // Each page's bytes are its own.
                 let data: Vec<u8> = (0..length).map(|n| value.wrapping_add((n % 4099) as u8)).collect();
                 // SAFETY: the buffer has `length` bytes and the range ends within the segment.
@@ -499,6 +320,27 @@ mod tests {
                 unsafe { segment.read(1, read.as_mut_ptr(), read.len(), 0) }.unwrap();
                 prop_assert!(read == oracle[1..]);
             }
+        }
+    }
+
+    #[test]
+    fn what_is_cleared_is_zero_and_nothing_else() {
+        const BYTES: u64 = 4 << 20;
+        let segment = Segment::map(SegmentIndex(0), file("/dev/shm", BYTES), BYTES, true).unwrap();
+        let (start, end) = (3 * 4096 + 5, (1 << 20) + 77);
+        let data = vec![7u8; 2 << 20];
+        // SAFETY: the buffers are as long as is told, and the ranges end within the segment.
+        unsafe { segment.write(0, data.as_ptr(), data.len(), 0) }.unwrap();
+        segment.clear_unfinished(start..end).unwrap();
+        // Behind the last byte there is none, and an empty range is none.
+        segment.clear_unfinished(3 << 20..BYTES).unwrap();
+        segment.clear_unfinished(9..9).unwrap();
+        let mut read = vec![1u8; BYTES as usize];
+        // SAFETY: as above.
+        unsafe { segment.read(0, read.as_mut_ptr(), read.len(), 0) }.unwrap();
+        for (at, byte) in (0..).zip(read) {
+            let is_there = at < start || (end..2 << 20).contains(&at);
+            assert_eq!(byte, if is_there { 7 } else { 0 }, "{at}");
         }
     }
 

@@ -168,8 +168,8 @@ impl Keeping {
             return Ok(false);
         }
         match mapping_cache::of(Inode::of(&metadata)) {
-            Some(segment) => segment.clear()?,
-            None => Segment::map(index, file, bytes, true)?.clear()?,
+            Some(segment) => segment.clear(0..bytes)?,
+            None => Segment::map(index, file, bytes, true)?.clear(0..bytes)?,
         }
         let name = format!("{bytes}-{of_file}-{}", index.0);
         rustix::fs::renameat(rustix::fs::CWD, path, &self.spares.directory, name)?;

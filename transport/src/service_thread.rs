@@ -15,7 +15,11 @@ use crate::error::{Error, Result};
 /// The shortest that Linux grants, from version 6.12 on; others take no notice of it. In nanoseconds.
 const SLICE: u64 = 100_000;
 
-/// Runs `body` on a thread of its own, which has all signals blocked, and gets the processor soon when it wakes.
+/// Signals by which the kernel tells a thread of its own doings.
+const OWN: [libc::c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
+/// Runs `body` on a thread of its own, which takes no signals of the program's, and gets the processor soon when it wakes.
 ///
 /// # Errors
 /// [`Error::System`] where no thread can be had.
@@ -35,8 +39,8 @@ pub fn spawn_service_thread(name: &str, body: impl FnOnce() + Send + 'static) ->
     thread.map_err(|problem| Error::system(format!("starting the thread {name}"), problem))
 }
 
-/// Runs `body` on the calling thread and, at the same time, on up to `helpers` others, which have all signals blocked and
-/// are called `name`. It returns when all are through. Threads that cannot be had are done without.
+/// Runs `body` on the calling thread and, at the same time, on up to `helpers` others, which take no signals of
+/// the program's and are called `name`. It returns when all are through. Threads that cannot be had are done without.
 pub fn run_with_helpers(helpers: usize, name: &str, body: impl Fn() + Sync) {
     std::thread::scope(|scope| {
         let blocked = BlockedSignals::all();
@@ -75,7 +79,8 @@ fn attributes() -> io::Result<libc::sched_attr> {
     Ok(unsafe { attributes.assume_init() })
 }
 
-/// All signals blocked for this thread, and for those that it starts meanwhile.
+/// All signals blocked for this thread, and for those that it starts meanwhile, but for those that tell a thread of what it
+/// has done itself: a program may have handlers for its memory, which such threads read and write for it.
 struct BlockedSignals {
     before: libc::sigset_t,
 }
@@ -87,6 +92,9 @@ impl BlockedSignals {
         // SAFETY: both sets are written by the calls before they are read; with these arguments neither fails.
         unsafe {
             libc::sigfillset(all.as_mut_ptr());
+            for own in OWN {
+                libc::sigdelset(all.as_mut_ptr(), own);
+            }
             libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
             Self { before: before.assume_init() }
         }
@@ -119,14 +127,16 @@ mod tests {
         assert_eq!(others.sched_runtime, if is_told { SLICE } else { 0 });
     }
 
-    /// Of some signals, whether they are kept from the calling thread.
-    fn blocked() -> [bool; 3] {
+    /// Of some signals, whether they are kept from the calling thread; of the last one, whether it is not.
+    fn blocked() -> [bool; 4] {
         let mut mask = std::mem::MaybeUninit::uninit();
         // SAFETY: the set is written before it is read.
         unsafe {
             libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
             let mask = mask.assume_init();
-            [libc::SIGINT, libc::SIGTERM, libc::SIGUSR1].map(|signal| libc::sigismember(&mask, signal) == 1)
+            let is_blocked = |signal| libc::sigismember(&mask, signal) == 1;
+            let [a, b, c] = [libc::SIGINT, libc::SIGTERM, libc::SIGUSR1].map(is_blocked);
+            [a, b, c, !is_blocked(libc::SIGSEGV)]
         }
     }
 
@@ -134,7 +144,7 @@ mod tests {
     fn a_service_thread_takes_no_signals() {
         let (tell, told) = mpsc::channel();
         spawn_service_thread("no signals", move || tell.send(blocked()).unwrap()).unwrap();
-        assert_eq!(told.recv().unwrap(), [true; 3]);
+        assert_eq!(told.recv().unwrap(), [true; 4]);
     }
 
     #[test]
@@ -149,7 +159,7 @@ mod tests {
         });
         let mut seen = seen.into_inner().unwrap();
         seen.sort();
-        assert_eq!(seen, [(false, [true; 3]), (false, [true; 3]), (false, [true; 3]), (true, before)]);
+        assert_eq!(seen, [(false, [true; 4]), (false, [true; 4]), (false, [true; 4]), (true, before)]);
         assert_eq!(blocked(), before);
     }
 }

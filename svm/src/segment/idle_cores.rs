@@ -10,6 +10,7 @@
 //!   segment   |  part 0  |  part 1  |  part 2  |  part 3  |     each core takes the next one
 //! ```
 
+use std::ffi::OsStr;
 use std::num::NonZero;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,33 +18,48 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use svmio_transport::run_with_helpers;
 
-/// Bytes that a core takes at a time, from a multiple of them on: whole large pages, and long beside the time in which a
-/// thread begins, some 30 µs.
-const PART: u64 = 4 << 20;
-
-/// Accesses of so many bytes are worth sharing.
-pub(super) const LEAST: u64 = 2 * PART;
+use super::large_pages;
 
 /// More cores than that beside the one that asks gain little: memory is busy then.
 const MOST: usize = 3;
 
-/// How many cores have nothing to do that this thread could run on, at this moment; at most as many as are of use.
-/// `SVMIO_IDLE_CORES` can forbid it.
-pub(super) fn idle() -> usize {
+/// Bytes that a core takes at a time, from a multiple of them on: whole large pages, and long beside the time in which a
+/// thread begins, some 30 µs.
+fn part_bytes() -> u64 {
+    const LEAST: u64 = 4 << 20;
+    static BYTES: LazyLock<u64> = LazyLock::new(|| large_pages::size().unwrap_or(0).max(LEAST));
+    *BYTES
+}
+
+/// Accesses of so many bytes are worth sharing.
+pub(super) fn least() -> u64 {
+    2 * part_bytes()
+}
+
+/// How many cores are to help this thread: those that have nothing to do at this moment and that it could run on, and of
+/// them its share, as others may be asking, too. `SVMIO_IDLE_CORES` can forbid it.
+pub(super) fn helpers() -> usize {
     // This crate's own tests always share: they are about what becomes of that.
     if cfg!(test) {
         return 2;
     }
-    static MAY_HELP: LazyLock<bool> = LazyLock::new(may_help);
-    // What a control group grants is found out once: asking reads several files.
-    static GRANTED: LazyLock<usize> =
-        LazyLock::new(|| std::thread::available_parallelism().map_or(1, NonZero::get));
-    if !*MAY_HELP || *GRANTED == 1 {
+    static MAY_HELP: LazyLock<bool> =
+        LazyLock::new(|| may_help(std::env::var_os("SVMIO_IDLE_CORES").as_deref()));
+    if !*MAY_HELP {
         return 0;
     }
     let allowed = rustix::thread::sched_getaffinity(None).map_or(1, |cores| cores.count() as usize);
     let running = std::fs::read_to_string("/proc/loadavg").ok().and_then(|text| running(&text));
-    running.map_or(0, |running| allowed.min(*GRANTED).saturating_sub(running).min(MOST))
+    match running.map_or(0, |running| share_of(allowed, running)) {
+        0 => 0,
+        // Asked last, because it takes longest: what a control group grants.
+        helpers => helpers.min(std::thread::available_parallelism().map_or(1, NonZero::get) - 1),
+    }
+}
+
+/// Of the cores of `allowed` ones on which none of `running` threads is, what falls to one of these.
+fn share_of(allowed: usize, running: usize) -> usize {
+    (allowed.saturating_sub(running) / running.max(1)).min(MOST)
 }
 
 /// Carries out all parts of `range` by `part`, on this core and `helpers` others. Where some fail, the rest is left, and
@@ -53,18 +69,19 @@ pub(super) fn share<E: Send>(
     helpers: usize,
     part: impl Fn(Range<u64>) -> Result<(), E> + Sync,
 ) -> Result<(), (u64, E)> {
-    let next = AtomicU64::new(range.start / PART);
+    let bytes = part_bytes();
+    let next = AtomicU64::new(range.start / bytes);
     let failed: Mutex<Option<(u64, E)>> = Mutex::new(None);
     run_with_helpers(helpers, "svmio idle core", || {
         loop {
             // Relaxed: the number alone matters; what parts do to memory is ordered by the end of the threads.
-            let start = (next.fetch_add(1, Ordering::Relaxed) * PART).max(range.start);
+            let start = (next.fetch_add(1, Ordering::Relaxed) * bytes).max(range.start);
             if start >= range.end {
                 return;
             }
-            let end = (start / PART + 1) * PART;
+            let end = (start / bytes + 1) * bytes;
             if let Err(problem) = part(start..end.min(range.end)) {
-                next.store(range.end.div_ceil(PART), Ordering::Relaxed);
+                next.store(range.end.div_ceil(bytes), Ordering::Relaxed);
                 let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                 if failed.as_ref().is_none_or(|(first, _)| start < *first) {
                     *failed = Some((start, problem));
@@ -82,9 +99,9 @@ fn running(text: &str) -> Option<usize> {
     text.split_whitespace().nth(3)?.split('/').next()?.parse().ok()
 }
 
-/// What `SVMIO_IDLE_CORES` says.
-fn may_help() -> bool {
-    match std::env::var_os("SVMIO_IDLE_CORES") {
+/// Whether idle cores may help, by what `SVMIO_IDLE_CORES` says.
+fn may_help(word: Option<&OsStr>) -> bool {
+    match word {
         Some(word) if word == "never" => false,
         Some(word) if word != "auto" && !word.is_empty() => {
             let word = word.display();
@@ -106,27 +123,28 @@ mod tests {
     proptest! {
         #[test]
         fn every_byte_is_done_once_and_all_before_the_first_failure(
-            start in 0..3 * PART,
-            length in 1..6 * PART,
+            start in 0..3 * part_bytes(),
+            length in 1..6 * part_bytes(),
             helpers in 0usize..4,
             failing in prop::collection::btree_set(0u64..10, 0..3),
         ) {
             let range = start..start + length;
+            let bytes = part_bytes();
             let done = Mutex::new(BTreeSet::new());
             let outcome = share(range.clone(), helpers, |part| {
-                assert!(part.start / PART == (part.end - 1) / PART, "parts lie within multiples");
-                if failing.contains(&(part.start / PART)) {
-                    return Err(part.start / PART);
+                assert!(part.start / bytes == (part.end - 1) / bytes, "parts lie within multiples");
+                if failing.contains(&(part.start / bytes)) {
+                    return Err(part.start / bytes);
                 }
                 assert!(done.lock().unwrap().insert((part.start, part.end)), "{part:?} twice");
                 Ok(())
             });
-            let numbers = range.start / PART..range.end.div_ceil(PART);
+            let numbers = range.start / bytes..range.end.div_ceil(bytes);
             let first = failing.into_iter().find(|number| numbers.contains(number));
             let until = match (first, outcome) {
                 (None, Ok(())) => range.end,
                 (Some(first), Err((at, number))) => {
-                    prop_assert_eq!((at, number), ((first * PART).max(range.start), first));
+                    prop_assert_eq!((at, number), ((first * bytes).max(range.start), first));
                     at
                 }
                 (first, outcome) => return Err(TestCaseError::fail(format!("{first:?}, {outcome:?}"))),
@@ -139,6 +157,23 @@ mod tests {
                 at = end;
             }
             prop_assert!(at >= until);
+        }
+    }
+
+    #[test]
+    fn idle_cores_are_shared_by_those_who_run() {
+        for (allowed, running, share) in
+            [(2, 1, 1), (2, 2, 0), (1, 1, 0), (16, 1, 3), (64, 32, 1), (64, 33, 0), (4, 9, 0), (2, 0, 2)]
+        {
+            assert_eq!(share_of(allowed, running), share, "{running} of {allowed}");
+        }
+    }
+
+    #[test]
+    fn idle_cores_help_unless_they_must_not() {
+        assert!(may_help(None));
+        for (word, helps) in [("never", false), ("auto", true), ("", true), ("often", true)] {
+            assert_eq!(may_help(Some(OsStr::new(word))), helps, "{word}");
         }
     }
 

@@ -143,4 +143,14 @@ void write_external32(MPI_File file) {
     MPI_OK(MPI_File_write_at_all(file, N * rank, integers, N, MPI_INT, MPI_STATUS_IGNORE));
     MPI_OK(MPI_File_set_view(file, 12 * N * ranks, MPI_SHORT, MPI_SHORT, "external32", MPI_INFO_NULL));
     MPI_OK(MPI_File_write_ordered(file, shorts, N, MPI_SHORT, MPI_STATUS_IGNORE));
+    /* Every second integer, in a view that has no gaps. */
+    MPI_Datatype second;
+    MPI_Type_vector(N / 2, 1, 2, MPI_INT, &second);
+    MPI_Type_commit(&second);
+    MPI_OK(MPI_File_set_view(file, 14 * N * ranks, MPI_BYTE, MPI_BYTE, "external32", MPI_INFO_NULL));
+    MPI_OK(MPI_File_write_at_all(file, 4 * (N / 2) * rank, integers, 1, second, MPI_STATUS_IGNORE));
+    int read[N] = {0};
+    MPI_OK(MPI_File_read_at_all(file, 4 * (N / 2) * rank, read, 1, second, MPI_STATUS_IGNORE));
+    for (int i = 0; i < N; i++) EQUAL(read[i], i % 2 == 0 ? integers[i] : 0);
+    MPI_Type_free(&second);
 }
