@@ -1,5 +1,5 @@
 //! Split collective accesses: what one function begins goes on in the background until another one ends it, in which
-//! the ranks agree on the outcome, unless each is to hear of its [own part](crate::outcome) only.
+//! the ranks agree on the outcome, unless each is to hear of its own part only (`outcome`).
 //!
 //! ROMIO carries such an access out as it begins, by the same entry as any collective access. The preload library tells
 //! us that it is one ([`beginning`]), and comes by when it ends ([`end`]).

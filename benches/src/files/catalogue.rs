@@ -133,14 +133,10 @@ impl Bed {
     }
 
     fn noncontig(self) -> Vec<Workload> {
+        let sizes: &[u64] = self.of(&[8, 64, 512, 4 << 10, 64 << 10], &[8]);
         let mut all = Vec::new();
-        for (place, sizes) in [
-            ("file", &[8, 64, 512, 4 << 10, 64 << 10][..]),
-            ("memory", &[8, 4 << 10]),
-            ("both", &[8, 4 << 10]),
-        ] {
+        for place in ["file", "memory", "both"] {
             for how in ["collective", "independent"] {
-                let sizes: &[u64] = self.of(sizes, &sizes[..1]);
                 all.extend(sizes.iter().map(|piece| self.interleaved(*piece, place, how)));
             }
         }
