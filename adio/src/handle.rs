@@ -40,6 +40,7 @@ pub(crate) struct Handle {
     pub(crate) rule: Rule,
     /// What collective accesses return.
     pub(crate) outcome: Outcome,
+    /// What failed here since all ranks heard of failures.
     pub(crate) unheard: Unheard,
     /// Whether a hint told how large segments should be.
     pub(crate) has_given_segment_size: bool,

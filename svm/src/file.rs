@@ -237,7 +237,10 @@ impl File {
                             state.grow(at + done as u64);
                         }
                         let unseen = state.size().max(at + done as u64) - (at - within);
-                        if let Err(problem) = segment.clear_unfinished(unseen..within + bytes as u64) {
+                        // Of several nodes another one may know of a larger size: then these bytes are seen.
+                        if self.shared.is_none()
+                            && let Err(problem) = segment.clear_unfinished(unseen..within + bytes as u64)
+                        {
                             tracing::warn!(%problem, "{}: bytes of a write that failed may show", self.name());
                         }
                         return Err(self.io(format!("writing segment {index} of {}", self.name()), e));
