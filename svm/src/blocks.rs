@@ -1,6 +1,6 @@
 //! Blocks of bytes at equal distances, and copying them.
 
-use svmio_transport::{copy_bytes, copy_past_caches};
+use svmio_transport::copy_bytes;
 
 /// `count` blocks of `length` bytes each in a file, one every `stride` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,24 +113,6 @@ pub(crate) unsafe fn copy(
     }
 }
 
-/// [`copy`] for blocks that are not to stay in the caches.
-///
-/// # Safety
-/// That of [`copy`].
-pub(crate) unsafe fn copy_past(
-    (to, to_stride): (*mut u8, isize),
-    (from, from_stride): (*const u8, isize),
-    length: usize,
-    count: usize,
-) {
-    for number in 0..count as isize {
-        let to = to.wrapping_offset(to_stride.wrapping_mul(number));
-        let from = from.wrapping_offset(from_stride.wrapping_mul(number));
-        // SAFETY: the caller vouches for each block.
-        unsafe { copy_past_caches(from, to, length) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -177,9 +159,6 @@ mod tests {
             unsafe {
                 let source = (from.as_ptr().add(first), stride);
                 copy((to.as_mut_ptr(), to_step as isize), source, length, count);
-                prop_assert_eq!(&to, &expected);
-                to.fill(0);
-                copy_past((to.as_mut_ptr(), to_step as isize), source, length, count);
             }
             prop_assert_eq!(to, expected);
         }

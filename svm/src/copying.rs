@@ -6,22 +6,31 @@
 
 use svmio_transport::{PAST_CACHES, copy_bytes, copy_past_caches};
 
+use crate::blocks::Blocks;
+
 /// Bytes of a block from which on it goes into a file past the caches. Where the place is not in the caches, which is
 /// the rule with files, blocks from 16 KiB on gain half as much again. Where it is there, they lose as much.
-const INTO_FILE: usize = 32 << 10;
+const INTO_FILE: u64 = 32 << 10;
 
 /// Bytes of a block from which on it comes out of a file past the caches. A smaller buffer that is read into again and
 /// again, and looked at, is better off in the caches; one of this size is as fast to copy and look at, and where nobody
 /// has looked at it before, faster to copy by a third or more.
-const OUT_OF_FILE: usize = 1 << 20;
+const OUT_OF_FILE: u64 = 1 << 20;
 
 /// Bytes of a block from which on it goes into a file past the caches with all the others of an access, if together
-/// they are too many for these: up to twice as fast, and nowhere slower, even if all of them are written again and
-/// again. The lines at a block's ends, which are in part its neighbours', make shorter ones slower.
-const OF_MANY_INTO_FILE: usize = 512;
+/// they are too many for these: twice as fast from 1 KiB on, and nowhere slower, even if all of them are written again
+/// and again. The lines at a block's ends, which are in part its neighbours', make shorter ones slower.
+const OF_MANY_INTO_FILE: u64 = 256;
 
-/// The same for blocks out of a file: faster by a third. Of shorter ones, finding them is what takes the time.
-const OF_MANY_OUT_OF_FILE: usize = 4 << 10;
+/// The same for blocks of whole lines: twice as fast.
+const OF_MANY_LINES_INTO_FILE: u64 = LINE;
+
+/// The same for blocks out of a file: faster by a tenth, from 4 KiB on by a quarter. Of shorter ones, finding them is
+/// what takes the time.
+const OF_MANY_OUT_OF_FILE: u64 = 512;
+
+/// Bytes of a line of the caches.
+const LINE: u64 = 64;
 
 /// Which way a copy goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,18 +40,21 @@ pub(crate) enum Course {
 }
 
 impl Course {
-    /// That of blocks of `length` bytes, of an access of `whole` bytes, into a file.
-    pub(crate) fn into_file(length: usize, whole: usize) -> Course {
-        Self::past_caches_if(length >= INTO_FILE || (length >= OF_MANY_INTO_FILE && whole >= PAST_CACHES))
+    /// That of `blocks`, of an access of `whole` bytes, into a file.
+    pub(crate) fn into_file(blocks: &Blocks, whole: u64) -> Course {
+        let are_lines = (blocks.start | blocks.stride | blocks.length).is_multiple_of(LINE);
+        let of_many = if are_lines { OF_MANY_LINES_INTO_FILE } else { OF_MANY_INTO_FILE };
+        Self::past_caches_if(blocks.length, INTO_FILE, of_many, whole)
     }
 
     /// That of blocks of `length` bytes, of an access of `whole` bytes, out of a file, to where somebody is going to
     /// use them.
-    pub(crate) fn out_of_file(length: usize, whole: usize) -> Course {
-        Self::past_caches_if(length >= OUT_OF_FILE || (length >= OF_MANY_OUT_OF_FILE && whole >= PAST_CACHES))
+    pub(crate) fn out_of_file(length: u64, whole: u64) -> Course {
+        Self::past_caches_if(length, OUT_OF_FILE, OF_MANY_OUT_OF_FILE, whole)
     }
 
-    fn past_caches_if(is_long: bool) -> Course {
+    fn past_caches_if(length: u64, of_one: u64, of_many: u64, whole: u64) -> Course {
+        let is_long = length >= of_one || (length >= of_many && whole >= PAST_CACHES as u64);
         if is_long { Course::PastCaches } else { Course::ThroughCaches }
     }
 
@@ -67,16 +79,21 @@ mod tests {
 
     #[test]
     fn long_blocks_go_past_the_caches_and_shorter_ones_with_many_others() {
-        for (length, whole, into, out) in [
-            (8, 1 << 30, false, false),
-            (512, 1 << 20, false, false),
-            (512, 8 << 20, true, false),
-            (4096, 8 << 20, true, true),
-            (32 << 10, 32 << 10, true, false),
-            (1 << 20, 1 << 20, true, true),
+        for (length, gap, whole, into, out) in [
+            (8, 8, 1 << 30, false, false),
+            (64, 64, 8 << 20, true, false),
+            (64, 8, 8 << 20, false, false),
+            (250, 10, 8 << 20, false, false),
+            (260, 4, 8 << 20, true, false),
+            (512, 512, 1 << 20, false, false),
+            (512, 512, 8 << 20, true, true),
+            (4096, 4096, 8 << 20, true, true),
+            (32 << 10, 0, 32 << 10, true, false),
+            (1 << 20, 0, 1 << 20, true, true),
         ] {
             let is_past = |course| course == Course::PastCaches;
-            assert_eq!(is_past(Course::into_file(length, whole)), into, "{length} of {whole}");
+            let blocks = Blocks { start: 128, length, stride: length + gap, count: 3 };
+            assert_eq!(is_past(Course::into_file(&blocks, whole)), into, "{blocks:?} of {whole}");
             assert_eq!(is_past(Course::out_of_file(length, whole)), out, "{length} of {whole}");
         }
     }

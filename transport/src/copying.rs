@@ -6,6 +6,8 @@
 //! memory begins with a page, and long blocks of `malloc` begin 16 bytes behind one. Such bytes are copied in pieces,
 //! each too short for that instruction: as fast as any copy there, and a call for every 2 KiB more elsewhere.
 
+use std::marker::PhantomData;
+
 /// Bytes of a page.
 const PAGE: usize = 4096;
 
@@ -50,43 +52,107 @@ pub unsafe fn copy_part(from: *const u8, to: *mut u8, length: usize, whole: usiz
     }
 }
 
-/// Copies `length` bytes from `from` to `to` with stores that gather a line and send it to memory, at up to twice the
-/// rate of a plain copy, which first fetches each line that it is going to overwrite, and throws out of the caches what
-/// was of use there. What has been copied so is not in the caches. What this thread stores afterwards is visible to
-/// nobody before it. Without AVX, a plain copy.
+/// Copies `length` bytes from `from` to `to` by [`StreamingStores`]. What this thread stores afterwards is visible to
+/// nobody before them.
 ///
 /// # Safety
 /// As for `std::ptr::copy_nonoverlapping`.
 pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, length: usize) {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx") {
-        // SAFETY: the caller's promise; the processor can do it.
-        return unsafe { avx::copy_past_caches(from, to, length) };
+    // SAFETY: the caller's promise, for a single block.
+    unsafe { StreamingStores::default().copy_blocks((to, 0), (from, 0), length, 1) };
+}
+
+/// Copies by stores that gather a line and send it to memory, at up to twice the rate of a plain copy, which first
+/// fetches each line that it is going to overwrite, and throws out of the caches what was of use there. What has been
+/// copied so is not in the caches. Without AVX, plain copies.
+///
+/// Such stores keep no order with others, and waiting until they are done takes as long as storing a KiB: that is done
+/// once for many blocks, by [`StreamingStores::order`] or at the latest when this is dropped.
+#[derive(Debug, Default)]
+pub struct StreamingStores {
+    are_on_their_way: bool,
+    /// They are ordered by the thread that has stored.
+    of_this_thread: PhantomData<*const u8>,
+}
+
+impl StreamingStores {
+    /// Copies `count` blocks of `length` bytes, which are `from_stride` bytes from each other, to places that are
+    /// `to_stride` bytes from each other.
+    ///
+    /// # Safety
+    /// All blocks at `from` are valid for reads, all at `to` for writes, and no block at `from` overlaps one at `to`.
+    pub unsafe fn copy_blocks(
+        &mut self,
+        (to, to_stride): (*mut u8, isize),
+        (from, from_stride): (*const u8, isize),
+        length: usize,
+        count: usize,
+    ) {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx") {
+            self.are_on_their_way = true;
+            // SAFETY: the caller's promise; the processor can do it.
+            return unsafe { avx::copy_blocks((to, to_stride), (from, from_stride), length, count) };
+        }
+        for number in 0..count as isize {
+            let to = to.wrapping_offset(to_stride.wrapping_mul(number));
+            let from = from.wrapping_offset(from_stride.wrapping_mul(number));
+            // SAFETY: the caller vouches for each block.
+            unsafe { copy_bytes(from, to, length) };
+        }
     }
-    // SAFETY: the caller's promise.
-    unsafe { copy_bytes(from, to, length) };
+
+    /// What this thread stores afterwards is visible to nobody before what has been copied.
+    pub fn order(&mut self) {
+        #[cfg(target_arch = "x86_64")]
+        if std::mem::take(&mut self.are_on_their_way) {
+            // SAFETY: every x86-64 processor has SSE.
+            unsafe { std::arch::x86_64::_mm_sfence() };
+        }
+    }
+}
+
+impl Drop for StreamingStores {
+    fn drop(&mut self) {
+        self.order();
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod avx {
-    use std::arch::x86_64::{__m256i, _mm_sfence, _mm256_loadu_si256, _mm256_stream_si256};
+    use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_stream_si256};
 
     const LINE: usize = 64;
-    const VECTOR: usize = size_of::<__m256i>();
-    /// Vectors that are under way at the same time.
-    const VECTORS: usize = 4;
+    const VECTORS: usize = LINE / size_of::<__m256i>();
 
     /// # Safety
-    /// As [`super::copy_past_caches`]; the processor has AVX.
+    /// As [`super::StreamingStores::copy_blocks`]; the processor has AVX.
     #[target_feature(enable = "avx")]
-    pub(super) unsafe fn copy_past_caches(from: *const u8, to: *mut u8, length: usize) {
+    pub(super) unsafe fn copy_blocks(
+        (to, to_stride): (*mut u8, isize),
+        (from, from_stride): (*const u8, isize),
+        length: usize,
+        count: usize,
+    ) {
+        for number in 0..count as isize {
+            let to = to.wrapping_offset(to_stride.wrapping_mul(number));
+            let from = from.wrapping_offset(from_stride.wrapping_mul(number));
+            // SAFETY: the caller vouches for each block.
+            unsafe { copy(from, to, length) };
+        }
+    }
+
+    /// # Safety
+    /// As for `std::ptr::copy_nonoverlapping`; the processor has AVX.
+    #[target_feature(enable = "avx")]
+    unsafe fn copy(from: *const u8, to: *mut u8, length: usize) {
         let head = to.align_offset(LINE).min(length);
-        let body = (length - head) / (VECTORS * VECTOR) * (VECTORS * VECTOR);
-        // SAFETY: head, body and tail lie one after the other and are `length` bytes together, for which the caller
-        // vouches; the body's destination begins at a line, as aligned stores want it.
+        let tail = head + (length - head) / LINE * LINE;
+        // SAFETY: head, lines and tail lie one after the other and are `length` bytes together, for which the caller
+        // vouches; the lines' destinations are aligned, as such stores want it.
         unsafe {
             std::ptr::copy_nonoverlapping(from, to, head);
-            for at in (head..head + body).step_by(VECTORS * VECTOR) {
+            for at in (head..tail).step_by(LINE) {
                 let source = from.add(at).cast::<__m256i>();
                 let vectors: [__m256i; VECTORS] = std::array::from_fn(|n| _mm256_loadu_si256(source.add(n)));
                 let destination = to.add(at).cast::<__m256i>();
@@ -94,11 +160,8 @@ mod avx {
                     _mm256_stream_si256(destination.add(n), vector);
                 }
             }
-            let tail = head + body;
             std::ptr::copy_nonoverlapping(from.add(tail), to.add(tail), length - tail);
         }
-        // Non-temporal stores keep no order with others: what the caller stores next could be seen before them.
-        _mm_sfence();
     }
 }
 
@@ -121,7 +184,7 @@ unsafe fn copy_in_pieces(from: *const u8, to: *mut u8, length: usize) {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{PAGE, copy_bytes, copy_past_caches};
+    use super::{PAGE, StreamingStores, copy_bytes};
 
     proptest! {
         #[test]
@@ -144,15 +207,29 @@ mod tests {
         }
 
         #[test]
-        fn a_copy_past_the_caches_copies_all_bytes_and_no_others(
-            bytes in prop::collection::vec(any::<u8>(), 0..500), offset in 0..80_usize,
+        fn copies_past_the_caches_copy_all_bytes_and_no_others(
+            lengths in (0..500_usize, 0..80_usize, 0..80_usize),
+            count in 0..5_usize,
+            offset in 0..80_usize,
+            seed: u8,
         ) {
-            let mut target = vec![0_u8; 600];
-            // SAFETY: at most 500 bytes behind at most 80.
-            unsafe { copy_past_caches(bytes.as_ptr(), target.as_mut_ptr().add(offset), bytes.len()) };
-            let end = offset + bytes.len();
-            prop_assert_eq!(&target[offset..end], &bytes[..]);
-            prop_assert!(target[..offset].iter().chain(&target[end..]).all(|&byte| byte == 0));
+            let (length, to_gap, from_gap) = lengths;
+            let (to_step, from_step) = (length + to_gap, length + from_gap);
+            let source: Vec<u8> = (0..from_step * count).map(|at| (at % 251) as u8 ^ seed).collect();
+            let mut target = vec![0xAA_u8; offset + to_step * count];
+            let mut expected = target.clone();
+            for number in 0..count {
+                let block = &source[number * from_step..][..length];
+                expected[offset + number * to_step..][..length].copy_from_slice(block);
+            }
+            let mut stores = StreamingStores::default();
+            // SAFETY: both vectors have as many blocks of their steps.
+            unsafe {
+                let to = (target.as_mut_ptr().add(offset), to_step as isize);
+                stores.copy_blocks(to, (source.as_ptr(), from_step as isize), length, count);
+            }
+            stores.order();
+            prop_assert_eq!(target, expected);
         }
     }
 }

@@ -64,7 +64,7 @@ mod statistics;
 mod units;
 
 pub use capabilities::{Atomics, Capabilities, Dma, WriteOrder};
-pub use copying::{PAST_CACHES, copy_bytes, copy_part, copy_past_caches};
+pub use copying::{PAST_CACHES, StreamingStores, copy_bytes, copy_part, copy_past_caches};
 pub use error::{Error, Result};
 pub use fabric::Fabric;
 pub use membership::{Membership, Subscription};

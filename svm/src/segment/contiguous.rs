@@ -10,6 +10,7 @@ use rustix::fs::FallocateFlags;
 
 use super::overwriting::Overwriting;
 use super::{Segment, idle_cores};
+use crate::blocks::Blocks;
 use crate::copying::Course;
 use crate::spare;
 
@@ -53,7 +54,8 @@ impl Segment {
                 // SAFETY: as above; the pages have storage, so that the copy cannot fault. Other processes
                 // may write the same bytes meanwhile: MPI leaves such a read's result undefined.
                 unsafe {
-                    Course::out_of_file(bytes, bytes).copy(to, self.map.as_ptr().add(from as usize), bytes)
+                    let whole = bytes as u64;
+                    Course::out_of_file(whole, whole).copy(to, self.map.as_ptr().add(from as usize), bytes)
                 };
             } else {
                 // SAFETY: the caller vouches for `bytes` writable bytes at `to`.
@@ -131,7 +133,8 @@ impl Segment {
                 // SAFETY: as above; the mapping is writable and its pages have storage.
                 unsafe {
                     let to = self.map.as_mut_ptr().add(from as usize);
-                    Course::into_file(bytes, bytes).copy(to, source, bytes);
+                    let whole = bytes as u64;
+                    Course::into_file(&Blocks::one(from, whole), whole).copy(to, source, bytes);
                 }
             } else {
                 // SAFETY: the caller vouches for `bytes` readable bytes at `source`.

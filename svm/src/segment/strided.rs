@@ -3,6 +3,8 @@
 use std::io;
 use std::ops::Range;
 
+use svmio_transport::StreamingStores;
+
 use crate::blocks::{self, Blocks};
 use crate::copying::Course;
 
@@ -23,7 +25,7 @@ pub(crate) struct Access {
 
 impl Segment {
     /// Copies `blocks`, counted from the segment's beginning, to places that are `stride` bytes from each other, by
-    /// `course`.
+    /// `course`: by `past_caches` if that is where it goes.
     ///
     /// `punches` as with [`Segment::read`].
     ///
@@ -34,14 +36,10 @@ impl Segment {
         &self,
         blocks: &Blocks,
         (to, stride): (*mut u8, isize),
-        course: Course,
+        (course, past_caches): (Course, &mut StreamingStores),
         punches: u64,
     ) -> io::Result<()> {
         self.stored.revalidate(punches);
-        let copy = match course {
-            Course::PastCaches => blocks::copy_past,
-            Course::ThroughCaches => blocks::copy,
-        };
         let (mut rest, mut to) = (*blocks, to);
         while rest.count > 0 {
             let (until, stored) = self.stored.run(rest.start..rest.end());
@@ -51,7 +49,11 @@ impl Segment {
                 // SAFETY: the caller vouches for the places and for the range; pages with storage cannot fault.
                 unsafe {
                     let from = (self.map.as_ptr().add(rest.start as usize), rest.stride as isize);
-                    copy((to, stride), from, rest.length as usize, done as usize);
+                    let (length, count) = (rest.length as usize, done as usize);
+                    match course {
+                        Course::PastCaches => past_caches.copy_blocks((to, stride), from, length, count),
+                        Course::ThroughCaches => blocks::copy((to, stride), from, length, count),
+                    }
                 }
             } else {
                 // To the segment's end: the answer takes as long as there is storage, and is wanted once.
@@ -83,7 +85,8 @@ impl Segment {
     }
 
     /// Copies blocks of memory that are `stride` bytes from each other to `blocks`, counted from the segment's
-    /// beginning. On an error the first part of it is how many blocks have been written.
+    /// beginning, by `past_caches` if they are long or many. On an error the first part of it is how many blocks have been
+    /// written.
     ///
     /// # Safety
     /// Each block of memory is valid for reads, none lies in this mapping; `blocks` do not pass the segment's end; the
@@ -92,14 +95,11 @@ impl Segment {
         &self,
         blocks: &Blocks,
         (source, stride): (*const u8, isize),
-        access: &Access,
+        (access, past_caches): (&Access, &mut StreamingStores),
         punches: u64,
     ) -> Result<(), (u64, io::Error)> {
         self.stored.revalidate(punches);
-        let copy = match Course::into_file(blocks.length as usize, access.rewritten as usize) {
-            Course::PastCaches => blocks::copy_past,
-            Course::ThroughCaches => blocks::copy,
-        };
+        let course = Course::into_file(blocks, access.rewritten);
         let (mut rest, mut source) = (*blocks, source);
         while rest.count > 0 {
             let failed = |e| (blocks.count - rest.count, e);
@@ -114,7 +114,13 @@ impl Segment {
                         // storage.
                         unsafe {
                             let to = (self.map.as_mut_ptr().add(rest.start as usize), rest.stride as isize);
-                            copy(to, (source, stride), rest.length as usize, done as usize);
+                            let (length, count) = (rest.length as usize, done as usize);
+                            match course {
+                                Course::PastCaches => {
+                                    past_caches.copy_blocks(to, (source, stride), length, count)
+                                }
+                                Course::ThroughCaches => blocks::copy(to, (source, stride), length, count),
+                            }
                         }
                     }
                 } else if self.prepare(rest.start, &access.likely, punches) {
@@ -202,8 +208,9 @@ mod tests {
                 let memory = [value(writer, step); ROW as usize];
                 let likely = start..(start + STEP + start / 4).min(BYTES);
                 let access = Access { rewritten: 0, likely };
+                let access = (&access, &mut StreamingStores::default());
                 // SAFETY: each row comes from the same memory, and the last one ends within the segment.
-                unsafe { segment.write_blocks(&rows, (memory.as_ptr(), 0), &access, 0) }.unwrap();
+                unsafe { segment.write_blocks(&rows, (memory.as_ptr(), 0), access, 0) }.unwrap();
             }
         };
         std::thread::scope(|scope| (0..WRITERS).for_each(|writer| drop(scope.spawn(move || write(writer)))));
@@ -239,13 +246,15 @@ mod tests {
                     let bytes = &memory[number * step..][..blocks.length as usize];
                     oracle[at..at + bytes.len()].copy_from_slice(bytes);
                 }
-                let access = Access { rewritten: if gap % 2 == 0 { 0 } else { 1 << 30 }, likely };
+                let rewritten = if gap % 2 == 0 { 0 } else { 1 << 30 };
+                let mut stores = StreamingStores::default();
+                let access = (&Access { rewritten, likely }, &mut stores);
                 // SAFETY: the vector has as many blocks, which end within the segment.
-                unsafe { segment.write_blocks(&blocks, (memory.as_ptr(), step as isize), &access, 0) }.unwrap();
+                unsafe { segment.write_blocks(&blocks, (memory.as_ptr(), step as isize), access, 0) }.unwrap();
                 let everything = Blocks { start: 0, length: 512, stride: 512, count: BYTES / 512 };
                 for asked in [blocks, everything] {
                     let step = (asked.length + gap) as usize;
-                    let course = Course::out_of_file(asked.length as usize, access.rewritten as usize);
+                    let course = (Course::out_of_file(asked.length, rewritten), &mut stores);
                     let mut read = vec![0xAAu8; step * asked.count as usize];
                     // SAFETY: likewise.
                     unsafe { segment.read_blocks(&asked, (read.as_mut_ptr(), step as isize), course, 0) }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
-use svmio_transport::{Rank, RemoteSegment, WriteOrder};
+use svmio_transport::{Rank, RemoteSegment, StreamingStores, WriteOrder};
 
 use crate::attachment::{Filling, Home};
 use crate::blocks::Blocks;
@@ -72,6 +72,7 @@ impl Agent {
         changed: &mut BTreeSet<SegmentIndex>,
     ) -> Result<()> {
         let mut last: Option<Arc<Segment>> = None;
+        let mut past_caches = StreamingStores::default();
         for part in parts {
             let (bytes, rest) =
                 data.split_at_checked(part.bytes() as usize).ok_or_else(|| self.cut_short())?;
@@ -83,11 +84,11 @@ impl Agent {
             };
             let punches = served.attachment.writable()?.0.punches();
             changed.insert(part.segment);
-            let access = Access { rewritten: 0, likely: 0..0 };
+            let access = (&Access { rewritten: 0, likely: 0..0 }, &mut past_caches);
             // SAFETY: the slice has as many bytes as the blocks and lies in no mapping; these lie within the segment,
             // which is mapped for writing, as `writable` has said.
             let written = unsafe {
-                segment.write_blocks(&blocks, (bytes.as_ptr(), part.length as isize), &access, punches)
+                segment.write_blocks(&blocks, (bytes.as_ptr(), part.length as isize), access, punches)
             };
             written.map_err(|(_, e)| {
                 let subject = format!("writing segment {} of {}", part.segment, served.attachment.name());
@@ -185,7 +186,8 @@ impl Agent {
         // SAFETY: as many bytes from `start` on as the blocks have were just made; these lie within the segment.
         let read = unsafe {
             let to = (out.as_mut_ptr().add(start), part.length as isize);
-            segment.read_blocks(&blocks, to, Course::ThroughCaches, punches)
+            let course = (Course::ThroughCaches, &mut StreamingStores::default());
+            segment.read_blocks(&blocks, to, course, punches)
         };
         read.map_err(|e| {
             let subject = format!("reading segment {index} of {}", served.attachment.name());

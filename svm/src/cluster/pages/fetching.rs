@@ -44,7 +44,7 @@ impl SharedFile {
     ) -> Result<()> {
         let start = self.attachment().segment_size().start_of(index).0 + within;
         let (end, step) = (start + length as u64, PAGES_AT_ONCE * u64::from(self.cache().page()));
-        let course = Course::out_of_file(length, length);
+        let course = Course::out_of_file(length as u64, length as u64);
         let mut at = start;
         while at < end {
             let until = (at / step + 1).saturating_mul(step).min(end);

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use svmio_transport::StreamingStores;
+
 use crate::attachment::Home;
 use crate::blocks::{self, Blocks};
 use crate::cluster::{Gather, SharedFile};
@@ -30,7 +32,17 @@ impl File {
         let bounds = bounds.start.0..bounds.end.0;
         let around = Around { range: 0..0, bytes: Vec::new() };
         let is_dense = bytes >= (bounds.end - bounds.start) / 2;
-        Ok(StridedRead { file: self, bounds, is_dense, whole: bytes, here: None, gather: None, around })
+        let past_caches = StreamingStores::default();
+        Ok(StridedRead {
+            file: self,
+            bounds,
+            is_dense,
+            whole: bytes,
+            here: None,
+            gather: None,
+            around,
+            past_caches,
+        })
     }
 }
 
@@ -45,6 +57,7 @@ pub struct StridedRead<'f> {
     here: Option<Arc<Segment>>,
     gather: Option<Gather<'f>>,
     around: Around,
+    past_caches: StreamingStores,
 }
 
 /// Bytes of other nodes' segments around the pieces that are read.
@@ -116,6 +129,7 @@ impl<'f> StridedRead<'f> {
                 here: None,
                 gather: None,
                 around: Around { range: 0..0, bytes: Vec::new() },
+                past_caches: StreamingStores::default(),
             };
             // SAFETY: the vector has room for the blocks, until they are there, and is no mapping; the caller vouches
             // for `to`.
@@ -130,7 +144,7 @@ impl<'f> StridedRead<'f> {
             self.here = self.file.segment(index)?;
         }
         if let Some(segment) = &self.here {
-            let course = Course::out_of_file(blocks.length as usize, self.whole as usize);
+            let course = (Course::out_of_file(blocks.length, self.whole), &mut self.past_caches);
             let (blocks, to) = (blocks.within(start), (to, stride));
             // SAFETY: the caller's promise.
             let read = unsafe { segment.read_blocks(&blocks, to, course, self.file.punches()) };

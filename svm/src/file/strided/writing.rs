@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use svmio_transport::StreamingStores;
+
 use crate::blocks::Blocks;
 use crate::cluster::{Scatter, SharedFile};
 #[cfg(doc)]
@@ -34,6 +36,7 @@ impl File {
         let rewritten = if bounds.end <= state.size() { bytes } else { 0 };
         let dense = if likely.is_empty() { 0 } else { bytes };
         let (here, scatter, grown, grown_there) = (None, None, 0, 0);
+        let past_caches = StreamingStores::default();
         Ok(StridedWrite {
             file: self,
             bounds,
@@ -45,6 +48,7 @@ impl File {
             scatter,
             grown,
             grown_there,
+            past_caches,
         })
     }
 }
@@ -67,6 +71,7 @@ pub struct StridedWrite<'f> {
     grown: u64,
     /// The same, once the pieces that are on their way are home.
     grown_there: u64,
+    past_caches: StreamingStores,
 }
 
 impl<'f> StridedWrite<'f> {
@@ -147,7 +152,10 @@ impl<'f> StridedWrite<'f> {
         let Some(segment) = &self.here else { return Ok(()) };
         let access = Access { rewritten: self.rewritten, likely: self.likely_within(end - blocks.end()) };
         // SAFETY: the caller's promise; `check_write` has said that the segment is mapped for writing.
-        let written = unsafe { segment.write_blocks(blocks, (source, stride), &access, self.file.punches()) };
+        let written = unsafe {
+            let access = (&access, &mut self.past_caches);
+            segment.write_blocks(blocks, (source, stride), access, self.file.punches())
+        };
         match written {
             Ok(()) => {
                 self.grown = self.grown.max(end);
@@ -226,6 +234,7 @@ impl<'f> StridedWrite<'f> {
 
 impl Drop for StridedWrite<'_> {
     fn drop(&mut self) {
+        self.past_caches.order();
         self.leave_segment();
         drop(self.scatter.take());
         // After the bytes: whoever sees the size finds them.
