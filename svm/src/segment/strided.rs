@@ -17,7 +17,8 @@ const AT_ONCE: u64 = 1 << 20;
 
 /// The write that some blocks are a part of.
 pub(crate) struct Access {
-    /// How many bytes it has, of those that are not new to the file: what is new is in the caches, as zeros.
+    /// How many bytes it has, of those that are not new to the file: where pages are small, what is new is in the
+    /// caches, as zeros.
     pub(crate) rewritten: u64,
     /// Where in the segment much is about to be written, by this process or by others.
     pub(crate) likely: Range<u64>,
@@ -99,7 +100,7 @@ impl Segment {
         punches: u64,
     ) -> Result<(), (u64, io::Error)> {
         self.stored.revalidate(punches);
-        let course = Course::into_file(blocks, access.rewritten);
+        let course = Course::into_file(blocks, self.kept_out(blocks.start, access));
         let (mut rest, mut source) = (*blocks, source);
         while rest.count > 0 {
             let failed = |e| (blocks.count - rest.count, e);
@@ -140,6 +141,16 @@ impl Segment {
             (rest, source) = (rest.behind(done), source.wrapping_offset(stride * done as isize));
         }
         Ok(())
+    }
+
+    /// How many bytes of `access` the caches hardly have room for, as far as is known at its position `at`: what was
+    /// there before, if it is long; and what lies in new large pages, each of which has gone through them as zeros.
+    fn kept_out(&self, at: u64, access: &Access) -> u64 {
+        let is_in_new_large_page = || access.likely.contains(&at) && !self.small.run(at..at + 1).1;
+        match self.large {
+            Some(_) if access.rewritten == 0 && is_in_new_large_page() => u64::MAX,
+            _ => access.rewritten,
+        }
     }
 
     /// Looks whether somebody else has given the page at `at` storage; if not, gives it some with all around it in a
