@@ -8,10 +8,13 @@
  *
  * Only what the calls take is told, computing is not: the longest time that a rank has spent. "io" is what BT itself tells
  * as its I/O time: the steps and closing; it has opened the file before it begins to take the time. "write" has opening,
- * too. "read" is BT's check of what it has written, opening and closing included. */
+ * too. "read" is BT's check of what it has written, opening and closing included. "floor-write" and "floor-read" are what
+ * copying alone takes. */
 #include "check.h"
 #include "files.h"
 #include "timing.h"
+
+#include <sys/mman.h>
 
 enum { VALUES = 5, GHOSTS = 2 };
 
@@ -177,6 +180,52 @@ static MPI_File opened_for(const struct way *way, const char *file, int mode) {
     return handle;
 }
 
+struct copied {
+    char *at;
+    int is_write;
+};
+
+static void copy_row(double *row, int64_t first, int count, void *with) {
+    (void)first;
+    struct copied *copied = with;
+    size_t bytes = (size_t)count * sizeof *row;
+    if (copied->is_write) {
+        memcpy(copied->at, row, bytes);
+    } else {
+        memcpy(row, copied->at, bytes);
+    }
+    copied->at += bytes;
+}
+
+/* What the steps take where nothing is done but copying, of each rank's rows into new memory of its own, in large pages
+ * where the system has some, and back; a step is over when all have copied, as a collective one is. Of more steps than
+ * there is room for it is reckoned from the first ones. */
+static void tell_floors(double *values, int steps) {
+    const size_t most = (size_t)2 << 30;
+    size_t own = (size_t)own_points * VALUES * sizeof *values, room = most / (size_t)ranks / own;
+    int count = room > 0 && room < (size_t)steps ? (int)room : steps;
+    size_t length = own * (size_t)count;
+    char *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED, "no memory for %zu bytes", length);
+    madvise(memory, length, MADV_HUGEPAGE);
+    struct checked checked = {0, 0};
+    for (int is_write = 1; is_write >= 0; is_write--) {
+        struct copied copied = {memory, is_write};
+        double taken = 0;
+        for (int step = 0; step < count; step++) {
+            if (is_write) each_row(values, fill_row, &step);
+            double since = started();
+            each_row(values, copy_row, &copied);
+            taken += started() - since;
+            checked.step = step;
+            if (!is_write) each_row(values, check_row, &checked);
+        }
+        tell(is_write ? "floor-write" : "floor-read", longest(taken) * steps / count);
+    }
+    munmap(memory, length);
+    CHECK(checked.wrong == 0, "%ld values are not what was copied", checked.wrong);
+}
+
 void btio(const char *file, char **arguments) {
     const struct way *way = way_of(arguments[1]);
     int steps = (int)number(arguments[2]);
@@ -226,6 +275,7 @@ void btio(const char *file, char **arguments) {
     closed(&handle);
     tell_moved("read", longest_since(since - taken), bytes);
     tell_wrong(checked.wrong);
+    tell_floors(values, steps);
     free(values);
     MPI_OK(MPI_Type_free(&in_file));
     MPI_OK(MPI_Type_free(&in_memory));

@@ -271,7 +271,13 @@ impl Bed {
             let (edge, steps) = class.size();
             Workload {
                 title: format!("btio, class {}, {subtype}", class.name()),
-                rows: vec![row("io", goals.to_vec()), row("write", vec![]), row("read", goals.to_vec())],
+                rows: vec![
+                    row("io", goals.to_vec()).within("floor-write"),
+                    row("write", vec![]),
+                    row("read", goals.to_vec()).within("floor-read"),
+                    row("floor-write", vec![]),
+                    row("floor-read", vec![]),
+                ],
                 ..self.workload("btio", [edge.to_string(), subtype.to_owned(), steps.to_string()])
             }
         };
