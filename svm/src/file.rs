@@ -11,6 +11,7 @@ pub use strided::{StridedRead, StridedWrite};
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::attachment::{self, Attachment, Filling, Home};
@@ -40,6 +41,8 @@ pub struct File {
     lasting: [OnceLock<Arc<Segment>>; LASTING],
     /// What the reads so far tell of the next ones, where other nodes share the file.
     foresight: Foresight,
+    /// How long the file was when the last write of many pieces by this handle ended, or at opening.
+    seen: AtomicU64,
 }
 
 impl File {
@@ -52,7 +55,8 @@ impl File {
         let nodes = own_node.map(std::slice::from_ref).unwrap_or_default();
         let placement = options.enforce_placement(&mut attachment.policies(), nodes);
         let (recent, lasting, foresight) = (Mutex::new(None), Default::default(), Foresight::default());
-        Ok(File { attachment, shared: None, placement, read, write, recent, lasting, foresight })
+        let seen = AtomicU64::new(attachment.size());
+        Ok(File { attachment, shared: None, placement, read, write, recent, lasting, foresight, seen })
     }
 
     pub(crate) fn new_shared(

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use svmio_transport::StreamingStores;
 
@@ -32,8 +33,8 @@ impl File {
         let state = self.check_write(bounds.end.0)?;
         let bounds = bounds.start.0..bounds.end.0;
         let likely = likely(&bounds, bytes, state.size());
-        // What was not there before is in the caches, as zeros.
-        let rewritten = if bounds.end <= state.size() { bytes } else { 0 };
+        // Others may have made the file longer since, with their parts of the same. Relaxed: an estimate.
+        let rewritten = if bounds.end <= self.seen.load(Ordering::Relaxed) { bytes } else { 0 };
         let dense = if likely.is_empty() { 0 } else { bytes };
         let (here, scatter, grown, grown_there) = (None, None, 0, 0);
         let past_caches = StreamingStores::default();
@@ -240,6 +241,7 @@ impl Drop for StridedWrite<'_> {
         // After the bytes: whoever sees the size finds them.
         if let (true, Some(state)) = (self.grown > 0, self.file.attachment.state()) {
             state.grow(self.grown);
+            self.file.seen.store(state.size(), Ordering::Relaxed);
         }
     }
 }
