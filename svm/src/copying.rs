@@ -83,6 +83,7 @@ mod tests {
             (8, 8, 1 << 30, false, false),
             (64, 64, 8 << 20, true, false),
             (64, 8, 8 << 20, false, false),
+            (128, 0, 8 << 20, true, false),
             (250, 10, 8 << 20, false, false),
             (260, 4, 8 << 20, true, false),
             (512, 512, 1 << 20, false, false),
@@ -96,5 +97,7 @@ mod tests {
             assert_eq!(is_past(Course::into_file(&blocks, whole)), into, "{blocks:?} of {whole}");
             assert_eq!(is_past(Course::out_of_file(length, whole)), out, "{length} of {whole}");
         }
+        let between_lines = Blocks { start: 130, length: 64, stride: 128, count: 3 };
+        assert_eq!(Course::into_file(&between_lines, 8 << 20), Course::ThroughCaches);
     }
 }

@@ -36,7 +36,7 @@ use self::mapping::Mapping;
 use self::overwriting::Overwriting;
 pub(crate) use self::overwriting::is_in_memory;
 use self::page_set::PageSet;
-pub(crate) use self::strided::Access;
+pub(crate) use self::strided::{Access, Place};
 use crate::changes::Mark;
 use crate::spare;
 use crate::units::SegmentIndex;
@@ -66,6 +66,8 @@ pub(crate) struct Segment {
     populated: PageSet,
     /// Pages that were to lie in large ones, and do not.
     small: PageSet,
+    /// Large pages that came to be while this process wanted them.
+    enlarged: PageSet,
     overwriting: Overwriting,
     large: Option<LargePages>,
     /// When it was last changed by this process.
@@ -80,17 +82,17 @@ impl Segment {
         let alignment = large.map_or(1, |large| large.bytes() as usize);
         let map = Mapping::new(&file, bytes as usize, writable, alignment)?;
         let inode = Inode::of(&file.metadata()?);
-        let [stored, populated, small] = std::array::from_fn(|_| PageSet::new(bytes));
+        let [stored, populated, small, enlarged] = std::array::from_fn(|_| PageSet::new(bytes));
         let mark = Mark::default();
-        Ok(Segment { index, file, inode, map, stored, populated, small, overwriting, large, mark })
+        Ok(Segment { index, file, inode, map, stored, populated, small, enlarged, overwriting, large, mark })
     }
 
     /// The same storage as another segment: nothing is known of its pages, or has been changed.
     pub(crate) fn renewed(self, index: SegmentIndex) -> Segment {
         let Segment { file, inode, map, overwriting, large, .. } = self;
-        let [stored, populated, small] = std::array::from_fn(|_| PageSet::new(map.len() as u64));
+        let [stored, populated, small, enlarged] = std::array::from_fn(|_| PageSet::new(map.len() as u64));
         let mark = Mark::default();
-        Segment { index, file, inode, map, stored, populated, small, overwriting, large, mark }
+        Segment { index, file, inode, map, stored, populated, small, enlarged, overwriting, large, mark }
     }
 
     /// Which file has its storage.
@@ -186,6 +188,7 @@ impl Segment {
         match large.make(&self.file, &self.map, pages.clone(), &range, meanwhile) {
             Outcome::Made => {
                 self.stored.insert(pages.clone());
+                self.enlarged.insert(pages.clone());
                 self.populated.insert(pages);
             }
             Outcome::Busy => {}

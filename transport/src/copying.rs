@@ -58,7 +58,7 @@ pub unsafe fn copy_part(from: *const u8, to: *mut u8, length: usize, whole: usiz
 /// # Safety
 /// As for `std::ptr::copy_nonoverlapping`.
 pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, length: usize) {
-    // SAFETY: the caller's promise, for a single block.
+    // SAFETY: the caller's promise, for a single block, which is in order when this returns.
     unsafe { StreamingStores::default().copy_blocks((to, 0), (from, 0), length, 1) };
 }
 
@@ -80,7 +80,9 @@ impl StreamingStores {
     /// `to_stride` bytes from each other.
     ///
     /// # Safety
-    /// All blocks at `from` are valid for reads, all at `to` for writes, and no block at `from` overlaps one at `to`.
+    /// All blocks at `from` are valid for reads, all at `to` for writes, and no block at `from` overlaps one at `to`. What
+    /// lies at `to` is neither read nor written, by this thread either, before it is in [order](Self::order); of memory
+    /// that other processes share, a protocol among them says so.
     pub unsafe fn copy_blocks(
         &mut self,
         (to, to_stride): (*mut u8, isize),
@@ -211,6 +213,7 @@ mod tests {
             lengths in (0..500_usize, 0..80_usize, 0..80_usize),
             count in 0..5_usize,
             offset in 0..80_usize,
+            backwards: bool,
             seed: u8,
         ) {
             let (length, to_gap, from_gap) = lengths;
@@ -219,13 +222,16 @@ mod tests {
             let mut target = vec![0xAA_u8; offset + to_step * count];
             let mut expected = target.clone();
             for number in 0..count {
+                let place = if backwards { count - 1 - number } else { number };
                 let block = &source[number * from_step..][..length];
-                expected[offset + number * to_step..][..length].copy_from_slice(block);
+                expected[offset + place * to_step..][..length].copy_from_slice(block);
             }
             let mut stores = StreamingStores::default();
             // SAFETY: both vectors have as many blocks of their steps.
             unsafe {
                 let to = (target.as_mut_ptr().add(offset), to_step as isize);
+                let last = to.0.wrapping_add(to_step * count.saturating_sub(1));
+                let to = if backwards { (last, -to.1) } else { to };
                 stores.copy_blocks(to, (source.as_ptr(), from_step as isize), length, count);
             }
             stores.order();

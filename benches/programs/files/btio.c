@@ -200,10 +200,10 @@ static void copy_row(double *row, int64_t first, int count, void *with) {
 /* What the steps take where nothing is done but copying, of each rank's rows into new memory of its own, in large pages
  * where the system has some, and back; a step is over when all have copied, as a collective one is. Of more steps than
  * there is room for it is reckoned from the first ones. */
-static void tell_floors(double *values, int steps) {
+static void tell_floors(double *values, size_t held, int steps) {
     const size_t most = (size_t)2 << 30;
     size_t own = (size_t)own_points * VALUES * sizeof *values, room = most / (size_t)ranks / own;
-    int count = room > 0 && room < (size_t)steps ? (int)room : steps;
+    int count = room < (size_t)steps ? (room > 0 ? (int)room : 1) : steps;
     size_t length = own * (size_t)count;
     char *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(memory != MAP_FAILED, "no memory for %zu bytes", length);
@@ -213,7 +213,11 @@ static void tell_floors(double *values, int steps) {
         struct copied copied = {memory, is_write};
         double taken = 0;
         for (int step = 0; step < count; step++) {
-            if (is_write) each_row(values, fill_row, &step);
+            if (is_write) {
+                each_row(values, fill_row, &step);
+            } else {
+                memset(values, 0, held);
+            }
             double since = started();
             each_row(values, copy_row, &copied);
             taken += started() - since;
@@ -275,7 +279,7 @@ void btio(const char *file, char **arguments) {
     closed(&handle);
     tell_moved("read", longest_since(since - taken), bytes);
     tell_wrong(checked.wrong);
-    tell_floors(values, steps);
+    tell_floors(values, held, steps);
     free(values);
     MPI_OK(MPI_Type_free(&in_file));
     MPI_OK(MPI_Type_free(&in_memory));

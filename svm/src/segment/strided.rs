@@ -17,11 +17,20 @@ const AT_ONCE: u64 = 1 << 20;
 
 /// The write that some blocks are a part of.
 pub(crate) struct Access {
-    /// How many bytes it has, of those that are not new to the file: where pages are small, what is new is in the
-    /// caches, as zeros.
-    pub(crate) rewritten: u64,
+    /// How many bytes it has.
+    pub(crate) bytes: u64,
+    pub(crate) place: Place,
     /// Where in the segment much is about to be written, by this process or by others.
     pub(crate) likely: Range<u64>,
+}
+
+/// What is where a write goes, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Other bytes.
+    Old,
+    /// None so far: if pages are small, what they get first is in the caches, as zeros.
+    New,
 }
 
 impl Segment {
@@ -31,8 +40,8 @@ impl Segment {
     /// `punches` as with [`Segment::read`].
     ///
     /// # Safety
-    /// Each place is valid for writes of a block's length, none lies in this mapping, and the blocks do not pass the
-    /// segment's end.
+    /// Each place is valid for writes of a block's length, none lies in this mapping, and none is looked at before
+    /// `past_caches` is in order; the blocks do not pass the segment's end.
     pub(crate) unsafe fn read_blocks(
         &self,
         blocks: &Blocks,
@@ -90,8 +99,8 @@ impl Segment {
     /// written.
     ///
     /// # Safety
-    /// Each block of memory is valid for reads, none lies in this mapping; `blocks` do not pass the segment's end; the
-    /// segment was mapped for writing.
+    /// Each block of memory is valid for reads, none lies in this mapping; `blocks` do not pass the segment's end, and are
+    /// not looked at before `past_caches` is in order; the segment was mapped for writing.
     pub(crate) unsafe fn write_blocks(
         &self,
         blocks: &Blocks,
@@ -100,7 +109,7 @@ impl Segment {
         punches: u64,
     ) -> Result<(), (u64, io::Error)> {
         self.stored.revalidate(punches);
-        let course = Course::into_file(blocks, self.kept_out(blocks.start, access));
+        self.enlarged.revalidate(punches);
         let (mut rest, mut source) = (*blocks, source);
         while rest.count > 0 {
             let failed = |e| (blocks.count - rest.count, e);
@@ -116,7 +125,7 @@ impl Segment {
                         unsafe {
                             let to = (self.map.as_mut_ptr().add(rest.start as usize), rest.stride as isize);
                             let (length, count) = (rest.length as usize, done as usize);
-                            match course {
+                            match self.course(&rest, access) {
                                 Course::PastCaches => {
                                     past_caches.copy_blocks(to, (source, stride), length, count)
                                 }
@@ -143,14 +152,18 @@ impl Segment {
         Ok(())
     }
 
-    /// How many bytes of `access` the caches hardly have room for, as far as is known at its position `at`: what was
-    /// there before, if it is long; and what lies in new large pages, each of which has gone through them as zeros.
-    fn kept_out(&self, at: u64, access: &Access) -> u64 {
-        let is_in_new_large_page = || access.likely.contains(&at) && !self.small.run(at..at + 1).1;
-        match self.large {
-            Some(_) if access.rewritten == 0 && is_in_new_large_page() => u64::MAX,
-            _ => access.rewritten,
-        }
+    /// Which way `blocks` of `access` go, whose pages have storage: past the caches where these have no room for the
+    /// access, and into new large pages, each of which has gone through them as zeros.
+    fn course(&self, blocks: &Blocks, access: &Access) -> Course {
+        /// Bytes of an access that is not looked at right after it, as far as is known.
+        const LONG: u64 = 64 << 10;
+        let is_in_large_page = || self.enlarged.run(blocks.start..blocks.start + 1).1;
+        let whole = match access.place {
+            Place::Old => access.bytes,
+            Place::New if access.bytes >= LONG && is_in_large_page() => u64::MAX,
+            Place::New => 0,
+        };
+        Course::into_file(blocks, whole)
     }
 
     /// Looks whether somebody else has given the page at `at` storage; if not, gives it some with all around it in a
@@ -172,6 +185,11 @@ impl Segment {
                 self.enlarge(part, Some(next).filter(is_wanted));
                 self.learn(at..at + 1);
             }
+        }
+        if is_stored() {
+            // What somebody has just given storage to its end, and others behind it perhaps, is no sum of small ones.
+            let end = self.stored.run(at..self.map.len() as u64).0 / large.bytes() * large.bytes();
+            self.enlarged.insert(at..end.max(at));
         }
         is_stored()
     }
@@ -218,7 +236,7 @@ mod tests {
                 let rows = Blocks { start, length: ROW, stride: WRITERS * ROW, count: ROWS };
                 let memory = [value(writer, step); ROW as usize];
                 let likely = start..(start + STEP + start / 4).min(BYTES);
-                let access = Access { rewritten: 0, likely };
+                let access = Access { bytes: ROW * ROWS, place: Place::New, likely };
                 let access = (&access, &mut StreamingStores::default());
                 // SAFETY: each row comes from the same memory, and the last one ends within the segment.
                 unsafe { segment.write_blocks(&rows, (memory.as_ptr(), 0), access, 0) }.unwrap();
@@ -233,6 +251,30 @@ mod tests {
             let (writer, step) = (number as u64 % WRITERS, number as u64 / WRITERS / ROWS);
             assert!(row.iter().all(|byte| *byte == value(writer, step)), "row {number}");
         }
+    }
+
+    /// Needs large pages, see `large_writes_get_large_pages_and_small_ones_do_not`.
+    #[test]
+    fn what_is_new_goes_past_the_caches_in_large_pages_only() {
+        const BYTES: u64 = 8 << 20;
+        let rows = Blocks { start: 0, length: 1 << 10, stride: 2 << 10, count: 3 << 10 };
+        let memory = vec![1u8; rows.bytes() as usize];
+        let course_in = |directory, likely: Range<u64>, bytes, place| {
+            let file = tempfile::tempfile_in(directory).unwrap();
+            file.set_len(BYTES).unwrap();
+            let segment = Segment::map(SegmentIndex(0), file, BYTES, true).unwrap();
+            let access = Access { bytes, place, likely };
+            let whole = (&access, &mut StreamingStores::default());
+            // SAFETY: the vector has as many blocks, which end within the segment.
+            unsafe { segment.write_blocks(&rows, (memory.as_ptr(), 1 << 10), whole, 0) }.unwrap();
+            segment.course(&rows, &access)
+        };
+        let all = 0..BYTES;
+        assert_eq!(course_in("/dev/shm", all.clone(), 1 << 20, Place::New), Course::PastCaches);
+        assert_eq!(course_in("/dev/shm", all.clone(), 1 << 10, Place::New), Course::ThroughCaches, "short");
+        assert_eq!(course_in("/tmp", all.clone(), 1 << 30, Place::New), Course::ThroughCaches, "small pages");
+        assert_eq!(course_in("/dev/shm", all.clone(), 1 << 20, Place::Old), Course::ThroughCaches, "few");
+        assert_eq!(course_in("/dev/shm", all, 1 << 30, Place::Old), Course::PastCaches);
     }
 
     proptest! {
@@ -257,19 +299,22 @@ mod tests {
                     let bytes = &memory[number * step..][..blocks.length as usize];
                     oracle[at..at + bytes.len()].copy_from_slice(bytes);
                 }
-                let rewritten = if gap % 2 == 0 { 0 } else { 1 << 30 };
+                let place = if gap % 2 == 0 { Place::New } else { Place::Old };
+                let bytes = if gap % 3 == 0 { 0 } else { 1 << 30 };
                 let mut stores = StreamingStores::default();
-                let access = (&Access { rewritten, likely }, &mut stores);
+                let access = (&Access { bytes, place, likely }, &mut stores);
                 // SAFETY: the vector has as many blocks, which end within the segment.
                 unsafe { segment.write_blocks(&blocks, (memory.as_ptr(), step as isize), access, 0) }.unwrap();
+                stores.order();
                 let everything = Blocks { start: 0, length: 512, stride: 512, count: BYTES / 512 };
                 for asked in [blocks, everything] {
                     let step = (asked.length + gap) as usize;
-                    let course = (Course::out_of_file(asked.length, rewritten), &mut stores);
+                    let course = (Course::out_of_file(asked.length, bytes), &mut stores);
                     let mut read = vec![0xAAu8; step * asked.count as usize];
                     // SAFETY: likewise.
                     unsafe { segment.read_blocks(&asked, (read.as_mut_ptr(), step as isize), course, 0) }
                         .unwrap();
+                    stores.order();
                     for (number, block) in read.chunks(step).enumerate() {
                         let at = (asked.start + asked.stride * number as u64) as usize;
                         prop_assert_eq!(&block[..asked.length as usize], &oracle[at..at + asked.length as usize]);

@@ -46,7 +46,7 @@ impl File {
     }
 }
 
-/// A read of many pieces. They are there after [`StridedRead::finish`].
+/// A read of many pieces, by one thread. They are there after [`StridedRead::finish`].
 pub struct StridedRead<'f> {
     file: &'f File,
     bounds: Range<u64>,
@@ -73,8 +73,8 @@ impl<'f> StridedRead<'f> {
     /// What is wrong with a segment.
     ///
     /// # Safety
-    /// Each place is valid for writes of a block until this is finished or dropped. None lies in a mapping of the
-    /// file's.
+    /// Each place is valid for writes of a block, and not looked at, until this is finished or dropped. None lies in a
+    /// mapping of the file's.
     pub unsafe fn get(&mut self, blocks: &Blocks, to: *mut u8, stride: isize) -> Result<()> {
         let size = self.file.segment_size().bytes();
         let (mut rest, mut to) = (*blocks, to);

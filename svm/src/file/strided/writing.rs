@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::file::mapped::{are_mapped, packed};
 use crate::file::{File, Target};
-use crate::segment::{Access, Segment};
+use crate::segment::{Access, Place, Segment};
 use crate::units::{FileOffset, SegmentIndex};
 
 use super::halves;
@@ -34,7 +34,8 @@ impl File {
         let bounds = bounds.start.0..bounds.end.0;
         let likely = likely(&bounds, bytes, state.size());
         // Others may have made the file longer since, with their parts of the same. Relaxed: an estimate.
-        let rewritten = if bounds.end <= self.seen.load(Ordering::Relaxed) { bytes } else { 0 };
+        let seen = self.seen.load(Ordering::Relaxed).min(state.size());
+        let place = if bounds.end <= seen { Place::Old } else { Place::New };
         let dense = if likely.is_empty() { 0 } else { bytes };
         let (here, scatter, grown, grown_there) = (None, None, 0, 0);
         let past_caches = StreamingStores::default();
@@ -44,7 +45,7 @@ impl File {
             bytes,
             likely,
             dense,
-            rewritten,
+            place,
             here,
             scatter,
             grown,
@@ -54,7 +55,7 @@ impl File {
     }
 }
 
-/// A write of many pieces. They are written after [`StridedWrite::finish`]; before, some of them are.
+/// A write of many pieces, by one thread. They are written after [`StridedWrite::finish`]; before, some of them are.
 pub struct StridedWrite<'f> {
     file: &'f File,
     bounds: Range<u64>,
@@ -63,8 +64,8 @@ pub struct StridedWrite<'f> {
     likely: Range<u64>,
     /// How many bytes there are if there are no large gaps between them, else none.
     dense: u64,
-    /// How many of the bytes are likely to be where others have been for a while: all or none.
-    rewritten: u64,
+    /// What has been there for a while.
+    place: Place,
     /// The segment that was written last.
     here: Option<Arc<Segment>>,
     scatter: Option<Scatter<'f>>,
@@ -151,7 +152,8 @@ impl<'f> StridedWrite<'f> {
             }
         }
         let Some(segment) = &self.here else { return Ok(()) };
-        let access = Access { rewritten: self.rewritten, likely: self.likely_within(end - blocks.end()) };
+        let access =
+            Access { bytes: self.bytes, place: self.place, likely: self.likely_within(end - blocks.end()) };
         // SAFETY: the caller's promise; `check_write` has said that the segment is mapped for writing.
         let written = unsafe {
             let access = (&access, &mut self.past_caches);
@@ -227,6 +229,7 @@ impl<'f> StridedWrite<'f> {
     }
 
     fn leave_segment(&mut self) {
+        self.past_caches.order();
         if let Some(segment) = self.here.take() {
             self.file.attachment.mark_dirty(&segment);
         }
@@ -235,7 +238,6 @@ impl<'f> StridedWrite<'f> {
 
 impl Drop for StridedWrite<'_> {
     fn drop(&mut self) {
-        self.past_caches.order();
         self.leave_segment();
         drop(self.scatter.take());
         // After the bytes: whoever sees the size finds them.
