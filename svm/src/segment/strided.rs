@@ -19,6 +19,7 @@ const AT_ONCE: u64 = 1 << 20;
 pub(crate) struct Access {
     /// How many bytes it has.
     pub(crate) bytes: u64,
+    /// Where it goes.
     pub(crate) place: Place,
     /// Where in the segment much is about to be written, by this process or by others.
     pub(crate) likely: Range<u64>,

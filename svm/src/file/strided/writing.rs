@@ -33,7 +33,8 @@ impl File {
         let state = self.check_write(bounds.end.0)?;
         let bounds = bounds.start.0..bounds.end.0;
         let likely = likely(&bounds, bytes, state.size());
-        // Others may have made the file longer since, with their parts of the same. Relaxed: an estimate.
+        // Others may have made the file longer since, with their parts of the same. Relaxed: it only decides how bytes
+        // are copied.
         let seen = self.seen.load(Ordering::Relaxed).min(state.size());
         let place = if bounds.end <= seen { Place::Old } else { Place::New };
         let dense = if likely.is_empty() { 0 } else { bytes };
@@ -64,7 +65,7 @@ pub struct StridedWrite<'f> {
     likely: Range<u64>,
     /// How many bytes there are if there are no large gaps between them, else none.
     dense: u64,
-    /// What has been there for a while.
+    /// Whether other bytes have been there for a while.
     place: Place,
     /// The segment that was written last.
     here: Option<Arc<Segment>>,
