@@ -56,7 +56,17 @@ pub(crate) struct Access<A: Abi> {
     pub(crate) position: Position,
     /// In what the offset is counted.
     pub(crate) unit: Unit,
+    pub(crate) callers: Callers,
     pub(crate) status: *mut A::Status,
+}
+
+/// Who makes an access.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Callers {
+    /// This rank, as far as is known.
+    One,
+    /// All ranks that have the file open, each its part.
+    All,
 }
 
 impl<A: Abi> Access<A> {
@@ -297,6 +307,7 @@ struct Ready {
     /// Which bytes of the file lie between the first and the last.
     bounds: Range<u64>,
     is_atomic: bool,
+    callers: Callers,
 }
 
 // SAFETY: the buffer is only touched by `run`, whose caller vouches for it.
@@ -327,8 +338,9 @@ impl Ready {
         };
         let extent = view.extent(pointer, offset, bytes).ok_or_else(outside)?;
         let bounds = view.bounds(extent).ok_or_else(outside)?;
-        let (direction, buffer) = (access.direction, access.buffer.cast());
-        Ok(Some(Ready { direction, buffer, memory, view, extent, bounds, is_atomic: fd.atomicity != 0 }))
+        let (direction, buffer, callers) = (access.direction, access.buffer.cast(), access.callers);
+        let is_atomic = fd.atomicity != 0;
+        Ok(Some(Ready { direction, buffer, memory, view, extent, bounds, is_atomic, callers }))
     }
 
     /// Carries it out; returns the bytes that were moved.
@@ -382,7 +394,11 @@ impl Ready {
     unsafe fn write(&self, handle: &Handle) -> Result<i64, Failure> {
         let extent = self.extent;
         let bounds = FileOffset(self.bounds.start)..FileOffset(self.bounds.end);
-        let mut write = handle.file.write_strided(bounds, extent.bytes.unsigned_abs())?;
+        let bytes = extent.bytes.unsigned_abs();
+        let mut write = match self.callers {
+            Callers::One => handle.file.write_strided(bounds, bytes)?,
+            Callers::All => handle.file.write_strided_by_all(bounds, bytes, &handle.team)?,
+        };
         let (mut from, mut to) =
             (Cursor::at(&self.memory, 0), Cursor::at(self.view.shape(), extent.position));
         pairing::each_blocks(&mut from, &mut to, extent.bytes, |blocks, at, stride| {

@@ -18,7 +18,7 @@ use crate::opening;
 use crate::plug;
 use crate::pointer;
 use crate::shared_pointer;
-use crate::strided::{self, Access, Direction, Unit};
+use crate::strided::{self, Access, Callers, Direction, Unit};
 use crate::viewing;
 
 /// What `MPI_File_get_info` tells as `romio_filesystem_type`.
@@ -59,8 +59,8 @@ fn build_for<A: HasHost, C: Count>() -> FunctionTable {
     table[slot::DELETE] = delete::<A> as *const c_void;
     table[slot::FEATURE] = feature::<A> as *const c_void;
     table[slot::NAME] = NAME.as_ptr().cast();
-    table[slot::IREAD_STRIDED_COLL] = iread_strided::<A, C> as *const c_void;
-    table[slot::IWRITE_STRIDED_COLL] = iwrite_strided::<A, C> as *const c_void;
+    table[slot::IREAD_STRIDED_COLL] = iread_strided_coll::<A, C> as *const c_void;
+    table[slot::IWRITE_STRIDED_COLL] = iwrite_strided_coll::<A, C> as *const c_void;
     table[slot::SET_LOCK] = set_lock::<A> as *const c_void;
     FunctionTable(table)
 }
@@ -144,7 +144,8 @@ unsafe extern "C" fn read_contig<A: HasHost, C: Count>(
     unsafe {
         entry::<A>(error_code, |mpi, _| {
             let (direction, count, unit) = (Direction::Read, count.get(), Unit::Bytes);
-            let access = Access { direction, buffer, count, datatype, position, unit, status };
+            let callers = Callers::One;
+            let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
             strided::contiguously(mpi, fd, &access).map(|_| ())
         });
     }
@@ -169,8 +170,8 @@ unsafe extern "C" fn write_contig<A: HasHost, C: Count>(
                 shared_pointer::settle();
             }
             let (direction, count, unit) = (Direction::Write, count.get(), Unit::Bytes);
-            let buffer = buffer.cast_mut();
-            let access = Access { direction, buffer, count, datatype, position, unit, status };
+            let (buffer, callers) = (buffer.cast_mut(), Callers::One);
+            let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
             strided::contiguously(mpi, fd, &access).map(|_| ())
         });
         error_code.write(outcome);
@@ -179,7 +180,7 @@ unsafe extern "C" fn write_contig<A: HasHost, C: Count>(
 
 /// The four blocking strided entries: collective or not, reading or writing.
 macro_rules! strided_entries {
-    ($($name:ident: $direction:expr, $run:expr;)*) => {$(
+    ($($name:ident: $direction:expr, $callers:ident, $run:expr;)*) => {$(
         unsafe extern "C" fn $name<A: HasHost, C: Count>(
             fd: *mut RomioFile<A>,
             buffer: *mut c_void,
@@ -191,8 +192,8 @@ macro_rules! strided_entries {
             error_code: *mut c_int,
         ) {
             let position = Position { pointer, offset };
-            let (direction, count, unit) = ($direction, count.get(), Unit::Etypes);
-            let access = Access { direction, buffer, count, datatype, position, unit, status };
+            let (direction, count, unit, callers) = ($direction, count.get(), Unit::Etypes, Callers::$callers);
+            let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
             // SAFETY: ROMIO's contract.
             unsafe { entry::<A>(error_code, |mpi, _| $run(mpi, fd, &access)) }
         }
@@ -200,15 +201,15 @@ macro_rules! strided_entries {
 }
 
 strided_entries! {
-    read_strided: Direction::Read, |mpi, fd, access| strided::independently(mpi, fd, access).map(|_| ());
-    write_strided: Direction::Write, |mpi, fd, access| strided::independently(mpi, fd, access).map(|_| ());
-    read_strided_coll: Direction::Read, strided::collectively;
-    write_strided_coll: Direction::Write, strided::collectively;
+    read_strided: Direction::Read, One, |mpi, fd, access| strided::independently(mpi, fd, access).map(|_| ());
+    write_strided: Direction::Write, One, |mpi, fd, access| strided::independently(mpi, fd, access).map(|_| ());
+    read_strided_coll: Direction::Read, All, strided::collectively;
+    write_strided_coll: Direction::Write, All, strided::collectively;
 }
 
 /// The nonblocking entries.
 macro_rules! nonblocking_entries {
-    ($($name:ident: $direction:expr, $unit:expr;)*) => {$(
+    ($($name:ident: $direction:expr, $unit:expr, $callers:ident;)*) => {$(
         unsafe extern "C" fn $name<A: HasHost, C: Count>(
             fd: *mut RomioFile<A>,
             buffer: *mut c_void,
@@ -221,8 +222,8 @@ macro_rules! nonblocking_entries {
         ) {
             let mut status = std::mem::MaybeUninit::<A::Status>::zeroed();
             let (position, unit, status) = (Position { pointer, offset }, $unit, status.as_mut_ptr());
-            let (direction, count) = ($direction, count.get());
-            let access = Access { direction, buffer, count, datatype, position, unit, status };
+            let (direction, count, callers) = ($direction, count.get(), Callers::$callers);
+            let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
             // SAFETY: ROMIO's contract; the status is a local one that nobody reads.
             unsafe {
                 entry::<A>(error_code, |mpi, _| {
@@ -236,10 +237,12 @@ macro_rules! nonblocking_entries {
 }
 
 nonblocking_entries! {
-    iread_contig: Direction::Read, Unit::Bytes;
-    iwrite_contig: Direction::Write, Unit::Bytes;
-    iread_strided: Direction::Read, Unit::Etypes;
-    iwrite_strided: Direction::Write, Unit::Etypes;
+    iread_contig: Direction::Read, Unit::Bytes, One;
+    iwrite_contig: Direction::Write, Unit::Bytes, One;
+    iread_strided: Direction::Read, Unit::Etypes, One;
+    iwrite_strided: Direction::Write, Unit::Etypes, One;
+    iread_strided_coll: Direction::Read, Unit::Etypes, All;
+    iwrite_strided_coll: Direction::Write, Unit::Etypes, All;
 }
 
 unsafe extern "C" fn seek_individual<A: HasHost>(

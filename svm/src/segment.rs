@@ -7,9 +7,11 @@
 //!
 //! ```text
 //! idle_cores    long accesses that other cores help with
+//! provision     storage for pages before they are written, and mapping them
 //! page_set      which pages are known to have storage, which to be mapped
 //! overwriting   what the file system does about stores into a mapping
 //! large_pages   large pages made on demand
+//! division      who makes which of them, where several write together
 //! mapping       the mapping itself, where large pages fit
 //! strided       many small pieces at a time
 //! contiguous    bytes in a row
@@ -17,12 +19,14 @@
 //! ```
 
 mod contiguous;
+mod division;
 mod extents;
 mod idle_cores;
 mod large_pages;
 mod mapping;
 mod overwriting;
 mod page_set;
+mod provision;
 mod strided;
 
 use std::fs::{File, Metadata};
@@ -30,15 +34,15 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 
+pub(crate) use self::division::Division;
 pub(crate) use self::extents::{is_zero, next_data, punch};
-use self::large_pages::{LargePages, Outcome};
+use self::large_pages::LargePages;
 use self::mapping::Mapping;
 use self::overwriting::Overwriting;
 pub(crate) use self::overwriting::is_in_memory;
 use self::page_set::PageSet;
 pub(crate) use self::strided::{Access, Place};
 use crate::changes::Mark;
-use crate::spare;
 use crate::units::SegmentIndex;
 
 /// Which file of the operating system's: no other one has these while it is open.
@@ -147,14 +151,6 @@ impl Segment {
         self.file.sync_data()
     }
 
-    /// Gives `range` storage; bytes that had none are zero.
-    pub(crate) fn allocate(&self, range: Range<u64>) -> io::Result<()> {
-        self.enlarge(range.clone(), None);
-        spare::reserve(&self.file, range.clone())?;
-        self.stored.insert(range);
-        Ok(())
-    }
-
     /// Takes the storage of `range` back: its bytes read as zero. The caller raises the count of punches.
     pub(crate) fn punch(&self, range: Range<u64>) -> io::Result<()> {
         punch(&self.file, range)
@@ -163,80 +159,6 @@ impl Segment {
     /// The first range of `within` that has storage, or `None`.
     pub(crate) fn next_data(&self, within: Range<u64>) -> io::Result<Option<Range<u64>>> {
         next_data(&self.file, within)
-    }
-
-    /// Before `range`, which has no storage as far as is known, gets some: makes large pages where enough is to be
-    /// written. Where another process is about the same, `next` is made meanwhile.
-    fn enlarge(&self, range: Range<u64>, next: Option<Range<u64>>) {
-        let Some(large) = self.large else { return };
-        let deserves = |page: Range<u64>, part: Range<u64>| {
-            /// Of a large page, this part (one in so many) has to be known to be in use: making the page costs what as
-            /// many small ones do, and files that stay small, or have holes, do not take many times their size.
-            const SHARE: u64 = 8;
-            let used = self.stored.bytes_within(page) + (part.end - part.start);
-            used >= large.bytes() / SHARE && self.has_room(large)
-        };
-        let pages = large.around(&range, deserves);
-        if pages.is_empty() {
-            return;
-        }
-        let meanwhile = || {
-            if let Some(next) = next {
-                self.enlarge(next, None);
-            }
-        };
-        match large.make(&self.file, &self.map, pages.clone(), &range, meanwhile) {
-            Outcome::Made => {
-                self.stored.insert(pages.clone());
-                self.enlarged.insert(pages.clone());
-                self.populated.insert(pages);
-            }
-            Outcome::Busy => {}
-            Outcome::Refused => self.small.insert(pages),
-        }
-    }
-
-    /// Whether the file system has so much room that nobody will miss what large pages take too much.
-    fn has_room(&self, large: LargePages) -> bool {
-        /// Large pages.
-        const ROOM: u64 = 64;
-        rustix::fs::fstatvfs(&self.file).is_ok_and(|fs| fs.f_bavail * fs.f_frsize >= ROOM * large.bytes())
-    }
-
-    /// Before `range`, whose pages have storage, is written through the mapping: has the kernel map those pages
-    /// in one go that it has not mapped yet, and some behind them.
-    fn populate(&self, range: Range<u64>, punches: u64) {
-        /// Bytes: what is populated at least, if it has storage, so that small writes find the next pages mapped.
-        const BLOCK: u64 = 256 << 10;
-        if self.overwriting != Overwriting::AfterReading {
-            return;
-        }
-        self.populated.revalidate(punches);
-        let mut from = range.start;
-        while from < range.end {
-            let (mut until, populated) = self.populated.run(from..range.end);
-            if !populated {
-                // Only pages with storage: populating a hole would give it some.
-                let block = (from + 1).next_multiple_of(BLOCK).max(until).min(self.map.len() as u64);
-                let end = self.stored.run(from..block).0;
-                // A kernel that cannot do this (before 5.14) maps each page when it is written.
-                let _ = self.map.populate(from..end);
-                self.populated.insert(from..end);
-                until = end;
-            }
-            from = until;
-        }
-    }
-
-    /// After an access to `range` by system call: remembers which pages from its first stored one on have storage, so
-    /// that the next access to them needs none.
-    fn learn(&self, range: Range<u64>) {
-        // Not knowing is always right, only slower: errors are of no interest here.
-        if let Ok(Some(data)) = self.next_data(range.start..self.map.len() as u64)
-            && data.start < range.end
-        {
-            self.stored.insert(data);
-        }
     }
 }
 

@@ -6,6 +6,7 @@ mod mounts;
 use std::path::Path;
 
 use mounts::with_store_on;
+use svmio_svm::team::{Gathering, Team};
 use svmio_svm::{Blocks, ErrorKind, FileName, FileOffset, OpenOptions, SegmentSize, Store};
 
 const MIB: usize = 1 << 20;
@@ -88,6 +89,49 @@ fn what_one_process_writes_all_others_read() {
                 assert!(first_segment(store)[..end] == data[..end], "huge={huge}, {step} bytes");
                 drop(file);
                 store.remove(&FileName::new("/shared").unwrap()).unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn what_many_write_together_is_there_and_takes_no_more_than_they_write() {
+    const WRITERS: u64 = 16;
+    const ROW: u64 = 1000;
+    const ROWS: u64 = 2500;
+    for huge in ["never", "always", "within_size", "advise"] {
+        with_store_on(&format!("size=256m,huge={huge}"), |store| {
+            let before = used(store.path());
+            new_file(store, "/together");
+            let value = |writer: u64, row: u64| (writer * 31 + row) as u8 | 1;
+            let write = |writer: u64| {
+                let file = new_file(store, "/together");
+                // Nothing has to be told for this.
+                let apart = Gathering::new(WRITERS as usize, |_: &[u8], _: &mut [u8]| Err("no line".into()));
+                let team = Team::new(writer as usize, WRITERS as usize, Box::new(apart));
+                let memory: Vec<u8> = (0..ROWS).flat_map(|row| [value(writer, row); ROW as usize]).collect();
+                let start = writer * ROW;
+                let rows = Blocks { start, length: ROW, stride: WRITERS * ROW, count: ROWS };
+                let bounds = FileOffset(start)..FileOffset(rows.end());
+                let mut write = file.write_strided_by_all(bounds, rows.bytes(), &team).unwrap();
+                // SAFETY: there are as many bytes as the rows have.
+                unsafe { write.put(&rows, memory.as_ptr(), ROW as isize) }.unwrap();
+                write.finish().unwrap();
+            };
+            std::thread::scope(|scope| {
+                (0..WRITERS).for_each(|writer| drop(scope.spawn(move || write(writer))));
+            });
+            let size = WRITERS * ROW * ROWS;
+            let taken = used(store.path()) - before;
+            // The store's own files take a large page each where there are no others.
+            assert!(taken <= size + 8 * MIB as u64, "huge={huge}: {taken} bytes for {size}");
+            let file = new_file(store, "/together");
+            assert_eq!(file.size(), size, "huge={huge}");
+            let mut read = vec![0; size as usize];
+            assert_eq!(file.read_at(FileOffset(0), &mut read).unwrap(), read.len());
+            for (number, row) in (0..).zip(read.chunks(ROW as usize)) {
+                let expected = value(number % WRITERS, number / WRITERS);
+                assert!(row.iter().all(|byte| *byte == expected), "huge={huge}, row {number}");
             }
         });
     }

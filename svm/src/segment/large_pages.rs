@@ -85,7 +85,10 @@ impl LargePages {
         }
         let number = (pages.end - pages.start) / self.bytes;
         let (began, computed) = (Instant::now(), processor_time());
-        let made = self.give_storage(file, map, pages.clone(), range).and_then(|()| {
+        let made = self.give_storage(file, map, pages.clone(), range).and_then(|are_made| {
+            if are_made {
+                return Ok(());
+            }
             match map.collapse(pages.clone()) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     meanwhile();
@@ -125,15 +128,27 @@ impl LargePages {
         }
     }
 
-    /// What has no storage at all stays as it is: each large page gets some, where it will be written.
+    /// What has no storage at all stays as it is: each large page gets some, where it will be written. Returns whether
+    /// all are there with that: others have made them, or the file system has no other pages.
     fn give_storage(
         self,
         file: &File,
         map: &Mapping,
         pages: Range<u64>,
         range: &Range<u64>,
-    ) -> io::Result<()> {
-        pages.step_by(self.bytes as usize).try_for_each(|page| give_content(file, map, page.max(range.start)))
+    ) -> io::Result<bool> {
+        let mut are_made = true;
+        for page in pages.step_by(self.bytes as usize) {
+            let is_given = give_content(file, map, page.max(range.start))?;
+            are_made &= is_given && self.is_whole(file, page)?;
+        }
+        Ok(are_made)
+    }
+
+    /// Whether the page has storage for all its bytes.
+    fn is_whole(self, file: &File, page: u64) -> io::Result<bool> {
+        let page = page..page + self.bytes;
+        Ok(next_data(file, page.clone())? == Some(page))
     }
 
     /// Makes one page, after others that have hold of it. Small pages must not be written to it while they make it
@@ -147,6 +162,9 @@ impl LargePages {
             // Waits where the page that has storage is locked.
             rustix::fs::fallocate(file, FallocateFlags::empty(), at, 1)?;
             give_content(file, map, at)?;
+            if self.is_whole(file, page)? {
+                return map.populate(at..at + 1);
+            }
             made = map.collapse(page..page + self.bytes);
             if !matches!(&made, Err(e) if e.kind() == io::ErrorKind::WouldBlock) {
                 break;
@@ -156,16 +174,16 @@ impl LargePages {
     }
 }
 
-/// Has the page at `at` not only storage but content.
+/// Has the page at `at` not only storage but content. Returns whether it got some now.
 ///
 /// fallocate(2) gives storage that nobody has cleared: a whole large page of it, where the file system has such ones by
 /// itself. `MADV_COLLAPSE` maps that page as it is (Linux 6.18). Others then read zeros where this process stores
 /// something, and clear the page when they map it. A write by a page fault has it cleared before.
-fn give_content(file: &File, map: &Mapping, at: u64) -> io::Result<()> {
+fn give_content(file: &File, map: &Mapping, at: u64) -> io::Result<bool> {
     // What another process has locked has some; giving it more would be waiting.
     match next_data(file, at..at + 1)? {
-        Some(_) => Ok(()),
-        None => map.populate_for_writing(at..at + 1),
+        Some(_) => Ok(false),
+        None => map.populate_for_writing(at..at + 1).map(|()| true),
     }
 }
 

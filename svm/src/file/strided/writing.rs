@@ -13,7 +13,8 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::file::mapped::{are_mapped, packed};
 use crate::file::{File, Target};
-use crate::segment::{Access, Place, Segment};
+use crate::segment::{Access, Division, Place, Segment};
+use crate::team::Team;
 use crate::units::{FileOffset, SegmentIndex};
 
 use super::halves;
@@ -30,9 +31,32 @@ impl File {
     /// # Errors
     /// [`Error::NotOpenedFor`] writing, [`Error::TooLarge`], [`Error::ReadOnly`], [`Error::Access`].
     pub fn write_strided(&self, bounds: Range<FileOffset>, bytes: u64) -> Result<StridedWrite<'_>> {
+        self.write_divided(bounds, bytes, Division::ALONE)
+    }
+
+    /// The same where all members of `team` begin such a write at the same time, each of about as many bytes, and often
+    /// between each other's. None relies on the others: what each writes is its own affair.
+    ///
+    /// # Errors
+    /// As [`write_strided`](Self::write_strided).
+    pub fn write_strided_by_all(
+        &self,
+        bounds: Range<FileOffset>,
+        bytes: u64,
+        team: &Team,
+    ) -> Result<StridedWrite<'_>> {
+        self.write_divided(bounds, bytes, Division::new(team.member(), team.size()))
+    }
+
+    fn write_divided(
+        &self,
+        bounds: Range<FileOffset>,
+        bytes: u64,
+        division: Division,
+    ) -> Result<StridedWrite<'_>> {
         let state = self.check_write(bounds.end.0)?;
         let bounds = bounds.start.0..bounds.end.0;
-        let likely = likely(&bounds, bytes, state.size());
+        let likely = likely(&bounds, division.together(bytes), state.size());
         // Others may have made the file longer since, with their parts of the same. Relaxed: it only decides how bytes
         // are copied.
         let seen = self.seen.load(Ordering::Relaxed).min(state.size());
@@ -45,6 +69,7 @@ impl File {
             bounds,
             bytes,
             likely,
+            division,
             dense,
             place,
             here,
@@ -63,6 +88,8 @@ pub struct StridedWrite<'f> {
     bytes: u64,
     /// What is likely to be written soon, by whomever.
     likely: Range<u64>,
+    /// Who does what of the work before it.
+    division: Division,
     /// How many bytes there are if there are no large gaps between them, else none.
     dense: u64,
     /// Whether other bytes have been there for a while.
@@ -142,7 +169,13 @@ impl<'f> StridedWrite<'f> {
         if self.here.as_ref().is_none_or(|segment| segment.index() != index) {
             self.leave_segment();
             match self.file.segment_to_write(index, self.bounds.end, self.dense)? {
-                Target::Here(segment) => self.here = Some(segment),
+                Target::Here(segment) => {
+                    if self.place == Place::New && self.dense > 0 {
+                        let range = self.of_segment(&self.bounds, end - blocks.end());
+                        segment.make_share(&range, self.division, self.file.punches());
+                    }
+                    self.here = Some(segment);
+                }
                 Target::There(shared, home) => {
                     // SAFETY: the caller's promise.
                     unsafe { self.put_there(shared, home, index, blocks, source, stride) }?;
@@ -153,8 +186,8 @@ impl<'f> StridedWrite<'f> {
             }
         }
         let Some(segment) = &self.here else { return Ok(()) };
-        let access =
-            Access { bytes: self.bytes, place: self.place, likely: self.likely_within(end - blocks.end()) };
+        let likely = self.of_segment(&self.likely, end - blocks.end());
+        let access = Access { bytes: self.bytes, place: self.place, likely };
         // SAFETY: the caller's promise; `check_write` has said that the segment is mapped for writing.
         let written = unsafe {
             let access = (&access, &mut self.past_caches);
@@ -174,10 +207,10 @@ impl<'f> StridedWrite<'f> {
         }
     }
 
-    /// What of the segment that begins at `start` is likely to be written.
-    fn likely_within(&self, start: u64) -> Range<u64> {
+    /// What of `range` lies in the segment that begins at `start`, counted from there.
+    fn of_segment(&self, range: &Range<u64>, start: u64) -> Range<u64> {
         let within = |at: u64| at.saturating_sub(start).min(self.file.segment_size().bytes());
-        within(self.likely.start)..within(self.likely.end)
+        within(range.start)..within(range.end)
     }
 
     /// # Safety

@@ -1,0 +1,161 @@
+//! What is done to pages before they are written: they get storage, in large pages where that pays, and are mapped.
+
+use std::io;
+use std::ops::Range;
+
+use crate::spare;
+
+use super::Segment;
+use super::division::Division;
+use super::large_pages::{LargePages, Outcome};
+use super::overwriting::Overwriting;
+
+impl Segment {
+    /// Gives `range` storage; bytes that had none are zero.
+    pub(crate) fn allocate(&self, range: Range<u64>) -> io::Result<()> {
+        self.enlarge(range.clone(), None);
+        spare::reserve(&self.file, range.clone())?;
+        self.stored.insert(range);
+        Ok(())
+    }
+
+    /// Before `range`, which is new, is written by several processes, pieces of it by each: makes the large pages that
+    /// fall to this one, as far as nobody has begun with them.
+    pub(crate) fn make_share(&self, range: &Range<u64>, division: Division, punches: u64) {
+        let Some(large) = self.large else { return };
+        let mut own = division.own(range, large.bytes());
+        if own.is_empty() {
+            return;
+        }
+        let sets = [&self.stored, &self.small, &self.populated, &self.enlarged];
+        sets.into_iter().for_each(|set| set.revalidate(punches));
+        if let Ok(Some(data)) = self.next_data(own.clone()) {
+            own.end = data.start / large.bytes() * large.bytes();
+        }
+        if !own.is_empty() && !self.small.run(own.clone()).1 && self.has_room(large) {
+            self.enlarge(own, None);
+        }
+    }
+
+    /// Before `range`, which has no storage as far as is known, gets some: makes large pages where enough is to be
+    /// written. Where another process is about the same, `next` is made meanwhile.
+    pub(super) fn enlarge(&self, range: Range<u64>, next: Option<Range<u64>>) {
+        let Some(large) = self.large else { return };
+        let deserves = |page: Range<u64>, part: Range<u64>| {
+            /// Of a large page, this part (one in so many) has to be known to be in use: making the page costs what as
+            /// many small ones do, and files that stay small, or have holes, do not take many times their size.
+            const SHARE: u64 = 8;
+            let used = self.stored.bytes_within(page) + (part.end - part.start);
+            used >= large.bytes() / SHARE && self.has_room(large)
+        };
+        let pages = large.around(&range, deserves);
+        if pages.is_empty() {
+            return;
+        }
+        let meanwhile = || {
+            if let Some(next) = next {
+                self.enlarge(next, None);
+            }
+        };
+        match large.make(&self.file, &self.map, pages.clone(), &range, meanwhile) {
+            Outcome::Made => {
+                self.stored.insert(pages.clone());
+                self.enlarged.insert(pages.clone());
+                self.populated.insert(pages);
+            }
+            Outcome::Busy => {}
+            Outcome::Refused => self.small.insert(pages),
+        }
+    }
+
+    /// Before `range`, whose pages have storage, is written through the mapping: has the kernel map those pages
+    /// in one go that it has not mapped yet, and some behind them.
+    pub(super) fn populate(&self, range: Range<u64>, punches: u64) {
+        /// Bytes: what is populated at least, if it has storage, so that small writes find the next pages mapped.
+        const BLOCK: u64 = 256 << 10;
+        if self.overwriting != Overwriting::AfterReading {
+            return;
+        }
+        self.populated.revalidate(punches);
+        let mut from = range.start;
+        while from < range.end {
+            let (mut until, populated) = self.populated.run(from..range.end);
+            if !populated {
+                // Only pages with storage: populating a hole would give it some.
+                let block = (from + 1).next_multiple_of(self.mapped_at_once(from, BLOCK)).max(until);
+                let end = self.stored.run(from..block.min(self.map.len() as u64)).0;
+                // A kernel that cannot do this (before 5.14) maps each page when it is written.
+                let _ = self.map.populate(from..end);
+                self.populated.insert(from..end);
+                until = end;
+            }
+            from = until;
+        }
+    }
+
+    /// After an access to `range` by system call: remembers which pages from its first stored one on have storage, so
+    /// that the next access to them needs none.
+    pub(super) fn learn(&self, range: Range<u64>) {
+        // Not knowing is always right, only slower: errors are of no interest here.
+        if let Ok(Some(data)) = self.next_data(range.start..self.map.len() as u64)
+            && data.start < range.end
+        {
+            self.stored.insert(data);
+        }
+    }
+
+    /// How many bytes around `at` the kernel maps for the price of any of them: those of a large page; else `least`.
+    fn mapped_at_once(&self, at: u64, least: u64) -> u64 {
+        match self.large {
+            Some(large) if self.enlarged.run(at..at + 1).1 => large.bytes().max(least),
+            _ => least,
+        }
+    }
+
+    /// Whether the file system has so much room that nobody will miss what large pages take too much.
+    fn has_room(&self, large: LargePages) -> bool {
+        /// Large pages.
+        const ROOM: u64 = 64;
+        rustix::fs::fstatvfs(&self.file).is_ok_and(|fs| fs.f_bavail * fs.f_frsize >= ROOM * large.bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::large_page;
+    use crate::units::SegmentIndex;
+
+    /// Needs large pages, see `large_writes_get_large_pages_and_small_ones_do_not`.
+    #[test]
+    fn each_makes_large_pages_of_its_own_that_nobody_has_begun_with() {
+        let large = large_page().expect("a kernel with transparent huge pages");
+        let bytes = 8 * large;
+        let file = tempfile::tempfile_in("/dev/shm").unwrap();
+        file.set_len(bytes).unwrap();
+        // Each has a mapping of its own, as if it were another process.
+        let map = || Segment::map(SegmentIndex(0), file.try_clone().unwrap(), bytes, true).unwrap();
+        let of = |number| Division::new(number, 4);
+        // The first page is not written from its beginning on: six are whole.
+        let range = large / 2..7 * large;
+        let segment = map();
+        for (number, stored) in [(2, 4 * large..5 * large), (1, 2 * large..5 * large)] {
+            segment.make_share(&range, of(number), 0);
+            assert_eq!(segment.next_data(0..bytes).unwrap(), Some(stored));
+        }
+        assert!(segment.has_large_page().unwrap());
+        // Of two pages that fall to the last one, somebody has begun with the second.
+        let other = map();
+        // SAFETY: the array has a byte, and the segment more.
+        unsafe { other.write(6 * large + (9 << 10), [1].as_ptr(), 1, 0) }.unwrap();
+        segment.make_share(&range, of(3), 0);
+        assert_eq!(segment.next_data(0..bytes).unwrap(), Some(2 * large..6 * large));
+        // Of one page that falls to the first, somebody has made it all.
+        other.make_share(&range, of(0), 0);
+        segment.make_share(&range, of(0), 0);
+        assert_eq!(segment.next_data(0..bytes).unwrap(), Some(large..6 * large));
+        // Nothing falls to one who is alone.
+        segment.make_share(&(0..bytes), Division::ALONE, 0);
+        assert_eq!(segment.next_data(0..bytes).unwrap(), Some(large..6 * large));
+    }
+}
