@@ -48,6 +48,7 @@
 //! Nothing here links MPI: a program that uses neither MPI nor `svm:` names can load it without harm.
 
 pub mod abi;
+mod access;
 mod amounts;
 mod background;
 mod calls;

@@ -13,9 +13,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
+use crate::access::Direction;
 use crate::failure::Failure;
 use crate::handle::Handle;
-use crate::strided::Direction;
 
 /// What a collective access returns on a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

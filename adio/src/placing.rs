@@ -9,6 +9,7 @@ use std::ops::Range;
 use svmio_svm::{FileOffset, NodeIndex, SegmentIndex, SegmentSize, SizeReason};
 
 use crate::abi::Abi;
+use crate::access::Access;
 use crate::amounts::{Amounts, Writers};
 use crate::calls::Mpi;
 use crate::choosing::{self, Choice, Reason};
@@ -17,7 +18,6 @@ use crate::handle::{self, Handle};
 use crate::hints;
 use crate::layout::RomioFile;
 use crate::placement::{self, Rule};
-use crate::strided::Access;
 use crate::venue::Company;
 use crate::view::{Extent, View};
 

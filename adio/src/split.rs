@@ -9,12 +9,12 @@ use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi::Abi;
+use crate::access::Direction;
 use crate::background::Operation;
 use crate::calls::{Background, Mpi};
 use crate::failure::Failure;
 use crate::handle;
 use crate::layout::RomioFile;
-use crate::strided::Direction;
 
 thread_local! {
     static IS_BEGINNING: Cell<bool> = const { Cell::new(false) };

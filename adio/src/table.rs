@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use svmio_svm::LockMode;
 
 use crate::abi::{Datatype, Info, Request, SUCCESS};
+use crate::access::{Access, Callers, Direction, Unit};
 use crate::calls::Mpi;
 use crate::closing;
 use crate::contiguous::Position;
@@ -18,7 +19,7 @@ use crate::opening;
 use crate::plug;
 use crate::pointer;
 use crate::shared_pointer;
-use crate::strided::{self, Access, Callers, Direction, Unit};
+use crate::strided;
 use crate::viewing;
 
 /// What `MPI_File_get_info` tells as `romio_filesystem_type`.

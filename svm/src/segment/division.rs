@@ -24,7 +24,7 @@ impl Division {
         Division { part: part as u64 % parts, parts }
     }
 
-    /// How many bytes all of them are about to write, if each writes about as many as this one, `bytes`.
+    /// How many bytes all of them are about to write, if each writes as many as this one, `bytes`.
     pub(crate) fn together(self, bytes: u64) -> u64 {
         /// With more of them, it is less certain that all write.
         const MOST: u64 = 16;

@@ -83,8 +83,7 @@ impl LargePages {
         if !PATIENCE.may_try(range.end - range.start) {
             return Outcome::Refused;
         }
-        let number = (pages.end - pages.start) / self.bytes;
-        let (began, computed) = (Instant::now(), processor_time());
+        let (number, clock) = (self.number(&pages), Clock::start());
         let made = self.give_storage(file, map, pages.clone(), range).and_then(|are_made| {
             if are_made {
                 return Ok(());
@@ -98,9 +97,34 @@ impl LargePages {
                 made => made,
             }
         });
+        // Small pages are written at 2 to 5 GB/s.
+        self.learn(made, clock, number, Duration::from_nanos(self.bytes / 2))
+    }
+
+    /// The same before anybody writes to the pages, while other processes make others. Does not wait for who has hold of
+    /// one of them.
+    pub(super) fn make_ahead(self, file: &File, map: &Mapping, pages: Range<u64>) -> Outcome {
+        if PATIENCE.is_waiting() {
+            return Outcome::Busy;
+        }
+        let (number, clock) = (self.number(&pages), Clock::start());
+        let made = self
+            .give_storage(file, map, pages.clone(), &pages)
+            .and_then(|are_made| if are_made { Ok(()) } else { map.collapse(pages) });
+        // All share what the memory carries.
+        self.learn(made, clock, number, Duration::from_nanos(self.bytes))
+    }
+
+    fn number(self, pages: &Range<u64>) -> u32 {
+        ((pages.end - pages.start) / self.bytes) as u32
+    }
+
+    /// What has become of so many of them, and what that tells of the next ones. Each that has taken more than `most` was
+    /// slow.
+    fn learn(self, made: io::Result<()>, clock: Clock, number: u32, most: Duration) -> Outcome {
         match made {
             Ok(()) => {
-                match self.pace(began.elapsed(), processor_time() - computed, number as u32) {
+                match self.pace(clock, number, most) {
                     // Each time costs as much as a dozen others.
                     Pace::Slow => PATIENCE.failed(16 * self.bytes),
                     Pace::Fast => PATIENCE.granted(),
@@ -116,10 +140,10 @@ impl LargePages {
         }
     }
 
-    /// How fast `number` of them came in so much time, of which this thread has computed so much.
-    fn pace(self, elapsed: Duration, computed: Duration, number: u32) -> Pace {
-        // Small pages are written at 2 to 5 GB/s; nothing fills large ones at 40.
-        let (most, least) = (Duration::from_nanos(self.bytes / 2), Duration::from_nanos(self.bytes / 40));
+    fn pace(self, clock: Clock, number: u32, most: Duration) -> Pace {
+        // Nothing fills large ones at 40 GB/s.
+        let least = Duration::from_nanos(self.bytes / 40);
+        let (elapsed, computed) = clock.taken();
         match (elapsed / number, computed / number) {
             (_, computed) if computed > most && self.wish == Wish::Auto => Pace::Slow,
             // Waited for another process that made the same, or had nothing to do.
@@ -129,7 +153,7 @@ impl LargePages {
     }
 
     /// What has no storage at all stays as it is: each large page gets some, where it will be written. Returns whether
-    /// all are there with that: others have made them, or the file system has no other pages.
+    /// all are large with that: others were making them, or the file system has no other pages.
     fn give_storage(
         self,
         file: &File,
@@ -204,6 +228,23 @@ enum Pace {
     Unknown,
 }
 
+/// Since when something takes time.
+struct Clock {
+    began: Instant,
+    computed: Duration,
+}
+
+impl Clock {
+    fn start() -> Clock {
+        Clock { began: Instant::now(), computed: processor_time() }
+    }
+
+    /// How long it has taken, and how long of that this thread has computed.
+    fn taken(&self) -> (Duration, Duration) {
+        (self.began.elapsed(), processor_time() - self.computed)
+    }
+}
+
 /// How long this thread has computed: what the host takes to find memory counts, what other threads take does not.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -227,6 +268,11 @@ impl Patience {
         let waiting = self.waiting.load(Ordering::Relaxed);
         self.waiting.store(waiting.saturating_sub(bytes), Ordering::Relaxed);
         waiting == 0
+    }
+
+    /// Whether some are to be written before.
+    fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     fn granted(&self) {

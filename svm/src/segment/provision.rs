@@ -20,20 +20,23 @@ impl Segment {
     }
 
     /// Before `range`, which is new, is written by several processes, pieces of it by each: makes the large pages that
-    /// fall to this one, as far as nobody has begun with them.
+    /// fall to this one, up to the first with which somebody has begun.
     pub(crate) fn make_share(&self, range: &Range<u64>, division: Division, punches: u64) {
         let Some(large) = self.large else { return };
         let mut own = division.own(range, large.bytes());
         if own.is_empty() {
             return;
         }
-        let sets = [&self.stored, &self.small, &self.populated, &self.enlarged];
+        let sets = [&self.stored, &self.populated, &self.enlarged];
         sets.into_iter().for_each(|set| set.revalidate(punches));
         if let Ok(Some(data)) = self.next_data(own.clone()) {
             own.end = data.start / large.bytes() * large.bytes();
         }
-        if !own.is_empty() && !self.small.run(own.clone()).1 && self.has_room(large) {
-            self.enlarge(own, None);
+        if own.is_empty() || !self.has_room_for(range.end - range.start, large) {
+            return;
+        }
+        if large.make_ahead(&self.file, &self.map, own.clone()) == Outcome::Made {
+            self.note_made(own);
         }
     }
 
@@ -46,7 +49,7 @@ impl Segment {
             /// many small ones do, and files that stay small, or have holes, do not take many times their size.
             const SHARE: u64 = 8;
             let used = self.stored.bytes_within(page) + (part.end - part.start);
-            used >= large.bytes() / SHARE && self.has_room(large)
+            used >= large.bytes() / SHARE && self.has_room_for(large.bytes(), large)
         };
         let pages = large.around(&range, deserves);
         if pages.is_empty() {
@@ -58,11 +61,7 @@ impl Segment {
             }
         };
         match large.make(&self.file, &self.map, pages.clone(), &range, meanwhile) {
-            Outcome::Made => {
-                self.stored.insert(pages.clone());
-                self.enlarged.insert(pages.clone());
-                self.populated.insert(pages);
-            }
+            Outcome::Made => self.note_made(pages),
             Outcome::Busy => {}
             Outcome::Refused => self.small.insert(pages),
         }
@@ -112,11 +111,18 @@ impl Segment {
         }
     }
 
-    /// Whether the file system has so much room that nobody will miss what large pages take too much.
-    fn has_room(&self, large: LargePages) -> bool {
+    fn note_made(&self, pages: Range<u64>) {
+        self.stored.insert(pages.clone());
+        self.enlarged.insert(pages.clone());
+        self.populated.insert(pages);
+    }
+
+    /// Whether the file system has so much room that nobody will miss what large pages take too much of so many `bytes`.
+    pub(super) fn has_room_for(&self, bytes: u64, large: LargePages) -> bool {
         /// Large pages.
         const ROOM: u64 = 64;
-        rustix::fs::fstatvfs(&self.file).is_ok_and(|fs| fs.f_bavail * fs.f_frsize >= ROOM * large.bytes())
+        let least = bytes.saturating_add((ROOM - 1) * large.bytes());
+        rustix::fs::fstatvfs(&self.file).is_ok_and(|fs| fs.f_bavail * fs.f_frsize >= least)
     }
 }
 

@@ -134,7 +134,7 @@ impl Segment {
                             }
                         }
                     }
-                } else if self.prepare(rest.start, &access.likely, punches) {
+                } else if self.prepare(rest.start, access, punches) {
                     continue;
                 } else if rest.count > 1 && rest.length < NEAR && rest.stride <= NEAR {
                     let until = until.min(rest.start + AT_ONCE);
@@ -169,7 +169,7 @@ impl Segment {
 
     /// Looks whether somebody else has given the page at `at` storage; if not, gives it some with all around it in a
     /// large page, if enough of that is `likely` to be written. Whether it has storage now.
-    fn prepare(&self, at: u64, likely: &Range<u64>, punches: u64) -> bool {
+    fn prepare(&self, at: u64, access: &Access, punches: u64) -> bool {
         let Some(large) = self.large else { return false };
         let is_stored = || self.stored.run(at..at + 1).1;
         self.learn(at..at + 1);
@@ -177,17 +177,19 @@ impl Segment {
             self.populated.revalidate(punches);
             self.small.revalidate(punches);
             let start = at / large.bytes() * large.bytes();
+            let likely = &access.likely;
             let likely_of = |start: u64| start.max(likely.start)..(start + large.bytes()).min(likely.end);
             let is_wanted = |part: &Range<u64>| !part.is_empty() && !self.small.run(part.clone()).1;
             let part = likely_of(start);
-            if part.contains(&at) && !self.small.run(at..at + 1).1 {
+            if part.contains(&at) && !self.small.run(at..at + 1).1 && self.has_room_for(large.bytes(), large)
+            {
                 // Processes that write to one end of a file all come to a new page at the same time.
                 let next = likely_of(start + large.bytes());
                 self.enlarge(part, Some(next).filter(is_wanted));
                 self.learn(at..at + 1);
             }
         }
-        if is_stored() {
+        if is_stored() && access.place == Place::New {
             // What somebody has just given storage to its end, and others behind it perhaps, is no sum of small ones.
             let end = self.stored.run(at..self.map.len() as u64).0 / large.bytes() * large.bytes();
             self.enlarged.insert(at..end.max(at));
@@ -201,6 +203,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::segment::Division;
     use crate::units::SegmentIndex;
 
     const BYTES: u64 = 64 << 12;
@@ -218,6 +221,12 @@ mod tests {
     /// Ranks that write rows of their own of one step after the other all come to a new large page at the same time.
     #[test]
     fn nothing_is_lost_while_several_write_to_the_same_end() {
+        several_write_to_the_same_end(false);
+        several_write_to_the_same_end(true);
+    }
+
+    /// Each may begin with pages of its own.
+    fn several_write_to_the_same_end(is_divided: bool) {
         const BYTES: u64 = 16 << 20;
         const WRITERS: u64 = 4;
         const ROW: u64 = 480;
@@ -237,6 +246,9 @@ mod tests {
                 let rows = Blocks { start, length: ROW, stride: WRITERS * ROW, count: ROWS };
                 let memory = [value(writer, step); ROW as usize];
                 let likely = start..(start + STEP + start / 4).min(BYTES);
+                if is_divided {
+                    segment.make_share(&likely, Division::new(writer as usize, WRITERS as usize), 0);
+                }
                 let access = Access { bytes: ROW * ROWS, place: Place::New, likely };
                 let access = (&access, &mut StreamingStores::default());
                 // SAFETY: each row comes from the same memory, and the last one ends within the segment.

@@ -22,6 +22,8 @@ use super::halves;
 /// Bytes of all pieces from which on those that do not go straight home are packed into messages at once. Less goes by
 /// the cache, which shares its messages with other accesses: that saves messages, whatever they take.
 const MUCH: u64 = 64 << 10;
+/// Bytes between pieces up to which others, if there are some, probably write there: less than a large page.
+const NEAR: u64 = 1 << 20;
 /// Bytes between the first piece and the last, from which on they would be in many pages of the cache.
 const WIDE: u64 = 4 << 20;
 
@@ -56,7 +58,8 @@ impl File {
     ) -> Result<StridedWrite<'_>> {
         let state = self.check_write(bounds.end.0)?;
         let bounds = bounds.start.0..bounds.end.0;
-        let likely = likely(&bounds, division.together(bytes), state.size());
+        let likely_of = |bytes| likely(&bounds, bytes, state.size());
+        let (likely, likely_together) = (likely_of(bytes), likely_of(division.together(bytes)));
         // Others may have made the file longer since, with their parts of the same. Relaxed: it only decides how bytes
         // are copied.
         let seen = self.seen.load(Ordering::Relaxed).min(state.size());
@@ -66,9 +69,11 @@ impl File {
         let past_caches = StreamingStores::default();
         Ok(StridedWrite {
             file: self,
-            bounds,
             bytes,
             likely,
+            likely_together,
+            behind: bounds.start,
+            bounds,
             division,
             dense,
             place,
@@ -88,6 +93,10 @@ pub struct StridedWrite<'f> {
     bytes: u64,
     /// What is likely to be written soon, by whomever.
     likely: Range<u64>,
+    /// The same where pieces are near each other, if others write as much.
+    likely_together: Range<u64>,
+    /// Where the last piece ended.
+    behind: u64,
     /// Who does what of the work before it.
     division: Division,
     /// How many bytes there are if there are no large gaps between them, else none.
@@ -166,12 +175,17 @@ impl<'f> StridedWrite<'f> {
             // SAFETY: the vector has the blocks, one behind the other, and is no mapping.
             return unsafe { self.put_within(index, blocks, end, bytes.as_ptr(), blocks.length as isize) };
         }
+        let start = end - blocks.end();
+        let gap = (start + blocks.start).saturating_sub(self.behind).max(blocks.stride);
+        let likely = if gap <= NEAR { &self.likely_together } else { &self.likely };
+        let likely = self.of_segment(likely, start);
+        self.behind = end;
         if self.here.as_ref().is_none_or(|segment| segment.index() != index) {
             self.leave_segment();
             match self.file.segment_to_write(index, self.bounds.end, self.dense)? {
                 Target::Here(segment) => {
-                    if self.place == Place::New && self.dense > 0 {
-                        let range = self.of_segment(&self.bounds, end - blocks.end());
+                    if self.place == Place::New && !likely.is_empty() {
+                        let range = self.of_segment(&self.bounds, start);
                         segment.make_share(&range, self.division, self.file.punches());
                     }
                     self.here = Some(segment);
@@ -186,7 +200,6 @@ impl<'f> StridedWrite<'f> {
             }
         }
         let Some(segment) = &self.here else { return Ok(()) };
-        let likely = self.of_segment(&self.likely, end - blocks.end());
         let access = Access { bytes: self.bytes, place: self.place, likely };
         // SAFETY: the caller's promise; `check_write` has said that the segment is mapped for writing.
         let written = unsafe {
