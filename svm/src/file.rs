@@ -1,6 +1,7 @@
 //! A handle on an open file: reading, writing, sizes, locks, durability.
 
 mod contents;
+mod likely;
 mod mapped;
 mod nodes;
 mod placing;
@@ -23,6 +24,11 @@ use crate::placement::{Placement, SizeReason};
 use crate::segment::Segment;
 use crate::state::State;
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
+
+use self::likely::likely;
+
+/// Bytes behind the file's end from which on a write leaves a hole, rather than room for what others are writing.
+const HOLE: u64 = 1 << 20;
 
 /// How many segments a handle holds on to.
 const LASTING: usize = 8;
@@ -215,6 +221,9 @@ impl File {
             // SAFETY: the caller's promise.
             return unsafe { self.write_from_mapped(offset, source, length) };
         }
+        let size = state.size();
+        let likely = likely(&(offset.0..end), length as u64, size);
+        let goes_on = likely.end > end && offset.0 <= size.saturating_add(HOLE);
         let mut at = offset.0;
         while at < end {
             let (index, within, bytes) = self.piece(at, end)?;
@@ -233,6 +242,10 @@ impl File {
             };
             match segment {
                 Ok(segment) => {
+                    if goes_on {
+                        let rest = (likely.end - at).min(self.segment_size().bytes() - within);
+                        segment.foresee(within..within + bytes as u64, within + rest, self.punches());
+                    }
                     // SAFETY: as above; the piece ends within its segment; `writable` has said that it is mapped so.
                     let written = unsafe { segment.write(within, source, bytes, self.punches()) };
                     self.attachment.mark_dirty(segment);

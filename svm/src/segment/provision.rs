@@ -9,6 +9,7 @@ use super::Segment;
 use super::division::Division;
 use super::large_pages::{LargePages, Outcome};
 use super::overwriting::Overwriting;
+use super::strided::{Access, Place};
 
 impl Segment {
     /// Gives `range` storage; bytes that had none are zero.
@@ -17,6 +18,23 @@ impl Segment {
         spare::reserve(&self.file, range.clone())?;
         self.stored.insert(range);
         Ok(())
+    }
+
+    /// Before `range` is written, and what is behind it, up to `end`, probably soon: makes the large pages that it
+    /// reaches.
+    pub(crate) fn foresee(&self, range: Range<u64>, end: u64, punches: u64) {
+        self.stored.revalidate(punches);
+        self.enlarged.revalidate(punches);
+        let access = Access { bytes: range.end - range.start, place: Place::New, likely: range.start..end };
+        let mut rest = range;
+        while !rest.is_empty() {
+            let (until, is_stored) = self.stored.run(rest.clone());
+            if is_stored {
+                rest.start = until;
+            } else if !self.prepare(rest.start, &access, punches) {
+                return;
+            }
+        }
     }
 
     /// Before `range`, which is new, is written by several processes, pieces of it by each: makes the large pages that

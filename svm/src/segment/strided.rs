@@ -169,7 +169,7 @@ impl Segment {
 
     /// Looks whether somebody else has given the page at `at` storage; if not, gives it some with all around it in a
     /// large page, if enough of that is `likely` to be written. Whether it has storage now.
-    fn prepare(&self, at: u64, access: &Access, punches: u64) -> bool {
+    pub(super) fn prepare(&self, at: u64, access: &Access, punches: u64) -> bool {
         let Some(large) = self.large else { return false };
         let is_stored = || self.stored.run(at..at + 1).1;
         self.learn(at..at + 1);
