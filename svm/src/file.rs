@@ -27,8 +27,9 @@ use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
 
 use self::likely::likely;
 
-/// Bytes behind the file's end from which on a write leaves a hole, rather than room for what others are writing.
-const HOLE: u64 = 1 << 20;
+/// What is written behind the file's end leaves a hole, rather than room for what others are writing, where it begins so
+/// many times its length behind it, or so many bytes.
+const HOLE: (u64, u64) = (16, 1 << 20);
 
 /// How many segments a handle holds on to.
 const LASTING: usize = 8;
@@ -223,7 +224,8 @@ impl File {
         }
         let size = state.size();
         let likely = likely(&(offset.0..end), length as u64, size);
-        let goes_on = likely.end > end && offset.0 <= size.saturating_add(HOLE);
+        let room = HOLE.1.min(HOLE.0.saturating_mul(length as u64));
+        let goes_on = likely.end > end && offset.0 <= size.saturating_add(room);
         let mut at = offset.0;
         while at < end {
             let (index, within, bytes) = self.piece(at, end)?;

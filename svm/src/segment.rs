@@ -297,6 +297,11 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_while_several_make_the_same_large_pages() {
+        several_make_the_same_large_pages(false);
+        several_make_the_same_large_pages(true);
+    }
+
+    fn several_make_the_same_large_pages(is_foreseen: bool) {
         const BYTES: u64 = 16 << 20;
         const WRITERS: u64 = 4;
         const BLOCK: u64 = 47_008;
@@ -308,8 +313,12 @@ mod tests {
             let segment = Segment::map(SegmentIndex(0), file.try_clone().unwrap(), BYTES, true).unwrap();
             for block in (first..blocks).step_by(WRITERS as usize) {
                 let data = [value(block); BLOCK as usize];
+                let range = block * BLOCK..(block + 1) * BLOCK;
+                if is_foreseen {
+                    segment.foresee(range.clone(), (2 * range.end).min(BYTES), 0);
+                }
                 // SAFETY: the array has so many bytes, and the block ends within the segment.
-                unsafe { segment.write(block * BLOCK, data.as_ptr(), data.len(), 0) }.unwrap();
+                unsafe { segment.write(range.start, data.as_ptr(), data.len(), 0) }.unwrap();
             }
         };
         std::thread::scope(|scope| (0..WRITERS).for_each(|first| drop(scope.spawn(move || writer(first)))));

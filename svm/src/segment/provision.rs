@@ -7,6 +7,7 @@ use crate::spare;
 
 use super::Segment;
 use super::division::Division;
+use super::idle_cores;
 use super::large_pages::{LargePages, Outcome};
 use super::overwriting::Overwriting;
 use super::strided::{Access, Place};
@@ -21,8 +22,11 @@ impl Segment {
     }
 
     /// Before `range` is written, and what is behind it, up to `end`, probably soon: makes the large pages that it
-    /// reaches.
+    /// reaches. Where it is so long that idle cores may help with it, these do.
     pub(crate) fn foresee(&self, range: Range<u64>, end: u64, punches: u64) {
+        if range.end - range.start >= idle_cores::least() {
+            return;
+        }
         self.stored.revalidate(punches);
         self.enlarged.revalidate(punches);
         let access = Access { bytes: range.end - range.start, place: Place::New, likely: range.start..end };
