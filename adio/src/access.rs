@@ -32,7 +32,7 @@ pub(crate) struct Access<A: Abi> {
     pub(crate) position: Position,
     /// In what the offset is counted.
     pub(crate) unit: Unit,
-    /// Who makes such an access now.
+    /// Whether all ranks make their parts of it in the same call.
     pub(crate) callers: Callers,
     pub(crate) status: *mut A::Status,
 }
