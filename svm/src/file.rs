@@ -1,6 +1,7 @@
 //! A handle on an open file: reading, writing, sizes, locks, durability.
 
 mod contents;
+mod contiguous;
 mod likely;
 mod mapped;
 mod nodes;
@@ -18,18 +19,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::attachment::{self, Attachment, Filling, Home};
 use crate::cluster::{Foresight, SharedFile};
 use crate::error::{Error, Result};
-use crate::mapping::is_mapped;
 use crate::open_options::OpenOptions;
 use crate::placement::{Placement, SizeReason};
 use crate::segment::Segment;
 use crate::state::State;
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
-
-use self::likely::likely;
-
-/// What is written behind the file's end leaves a hole, rather than room for what others are writing, where it begins so
-/// many times its length behind it, or so many bytes.
-const HOLE: (u64, u64) = (16, 1 << 20);
 
 /// How many segments a handle holds on to.
 const LASTING: usize = 8;
@@ -130,152 +124,6 @@ impl File {
     /// The logical size, bytes.
     pub fn size(&self) -> u64 {
         self.attachment.size()
-    }
-
-    /// Reads from `offset` on until `buffer` is full or the file ends, and says how many bytes it read.
-    ///
-    /// # Errors
-    /// [`Error::NotOpenedFor`] reading; otherwise what is wrong with the segment concerned.
-    pub fn read_at(&self, offset: FileOffset, buffer: &mut [u8]) -> Result<usize> {
-        // SAFETY: a slice is valid for writes of its length, and none of ours points into a mapping.
-        unsafe { self.read_into(offset, buffer.as_mut_ptr(), buffer.len()) }
-    }
-
-    /// [`File::read_at`] into memory that need not be initialised.
-    ///
-    /// # Errors
-    /// As [`File::read_at`].
-    ///
-    /// # Safety
-    /// `to` is valid for writes of `length` bytes.
-    pub unsafe fn read_into(&self, offset: FileOffset, to: *mut u8, length: usize) -> Result<usize> {
-        self.check_read()?;
-        if is_mapped(to, length) {
-            // SAFETY: the caller's promise.
-            return unsafe { self.read_into_mapped(offset, to, length) };
-        }
-        let end = self.size().min(offset.0.saturating_add(length as u64));
-        let mut at = offset.0;
-        while at < end {
-            let (index, within, bytes) = self.piece(at, end)?;
-            // SAFETY: the caller vouches for `length` bytes at `to`, and `end - offset` is not more.
-            let to = unsafe { to.add((at - offset.0) as usize) };
-            // SAFETY: as above; the piece ends within its segment.
-            unsafe { self.read_piece(index, within, to, bytes) }?;
-            at += bytes as u64;
-        }
-        if let Some(shared) = &self.shared {
-            shared.look_ahead(&self.foresight, offset.0..end.max(offset.0), self.size());
-        }
-        Ok(end.saturating_sub(offset.0) as usize)
-    }
-
-    /// # Safety
-    /// `to` is valid for writes of `bytes` bytes; the piece ends within its segment.
-    unsafe fn read_piece(&self, index: SegmentIndex, within: u64, to: *mut u8, bytes: usize) -> Result<()> {
-        let found;
-        let segment = match self.lasting(index) {
-            Some(segment) => Some(segment),
-            None => {
-                found = self.segment(index)?;
-                found.as_deref()
-            }
-        };
-        if let Some(segment) = segment {
-            // SAFETY: the caller vouches for both.
-            let read = unsafe { segment.read(within, to, bytes, self.punches()) };
-            read.map_err(|e| self.io(format!("reading segment {index} of {}", self.name()), e))?;
-            return self.attachment.check_looked_at(segment);
-        }
-        match (&self.shared, self.attachment.home(index)) {
-            // SAFETY: as above.
-            (Some(shared), Home::There(home)) => unsafe { shared.read(home, index, within, to, bytes) },
-            // SAFETY: as above.
-            _ => unsafe {
-                to.write_bytes(0, bytes);
-                Ok(())
-            },
-        }
-    }
-
-    /// Writes all of `data` at `offset`, growing the file where needed.
-    ///
-    /// # Errors
-    /// [`Error::NotOpenedFor`] writing, [`Error::NoSpace`], [`Error::Quota`], [`Error::TooLarge`]. Bytes from
-    /// `offset` on may have been written then.
-    pub fn write_at(&self, offset: FileOffset, data: &[u8]) -> Result<()> {
-        // SAFETY: a slice is valid for reads of its length, and none of ours points into a mapping.
-        unsafe { self.write_from(offset, data.as_ptr(), data.len()) }
-    }
-
-    /// [`File::write_at`] from memory that another thread may be writing to.
-    ///
-    /// # Errors
-    /// As [`File::write_at`].
-    ///
-    /// # Safety
-    /// `source` is valid for reads of `length` bytes.
-    pub unsafe fn write_from(&self, offset: FileOffset, source: *const u8, length: usize) -> Result<()> {
-        let end = offset.0.saturating_add(length as u64);
-        let state = self.check_write(end)?;
-        if is_mapped(source, length) {
-            // SAFETY: the caller's promise.
-            return unsafe { self.write_from_mapped(offset, source, length) };
-        }
-        let size = state.size();
-        let likely = likely(&(offset.0..end), length as u64, size);
-        let room = HOLE.1.min(HOLE.0.saturating_mul(length as u64));
-        let goes_on = likely.end > end && offset.0 <= size.saturating_add(room);
-        let mut at = offset.0;
-        while at < end {
-            let (index, within, bytes) = self.piece(at, end)?;
-            // SAFETY: the caller vouches for `length` bytes at `source`, and `end - offset` is as many.
-            let source = unsafe { source.add((at - offset.0) as usize) };
-            let found;
-            let segment = match self.lasting(index) {
-                Some(segment) => Ok(segment),
-                None => match self.segment_to_write(index, end, length as u64)? {
-                    Target::Here(segment) => {
-                        found = segment;
-                        Ok(&*found)
-                    }
-                    Target::There(shared, home) => Err((shared, home)),
-                },
-            };
-            match segment {
-                Ok(segment) => {
-                    if goes_on {
-                        let rest = (likely.end - at).min(self.segment_size().bytes() - within);
-                        segment.foresee(within..within + bytes as u64, within + rest, self.punches());
-                    }
-                    // SAFETY: as above; the piece ends within its segment; `writable` has said that it is mapped so.
-                    let written = unsafe { segment.write(within, source, bytes, self.punches()) };
-                    self.attachment.mark_dirty(segment);
-                    if let Err((done, e)) = written {
-                        if done > 0 {
-                            state.grow(at + done as u64);
-                        }
-                        let unseen = state.size().max(at + done as u64) - (at - within);
-                        // Of several nodes another one may know of a larger size: then these bytes are seen.
-                        if self.shared.is_none()
-                            && let Err(problem) = segment.clear_unfinished(unseen..within + bytes as u64)
-                        {
-                            tracing::warn!(%problem, "{}: bytes of a write that failed may show", self.name());
-                        }
-                        return Err(self.io(format!("writing segment {index} of {}", self.name()), e));
-                    }
-                }
-                Err((shared, home)) => {
-                    // SAFETY: as above.
-                    let data = unsafe { std::slice::from_raw_parts(source, bytes) };
-                    shared.write(home, index, within, data)?;
-                }
-            }
-            at += bytes as u64;
-            // After the bytes: whoever sees the size finds them.
-            state.grow(at);
-        }
-        Ok(())
     }
 
     /// Sets the logical size. What lies beyond a smaller one is gone and reads as zero if the file grows again.
