@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use svmio_svm::joined;
-use svmio_svm::team::{Place, Team};
+use svmio_svm::team::{LocalRank, Place, Team};
 use svmio_svm::{
     Cluster, File, FileId, FileName, Introduction, NodeIndex, NodeName, OpenOptions, Placement, Store,
 };
@@ -77,15 +77,10 @@ impl Company {
         }
     }
 
-    /// Whether this rank is the communicator's first one on its node.
-    fn is_first_of_node(&self) -> bool {
-        let own = self.nodes[self.rank].0;
-        self.nodes.iter().position(|node| node.0 == own) == Some(self.rank)
-    }
-
     /// `team` of this communicator's ranks, on their nodes.
     pub(crate) fn on_nodes(&self, team: Team) -> Team {
-        team.on_node(NodeName::new(self.own_node()), self.is_first_of_node())
+        let local = LocalRank::of(self.rank, &self.nodes, &self.nodes[self.rank]);
+        team.on_node(NodeName::new(self.own_node()), local)
     }
 
     /// The name of this rank's node.

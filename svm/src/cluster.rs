@@ -344,12 +344,6 @@ impl Cluster {
         self.teams.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether this process is the first of `members` on its node.
-    pub(crate) fn is_first_of_node(&self, members: &[Rank]) -> bool {
-        let own = self.own_node();
-        members.iter().find(|&&rank| self.node_of(rank) == own) == Some(&self.rank())
-    }
-
     pub(crate) fn cache(&self) -> &PageCache {
         &self.cache
     }

@@ -71,6 +71,7 @@ extern crate self as svmio_svm;
 pub mod accounting;
 mod attachment;
 mod blocks;
+mod byte_locks;
 mod cache;
 mod changes;
 mod cluster;

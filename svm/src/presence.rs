@@ -20,9 +20,10 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::byte_locks::{Bytes, Kind, locked_by_another, try_lock, unlock, wait_for_lock};
 
 /// The number of an attached process among those of its node that have the same file attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -170,7 +171,7 @@ impl Gate {
             // Not offering the core: whoever else wants it would keep it for a thousand times as long.
             std::hint::spin_loop();
         }
-        lock_waiting(file, GATE)?;
+        wait_for_lock(file, Kind::Exclusive, GATE)?;
         Ok(GateGuard { file, _within_process: None })
     }
 }
@@ -212,14 +213,7 @@ fn full(slots: u16) -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, message)
 }
 
-/// Bytes of the state file that stand for something, by their offset and number.
-#[derive(Clone, Copy)]
-struct Bytes {
-    start: i64,
-    /// 0 means: to the end of all files.
-    len: i64,
-}
-
+/// The byte of the state file that is the gate.
 const GATE: Bytes = Bytes { start: 0, len: 1 };
 
 fn slot_byte(slot: ProcessSlot) -> Bytes {
@@ -228,50 +222,6 @@ fn slot_byte(slot: ProcessSlot) -> Bytes {
 
 fn all_slots() -> Bytes {
     Bytes { start: 1, len: 0 }
-}
-
-fn try_lock(file: &File, bytes: Bytes) -> io::Result<bool> {
-    match fcntl(file, libc::F_OFD_SETLK, libc::F_WRLCK, bytes) {
-        Ok(_) => Ok(true),
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-fn lock_waiting(file: &File, bytes: Bytes) -> io::Result<()> {
-    loop {
-        match fcntl(file, libc::F_OFD_SETLKW, libc::F_WRLCK, bytes) {
-            Ok(_) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-fn unlock(file: &File, bytes: Bytes) -> io::Result<()> {
-    fcntl(file, libc::F_OFD_SETLK, libc::F_UNLCK, bytes).map(drop)
-}
-
-/// Whether another open file description has a lock on any of `bytes`.
-fn locked_by_another(file: &File, bytes: Bytes) -> io::Result<bool> {
-    let found = fcntl(file, libc::F_OFD_GETLK, libc::F_WRLCK, bytes)?;
-    Ok(i32::from(found.l_type) != libc::F_UNLCK)
-}
-
-fn fcntl(file: &File, command: libc::c_int, kind: libc::c_int, bytes: Bytes) -> io::Result<libc::flock> {
-    // SAFETY: `flock` is a structure of integers, for which zero is a value. The kernel wants
-    // `l_pid` to be zero for these commands.
-    let mut request: libc::flock = unsafe { std::mem::zeroed() };
-    request.l_type = kind as libc::c_short;
-    request.l_whence = libc::SEEK_SET as libc::c_short;
-    request.l_start = bytes.start;
-    request.l_len = bytes.len;
-    // SAFETY: the descriptor is open as long as `file` is borrowed, and `request` is the structure
-    // that these commands read and write.
-    match unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut request) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(request),
-    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@
 //! page_set      which pages are known to have storage, which to be mapped
 //! overwriting   what the file system does about stores into a mapping
 //! large_pages   large pages made on demand
+//! maker         who makes one of them: one process at a time
+//! patience      whether they are worth their time
 //! division      who makes which of them, where several write together
 //! mapping       the mapping itself, where large pages fit
 //! strided       many small pieces at a time
@@ -23,9 +25,11 @@ mod division;
 mod extents;
 mod idle_cores;
 mod large_pages;
+mod maker;
 mod mapping;
 mod overwriting;
 mod page_set;
+mod patience;
 mod provision;
 mod strided;
 
@@ -169,10 +173,17 @@ pub(crate) fn large_page() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::FileExt;
 
     use super::*;
     use proptest::prelude::*;
+
+    /// The same file as another process would have it: with locks of its own.
+    pub(super) fn opened_anew(file: &File) -> File {
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        File::options().read(true).write(true).open(path).unwrap()
+    }
 
     /// A file without content, on the disk or in memory.
     fn file(directory: &str, bytes: u64) -> File {

@@ -43,7 +43,7 @@ use crate::joined::{self, Part};
 use crate::name::FileName;
 use crate::open_options::OpenOptions;
 use crate::store::{Store, StoreIdentity};
-use crate::team::{Engine, InForce, Opening, Place, Reach, Team};
+use crate::team::{Engine, InForce, LocalRank, Opening, Place, Reach, Team};
 use crate::units::FileId;
 
 /// A process among those with which it shares files. All of them make the same calls in the same order, but for
@@ -117,9 +117,9 @@ impl Session {
             Place::OneNode(_) => team,
             Place::Nodes { cluster, members, .. } => {
                 let own = cluster.own_node();
-                let first = members.iter().position(|&member| cluster.node_of(member) == own);
-                let is_first = first == Some(team.member());
-                team.on_node(cluster.nodes()[own.0 as usize].clone(), is_first)
+                let nodes = members.iter().map(|&member| cluster.node_of(member));
+                let local = LocalRank::of(team.member(), nodes, own);
+                team.on_node(cluster.nodes()[own.0 as usize].clone(), local)
             }
         };
         Ok(Session { team, place, job: None })
@@ -132,7 +132,11 @@ impl Session {
         if let Place::Nodes { cluster, members, .. } = &mut place {
             *members = vec![cluster.rank()];
         }
-        Session { team: Team::alone().on_node(self.store().node().clone(), true), place, job: None }
+        Session {
+            team: Team::alone().on_node(self.store().node().clone(), LocalRank::ALONE),
+            place,
+            job: None,
+        }
     }
 
     /// The processes.

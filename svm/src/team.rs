@@ -58,13 +58,41 @@ pub trait Means: Send + Sync {
     fn all_gather(&self, own: &[u8], all: &mut [u8]) -> Result<()>;
 }
 
+/// Which one a member is of those on its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LocalRank {
+    /// From 0, in the order of the team.
+    pub rank: usize,
+    /// How many there are.
+    pub ranks: usize,
+}
+
+impl LocalRank {
+    /// The only one.
+    pub const ALONE: LocalRank = LocalRank { rank: 0, ranks: 1 };
+
+    /// That of `member` where each member's node is told, in the order of the team.
+    pub fn of<N: PartialEq>(member: usize, nodes: impl IntoIterator<Item = N>, own: N) -> LocalRank {
+        let here = nodes.into_iter().enumerate().filter(|(_, node)| *node == own);
+        here.fold(LocalRank { rank: 0, ranks: 0 }, |local, (other, _)| LocalRank {
+            rank: local.rank + usize::from(other < member),
+            ranks: local.ranks + 1,
+        })
+    }
+
+    /// Whether it does what is done once on a node.
+    pub fn is_first(self) -> bool {
+        self.rank == 0
+    }
+}
+
 /// The processes that have files open together, as one of them sees them.
 pub struct Team {
     member: usize,
     size: usize,
-    /// This member's node, and whether it is the first of the team's there.
+    /// This member's node, and which of the team's it is there.
     node: NodeName,
-    is_first_of_node: bool,
+    local: LocalRank,
     /// The file that the team is for, if it is for one only.
     file: Option<String>,
     /// None where there is nobody else.
@@ -75,14 +103,14 @@ impl Team {
     /// A process by itself.
     pub fn alone() -> Team {
         let (node, file) = (NodeName::current(), None);
-        Team { member: 0, size: 1, node, is_first_of_node: true, file, means: None }
+        Team { member: 0, size: 1, node, local: LocalRank::ALONE, file, means: None }
     }
 
-    /// Member `member` of `size` members, which tell each other things by `means`.
+    /// Member `member` of `size` members, all on one node, which tell each other things by `means`.
     pub fn new(member: usize, size: usize, means: Box<dyn Means>) -> Team {
-        let is_first_of_node = member == 0;
+        let local = LocalRank { rank: member, ranks: size };
         let means = Some(means).filter(|_| size > 1);
-        Team { member, size, node: NodeName::current(), is_first_of_node, file: None, means }
+        Team { member, size, node: NodeName::current(), local, file: None, means }
     }
 
     /// All processes of a cluster, numbered by their ranks there. All of them call this.
@@ -93,22 +121,23 @@ impl Team {
         /// The segments of these teams' engines are in this space.
         const SPACE: u32 = 0x7465_616d;
         let members: Vec<Rank> = (0..cluster.size()).map(Rank).collect();
-        let is_first = cluster.is_first_of_node(&members);
+        let nodes = members.iter().map(|&member| cluster.node_of(member));
+        let local = LocalRank::of(cluster.rank().index(), nodes, cluster.own_node());
         let team = |means| Team::new(cluster.rank().index(), members.len(), means);
         if members.len() == 1 {
-            return Ok(Team::alone().on_node(cluster.nodes()[0].clone(), is_first));
+            return Ok(Team::alone().on_node(cluster.nodes()[0].clone(), local));
         }
         let number = cluster.count_team();
         let id = SegmentId::new(SPACE, number.wrapping_mul(Engine::SEGMENTS));
         let engine = Engine::join(&cluster.reach()?, &members, id, None)?;
         let node = cluster.nodes()[cluster.own_node().0 as usize].clone();
-        Ok(team(Box::new(engine)).on_node(node, is_first))
+        Ok(team(Box::new(engine)).on_node(node, local))
     }
 
-    /// The same, on a node of which this member is the first one, or not.
+    /// The same, on a node of which this member is one of several.
     #[must_use]
-    pub fn on_node(self, node: NodeName, is_first_of_node: bool) -> Team {
-        Team { node, is_first_of_node, ..self }
+    pub fn on_node(self, node: NodeName, local: LocalRank) -> Team {
+        Team { node, local, ..self }
     }
 
     /// The same, for one file only, which is named where the members cannot tell each other anything.
@@ -126,6 +155,11 @@ impl Team {
     pub fn size(&self) -> usize {
         self.size
     }
+
+    /// Which of those on its node this member is.
+    pub fn local(&self) -> LocalRank {
+        self.local
+    }
 }
 
 impl std::fmt::Debug for Team {
@@ -133,5 +167,20 @@ impl std::fmt::Debug for Team {
         let Team { member, size, node, .. } = self;
         let mut formatter = formatter.debug_struct("Team");
         formatter.field("member", member).field("size", size).field("node", node).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LocalRank;
+
+    #[test]
+    fn members_are_numbered_on_each_node() {
+        let nodes = ["a", "b", "a", "a", "b"];
+        let of = |member: usize| LocalRank::of(member, nodes, nodes[member]);
+        let expected = [(0, 3), (0, 2), (1, 3), (2, 3), (1, 2)];
+        for (member, (rank, ranks)) in expected.into_iter().enumerate() {
+            assert_eq!(of(member), LocalRank { rank, ranks }, "{member}");
+        }
     }
 }

@@ -7,28 +7,31 @@
 
 use std::ops::Range;
 
+use crate::team::LocalRank;
+
 /// Which one a process is of those who write together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Division {
     part: u64,
     parts: u64,
+    writers: u64,
 }
 
 impl Division {
     /// There is nobody else.
-    pub(crate) const ALONE: Division = Division { part: 0, parts: 1 };
+    pub(crate) const ALONE: Division = Division { part: 0, parts: 1, writers: 1 };
 
-    /// Number `part` of `parts`, from 0.
-    pub(crate) fn new(part: usize, parts: usize) -> Division {
-        let parts = parts.max(1) as u64;
-        Division { part: part as u64 % parts, parts }
+    /// The one of its node that `local` tells, which alone make pages there; of `writers` on all nodes.
+    pub(crate) fn new(local: LocalRank, writers: usize) -> Division {
+        let parts = local.ranks.max(1) as u64;
+        Division { part: local.rank as u64 % parts, parts, writers: writers as u64 }
     }
 
     /// How many bytes all of them are about to write, if each writes as many as this one, `bytes`.
     pub(crate) fn together(self, bytes: u64) -> u64 {
         /// With more of them, it is less certain that all write.
         const MOST: u64 = 16;
-        bytes.saturating_mul(self.parts.min(MOST))
+        bytes.saturating_mul(self.writers.min(MOST))
     }
 
     /// Which of the whole pages in `range`, of `page` bytes each, fall to this process. None where it is alone, or where
@@ -55,7 +58,7 @@ mod tests {
         fn each_whole_page_falls_to_one_of_them(parts in 2usize..20, start in 0u64..500, length in 0u64..4000) {
             const PAGE: u64 = 100;
             let range = start..start + length;
-            let own: Vec<_> = (0..parts).map(|part| Division::new(part, parts).own(&range, PAGE)).collect();
+            let own: Vec<_> = (0..parts).map(|part| Division::new(LocalRank { rank: part, ranks: parts }, parts).own(&range, PAGE)).collect();
             let whole = (0..50).map(|page| page * PAGE).filter(|&at| start <= at && at + PAGE <= range.end);
             let fallen: Vec<u64> = own.into_iter().flat_map(|own| own.step_by(PAGE as usize)).collect();
             let expected: Vec<u64> = whole.collect();
@@ -65,8 +68,9 @@ mod tests {
 
     #[test]
     fn there_is_nothing_to_divide_where_one_is_alone_or_has_one_page() {
+        let first = Division::new(LocalRank { rank: 0, ranks: 4 }, 4);
         assert!(Division::ALONE.own(&(0..80), 10).is_empty());
-        assert!(Division::new(0, 4).own(&(20..39), 10).is_empty());
-        assert!(Division::new(0, 4).own(&(21..29), 10).is_empty());
+        assert!(first.own(&(20..39), 10).is_empty());
+        assert!(first.own(&(21..29), 10).is_empty());
     }
 }

@@ -4,22 +4,19 @@
 //! puts any aligned part of a mapped file into one large page where it is asked to (`MADV_COLLAPSE`, Linux 6.1): what
 //! has storage is copied, the rest is zero. That costs an eighth of what the small pages cost, the first write of a
 //! file becomes three times faster, and whoever maps the file later finds one page where there were 512.
-//!
-//! Where the machine is a virtual one, its host may have taken back the memory that lay free in large blocks, while
-//! what lies in small pieces is still there. Large pages then take ten times as long, once, and small ones are the
-//! faster ones. Nobody tells; it shows in the time.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::FallocateFlags;
 
+use super::maker::{Maker, wait_for_makers};
 use super::mapping::Mapping;
 use super::next_data;
+use super::patience::{Clock, PATIENCE, Pace};
 
 /// Large pages, where a segment can have them.
 #[derive(Debug, Clone, Copy)]
@@ -69,34 +66,21 @@ impl LargePages {
     }
 
     /// Puts `pages` of the mapped `file`, whole large pages, into large pages, with storage for all their bytes. Each
-    /// has bytes in `range`, which is about to be written. Where that does not come about, nothing has changed but
-    /// where bytes lie. Before this waits for another process that has hold of one of the pages, perhaps to do the
-    /// same, it does what is to be done `meanwhile`.
+    /// has bytes in `range`, which is about to be written, and all but the first and the last no others. Where that does
+    /// not come about, nothing has changed but where bytes lie.
     pub(super) fn make(
         self,
         file: &File,
         map: &Mapping,
         pages: Range<u64>,
         range: &Range<u64>,
-        meanwhile: impl FnOnce(),
+        when_busy: WhenBusy<impl FnOnce()>,
     ) -> Outcome {
         if !PATIENCE.may_try(range.end - range.start) {
             return Outcome::Refused;
         }
         let (number, clock) = (self.number(&pages), Clock::start());
-        let made = self.give_storage(file, map, pages.clone(), range).and_then(|are_made| {
-            if are_made {
-                return Ok(());
-            }
-            match map.collapse(pages.clone()) {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    meanwhile();
-                    let mut starts = pages.step_by(self.bytes as usize);
-                    starts.try_for_each(|page| self.make_behind_others(file, map, page, range))
-                }
-                made => made,
-            }
-        });
+        let made = self.make_beside_others(file, map, pages, range, when_busy);
         // Small pages are written at 2 to 5 GB/s.
         self.learn(made, clock, number, Duration::from_nanos(self.bytes / 2))
     }
@@ -108,9 +92,11 @@ impl LargePages {
             return Outcome::Busy;
         }
         let (number, clock) = (self.number(&pages), Clock::start());
-        let made = self
-            .give_storage(file, map, pages.clone(), &pages)
-            .and_then(|are_made| if are_made { Ok(()) } else { map.collapse(pages) });
+        let made = Maker::of(file, &pages).and_then(|maker| match maker {
+            Some(_) if self.give_storage(file, map, pages.clone(), &pages)? => Ok(()),
+            Some(_) => map.collapse(pages),
+            None => Err(io::ErrorKind::WouldBlock.into()),
+        });
         // All share what the memory carries.
         self.learn(made, clock, number, Duration::from_nanos(self.bytes))
     }
@@ -175,11 +161,56 @@ impl LargePages {
         Ok(next_data(file, page.clone())? == Some(page))
     }
 
-    /// Makes one page, after others that have hold of it. Small pages must not be written to it while they make it
-    /// large: the kernel throws away what it has cleared where it finds that a hole was filled meanwhile.
-    fn make_behind_others(self, file: &File, map: &Mapping, page: u64, range: &Range<u64>) -> io::Result<()> {
-        /// Who has waited once, mostly finds it made.
-        const TRIES: u32 = 4;
+    /// Makes those of `pages` that nobody else makes, and then sees to the others.
+    fn make_beside_others(
+        self,
+        file: &File,
+        map: &Mapping,
+        pages: Range<u64>,
+        range: &Range<u64>,
+        when_busy: WhenBusy<impl FnOnce()>,
+    ) -> io::Result<()> {
+        let page = |start: u64| start..start + self.bytes;
+        let (first, last) = (page(pages.start), page(pages.end - self.bytes));
+        let maker_of_first = Maker::of(file, &first)?;
+        let maker_of_last = if first == last { None } else { Maker::of(file, &last)? };
+        let mut free = pages;
+        let mut busy = Vec::new();
+        if maker_of_first.is_none() {
+            free.start = first.end;
+            busy.push(first.start);
+        }
+        if maker_of_last.is_none() && first != last {
+            free.end = last.start;
+            busy.push(last.start);
+        }
+        if !free.is_empty() {
+            self.make_now(file, map, free, range)?;
+        }
+        drop((maker_of_first, maker_of_last));
+        match when_busy {
+            _ if busy.is_empty() => return Ok(()),
+            WhenBusy::Leave => return Err(io::ErrorKind::WouldBlock.into()),
+            WhenBusy::WaitAfter(meanwhile) => meanwhile(),
+        }
+        busy.into_iter().try_for_each(|start| self.make_behind_others(file, map, start, range))
+    }
+
+    /// Makes `pages`, which no other process that knows of makers makes.
+    fn make_now(self, file: &File, map: &Mapping, pages: Range<u64>, range: &Range<u64>) -> io::Result<()> {
+        if self.give_storage(file, map, pages.clone(), range)? {
+            return Ok(());
+        }
+        match map.collapse(pages.clone()) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            made => return made,
+        }
+        // Somebody has written small pages into one of them, or has one in hand for another reason.
+        pages.step_by(self.bytes as usize).try_for_each(|page| self.insist(file, map, page, range))
+    }
+
+    /// Makes one page of which the kernel has said that it is in somebody's hands.
+    fn insist(self, file: &File, map: &Mapping, page: u64, range: &Range<u64>) -> io::Result<()> {
         let mut made = Err(io::ErrorKind::WouldBlock.into());
         for _ in 0..TRIES {
             let at = page.max(range.start);
@@ -196,6 +227,33 @@ impl LargePages {
         }
         made
     }
+
+    /// Maps one page that another process makes, when it has; makes it if that one has not.
+    fn make_behind_others(self, file: &File, map: &Mapping, page: u64, range: &Range<u64>) -> io::Result<()> {
+        let whole = page..page + self.bytes;
+        for _ in 0..TRIES {
+            wait_for_makers(file, &whole)?;
+            if self.is_whole(file, page)? {
+                let at = page.max(range.start);
+                return map.populate(at..at + 1);
+            }
+            if let Some(_maker) = Maker::of(file, &whole)? {
+                return self.make_now(file, map, whole, range);
+            }
+        }
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+/// Who has waited once, mostly finds a page made.
+const TRIES: u32 = 4;
+
+/// What to do about pages that other processes make at this moment.
+pub(super) enum WhenBusy<M> {
+    /// Leave them to those.
+    Leave,
+    /// Do something else, and then wait until they are made.
+    WaitAfter(M),
 }
 
 /// Has the page at `at` not only storage but content. Returns whether it got some now.
@@ -219,74 +277,6 @@ pub(super) enum Outcome {
     Busy,
     /// They are better left as they are.
     Refused,
-}
-
-/// Whether large pages are worth their time.
-enum Pace {
-    Fast,
-    Slow,
-    Unknown,
-}
-
-/// Since when something takes time.
-struct Clock {
-    began: Instant,
-    computed: Duration,
-}
-
-impl Clock {
-    fn start() -> Clock {
-        Clock { began: Instant::now(), computed: processor_time() }
-    }
-
-    /// How long it has taken, and how long of that this thread has computed.
-    fn taken(&self) -> (Duration, Duration) {
-        (self.began.elapsed(), processor_time() - self.computed)
-    }
-}
-
-/// How long this thread has computed: what the host takes to find memory counts, what other threads take does not.
-fn processor_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
-}
-
-/// How often to ask a system that refuses, or is slow: it may have to move a lot of memory about before it does.
-struct Patience {
-    /// In a row.
-    failures: AtomicU32,
-    /// How many bytes to write before asking again.
-    waiting: AtomicU64,
-}
-
-static PATIENCE: Patience = Patience { failures: AtomicU32::new(0), waiting: AtomicU64::new(0) };
-
-// Relaxed everywhere: no other memory depends on it, and a lost update means one question more or less.
-impl Patience {
-    /// Before so many bytes are written.
-    fn may_try(&self, bytes: u64) -> bool {
-        let waiting = self.waiting.load(Ordering::Relaxed);
-        self.waiting.store(waiting.saturating_sub(bytes), Ordering::Relaxed);
-        waiting == 0
-    }
-
-    /// Whether some are to be written before.
-    fn is_waiting(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
-    }
-
-    fn granted(&self) {
-        self.failures.store(0, Ordering::Relaxed);
-    }
-
-    /// The next question comes after `bytes`; each time that it fails in a row, after twice as many.
-    fn failed(&self, bytes: u64) {
-        /// Of two.
-        const MOST: u32 = 10;
-        let failures = self.failures.load(Ordering::Relaxed);
-        self.failures.store((failures + 1).min(MOST), Ordering::Relaxed);
-        self.waiting.store(bytes << failures, Ordering::Relaxed);
-    }
 }
 
 /// Bytes of the system's large pages.

@@ -8,7 +8,7 @@ use crate::spare;
 use super::Segment;
 use super::division::Division;
 use super::idle_cores;
-use super::large_pages::{LargePages, Outcome};
+use super::large_pages::{LargePages, Outcome, WhenBusy};
 use super::overwriting::Overwriting;
 use super::strided::{Access, Place};
 
@@ -65,6 +65,16 @@ impl Segment {
     /// Before `range`, which has no storage as far as is known, gets some: makes large pages where enough is to be
     /// written. Where another process is about the same, `next` is made meanwhile.
     pub(super) fn enlarge(&self, range: Range<u64>, next: Option<Range<u64>>) {
+        let make_next = || {
+            if let Some(next) = next {
+                self.enlarge_unless(next, WhenBusy::<fn()>::Leave);
+            }
+        };
+        self.enlarge_unless(range, WhenBusy::WaitAfter(make_next));
+    }
+
+    /// The same, but for pages that other processes make at this moment.
+    fn enlarge_unless(&self, range: Range<u64>, when_busy: WhenBusy<impl FnOnce()>) {
         let Some(large) = self.large else { return };
         let deserves = |page: Range<u64>, part: Range<u64>| {
             /// Of a large page, this part (one in so many) has to be known to be in use: making the page costs what as
@@ -77,12 +87,7 @@ impl Segment {
         if pages.is_empty() {
             return;
         }
-        let meanwhile = || {
-            if let Some(next) = next {
-                self.enlarge(next, None);
-            }
-        };
-        match large.make(&self.file, &self.map, pages.clone(), &range, meanwhile) {
+        match large.make(&self.file, &self.map, pages.clone(), &range, when_busy) {
             Outcome::Made => self.note_made(pages),
             Outcome::Busy => {}
             Outcome::Refused => self.small.insert(pages),
@@ -152,6 +157,9 @@ impl Segment {
 mod tests {
     use super::*;
     use crate::segment::large_page;
+    use crate::segment::maker::Maker;
+    use crate::segment::tests::opened_anew;
+    use crate::team::LocalRank;
     use crate::units::SegmentIndex;
 
     /// Needs large pages, see `large_writes_get_large_pages_and_small_ones_do_not`.
@@ -162,8 +170,8 @@ mod tests {
         let file = tempfile::tempfile_in("/dev/shm").unwrap();
         file.set_len(bytes).unwrap();
         // Each has a mapping of its own, as if it were another process.
-        let map = || Segment::map(SegmentIndex(0), file.try_clone().unwrap(), bytes, true).unwrap();
-        let of = |number| Division::new(number, 4);
+        let map = || Segment::map(SegmentIndex(0), opened_anew(&file), bytes, true).unwrap();
+        let of = |rank| Division::new(LocalRank { rank, ranks: 4 }, 4);
         // The first page is not written from its beginning on: six are whole.
         let range = large / 2..7 * large;
         let segment = map();
@@ -185,5 +193,31 @@ mod tests {
         // Nothing falls to one who is alone.
         segment.make_share(&(0..bytes), Division::ALONE, 0);
         assert_eq!(segment.next_data(0..bytes).unwrap(), Some(large..6 * large));
+    }
+    /// Needs large pages, see above.
+    #[test]
+    fn who_finds_a_page_being_made_makes_the_next_and_leaves_no_small_pages_in_it() {
+        let large = large_page().expect("a kernel with transparent huge pages");
+        let bytes = 4 * large;
+        let file = tempfile::tempfile_in("/dev/shm").unwrap();
+        file.set_len(bytes).unwrap();
+        let segment = Segment::map(SegmentIndex(0), opened_anew(&file), bytes, true).unwrap();
+        let stored = || segment.next_data(0..bytes).unwrap();
+        let (first, second) = (0..large, large..2 * large);
+        let maker = Maker::of(&file, &first).unwrap().expect("nobody makes it");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| segment.enlarge(first.clone(), Some(second.clone())));
+            while stored() != Some(second.clone()) {
+                assert!(!waiting.is_finished(), "it did not wait, or did nothing meanwhile");
+                std::thread::yield_now();
+            }
+            drop(maker);
+        });
+        // The one that was to make it has not.
+        assert_eq!(stored(), Some(0..2 * large));
+        // Who would only have made it meanwhile leaves it, without waiting.
+        let _maker = Maker::of(&file, &(2 * large..3 * large)).unwrap().expect("nobody makes it");
+        segment.enlarge_unless(2 * large..3 * large, WhenBusy::<fn()>::Leave);
+        assert_eq!(stored(), Some(0..2 * large));
     }
 }

@@ -204,6 +204,8 @@ mod tests {
 
     use super::*;
     use crate::segment::Division;
+    use crate::segment::tests::opened_anew;
+    use crate::team::LocalRank;
     use crate::units::SegmentIndex;
 
     const BYTES: u64 = 64 << 12;
@@ -239,7 +241,7 @@ mod tests {
         let value = |writer: u64, step: u64| (step * WRITERS + writer) as u8 + 1;
         let write = |writer: u64| {
             // Each has a mapping of its own, as if it were another process.
-            let segment = Segment::map(SegmentIndex(0), file.try_clone().unwrap(), BYTES, true).unwrap();
+            let segment = Segment::map(SegmentIndex(0), opened_anew(&file), BYTES, true).unwrap();
             for step in 0..steps {
                 meeting.wait();
                 let start = step * STEP + writer * ROW;
@@ -247,7 +249,8 @@ mod tests {
                 let memory = [value(writer, step); ROW as usize];
                 let likely = start..(start + STEP + start / 4).min(BYTES);
                 if is_divided {
-                    segment.make_share(&likely, Division::new(writer as usize, WRITERS as usize), 0);
+                    let local = LocalRank { rank: writer as usize, ranks: WRITERS as usize };
+                    segment.make_share(&likely, Division::new(local, WRITERS as usize), 0);
                 }
                 let access = Access { bytes: ROW * ROWS, place: Place::New, likely };
                 let access = (&access, &mut StreamingStores::default());

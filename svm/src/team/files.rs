@@ -26,7 +26,7 @@ impl Team {
         let synced = file.sync_data();
         self.by_all(
             file,
-            if self.is_first_of_node { synced.and_then(|()| file.sync_node()) } else { synced },
+            if self.local.is_first() { synced.and_then(|()| file.sync_node()) } else { synced },
         )?;
         self.by_one(file, || file.commit_synced())?;
         self.refresh(file)
@@ -114,7 +114,7 @@ impl Team {
     }
 
     fn refresh(&self, file: &File) -> Result<()> {
-        self.by_all(file, if self.is_first_of_node { file.refresh() } else { Ok(()) })
+        self.by_all(file, if self.local.is_first() { file.refresh() } else { Ok(()) })
     }
 
     fn by_all(&self, file: &File, mine: Result<()>) -> Result<()> {

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 
 use device::{Device, Event};
 use job::Process;
-use svmio_svm::team::Team;
+use svmio_svm::team::{LocalRank, Team};
 use svmio_svm::{
     CacheSettings, File, FileName, FileOffset, NodeIndex, OpenOptions, SegmentIndex, SegmentSize,
 };
@@ -176,7 +176,7 @@ fn a_sync_of_one_rank_brings_what_it_wrote_to_the_devices_of_nodes_that_have_not
         process.close(file).expect("the file closes");
         if process.rank() == 1 {
             let (cluster, own) = (&process.cluster, process.cluster.own_node());
-            let alone = Team::alone().on_node(cluster.nodes()[own.0 as usize].clone(), true);
+            let alone = Team::alone().on_node(cluster.nodes()[own.0 as usize].clone(), LocalRank::ALONE);
             let introduction = cluster.open(&name("f"), &options(), &[own]).expect("it is there");
             let file = cluster.attach(&introduction, &options()).expect("the file opens");
             write(&file, 1, 0..SEGMENTS, 6);

@@ -48,7 +48,7 @@ impl File {
         bytes: u64,
         team: &Team,
     ) -> Result<StridedWrite<'_>> {
-        self.write_divided(bounds, bytes, Division::new(team.member(), team.size()))
+        self.write_divided(bounds, bytes, Division::new(team.local(), team.size()))
     }
 
     fn write_divided(
