@@ -115,8 +115,11 @@ impl Collectives {
 pub(crate) fn left_to_mpi() -> Result<Collectives, &'static str> {
     static LEFT: OnceLock<Result<Collectives, String>> = OnceLock::new();
     let read = || {
-        if std::env::var_os(ALL).is_some_and(|value| value == "0") {
-            return Ok(Collectives::EVERY);
+        match std::env::var(ALL).as_deref() {
+            Ok("0") => return Ok(Collectives::EVERY),
+            Ok("1" | "") | Err(std::env::VarError::NotPresent) => {}
+            Ok(other) => return Err(format!("{ALL} is '{other}', and has to be '0' or '1'")),
+            Err(problem) => return Err(format!("{ALL}: {problem}")),
         }
         match std::env::var(OFF) {
             Ok(list) => Collectives::listed(&list),

@@ -9,7 +9,8 @@
 
 #include "check.h"
 
-enum { LENGTH = 1 << 22 };
+/* How many turns of the others a rank is late. */
+enum { LENGTH = 1 << 22, LATE = 20 };
 
 int main(int argc, char **argv) {
     begin(&argc, &argv);
@@ -18,15 +19,23 @@ int main(int argc, char **argv) {
     HOLDS(fd >= 0 && ftruncate(fd, 4096) == 0 && ranks >= 2);
     atomic_int *come = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     HOLDS(come != MAP_FAILED);
+    atomic_int *left = &come[48];
     MPI_Comm half;
     MPI_OK(MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half));
     int members;
     MPI_OK(MPI_Comm_size(half, &members));
     for (int round = 1; round <= rounds; round++) {
-        if (round % ranks == rank) sched_yield();
+        if (round % ranks == rank) {
+            while (atomic_load(&come[0]) < round * ranks - 1) sched_yield();
+            for (int turn = 0; turn < LATE; turn++) {
+                HOLDS(atomic_load(left) <= (round - 1) * ranks);
+                sched_yield();
+            }
+        }
         atomic_fetch_add_explicit(&come[0], 1, memory_order_relaxed);
         MPI_OK(MPI_Barrier(MPI_COMM_WORLD));
         HOLDS(atomic_load_explicit(&come[0], memory_order_relaxed) >= round * ranks);
+        atomic_fetch_add(left, 1);
         atomic_int *of_half = &come[16 + 16 * (rank % 2)];
         atomic_fetch_add_explicit(of_half, 1, memory_order_relaxed);
         MPI_OK(MPI_Barrier(half));

@@ -23,22 +23,33 @@ fn barriers(size: u32, body: impl Fn(&str, &svmio_collectives::components::Team,
 
 #[test]
 fn nobody_leaves_before_all_have_come() {
-    let come: Vec<AtomicU32> = COMPONENTS.iter().map(|_| AtomicU32::new(0)).collect();
+    let counts: Vec<[AtomicU32; 2]> = COMPONENTS.iter().map(|_| Default::default()).collect();
     barriers(4, |component, team, settings| {
-        let come = &come[COMPONENTS.iter().position(|name| *name == component).unwrap()];
+        let [come, left] = &counts[COMPONENTS.iter().position(|name| *name == component).unwrap()];
+        let size = team.size() as u32;
         let barrier = Functions::only(Function::Barrier);
         let mut collectives = configured(settings).select_for(team, barrier).unwrap();
         assert_eq!(collectives.chosen(Function::Barrier), component);
         assert_eq!(collectives.chosen(Function::Bcast), "basic");
         for round in 1..=100 {
-            // Each is late in turn.
+            // Each is late in turn, and looks whether another one waits for it.
             if round as usize % team.size() == team.own() {
-                std::thread::yield_now();
+                while come.load(Ordering::Relaxed) < round * size - 1 {
+                    std::thread::yield_now();
+                }
+                for _ in 0..20 {
+                    assert!(
+                        left.load(Ordering::Relaxed) <= (round - 1) * size,
+                        "{component}: somebody left early"
+                    );
+                    std::thread::yield_now();
+                }
             }
             // Relaxed: the barrier has to order it.
             come.fetch_add(1, Ordering::Relaxed);
             collectives.barrier().unwrap();
-            assert!(come.load(Ordering::Relaxed) >= round * team.size() as u32, "{component}");
+            assert!(come.load(Ordering::Relaxed) >= round * size, "{component}");
+            left.fetch_add(1, Ordering::Relaxed);
         }
     });
 }

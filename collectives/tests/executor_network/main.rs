@@ -15,6 +15,7 @@ mod seats;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use calls::{Call, MOST, choices, done, done_on_two_levels, expected, operation, plan};
 use proptest::prelude::*;
@@ -116,7 +117,7 @@ fn barriers_across_nodes_hold_every_rank_until_the_last_has_come() {
         ["linear", "tree:2", "dissemination", "hsb:3,2", "nx:3", "nx2", "x1tree", "two-level:dissemination"]
     {
         let schedule = name.parse::<Algorithm>().unwrap().schedule_on(&nodes).unwrap();
-        let (id, came) = (fresh_id(), AtomicU64::new(0));
+        let (id, came, left) = (fresh_id(), AtomicU64::new(0), AtomicU64::new(0));
         on_all(&seats, &members, |seat| {
             let mut barrier = Barrier::join_across(&seat.fabrics, &members, id, &schedule).unwrap();
             let own = u64::from(seat.fabrics.job().rank().0);
@@ -125,10 +126,17 @@ fn barriers_across_nodes_hold_every_rank_until_the_last_has_come() {
                     while came.load(Ordering::SeqCst) < round * 5 + 4 {
                         thread::yield_now();
                     }
+                    // Many times what a signal takes from node to node.
+                    let since = Instant::now();
+                    while since.elapsed() < Duration::from_millis(3) {
+                        assert!(left.load(Ordering::SeqCst) <= round * 5, "{name}: somebody left early");
+                        thread::yield_now();
+                    }
                 }
                 came.fetch_add(1, Ordering::SeqCst);
                 barrier.wait().unwrap();
                 assert!(came.load(Ordering::SeqCst) >= 5 * (round + 1), "{name}: it left before all came");
+                left.fetch_add(1, Ordering::SeqCst);
             }
         });
     }
