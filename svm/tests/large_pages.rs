@@ -94,6 +94,37 @@ fn what_one_process_writes_all_others_read() {
     }
 }
 
+/// Blocks so long that idle cores would take a share of each.
+#[test]
+fn what_a_failed_write_left_behind_the_end_is_never_seen() {
+    const BLOCK: u64 = 12 << 20;
+    const STRIDE: u64 = 16 << 20;
+    for huge in ["never", "always"] {
+        for is_in_a_row in [false, true] {
+            with_store_on(&format!("size=21m,huge={huge}"), |store| {
+                let file = new_file(store, "/failed");
+                let data = vec![7; 2 * BLOCK as usize];
+                let failed = if is_in_a_row {
+                    file.write_at(FileOffset(0), &data[BLOCK as usize..]).unwrap();
+                    file.write_at(FileOffset(STRIDE), &data[BLOCK as usize..])
+                } else {
+                    let blocks = Blocks { start: 0, length: BLOCK, stride: STRIDE, count: 2 };
+                    let mut write =
+                        file.write_strided(FileOffset(0)..FileOffset(blocks.end()), blocks.bytes()).unwrap();
+                    // SAFETY: there are as many bytes as the blocks have.
+                    unsafe { write.put(&blocks, data.as_ptr(), BLOCK as isize) }
+                };
+                assert_eq!(failed.unwrap_err().kind(), ErrorKind::NoSpace, "huge={huge}");
+                let seen = file.size();
+                file.set_size(STRIDE + BLOCK).unwrap();
+                let mut read = vec![1; (STRIDE + BLOCK - seen) as usize];
+                assert_eq!(file.read_at(FileOffset(seen), &mut read).unwrap(), read.len());
+                assert!(read.iter().all(|byte| *byte == 0), "huge={huge}, in a row: {is_in_a_row}");
+            });
+        }
+    }
+}
+
 /// One of many who write together, if they have nothing to tell each other.
 fn member_of(number: u64, size: u64) -> Team {
     let apart = Gathering::new(size as usize, |_: &[u8], _: &mut [u8]| Err("no line".into()));

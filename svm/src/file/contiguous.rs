@@ -1,6 +1,8 @@
 //! Reading and writing bytes in a row: each piece of them that lies in one segment goes to that segment, or to the node
 //! that is its home.
 
+use std::ops::Range;
+
 use super::likely::likely;
 use super::{File, Target};
 use crate::attachment::Home;
@@ -8,6 +10,7 @@ use crate::attachment::Home;
 use crate::error::Error;
 use crate::error::Result;
 use crate::mapping::is_mapped;
+use crate::segment::Segment;
 use crate::units::{FileOffset, SegmentIndex};
 
 /// What is written behind the file's end leaves a hole, rather than room for what others are writing, where it begins so
@@ -138,13 +141,7 @@ impl File {
                         if done > 0 {
                             state.grow(at + done as u64);
                         }
-                        let unseen = state.size().max(at + done as u64) - (at - within);
-                        // Of several nodes another one may know of a larger size: then these bytes are seen.
-                        if self.shared.is_none()
-                            && let Err(problem) = segment.clear_unfinished(unseen..within + bytes as u64)
-                        {
-                            tracing::warn!(%problem, "{}: bytes of a write that failed may show", self.name());
-                        }
+                        self.clear_unseen(segment, within..within + bytes as u64, at + done as u64);
                         return Err(self.io(format!("writing segment {index} of {}", self.name()), e));
                     }
                 }
@@ -159,5 +156,22 @@ impl File {
             state.grow(at);
         }
         Ok(())
+    }
+
+    /// After a write that has failed in `range` of the segment: what may lie there behind the file's end, which is to be
+    /// at `end` at least, is zero, as whoever makes the file longer expects.
+    pub(super) fn clear_unseen(&self, segment: &Segment, range: Range<u64>, end: u64) {
+        // Of several nodes another one may know of a larger size: then these bytes are seen.
+        if self.shared.is_some() {
+            return;
+        }
+        let start = self.segment_size().start_of(segment.index()).0;
+        let seen = self.size().max(end).saturating_sub(start);
+        let unseen = range.start.max(seen)..range.end;
+        if !unseen.is_empty()
+            && let Err(problem) = segment.clear_unfinished(unseen)
+        {
+            tracing::warn!(%problem, "{}: bytes of a write that failed may show", self.name());
+        }
     }
 }

@@ -214,8 +214,10 @@ impl<'f> StridedWrite<'f> {
             }
             Err((done, e)) => {
                 if done > 0 {
-                    self.grown = self.grown.max(end - blocks.end() + blocks.first(done).end());
+                    self.grown = self.grown.max(start + blocks.first(done).end());
                 }
+                let failed = Blocks::one(blocks.behind(done).start, blocks.length);
+                self.file.clear_unseen(segment, failed.start..failed.end(), start.max(self.grown));
                 Err(self.file.io(format!("writing segment {index} of {}", self.file.name()), e))
             }
         }
