@@ -1,6 +1,7 @@
-/* nodes_computing NAME DIRECTORY: the first rank and then the last computes, calling nothing of MPI's, until all others
- * have read, written and locked what lies on its node; in the end nobody does anything for a second. Reports how long
- * each has computed, and what the open file has cost the processor in that second. */
+/* nodes_computing NAME DIRECTORY SECONDS: the first rank and then the last computes, calling nothing of MPI's, until all
+ * others have read, written and locked what lies on its node, and again when it has computed for so many seconds more; in
+ * the end nobody does anything for a second. Reports how long each has computed, and what the open file has cost the
+ * processor in that second. */
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@ enum {
 };
 
 static const char *directory;
+static double least;
 
 static void path_of(char *path, size_t length, const char *what, int round, int of) {
     snprintf(path, length, "%s/%s-%d-%d", directory, what, round, of);
@@ -32,11 +34,15 @@ static void announce(const char *what, int round) {
     CHECK(file != NULL && fclose(file) == 0, "%s cannot be written", path);
 }
 
-static int have_all(const char *what, int round, int but) {
+static int has(const char *what, int round, int of) {
     char path[4096];
+    path_of(path, sizeof path, what, round, of);
+    return access(path, F_OK) == 0;
+}
+
+static int have_all(const char *what, int round, int but) {
     for (int r = 0; r < ranks; r++) {
-        path_of(path, sizeof path, what, round, r);
-        if (r != but && access(path, F_OK) != 0) return 0;
+        if (r != but && !has(what, round, r)) return 0;
     }
     return 1;
 }
@@ -49,12 +55,21 @@ static double seconds(clockid_t clock) {
 
 static volatile double result;
 
+static void compute_some(void) {
+    double sum = 1;
+    for (int i = 1; i <= 1000000; i++) sum = sum / i + 1;
+    result = sum;
+}
+
 static void compute_until_others_are_done(int round) {
-    double since = seconds(CLOCK_MONOTONIC), sum = 1;
-    do {
-        for (int i = 1; i <= 1000000; i++) sum = sum / i + 1;
-        result = sum;
-    } while (!have_all("done", round, rank));
+    double since = seconds(CLOCK_MONOTONIC);
+    do compute_some();
+    while (!have_all("done", round, rank));
+    double done = seconds(CLOCK_MONOTONIC);
+    while (seconds(CLOCK_MONOTONIC) - done < least) compute_some();
+    announce("silent", round);
+    do compute_some();
+    while (!have_all("again", round, rank));
     report_number("computed us", (long)((seconds(CLOCK_MONOTONIC) - since) * 1e6));
 }
 
@@ -88,6 +103,10 @@ static void one_computes(MPI_File file, int home, int is_atomic, int round) {
         check_bytes(file, at, LONG, 100 * round + rank, "a long write");
         check_bytes(file, at + LONG, SHORT, 100 * round + rank, "a short write");
         announce("done", round);
+        while (!has("silent", round, home)) usleep(1000);
+        check_bytes(file, at, LONG, 100 * round + rank, "a long write, later");
+        MPI_OK(MPI_File_write_at(file, at + LONG, bytes, SHORT, MPI_BYTE, MPI_STATUS_IGNORE));
+        announce("again", round);
     }
     MPI_OK(MPI_File_sync(file));
     MPI_Barrier(MPI_COMM_WORLD);
@@ -113,8 +132,9 @@ static void rest(void) {
 
 int main(int argc, char **argv) {
     begin(&argc, &argv);
-    CHECK(argc == 3, "usage: nodes_computing NAME DIRECTORY");
+    CHECK(argc == 4, "usage: nodes_computing NAME DIRECTORY SECONDS");
     directory = argv[2];
+    least = atof(argv[3]);
     report_to(directory);
     int level;
     MPI_Query_thread(&level);
