@@ -1,6 +1,7 @@
-/* Rank 0 holds the lock of an access in atomic mode for a while, or until it is killed; the others wait for it.
+/* A rank, the first one unless another is named, holds the lock of an access in atomic mode for a while, or until it is
+ * killed; the others wait for it.
  *
- * Rank 0 is stopped in the midst of its write: it writes from memory whose last page is missing, and a thread of its own
+ * It is stopped in the midst of its write: it writes from memory whose last page is missing, and a thread of its own
  * that is to bring the page (userfaultfd) takes its time. */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -18,7 +19,7 @@
 
 enum { BYTES = 200000, PAGE = 4096, ROOM = (BYTES / PAGE + 1) * PAGE };
 static const char *directory;
-static int held_for_ms;
+static int held_for_ms, holder;
 
 /* Tells the test, and the other ranks, that something has come about. */
 static void announce(const char *what) {
@@ -39,9 +40,9 @@ static void wait_for(const char *what) {
 /* Until each of those who wait for the lock has announced this. */
 static void wait_for_waiters(const char *what) {
     char name[32];
-    for (int r = 1; r < ranks; r++) {
+    for (int r = 0; r < ranks; r++) {
         snprintf(name, sizeof name, "%s-%d", what, r);
-        wait_for(name);
+        if (r != holder) wait_for(name);
     }
 }
 
@@ -116,9 +117,10 @@ static void set_strided_view(MPI_File file) {
 }
 
 int main(int argc, char **argv) {
-    CHECK(argc == 5, "usage: lock_holder NAME contiguous|strided DIRECTORY MILLISECONDS|for-ever");
+    CHECK(argc == 5 || argc == 6, "usage: lock_holder NAME contiguous|strided DIRECTORY MILLISECONDS|for-ever [HOLDER]");
     int is_strided = strcmp(argv[2], "strided") == 0;
     directory = argv[3];
+    holder = argc == 6 ? atoi(argv[5]) : 0;
     held_for_ms = strcmp(argv[4], "for-ever") == 0 ? -1 : atoi(argv[4]);
     if (held_for_ms < 0) hide_from_launcher();
     begin(&argc, &argv);
@@ -137,7 +139,7 @@ int main(int argc, char **argv) {
     MPI_OK(MPI_File_write_at_all(file, 0, buffer, BYTES, MPI_BYTE, MPI_STATUS_IGNORE));
     MPI_Barrier(MPI_COMM_WORLD);
 
-    if (rank == 0) {
+    if (rank == holder) {
         pthread_t thread;
         char *memory = slow_memory(&thread);
         MPI_OK(MPI_File_write_at(file, 0, memory, BYTES, MPI_BYTE, MPI_STATUS_IGNORE));
@@ -148,7 +150,9 @@ int main(int argc, char **argv) {
         snprintf(name, sizeof name, "waiting-%d", rank);
         double start = seconds(), cpu = cpu_seconds();
         announce(name);
-        MPI_OK(MPI_File_write_at(file, 1000, buffer, 4000, MPI_BYTE, MPI_STATUS_IGNORE));
+        int code = MPI_File_write_at(file, 1000, buffer, 4000, MPI_BYTE, MPI_STATUS_IGNORE), class = MPI_SUCCESS;
+        MPI_Error_class(code, &class);
+        report_number("error class", class);
         report_number("waited ms", (long)((seconds() - start) * 1e3));
         report_number("CPU us", (long)((cpu_seconds() - cpu) * 1e6));
     }

@@ -92,13 +92,13 @@ enum Task {
     },
     /// Set up, build, and compare ROMIO's coll_perf on svmio and on stock MPI-IO
     Demo,
-    /// Set up, build, and run the tests that repeat themselves as often as is promised (minutes)
+    /// Set up, build, and run the tests as often as is promised, and the suites that `test` leaves out (hours)
     Soak,
     /// Set up, build, and measure svmio beside MPIs and other file systems: messages, overlap, files
     Bench,
-    /// Set up, build and run every check
+    /// Set up, build and run all checks but those that take long, which `soak` has
     Test {
-        /// Only these stages [default: all]
+        /// Only these stages [default: all but those that end in -full, -8-ranks and -hosts]
         #[arg(long = "only", value_name = "STAGE", value_delimiter = ',', value_parser = test::stage_names())]
         only: Vec<String>,
     },
