@@ -11,6 +11,7 @@
 //!                    start                         processes that share files with no MPI
 //! stores elsewhere   RemoteStore    remote        --hosts: svmio serve-store there, through ssh
 //! meanwhile          Interruption   interruption  a signal ends what is being made, not the process on the spot
+//!                    supervision                   a job's processes: signals to all, the end of all
 //! what is printed    Output         output        standard output, its end and its terminal
 //!                    Table          table         columns for people
 //!                    Record         record        what there is to tell of a file, for people and as JSON
@@ -40,6 +41,7 @@ pub(crate) mod stat;
 pub(crate) mod store;
 mod store_option;
 mod store_path;
+mod supervision;
 mod table;
 pub(crate) mod verify;
 

@@ -8,8 +8,8 @@ use svmio_transport::Rank;
 use svmio_transport::job::Launcher;
 
 use super::Outcome;
-use super::bench::processes::all_ended;
 use super::error::CommandError;
+use super::supervision;
 
 /// The arguments of `svmio start`.
 #[derive(Debug, Args)]
@@ -19,10 +19,11 @@ Examples:
   svmio start -n 4 --nodes 2 -- ./app        the same, as if on two nodes, n0 and n1, each with a store of its own
 
 The processes find each other by SVMIO_JOB_MASTER, SVMIO_JOB_RANK, SVMIO_JOB_SIZE and SVMIO_JOB_SECRET, which
-whatever else starts them can set as well: see the guide. They die with this command; when one of them fails, it
-ends the others.
+whatever else starts them can set as well: see the guide. They die with this command. SIGINT and SIGTERM to it go to
+all of them, and to one of them end the job (SVMIO_WATCHDOG_SIGNALS=true, unless you set it). When one fails, the others
+have SVMIO_WATCHDOG_GRACE and two seconds to leave, the same again after a SIGTERM, and then are killed.
 
-Exit codes: 0 all have ended well; 1 one has not; 2 wrong command line.")]
+Exit codes: 0 all have ended well; 1 one has not; 2 wrong command line; a signal to this command ends it, too.")]
 pub(crate) struct StartArguments {
     /// How many processes
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 1,
@@ -54,7 +55,7 @@ pub(crate) struct StartArguments {
 /// Starts the processes, and waits for them.
 ///
 /// # Errors
-/// Where one cannot be started, or fails.
+/// Where one cannot be started, or fails; where settings are wrong; the signal that came to this process.
 pub(crate) fn start(arguments: &StartArguments) -> Result<Outcome, CommandError> {
     let absolute = |path: &PathBuf| {
         std::path::absolute(path).map_err(|source| CommandError::Outside {
@@ -83,6 +84,6 @@ pub(crate) fn start(arguments: &StartArguments) -> Result<Outcome, CommandError>
     } else if let Some(store) = store {
         launcher = launcher.environment("SVMIO_STORE", store);
     }
-    all_ended(launcher.spawn()?)?;
+    supervision::run(launcher)?;
     Ok(Outcome::Fine)
 }

@@ -8,6 +8,7 @@ mod benchmarks;
 mod command_line;
 mod copying;
 mod damage;
+mod ending;
 mod fabric;
 mod hosts;
 mod listing;

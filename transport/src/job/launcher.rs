@@ -42,6 +42,7 @@ pub struct Launcher {
     prefix: Option<ByRank<Vec<OsString>>>,
     master: Option<String>,
     streams: Streams,
+    has_groups: bool,
 }
 
 impl Launcher {
@@ -56,6 +57,7 @@ impl Launcher {
             prefix: None,
             master: None,
             streams: Streams::Inherit,
+            has_groups: false,
         }
     }
 
@@ -107,6 +109,14 @@ impl Launcher {
     #[must_use]
     pub fn streams(mut self, streams: Streams) -> Self {
         self.streams = streams;
+        self
+    }
+
+    /// Has each process lead a process group of its own. So what a terminal, or who ends a whole group, signals comes
+    /// to the parent alone, which is to [hand it on](Running::signal): each process gets it once.
+    #[must_use]
+    pub fn process_groups(mut self) -> Self {
+        self.has_groups = true;
         self
     }
 
@@ -168,6 +178,9 @@ impl Launcher {
         command.env(RANK, rank.to_string()).env(SIZE, self.size.to_string());
         if let Some(node) = &self.node {
             command.env(NODE, node(rank));
+        }
+        if self.has_groups {
+            command.process_group(0);
         }
         command
     }

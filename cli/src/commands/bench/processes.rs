@@ -4,20 +4,17 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 
 use clap::Args;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use svmio_transport::Rank;
-use svmio_transport::job::{Job, Launcher, Running};
+use svmio_transport::job::{Job, Launcher};
 
 use super::measuring;
 use super::plan::{Plan, Report};
 use crate::commands::Outcome;
 use crate::commands::error::CommandError;
+use crate::commands::supervision;
 
 /// The arguments of a process of the job.
 #[derive(Debug, Args)]
@@ -71,7 +68,6 @@ pub(in crate::commands) fn reported<R: DeserializeOwned>(
         .arguments(arguments(&path)?)
         .size(ranks)
         .environment("SVMIO_FABRIC", fabric)
-        .environment("SVMIO_WATCHDOG_SIGNALS", "true")
         .prefix(move |rank| prefixes.get(rank.0 as usize).cloned().unwrap_or_default());
     if let Some(provider) = provider {
         launcher = launcher.environment("SVMIO_OFI_PROVIDER", provider);
@@ -79,7 +75,7 @@ pub(in crate::commands) fn reported<R: DeserializeOwned>(
     if let Some(master) = master {
         launcher = launcher.master(master);
     }
-    all_ended(launcher.spawn()?)?;
+    supervision::run(launcher)?;
     let report = fs::read(&path).map_err(outside("reading", path))?;
     serde_json::from_slice(&report).map_err(misunderstanding)
 }
@@ -95,36 +91,6 @@ pub(in crate::commands) fn report(value: &impl Serialize, path: &Path) -> Result
         path: path.to_owned(),
         source,
     })
-}
-
-/// Waits until all have ended well; with the first that has not, the others are ended, too.
-///
-/// # Errors
-/// Which one that was, and how it ended.
-pub(in crate::commands) fn all_ended(mut running: Running) -> Result<(), CommandError> {
-    let wait_failed = |error: rustix::io::Errno| CommandError::Waiting(error.into());
-    let open = |id: u32| {
-        let pid = i32::try_from(id).ok().and_then(Pid::from_raw).ok_or(rustix::io::Errno::SRCH)?;
-        pidfd_open(pid, PidfdFlags::empty())
-    };
-    let handles = running.pids().into_iter().map(open).collect::<Result<Vec<_>, _>>().map_err(wait_failed)?;
-    let mut ends: Vec<Option<ExitStatus>> = vec![None; handles.len()];
-    while ends.iter().any(Option::is_none) {
-        let left: Vec<usize> = (0..ends.len()).filter(|rank| ends[*rank].is_none()).collect();
-        let mut events: Vec<_> =
-            left.iter().map(|rank| PollFd::new(&handles[*rank], PollFlags::IN)).collect();
-        match poll(&mut events, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(wait_failed(error)),
-        }
-        for rank in left {
-            ends[rank] = running.try_wait(Rank(rank as u32))?;
-            if let Some(status) = ends[rank].filter(|status| !status.success()) {
-                return Err(CommandError::ProcessFailed { rank, status });
-            }
-        }
-    }
-    Ok(())
 }
 
 /// One process of the job.

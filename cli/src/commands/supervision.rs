@@ -1,0 +1,220 @@
+//! The processes of a job, from their start to the end of the last.
+//!
+//! ```text
+//!   all run ── the first fails ──────────► they may leave ── time is up ──► told by SIGTERM ── time is up ──► killed
+//!        └──── SIGINT, SIGTERM to this process: handed on ────────────────────────┘
+//! ```
+//!
+//! Those who are in the job's fabric learn by that what has happened, fail with an error that tells it, and are ended by
+//! their watchdogs if they do not leave. So nobody is killed here but who knows of no job, or does not heed signals.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use signal_hook::consts::{SIGCONT, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::{SigId, flag, low_level};
+use svmio_transport::Rank;
+use svmio_transport::job::{Launcher, Running};
+use svmio_transport::settings::{Origin, Settings};
+
+use super::error::CommandError;
+
+/// What is handed on. A terminal that stops this process by SIGTSTP means the whole job.
+const HANDED_ON: [i32; 3] = [SIGINT, SIGTERM, SIGTSTP];
+
+/// How long after the watchdog's grace processes have: theirs closes its fabric first, for up to a second.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// Starts the processes and waits until all have ended well. A signal to one of them ends them all, unless the settings
+/// say something about that; one to this process goes to them.
+///
+/// # Errors
+/// Which one ended otherwise first, and how; the signal that came to this process before; wrong settings.
+pub(super) fn run(mut launcher: Launcher) -> Result<(), CommandError> {
+    let settings = Settings::load()?;
+    let is_unset = settings
+        .effective()
+        .iter()
+        .any(|row| (&*row.section, &*row.key, &row.origin) == ("watchdog", "signals", &Origin::Default));
+    if is_unset {
+        launcher = launcher.environment("SVMIO_WATCHDOG_SIGNALS", "true");
+    }
+    // Before there are processes: from now on a signal finds somebody who hands it on.
+    let signals = Signals::watch().map_err(CommandError::Waiting)?;
+    let running = launcher.process_groups().spawn()?;
+    Supervision::new(running, settings.watchdog.grace + MARGIN)?.until_all_ended(signals)
+}
+
+/// Processes, and how far their end is.
+struct Supervision {
+    running: Running,
+    handles: Vec<std::os::fd::OwnedFd>,
+    ends: Vec<Option<ExitStatus>>,
+    patience: Duration,
+    /// Why this does not end well.
+    error: Option<CommandError>,
+    /// When the time is up.
+    deadline: Option<Instant>,
+    /// Whether those who are left were told by a signal.
+    were_told: bool,
+}
+
+impl Supervision {
+    fn new(running: Running, patience: Duration) -> Result<Self, CommandError> {
+        let open = |id: u32| {
+            let pid = i32::try_from(id).ok().and_then(Pid::from_raw).ok_or(rustix::io::Errno::SRCH)?;
+            pidfd_open(pid, PidfdFlags::empty())
+        };
+        let handles: Result<Vec<_>, _> = running.pids().into_iter().map(open).collect();
+        let handles = handles.map_err(|error| CommandError::Waiting(error.into()))?;
+        let ends = vec![None; handles.len()];
+        Ok(Self { running, handles, ends, patience, error: None, deadline: None, were_told: false })
+    }
+
+    /// # Errors
+    /// That of [`run`].
+    fn until_all_ended(mut self, mut signals: Signals) -> Result<(), CommandError> {
+        while self.ends.iter().any(Option::is_none) {
+            self.wait(&signals).map_err(|error| CommandError::Waiting(error.into()))?;
+            for signal in signals.take() {
+                self.hand_on(signal)?;
+            }
+            self.look_after()?;
+            if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                if self.were_told {
+                    break;
+                }
+                self.tell(SIGTERM)?;
+            }
+        }
+        for rank in (0..self.ends.len()).filter(|rank| self.ends[*rank].is_none()) {
+            // It is, as `running` goes.
+            eprintln!("svmio: process {rank} has not ended in time and is killed");
+        }
+        let all_well = self.ends.iter().all(|end| end.is_some_and(|status| status.success()));
+        self.error.filter(|_| !all_well).map_or(Ok(()), Err)
+    }
+
+    /// Waits until something has happened, or the time is up.
+    fn wait(&self, signals: &Signals) -> Result<(), rustix::io::Errno> {
+        let left = self.handles.iter().zip(&self.ends).filter(|(_, end)| end.is_none());
+        let mut events: Vec<_> = left.map(|(handle, _)| PollFd::new(handle, PollFlags::IN)).collect();
+        events.extend(signals.pipes().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        // What is too long for the kernel is for ever.
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut events, left.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn hand_on(&mut self, signal: i32) -> Result<(), CommandError> {
+        if signal == SIGTSTP {
+            self.signal(SIGTSTP)?;
+            // It comes back when this process is continued.
+            low_level::emulate_default_handler(SIGTSTP).map_err(CommandError::Waiting)?;
+            return self.signal(SIGCONT);
+        }
+        self.error.get_or_insert(CommandError::Interrupted { signal });
+        self.tell(signal)
+    }
+
+    /// Tells those who are left that they are to end. The time that they have does not begin again.
+    fn tell(&mut self, signal: i32) -> Result<(), CommandError> {
+        self.signal(signal)?;
+        if !std::mem::replace(&mut self.were_told, true) {
+            self.deadline = Instant::now().checked_add(self.patience);
+        }
+        Ok(())
+    }
+
+    fn signal(&mut self, signal: i32) -> Result<(), CommandError> {
+        let left = (0..self.ends.len()).filter(|rank| self.ends[*rank].is_none());
+        for rank in left {
+            self.running.signal(Rank(rank as u32), signal)?;
+        }
+        Ok(())
+    }
+
+    /// Sees who has ended.
+    fn look_after(&mut self) -> Result<(), CommandError> {
+        for rank in 0..self.ends.len() {
+            if self.ends[rank].is_some() {
+                continue;
+            }
+            self.ends[rank] = self.running.try_wait(Rank(rank as u32))?;
+            if let Some(status) = self.ends[rank].filter(|status| !status.success()) {
+                self.error.get_or_insert(CommandError::ProcessFailed { rank, status });
+                if self.deadline.is_none() {
+                    self.deadline = Instant::now().checked_add(self.patience);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// As long as it lives, signals do nothing to this process, but can be taken.
+struct Signals {
+    sources: Vec<(i32, UnixStream, SigId)>,
+    default: Arc<AtomicBool>,
+}
+
+/// Whether signals do what they do by default. Once a handler was installed, it is that which has to do it.
+static DEFAULT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+impl Signals {
+    fn watch() -> io::Result<Self> {
+        let default = if let Some(default) = DEFAULT.get() {
+            default
+        } else {
+            let default = Arc::new(AtomicBool::new(true));
+            for signal in HANDED_ON {
+                flag::register_conditional_default(signal, Arc::clone(&default))?;
+            }
+            DEFAULT.get_or_init(|| default)
+        };
+        let mut signals = Self { sources: Vec::new(), default: Arc::clone(default) };
+        for signal in HANDED_ON {
+            let (pipe, writer) = UnixStream::pair()?;
+            pipe.set_nonblocking(true)?;
+            signals.sources.push((signal, pipe, low_level::pipe::register(signal, writer)?));
+        }
+        // SeqCst, as the handler: nothing is won by less here.
+        default.store(false, Ordering::SeqCst);
+        Ok(signals)
+    }
+
+    /// What can be read when there is something to take.
+    fn pipes(&self) -> impl Iterator<Item = &UnixStream> {
+        self.sources.iter().map(|(_, pipe, _)| pipe)
+    }
+
+    /// Which ones have come since it was last called.
+    fn take(&mut self) -> Vec<i32> {
+        let mut came = Vec::new();
+        for (signal, pipe, _) in &mut self.sources {
+            // Every byte is the same signal.
+            if pipe.read(&mut [0; 64]).is_ok_and(|length| length > 0) {
+                came.push(*signal);
+            }
+        }
+        came
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.default.store(true, Ordering::SeqCst);
+        for (_, _, registration) in &self.sources {
+            low_level::unregister(*registration);
+        }
+    }
+}
