@@ -141,7 +141,7 @@ impl Cluster {
         }
         let for_agents = messages::for_agents(messages);
         // The same on all of them, and told here by all: otherwise some would wait for those whom it hits first.
-        Footprint::expected(&for_agents, fabric.capabilities(), roster.size(), u64::MAX)
+        Footprint::expected(&for_agents, fabric.capabilities(), roster.size(), None)
             .map_err(messages::too_little(messages))?;
         let requests = Messenger::open(&fabric, REQUESTS, &for_agents).map_err(failed)?;
         let client = Client::open(&fabric, &for_agents).map_err(failed)?;

@@ -200,6 +200,15 @@ pub trait BackEnd: Send + Sync {
     /// `SegmentExists`; `Memory` where its storage cannot be had.
     fn create(&self, id: SegmentId, backing: &Backing) -> Result<SharedMemory>;
 
+    /// How many bytes this process may take for segments, if it leaves the other processes of its node as much; none
+    /// where nobody can tell. It asks the system, and takes a moment.
+    fn memory_share(&self) -> Option<u64> {
+        let membership = self.membership();
+        let own = membership.node(membership.rank());
+        let here = membership.ranks().filter(|rank| membership.node(*rank) == own).count();
+        crate::shm::memory_share(u32::try_from(here).unwrap_or(u32::MAX))
+    }
+
     /// Ends the export; peers that are connected keep what they have mapped, others find nothing. The memory stays as
     /// long as something that a peer has begun may still come there.
     fn remove(&self, id: SegmentId);

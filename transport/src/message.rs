@@ -46,6 +46,7 @@ mod pump;
 mod registry;
 mod rendezvous;
 mod ring;
+mod room;
 mod scope;
 mod service;
 mod settings;

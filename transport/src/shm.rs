@@ -43,7 +43,7 @@ mod waiting;
 #[doc(hidden)]
 pub mod wire;
 
-pub use available::available_memory;
+pub use available::memory_share;
 pub use preparation::prepare;
 #[doc(hidden)]
 pub use preparation::{within_process, within_process_with};

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use svmio_transport::Error;
 use svmio_transport::message::Footprint;
-use svmio_transport::settings::{Effective, Settings};
+use svmio_transport::settings::{Effective, FabricChoice, Settings};
 use svmio_transport::shm;
 
 use super::Outcome;
@@ -54,7 +54,8 @@ struct Configuration {
 #[derive(Debug, Serialize)]
 struct JobBuffers {
     ranks: u32,
-    /// Bytes that each process may take: its part of the machine's available memory, or what the settings allow.
+    /// Bytes that each process may take: its part of the machine's available memory, or what the settings allow. A
+    /// messenger goes by the same, with what is available when it is opened.
     limit: u64,
     /// Bytes that it takes.
     total: u64,
@@ -62,6 +63,10 @@ struct JobBuffers {
     peer: Footprint,
     /// With how many of its peers a process can exchange messages of all kinds before the memory is used up.
     peers: u32,
+    /// The receive buffers for all peers, where the fabric has some: so many at most, fewer where memory is short.
+    receive_buffers_at_most: Option<usize>,
+    /// Bytes of one.
+    receive_buffer: Option<u64>,
 }
 
 /// Prints the settings.
@@ -85,17 +90,22 @@ pub(crate) fn config(arguments: &ConfigArguments) -> Result<Outcome, CommandErro
 impl JobBuffers {
     fn of(settings: &Settings, ranks: u32) -> Result<JobBuffers, CommandError> {
         let capabilities = capabilities_of(|secret| settings.prepare(secret))?;
-        let part = shm::available_memory().map_or(u64::MAX, |available| available / u64::from(ranks));
-        let limit = settings.messages.memory_cap.min(part);
-        let expected = |memory| Footprint::expected(&settings.messages, &capabilities, ranks, memory);
-        // Where not everybody can have buffers for everybody, processes get what the settings allow as long as there
-        // is memory: few programs talk with everybody.
-        let peer = expected(limit)
-            .or_else(|_| expected(u64::MAX))
+        let share = shm::memory_share(ranks);
+        let limit = settings.messages.memory_cap.min(share.unwrap_or(u64::MAX));
+        let peer = Footprint::expected(&settings.messages, &capabilities, ranks, share)
             .map_err(|error| too_small(settings, ranks, &error))?;
         let fitting = u32::try_from(limit / peer.bytes.max(1)).unwrap_or(u32::MAX);
         let peers = fitting.min(ranks - 1);
-        Ok(JobBuffers { ranks, limit, total: u64::from(peers) * peer.bytes, peer, peers })
+        let ofi = Some(&settings.ofi).filter(|_| settings.fabric == FabricChoice::Ofi);
+        Ok(JobBuffers {
+            ranks,
+            limit,
+            total: u64::from(peers) * peer.bytes,
+            peer,
+            peers,
+            receive_buffers_at_most: ofi.map(|ofi| ofi.receive_buffers),
+            receive_buffer: ofi.map(|ofi| ofi.message_bytes as u64),
+        })
     }
 }
 
@@ -126,7 +136,7 @@ impl Configuration {
         }
         table.print(output)?;
 
-        let JobBuffers { ranks, limit, total, peer, peers } = &self.buffers;
+        let JobBuffers { ranks, limit, total, peer, peers, .. } = &self.buffers;
         let (total, limit, each) = (size(*total), size(*limit), size(peer.bytes));
         output.line(format!(
             "\nMessage buffers in a job of {ranks} on this machine: {each} for each peer that all kinds of \
@@ -138,7 +148,16 @@ impl Configuration {
         table.row(["ring of packets".into(), size(peer.ring)]);
         table.row(["eager buffers".into(), several(peer.eager_buffers, peer.eager_buffer)]);
         table.row(["staging buffers, each way".into(), several(peer.staging_buffers, peer.staging_buffer)]);
-        table.print(output)
+        table.print(output)?;
+        if let (Some(most), Some(bytes)) = (self.buffers.receive_buffers_at_most, self.buffers.receive_buffer)
+        {
+            output.line(format!(
+                "\nFor messages of all peers together up to {most} receive buffers of {}; where memory is short, a process \
+                 has fewer, and a warning tells how many",
+                size(bytes)
+            ))?;
+        }
+        Ok(())
     }
 }
 

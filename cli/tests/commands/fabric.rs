@@ -114,6 +114,33 @@ fn buffers_shrink_to_the_memory_that_there_is() {
 }
 
 #[test]
+fn buffers_shrink_to_the_part_of_a_process_of_the_available_memory() {
+    let setting = Setting::new();
+    let buffers = |ranks: &str| {
+        let variables = [("SVMIO_MESSAGES_MEMORY_CAP", "100000GiB")];
+        json_with(&setting, &variables, &["config", "--show", "--json", "--ranks", ranks])["buffers"].clone()
+    };
+    // More memory for each than machines have, so that the part decides, and not the cap.
+    let (few, many) = (buffers("1"), buffers("4000"));
+    assert!(many["limit"].as_u64().unwrap() <= few["limit"].as_u64().unwrap() / 1000, "{few} {many}");
+    for key in ["eager_buffer", "staging_buffer", "ring"] {
+        assert!(many["peer"][key].as_u64() < few["peer"][key].as_u64(), "{key}: {many}");
+    }
+    assert!(many["total"].as_u64() <= many["limit"].as_u64(), "{many}");
+}
+
+#[test]
+fn what_may_turn_out_smaller_is_told() {
+    let setting = Setting::new();
+    let shown = |fabric: &str| {
+        let output = setting.svmio().args(["config", "--show"]).env("SVMIO_FABRIC", fabric).output().unwrap();
+        text(&output.stdout)
+    };
+    assert!(shown("ofi").contains("up to 32 receive buffers of 64.50 KiB; where memory is short"));
+    assert!(!shown("shm").contains("receive buffers of"));
+}
+
+#[test]
 fn a_setting_that_makes_no_sense_is_named() {
     let setting = Setting::new();
     let file = setting.outside("my.toml");

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::lease::Lease;
 use super::port::Port;
+use super::room::Room;
 use super::settings::MessageSettings;
 use super::wire::{Way, Ways};
 use crate::back_end::{BackEnd, Backing, Piece, Remote, Sequence, Wait};
@@ -26,20 +27,12 @@ pub(super) enum Role {
     Departing,
 }
 
-impl Role {
-    /// How many of `cap` bytes such a segment may have in a job of `size`: each peer has an equal part, half of it for
-    /// its inbox. So there is something left for everybody, whoever comes first.
-    pub(super) fn share(self, cap: u64, size: u32) -> u64 {
-        let parts = if self == Self::Inbox { 2 } else { 4 };
-        cap / u64::from(size) / parts
-    }
-}
-
 const ROLES: [Role; 3] = [Role::Inbox, Role::Staging, Role::Departing];
 
 pub(super) struct Context {
     pub(super) fabric: Fabric,
     pub(super) settings: MessageSettings,
+    pub(super) room: Room,
     pub(super) space: u32,
     pub(super) interrupt: Interrupt,
     /// Whether every write arrives.
@@ -85,7 +78,9 @@ impl Context {
             (Way::Direct, has_dma && registers),
             (Way::Shared, shares),
         ]);
+        let room = Room::new(&settings, fabric.back_end().memory_share(), fabric.size());
         Self {
+            room,
             reliable: capabilities.is_reliable,
             ordered: capabilities.ordering == WriteOrder::Issued,
             receives,
@@ -132,22 +127,12 @@ impl Context {
         (ROLES[number as usize % ROLES.len()], Rank(number / ROLES.len() as u32))
     }
 
-    /// Makes the segment for `peer`, as long as `length` says, if the cap allows it and there is memory.
+    /// Makes the segment for `peer`, as long as `length` says, if there is memory.
     ///
     /// # Errors
     /// `Memory`.
     pub(super) fn create(&self, role: Role, peer: Rank, length: u64) -> Result<LocalSegment> {
-        let (cap, size) = (self.settings.memory_cap, self.fabric.size());
-        if length <= role.share(cap, size) {
-            return self.fabric.create(self.segment(role, peer), &Backing::Anonymous { length });
-        }
-        let problem =
-            format!("more than a part of the messenger's memory_cap of {cap} bytes for {size} processes");
-        Err(Error::Memory {
-            what: format!("message buffers for rank {peer}"),
-            length,
-            source: std::sync::Arc::new(std::io::Error::other(problem)),
-        })
+        self.fabric.create(self.segment(role, peer), &Backing::Anonymous { length })
     }
 
     /// To be held while something is copied from or to user memory of the peer that owns `inbox`; `None` where the

@@ -348,19 +348,21 @@ impl Link {
     }
 }
 
-/// Makes a segment, halved until it fits, with its header.
+/// Makes a segment, as large as there is room and the system has memory, with its header.
 fn area(
     context: &Context,
     role: Role,
     peer: Rank,
-    mut sizes: Sizes,
+    wanted: Sizes,
     length: impl Fn(&Sizes) -> u64,
-    halved: impl Fn(Sizes) -> Option<Sizes>,
+    halved: fn(Sizes) -> Option<Sizes>,
 ) -> Result<Area> {
-    let segment = loop {
-        match (context.create(role, peer, length(&sizes)), halved(sizes)) {
-            (Err(Error::Memory { .. }), Some(smaller)) => sizes = smaller,
-            (segment, _) => break segment?,
+    let mut fitting = context.room.fitting(role, wanted, &length, halved)?.peekable();
+    let (segment, sizes) = loop {
+        let sizes = fitting.next().unwrap_or(wanted);
+        match context.create(role, peer, length(&sizes)) {
+            Err(Error::Memory { .. }) if fitting.peek().is_some() => {}
+            segment => break (segment?, sizes),
         }
     };
     let memory = segment.memory();

@@ -66,7 +66,8 @@ pub struct MessageSettings {
     /// waits long for the other at the end.
     pub chunk: u32,
     /// Bytes that all buffers of this process may take together. Each peer has an equal part, so that there is room
-    /// for the last one, too; what does not fit into it, or what the system does not have, is halved until it fits.
+    /// for the last one, too; what does not fit into it, or into this process's part of what the system has available
+    /// as the messenger is opened, is halved until it fits.
     pub memory_cap: u64,
     /// Whether messages go on while the program computes: by a thread that sleeps until a peer's interrupt.
     pub asynchronous: bool,

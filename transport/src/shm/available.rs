@@ -58,11 +58,21 @@ impl Reservations {
 }
 
 /// How many bytes the machine has left, or this process's control group if that is less; none where neither tells.
-#[must_use]
-pub fn available_memory() -> Option<u64> {
+fn available_memory() -> Option<u64> {
     let of_machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_in(&text));
     let of_group = std::fs::read_to_string("/proc/self/cgroup").ok().and_then(|text| left_in_group(&text));
     of_machine.into_iter().chain(of_group).min()
+}
+
+/// How many bytes each of `processes` on this machine may take at most, if they share equally what it has left, but for
+/// what has to be left over; none where it does not tell.
+#[must_use]
+pub fn memory_share(processes: u32) -> Option<u64> {
+    available_memory().map(|available| share_of(available, processes))
+}
+
+fn share_of(available: u64, processes: u32) -> u64 {
+    available.saturating_sub(MARGIN) / u64::from(processes.max(1))
 }
 
 /// The available bytes of the machine, from the text of `/proc/meminfo`.
@@ -99,7 +109,7 @@ fn reclaimable_in(text: &str) -> u64 {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
-    use super::{MARGIN, Reservations, WORTH_ASKING, available_in, check, reclaimable_in};
+    use super::{MARGIN, Reservations, WORTH_ASKING, available_in, check, reclaimable_in, share_of};
 
     #[test]
     fn the_kernels_table_is_understood() {
@@ -109,6 +119,22 @@ mod tests {
         assert_eq!(available_in("MemAvailable: many kB\n"), None);
         let text = "anon 500\nfile 300\nshmem 90\ninactive_file 20\nactive_file 100\nworkingset_nodes 0\n";
         assert_eq!((reclaimable_in(text), reclaimable_in("")), (120, 0));
+    }
+
+    #[test]
+    fn what_all_may_take_is_less_than_what_would_be_refused() {
+        for (available, processes) in [(0, 3), (MARGIN, 1), (MARGIN + 7, 2), (100 << 20, 7), (u64::MAX, 0)] {
+            let share = share_of(available, processes);
+            assert!(
+                share * u64::from(processes) <= available.saturating_sub(MARGIN),
+                "{share} of {available}"
+            );
+            assert_eq!(
+                share == 0,
+                available < MARGIN + u64::from(processes.max(1)),
+                "{share} of {available}"
+            );
+        }
     }
 
     #[test]

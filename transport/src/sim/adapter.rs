@@ -75,6 +75,12 @@ impl BackEnd for SimAdapter {
         mapped
     }
 
+    fn memory_share(&self) -> Option<u64> {
+        let mut state = self.shared.lock();
+        let limit = state.model.setup.segment_memory?;
+        Some(limit.saturating_sub(state.rank(self.rank).segment_memory))
+    }
+
     fn remove(&self, id: SegmentId) {
         let mut state = self.shared.lock();
         let process = state.rank(self.rank);
