@@ -35,7 +35,7 @@ impl Extent {
 pub struct Aim {
     /// What it is, with its unit.
     pub what: String,
-    /// What was measured.
+    /// What was measured; NaN where it could not be, which keeps no aim.
     pub measured: f64,
     /// What is aimed at.
     pub aim: f64,
@@ -81,6 +81,9 @@ impl std::fmt::Display for Aim {
             (false, false) => "MISSED BY FAR",
         };
         let relation = if self.good == Good::Below { "at most" } else { "at least" };
+        if self.measured.is_nan() {
+            return write!(f, "{}: not measured, aim {relation} {}", self.what, self.aim);
+        }
         write!(f, "{}: {:.3}, aim {relation} {}: {verdict}", self.what, self.measured, self.aim)
     }
 }
@@ -125,5 +128,6 @@ mod tests {
         assert!(account(&[bandwidth(1.4), bandwidth(1.1), latency(0.9)]));
         assert!(!account(&[bandwidth(0.9)]));
         assert!(!account(&[bandwidth(f64::NAN)]));
+        assert!(bandwidth(f64::NAN).to_string().ends_with(": not measured, aim at least 1.3"));
     }
 }

@@ -63,7 +63,9 @@ fn overlap_is_told_as_a_table_json_and_diagrams() {
     assert_eq!(sizes.len(), 2);
     for size in sizes {
         assert_eq!(size["steps"].as_array().unwrap().len(), 5, "0 is always among them");
-        assert!(size["hidden"].as_f64().unwrap() > 0.9, "{size}");
+        for key in ["hidden", "hidden_by_double"] {
+            assert!(size[key].as_f64().unwrap() > 0.9, "{key}: {size}");
+        }
         let calculated = size["break_even_calculated"].as_f64().unwrap();
         let difference = size["asynchronous"].as_f64().unwrap() - size["synchronous"].as_f64().unwrap();
         assert!((calculated - difference).abs() < 1e-9, "{size}");
@@ -74,6 +76,15 @@ fn overlap_is_told_as_a_table_json_and_diagrams() {
     }
     let printed = setting.printed(&arguments);
     assert!(printed.contains("BREAK-EVEN µs, MEASURED") && printed.contains("1 MiB"), "{printed}");
+    // Nothing is said by silence where no computation is long enough.
+    let arguments = ["bench", "overlap", "--fabric", "sim:sci-switch", "--sizes", "1M", "--compute", "10"];
+    let printed = setting.printed(&arguments);
+    assert!(printed.contains("BY TWICE AS LONG") && printed.contains("not measured"), "{printed}");
+    let short = setting.json(&[&arguments[..], &["--json"]].concat());
+    let of_size = &short["modes"][0]["sizes"][0];
+    for key in ["hidden", "hidden_by_double", "bare_hidden", "bare_hidden_by_double"] {
+        assert!(of_size.get(key).is_some_and(serde_json::Value::is_null), "{key}: {of_size}");
+    }
 }
 
 #[test]

@@ -19,11 +19,16 @@ pub(crate) struct Hiding {
     pub(crate) break_even_measured: Option<f64>,
     /// How many seconds `asynchronous` is more than `synchronous`.
     pub(crate) break_even_calculated: f64,
-    /// For each computation that is longer than the transfer, how much of the transfer it hid, 0 to 1; the least. At
-    /// rest both ends copy, beside a computation only the receiver: longer is what takes twice as long as at rest.
+    /// For each computation that takes at least as long as the transfer at rest, how much of the transfer it hid, 0 to 1;
+    /// the least. None where none was as long.
     pub(crate) hidden: Option<f64>,
-    /// The same of a bare copy beside the same computations: no message can be hidden better.
+    /// The same for computations of at least twice the transfer: where both ends copy at rest, and beside a computation
+    /// only the receiver, they are the first that can hide all of it.
+    pub(crate) hidden_by_double: Option<f64>,
+    /// As `hidden`, of a bare copy beside the same computations: no message can be hidden better.
     pub(crate) bare_hidden: Option<f64>,
+    /// As `hidden_by_double`, of a bare copy beside the same computations.
+    pub(crate) bare_hidden_by_double: Option<f64>,
     /// The measurements.
     pub(crate) steps: Vec<Step>,
 }
@@ -122,26 +127,37 @@ impl Hiding {
         let steps: Vec<Step> = computes.into_iter().filter_map(step).collect();
         let at_rest = [find(0.0, &is_synchronous)?, find(0.0, &|variant| variant == asynchronous)?];
         let calculated = summary.difference(at_rest[1], at_rest[0]);
-        let longer = || steps.iter().filter(|step| step.compute >= LONGER * step.transfer);
-        let bare = longer().filter_map(|step| step.bare).map(|bare| bare.hidden);
+        let hidden = |factor| least(&steps, factor, |step| Some(step.hidden));
+        let bare_hidden = |factor| least(&steps, factor, |step| step.bare.map(|bare| bare.hidden));
         Some(Hiding {
             size,
             synchronous: summary.of(at_rest[0]),
             asynchronous: summary.of(at_rest[1]),
             break_even_measured: meeting(&steps, calculated),
             break_even_calculated: calculated,
-            hidden: longer().map(|step| step.hidden).min_by(f64::total_cmp),
-            bare_hidden: bare.min_by(f64::total_cmp),
+            hidden: hidden(ONCE),
+            hidden_by_double: hidden(DOUBLE),
+            bare_hidden: bare_hidden(ONCE),
+            bare_hidden_by_double: bare_hidden(DOUBLE),
             steps,
         })
     }
 }
 
-/// How many times as long as the transfer at rest a computation is that hides it.
-const LONGER: f64 = 2.0;
+/// How many times as long as the transfer at rest a computation is that should hide it,
+const ONCE: f64 = 1.0;
+
+/// and that can hide it also where the receiver then does alone what both do at rest.
+const DOUBLE: f64 = 2.0;
 
 /// Times that differ by no more than this share of the transfer's are the same: processors are not one's own.
 const NOISE: f64 = 0.02;
+
+/// The least share of those computations that are `factor` times as long as the transfer, or longer.
+fn least(steps: &[Step], factor: f64, share: impl Fn(&Step) -> Option<f64>) -> Option<f64> {
+    let long = steps.iter().filter(|step| step.compute >= factor * step.transfer);
+    long.filter_map(share).min_by(f64::total_cmp)
+}
 
 /// Where the curves meet.
 fn meeting(steps: &[Step], calculated: f64) -> Option<f64> {
@@ -193,6 +209,30 @@ mod tests {
         assert!((hiding.hidden.unwrap() - 1.0).abs() < 1e-12, "{hiding:?}");
         assert!((hiding.steps[1].hidden - 0.01 / 0.029).abs() < 1e-12);
         assert_eq!((hiding.bare_hidden, hiding.steps[1].bare), (None, None));
+    }
+
+    #[test]
+    fn what_is_hidden_is_judged_from_once_and_from_twice_the_transfer_on() {
+        let mut points = points(0.018, 0.029);
+        let beside = |points: &mut Vec<Point>, compute: f64, seconds: f64| {
+            let of_message = points.iter_mut().filter(|point| point.variant == ASYNCHRONOUS);
+            of_message
+                .filter(|point| point.compute == compute)
+                .for_each(|point| point.seconds = vec![seconds]);
+        };
+        // 40 ms are longer than 29, but less than twice as long; 20 are shorter, and judged by neither.
+        beside(&mut points, 0.04, 0.04 + 0.029 * 0.25);
+        beside(&mut points, 0.06, 0.06 + 0.029 * 0.125);
+        beside(&mut points, 0.02, 0.02 + 0.029);
+        let hiding = Hiding::of(&points, 1 << 20, ASYNCHRONOUS, Summary::Median).unwrap();
+        assert!((hiding.hidden.unwrap() - 0.75).abs() < 1e-9, "{hiding:?}");
+        assert!((hiding.hidden_by_double.unwrap() - 0.875).abs() < 1e-9, "{hiding:?}");
+        points.retain(|point| point.compute < 0.06);
+        let hiding = Hiding::of(&points, 1 << 20, ASYNCHRONOUS, Summary::Median).unwrap();
+        assert_eq!((hiding.hidden.is_some(), hiding.hidden_by_double), (true, None));
+        points.retain(|point| point.compute < 0.04);
+        let hiding = Hiding::of(&points, 1 << 20, ASYNCHRONOUS, Summary::Median).unwrap();
+        assert_eq!((hiding.hidden, hiding.hidden_by_double), (None, None));
     }
 
     #[test]

@@ -80,9 +80,12 @@ impl Overlap {
                 "ASYNCHRONOUS µs",
                 "BREAK-EVEN µs, MEASURED",
                 "CALCULATED",
-                "HIDDEN AT LEAST",
-                "BARE",
+                "HIDDEN BY AS LONG",
+                "BY TWICE AS LONG",
+                "BARE: BY AS LONG",
+                "BY TWICE AS LONG",
             ]);
+            let told = |share: Option<f64>| share.map_or("not measured".into(), percent);
             for of_size in &of_mode.sizes {
                 table.row([
                     size(of_size.size),
@@ -90,8 +93,10 @@ impl Overlap {
                     microseconds(of_size.asynchronous),
                     of_size.break_even_measured.map_or("never".into(), microseconds),
                     microseconds(of_size.break_even_calculated),
-                    of_size.hidden.map_or("-".into(), percent),
-                    of_size.bare_hidden.map_or("-".into(), percent),
+                    told(of_size.hidden),
+                    told(of_size.hidden_by_double),
+                    told(of_size.bare_hidden),
+                    told(of_size.bare_hidden_by_double),
                 ]);
             }
             table.print(output)?;
