@@ -1,6 +1,6 @@
 //! The first paper's numbers and the shapes of its figures, on the simulated fabric that its constants make.
 //!
-//! J. Worringen, "SCI-MPICH: The Second Generation", SCI-Europe 2000: table 1, figures 3, 9, 11 and 12.
+//! J. Worringen, "SCI-MPICH: The Second Generation", SCI-Europe 2000: table 1, figures 3, 4, 9, 11 and 12.
 
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
@@ -82,6 +82,18 @@ fn figure_3_short_packets_make_steps_where_they_end() {
             - at(&figure, &format!("packets of {packet} B"), size.max(64.0))
     };
     assert!(gain(128) > gain(512), "{} {}", gain(128), gain(512));
+}
+
+#[test]
+fn figure_4_stores_win_for_small_blocks_and_dma_for_large_ones() {
+    let figure = figures::write_bandwidth(&model()).unwrap();
+    // What DMA comes to in table 1.
+    assert_near(at(&figure, "DMA", MIB), 69.0, 0.5);
+    assert!(at(&figure, "stores", KIB) > 2.0 * at(&figure, "DMA", KIB));
+    assert!(at(&figure, "DMA", MIB) > at(&figure, "stores", MIB));
+    for curve in ["stores", "DMA"] {
+        assert!(series(&figure, curve).windows(2).all(|pair| pair[1].1 > pair[0].1), "{curve}");
+    }
 }
 
 #[test]

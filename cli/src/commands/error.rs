@@ -25,6 +25,9 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Simulation(#[from] svmio_transport::sim::SimError),
 
+    #[error(transparent)]
+    Figure(#[from] svmio_transport::sim::figures::FigureError),
+
     #[error("there is no store at {} (svmio cp and svmio run make one)", path.display())]
     NoStore { path: PathBuf },
 

@@ -3,6 +3,8 @@
 use std::fs;
 
 use serde_json::Value;
+use svmio_transport::sim::Model;
+use svmio_transport::sim::figures;
 
 use crate::setting::{Setting, text};
 
@@ -103,22 +105,59 @@ fn interrupts_are_told_as_a_cumulative_histogram() {
     assert!(printed.lines().any(|line| line.starts_with("50 %") && line.contains("35.")), "{printed}");
 }
 
+/// The points of a diagram's lines, in pixels.
+fn drawn_lines(svg: &str) -> Vec<Vec<(f64, f64)>> {
+    let lines = svg.split("<polyline").skip(1).filter(|line| line.contains("stroke-width=\"2\""));
+    let points = lines.map(|line| {
+        let (_, points) = line.split_once("points=\"").unwrap();
+        let pairs = points.split('"').next().unwrap().split_whitespace();
+        let pair = |pair: &str| pair.split_once(',').map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap()));
+        pairs.map(|text| pair(text).unwrap()).collect::<Vec<_>>()
+    });
+    // The legend's have two points.
+    points.filter(|points| points.len() > 2).collect()
+}
+
+/// Whether pixels are where an axis has the values: as one place is to another, whatever the axis begins and ends with.
+fn assert_in_scale(values: &[f64], pixels: &[f64], axis: &figures::Axis) {
+    let scaled: Vec<f64> =
+        values.iter().map(|value| if axis.is_logarithmic { value.ln() } else { *value }).collect();
+    let order = |one: &&f64, other: &&f64| one.total_cmp(other);
+    let of = |value: f64| pixels[scaled.iter().position(|one| *one == value).unwrap()];
+    let (least, most) = (*scaled.iter().min_by(order).unwrap(), *scaled.iter().max_by(order).unwrap());
+    let each = (of(most) - of(least)) / (most - least);
+    for (value, pixel) in scaled.iter().zip(pixels) {
+        let expected = of(least) + (value - least) * each;
+        assert!((pixel - expected).abs() < 2.5, "{}: {value} at {pixel}, not {expected}", axis.label);
+    }
+}
+
 #[test]
-fn the_papers_diagrams_are_drawn() {
+fn the_papers_diagrams_show_the_figures_that_are_compared_with_it() {
     let setting = Setting::new();
     let printed = setting.printed(&["bench", "figures", "--plot", "figures"]);
-    for (figure, line) in [
-        ("3", "packets of 512 bytes"),
-        ("9", "three copies, bound"),
-        ("11", "asynchronous, rendezvous-staged"),
-        ("12", "break-even calculated"),
-    ] {
-        let name = format!("figures/figure-{figure}.svg");
-        assert!(printed.contains(&name), "{name} in {printed}");
+    let figures = figures::all(&Model::named("sci-switch").unwrap()).unwrap();
+    assert_eq!(figures.iter().map(|figure| figure.number).collect::<Vec<_>>(), [3, 4, 9, 11, 12]);
+    for figure in &figures {
+        let name = format!("figures/figure-{}.svg", figure.number);
+        assert!(printed.contains(&name) && printed.contains(&figure.title), "{name} in {printed}");
         let svg = fs::read_to_string(setting.outside(&name)).unwrap();
-        assert!(svg.contains(line) && svg.contains("<polyline"), "{name}");
+        let lines = drawn_lines(&svg);
+        let lengths: Vec<usize> = lines.iter().map(Vec::len).collect();
+        assert_eq!(lengths, figure.series.iter().map(|series| series.points.len()).collect::<Vec<_>>());
+        assert!(figure.series.iter().all(|series| svg.contains(&series.name)), "{name}");
+        let values: Vec<(f64, f64)> = figure.series.iter().flat_map(|series| series.points.clone()).collect();
+        let pixels = lines.concat();
+        let across = |points: &[(f64, f64)]| points.iter().map(|point| point.0).collect::<Vec<_>>();
+        let up = |points: &[(f64, f64)]| points.iter().map(|point| point.1).collect::<Vec<_>>();
+        assert_in_scale(&across(&values), &across(&pixels), &figure.x);
+        assert_in_scale(&up(&values), &up(&pixels), &figure.y);
     }
-    assert_eq!(fs::read_dir(setting.outside("figures")).unwrap().count(), 4);
+    assert_eq!(fs::read_dir(setting.outside("figures")).unwrap().count(), figures.len());
+    let told = setting.json(&["bench", "figures", "--plot", "figures", "--json"]);
+    // By text, too: reading it rounds the last digit.
+    let text = serde_json::to_string(&figures).unwrap();
+    assert!(told == serde_json::from_str::<Value>(&text).unwrap(), "{told}");
 }
 
 #[test]

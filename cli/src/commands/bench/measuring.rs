@@ -4,7 +4,6 @@
 
 mod bare;
 mod core;
-mod dma;
 mod interrupt;
 mod messages;
 mod overlap;
@@ -29,7 +28,6 @@ pub(crate) fn carry_out(fabric: &Fabric, settings: &MessageSettings, plan: &Plan
         What::Pingpong => messages::measure(&place, plan, messages::Pattern::Pingpong)?,
         What::Bandwidth => messages::measure(&place, plan, messages::Pattern::Stream)?,
         What::Overlap { compute } => overlap::measure(&place, plan, compute)?,
-        What::Transfer => dma::measure(&place, plan)?,
         What::Interrupt { round_trips } => interrupt::measure(&place, plan, *round_trips)?,
     };
     let points = place.gathered(own, &plan.what)?;
@@ -85,7 +83,6 @@ impl<'f> Place<'f> {
                 | Variant::Computation
                 | Variant::Bare
                 | Variant::BareAtRest
-                | Variant::Transfer
                 | Variant::Interrupt => as_configured,
             };
             Messenger::open(self.fabric, port(number)?, &settings)

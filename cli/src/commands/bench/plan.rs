@@ -29,8 +29,6 @@ pub(crate) enum What {
         /// Seconds of computation.
         compute: Vec<f64>,
     },
-    /// The time of a transfer by DMA between segments.
-    Transfer,
     /// Half of the time that a remote interrupt takes to and fro.
     Interrupt {
         /// How many.
@@ -109,8 +107,6 @@ pub(crate) enum Variant {
     Bare,
     /// The same, with nothing computed meanwhile.
     BareAtRest,
-    /// There were none: a transfer by DMA.
-    Transfer,
     /// There were none: an interrupt.
     Interrupt,
 }

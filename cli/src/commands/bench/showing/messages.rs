@@ -116,7 +116,6 @@ impl Measured {
                 | Variant::AtRest(protocol) => protocol.name(),
                 Variant::Computation => "computation",
                 Variant::Bare | Variant::BareAtRest => "bare",
-                Variant::Transfer => "transfer",
                 Variant::Interrupt => "interrupt",
             },
             size: point.size,

@@ -123,7 +123,7 @@ impl Overlap {
     }
 
     /// The paper's figure 12.
-    pub(crate) fn break_even(&self) -> Chart {
+    fn break_even(&self) -> Chart {
         let line = |name: String, of_mode: &OfMode, value: fn(&Hiding) -> f64| {
             let points = of_mode.sizes.iter().map(|of| (of.size as f64, value(of) * 1e3)).collect();
             Line { name, points, has_marks: true }
