@@ -31,6 +31,10 @@ const HANDED_ON: [i32; 3] = [SIGINT, SIGTERM, SIGTSTP];
 /// How long after the watchdog's grace processes have: theirs closes its fabric first, for up to a second.
 const MARGIN: Duration = Duration::from_secs(2);
 
+/// What comes again within so long is the same: `timeout`, for one, signals its child, and then the child's group. A
+/// process ends at once by the second one that it gets.
+const SAME: Duration = Duration::from_millis(250);
+
 /// Starts the processes and waits until all have ended well. A signal to one of them ends them all, unless the settings
 /// say something about that; one to this process goes to them.
 ///
@@ -61,8 +65,8 @@ struct Supervision {
     error: Option<CommandError>,
     /// When the time is up.
     deadline: Option<Instant>,
-    /// Whether those who are left were told by a signal.
-    were_told: bool,
+    /// When those who are left were last told by a signal.
+    told_at: Option<Instant>,
 }
 
 impl Supervision {
@@ -74,7 +78,7 @@ impl Supervision {
         let handles: Result<Vec<_>, _> = running.pids().into_iter().map(open).collect();
         let handles = handles.map_err(|error| CommandError::Waiting(error.into()))?;
         let ends = vec![None; handles.len()];
-        Ok(Self { running, handles, ends, patience, error: None, deadline: None, were_told: false })
+        Ok(Self { running, handles, ends, patience, error: None, deadline: None, told_at: None })
     }
 
     /// # Errors
@@ -87,7 +91,7 @@ impl Supervision {
             }
             self.look_after()?;
             if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                if self.were_told {
+                if self.told_at.is_some() {
                     break;
                 }
                 self.tell(SIGTERM)?;
@@ -123,14 +127,15 @@ impl Supervision {
             return self.signal(SIGCONT);
         }
         self.error.get_or_insert(CommandError::Interrupted { signal });
-        self.tell(signal)
+        if self.told_at.is_some_and(|at| at.elapsed() < SAME) { Ok(()) } else { self.tell(signal) }
     }
 
     /// Tells those who are left that they are to end. The time that they have does not begin again.
     fn tell(&mut self, signal: i32) -> Result<(), CommandError> {
         self.signal(signal)?;
-        if !std::mem::replace(&mut self.were_told, true) {
-            self.deadline = Instant::now().checked_add(self.patience);
+        let now = Instant::now();
+        if self.told_at.replace(now).is_none() {
+            self.deadline = now.checked_add(self.patience);
         }
         Ok(())
     }

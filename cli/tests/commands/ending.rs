@@ -141,6 +141,8 @@ fn a_signal_to_the_launcher_ends_all_with_the_reason() {
     for (fabric, signal, name) in [("shm", Signal::INT, "SIGINT"), ("ofi", Signal::TERM, "SIGTERM")] {
         let job = Started::new(fabric, "waits");
         let launcher = job.launcher;
+        // Twice, as by `timeout`: that is one.
+        kill_process(launcher, signal).unwrap();
         let Ended { status, left_in_memory, complaints, .. } = job.end_by(launcher, signal);
         assert_eq!((status, &*left_in_memory), (128 + signal.as_raw(), ""), "{complaints}");
         for rank in 0..RANKS {
