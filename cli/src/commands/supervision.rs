@@ -127,7 +127,7 @@ impl Supervision {
             return self.signal(SIGCONT);
         }
         self.error.get_or_insert(CommandError::Interrupted { signal });
-        if self.told_at.is_some_and(|at| at.elapsed() < SAME) { Ok(()) } else { self.tell(signal) }
+        if is_same(self.told_at, Instant::now()) { Ok(()) } else { self.tell(signal) }
     }
 
     /// Tells those who are left that they are to end. The time that they have does not begin again.
@@ -164,6 +164,11 @@ impl Supervision {
         }
         Ok(())
     }
+}
+
+/// Whether a signal that comes `now` is the one of which processes were told.
+fn is_same(told_at: Option<Instant>, now: Instant) -> bool {
+    told_at.is_some_and(|at| now.saturating_duration_since(at) < SAME)
 }
 
 /// As long as it lives, signals do nothing to this process, but can be taken.
@@ -221,5 +226,18 @@ impl Drop for Signals {
         for (_, _, registration) in &self.sources {
             low_level::unregister(*registration);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_again_at_once_is_the_same_and_later_it_is_not() {
+        let now = Instant::now();
+        assert!(!is_same(None, now));
+        assert!(is_same(Some(now), now) && is_same(Some(now), now + SAME / 2));
+        assert!(!is_same(Some(now), now + SAME));
     }
 }
