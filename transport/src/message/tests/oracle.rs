@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 
-use super::worlds::{self, Ground, bad_plan};
+use super::worlds::{self, Faults, Ground, Outcome, bad_plan};
 use super::{MessageSettings, Messenger, Mode, Port, Rank};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
+use crate::faulty::FaultPlan;
 use crate::message::outgoing::Sender;
 use crate::sim::{Model, SimOptions, World};
 use crate::units::Time;
@@ -189,10 +192,25 @@ fn end(messenger: &Messenger, size: u32) -> Result<()> {
     Ok(())
 }
 
-fn check(ground: &Ground, program: &Program) {
+fn check(ground: &Ground, program: &Program) -> Outcome {
     worlds::run(ground, program.size, &program.settings, |fabric, messenger| {
         play(&messenger, program, fabric.rank()).unwrap();
-    });
+    })
+}
+
+/// What went wrong in the same few programs at each call, and how many writes the messengers repeated.
+fn faults_and_repetitions(ground: impl Fn(u64) -> Ground) -> (Faults, u64) {
+    const PROGRAMS: u64 = 12;
+    let mut runner = TestRunner::deterministic();
+    let strategy = programs(1 << 15, 40);
+    let mut sums = (Faults::default(), 0);
+    for seed in 0..PROGRAMS {
+        let program = strategy.new_tree(&mut runner).unwrap().current();
+        let Outcome { faults, statistics } = check(&ground(seed), &program);
+        sums.0 = sums.0.plus(faults);
+        sums.1 += statistics.iter().map(|statistics| statistics.repeated_writes).sum::<u64>();
+    }
+    sums
 }
 
 /// Two ranks, of which one dies. The other gets done what it could, or learns of it; in no case does it wait for ever.
@@ -273,6 +291,34 @@ proptest! {
     #[test]
     fn programs_on_tcp(program in programs(1 << 20, 40)) {
         check(&Ground::Tcp, &program);
+    }
+}
+
+/// Else the programs above that have faults would prove no more than those without.
+#[test]
+fn faults_happen_and_what_they_broke_is_written_again() {
+    let simulated = |model| move |seed| Ground::Simulated { model, seed, faults: true };
+    let (sci, infiniband) = (simulated("sci-ring"), simulated("infiniband-hdr"));
+    let threads = |seed| Ground::FaultyThreads(bad_plan(seed));
+    let grounds: [&dyn Fn(u64) -> Ground; 3] = [&sci, &infiniband, &threads];
+    for ground in grounds {
+        let (faults, repeated_writes) = faults_and_repetitions(ground);
+        let told = format!("{:?}: {faults:?}, {repeated_writes} writes repeated", ground(0));
+        assert!(faults.dropped > 0 && faults.late > 0 && faults.repeated > 0, "{told}");
+        assert!(repeated_writes > 0, "{told}");
+    }
+}
+
+#[test]
+fn without_faults_nothing_is_written_again() {
+    let simulated = |model| move |seed| Ground::Simulated { model, seed, faults: false };
+    let (sci, infiniband) = (simulated("sci-ring"), simulated("infiniband-hdr"));
+    // Nothing goes wrong, but nobody knows, so all is checked.
+    let doubted =
+        |seed| Ground::FaultyThreads(FaultPlan { dropped: 0.0, late: 0.0, repeated: 0.0, ..bad_plan(seed) });
+    let grounds: [&dyn Fn(u64) -> Ground; 4] = [&sci, &infiniband, &doubted, &|_| Ground::Threads];
+    for ground in grounds {
+        assert_eq!(faults_and_repetitions(ground), (Faults::default(), 0), "{:?}", ground(0));
     }
 }
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::{MessageSettings, Messenger, Port};
 use crate::back_end::BackEnd;
 use crate::fabric::Fabric;
-use crate::faulty::{FaultPlan, Faulty};
+use crate::faulty::{FaultCounts, FaultPlan, Faulty};
 use crate::ofi;
 use crate::shm;
 use crate::sim::{FaultOptions, Model, SimOptions, World};
+use crate::statistics::Statistics;
 
 /// What a program runs on.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,23 +25,60 @@ pub(super) enum Ground {
     Simulated { model: &'static str, seed: u64, faults: bool },
 }
 
+/// What went wrong on purpose, in fragments of writes or in transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Faults {
+    pub(super) dropped: u64,
+    pub(super) late: u64,
+    pub(super) repeated: u64,
+}
+
+impl Faults {
+    pub(super) fn plus(self, other: Faults) -> Faults {
+        Faults {
+            dropped: self.dropped + other.dropped,
+            late: self.late + other.late,
+            repeated: self.repeated + other.repeated,
+        }
+    }
+}
+
+/// What came of a program.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) faults: Faults,
+    /// By rank.
+    pub(super) statistics: Vec<Statistics>,
+}
+
 /// Runs `body` for each of `size` ranks with a messenger. No fabric is closed before all have ended.
 pub(super) fn run(
     ground: &Ground,
     size: u32,
     settings: &MessageSettings,
     body: impl Fn(&Fabric, Messenger) + Sync,
-) {
+) -> Outcome {
     let open = |fabric: &Fabric| Messenger::open(fabric, Port::FIRST, settings).unwrap();
+    let on_threads = |fabrics: &[Fabric]| {
+        run_threads(fabrics, |fabric| body(fabric, open(fabric)));
+        fabrics.iter().map(Fabric::statistics).collect()
+    };
     match ground {
-        Ground::Threads => run_threads(&shm::within_process(size), |fabric| body(fabric, open(fabric))),
+        Ground::Threads => {
+            Outcome { faults: Faults::default(), statistics: on_threads(&shm::within_process(size)) }
+        }
         Ground::FaultyThreads(plan) => {
-            let fabrics = faulty(size, plan);
-            run_threads(&fabrics, |fabric| body(fabric, open(fabric)));
+            let back_ends = faulty_back_ends(size, plan);
+            let statistics = on_threads(&fabrics_of(&back_ends));
+            let counts = back_ends.iter().map(|back_end| {
+                let FaultCounts { dropped, late, repeated, .. } = back_end.counts();
+                Faults { dropped, late, repeated }
+            });
+            Outcome { faults: counts.fold(Faults::default(), Faults::plus), statistics }
         }
         Ground::Tcp => {
             let fabrics = ofi::within_process(size, "tcp").unwrap();
-            run_threads(&fabrics, |fabric| body(fabric, open(fabric)));
+            Outcome { faults: Faults::default(), statistics: on_threads(&fabrics) }
         }
         Ground::Simulated { model, seed, faults } => {
             let mut options = SimOptions::new(size, Model::named(model).unwrap());
@@ -49,21 +87,36 @@ pub(super) fn run(
                 let (dropped, late, repeated) = (0.02, 0.02, 0.02);
                 options.faults = FaultOptions { dropped, late, repeated, ..FaultOptions::default() };
             }
+            let body = |fabric: Fabric| {
+                body(&fabric, open(&fabric));
+                fabric.statistics()
+            };
             // A rank that panics leaves a thread behind that counts as panicking.
-            let run = || World::new(options).run(|fabric| body(&fabric, open(&fabric))).map(drop);
-            std::thread::scope(|scope| scope.spawn(run).join().unwrap()).unwrap();
+            let run = || World::new(options).run(body);
+            let report = std::thread::scope(|scope| scope.spawn(run).join().unwrap()).unwrap();
+            let counts = report.faults;
+            let faults = Faults { dropped: counts.dropped, late: counts.late, repeated: counts.repeated };
+            Outcome { faults, statistics: report.results.into_iter().flatten().collect() }
         }
     }
 }
 
 /// Fabrics of one process over shared memory whose writes go wrong.
 pub(super) fn faulty(size: u32, plan: &FaultPlan) -> Vec<Fabric> {
+    fabrics_of(&faulty_back_ends(size, plan))
+}
+
+fn faulty_back_ends(size: u32, plan: &FaultPlan) -> Vec<Arc<Faulty>> {
     let wrap = |(index, fabric): (usize, Fabric)| {
         let plan = FaultPlan { seed: plan.seed.wrapping_add(index as u64), ..*plan };
-        let back_end: Arc<dyn BackEnd> = Faulty::new(Arc::clone(fabric.back_end()), plan);
-        Fabric::new(back_end)
+        Faulty::new(Arc::clone(fabric.back_end()), plan)
     };
     shm::within_process(size).into_iter().enumerate().map(wrap).collect()
+}
+
+fn fabrics_of(back_ends: &[Arc<Faulty>]) -> Vec<Fabric> {
+    let fabric = |back_end: &Arc<Faulty>| Fabric::new(Arc::clone(back_end) as Arc<dyn BackEnd>);
+    back_ends.iter().map(fabric).collect()
 }
 
 /// Runs `body` on a thread for each fabric.
