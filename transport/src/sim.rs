@@ -9,7 +9,7 @@
 //!     ├── Agenda    events by time                                                     (agenda)
 //!     ├── Network   topology, links, contention: usable alone, without coroutines      (network, routes)
 //!     ├── Model     what things cost: TOML files                                       (model, quantities)
-//!     └── faults    what is dropped, late, repeated                                    (faults)
+//!     └── faults    what is dropped, late, repeated; who dies or hangs                 (faults, losses)
 //! ```
 //!
 //! Each coroutine has a processor to itself. A call that does not wait takes effect at the caller's own time, which
@@ -27,6 +27,7 @@ mod engine;
 mod faults;
 mod fiber;
 pub mod figures;
+mod losses;
 mod memory;
 pub mod model;
 mod network;

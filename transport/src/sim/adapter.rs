@@ -320,7 +320,7 @@ impl BackEnd for SimAdapter {
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Service>> {
         let running = self.shared.task();
         let mut state = self.shared.lock();
-        if state.is_over || !state.rank(self.rank).is_alive {
+        if state.is_over || !state.runs(self.rank) {
             return Err(ended());
         }
         let time = state.time_of(running);

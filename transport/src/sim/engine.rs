@@ -174,7 +174,7 @@ impl State {
     /// A part is read where it is, and set on its way to who wants it.
     pub(crate) fn fetch(&mut self, packet: Packet) {
         let Cargo::Fetch { chain, target, offset, length, local } = packet.cargo else { return };
-        if self.ranks[packet.from.index()].is_alive && self.chains.contains_key(&chain) {
+        if self.has_adapter(packet.from) && self.chains.contains_key(&chain) {
             let bytes = self.get(&target, offset, length as usize);
             self.carry(Packet {
                 bytes: packet.bytes.max(CONTROL_BYTES),

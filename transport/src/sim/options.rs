@@ -55,7 +55,9 @@ pub struct FaultOptions {
     pub late_by: Duration,
     /// Which processes die, and when.
     pub kill: Vec<(Rank, Time)>,
-    /// How long it takes until the others notice.
+    /// Which processes hang, and when: they make no more progress, while what others write to them still arrives.
+    pub hang: Vec<(Rank, Time)>,
+    /// How long it takes until the others notice that a process died or hangs.
     pub detection: Duration,
 }
 
@@ -74,6 +76,7 @@ impl Default for FaultOptions {
             repeated: 0.0,
             late_by: Duration::from_micros(50),
             kill: Vec::new(),
+            hang: Vec::new(),
             detection: Duration::from_millis(10),
         }
     }

@@ -20,7 +20,7 @@ pub struct SimReport<R = ()> {
     pub ranks: Vec<RankReport>,
     /// What went wrong on purpose.
     pub faults: FaultCounts,
-    /// What each process's body returned; nothing for those that were killed before.
+    /// What each process's body returned; nothing for those that were killed or hung before.
     pub results: Vec<Option<R>>,
 }
 
@@ -56,6 +56,8 @@ pub struct FaultCounts {
     pub repeated: u64,
     /// Processes that were killed.
     pub killed: u64,
+    /// Processes that hung.
+    pub hung: u64,
 }
 
 /// Why a run did not come to its end.

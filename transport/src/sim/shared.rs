@@ -108,6 +108,8 @@ impl Shared {
     pub(crate) fn carry_out(&self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
+                // Whoever is lost is told of no end; what it would do then would be progress.
+                Effect::Finish(rank, ..) if !self.lock().runs(rank) => {}
                 Effect::Finish(rank, done, result) => {
                     done.finish(result);
                     self.lock().stir(rank);

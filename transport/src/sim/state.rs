@@ -12,6 +12,7 @@ use crate::memory::{SharedMemory, UserMemory};
 use crate::sim::agenda::Agenda;
 use crate::sim::engine::{Chain, ChainId, Engine};
 use crate::sim::faults::Faults;
+use crate::sim::losses::Life;
 use crate::sim::model::Model;
 use crate::sim::network::{Network, Node};
 use crate::sim::report::{RankReport, Waiter};
@@ -40,9 +41,9 @@ pub(crate) struct State {
     /// What is to be done once nobody holds the state.
     pub(crate) effects: Vec<Effect>,
     pub(crate) next_number: u64,
-    /// How many programs and services of the living have not ended.
+    /// How many programs and services of those that run have not ended.
     pub(crate) living: usize,
-    /// How many programs of the living have not returned.
+    /// How many programs of those that run have not returned.
     pub(crate) programs: usize,
     /// A task that waits while it unwinds: it cannot go on.
     pub(crate) doomed: Option<usize>,
@@ -69,6 +70,8 @@ pub(crate) enum Event {
     Stir(Rank),
     /// A process dies.
     Kill(Rank),
+    /// A process makes no more progress.
+    Hang(Rank),
     /// The others notice.
     Detect(Rank),
 }
@@ -83,7 +86,7 @@ pub(crate) enum Effect {
 /// A process.
 pub(crate) struct Process {
     pub(crate) membership: Arc<Membership>,
-    pub(crate) is_alive: bool,
+    pub(crate) life: Life,
     pub(crate) is_closed: bool,
     /// Counts whatever may have made a condition true.
     pub(crate) generation: u64,
@@ -220,6 +223,7 @@ impl State {
             Event::Completed(chain) => self.completed(chain),
             Event::Stir(rank) => self.stir(rank),
             Event::Kill(rank) => self.kill(rank),
+            Event::Hang(rank) => self.hang(rank),
             Event::Detect(rank) => self.detect(rank),
         }
         None
@@ -288,37 +292,6 @@ impl State {
         self.wake(rank, |awaited| matches!(awaited, Awaited::Interrupt(_)));
     }
 
-    /// A process dies.
-    pub(crate) fn kill(&mut self, rank: Rank) {
-        if !std::mem::take(&mut self.rank(rank).is_alive) {
-            return;
-        }
-        self.faults.counts.killed += 1;
-        let tasks = std::mem::take(&mut self.rank(rank).tasks);
-        self.living -= tasks.len();
-        for task in tasks {
-            self.tasks[task].waking += 1;
-            self.programs -= usize::from(task == rank.index());
-        }
-        // What its engine was to carry was its own memory; nobody waits for the ends.
-        self.chains.retain(|_, chain| chain.rank != rank);
-        self.rank(rank).registrations.clear();
-        let noticed = self.now.after(self.faults.options().detection);
-        self.agenda.enter(noticed, Event::Detect(rank));
-    }
-
-    /// The living learn of a death.
-    pub(crate) fn detect(&mut self, lost: Rank) {
-        for process in self.ranks.iter().filter(|process| process.is_alive) {
-            let membership = Arc::clone(&process.membership);
-            let reason = "it was killed".to_owned();
-            self.effects.push(Effect::DeclareLost { membership, lost, reason });
-        }
-        let node = self.ranks[lost.index()].membership.node(lost).to_owned();
-        let error = || Error::PeerLost { rank: lost, node: node.clone(), reason: "it was killed".into() };
-        self.end_chains(|chain| chain.peers.contains(&lost), error);
-    }
-
     /// A task has ended.
     pub(crate) fn end(&mut self, task: usize) {
         let entry = &mut self.tasks[task];
@@ -360,9 +333,9 @@ impl State {
         }
     }
 
-    /// Who of the living has not ended.
+    /// Who of those that run has not ended.
     pub(crate) fn waiters(&self) -> Vec<Waiter> {
-        let living = |task: &&Task| !task.is_done && self.ranks[task.rank.index()].is_alive;
+        let living = |task: &&Task| !task.is_done && self.runs(task.rank);
         let waiter = |task: &Task| {
             let (awaited, since) = task.waits.clone().unwrap_or((Awaited::Time, self.now));
             Waiter { rank: task.rank, task: task.name.clone(), what: self.tell(&awaited), since }

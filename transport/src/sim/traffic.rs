@@ -95,7 +95,7 @@ impl State {
 
     /// A packet enters the network now.
     pub(crate) fn depart(&mut self, packet: Packet) {
-        if !self.ranks[packet.from.index()].is_alive {
+        if !self.has_adapter(packet.from) {
             return;
         }
         let (from, to) = (self.node(packet.from), self.node(packet.to));
@@ -119,7 +119,7 @@ impl State {
     /// A packet is there.
     pub(crate) fn arrive(&mut self, packet: Packet) {
         let Packet { from, to, cargo, .. } = packet;
-        if !self.ranks[to.index()].is_alive {
+        if !self.has_adapter(to) {
             return;
         }
         match cargo {
@@ -182,6 +182,8 @@ impl State {
 
     fn arrive_question(&mut self, from: Rank, to: Rank, task: usize, number: u64, question: Question) {
         let (answer, delay) = match question {
+            // That is for its program.
+            Question::Connect(_) if !self.runs(to) => return,
             Question::Connect(id) => {
                 let process = &self.ranks[to.index()];
                 if !process.segments.contains_key(&id)

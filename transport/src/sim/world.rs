@@ -15,6 +15,7 @@ use crate::sim::agenda::Agenda;
 use crate::sim::engine::Engine;
 use crate::sim::faults::Faults;
 use crate::sim::fiber::{Current, Fiber, Stacks};
+use crate::sim::losses::Life;
 use crate::sim::network::Network;
 use crate::sim::options::SimOptions;
 use crate::sim::report::{RankReport, SimError, SimReport};
@@ -38,7 +39,7 @@ impl World {
     /// Runs `body` for each rank, all on this thread, until all have returned; then the fabrics are closed and their
     /// services come to their ends.
     ///
-    /// A process that is killed, or that has not returned when the run fails, is forgotten: what lives on its stack
+    /// A process that is killed or hangs, or that has not returned when the run fails, is forgotten: what lives on its stack
     /// is not dropped.
     ///
     /// # Errors
@@ -101,8 +102,12 @@ impl World {
         let options = &self.options;
         let nodes = options.size.div_ceil(self.ranks_per_node());
         let mut agenda = Agenda::new();
-        for &(rank, time) in options.faults.kill.iter().filter(|(rank, _)| rank.0 < options.size) {
+        let exists = |&&(rank, _): &&(Rank, Time)| rank.0 < options.size;
+        for &(rank, time) in options.faults.kill.iter().filter(exists) {
             agenda.enter(time, Event::Kill(rank));
+        }
+        for &(rank, time) in options.faults.hang.iter().filter(exists) {
+            agenda.enter(time, Event::Hang(rank));
         }
         State {
             now: Time(0),
@@ -138,7 +143,7 @@ impl World {
         let mut state = shared.lock();
         state.ranks.push(Process {
             membership: Arc::clone(membership),
-            is_alive: true,
+            life: Life::Runs,
             is_closed: false,
             generation: 0,
             disturbances: 0,

@@ -1,4 +1,4 @@
-//! Writes that go wrong, and processes that die.
+//! Writes that go wrong, and processes that die or hang.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use svmio_transport::back_end::{Provider, Wait};
 use svmio_transport::dma::{Completion, Direction, Transfer};
-use svmio_transport::sim::{FaultOptions, SimOptions, SimReport, World};
+use svmio_transport::sim::{FaultCounts, FaultOptions, SimOptions, SimReport, World};
 use svmio_transport::{
     Error, Fabric, Interrupt, LocalSegment, Rank, RemoteSegment, SegmentId, Time, UserMemory,
 };
@@ -77,25 +77,49 @@ fn a_store_barrier_outlasts_late_and_repeated_writes() {
     assert!(report.unwrap().faults.late > 50);
 }
 
+/// How a process is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    Dies,
+    Hangs,
+}
+
+/// Faults by which `victim` is lost at `time`.
+fn loses(victim: Rank, time: Time, loss: Loss) -> FaultOptions {
+    let lost = vec![(victim, time)];
+    match loss {
+        Loss::Dies => FaultOptions { kill: lost, ..FaultOptions::default() },
+        Loss::Hangs => FaultOptions { hang: lost, ..FaultOptions::default() },
+    }
+}
+
 #[test]
 fn survivors_learn_of_a_death_whatever_they_wait_for() {
-    let faults = FaultOptions {
-        kill: vec![(Rank(1), Time(0).after(Duration::from_millis(200)))],
-        ..FaultOptions::default()
-    };
-    let options = SimOptions { faults, ..options(6, "sci-switch") };
+    let faults = check_survivors(Loss::Dies);
+    assert_eq!((faults.killed, faults.hung), (1, 0));
+}
+
+#[test]
+fn the_others_learn_that_one_hangs_whatever_they_wait_for() {
+    let faults = check_survivors(Loss::Hangs);
+    assert_eq!((faults.killed, faults.hung), (0, 1));
+}
+
+fn check_survivors(loss: Loss) -> FaultCounts {
+    let faults = loses(Rank(1), Time(0).after(Duration::from_millis(200)), loss);
+    let options = SimOptions { faults, ..options(7, "sci-switch") };
     let report = World::new(options).run(|fabric| {
         let local = fabric.create(FLAGS, &anonymous(1 << 23)).unwrap();
         fabric.back_end().sleep(Duration::from_millis(1));
         if fabric.rank() == Rank(1) {
             fabric.back_end().sleep(Duration::from_secs(1));
-            unreachable!("it is dead by then");
+            unreachable!("it is lost by then");
         }
         let victim = Rank(1);
         let remote = fabric.connect(victim, FLAGS).unwrap();
         fabric.back_end().sleep(Duration::from_millis(199));
         let error = match fabric.rank().0 {
-            // Each has something under way when the victim dies, or begins just after.
+            // Each has something under way when the victim is lost, or begins just after.
             0 => loop {
                 if let Err(error) = remote.write(0, &[1; 4096]).and_then(|()| fabric.store_barrier(victim)) {
                     break error;
@@ -120,6 +144,11 @@ fn survivors_learn_of_a_death_whatever_they_wait_for() {
                 while fabric.wait_interrupt(Interrupt(1), None).unwrap() > 0 {}
                 fabric.membership().check(victim).unwrap_err()
             }
+            5 => {
+                // It is asked, and does not answer.
+                fabric.back_end().sleep(Duration::from_millis(1));
+                fabric.connect(victim, SegmentId::new(9, 9)).unwrap_err()
+            }
             _ => {
                 let membership = fabric.membership();
                 let mut ready = || membership.check(victim).is_err();
@@ -131,16 +160,42 @@ fn survivors_learn_of_a_death_whatever_they_wait_for() {
         fabric.now()
     });
     let report = report.unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(report.faults.killed, 1);
     for (rank, ended) in report.results.iter().enumerate() {
         match ended {
             None => assert_eq!(rank, 1),
-            Some(ended) => assert!(ended.since(Time(0)) < Duration::from_millis(211), "{rank}: {ended:?}"),
+            Some(ended) => {
+                let after = ended.since(Time(0));
+                let expected = Duration::from_millis(210)..Duration::from_millis(211);
+                assert!(expected.contains(&after), "{rank}: {ended:?}");
+            }
         }
     }
+    report.faults
 }
 
-/// What a survivor does until it learns of the death: everything, with everybody.
+#[test]
+fn what_is_written_to_one_who_hangs_arrives_until_the_others_know() {
+    let hangs = Time(0).after(Duration::from_millis(200));
+    let options = SimOptions { faults: loses(Rank(1), hangs, Loss::Hangs), ..options(2, "sci-switch") };
+    let report = World::new(options).run(|fabric| {
+        let (_local, remote) = pair(&fabric, other(&fabric), 4096);
+        if fabric.rank() == Rank(1) {
+            fabric.back_end().sleep(Duration::from_secs(1));
+            unreachable!("it hangs by then");
+        }
+        fabric.back_end().sleep(Duration::from_millis(95));
+        assert!(fabric.now() > hangs, "{:?}", fabric.now());
+        fabric.write_checked(Rank(1), || remote.write(0, &7_u64.to_ne_bytes())).unwrap();
+        let mut word = [0; 8];
+        remote.read(0, &mut word).unwrap();
+        assert_eq!(u64::from_ne_bytes(word), 7);
+        fabric.back_end().sleep(Duration::from_millis(10));
+        assert_eq!(remote.write(0, &[0; 8]).unwrap_err().lost_peer(), Some(Rank(1)));
+    });
+    report.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// What a survivor does until it learns of the loss: everything, with everybody.
 fn survive(fabric: &Fabric, flags: &LocalSegment, peers: &[RemoteSegment]) -> Error {
     let mut turn = u64::from(fabric.rank().0);
     loop {
@@ -177,16 +232,16 @@ fn survive(fabric: &Fabric, flags: &LocalSegment, peers: &[RemoteSegment]) -> Er
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn wherever_a_process_dies_the_others_learn_of_it_in_time(
+    fn wherever_a_process_dies_or_hangs_the_others_learn_of_it_in_time(
         at in 7_000_000_u64..8_000_000,
         victim in 0_u32..5,
+        loss in prop::sample::select(vec![Loss::Dies, Loss::Hangs]),
         seed: u64,
         dropped in prop::sample::select(vec![0.0, 0.01]),
         model in prop::sample::select(vec!["sci-switch", "sci-torus", "infiniband-hdr"]),
     ) {
         let detection = Duration::from_millis(1);
-        let kill = vec![(Rank(victim), Time(at))];
-        let faults = FaultOptions { kill, dropped, detection, ..FaultOptions::default() };
+        let faults = FaultOptions { dropped, detection, ..loses(Rank(victim), Time(at), loss) };
         let options = SimOptions { seed, faults, time_limit: Duration::from_secs(1), ..options(5, model) };
         let report = World::new(options).run(|fabric| {
             let flags = fabric.create(FLAGS, &anonymous(4096)).unwrap();
@@ -202,7 +257,7 @@ proptest! {
             if let Some((lost, ended)) = result {
                 prop_assert_eq!(*lost, Some(Rank(victim)));
                 // The detection's time, and not much more.
-                prop_assert!(ended.0 > at && ended.0 < at + 1_500_000, "{:?}", ended);
+                prop_assert!(ended.0 >= at + 1_000_000 && ended.0 < at + 1_500_000, "{:?}", ended);
             }
         }
     }

@@ -213,14 +213,15 @@ fn faults_and_repetitions(ground: impl Fn(u64) -> Ground) -> (Faults, u64) {
     sums
 }
 
-/// Two ranks, of which one dies. The other gets done what it could, or learns of it; in no case does it wait for ever.
-fn check_with_a_death(model: &'static str, program: &Program, seed: u64, time: Duration) {
+/// Two ranks, of which one dies or hangs. The other gets done what it could, or learns of it; in no case does it wait for ever.
+fn check_with_a_loss(model: &'static str, program: &Program, seed: u64, time: Duration, hangs: bool) {
     let mut program = program.clone();
     program.size = 2;
     program.messages.retain(|message| message.from < 2 && message.to < 2);
     let mut options = SimOptions::new(2, Model::named(model).unwrap());
     options.seed = seed;
-    options.faults.kill = vec![(Rank(1), Time(0).after(time))];
+    let lost = vec![(Rank(1), Time(0).after(time))];
+    *(if hangs { &mut options.faults.hang } else { &mut options.faults.kill }) = lost;
     let body = |fabric: Fabric| {
         let messenger = Messenger::open(&fabric, Port::FIRST, &program.settings).unwrap();
         if let Err(error) = play(&messenger, &program, fabric.rank()) {
@@ -269,14 +270,15 @@ proptest! {
     }
 
     #[test]
-    fn programs_in_which_a_rank_dies(
+    fn programs_in_which_a_rank_dies_or_hangs(
         program in programs(1 << 18, 40),
         seed: u64,
         microseconds in 0_u64..20_000,
         is_sci: bool,
+        hangs: bool,
     ) {
         let (model, time) = if is_sci { ("sci-ring", microseconds) } else { ("infiniband-hdr", microseconds / 20) };
-        check_with_a_death(model, &program, seed, Duration::from_micros(time));
+        check_with_a_loss(model, &program, seed, Duration::from_micros(time), hangs);
     }
 
     #[test]
