@@ -1,7 +1,8 @@
 //! Messages of any size, in every mode, with any numbers and sizes of buffers, between two processes over shared
-//! memory: random programs, against what the sender wrote.
+//! memory and over libfabric's TCP: random programs, against what the sender wrote.
 //!
-//! Plain `cargo test` goes to 4 MiB; with `SVMIO_FULL=1` to 64 MiB, in more programs.
+//! Plain `cargo test` goes to 4 MiB over shared memory, and to 64 MiB in a few programs over TCP; with `SVMIO_FULL=1`
+//! both go to 64 MiB, in more programs.
 
 #![allow(clippy::unwrap_used, reason = "all of this is a test")]
 
@@ -14,6 +15,12 @@ use svmio_transport::{Error, Rank, Result};
 
 /// Tells a process what to do.
 const PROGRAM: &str = "SVMIO_TEST_PROGRAM";
+
+/// Tells a process which fabric it runs on.
+const FABRIC: &str = "SVMIO_FABRIC";
+
+const SHARED_MEMORY: [(&str, &str); 1] = [(FABRIC, "shm")];
+const TCP: [(&str, &str); 2] = [(FABRIC, "ofi"), ("SVMIO_OFI_PROVIDER", "tcp;ofi_rxm")];
 
 const MODES: [Mode; 7] = [
     Mode::Automatic,
@@ -184,19 +191,21 @@ fn rank_process() {
     // SAFETY: nothing is demanded of whoever calls it, and nobody here has to do with this signal.
     unsafe { libc::alarm(SECONDS) };
     let job = Job::from_environment().unwrap();
+    assert_eq!(job.fabric().capabilities().back_end, std::env::var(FABRIC).unwrap());
     let messenger = Messenger::open(job.fabric(), Port::FIRST, &job.settings().messages).unwrap();
     play(&messenger, &read(&std::env::var(PROGRAM).unwrap()), job.rank()).unwrap();
     drop(messenger);
     job.finish().unwrap();
 }
 
-/// Two processes that play a program.
-fn check(messages: &[Message], settings: Vec<(&'static str, String)>) {
+/// Two processes that play a program over a fabric, by its variables.
+fn check(fabric: &[(&str, &str)], messages: &[Message], settings: Vec<(&'static str, String)>) {
     let launcher = Launcher::new(std::env::current_exe().unwrap())
         .arguments(["--exact", "rank_process", "--ignored", "--test-threads=1", "--nocapture"])
         .size(2)
         .streams(Streams::Piped)
         .environment(PROGRAM, write(messages));
+    let launcher = fabric.iter().fold(launcher, |launcher, (name, value)| launcher.environment(name, value));
     let launcher =
         settings.into_iter().fold(launcher, |launcher, (name, value)| launcher.environment(name, value));
     for (rank, output) in launcher.spawn().unwrap().output().unwrap().iter().enumerate() {
@@ -206,15 +215,15 @@ fn check(messages: &[Message], settings: Vec<(&'static str, String)>) {
     }
 }
 
-fn config() -> ProptestConfig {
+/// So many programs, unless the environment asks for another number.
+fn config(few: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
-    let few = if is_full() { 200 } else { 24 };
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { usual.cases } else { few };
     ProptestConfig { cases, max_shrink_iters: 50, failure_persistence: None, ..usual }
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(config(if is_full() { 200 } else { 24 }))]
 
     #[test]
     fn messages_of_any_size_arrive_in_another_process(
@@ -222,6 +231,18 @@ proptest! {
         settings in prop_oneof![Just(Vec::new()), settings()],
     ) {
         assert_eq!(read(&write(&messages)), messages);
-        check(&messages, settings);
+        check(&SHARED_MEMORY, &messages, settings);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(if is_full() { 60 } else { 4 }))]
+
+    #[test]
+    fn messages_of_any_size_arrive_over_tcp(
+        messages in messages(64 << 20),
+        settings in prop_oneof![Just(Vec::new()), settings()],
+    ) {
+        check(&TCP, &messages, settings);
     }
 }

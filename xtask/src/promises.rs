@@ -30,6 +30,9 @@ pub(crate) fn soak(paths: &Paths) -> Result<()> {
     // Random programs with the longest messages, and the fuzz targets of everything that arrives from the wire.
     process::run(test_of_transport(paths, "sizes").env("SVMIO_FULL", "1"))?;
     process::run(test_of_transport(paths, "decoders").env("BOLERO_RANDOM_ITERATIONS", "10000000"))?;
+    // Random programs of messages on every back end, with faults and losses, against plain queues; and losses alone.
+    process::run(programs_of_messages(paths).env("PROPTEST_CASES", "4000"))?;
+    process::run(test_of_transport(paths, "simulated").env("PROPTEST_CASES", "4000"))?;
     // Random programs of ranks on several nodes, compared with a model.
     let mut model = cargo_of(paths, "svmio-svm", "model");
     process::run(model.env("SVMIO_FULL", "1"))?;
@@ -50,6 +53,14 @@ pub(crate) fn soak(paths: &Paths) -> Result<()> {
         process::run(tests.env("SVMIO_FULL", "1"))?;
     }
     if test::run(paths, &test::long_stage_names())? { Ok(()) } else { bail!("a suite has failed; see above") }
+}
+
+/// Cargo, about to run the random programs of messages, which see what only tests within the library do.
+fn programs_of_messages(paths: &Paths) -> Command {
+    let mut cargo = cargo(paths);
+    cargo.args(["test", "--release", "--package", "svmio-transport", "--lib", "message::tests::oracle"]);
+    cargo.args(["--", "--nocapture"]);
+    cargo
 }
 
 fn test_of_transport(paths: &Paths, name: &str) -> Command {

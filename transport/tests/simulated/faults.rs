@@ -229,8 +229,15 @@ fn survive(fabric: &Fabric, flags: &LocalSegment, peers: &[RemoteSegment]) -> Er
     }
 }
 
+/// 64 cases, unless the environment asks for another number, as usual with proptest.
+fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { usual.cases } else { 64 };
+    ProptestConfig { cases, ..usual }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(config())]
     #[test]
     fn wherever_a_process_dies_or_hangs_the_others_learn_of_it_in_time(
         at in 7_000_000_u64..8_000_000,
