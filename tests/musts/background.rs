@@ -3,15 +3,20 @@
 use svmio_tests::{Job, Mpi, Nodes, Program, Scratch, ranks_tried};
 
 fn background(mpi: Mpi) {
-    let program = Program::c("background", mpi);
-    let scratch = Scratch::new();
-    for ranks in ranks_tried(mpi, &[1, 2]) {
-        let output = Job::new(&scratch, &program, ranks).argument("svm:/background").succeed();
-        assert!(output.contains("all went on"), "{output}");
+    // Held open, each kind of access goes on without its rank; and however a program asks for its end, it gets it.
+    for name in ["going_on", "background"] {
+        let program = Program::c(name, mpi);
+        let scratch = Scratch::new();
+        for ranks in ranks_tried(mpi, &[1, 2]) {
+            all_goes_on(Job::new(&scratch, &program, ranks), &scratch, "1");
+        }
+        let scratch = Nodes::Emulated(2).scratch();
+        all_goes_on(Job::new(&scratch, &program, 2).over(Nodes::Emulated(2)), &scratch, "2");
     }
-    let scratch = Nodes::Emulated(2).scratch();
-    let job = Job::new(&scratch, &program, 2).over(Nodes::Emulated(2)).argument("svm:/background");
-    let output = job.succeed();
+}
+
+fn all_goes_on(job: Job<'_>, scratch: &Scratch, nodes: &str) {
+    let output = job.argument("svm:/background").argument(scratch.file("shared")).argument(nodes).succeed();
     assert!(output.contains("all went on"), "{output}");
 }
 

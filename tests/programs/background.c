@@ -1,5 +1,5 @@
-/* background FILE: nonblocking and split collective accesses go on while the program calls nothing of MPI's, and end for whichever of MPI's
-   functions is asked about them. */
+/* background FILE: nonblocking and split collective accesses end for whichever of MPI's functions is asked about them, also
+   where they are over before it is asked. That they go on without their rank, `going_on` shows. */
 
 #include "check.h"
 
