@@ -3,6 +3,7 @@
 //! ```text
 //!   Barrier    any schedule, over any fabric: flags at whom they are for                   (barrier)
 //!     └─ ground    the members' memory, and how signals go through it
+//!          └─ flags    words in mapped memory                                                   loom tests it
 //!   Group      collectives of processes on one machine, over what they share               (group)
 //!     │  board     a line per member: numbered cards, who has finished, who sleeps         loom tests it
 //!     │  arguments  what is checked of them, whoever carries the operation out
@@ -39,6 +40,7 @@ mod board;
 mod cores;
 mod coroutine;
 mod error;
+mod flags;
 mod ground;
 mod group;
 mod joining;

@@ -12,6 +12,7 @@
 //! memory, and nothing is reset. A signal may come a generation before it is awaited.
 
 mod layout;
+mod passing;
 mod plan;
 
 use svmio_transport::{Fabric, Rank, SegmentId};
@@ -24,7 +25,7 @@ use super::patience::Patience;
 use crate::rank::Rank as Place;
 use crate::schedule::Schedule;
 use layout::Layout;
-use plan::{Level, Planned};
+use plan::Planned;
 
 /// A barrier of some processes, as one of them holds it. After an error it is of no more use.
 #[derive(Debug)]
@@ -90,19 +91,9 @@ impl Barrier {
         self.ground.do_meanwhile(meanwhile);
     }
 
-    /// Has all whom this member signals hear that it will not come any more. What is awaited of counters, nobody hears,
-    /// but all who count wait for a resume word.
+    /// Has all whom this member signals hear that it will not come any more.
     pub(crate) fn refuse(&self) {
-        for planned in &self.planned {
-            let (Planned::Signals { signal: places, .. } | Planned::Counting { resumed: places, .. }) =
-                planned;
-            // In words of their own: what was signalled before may not be seen yet, and of a resume word who came last
-            // before may still be writing it.
-            let refusals: Vec<_> = places.iter().map(|place| refusal_of(*place)).collect();
-            let refusal = Refusal { member: self.ground.own(), completed: self.completed };
-            // Who cannot be reached is lost, or has left itself.
-            let _ = self.ground.signal(&refusals, refusal.to_word());
-        }
+        passing::refuse(&self.planned, &self.ground, self.completed);
     }
 
     /// Returns when all members have come, if the schedule [is a barrier](Schedule::is_barrier).
@@ -111,94 +102,12 @@ impl Barrier {
     /// The fabric's, for a lost member.
     pub fn wait(&mut self) -> Result<()> {
         self.generation += 1;
-        let Self { planned, generation, patience, ground, .. } = self;
-        planned.iter().try_for_each(|planned| match planned {
-            Planned::Signals { signal, awaited } => {
-                ground.signal(signal, *generation)?;
-                await_or_refused(ground, awaited, *generation, patience)
-            }
-            Planned::Counting { levels, resumed, own } => {
-                if comes_last(ground, levels)? {
-                    ground.signal(resumed, *generation)
-                } else {
-                    await_or_refused(ground, &[*own], *generation, patience)
-                }
-            }
-        })?;
+        let await_all =
+            |words: &[GroundPlace], wanted| self.ground.await_all(words, wanted, &mut self.patience);
+        passing::pass(&self.planned, self.generation, &self.ground, await_all)?;
         self.completed = self.generation;
         Ok(())
     }
-}
-
-/// That a member comes no more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Refusal {
-    member: usize,
-    /// The latest barrier for which it knows that all have come.
-    completed: u64,
-}
-
-impl Refusal {
-    /// How many bits of a word tell the member.
-    const MEMBER: u32 = 24;
-
-    /// Never 0, as a word is to which nothing was written.
-    fn to_word(self) -> u64 {
-        self.completed << Self::MEMBER | (self.member as u64 + 1)
-    }
-
-    fn from_word(word: u64) -> Self {
-        let member = word & ((1 << Self::MEMBER) - 1);
-        Self { member: (member as usize).saturating_sub(1), completed: word >> Self::MEMBER }
-    }
-}
-
-/// How far behind a word that a member awaits the one is that tells who will not come any more: a [`Refusal`]. Each has a
-/// cache line, which has room for both.
-const REFUSAL: u64 = size_of::<u64>() as u64;
-
-fn refusal_of(word: GroundPlace) -> GroundPlace {
-    GroundPlace { offset: word.offset + REFUSAL, ..word }
-}
-
-/// Returns when all of these words have come to the generation.
-///
-/// # Errors
-/// [`Error::Refused`] for one that will not.
-fn await_or_refused(
-    ground: &Ground,
-    words: &[GroundPlace],
-    generation: u64,
-    patience: &mut Patience,
-) -> Result<()> {
-    ground.await_flags_or(words, generation, REFUSAL, patience)?;
-    // Who has come and left since has come.
-    match words.iter().find(|word| ground.word(**word) < generation) {
-        None => Ok(()),
-        Some(word) => {
-            let Refusal { member, completed } = Refusal::from_word(ground.word(refusal_of(*word)));
-            if completed >= generation {
-                // All have come, and who came last writes one resume word after the other: it was before this one.
-                return ground.await_flags(words, generation, patience);
-            }
-            Err(Error::Refused { member, reason: "it has left the group".to_owned() })
-        }
-    }
-}
-
-/// Counts in, level by level; tells whether this member is the last of all.
-fn comes_last(ground: &Ground, levels: &[Level]) -> Result<bool> {
-    let mut acting = Place(ground.own() as u32);
-    for level in levels {
-        let Some(counter) = level.counter_of(acting) else { continue };
-        // Each generation counts up by as many as take part: the last one is known by the number alone.
-        let before = ground.count(counter.place)?;
-        if !(before + 1).is_multiple_of(counter.participants) {
-            return Ok(false);
-        }
-        acting = counter.head;
-    }
-    Ok(true)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -211,7 +120,7 @@ mod tests {
 
     use svmio_transport::{Rank, SegmentId, shm};
 
-    use super::{Barrier, Error, GroundPlace, Planned, Refusal};
+    use super::{Barrier, Error, GroundPlace, Planned};
     use crate::algorithm::Algorithm;
 
     /// Nobody waits so long for anybody who comes.
@@ -284,14 +193,5 @@ mod tests {
         last.ground.signal(resume_words(&last), 2).unwrap();
         let (ended, _late) = waiting.join().unwrap();
         assert!(ended.is_ok(), "{ended:?}");
-    }
-
-    #[test]
-    fn refusals_are_words() {
-        for (member, completed) in [(0, 0), (0, 1), ((1 << 24) - 2, 0), (99_999, (1 << 40) - 1)] {
-            let refusal = Refusal { member, completed };
-            assert_ne!(refusal.to_word(), 0);
-            assert_eq!(Refusal::from_word(refusal.to_word()), refusal);
-        }
     }
 }

@@ -11,10 +11,10 @@ use svmio_transport::{
 
 use super::bed::Bed;
 use super::error::{Error, Result};
+use super::flags::{self, Memory, Wanted};
 use super::joining::{self, Joined};
 use super::network::Fabrics;
 use super::patience::{NAP, Patience, PatienceSettings, Polled, with_meanwhile};
-use svmio_transport::futex::{Ordering, fence};
 
 /// A word in a member's segment, or the word of this member's that a member writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Ground {
             Some(fabric) => {
                 let side = side(fabric, true)?;
                 let memory = side.local.memory().clone();
-                let rouse = move || bed_of(&memory).rouse();
+                let rouse = move || memory.bed().rouse();
                 Some(Near { side, _subscription: fabric.membership().on_disturbance(rouse) })
             }
             None => None,
@@ -146,8 +146,7 @@ impl Ground {
     /// Adds one to a word; returns what it was.
     pub(super) fn count(&self, place: Place) -> Result<u64> {
         if let (Some(near), true) = (&self.near, place.member == self.own) {
-            // AcqRel: who counts last has seen what all did before they counted.
-            return Ok(near.side.local.memory().word64(place.offset)?.fetch_add(1, Ordering::AcqRel));
+            return flags::count(near.side.local.memory(), place.offset);
         }
         Ok(self.reach(place.member)?.fetch_add(place.offset, 1)?)
     }
@@ -190,22 +189,8 @@ impl Ground {
 
     /// Signals by stores into mapped memory.
     fn store(&self, places: &[Place], generation: u64) -> Result<()> {
-        let near = || places.iter().filter(|place| self.is_near[place.member]);
-        for place in near() {
-            // Release: who sees the flag sees what came before the barrier.
-            self.mapped(place.member)?.word64(place.offset)?.store(generation, Ordering::Release);
-        }
-        if near().next().is_some() {
-            // Dekker: after the flags, before the look for sleepers; see `Bed`.
-            fence(Ordering::SeqCst);
-        }
-        for place in near() {
-            let bed = bed_of(self.mapped(place.member)?);
-            if bed.awaits() != 0 {
-                bed.rouse();
-            }
-        }
-        Ok(())
+        let near = places.iter().filter(|place| self.is_near[place.member]);
+        flags::signal(near.map(|place| Ok((self.mapped(place.member)?, place.offset))), generation)
     }
 
     /// Signals by remote writes, checked where the fabric may lose some.
@@ -235,47 +220,20 @@ impl Ground {
         generation: u64,
         patience: &mut Patience,
     ) -> Result<()> {
-        // Acquire: pairs with the Release of who signals. The layout has all flags within the segment.
-        let has_come = |memory: &SharedMemory, offset: u64| {
-            memory.word64(offset).is_ok_and(|word| word.load(Ordering::Acquire) >= generation)
-        };
-        self.await_all(flags, has_come, patience)
+        self.await_all(flags, Wanted { generation, or_beside: None }, patience)
     }
 
-    /// The same, where for each flag anything in the word that has that distance from it will do as well.
-    pub(super) fn await_flags_or(
-        &self,
-        flags: &[Place],
-        generation: u64,
-        distance: u64,
-        patience: &mut Patience,
-    ) -> Result<()> {
-        let is_at_least = |memory: &SharedMemory, offset: u64, least: u64| {
-            // Acquire: as above.
-            memory.word64(offset).is_ok_and(|word| word.load(Ordering::Acquire) >= least)
-        };
-        let has_come = |memory: &SharedMemory, offset: u64| {
-            is_at_least(memory, offset, generation) || is_at_least(memory, offset + distance, 1)
-        };
-        self.await_all(flags, has_come, patience)
-    }
-
-    /// Returns when these flags of this member's have come, as `has_come` finds by its memory and their offsets there.
-    fn await_all(
-        &self,
-        flags: &[Place],
-        has_come: impl Fn(&SharedMemory, u64) -> bool + Copy,
-        patience: &mut Patience,
-    ) -> Result<()> {
+    /// Returns when what is wanted of each of these flags of this member's has come.
+    pub(super) fn await_all(&self, flags: &[Place], wanted: Wanted, patience: &mut Patience) -> Result<()> {
         if let Some(far) = &self.far {
             let is_far = |flag: &Place| !self.maps(flag.member);
             if flags.iter().any(is_far) {
-                self.wait_on_fabric(all_come(far.local.memory(), flags, is_far, has_come))?;
+                self.wait_on_fabric(flags::all_come(far.local.memory(), flags, is_far, wanted))?;
             }
         }
         let Some(near) = &self.near else { return Ok(()) };
         let memory = near.side.local.memory();
-        let mut all_came = all_come(memory, flags, |flag| self.is_near[flag.member], has_come);
+        let mut all_came = flags::all_come(memory, flags, |flag| self.is_near[flag.member], wanted);
         if patience.glance(&mut all_came) || patience.give_turns(&mut all_came) {
             return Ok(());
         }
@@ -283,22 +241,17 @@ impl Ground {
         if patience.poll(with_meanwhile(&mut all_came, self.meanwhile, every)) == Polled::Ready {
             return Ok(());
         }
-        bed_of(memory).doze(1, self.meanwhile.map(|_| NAP), || {
-            if all_came() {
-                return Some(Ok(()));
-            }
+        flags::doze(memory, self.meanwhile.map(|_| NAP), all_came, || {
             if let Some(meanwhile) = self.meanwhile {
                 meanwhile();
             }
-            self.check_members().err().map(Err)
+            self.check_members()
         })
     }
 
     /// What is in a word of this member's; 0 where there is none.
     pub(super) fn word(&self, place: Place) -> u64 {
-        let word = self.written_by(place.member).ok().and_then(|memory| memory.word64(place.offset).ok());
-        // Acquire: as those who wait for it.
-        word.map_or(0, |word| word.load(Ordering::Acquire))
+        self.written_by(place.member).and_then(|memory| flags::word(memory, place.offset)).unwrap_or(0)
     }
 
     /// Waits as the fabric does: in its time, by its own means.
@@ -355,28 +308,4 @@ impl Ground {
     fn not_connected(&self) -> Error {
         Error::NotMapped { back_end: self.fabrics.job().capabilities().back_end.clone() }
     }
-}
-
-/// Looks whether those flags that are `wanted` have come; each call goes on where the one before found one missing.
-fn all_come<'flags>(
-    memory: &'flags SharedMemory,
-    flags: &'flags [Place],
-    wanted: impl Fn(&Place) -> bool + 'flags,
-    has_come: impl Fn(&SharedMemory, u64) -> bool + 'flags,
-) -> impl FnMut() -> bool + 'flags {
-    let mut at = 0;
-    move || {
-        while flags.get(at).is_some_and(|flag| !wanted(flag) || has_come(memory, flag.offset)) {
-            at += 1;
-        }
-        at == flags.len()
-    }
-}
-
-/// The sleeping place at the beginning of a member's segment.
-fn bed_of(memory: &SharedMemory) -> &Bed {
-    debug_assert!(memory.len() >= size_of::<Bed>());
-    // SAFETY: the layout begins with it; mapped segments begin at pages, which is more than the alignment asks for. It
-    // is all atomics, for which any bytes are valid and which others may change; it stays mapped as long as the memory.
-    unsafe { &*memory.as_ptr().cast::<Bed>() }
 }
