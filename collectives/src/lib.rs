@@ -16,7 +16,8 @@
 //!
 //! A *schedule* says for each step who signals whom; a rank takes the next step when it has sent its signals and
 //! received those that it awaits. That is all that an executor needs, and all that the proof, the prediction and the
-//! simulation look at: what one of them says of a schedule holds for what the others do.
+//! simulation look at: what one of them says of a schedule holds for what the others do. Steps in which members may count
+//! ([`StepKind::FetchAdd`]) are signals to the prediction, and to an executor whose fabric counts by messages.
 //!
 //! ```
 //! use svmio_collectives::{Algorithm, Rank};

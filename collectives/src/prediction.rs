@@ -33,7 +33,7 @@ pub enum CostModel {
 }
 
 impl Schedule {
-    /// Predicts what it costs on the machine of the profile, by critical path.
+    /// Predicts what it costs on the machine of the profile, by critical path. Steps of every kind are taken as signals.
     ///
     /// (J. C. Meyer and A. C. Elster, "Optimized Barriers for Heterogeneous Systems Using MPI", sections IV and VI.)
     ///

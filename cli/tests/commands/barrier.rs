@@ -142,9 +142,27 @@ fn barriers_between_processes_are_measured_beside_what_was_predicted() {
         let times = seconds(&of["barriers"], "median_seconds");
         assert!(times.len() == 4 && times.is_sorted() && times[0] > 0.0, "{of}");
         assert!(of["pairs_in_order"].as_u64() <= of["different_pairs"].as_u64());
+        assert!(of["barriers"].as_array().unwrap().iter().all(|row| row["as_signals"] == false), "{of}");
     }
     let svg = fs::read_to_string(setting.outside("bench.svg")).unwrap();
     assert!(svg.contains("x1tree, predicted") && svg.contains("ranks"), "over ranks");
+}
+
+/// Libfabric's `tcp` counts by messages, so nobody counts over it.
+#[test]
+fn what_counts_by_messages_is_told_to_run_as_signals() {
+    let setting = Setting::new();
+    let arguments = ["barrier", "bench", "linear", "x1tree", "--ranks", "2", "--fabric", "ofi:tcp"];
+    // Each on a host of its own, as far as svmio is told: otherwise their memory is shared.
+    let apart = ["--prefix", "env SVMIO_NODE=one", "--prefix", "env SVMIO_NODE=other"];
+    let quick = ["--repeat", "1", "--count", "5"];
+    let arguments = [&arguments[..], &apart, &quick].concat();
+    let result = setting.json(&[&arguments[..], &["--json"]].concat());
+    for row in result[0]["barriers"].as_array().unwrap() {
+        assert_eq!(row["as_signals"], row["algorithm"] == "x1tree", "{row}");
+    }
+    let printed = setting.printed(&arguments);
+    assert!(printed.contains("x1tree, as signals ") && !printed.contains("linear, as signals"), "{printed}");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! ```text
 //!   generation g:   for each step     write g into the flags at whom this member signals
 //!                                     wait until its own flags, in its own memory, are at least g
-//!                   x1tree's steps    count in by fetch-add; who is last goes on, the others wait for a resume word
+//!                   x1tree's steps    count in by fetch-add; who is last goes on, the others wait for a resume word;
+//!                                     where the fabric counts by messages, signals as in other steps
 //! ```
 //!
 //! Who signals and who awaits is worked out once. A flag is a number that only grows, with one writer and a cache line
@@ -31,6 +32,7 @@ use plan::Planned;
 #[derive(Debug)]
 pub struct Barrier {
     planned: Vec<Planned>,
+    counts: bool,
     generation: u64,
     /// The latest one for which all have come.
     completed: u64,
@@ -76,13 +78,21 @@ impl Barrier {
         let reached = plan::reached(&planned);
         let ground = Ground::join(fabrics, members, id, layout.length(), |place| reached.contains(&place))?;
         let patience = ground.patience();
-        Ok(Self { planned, generation: 0, completed: 0, patience, ground })
+        let counts = layout.counts();
+        Ok(Self { planned, counts, generation: 0, completed: 0, patience, ground })
     }
 
     /// How many members there are.
     #[must_use]
     pub fn size(&self) -> usize {
         self.ground.size()
+    }
+
+    /// Whether steps of kind [`FetchAdd`](crate::StepKind::FetchAdd) are done by counting, if the schedule has any. Where
+    /// the fabric counts by messages, they are done by the signals that they stand for. The same for all members.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.counts
     }
 
     /// Has `meanwhile` called again and again while this member waits for others, as

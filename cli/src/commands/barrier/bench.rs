@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use serde::Serialize;
 use svmio_collectives::profile::{Profile, SurveySettings};
-use svmio_collectives::{Algorithm, CostModel, Partition};
+use svmio_collectives::{Algorithm, CostModel, Partition, StepKind};
 
 use super::counts::{Counts, MOST_RANKS};
 use super::group::{self, Group};
-use super::job::{self, BenchPlan, ProfilePlan};
+use super::job::{self, BenchPlan, Benched, ProfilePlan};
 use super::place::PlaceArguments;
 use super::row::Row;
 use super::wanted::{Named, Wanted};
@@ -81,6 +81,9 @@ struct Measured {
 struct MeasuredRow {
     #[serde(flatten)]
     predicted: Row,
+    /// Whether its steps of kind fetch-add ran as the signals that they stand for: so they do where the fabric counts by
+    /// messages.
+    as_signals: bool,
     median_seconds: f64,
     /// Each measurement.
     seconds: Vec<f64>,
@@ -149,9 +152,11 @@ impl BenchArguments {
             repeat: self.repeat,
             count: self.count,
         };
-        let seconds = job::benched(self.place.place(ranks), self.nodes(ranks), plan)?;
-        let rows = barriers.iter().zip(seconds).map(|(barrier, seconds)| {
-            MeasuredRow::new(Row::of(barrier, &profile, CostModel::Writes), seconds)
+        let benched = job::benched(self.place.place(ranks), self.nodes(ranks), plan)?;
+        let rows = barriers.iter().zip(benched).map(|(barrier, Benched { seconds, counts })| {
+            let mut steps = barrier.schedule.steps().iter();
+            let as_signals = !counts && steps.any(|step| step.kind() == StepKind::FetchAdd);
+            MeasuredRow::new(Row::of(barrier, &profile, CostModel::Writes), as_signals, seconds)
         });
         let mut rows: Vec<_> = rows.collect();
         rows.sort_by(|one, other| one.median_seconds.total_cmp(&other.median_seconds));
@@ -199,11 +204,11 @@ fn order(rows: &[MeasuredRow]) -> (usize, usize) {
 }
 
 impl MeasuredRow {
-    fn new(predicted: Row, seconds: Vec<f64>) -> Self {
+    fn new(predicted: Row, as_signals: bool, seconds: Vec<f64>) -> Self {
         let mut sorted = seconds.clone();
         sorted.sort_by(f64::total_cmp);
         let median_seconds = sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN);
-        Self { predicted, median_seconds, seconds }
+        Self { predicted, as_signals, median_seconds, seconds }
     }
 
     fn least(&self) -> f64 {
@@ -222,8 +227,9 @@ impl Measured {
         for row in &self.barriers {
             let predicted = row.predicted.predicted_seconds;
             let ratio = row.median_seconds / predicted;
+            let form = if row.as_signals { ", as signals" } else { "" };
             table.row([
-                row.predicted.algorithm.clone(),
+                format!("{}{form}", row.predicted.algorithm),
                 row.predicted.steps.to_string(),
                 microseconds(predicted),
                 microseconds(row.median_seconds),

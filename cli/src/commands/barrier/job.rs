@@ -65,6 +65,15 @@ pub(super) struct BenchPlan {
     pub(super) count: u32,
 }
 
+/// What came of a barrier that was run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Benched {
+    /// What it took, one number for each repetition.
+    pub(super) seconds: Vec<f64>,
+    /// Whether steps of kind fetch-add were done by counting, if it has any, and not as signals.
+    pub(super) counts: bool,
+}
+
 /// The profile of so many ranks.
 ///
 /// # Errors
@@ -83,7 +92,7 @@ pub(super) fn profiled(
     }
 }
 
-/// Seconds that each barrier took, one number for each repetition.
+/// What came of each barrier.
 ///
 /// # Errors
 /// Where there is no such fabric, or a process fails.
@@ -91,13 +100,16 @@ pub(super) fn benched(
     place: Place<'_>,
     nodes: Partition,
     plan: BenchPlan,
-) -> Result<Vec<Vec<f64>>, CommandError> {
+) -> Result<Vec<Benched>, CommandError> {
     match place {
         Place::Job(start) => carried_out(start, &Plan::Bench(plan)),
         Place::Simulated(model) => {
             let simulation = Simulation::new(Model::find(model)?, nodes);
-            let seconds = |schedule: &Schedule| vec![simulation.run(schedule).total.as_secs_f64()];
-            Ok(plan.schedules.iter().map(seconds).collect())
+            let benched = |schedule: &Schedule| Benched {
+                seconds: vec![simulation.run(schedule).total.as_secs_f64()],
+                counts: true,
+            };
+            Ok(plan.schedules.iter().map(benched).collect())
         }
     }
 }
@@ -160,17 +172,18 @@ fn run_barriers(fabric: &Fabric, plan: &BenchPlan, path: &Path) -> Result<(), Co
     for (number, schedule) in (0..).zip(&plan.schedules) {
         barriers.push(Barrier::join_across(&fabrics, &members, SegmentId::new(SPACE, number), schedule)?);
     }
-    let mut seconds = vec![Vec::new(); barriers.len()];
+    let benched = |barrier: &Barrier| Benched { seconds: Vec::new(), counts: barrier.counts() };
+    let mut all: Vec<Benched> = barriers.iter().map(benched).collect();
     for _ in 0..plan.repeat {
-        for (barrier, seconds) in barriers.iter_mut().zip(&mut seconds) {
+        for (barrier, benched) in barriers.iter_mut().zip(&mut all) {
             wait(barrier, plan.count / 10 + 1)?;
             let begun = fabric.now();
             wait(barrier, plan.count)?;
             let elapsed: Duration = fabric.now().since(begun);
-            seconds.push(elapsed.as_secs_f64() / f64::from(plan.count));
+            benched.seconds.push(elapsed.as_secs_f64() / f64::from(plan.count));
         }
     }
-    if fabric.rank() == Rank(0) { report(&seconds, path) } else { Ok(()) }
+    if fabric.rank() == Rank(0) { report(&all, path) } else { Ok(()) }
 }
 
 /// Keeps this process on a core of its own, where each has one: that is what predictions are for.

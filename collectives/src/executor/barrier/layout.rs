@@ -26,6 +26,11 @@ impl<'schedule> Layout<'schedule> {
         Self { schedule, counts }
     }
 
+    /// Whether steps are counted as their kinds allow.
+    pub(super) fn counts(&self) -> bool {
+        self.counts
+    }
+
     /// Bytes of a segment: as many for all members.
     pub(super) fn length(&self) -> u64 {
         let steps = self.schedule.steps();
