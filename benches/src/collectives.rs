@@ -39,8 +39,7 @@ pub(crate) fn program(mpi: Mpi) -> Program {
 pub struct Conditions {
     /// A process computes all the time beside the ranks.
     pub is_busy: bool,
-    /// Each of svmio's ranks has a session of its own, so the kernel schedules it in a group of its own; an MPI's are
-    /// as its launcher starts them.
+    /// Each rank, svmio's and an MPI's, has a session of its own, so the kernel schedules it in a group of its own.
     pub has_sessions: bool,
 }
 
@@ -120,7 +119,7 @@ impl Contender {
         let _busy = conditions.is_busy.then(Busy::start);
         let output = match self {
             Contender::Svmio => svmio(names, ranks, milliseconds, conditions),
-            Contender::Mpi(program) => mpi(program, names, ranks, milliseconds),
+            Contender::Mpi(program) => mpi(program, names, ranks, milliseconds, conditions),
         };
         let told = Told::parse(format!("{} with {ranks} ranks", self.name()), &output);
         names.iter().map(|name| told.get(name)).collect()
@@ -142,9 +141,12 @@ fn svmio(names: &[&str], ranks: u32, milliseconds: u32, conditions: Conditions) 
     String::from_utf8_lossy(&outputs[0].stdout).into_owned()
 }
 
-fn mpi(program: &Program, names: &[&str], ranks: u32, milliseconds: u32) -> String {
+fn mpi(program: &Program, names: &[&str], ranks: u32, milliseconds: u32, conditions: Conditions) -> String {
     let scratch = Scratch::new();
-    let job = stock(&scratch, program, ranks).argument(milliseconds.to_string());
+    let mut job = stock(&scratch, program, ranks).argument(milliseconds.to_string());
+    if conditions.has_sessions {
+        job = job.argument("sessions");
+    }
     names.iter().fold(job, |job, name| job.argument(name)).succeed()
 }
 

@@ -96,9 +96,15 @@ pub(crate) fn bench(paths: &Paths) -> Result<()> {
     let files = &["--on", "shm,small-pages,huge,disk"][..];
     let others =
         ["messages", "overlap", "nodes", "mapping", "memory", "collectives"].map(|name| (name, &[][..]));
-    let (busy, apart) = (&["--adapters", "--busy"][..], &["--adapters", "--busy", "--sessions"][..]);
-    let more =
-        [&["--adapters"][..], busy, apart, &["--hosts"], &["--data"]].map(|words| ("collectives", words));
+    let more = [
+        &["--adapters"][..],
+        &["--adapters", "--busy"],
+        &["--adapters", "--sessions"],
+        &["--adapters", "--busy", "--sessions"],
+        &["--hosts"],
+        &["--data"],
+    ]
+    .map(|words| ("collectives", words));
     for (name, words) in [("files", files)].into_iter().chain(others).chain(more) {
         process::run(benchmark(paths, name)?.args(words).env("SVMIO_FIGURES", paths.figures()))?;
     }

@@ -53,7 +53,7 @@ struct CommandLine {
     /// With a process beside them that computes all the time
     #[arg(long)]
     busy: bool,
-    /// With svmio's ranks in sessions of their own, as Hydra starts its
+    /// With each rank, svmio's and the MPIs', in a session of its own, as Hydra starts them
     #[arg(long)]
     sessions: bool,
 }

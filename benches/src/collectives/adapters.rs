@@ -68,7 +68,7 @@ impl Contender {
         let _busy = conditions.is_busy.then(Busy::start);
         let scratch = Scratch::new();
         let mut job = self.job(&scratch, ranks).limit(LIMIT).argument(milliseconds.to_string());
-        if conditions.has_sessions && self.doer != Doer::Stock {
+        if conditions.has_sessions {
             job = job.argument("sessions");
         }
         let job = names.iter().fold(job, |job, name| job.argument(name));
