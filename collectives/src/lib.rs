@@ -1,4 +1,4 @@
-//! Barriers and collectives as data.
+//! Barriers as data, and collectives: a barrier is a schedule, other collectives are algorithms written as code.
 //!
 //! ```text
 //!   Algorithm ("tree:4", "nx:6", …)     Profile (O and L matrices of this machine)
