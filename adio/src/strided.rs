@@ -11,7 +11,7 @@
 
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use svmio_svm::{FileOffset, LockMode, SegmentIndex, SegmentSize};
 
@@ -182,6 +182,7 @@ pub(crate) unsafe fn begin<A: Abi>(
     access: &Access<A>,
 ) -> Result<Request<A>, Failure> {
     if !mpi.has_background_requests() {
+        warn_of_blocking(mpi);
         // SAFETY: the caller's promise.
         let moved = unsafe { independently(mpi, fd, access) }?;
         return mpi.completed_request(moved);
@@ -195,6 +196,17 @@ pub(crate) unsafe fn begin<A: Abi>(
             operation.wait();
         }),
     }
+}
+
+/// Once in a process: the program's results are right, but nothing overlaps.
+fn warn_of_blocking<A: Abi>(mpi: &Mpi<A>) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        let version = mpi.version().lines().next().unwrap_or_default();
+        tracing::warn!(
+            "nonblocking accesses block: '{version}' cannot be told of what goes on in the background"
+        );
+    });
 }
 
 /// One rank's access to a view. Where it is long, it goes on after this returns.

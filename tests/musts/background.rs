@@ -18,6 +18,7 @@ fn background(mpi: Mpi) {
 fn all_goes_on(job: Job<'_>, scratch: &Scratch, nodes: &str) {
     let output = job.argument("svm:/background").argument(scratch.file("shared")).argument(nodes).succeed();
     assert!(output.contains("all went on"), "{output}");
+    assert!(!output.contains("nonblocking accesses block"), "{output}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! From MPI's datatypes to shapes, by `MPI_Type_get_envelope` and `MPI_Type_get_contents`. What the integers and
 //! addresses of each combiner are: MPI 3.1, section 4.1.13.
 
+use std::cell::RefCell;
 use std::ffi::c_int;
 
 use super::dimensions::{Dimension, Distribution, array};
@@ -8,6 +9,9 @@ use super::shape::{Block, Shape};
 use crate::abi::{Abi, Datatype};
 use crate::calls::Mpi;
 use crate::calls::datatypes::{Combiner, Contents};
+
+/// Parts of a type that are remembered while it is read.
+const REMEMBERED: usize = 16;
 
 /// Types within types, at most: more would be a strain on the stack.
 const DEEPEST: u32 = 100;
@@ -45,9 +49,19 @@ fn shape_within<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>, deepest: u32) -> Op
     if contents.combiner == Combiner::Predefined {
         return predefined(i64::try_from(mpi.type_size(datatype)).ok()?, mpi.true_extent(datatype));
     }
+    // Each handle is read once: a struct may have a million blocks of one type.
+    let read = RefCell::new(Vec::<(Datatype<A>, Shape, i64)>::new());
     let of = |number: usize| -> Option<(Shape, i64)> {
         let inner = *contents.datatypes.get(number)?;
-        Some((shape_within(mpi, inner, deepest)?, mpi.extent(inner)))
+        let mut read = read.borrow_mut();
+        if let Some((_, shape, extent)) = read.iter().rev().find(|(known, ..)| known.0 == inner.0) {
+            return Some((shape.clone(), *extent));
+        }
+        let (shape, extent) = (shape_within(mpi, inner, deepest)?, mpi.extent(inner));
+        if read.len() < REMEMBERED {
+            read.push((inner, shape.clone(), extent));
+        }
+        Some((shape, extent))
     };
     match contents.combiner {
         Combiner::Struct => structure(&contents, of),
@@ -71,9 +85,14 @@ fn structure<A: Abi>(
     of: impl Fn(usize) -> Option<(Shape, i64)>,
 ) -> Option<Shape> {
     let blocks = lengths_and_places(contents, 1)?;
-    let parts = blocks.into_iter().enumerate().map(|(number, Block { at, count })| {
-        let (inner, extent) = of(number)?;
-        inner.repeated(count, extent)?.moved(at)
+    // Blocks of one type that follow each other are as those of MPI_Type_create_hindexed.
+    let alike = contents.datatypes.chunk_by(|one, next| one.0 == next.0);
+    let mut first = 0;
+    let parts = alike.map(|alike| {
+        let (inner, extent) = of(first)?;
+        let own = blocks.get(first..first + alike.len())?;
+        first += alike.len();
+        inner.in_blocks(own.iter().copied(), extent)
     });
     Shape::row(parts.collect::<Option<Vec<Shape>>>()?)
 }
