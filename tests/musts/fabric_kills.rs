@@ -24,9 +24,18 @@ const AT_ONCE: Duration = Duration::from_secs(PATIENCE.as_secs() / 2);
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn traffic(seed: u64, ranks: u32, timeout: Duration) -> FabricJob {
+    traffic_of(seed, None, ranks, timeout)
+}
+
+/// Traffic that ends after so many rounds, and is under way after so many.
+fn traffic_of(seed: u64, rounds: Option<(u64, u64)>, ranks: u32, timeout: Duration) -> FabricJob {
     let timeout = format!("{}ms", timeout.as_millis());
-    FabricJob::new(PROCESS, &["traffic", &seed.to_string()], ranks)
-        .variable("SVMIO_WATCHDOG_TIMEOUT", &timeout)
+    let mut words = vec!["traffic".to_owned(), seed.to_string()];
+    if let Some((limit, ready)) = rounds {
+        words.extend([limit.to_string(), ready.to_string()]);
+    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    FabricJob::new(PROCESS, &words, ranks).variable("SVMIO_WATCHDOG_TIMEOUT", &timeout)
 }
 
 /// How long after `since` each survivor knew that `lost` is lost, and nothing else.
@@ -63,7 +72,8 @@ fn check_remains(hosts: &Hosts, host: usize, what: &str) {
     assert!(files.is_empty(), "files are left in /dev/shm after {what}: {files:?}");
 }
 
-/// Kills one process of each of many jobs at a random point of their traffic.
+/// Kills one process of each of many jobs at a random point of their traffic; in every fourth one as soon as all have
+/// joined, when they connect and make their buffers.
 fn killed(hosts: &Hosts, fabric: &str, provider: &str, kills: u64) {
     let mut all = Vec::new();
     let mut messages = [("short_messages", 0), ("eager_messages", 0), ("rendezvous_messages", 0)];
@@ -72,13 +82,14 @@ fn killed(hosts: &Hosts, fabric: &str, provider: &str, kills: u64) {
         let ranks = 3 + random.below(3) as u32;
         let lost = Rank(random.below(u64::from(ranks)) as u32);
         let what = format!("{fabric} {provider}, seed {seed}: rank {lost} of {ranks} killed");
-        let job = traffic(seed, ranks, PATIENCE)
+        let is_early = seed % 4 == 3;
+        let job = traffic_of(seed, is_early.then_some((u64::MAX, 0)), ranks, PATIENCE)
             .variable("SVMIO_FABRIC", fabric)
             .variable("SVMIO_OFI_PROVIDER", provider);
         let mut job = job.in_hosts(hosts, 7800).start();
         job.until_ready(LIMIT);
         // When is what is random here; it waits for nothing.
-        std::thread::sleep(Duration::from_micros(random.below(30_000)));
+        std::thread::sleep(Duration::from_micros(random.below(if is_early { 3000 } else { 30_000 })));
         let since = job.signal(lost, Signal::KILL);
         let ends = job.wait(None, LIMIT);
         for (rank, end) in ends.iter().enumerate().filter(|(rank, _)| *rank != lost.index()) {
@@ -120,6 +131,37 @@ fn a_kill_is_noticed_on_ofi() {
     let hosts = Hosts::new(2);
     for provider in ["net", "tcp;ofi_rxm"] {
         killed(&hosts, "ofi", provider, kills);
+    }
+}
+
+/// A process dies when others have finished or are about to: none of them waits for it, or fails.
+#[test]
+fn a_kill_during_the_finish_is_survived() {
+    let hosts = Hosts::new(2);
+    for (fabric, provider) in [("shm", ""), ("ofi", "net"), ("ofi", "tcp;ofi_rxm")] {
+        // Ranks on shared memory are of one host.
+        let hosts = if fabric == "shm" { &Hosts::new(1) } else { &hosts };
+        for seed in 0..if is_full_run() { 100 } else { 6 } {
+            let mut random = Random::new(seed);
+            let ranks = 3 + random.below(3) as u32;
+            let lost = Rank(random.below(u64::from(ranks)) as u32);
+            let what = format!("{fabric} {provider}, seed {seed}: rank {lost} of {ranks} killed");
+            let job = traffic_of(seed, Some((3, 3)), ranks, PATIENCE);
+            let job = job.variable("SVMIO_FABRIC", fabric).variable("SVMIO_OFI_PROVIDER", provider);
+            let mut job = job.in_hosts(hosts, 7805).start();
+            job.until_ready(LIMIT);
+            std::thread::sleep(Duration::from_micros(random.below(3000)));
+            job.signal(lost, Signal::KILL);
+            job.wait(None, LIMIT);
+            for rank in (0..ranks).map(Rank).filter(|rank| *rank != lost) {
+                let report = job.report(rank).unwrap_or_else(|| panic!("{what}: rank {rank} told nothing"));
+                assert_eq!(report["unexpected"], Value::from(Vec::<String>::new()), "{what}: {report}");
+                assert_eq!(report["ending"], Value::Null, "{what}: {report}");
+                assert_eq!(report["finish"], Value::Null, "{what}: {report}");
+            }
+            drop(job);
+            (0..hosts.count()).for_each(|host| check_remains(hosts, host, &what));
+        }
     }
 }
 
@@ -208,28 +250,33 @@ fn a_signal_to_one_ends_all() {
     }
 }
 
-/// A process dies before the job has started: those who wait for it are told, and end.
+/// A process dies before the job has started: those who wait for it are told which one, and end.
 #[test]
 fn a_kill_at_the_start_is_noticed() {
-    let hosts = Hosts::new(1);
-    for seed in 0..if is_full_run() { 100 } else { 6 } {
-        let mut random = Random::new(seed);
-        let ranks = 4;
-        let lost = Rank(random.below(u64::from(ranks)) as u32);
-        let job = traffic(seed, ranks, PATIENCE).variable("SVMIO_START_LIMIT", "3s");
-        let mut job = job.in_hosts(&hosts, 7803).start();
-        std::thread::sleep(Duration::from_micros(random.below(40_000)));
-        job.signal(lost, Signal::KILL);
-        job.wait(None, LIMIT);
-        for rank in (0..ranks).map(Rank).filter(|rank| *rank != lost) {
-            let report = job.report(rank).unwrap_or_else(|| panic!("seed {seed}: rank {rank} told nothing"));
-            let of_start = report["error"].as_str();
-            let of_loss = report["losses"][0]["error"].as_str();
-            let error = of_start.or(of_loss).unwrap_or_else(|| panic!("seed {seed}, rank {rank}: {report}"));
-            let names = error.contains(&format!("rank {lost}")) || lost == Rank(0);
-            assert!(names, "seed {seed}: rank {lost} was killed, rank {rank} was told '{error}'");
+    for (fabric, hosts) in [("shm", Hosts::new(1)), ("ofi", Hosts::new(2))] {
+        for seed in 0..if is_full_run() { 100 } else { 6 } {
+            killed_at_the_start(&hosts, fabric, seed);
         }
-        drop(job);
-        check_remains(&hosts, 0, &format!("killing rank {lost} at the start, seed {seed}"));
     }
+}
+
+fn killed_at_the_start(hosts: &Hosts, fabric: &str, seed: u64) {
+    let mut random = Random::new(seed);
+    let ranks = 4;
+    let lost = Rank(random.below(u64::from(ranks)) as u32);
+    let what = format!("{fabric}, seed {seed}: rank {lost} killed at the start");
+    let job = traffic(seed, ranks, PATIENCE).variable("SVMIO_START_LIMIT", "3s");
+    let mut job = job.variable("SVMIO_FABRIC", fabric).in_hosts(hosts, 7803).start();
+    std::thread::sleep(Duration::from_micros(random.below(40_000)));
+    job.signal(lost, Signal::KILL);
+    job.wait(None, LIMIT);
+    for rank in (0..ranks).map(Rank).filter(|rank| *rank != lost) {
+        let report = job.report(rank).unwrap_or_else(|| panic!("{what}: rank {rank} told nothing"));
+        let of_start = report["error"].as_str();
+        let of_loss = report["losses"][0]["error"].as_str();
+        let error = of_start.or(of_loss).unwrap_or_else(|| panic!("{what}: rank {rank}: {report}"));
+        assert!(error.contains(&format!("rank {lost}")), "{what}: rank {rank} was told '{error}'");
+    }
+    drop(job);
+    (0..hosts.count()).for_each(|host| check_remains(hosts, host, &what));
 }

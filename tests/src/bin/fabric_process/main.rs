@@ -6,7 +6,9 @@
 //! ```text
 //!   face                      the suite of the fabric's face
 //!   end                       the same, and its end: losses, and closing
-//!   traffic SEED [ROUNDS]     messages of all protocols between all, until a peer is lost and all know it
+//!   traffic SEED [ROUNDS [READY]]
+//!                             messages of all protocols between all, until a peer is lost and all know it; it is
+//!                             under way after READY rounds, with 0 as soon as it has joined
 //!   idle                      connected to all, waits for the end of the job
 //!   pairs                     talks with one neighbour only
 //! ```

@@ -19,14 +19,18 @@ use crate::reports::Reports;
 /// The number of the round, and whether the sender knows of a loss.
 const HEADER: usize = 16;
 
-/// Under way is who has done so many rounds: then all are connected.
+/// Under way is who has done so many rounds, unless another number is asked for: then all are connected.
 const READY: u64 = 2;
 
-/// `traffic SEED [ROUNDS]`.
+/// `traffic SEED [ROUNDS [READY]]`.
 pub(crate) fn run(job: Job, reports: &Reports, words: &[&str]) -> Value {
     let number = |at: usize| words.get(at).map(|word| word.parse::<u64>().expect("a number"));
-    let seed = number(0).expect("traffic SEED [ROUNDS]");
+    let seed = number(0).expect("traffic SEED [ROUNDS [READY]]");
     let limit = number(1).unwrap_or(u64::MAX);
+    let ready = number(2).unwrap_or(READY);
+    if ready == 0 {
+        reports.ready();
+    }
     let messages = &job.settings().messages;
     let messenger = Messenger::open(job.fabric(), Port::FIRST, messages).expect("a port can be opened");
     let mut traffic = Traffic {
@@ -43,7 +47,7 @@ pub(crate) fn run(job: Job, reports: &Reports, words: &[&str]) -> Value {
     while rounds < limit {
         let is_over = traffic.round(rounds);
         rounds += 1;
-        if rounds == READY {
+        if rounds == ready {
             reports.ready();
         }
         if is_over {
