@@ -15,6 +15,8 @@ pub struct Capabilities {
     /// word is never visible before its first. A power of two, at least 16.
     pub transaction_size: usize,
     /// The adapter's buffer that gathers stores, in bytes; writes that fill and end at a multiple of it leave at once.
+    /// For information: nothing above the back ends cuts writes by it, as each write waits for a half-filled buffer at
+    /// most once, at its end. Only simulated fabrics have one.
     pub stream_buffer: Option<usize>,
     /// The longest single write, read or DMA transfer, in bytes. Longer ones are divided by the caller.
     pub largest_transfer: u64,
