@@ -201,6 +201,10 @@ impl BackEnd for Crooked {
         self.inner.create(id, backing)
     }
 
+    fn memory_share(&self) -> Option<u64> {
+        self.inner.memory_share()
+    }
+
     fn remove(&self, id: SegmentId) {
         self.inner.remove(id);
     }
