@@ -14,6 +14,7 @@
 mod description;
 mod medium;
 mod name_space;
+mod removal;
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -29,9 +30,7 @@ use crate::name::{DirectoryName, FileName};
 use crate::node::NodeName;
 use crate::object;
 use crate::open_options::OpenOptions;
-use crate::presence::Gate;
 use crate::spare;
-use crate::state::State;
 use crate::units::FileId;
 
 pub use description::StoreIdentity;
@@ -226,64 +225,6 @@ impl Store {
     fn warn_of_missing(&self, attachment: &Attachment, options: &OpenOptions) {
         let own = attachment.policies().placement.clone();
         options.warn_of_missing(own.as_ref(), attachment.name(), std::slice::from_ref(self.node()));
-    }
-
-    /// Removes the file `name`. Whoever has it open keeps it until closing it.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::Access`], [`Error::ReadOnly`].
-    pub fn remove(&self, name: &FileName) -> Result<()> {
-        let failed = |e: io::Error| Error::io(format!("removing {name}"), &self.root, e);
-        loop {
-            let id = match self.lookup(name) {
-                // Nothing tells whose name it was: what is left of the file waits for `verify`.
-                Err(Error::CorruptManifest { .. }) => {
-                    fs::remove_file(self.entry(name)).map_err(failed)?;
-                    self.prune(name);
-                    return Ok(());
-                }
-                id => id?,
-            };
-            let directory = object::path(&self.root, id);
-            let state = fs::OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(directory.join(object::STATE));
-            let file = match state {
-                Err(e) if e.kind() == ErrorKind::NotFound => {
-                    if self.is_dangling(name)? {
-                        fs::remove_file(self.entry(name)).map_err(failed)?;
-                        self.prune(name);
-                        return Ok(());
-                    }
-                    continue;
-                }
-                state => state.map_err(failed)?,
-            };
-            let gate = Gate::lock(&file).map_err(failed)?;
-            if object::is_unlinked(&file).map_err(failed)? || self.lookup(name)? != id {
-                continue;
-            }
-            fs::remove_file(self.entry(name)).map_err(failed)?;
-            self.prune(name);
-            let deleted = object::deleted_path(&self.root, id);
-            fs::rename(&directory, &deleted).map_err(failed)?;
-            // First the mark and then the look: who leaves looks after he has left, without the gate.
-            let in_use = gate.anybody_present().map_err(failed)? && {
-                State::map(file.try_clone().map_err(failed)?).map_err(failed)?.set_deleted();
-                gate.anybody_present().map_err(failed)?
-            };
-            if !in_use {
-                object::destroy(&self.root, &deleted).map_err(failed)?;
-                // This process may have kept the file, and takes the gate itself to let go of one that is marked.
-                drop(gate);
-                attachment::forget(&self.root, id);
-                crate::mapping_cache::forget(&self.root, id);
-            }
-            return Ok(());
-        }
     }
 
     /// Makes the file `name`; `None` where another process was faster.

@@ -159,17 +159,15 @@ impl UnnamedFile {
         self.enter()?.ok_or(Error::Exists { name, store })
     }
 
-    /// Gives the file its name, and removes the file that has had it.
+    /// Gives the file its name, in place of the file that has it, which is removed then: the name leads to one of them
+    /// at every moment.
     ///
     /// # Errors
-    /// As [`Store::open_file`] and [`Store::remove`]. The file is gone then.
+    /// As [`Store::open_file`] and [`Store::remove`]. The file is gone then, and the older one is as it was.
     pub fn replace(mut self) -> Result<File> {
-        while !self.enter_name()? {
-            match self.object.store.remove(&self.name) {
-                Ok(()) | Err(Error::NoSuchFile { .. }) => {}
-                Err(e) => return Err(e),
-            }
-        }
+        let Object { store, id, keep } = &mut self.object;
+        store.replace_name(&self.name, *id, self.durable).inspect_err(|_| store.prune(&self.name))?;
+        *keep = true;
         Ok(self.file)
     }
 
@@ -205,6 +203,7 @@ impl Drop for Object {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::killing::{self, Child, End};
     use crate::name::DirectoryName;
     use crate::units::FileOffset;
 
@@ -251,5 +250,32 @@ mod tests {
         drop(first);
         assert_eq!(std::fs::read_dir(store.path().join(object::OBJECTS)).unwrap().count(), 1);
         assert_eq!(std::fs::read_dir(store.path().join(object::DELETED)).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn wherever_one_is_killed_that_replaces_a_file_the_name_leads_to_the_old_or_the_new() {
+        let (_directory, store, name) = setting();
+        let mut seen = [0; 2];
+        for point in 1..100 {
+            drop(unnamed(&store, &name, b"old").replace().unwrap());
+            let child = Child::run(|| {
+                let new = unnamed(&store, &name, b"new");
+                killing::arm(point);
+                drop(new.replace().unwrap());
+            });
+            let end = child.wait();
+            let report = crate::verify(&store, &DirectoryName::root()).unwrap();
+            assert!(report.is_clean(), "{point}: {report:?}");
+            let found = content(&store, &name);
+            seen[usize::from(found == b"new")] += 1;
+            assert!([&b"old"[..], b"new"].contains(&&found[..]), "{point}: {found:?}");
+            assert_eq!(std::fs::read_dir(store.path().join(object::OBJECTS)).unwrap().count(), 1, "{point}");
+            assert_eq!(std::fs::read_dir(store.path().join(object::DELETED)).unwrap().count(), 0, "{point}");
+            if end == End::Finished {
+                assert!(found == b"new" && seen[0] > 1 && seen[1] > 2, "{seen:?}");
+                return;
+            }
+        }
+        panic!("it never came to its end");
     }
 }

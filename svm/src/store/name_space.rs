@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
+use tempfile::NamedTempFile;
+
 use crate::error::{Error, Result};
 use crate::name::{DirectoryName, FileName, RESERVED_PREFIX};
 use crate::object;
@@ -96,17 +98,13 @@ impl Store {
                 Err(e) if e.kind() == ErrorKind::AlreadyExists && !leads_through_file(parent) => continue,
                 made => made.map_err(|e| self.name_error(name, e))?,
             }
-            let file = tempfile::Builder::new().prefix(RESERVED_PREFIX).tempfile_in(parent);
-            let file = match file {
+            let file = match self.new_entry(name, id, durable) {
                 // Its last file went just now, and the directory with it.
-                Err(e) if e.kind() == ErrorKind::NotFound => continue,
-                file => file.map_err(|e| self.name_error(name, e))?,
+                Err(Error::NoSuchFile { .. }) => continue,
+                file => file?,
             };
-            // At once: a file has no buffer, and an identity is formatted byte by byte.
-            let (whole, text) = (file.as_file(), format!("{id}\n"));
-            let written = spare::with_room(whole, || whole.write_all_at(text.as_bytes(), 0))
-                .and_then(|()| if durable { whole.sync_all() } else { Ok(()) });
-            written.map_err(|e| Error::io(format!("creating {name}"), parent, e))?;
+            #[cfg(test)]
+            crate::killing::point();
             match file.persist_noclobber(&entry) {
                 Ok(_) => break,
                 Err(e) if e.error.kind() == ErrorKind::AlreadyExists && entry.is_dir() => {
@@ -117,14 +115,72 @@ impl Store {
                 Err(e) => return Err(self.name_error(name, e.error)),
             }
         }
-        if durable {
-            for directory in parent.ancestors().take_while(|d| d.starts_with(&*self.root)) {
-                fs::File::open(directory)
-                    .and_then(|d| d.sync_all())
-                    .map_err(|e| Error::io(format!("creating {name}"), directory, e))?;
-            }
+        if durable && let Err(e) = self.sync_directories(name) {
+            // Whoever is told that it failed removes the file.
+            let _ = fs::remove_file(&entry);
+            return Err(e);
         }
         Ok(true)
+    }
+
+    /// Lets `name` lead to the file `to` at once, where it has led to the file `from` or, without one, nowhere. The
+    /// caller sees to it that nobody else changes it meanwhile.
+    ///
+    /// # Errors
+    /// As [`Store::enter_name`]; it leads to `from` again then.
+    pub(super) fn turn_name(
+        &self,
+        name: &FileName,
+        from: Option<FileId>,
+        to: FileId,
+        durable: bool,
+    ) -> Result<()> {
+        let turn = |to, durable| {
+            let entry = self.new_entry(name, to, durable)?;
+            #[cfg(test)]
+            crate::killing::point();
+            let turned = entry.persist(self.entry(name)).map_err(|e| self.name_error(name, e.error));
+            #[cfg(test)]
+            crate::killing::point();
+            turned
+        };
+        turn(to, durable)?;
+        if durable && let Err(e) = self.sync_directories(name) {
+            let back = match from {
+                Some(from) => turn(from, false).map(drop),
+                None => fs::remove_file(self.entry(name)).map_err(|e| self.name_error(name, e)),
+            };
+            if let Err(e) = back {
+                tracing::warn!("{name} leads to a file that could not be named for good: {e}");
+            }
+            return Err(e);
+        }
+        Ok(())
+    }
+
+    /// What is to be the entry `name` of the file `id`, beside the place where it goes.
+    fn new_entry(&self, name: &FileName, id: FileId, durable: bool) -> Result<NamedTempFile> {
+        let entry = self.entry(name);
+        let parent = entry.parent().expect("an entry lies below the names' directory");
+        let file = tempfile::Builder::new().prefix(RESERVED_PREFIX).tempfile_in(parent);
+        let file = file.map_err(|e| self.name_error(name, e))?;
+        // At once: a file has no buffer, and an identity is formatted byte by byte.
+        let (whole, text) = (file.as_file(), format!("{id}\n"));
+        let written = spare::with_room(whole, || whole.write_all_at(text.as_bytes(), 0))
+            .and_then(|()| if durable { whole.sync_all() } else { Ok(()) });
+        written.map_err(|e| Error::io(format!("creating {name}"), parent, e))?;
+        Ok(file)
+    }
+
+    /// Brings the directories that lead to the entry `name` to the storage device.
+    fn sync_directories(&self, name: &FileName) -> Result<()> {
+        let entry = self.entry(name);
+        for directory in entry.ancestors().skip(1).take_while(|d| d.starts_with(&*self.root)) {
+            fs::File::open(directory)
+                .and_then(|d| d.sync_all())
+                .map_err(|e| Error::io(format!("creating {name}"), directory, e))?;
+        }
+        Ok(())
     }
 
     /// Whether `name` leads to an object that is not there. Who removes a file takes its name away first, so

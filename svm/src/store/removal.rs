@@ -1,0 +1,124 @@
+//! How a file loses its name: because it is removed, or because another one takes its place.
+//!
+//! Whoever takes a name from a file holds the file's gate meanwhile, so that a name is taken from the very file that was
+//! found under it, and by one process.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+
+use crate::attachment;
+use crate::error::{Error, Result};
+use crate::name::FileName;
+use crate::object;
+use crate::presence::{Gate, GateGuard};
+use crate::state::State;
+use crate::units::FileId;
+
+use super::Store;
+
+/// A file whose gate is held.
+pub(super) struct Held<'s> {
+    pub(super) id: FileId,
+    state: &'s fs::File,
+    gate: GateGuard<'s>,
+}
+
+impl Store {
+    /// Removes the file `name`. Whoever has it open keeps it until closing it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::Access`], [`Error::ReadOnly`].
+    pub fn remove(&self, name: &FileName) -> Result<()> {
+        let failed = |e: io::Error| Error::io(format!("removing {name}"), &self.root, e);
+        self.with_holder(name, |held| {
+            fs::remove_file(self.entry(name)).map_err(failed)?;
+            self.prune(name);
+            held.map_or(Ok(()), |held| self.discard(held).map_err(failed))
+        })
+    }
+
+    /// Gives the file `id` its name, in place of the file that has it, which is removed then. At every moment the name
+    /// leads to one of the two.
+    ///
+    /// # Errors
+    /// As [`Store::remove`] and [`Store::enter_name`]; the older file has its name then.
+    pub(crate) fn replace_name(&self, name: &FileName, id: FileId, durable: bool) -> Result<()> {
+        while !self.enter_name(name, id, durable)? {
+            let replaced = self.with_holder(name, |held| {
+                self.turn_name(name, held.as_ref().map(|held| held.id), id, durable)?;
+                if let Some(held) = held
+                    && let Err(e) = self.discard(held)
+                {
+                    tracing::warn!("what is left of the older {name} stays until svmio verify: {e}");
+                }
+                Ok(())
+            });
+            match replaced {
+                // It was removed just now.
+                Err(Error::NoSuchFile { .. }) => {}
+                replaced => return replaced,
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `act` with the file that has the name `name`, or with nothing where the name leads nowhere.
+    ///
+    /// # Errors
+    /// As [`Store::lookup`]; [`Error::Access`] and the like where the file cannot be changed.
+    pub(super) fn with_holder<T>(
+        &self,
+        name: &FileName,
+        act: impl FnOnce(Option<Held<'_>>) -> Result<T>,
+    ) -> Result<T> {
+        let failed = |e: io::Error| Error::io(format!("removing {name}"), &self.root, e);
+        loop {
+            let id = match self.lookup(name) {
+                // Nothing tells whose name it was: what is left of the file waits for `verify`.
+                Err(Error::CorruptManifest { .. }) => return act(None),
+                id => id?,
+            };
+            let state = match self.state_of(id).map_err(failed)? {
+                Some(state) => state,
+                None if self.is_dangling(name)? => return act(None),
+                None => continue,
+            };
+            let gate = Gate::lock(&state).map_err(failed)?;
+            if !object::is_unlinked(&state).map_err(failed)? && self.lookup(name)? == id {
+                return act(Some(Held { id, state: &state, gate }));
+            }
+        }
+    }
+
+    /// The file's state, made where there is none; `None` where its object is gone.
+    fn state_of(&self, id: FileId) -> io::Result<Option<fs::File>> {
+        let mut options = fs::OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        match options.open(object::path(&self.root, id).join(object::STATE)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            state => state.map(Some),
+        }
+    }
+
+    /// Removes the object of a file that has lost its name. Whoever has it open keeps it until closing it.
+    pub(super) fn discard(&self, held: Held<'_>) -> io::Result<()> {
+        let Held { id, state, gate } = held;
+        let deleted = object::deleted_path(&self.root, id);
+        fs::rename(object::path(&self.root, id), &deleted)?;
+        #[cfg(test)]
+        crate::killing::point();
+        // First the mark and then the look: who leaves looks after he has left, without the gate.
+        let in_use = gate.anybody_present()? && {
+            State::map(state.try_clone()?)?.set_deleted();
+            gate.anybody_present()?
+        };
+        if !in_use {
+            object::destroy(&self.root, &deleted)?;
+            // This process may have kept the file, and takes the gate itself to let go of one that is marked.
+            drop(gate);
+            attachment::forget(&self.root, id);
+            crate::mapping_cache::forget(&self.root, id);
+        }
+        Ok(())
+    }
+}
