@@ -256,15 +256,32 @@ pub enum Error {
     },
     /// A new file could not be given its name everywhere, and could not be taken back everywhere either.
     #[error(
-        "{source}; what had got the name {name} may have kept it in {places}: remove it there (svmio rm -f {name})"
+        "{source}; what had got the name {name} may have kept it in {places}: {}",
+        if *replacing {
+            "svmio verify with the stores of all brings the older file back".to_owned()
+        } else {
+            format!("remove it there (svmio rm -f {name})")
+        }
     )]
     LeftBehind {
         /// The file.
         name: String,
         /// The stores, with `,` between them.
         places: String,
+        /// It was to take the place of an older one.
+        replacing: bool,
         /// Why it could not be named.
         source: Box<Error>,
+    },
+    /// A file is set aside while another one is taking its place, or since that was killed.
+    #[error(
+        "{name} is just being replaced in {}, or was when svmio cp was killed: then svmio verify, with the stores of all that it copied to, brings the older file back or removes it", store.display()
+    )]
+    BeingReplaced {
+        /// The file.
+        name: String,
+        /// The store.
+        store: PathBuf,
     },
     /// A node was named whose store was not given.
     #[error(

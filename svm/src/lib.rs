@@ -89,6 +89,7 @@ mod manifest;
 pub mod mapping;
 mod mapping_cache;
 mod name;
+mod new_file;
 mod node;
 mod object;
 mod open_options;

@@ -30,6 +30,7 @@ use crate::manifest::Manifest;
 use crate::name::{DirectoryName, FileName};
 use crate::node::NodeName;
 use crate::store::Entry;
+use crate::store::aside::{Recorded, Stays};
 use crate::stored_file::{Piece, Whereabouts};
 use crate::units::{FileId, SegmentIndex};
 use crate::verify::agreement::Repair;
@@ -37,6 +38,7 @@ use crate::verify::agreement::Repair;
 pub(crate) use new_part::RemotePart;
 use protocol::{
     Answer, AtMost, Failure, Hello, LONGEST_DATA, MOST_SEGMENTS, Message, PartOf, PathBytes, Question,
+    SetAside,
 };
 pub use serving::serve;
 
@@ -217,6 +219,17 @@ impl RemoteStore {
 
     pub(crate) fn reclaim(&self) -> Result<Vec<PathBuf>> {
         self.paths(Question::Reclaim)
+    }
+
+    pub(crate) fn asides(&self) -> Result<Vec<Recorded>> {
+        match self.ask(Question::Asides)? {
+            Answer::Asides(asides) => asides.0.into_iter().map(SetAside::recorded).collect(),
+            _ => Err(self.out_of_place()),
+        }
+    }
+
+    pub(crate) fn settle_aside(&self, new: FileId, stays: Stays) -> Result<Option<PathBuf>> {
+        Ok(self.paths(Question::SettleAside { new, stays })?.into_iter().next())
     }
 
     fn paths(&self, question: Question) -> Result<Vec<PathBuf>> {

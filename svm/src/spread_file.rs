@@ -2,13 +2,19 @@
 //!
 //! ```text
 //!   written, piece by piece ─► settled: whole and durable, in every store ─► named in every store ─► confirmed
-//!        └── dropped, or failed: gone everywhere ──────┴─────────────────────────┴─ taken back everywhere
+//!        └── dropped, or failed: gone everywhere ──────┴─────────────────────────┴─ taken back everywhere ─┘
 //! ```
 //!
 //! Each step is done in all stores at once, and the next one begins when all are through. A store of another host
 //! undoes by itself what was not confirmed when the connection to it ends.
+//!
+//! An older file of the name is set aside where the new one gets it, or where there is to be none, and is removed when
+//! the new one is confirmed in every store: until then, taking back restores it. In a single store of this machine the
+//! name goes from one to the other at once.
 
 mod new_part;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,6 +26,7 @@ use crate::node::NodeName;
 use crate::open_options::OpenOptions;
 use crate::placement::{Placement, SizeReason};
 use crate::state::MAX_SEGMENTS;
+use crate::store::aside::Over;
 use crate::store_set::{Member, StoreSet};
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
 
@@ -139,7 +146,7 @@ impl SpreadFile {
     }
 
     /// Makes the file `size` bytes long, brings it to the storage devices and gives it its name in all stores that hold
-    /// parts of it.
+    /// parts of it. An older file that it replaces is removed then, and is as it was if this fails.
     ///
     /// # Errors
     /// [`Error::Exists`] where a file has the name that is not to be replaced; otherwise as [`StoreSet::remove`],
@@ -151,38 +158,73 @@ impl SpreadFile {
         }
         let homes: Vec<_> = self.homes.iter().map(|(index, home)| (*index, *home)).collect();
         in_all(&mut self.parts, |part| part.settle(&homes, size))?;
-        self.make_way()?;
-        let replacing = self.replacing;
-        let named = in_all(&mut self.parts, |part| part.enter_name(replacing))
-            .and_then(|()| in_all(&mut self.parts, NewPart::confirm));
-        match named {
-            Ok(()) => {
-                self.is_kept = true;
-                Ok(())
-            }
-            Err(error) => Err(self.take_back(error)),
+        let over = self.prepare_to_replace()?;
+        if let Some(single) = self.sole_part()
+            && single.enter_name_alone(over.is_some())?
+        {
+            self.is_kept = true;
+            return Ok(());
         }
-    }
-
-    /// Sees to the stores that get no part: they know of no file of this name afterwards.
-    fn make_way(&self) -> Result<()> {
-        for member in self.set.members().filter(|member| self.is_empty_at(*member)) {
-            let removed = match member.lookup(&self.name) {
-                Ok(_) if !self.replacing => {
-                    return Err(Error::Exists { name: self.name.to_string(), store: member.label() });
-                }
-                Ok(_) => member.remove(&self.name),
-                Err(e) => Err(e),
-            };
-            match removed {
-                Ok(()) | Err(Error::NoSuchFile { .. }) => {}
-                Err(e) => return Err(e),
-            }
+        let named = in_all(&mut self.parts, |part| part.enter_name(over.as_ref()))
+            .and_then(|()| in_all(&mut self.parts, NewPart::confirm));
+        if let Err(error) = named {
+            return Err(self.take_back(error));
+        }
+        self.is_kept = true;
+        if over.is_some()
+            && let Err(error) = in_all(&mut self.parts, NewPart::release)
+        {
+            tracing::warn!("what is left of the older {} stays until svmio verify: {error}", self.name);
         }
         Ok(())
     }
 
-    /// Removes what has got its name already, for `error` kept the rest from it.
+    /// What the file is put over, if it is to replace what is there. Stores that get no part, and know a file of this
+    /// name, have theirs stood for from here on.
+    fn prepare_to_replace(&mut self) -> Result<Option<Over>> {
+        let with_part = |(part, node): (&Option<NewPart>, &NodeName)| part.is_some().then(|| node.clone());
+        let nodes = self.parts.iter().zip(&self.nodes).filter_map(with_part).collect();
+        let mut over = Over { older: None, nodes, cleared: Vec::new() };
+        let set = self.set.clone();
+        for member in set.members() {
+            let gets_none = !over.nodes.contains(member.node());
+            let is_there = match member.lookup(&self.name) {
+                Ok(_) if !self.replacing && gets_none => {
+                    return Err(Error::Exists { name: self.name.to_string(), store: member.label() });
+                }
+                Ok(id) => {
+                    over.older = over.older.or(Some(id));
+                    true
+                }
+                Err(Error::NoSuchFile { .. }) => false,
+                // Nothing tells which file it was.
+                Err(Error::CorruptManifest { .. }) if self.replacing => true,
+                // That is for whoever gives the name to say.
+                Err(_) if !gets_none => false,
+                Err(e) => return Err(e),
+            };
+            if is_there && gets_none {
+                over.cleared.push(member.node().clone());
+                let part = NewPart::absent(member, self.whole())?;
+                match self.nodes.iter().position(|node| node == member.node()) {
+                    Some(at) => self.parts[at] = Some(part),
+                    None => {
+                        self.nodes.push(member.node().clone());
+                        self.parts.push(Some(part));
+                    }
+                }
+            }
+        }
+        Ok(self.replacing.then_some(over))
+    }
+
+    /// The part, where no other store has to do with the file.
+    fn sole_part(&mut self) -> Option<&mut NewPart> {
+        let mut parts = self.parts.iter_mut().flatten();
+        parts.next().filter(|_| parts.next().is_none())
+    }
+
+    /// Removes what has got its name already, for `error` kept the rest from it, and restores what had it before.
     fn take_back(&mut self, error: Error) -> Error {
         let mut places = Vec::new();
         for (part, node) in self.taken_back() {
@@ -194,22 +236,16 @@ impl SpreadFile {
         if places.is_empty() {
             return error;
         }
-        let (name, places) = (self.name.to_string(), places.join(", "));
-        Error::LeftBehind { name, places, source: Box::new(error) }
+        let (name, places, replacing) = (self.name.to_string(), places.join(", "), self.replacing);
+        Error::LeftBehind { name, places, replacing, source: Box::new(error) }
     }
 
     /// Takes all parts back, and says what became of that on each node.
     fn taken_back(&mut self) -> Vec<(Result<()>, NodeName)> {
         self.is_kept = true;
         let mut parts = std::mem::take(&mut self.parts);
-        let whole = self.whole();
         let both = parts.iter_mut().zip(&self.nodes);
-        both.filter_map(|(part, node)| Some((part.as_mut()?.take_back(whole), node.clone()))).collect()
-    }
-
-    fn is_empty_at(&self, member: Member<'_>) -> bool {
-        let at = self.nodes.iter().position(|node| node == member.node());
-        at.and_then(|at| self.parts.get(at)).is_none_or(Option::is_none)
+        both.filter_map(|(part, node)| Some((part.as_mut()?.take_back(), node.clone()))).collect()
     }
 
     fn home(&self, index: SegmentIndex) -> u32 {

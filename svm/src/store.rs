@@ -5,12 +5,14 @@
 //! names/…             the name space: a small file per file, which holds its identity
 //! objects/IDENTITY/   manifest, state, segments of a file
 //! deleted/IDENTITY/   the same of a file that lost its name while it was open
+//! aside/IDENTITY      which file this one is taking the place of, in several stores
 //! spare/              cleared segments of files that are gone, for new ones
 //! ```
 //!
 //! Names and objects are apart so that a file can lose its name while it is open, as MPI's
 //! `MODE_DELETE_ON_CLOSE` and the shared file pointers need it.
 
+pub(crate) mod aside;
 mod description;
 mod medium;
 mod name_space;

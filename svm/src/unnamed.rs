@@ -18,6 +18,7 @@ use crate::node::NodeName;
 use crate::object;
 use crate::open_options::OpenOptions;
 use crate::store::Store;
+use crate::store::aside::{Aside, Over};
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 /// A file that only this process can reach. It is gone when this is dropped, unless it was given its name.
@@ -169,6 +170,17 @@ impl UnnamedFile {
         store.replace_name(&self.name, *id, self.durable).inspect_err(|_| store.prune(&self.name))?;
         *keep = true;
         Ok(self.file)
+    }
+
+    /// The same, but sets the older file aside, which can be restored.
+    ///
+    /// # Errors
+    /// As [`UnnamedFile::replace`] and [`Store::set_aside`].
+    pub(crate) fn set_aside(mut self, over: &Over) -> Result<Aside> {
+        let Object { store, id, keep } = &mut self.object;
+        let aside = store.set_aside(&self.name, *id, over).inspect_err(|_| store.prune(&self.name))?;
+        *keep = true;
+        Ok(aside)
     }
 
     /// Gives the file its name; `None` where it is taken.

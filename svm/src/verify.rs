@@ -1,6 +1,7 @@
 //! Looking stores over: is every file whole, and does anything lie there that belongs to none?
 
 pub(crate) mod agreement;
+mod replacements;
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,6 +16,7 @@ use crate::object;
 use crate::open_options::OpenOptions;
 use crate::presence::Gate;
 use crate::store::Store;
+use crate::store::aside::ASIDE;
 use crate::store_set::StoreSet;
 use crate::stored_file::sole_member;
 use crate::units::{FileId, FileOffset};
@@ -29,7 +31,8 @@ pub struct Report {
     /// Files that have parts on nodes whose stores were not given, each with what these parts are. The rest of them was
     /// looked at.
     pub unseen: Vec<(FileName, Error)>,
-    /// What one node's store lacked or had in an older form, and has now from another node's.
+    /// What one node's store lacked or had in an older form, and has now from another node's; and where older files were
+    /// restored that killed processes were replacing.
     pub repaired: Vec<PathBuf>,
     /// Segments that the newest manifest of their file does not tell of, where the store has an older one, each with
     /// the file. They were left as they are; the next job of all the file's nodes takes them up or drops them.
@@ -73,6 +76,7 @@ impl StoreSet {
     /// What keeps it from looking at the stores at all; what is wrong with files is in the report.
     pub fn verify(&self, directory: &DirectoryName) -> Result<Report> {
         let mut report = Report::default();
+        self.settle_replacements(|name| name.as_path().starts_with(directory.as_path()), &mut report)?;
         let files = self.files(directory)?;
         for (name, _) in &files {
             self.verify_into(name, &mut report);
@@ -92,6 +96,9 @@ impl StoreSet {
     /// The same for the single file `name`.
     pub fn verify_file(&self, name: &FileName) -> Report {
         let mut report = Report::default();
+        if let Err(error) = self.settle_replacements(|other| other == name, &mut report) {
+            report.damaged.push((name.clone(), error));
+        }
         self.verify_into(name, &mut report);
         report
     }
@@ -207,6 +214,7 @@ pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
     }
     reclaim_unfinished(&store.path().join(object::OBJECTS), &mut reclaimed)?;
     reclaim_names(store, &DirectoryName::root(), &mut reclaimed)?;
+    reclaim_records(&store.path().join(ASIDE), &mut reclaimed)?;
     Ok(reclaimed)
 }
 
@@ -261,6 +269,28 @@ fn reclaim_names(store: &Store, directory: &DirectoryName, reclaimed: &mut Vec<P
     Ok(())
 }
 
+/// Removes records of what is set aside that were being made when their maker was killed.
+fn reclaim_records(directory: &Path, reclaimed: &mut Vec<PathBuf>) -> Result<()> {
+    let failed = |e: io::Error| Error::io("verifying the store", directory, e);
+    let entries = match fs::read_dir(directory) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(failed)?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        if entry.file_name().to_string_lossy().starts_with(RESERVED_PREFIX) && is_abandoned(&entry) {
+            fs::remove_file(entry.path()).map_err(failed)?;
+            reclaimed.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// Files that have a name, or had it and are set aside.
 fn named(store: &Store) -> Result<HashSet<FileId>> {
-    Ok(store.files(&DirectoryName::root())?.into_iter().filter_map(|(_, id)| id).collect())
+    let mut named: HashSet<_> =
+        store.files(&DirectoryName::root())?.into_iter().filter_map(|(_, id)| id).collect();
+    // What is set aside has no name, and may get it again. Who gives or takes it has the file's gate.
+    named.extend(store.asides()?.into_iter().filter_map(|recorded| recorded.over.older));
+    Ok(named)
 }

@@ -199,7 +199,7 @@ fn copy_while_cut(questions: usize, answers: usize) -> bool {
             true
         }
         // It was let keep its name, and its answer got lost: nobody can know.
-        Err(Error::LeftBehind { name, places, source }) => {
+        Err(Error::LeftBehind { name, places, source, .. }) => {
             assert!(matches!(*source, Error::HostLost { .. }), "{source:?}");
             assert!(name == "/d/f" && places.starts_with("b:"), "{name}, {places}");
             assert_eq!((hosts.names()[0], hosts.names()[2]), (0, 0), "{case}");
@@ -223,6 +223,50 @@ fn wherever_the_connection_ends_nothing_is_left() {
     assert!(cut_questions.is_some_and(|count| count > 8), "{cut_questions:?}");
     let cut_answers = (0..1000).position(|answers| copy_while_cut(usize::MAX, answers));
     assert!(cut_answers.is_some_and(|count| count > 8), "{cut_answers:?}");
+}
+
+/// Copies over an older file while the connection to `b` ends as in [`copy_while_cut`]; whether it went well.
+fn replace_while_cut(questions: usize, answers: usize, older: &Placement, new: &Placement) -> bool {
+    let hosts = Hosts::new();
+    let (old_bytes, new_bytes) = (pattern(6 * SEGMENT + 1, 1), pattern(7 * SEGMENT + 5, 3));
+    put(&hosts.here(), "/d/f", &old_bytes, older.clone(), false).expect("all is here");
+    let (set, serving) = hosts.reached(questions, answers);
+    let outcome = set.and_then(|set| put(&set, "/d/f", &new_bytes, new.clone(), true));
+    serving.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
+    let case = format!("{questions} questions, {answers} answers, {older} to {new}: {outcome:?}");
+    let expected = if outcome.is_ok() { new_bytes } else { old_bytes };
+    // Only where an answer was lost to what cannot be undone there does it take more to find that out.
+    if !matches!(outcome, Err(Error::LeftBehind { .. })) {
+        assert!(content(&hosts.here(), "/d/f").expect("it is whole") == expected, "{case}");
+    }
+    let report = hosts.here().verify(&DirectoryName::root()).expect("all is here");
+    assert!(report.is_clean() && report.unseen.is_empty(), "{case}: {report:?}");
+    assert!(content(&hosts.here(), "/d/f").expect("it is whole") == expected, "{case}");
+    let left = hosts.objects().into_iter().max();
+    assert_eq!(left, Some(1), "{case}");
+    for store in &hosts.stores {
+        let aside = std::fs::read_dir(store.path().join("aside")).map_or(0, Iterator::count);
+        assert_eq!(aside, 0, "{case}");
+    }
+    outcome.is_ok()
+}
+
+#[test]
+fn wherever_the_connection_ends_an_older_file_is_as_it_was_or_replaced() {
+    let (first, spread) = (Placement::FirstTouch, Placement::RoundRobin);
+    let (b, c) = (Placement::Node(NodeName::new("b")), Placement::Node(NodeName::new("c")));
+    for (older, new) in [(&spread, &spread), (&first, &spread), (&b, &c), (&spread, &b)] {
+        for is_asking in [true, false] {
+            let cut = |at| {
+                let (questions, answers) = if is_asking { (at, usize::MAX) } else { (usize::MAX, at) };
+                replace_while_cut(questions, answers, older, new)
+            };
+            let first_harmless = (0..1000).position(cut).expect("it goes well without a cut");
+            assert!(first_harmless > 4, "{first_harmless}");
+            // Behind it there is what removes the older file.
+            assert!((1..8).all(|behind| cut(first_harmless + behind)));
+        }
+    }
 }
 
 #[test]

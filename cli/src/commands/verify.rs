@@ -20,7 +20,8 @@ const EXAMPLES: &str = after_help!(
 Looks at each file's manifest and segments: readable, complete, of the right sizes, nothing beyond the
 end. What a program wrote is not known here: this finds lost storage, not wrong results. Of files that
 several nodes share, the stores that are given are compared: an older or damaged manifest is replaced by
-the newest one, if nobody has the file open there."
+the newest one, if nobody has the file open there. Where svmio cp -f was killed, the older file is restored or
+removed, by what all of the stores that it copied to tell."
 );
 
 const FIELDS: &str = "\
@@ -29,7 +30,8 @@ A JSON object instead; it has
   checked    the paths of the files that were looked at
   damaged    for each damaged file its path and the error
   reclaimed  what killed programs left behind and was removed
-  repaired   if any: what one node's store lacked, or had in an older form, and has now from another's
+  repaired   if any: what one node's store lacked, or had in an older form, and has now from another's; and where an
+             older file was restored that a killed svmio cp had set aside
   put_aside  if any: for each segment that the newest manifest of its file does not tell of its path (segment) and
              the file's: it was left as it is
   unreclaimed  if leftovers were left as they are: the path of a file whose name is damaged

@@ -315,7 +315,7 @@ fn a_host_that_is_lost_in_the_middle_is_named_and_nothing_is_left() {
         {
             assert!(message.contains(word), "{word:?} in {message}");
         }
-        assert!(message.contains("svmio verify there what a crash leaves"), "{message}");
+        assert!(message.contains("after a crash svmio verify with the stores of all does"), "{message}");
         assert_eq!(hosts.nodes.objects(), [left, 0, 0], "{signal:?}");
         assert_eq!(hosts.printed("a,b,c", &["ls", "-R"]), "");
         let verified = hosts.printed("a,b,c", &["verify"]);

@@ -55,8 +55,9 @@ fn root_gets_a_file_system_of_its_own_and_may_take_it_away() {
         // Away: only without files, or by force; and only once.
         assert!(setting.complaint(1, &["store", "unmount", dir]).contains("there are files"));
         setting.printed(&["rm", "--store", dir, "/kept"]);
-        // What MPI programs leave in each store is no file.
+        // What MPI programs, and copies over files of several stores, leave in each store is no file.
         fs::create_dir(store.join("spare")).unwrap();
+        fs::create_dir(store.join("aside")).unwrap();
         let busy = fs::File::open(store.join("store.json")).unwrap();
         assert!(setting.complaint(1, &["store", "unmount", dir]).contains("uses it"));
         drop(busy);

@@ -6,10 +6,11 @@ use crate::error::Result;
 use crate::name::FileName;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
+use crate::store::aside::Over;
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
 
 use super::RemoteStore;
-use super::protocol::{self, AtMost, LONGEST_DATA, MOST_SEGMENTS, Message, Question, Step};
+use super::protocol::{self, AtMost, LONGEST_DATA, MOST_SEGMENTS, Message, PutOver, Question, Step};
 
 /// After so many bytes it is asked whether they have arrived: a full disk there is not noticed later than that.
 const ASKED_AFTER: u64 = 64 << 20;
@@ -42,6 +43,13 @@ impl RemotePart {
         Ok(part)
     }
 
+    /// Stands for the file where the store gets no part of it, and is to know of no older one.
+    pub(crate) fn absent(store: &Arc<RemoteStore>, file: FileId, name: &FileName) -> Result<RemotePart> {
+        let part = RemotePart { store: Arc::clone(store), file, name: name.clone(), unasked: 0 };
+        part.take(Step::Absent { name: protocol::bytes_of(name.as_path()) })?;
+        Ok(part)
+    }
+
     /// Writes all of `data` at `offset`; what goes wrong with it may be told later.
     pub(crate) fn write_at(&mut self, offset: FileOffset, data: &[u8]) -> Result<()> {
         let mut at = offset.0;
@@ -70,9 +78,10 @@ impl RemotePart {
         self.take(Step::Settle { size })
     }
 
-    /// Gives the file its name, which it loses again where the connection ends.
-    pub(crate) fn enter_name(&self, replacing: bool) -> Result<()> {
-        self.take(Step::Name { replacing })
+    /// Gives the file its name, which it loses again where the connection ends; what has the name is set aside if the
+    /// file is put over something.
+    pub(crate) fn enter_name(&self, over: Option<&Over>) -> Result<()> {
+        self.take(Step::Name { over: over.map(PutOver::new) })
     }
 
     /// Lets the file keep its name.
@@ -80,7 +89,12 @@ impl RemotePart {
         self.take(Step::Confirm)
     }
 
-    /// Removes the file, whatever it has got so far.
+    /// Removes the older file.
+    pub(crate) fn release(&self) -> Result<()> {
+        self.take(Step::Release)
+    }
+
+    /// Removes the file, whatever it has got so far; an older one has its name again.
     pub(crate) fn take_back(&self) -> Result<()> {
         let name = protocol::bytes_of(self.name.as_path());
         self.take(Step::TakeBack { name })

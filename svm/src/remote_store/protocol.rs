@@ -21,6 +21,7 @@ use crate::node::NodeName;
 use crate::placement::Policies;
 use crate::state::MAX_SEGMENTS;
 use crate::store::Entry;
+use crate::store::aside::{Over, Recorded, Stays};
 use crate::stored_file::{Piece, Whereabouts};
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
 
@@ -122,6 +123,13 @@ pub(super) enum Question {
         file: FileId,
     },
     Reclaim,
+    /// What is set aside there.
+    Asides,
+    /// What is set aside for the file `new` is restored or released.
+    SettleAside {
+        new: FileId,
+        stays: Stays,
+    },
     /// About the file that is being made under this identity.
     Make(FileId, Step),
 }
@@ -136,18 +144,40 @@ pub(super) enum Step {
         policies: Policies,
         nodes: AtMost<MOST_NODES, NodeName>,
     },
+    /// No part is made: an older file is to lose its name.
+    Absent { name: PathBytes },
     /// Whether all that was [written](Message::Write) has arrived.
     Written,
     /// Where segments lie: positions among its nodes.
     Enter { homes: AtMost<MOST_SEGMENTS, (SegmentIndex, u32)> },
     /// It gets this size, bytes, and is brought to the storage device.
     Settle { size: u64 },
-    /// It gets its name.
-    Name { replacing: bool },
-    /// It stays.
+    /// It gets its name. If it is put over something, a file that has the name is set aside.
+    Name { over: Option<PutOver> },
+    /// It stays, unless it is taken back. What is set aside is left as it is when the questions end.
     Confirm,
-    /// It is removed, whatever it has got so far.
+    /// What is set aside goes: it is confirmed everywhere.
+    Release,
+    /// It is removed, whatever it has got so far; what is set aside has its name again.
     TakeBack { name: PathBytes },
+}
+
+/// What a file is put over: the file that has its name, if any, the nodes that have parts of the new one, and those that
+/// have none and lose the name.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct PutOver {
+    older: Option<FileId>,
+    nodes: AtMost<MOST_NODES, NodeName>,
+    cleared: AtMost<MOST_NODES, NodeName>,
+}
+
+/// What is set aside: for which file, under which name, and whether somebody is about it.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct SetAside {
+    name: PathBytes,
+    new: FileId,
+    over: PutOver,
+    in_use: bool,
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -166,6 +196,7 @@ pub(super) enum Answer {
     Paths(AtMost<MOST_ENTRIES, PathBytes>),
     /// A manifest stays for the sake of this segment.
     Against(PathBytes),
+    Asides(AtMost<MOST_ENTRIES, SetAside>),
 }
 
 /// What a shared state tells: the size, and the segments that lie on the node that tells it.
@@ -232,6 +263,30 @@ impl Failure {
             }
             Failure::Other { kind, message } => Error::OnHost { host: host.into(), kind, message },
         }
+    }
+}
+
+impl PutOver {
+    pub(super) fn new(over: &Over) -> PutOver {
+        let Over { older, nodes, cleared } = over.clone();
+        PutOver { older, nodes: AtMost(nodes), cleared: AtMost(cleared) }
+    }
+
+    pub(super) fn over(self) -> Over {
+        Over { older: self.older, nodes: self.nodes.0, cleared: self.cleared.0 }
+    }
+}
+
+impl SetAside {
+    pub(super) fn new(recorded: &Recorded) -> SetAside {
+        let Recorded { name, new, over, in_use } = recorded;
+        let (name, over) = (bytes_of(name.as_path()), PutOver::new(over));
+        SetAside { name, new: *new, over, in_use: *in_use }
+    }
+
+    pub(super) fn recorded(self) -> Result<Recorded> {
+        let SetAside { name, new, over, in_use } = self;
+        Ok(Recorded { name: file_name(&name)?, new, over: over.over(), in_use })
     }
 }
 

@@ -15,7 +15,7 @@ use crate::verify::{look_over_alone, reclaim};
 
 use super::greeting;
 use super::protocol::{
-    self, Answer, Failure, Hello, LONGEST_DATA, ManifestBytes, Message, Question, Remembered,
+    self, Answer, Failure, Hello, LONGEST_DATA, ManifestBytes, Message, Question, Remembered, SetAside,
 };
 use making::Making;
 
@@ -140,6 +140,8 @@ impl Server {
                 paths(is_entered.then(|| store.names().join(name.as_path())))
             }
             Question::Reclaim => paths(reclaim(store)?),
+            Question::Asides => Answer::Asides(store.asides()?.iter().map(SetAside::new).collect()),
+            Question::SettleAside { new, stays } => paths(store.settle_aside(new, stays)?),
             Question::Make(file, step) => {
                 self.making.take_step(file, step)?;
                 Answer::Done

@@ -2,22 +2,18 @@
 
 use crate::error::Result;
 use crate::name::FileName;
+use crate::new_file::NewFile;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
 use crate::remote_store::RemotePart;
-use crate::store::Store;
+use crate::store::aside::Over;
 use crate::store_set::Member;
 use crate::units::{FileId, FileOffset, SegmentIndex};
-use crate::unnamed::UnnamedFile;
 
-/// A part of a new file.
+/// A part of a new file, or the name of an older one where there is to be none.
 #[derive(Debug)]
 pub(super) enum NewPart {
-    /// `unnamed` until it is given its name, or could not be given it and is gone.
-    Here {
-        store: Store,
-        unnamed: Option<Box<UnnamedFile>>,
-    },
+    Here(NewFile),
     There(RemotePart),
 }
 
@@ -33,22 +29,26 @@ pub(super) struct Whole<'w> {
 impl NewPart {
     /// Makes a part that nobody sees yet in a store.
     pub(super) fn create(member: Member<'_>, of: Whole<'_>) -> Result<NewPart> {
+        let Whole { id, name, options, nodes } = of;
         Ok(match member {
-            Member::Here(store) => {
-                let unnamed = store.create_unnamed_as(of.id, of.name, of.options, of.nodes, 0)?;
-                NewPart::Here { store: store.clone(), unnamed: Some(Box::new(unnamed)) }
-            }
-            Member::There(store) => {
-                NewPart::There(RemotePart::create(store, of.id, of.name, of.options, of.nodes)?)
-            }
+            Member::Here(store) => NewPart::Here(NewFile::create(store, id, name, options, nodes)?),
+            Member::There(store) => NewPart::There(RemotePart::create(store, id, name, options, nodes)?),
+        })
+    }
+
+    /// Stands for a store that gets no part, and is to know of no older file.
+    pub(super) fn absent(member: Member<'_>, of: Whole<'_>) -> Result<NewPart> {
+        Ok(match member {
+            Member::Here(store) => NewPart::Here(NewFile::absent(store, of.id, of.name)),
+            Member::There(store) => NewPart::There(RemotePart::absent(store, of.id, of.name)?),
         })
     }
 
     /// Writes all of `data` at `offset`; of another host, what goes wrong may be told later.
     pub(super) fn write_at(&mut self, offset: FileOffset, data: &[u8]) -> Result<()> {
         match self {
-            NewPart::Here { unnamed, .. } => {
-                unnamed.as_ref().map_or(Ok(()), |unnamed| unnamed.file().write_at(offset, data))
+            NewPart::Here(file) => {
+                file.unnamed().map_or(Ok(()), |unnamed| unnamed.file().write_at(offset, data))
             }
             NewPart::There(part) => part.write_at(offset, data),
         }
@@ -57,46 +57,55 @@ impl NewPart {
     /// Makes the file `size` bytes long, with segments at `homes`, and brings it to the storage device.
     pub(super) fn settle(&mut self, homes: &[(SegmentIndex, u32)], size: u64) -> Result<()> {
         match self {
-            NewPart::Here { unnamed: Some(unnamed), .. } => {
+            NewPart::Here(file) => {
+                let Some(unnamed) = file.unnamed() else { return Ok(()) };
                 unnamed.enter_homes(homes)?;
                 unnamed.settle(size)
             }
-            NewPart::Here { unnamed: None, .. } => Ok(()),
             NewPart::There(part) => part.settle(homes, size),
         }
     }
 
-    /// Gives the file its name; on another host as long as the connection lasts, until it is confirmed.
-    pub(super) fn enter_name(&mut self, replacing: bool) -> Result<()> {
+    /// Gives the file its name, until it is taken back or confirmed; on another host at most as long as the connection
+    /// lasts. What has the name is set aside if the file is put over something.
+    pub(super) fn enter_name(&mut self, over: Option<&Over>) -> Result<()> {
         match self {
-            NewPart::Here { unnamed, .. } => {
-                let Some(unnamed) = unnamed.take() else { return Ok(()) };
-                if replacing {
-                    unnamed.replace()?
-                } else {
-                    unnamed.persist()?
-                };
-                Ok(())
-            }
-            NewPart::There(part) => part.enter_name(replacing),
+            NewPart::Here(file) => file.enter_name(over),
+            NewPart::There(part) => part.enter_name(over),
         }
     }
 
-    /// Lets the file keep its name.
+    /// Gives the file its name for good if it is in this store alone, and here; tells whether it is.
+    pub(super) fn enter_name_alone(&mut self, replacing: bool) -> Result<bool> {
+        match self {
+            NewPart::Here(file) => file.enter_name_alone(replacing).map(|()| true),
+            NewPart::There(_) => Ok(false),
+        }
+    }
+
+    /// Lets the file keep its name, also when the connection ends.
     pub(super) fn confirm(&mut self) -> Result<()> {
         match self {
-            NewPart::Here { .. } => Ok(()),
+            NewPart::Here(file) => {
+                file.confirm();
+                Ok(())
+            }
             NewPart::There(part) => part.confirm(),
         }
     }
 
-    /// Removes the part, whatever it has got so far.
-    pub(super) fn take_back(&mut self, of: Whole<'_>) -> Result<()> {
+    /// Removes the older file.
+    pub(super) fn release(&mut self) -> Result<()> {
         match self {
-            NewPart::Here { store, unnamed } => {
-                drop(unnamed.take());
-                store.take_back(of.name, of.id)
-            }
+            NewPart::Here(file) => file.release(),
+            NewPart::There(part) => part.release(),
+        }
+    }
+
+    /// Removes the part, whatever it has got so far; an older file has its name again.
+    pub(super) fn take_back(&mut self) -> Result<()> {
+        match self {
+            NewPart::Here(file) => file.take_back(),
             NewPart::There(part) => part.take_back(),
         }
     }

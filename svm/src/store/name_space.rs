@@ -176,9 +176,11 @@ impl Store {
     fn sync_directories(&self, name: &FileName) -> Result<()> {
         let entry = self.entry(name);
         for directory in entry.ancestors().skip(1).take_while(|d| d.starts_with(&*self.root)) {
-            fs::File::open(directory)
-                .and_then(|d| d.sync_all())
-                .map_err(|e| Error::io(format!("creating {name}"), directory, e))?;
+            match fs::File::open(directory).and_then(|d| d.sync_all()) {
+                // The file was removed meanwhile, and the directory with it.
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                synced => synced.map_err(|e| Error::io(format!("creating {name}"), directory, e))?,
+            }
         }
         Ok(())
     }

@@ -90,6 +90,23 @@ impl Store {
         }
     }
 
+    /// Calls `act` with a file, by whatever name; `None` where it is gone.
+    ///
+    /// # Errors
+    /// Those of `act`; what keeps it from changing the file.
+    pub(super) fn with_object<T>(
+        &self,
+        id: FileId,
+        act: impl FnOnce(Held<'_>) -> io::Result<T>,
+    ) -> io::Result<Option<T>> {
+        let Some(state) = self.state_of(id)? else { return Ok(None) };
+        let gate = Gate::lock(&state)?;
+        if object::is_unlinked(&state)? || !object::path(&self.root, id).exists() {
+            return Ok(None);
+        }
+        act(Held { id, state: &state, gate }).map(Some)
+    }
+
     /// The file's state, made where there is none; `None` where its object is gone.
     fn state_of(&self, id: FileId) -> io::Result<Option<fs::File>> {
         let mut options = fs::OpenOptions::new();

@@ -9,6 +9,7 @@ use crate::manifest::Manifest;
 use crate::name::{DirectoryName, FileName};
 use crate::node::NodeName;
 use crate::remote_store::RemoteStore;
+use crate::store::aside::{Recorded, Stays};
 use crate::store::{Entry, Store};
 use crate::stored_file::{Part, Whereabouts};
 use crate::units::FileId;
@@ -108,6 +109,22 @@ impl<'s> Member<'s> {
                 Ok(is_entered.then(|| store.names().join(name.as_path())))
             }
             Member::There(store) => store.enter_name(name, id),
+        }
+    }
+
+    /// What is set aside there.
+    pub(crate) fn asides(self) -> Result<Vec<Recorded>> {
+        match self {
+            Member::Here(store) => store.asides(),
+            Member::There(store) => store.asides(),
+        }
+    }
+
+    /// Restores or releases what is set aside for the file `new`; says where that was, unless somebody is about it.
+    pub(crate) fn settle_aside(self, new: FileId, stays: Stays) -> Result<Option<PathBuf>> {
+        match self {
+            Member::Here(store) => store.settle_aside(new, stays),
+            Member::There(store) => store.settle_aside(new, stays),
         }
     }
 

@@ -6,7 +6,9 @@
 //! DST        Sink          sink          a file that gets its name when it is whole and durable
 //! ```
 //!
-//! What does not end well leaves no file behind under the name of DST, and an older file there as it was.
+//! What does not end well leaves no file behind under the name of DST, and an older file there as it was. After a kill in
+//! the midst of putting a file over an older one in several stores, it takes `svmio verify` with all of them to find
+//! one of both again.
 
 mod place;
 mod sink;
@@ -115,9 +117,10 @@ fn consequence(error: &CommandError) -> &'static str {
     match error {
         CommandError::Svm(Error::LeftBehind { .. }) => "",
         CommandError::Svm(Error::HostLost { .. }) => {
-            " (the other stores keep nothing of the copy; that host's svmio removes what it got of it when it notices, \
-             and svmio verify there what a crash leaves)"
+            " (the other stores keep nothing of the copy, and an older file as it was; that host's svmio undoes what it \
+             did when it notices, and after a crash svmio verify with the stores of all does)"
         }
+        // Also what was there before is as it was.
         _ => " (nothing of the copy was left there)",
     }
 }

@@ -45,7 +45,7 @@ impl Content {
     /// Where it cannot be looked at.
     pub(super) fn of(path: &Path) -> Result<Content, CommandError> {
         /// A store's directories, with a file's identity or name for each file in them.
-        const PARTS: [&str; 3] = ["names", "objects", "deleted"];
+        const PARTS: [&str; 4] = ["names", "objects", "deleted", "aside"];
         /// What is no file's: the description, and storage that is kept for new files.
         const OTHERS: [&str; 2] = ["store.json", "spare"];
         let names = |path: &Path| -> Result<Vec<_>, CommandError> {

@@ -1,41 +1,33 @@
 //! Files that are being made in the served store, each until it keeps its name.
 
 use crate::name::FileName;
+use crate::new_file::NewFile;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
 use crate::store::Store;
 use crate::units::{FileId, FileOffset, SegmentIndex};
 use crate::unnamed::UnnamedFile;
 
-use super::super::protocol::{self, Failure, Step};
+use super::super::protocol::{self, Failure, PutOver, Step};
 
 type Outcome<T = ()> = std::result::Result<T, Failure>;
 
 /// More than anybody makes at a time.
 const MOST: usize = 16;
 
-/// Files that are being made. What is not confirmed when this is dropped is removed.
+/// Files that are being made. What is not confirmed when this is dropped is taken back.
 pub(super) struct Making {
     store: Store,
-    files: Vec<NewFile>,
+    files: Vec<InMaking>,
 }
 
-struct NewFile {
+struct InMaking {
     id: FileId,
-    name: FileName,
     /// How many nodes share it.
     nodes: usize,
-    stage: Stage,
+    file: NewFile,
     /// Why a piece of it could not be written: the first one.
     failure: Option<Failure>,
-}
-
-enum Stage {
-    Unnamed(Box<UnnamedFile>),
-    /// It has its name, and loses it unless that is confirmed.
-    Named,
-    /// It could not be given its name, and is gone.
-    Gone,
 }
 
 impl Making {
@@ -51,13 +43,35 @@ impl Making {
                     OpenOptions::read_write().segment_size(Some(segment_size)).policies_of(policies);
                 self.create(id, &protocol::file_name(&name)?, &options, &nodes.0)
             }
+            Step::Absent { name } => {
+                let file = NewFile::absent(&self.store, id, &protocol::file_name(&name)?);
+                self.begin(InMaking { id, nodes: 0, file, failure: None })
+            }
             Step::Written => self.file(id)?.failure.take().map_or(Ok(()), Err),
             Step::Enter { homes } => self.file(id)?.enter(&homes.0),
-            Step::Settle { size } => Ok(self.file(id)?.unnamed()?.settle(size)?),
-            Step::Name { replacing } => self.file(id)?.name(replacing),
-            Step::Confirm => self.confirm(id),
+            Step::Settle { size } => self.file(id)?.settle(size),
+            Step::Name { over } => {
+                let over = over.map(PutOver::over);
+                Ok(self.file_if(id, NewFile::is_to_be_named)?.file.enter_name(over.as_ref())?)
+            }
+            Step::Confirm => {
+                let making = self.file_if(id, NewFile::is_named)?;
+                making.file.confirm();
+                if !making.file.is_to_be_released() && making.nodes > 0 {
+                    self.files.retain(|making| making.id != id);
+                }
+                Ok(())
+            }
+            Step::Release => {
+                let is_over = |file: &NewFile| !file.is_to_be_named() && !file.is_named();
+                let released = self.file_if(id, is_over)?.file.release();
+                self.files.retain(|making| making.id != id);
+                Ok(released?)
+            }
             Step::TakeBack { name } => {
-                self.files.retain(|file| file.id != id);
+                if let Some(at) = self.files.iter().position(|making| making.id == id) {
+                    return Ok(self.files.remove(at).file.take_back()?);
+                }
                 // It may have been confirmed before.
                 Ok(self.store.take_back(&protocol::file_name(&name)?, id)?)
             }
@@ -75,74 +89,62 @@ impl Making {
     }
 
     fn create(&mut self, id: FileId, name: &FileName, options: &OpenOptions, nodes: &[NodeName]) -> Outcome {
-        if self.files.len() >= MOST {
-            return Err(Failure::senseless("more new files than anybody makes at a time"));
-        }
         if !nodes.contains(self.store.node()) {
             return Err(Failure::senseless("a file that has no part here"));
         }
-        let stage = Stage::Unnamed(Box::new(self.store.create_unnamed_as(id, name, options, nodes, 0)?));
-        self.files.push(NewFile { id, name: name.clone(), nodes: nodes.len(), stage, failure: None });
+        self.check_room()?;
+        let file = NewFile::create(&self.store, id, name, options, nodes)?;
+        self.begin(InMaking { id, nodes: nodes.len(), file, failure: None })
+    }
+
+    fn begin(&mut self, making: InMaking) -> Outcome {
+        self.check_room()?;
+        self.files.push(making);
         Ok(())
     }
 
-    fn confirm(&mut self, id: FileId) -> Outcome {
-        match self.files.iter().position(|file| file.id == id) {
-            Some(at) if matches!(self.files[at].stage, Stage::Named) => {
-                self.files.remove(at);
-                Ok(())
-            }
-            _ => Err(out_of_turn()),
+    fn check_room(&self) -> Outcome {
+        if self.files.len() >= MOST {
+            return Err(Failure::senseless("more new files than anybody makes at a time"));
         }
+        Ok(())
     }
 
-    fn file(&mut self, id: FileId) -> Outcome<&mut NewFile> {
-        self.files.iter_mut().find(|file| file.id == id).ok_or_else(out_of_turn)
+    fn file(&mut self, id: FileId) -> Outcome<&mut InMaking> {
+        self.files.iter_mut().find(|making| making.id == id).ok_or_else(out_of_turn)
+    }
+
+    fn file_if(&mut self, id: FileId, is_due: impl Fn(&NewFile) -> bool) -> Outcome<&mut InMaking> {
+        self.file(id).and_then(|making| if is_due(&making.file) { Ok(making) } else { Err(out_of_turn()) })
     }
 }
 
-impl NewFile {
+impl InMaking {
     fn enter(&self, homes: &[(SegmentIndex, u32)]) -> Outcome {
-        if homes.iter().any(|(_, home)| *home as usize >= self.nodes) {
+        if self.nodes > 0 && homes.iter().any(|(_, home)| *home as usize >= self.nodes) {
             return Err(Failure::senseless("a home that is none of the file's nodes"));
         }
         Ok(self.unnamed()?.enter_homes(homes)?)
     }
 
-    fn name(&mut self, replacing: bool) -> Outcome {
-        match std::mem::replace(&mut self.stage, Stage::Gone) {
-            Stage::Unnamed(unnamed) => {
-                if replacing {
-                    unnamed.replace()?
-                } else {
-                    unnamed.persist()?
-                };
-                self.stage = Stage::Named;
-                Ok(())
-            }
-            stage => {
-                self.stage = stage;
-                Err(out_of_turn())
-            }
-        }
+    fn settle(&self, size: u64) -> Outcome {
+        Ok(self.unnamed()?.settle(size)?)
     }
 
     fn unnamed(&self) -> Outcome<&UnnamedFile> {
-        match &self.stage {
-            Stage::Unnamed(unnamed) => Ok(unnamed),
-            Stage::Named | Stage::Gone => Err(out_of_turn()),
-        }
+        self.file.unnamed().ok_or_else(out_of_turn)
     }
 }
 
 impl Drop for Making {
     fn drop(&mut self) {
-        for file in &self.files {
-            if let Stage::Named = file.stage
-                && let Err(error) = self.store.take_back(&file.name, file.id)
+        for InMaking { file, .. } in &mut self.files {
+            // What is confirmed may be so everywhere: `verify` decides about what is set aside for it.
+            if file.is_named()
+                && let Err(error) = file.take_back()
             {
                 // Whoever made it cannot be told any more.
-                tracing::warn!("{} stays, though its copy failed (svmio rm removes it): {error}", file.name);
+                tracing::warn!("what is left of a copy that failed stays until svmio verify: {error}");
             }
         }
     }

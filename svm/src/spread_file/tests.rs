@@ -1,0 +1,109 @@
+use super::*;
+use crate::killing::{self, Child, End};
+use crate::name::DirectoryName;
+use crate::object;
+use crate::store::Store;
+
+const SEGMENT: u64 = 64 << 10;
+
+fn put(set: &StoreSet, name: &FileName, seed: u8, segments: u64, placement: &Placement) -> Result<()> {
+    let options = OpenOptions::read_write().segment_size(Some(SegmentSize::MIN)).placement(placement.clone());
+    let size = segments * SEGMENT;
+    let mut file = set.create(name, &options, Some(size), true)?;
+    file.write_at(FileOffset(0), &vec![seed; size as usize])?;
+    file.finish(size)
+}
+
+fn content(set: &StoreSet, name: &FileName) -> Vec<u8> {
+    let file = set.open(name).unwrap();
+    file.check_whole().unwrap();
+    let mut bytes = vec![0; file.size() as usize];
+    file.read_at(FileOffset(0), &mut bytes).unwrap();
+    bytes
+}
+
+fn count(store: &Store, directory: &str) -> usize {
+    std::fs::read_dir(store.path().join(directory)).map_or(0, Iterator::count)
+}
+
+/// Kills a process at each point where it puts a file over another one; what verifying finds is one of them, whole.
+fn replace_while_killed(older: &Placement, new: &Placement) {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |node| Store::open_for(&directory.path().join(node), &NodeName::new(node)).unwrap();
+    let stores = ["a", "b", "c"].map(open);
+    let set = StoreSet::new(stores[0].clone(), stores[1..].to_vec()).unwrap();
+    let name = FileName::new("/d/f").unwrap();
+    let (old_bytes, new_bytes) = (vec![1; 5 * SEGMENT as usize], vec![2; 4 * SEGMENT as usize]);
+    let mut seen = [0; 2];
+    for point in 1..1000 {
+        put(&set, &name, 1, 5, older).unwrap();
+        let child = Child::run(|| {
+            killing::arm(point);
+            put(&set, &name, 2, 4, new).unwrap();
+        });
+        let end = child.wait();
+        let report = set.verify(&DirectoryName::root()).unwrap();
+        assert!(report.is_clean() && report.unseen.is_empty(), "{point}: {report:?}");
+        let found = content(&set, &name);
+        let is_new = found == new_bytes;
+        assert!(is_new || found == old_bytes, "{point}: {report:?}");
+        seen[usize::from(is_new)] += 1;
+        let again = set.verify(&DirectoryName::root()).unwrap();
+        assert!(again.repaired.is_empty() && again.reclaimed.is_empty(), "{point}: {report:?}, {again:?}");
+        for store in &stores {
+            assert!(count(store, object::OBJECTS) <= 1 && count(store, object::DELETED) == 0, "{point}");
+            assert!(store.asides().unwrap().is_empty(), "{point}");
+        }
+        if end == End::Finished {
+            assert!(is_new && seen[0] > 3 && seen[1] > 3, "{seen:?}");
+            return;
+        }
+    }
+    panic!("it never came to its end");
+}
+
+#[test]
+fn wherever_a_copy_over_a_file_is_killed_verifying_finds_the_old_or_the_new() {
+    let first = Placement::FirstTouch;
+    for (older, new) in [
+        (Placement::RoundRobin, Placement::RoundRobin),
+        (Placement::RoundRobin, first.clone()),
+        (first, Placement::RoundRobin),
+        (Placement::Node(NodeName::new("b")), Placement::Node(NodeName::new("c"))),
+    ] {
+        replace_while_killed(&older, &new);
+    }
+}
+
+#[test]
+fn what_is_set_aside_stays_as_long_as_nobody_knows_which_file_is_to_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |node| Store::open_for(&directory.path().join(node), &NodeName::new(node)).unwrap();
+    let (here, there) = (open("a"), open("b"));
+    let name = FileName::new("/f").unwrap();
+    let alone = StoreSet::from(here.clone());
+    put(&alone, &name, 1, 1, &Placement::FirstTouch).unwrap();
+    let older = here.lookup(&name).unwrap();
+    let both = StoreSet::new(here.clone(), [there]).unwrap();
+    let child = Child::run(|| {
+        let new = here.create_unnamed(&name, &OpenOptions::read_write()).unwrap();
+        let nodes = vec![NodeName::new("a"), NodeName::new("b")];
+        let _aside = new.set_aside(&Over { older: Some(older), nodes, cleared: Vec::new() }).unwrap();
+        // Whoever replaces it is at work.
+        let report = both.verify(&DirectoryName::root()).unwrap();
+        assert!(report.repaired.is_empty() && report.reclaimed.is_empty(), "{report:?}");
+        let error = put(&both, &name, 3, 2, &Placement::RoundRobin).unwrap_err();
+        assert!(matches!(error, Error::BeingReplaced { .. }), "{error:?}");
+        killing::arm(1);
+        killing::point();
+    });
+    assert_eq!(child.wait(), End::KilledItself);
+    let report = alone.verify(&DirectoryName::root()).unwrap();
+    assert!(report.repaired.is_empty() && report.reclaimed.is_empty(), "{report:?}");
+    assert!(matches!(&report.unseen[..], [(_, Error::StoresMissing { .. })]), "{report:?}");
+    // The other one does not know of the new file.
+    let report = both.verify(&DirectoryName::root()).unwrap();
+    assert_eq!(report.repaired.len(), 1, "{report:?}");
+    assert_eq!(here.lookup(&name).unwrap(), older);
+    assert!(content(&both, &name) == vec![1; SEGMENT as usize]);
+}

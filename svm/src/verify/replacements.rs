@@ -1,0 +1,83 @@
+//! What killed processes left set aside, when they were putting a new file over an older one in several stores.
+//!
+//! An older file is released in any store only after the name has gone over to the new one in all of them, and the name
+//! goes back in any store only where nothing was released. So where it has gone over everywhere, the new one stays; and
+//! where it has not somewhere, the older one is still everywhere.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+use crate::name::FileName;
+use crate::store::aside::{Over, Stays};
+use crate::store_set::StoreSet;
+use crate::units::FileId;
+
+use super::Report;
+
+impl StoreSet {
+    /// Restores or releases what is set aside of those files that are meant, where nobody is about it and the stores
+    /// here tell which it is to be.
+    pub(super) fn settle_replacements(
+        &self,
+        is_meant: impl Fn(&FileName) -> bool,
+        report: &mut Report,
+    ) -> Result<()> {
+        let mut found = BTreeMap::<String, Vec<_>>::new();
+        for member in self.members() {
+            for recorded in member.asides()? {
+                found.entry(recorded.new.to_string()).or_default().push((member, recorded));
+            }
+        }
+        for records in found.into_values() {
+            let recorded = records[0].1.clone();
+            if !is_meant(&recorded.name) || records.iter().any(|(_, recorded)| recorded.in_use) {
+                continue;
+            }
+            let Some(stays) = self.which_stays(&recorded.name, recorded.new, &recorded.over)? else {
+                report.unseen.push((recorded.name.clone(), self.undecided(&recorded.name, &recorded.over)));
+                continue;
+            };
+            for (member, _) in records {
+                let settled = member.settle_aside(recorded.new, stays)?;
+                match stays {
+                    Stays::Older => report.repaired.extend(settled),
+                    Stays::New => report.reclaimed.extend(settled),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Which of both files stays; `None` where the stores that are not here would have to be asked.
+    fn which_stays(&self, name: &FileName, new: FileId, over: &Over) -> Result<Option<Stays>> {
+        let mut is_known = true;
+        let with_part = over.nodes.iter().map(|node| (node, true));
+        for (node, has_part) in with_part.chain(over.cleared.iter().map(|node| (node, false))) {
+            let Some(member) = self.member_of(node) else {
+                is_known = false;
+                continue;
+            };
+            match member.lookup(name) {
+                Ok(id) if id == new => {}
+                Ok(id) if Some(id) == over.older => return Ok(Some(Stays::Older)),
+                // A third one has taken the place of either.
+                Ok(_) => return Ok(Some(Stays::New)),
+                Err(Error::NoSuchFile { .. }) if !has_part => {}
+                Err(Error::NoSuchFile { .. } | Error::NotAFile { .. } | Error::CorruptManifest { .. }) => {
+                    return Ok(Some(Stays::Older));
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(is_known.then_some(Stays::New))
+    }
+
+    fn undecided(&self, name: &FileName, over: &Over) -> Error {
+        let missing: Vec<_> =
+            over.nodes.iter().chain(&over.cleared).filter(|node| self.member_of(node).is_none()).collect();
+        let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
+        let parts =
+            format!("whether it has replaced an older file is known on {}, which is", missing.join(", "));
+        Error::StoresMissing { name: name.to_string(), parts }
+    }
+}
