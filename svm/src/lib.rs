@@ -19,7 +19,8 @@
 //!
 //! * [`Store`] finds, makes and removes files ([`store`](Store) module `store`), whose directories module
 //!   `object` knows.
-//! * `unnamed` makes files: the name comes last, and a copy can be whole before anybody sees it.
+//! * `unnamed` makes files: the name comes last, and a copy can be whole before anybody sees it. `new_file` does so in one
+//!   of several stores, where an older file of the name is kept until the new one stays in all.
 //! * `attachment` is a file that this process has open. The first process to attach it brings the shared
 //!   state up (`recovery`); `presence` tells which others are alive, and the kernel keeps that list.
 //!   The last files that were closed are kept mapped, to be opened again at little cost.

@@ -277,6 +277,10 @@ fn a_name_that_one_host_cannot_give_is_taken_back_on_all() {
     let options =
         OpenOptions::read_write().segment_size(Some(SegmentSize::MIN)).placement(Placement::RoundRobin);
     for replacing in [false, true] {
+        let here = StoreSet::from(hosts.stores[0].clone());
+        if replacing {
+            put(&here, "/f", b"older", Placement::FirstTouch, false).unwrap();
+        }
         let mut file = set.create(&name("/f"), &options, None, replacing).unwrap();
         file.write_at(FileOffset(0), &pattern(5 * SEGMENT, 1)).unwrap();
         // Meanwhile somebody has a directory there.
@@ -286,7 +290,9 @@ fn a_name_that_one_host_cannot_give_is_taken_back_on_all() {
             matches!(&error, Error::NotAFile { store, .. } if store.to_string_lossy().starts_with("c:")),
             "{error:?}"
         );
-        assert_eq!((hosts.names()[0], hosts.names()[1], hosts.objects()), (0, 0, vec![0; 3]));
+        let older = usize::from(replacing);
+        assert_eq!((hosts.names()[0], hosts.names()[1], hosts.objects()), (older, 0, vec![older, 0, 0]));
+        assert!(!replacing || content(&here, "/f").unwrap() == b"older");
         std::fs::remove_dir_all(hosts.stores[2].path().join("names/f")).unwrap();
     }
     drop(set);
