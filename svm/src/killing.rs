@@ -98,3 +98,26 @@ pub(crate) fn point() {
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     }
 }
+
+const TASK: &str = "SVMIO_TEST_TASK";
+const POINT: &str = "SVMIO_TEST_KILL_POINT";
+
+/// Runs the test `test` alone in a process of its own, with `task` to do, which is killed at the `point`-th point after
+/// [`arm`]: for what takes locks that another thread might hold at a fork.
+pub(crate) fn run_anew(test: &str, task: &str, point: u32) -> End {
+    let mut command = std::process::Command::new(std::env::current_exe().expect("it is running"));
+    command.args(["--exact", test]).env(TASK, task).env(POINT, point.to_string());
+    let output = command.output().expect("it can be started");
+    match std::os::unix::process::ExitStatusExt::signal(&output.status) {
+        Some(libc::SIGKILL) => End::KilledItself,
+        _ => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+            End::Finished
+        }
+    }
+}
+
+/// What [`run_anew`] gave this process to do, and the point at which it is to be killed.
+pub(crate) fn task() -> Option<(String, u32)> {
+    Some((std::env::var(TASK).ok()?, std::env::var(POINT).ok()?.parse().ok()?))
+}

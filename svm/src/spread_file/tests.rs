@@ -1,5 +1,7 @@
+use std::path::Path;
+
 use super::*;
-use crate::killing::{self, Child, End};
+use crate::killing::{self, End};
 use crate::name::DirectoryName;
 use crate::object;
 use crate::store::Store;
@@ -26,22 +28,27 @@ fn count(store: &Store, directory: &str) -> usize {
     std::fs::read_dir(store.path().join(directory)).map_or(0, Iterator::count)
 }
 
+const KILLED_TEST: &str =
+    "spread_file::tests::wherever_a_copy_over_a_file_is_killed_verifying_finds_the_old_or_the_new";
+
+fn stores_in(directory: &Path) -> ([Store; 3], StoreSet) {
+    let open = |node| Store::open_for(&directory.join(node), &NodeName::new(node)).unwrap();
+    let stores = ["a", "b", "c"].map(open);
+    let set = StoreSet::new(stores[0].clone(), stores[1..].to_vec()).unwrap();
+    (stores, set)
+}
+
 /// Kills a process at each point where it puts a file over another one; what verifying finds is one of them, whole.
 fn replace_while_killed(older: &Placement, new: &Placement) {
     let directory = tempfile::tempdir().unwrap();
-    let open = |node| Store::open_for(&directory.path().join(node), &NodeName::new(node)).unwrap();
-    let stores = ["a", "b", "c"].map(open);
-    let set = StoreSet::new(stores[0].clone(), stores[1..].to_vec()).unwrap();
+    let (stores, set) = stores_in(directory.path());
     let name = FileName::new("/d/f").unwrap();
     let (old_bytes, new_bytes) = (vec![1; 5 * SEGMENT as usize], vec![2; 4 * SEGMENT as usize]);
     let mut seen = [0; 2];
     for point in 1..1000 {
         put(&set, &name, 1, 5, older).unwrap();
-        let child = Child::run(|| {
-            killing::arm(point);
-            put(&set, &name, 2, 4, new).unwrap();
-        });
-        let end = child.wait();
+        let task = format!("{}\n{new}", directory.path().display());
+        let end = killing::run_anew(KILLED_TEST, &task, point);
         let report = set.verify(&DirectoryName::root()).unwrap();
         assert!(report.is_clean() && report.unseen.is_empty(), "{point}: {report:?}");
         let found = content(&set, &name);
@@ -64,6 +71,12 @@ fn replace_while_killed(older: &Placement, new: &Placement) {
 
 #[test]
 fn wherever_a_copy_over_a_file_is_killed_verifying_finds_the_old_or_the_new() {
+    if let Some((task, point)) = killing::task() {
+        let (directory, new) = task.split_once('\n').unwrap();
+        let (_, set) = stores_in(Path::new(directory));
+        killing::arm(point);
+        return put(&set, &FileName::new("/d/f").unwrap(), 2, 4, &new.parse().unwrap()).unwrap();
+    }
     let first = Placement::FirstTouch;
     for (older, new) in [
         (Placement::RoundRobin, Placement::RoundRobin),
@@ -77,15 +90,17 @@ fn wherever_a_copy_over_a_file_is_killed_verifying_finds_the_old_or_the_new() {
 
 #[test]
 fn what_is_set_aside_stays_as_long_as_nobody_knows_which_file_is_to_stay() {
+    const TEST: &str =
+        "spread_file::tests::what_is_set_aside_stays_as_long_as_nobody_knows_which_file_is_to_stay";
     let directory = tempfile::tempdir().unwrap();
-    let open = |node| Store::open_for(&directory.path().join(node), &NodeName::new(node)).unwrap();
-    let (here, there) = (open("a"), open("b"));
+    let task = killing::task();
+    let path = task.as_ref().map_or(directory.path(), |(path, _)| Path::new(path));
+    let ([here, there, _], _) = stores_in(path);
     let name = FileName::new("/f").unwrap();
     let alone = StoreSet::from(here.clone());
-    put(&alone, &name, 1, 1, &Placement::FirstTouch).unwrap();
-    let older = here.lookup(&name).unwrap();
     let both = StoreSet::new(here.clone(), [there]).unwrap();
-    let child = Child::run(|| {
+    if task.is_some() {
+        let older = here.lookup(&name).unwrap();
         let new = here.create_unnamed(&name, &OpenOptions::read_write()).unwrap();
         let nodes = vec![NodeName::new("a"), NodeName::new("b")];
         let _aside = new.set_aside(&Over { older: Some(older), nodes, cleared: Vec::new() }).unwrap();
@@ -95,9 +110,11 @@ fn what_is_set_aside_stays_as_long_as_nobody_knows_which_file_is_to_stay() {
         let error = put(&both, &name, 3, 2, &Placement::RoundRobin).unwrap_err();
         assert!(matches!(error, Error::BeingReplaced { .. }), "{error:?}");
         killing::arm(1);
-        killing::point();
-    });
-    assert_eq!(child.wait(), End::KilledItself);
+        return killing::point();
+    }
+    put(&alone, &name, 1, 1, &Placement::FirstTouch).unwrap();
+    let older = here.lookup(&name).unwrap();
+    assert_eq!(killing::run_anew(TEST, &path.to_string_lossy(), 1), End::KilledItself);
     let report = alone.verify(&DirectoryName::root()).unwrap();
     assert!(report.repaired.is_empty() && report.reclaimed.is_empty(), "{report:?}");
     assert!(matches!(&report.unseen[..], [(_, Error::StoresMissing { .. })]), "{report:?}");
