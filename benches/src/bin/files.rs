@@ -47,6 +47,26 @@ struct CommandLine {
     classes: Vec<BtClass>,
 }
 
+impl CommandLine {
+    /// The name of the table's files, by what is not as it is without options: a part does not overwrite the whole.
+    fn table(&self) -> String {
+        let joined = |words: Vec<String>| words.join(",");
+        let ranks = joined(self.ranks.iter().map(u32::to_string).collect());
+        let places = joined(self.on.iter().map(|kind| kind.name().to_owned()).collect());
+        let classes = joined(self.classes.iter().map(|class| class.name().to_owned()).collect());
+        let parts = [
+            (!self.only.is_empty(), format!("-{}", self.only.join(","))),
+            (classes != "W,A,B", format!("-classes-{classes}")),
+            (ranks != "2,4", format!("-ranks-{ranks}")),
+            (places != "shm", format!("-on-{places}")),
+            (self.aims, "-aims".to_owned()),
+            (self.check, "-check".to_owned()),
+        ];
+        let wanted = parts.into_iter().filter(|(is_other, _)| *is_other).map(|(_, part)| part);
+        format!("files{}", wanted.collect::<String>())
+    }
+}
+
 fn at_least_one<T: std::str::FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
     let number = text.parse::<T>().ok().filter(|number| *number >= T::from(1));
     number.ok_or_else(|| "a number above zero is needed".to_owned())
@@ -72,6 +92,7 @@ fn main() -> ExitCode {
         line.runs = 1;
         line.ranks = vec![4];
     }
+    let name = line.table();
     // Rather now than after minutes.
     Installation::get();
     let programs = Mpi::DEBIAN.map(told::program);
@@ -92,6 +113,7 @@ fn main() -> ExitCode {
     );
     println!("cargo run --release -p svmio-benches --bin files\n\n{told}");
     let figures = std::env::var_os("SVMIO_FIGURES").map(PathBuf::from);
+    let figures = figures.map(|directory| (directory, name));
     let warms_memory = extent == Extent::Full;
     let how = Measuring { programs: &programs, repetitions: line.runs, warms_memory };
     let mut outcomes = Vec::new();
@@ -106,15 +128,15 @@ fn main() -> ExitCode {
                 tell(&mut told, report::lines(&outcome).trim_end());
                 outcomes.push(outcome);
                 // All of it takes long, and what is measured is not to be lost.
-                if let Some(directory) = &figures {
-                    keep(&told, &outcomes, directory);
+                if let Some((directory, name)) = &figures {
+                    keep(&told, &outcomes, directory, name);
                 }
             }
         });
     }
     tell(&mut told, &format!("\nAt the end {}.\n", Phase::now()));
-    if let Some(directory) = &figures {
-        keep(&told, &outcomes, directory);
+    if let Some((directory, name)) = &figures {
+        keep(&told, &outcomes, directory, name);
     }
     let aims: Vec<_> = outcomes.iter().flat_map(Outcome::aims).collect();
     if extent == Extent::Full {
@@ -130,11 +152,12 @@ fn tell(told: &mut String, text: &str) {
     told.push('\n');
 }
 
-fn keep(told: &str, outcomes: &[Outcome], directory: &Path) {
+fn keep(told: &str, outcomes: &[Outcome], directory: &Path, name: &str) {
     let failed = |error| panic!("{}: {error}", directory.display());
     fs::create_dir_all(directory).unwrap_or_else(failed);
-    fs::write(directory.join("files.md"), told).unwrap_or_else(failed);
-    fs::write(directory.join("files.json"), format!("{:#}\n", report::json(outcomes))).unwrap_or_else(failed);
+    fs::write(directory.join(format!("{name}.md")), told).unwrap_or_else(failed);
+    fs::write(directory.join(format!("{name}.json")), format!("{:#}\n", report::json(outcomes)))
+        .unwrap_or_else(failed);
     curves::draw(outcomes, directory).unwrap_or_else(|error| panic!("{error}"));
 }
 

@@ -269,7 +269,10 @@ impl Bed {
         let row = |name, goals| Row::new(name, Quantity::Seconds).with_goals(goals);
         let of = |class: BtClass, subtype: &'static str, goals: &[Goal]| {
             let (edge, steps) = class.size();
+            // Five numbers of 8 bytes a point, written and read.
+            let moved = 2 * edge.pow(3) * 40 * steps;
             Workload {
+                moved,
                 title: format!("btio, class {}, {subtype}", class.name()),
                 rows: vec![
                     row("io", goals.to_vec()).within("floor-write"),
@@ -314,6 +317,7 @@ impl Bed {
             rows: Vec::new(),
             is_compared: true,
             point: None,
+            moved: 0,
         }
     }
 

@@ -12,8 +12,9 @@ use crate::interleaved::in_turn;
 use crate::phase;
 use crate::told::Told;
 
-/// So long a run may take.
+/// So long a run may take, and so much longer as it moves bytes: as many in a second as a slow disk does.
 const LIMIT: Duration = Duration::from_secs(600);
+const PACE: u64 = 100_000_000;
 
 /// Bytes of memory that are touched before a run: what files and buffers take.
 const WARM: usize = 2 << 30;
@@ -65,7 +66,8 @@ fn run(place: &Place, program: &Program, workload: &Workload, keeper: &Keeper) -
         None => ("svm:/file".to_owned(), Files::Svmio),
         Some(stock) => (format!("{}{}", stock.prefix, ground.file("file").display()), Files::Stock),
     };
-    let mut job = Job::new(ground.scratch(), program, workload.ranks).files(files).limit(LIMIT);
+    let limit = LIMIT + Duration::from_secs(workload.moved / PACE);
+    let mut job = Job::new(ground.scratch(), program, workload.ranks).files(files).limit(limit);
     job = job.argument(workload.program).argument(name);
     for argument in &workload.arguments {
         job = job.argument(argument);

@@ -157,6 +157,7 @@ mod tests {
             rows: vec![Row::new("write", quantity).with_goals(goals)],
             is_compared: true,
             point: None,
+            moved: 0,
         };
         let runs_of =
             |numbers: [f64; 3]| numbers.map(|number| Run { numbers: vec![number], fault: None }).to_vec();

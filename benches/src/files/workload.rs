@@ -17,6 +17,8 @@ pub struct Workload {
     pub is_compared: bool,
     /// The curve of which it is a point.
     pub point: Option<Point>,
+    /// Bytes that a run moves, where these may be so many that they decide how long it may take.
+    pub moved: u64,
 }
 
 /// A point of a curve over the size of pieces.

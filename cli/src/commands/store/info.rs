@@ -4,6 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use svmio_svm::{Medium, Store};
 
+use super::own_file_system;
 use super::place::Place;
 use crate::commands::Outcome;
 use crate::commands::byte_count::{exact_and_human, human};
@@ -111,6 +112,10 @@ impl Facts {
     }
 }
 
+/// The system's setting for large pages in file systems in memory, and the word of it by which there are none.
+const SETTING: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+const DENIED: &str = "[deny]";
+
 /// What would be faster than `medium`, and how to get it.
 fn faster(store: &Store, medium: &Medium) -> Option<String> {
     if medium.mount.kind != "tmpfs" {
@@ -118,21 +123,100 @@ fn faster(store: &Store, medium: &Medium) -> Option<String> {
             "a store in memory (svmio store init /dev/shm/NAME), for files that need not survive a reboot";
         return Some(memory.into());
     }
-    // A system without large pages has nothing better; one that mounts them has given what there is.
-    let asks_for_large =
-        medium.mount.option("huge").is_some_and(|huge| huge == "always" || huge == "within_size");
-    let large = medium.large_page?;
-    if asks_for_large && medium.page >= large {
-        return None;
-    }
-    if std::env::var_os("SVMIO_LARGE_PAGES").is_some_and(|word| word == "never") {
-        return Some("large pages: unset SVMIO_LARGE_PAGES".into());
-    }
-    let gain = if medium.page >= large {
-        "first writes, by a half, with large pages that the file system gives by itself"
-    } else {
-        "first writes, by five times, and first reads, with large pages"
+    let has_asked = |huge: &str| huge == "always" || huge == "within_size";
+    let pages = Pages {
+        got: medium.page,
+        large: medium.large_page,
+        are_denied: std::fs::read_to_string(SETTING).is_ok_and(|words| words.contains(DENIED)),
+        are_unwanted: std::env::var_os("SVMIO_LARGE_PAGES").is_some_and(|word| word == "never"),
+        asks_for_large: medium.mount.option("huge").is_some_and(has_asked),
+        has_own_file_system: own_file_system::is_at(store.path(), &medium.mount),
     };
     let (user, path) = (rustix::process::geteuid().as_raw(), store.path().display());
-    Some(format!("{gain}: sudo svmio store init --uid {user} {path}, where no files are yet"))
+    Some(match pages.better()? {
+        Better::Setting => {
+            format!("first writes, with large pages: {SETTING} says deny; root can write advise into it")
+        }
+        Better::Variable => "large pages: unset SVMIO_LARGE_PAGES".into(),
+        Better::FileSystem(gain) => {
+            format!("{gain}: sudo svmio store init --uid {user} {path}, where no files are yet")
+        }
+    })
+}
+
+/// What pages a store in memory has, and why.
+#[derive(Debug, Clone, Copy)]
+struct Pages {
+    /// Bytes of those that a new file got.
+    got: u64,
+    /// Bytes of the system's large ones, if it has some.
+    large: Option<u64>,
+    are_denied: bool,
+    are_unwanted: bool,
+    /// The file system asks for large ones.
+    asks_for_large: bool,
+    /// It was set up for the store.
+    has_own_file_system: bool,
+}
+
+/// What can be changed for the better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Better {
+    Setting,
+    Variable,
+    FileSystem(&'static str),
+}
+
+impl Pages {
+    fn better(self) -> Option<Better> {
+        // A system without large pages has nothing better; one that mounts them has given what there is.
+        let has_large = self.got >= self.large?;
+        if has_large && self.asks_for_large {
+            return None;
+        }
+        if self.are_denied {
+            return Some(Better::Setting);
+        }
+        if self.are_unwanted {
+            return Some(Better::Variable);
+        }
+        // What it was set up with is all that can be: memory is in pieces, perhaps.
+        if self.has_own_file_system && self.asks_for_large {
+            return None;
+        }
+        Some(Better::FileSystem(if has_large {
+            "first writes, by a half, with large pages that the file system gives by itself"
+        } else {
+            "first writes, by five times, and first reads, with large pages"
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: Pages = Pages {
+        got: 4096,
+        large: Some(2 << 20),
+        are_denied: false,
+        are_unwanted: false,
+        asks_for_large: false,
+        has_own_file_system: false,
+    };
+
+    #[test]
+    fn what_is_advised_helps() {
+        assert!(matches!(SMALL.better(), Some(Better::FileSystem(gain)) if gain.contains("five times")));
+        let large = Pages { got: 2 << 20, ..SMALL };
+        assert!(matches!(large.better(), Some(Better::FileSystem(gain)) if gain.contains("by a half")));
+        assert_eq!(Pages { asks_for_large: true, ..large }.better(), None);
+        assert_eq!(Pages { large: None, ..SMALL }.better(), None);
+        assert_eq!(Pages { are_unwanted: true, ..SMALL }.better(), Some(Better::Variable));
+        // A file system of its own cannot give what the system denies, nor more than it has given.
+        let own = Pages { asks_for_large: true, has_own_file_system: true, ..SMALL };
+        assert_eq!(Pages { are_denied: true, ..own }.better(), Some(Better::Setting));
+        assert_eq!(Pages { are_denied: true, ..SMALL }.better(), Some(Better::Setting));
+        assert_eq!(own.better(), None);
+    }
 }
