@@ -82,10 +82,9 @@ impl Watchdog {
         if !self.view.end(ending.clone()) {
             return;
         }
-        self.membership.declare_ending(ending.reason.clone());
-        self.desk.set_state(State::Ending);
         let Ending { reason, signal } = ending;
-        let frame = Frame::Ending { reason, signal };
+        let frame = Frame::Ending { reason: reason.clone(), signal };
+        // The others before the program: that may leave as soon as it hears of it, and they would hear of its loss.
         for peer in self.peers.values_mut() {
             let is_to_be_told = match &peer.role {
                 Role::Member | Role::Leader => true,
@@ -96,6 +95,8 @@ impl Watchdog {
                 peer.link.send(&frame);
             }
         }
+        self.membership.declare_ending(reason);
+        self.desk.set_state(State::Ending);
     }
 
     /// This process got a signal.
