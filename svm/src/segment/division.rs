@@ -58,7 +58,8 @@ mod tests {
         fn each_whole_page_falls_to_one_of_them(parts in 2usize..20, start in 0u64..500, length in 0u64..4000) {
             const PAGE: u64 = 100;
             let range = start..start + length;
-            let own: Vec<_> = (0..parts).map(|part| Division::new(LocalRank { rank: part, ranks: parts }, parts).own(&range, PAGE)).collect();
+            let of = |rank| Division::new(LocalRank { rank, ranks: parts }, parts);
+            let own: Vec<_> = (0..parts).map(|part| of(part).own(&range, PAGE)).collect();
             let whole = (0..50).map(|page| page * PAGE).filter(|&at| start <= at && at + PAGE <= range.end);
             let fallen: Vec<u64> = own.into_iter().flat_map(|own| own.step_by(PAGE as usize)).collect();
             let expected: Vec<u64> = whole.collect();

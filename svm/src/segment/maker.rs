@@ -33,7 +33,8 @@ impl Drop for Maker<'_> {
     }
 }
 
-/// Waits until nobody makes any of `pages`. All who wait go on together.
+/// Waits until nobody makes any of `pages`: a millisecond or less, and longer only where a maker is stopped. All who wait
+/// go on together.
 pub(super) fn wait_for_makers(file: &File, pages: &Range<u64>) -> io::Result<()> {
     let pages = Bytes::of(pages);
     wait_for_lock(file, Kind::Shared, pages)?;

@@ -213,7 +213,8 @@ fn faults_and_repetitions(ground: impl Fn(u64) -> Ground) -> (Faults, u64) {
     sums
 }
 
-/// Two ranks, of which one dies or hangs. The other gets done what it could, or learns of it; in no case does it wait for ever.
+/// Two ranks, of which one dies or hangs. The other gets done what it could, or learns of it; in no case does it wait
+/// for ever.
 fn check_with_a_loss(model: &'static str, program: &Program, seed: u64, time: Duration, hangs: bool) {
     let mut program = program.clone();
     program.size = 2;
