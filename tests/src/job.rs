@@ -45,6 +45,7 @@ pub struct Job<'s> {
     nodes: Nodes<'s>,
     first_host: usize,
     options: Vec<OsString>,
+    tool: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     limit: Duration,
 }
@@ -63,6 +64,7 @@ impl<'s> Job<'s> {
             nodes: Nodes::One,
             first_host: 0,
             options: Vec::new(),
+            tool: Vec::new(),
             environment: Vec::new(),
             limit: LIMIT,
         }
@@ -108,6 +110,12 @@ impl<'s> Job<'s> {
     /// Gives mpiexec further options.
     pub fn options(mut self, options: &[&str]) -> Self {
         self.options.extend(options.iter().map(OsString::from));
+        self
+    }
+
+    /// Has each rank started by a tool, which is given the program and its arguments behind its own.
+    pub fn under<T: Into<OsString>>(mut self, tool: impl IntoIterator<Item = T>) -> Self {
+        self.tool.extend(tool.into_iter().map(Into::into));
         self
     }
 
@@ -193,7 +201,7 @@ impl<'s> Job<'s> {
                 command.args(nodes::emulation(self.scratch, count));
             }
         }
-        command.arg(&self.program.path).args(&self.arguments);
+        command.args(&self.tool).arg(&self.program.path).args(&self.arguments);
         command.envs(self.program.mpi.environment().iter().copied());
         // What killed ranks leave behind goes with the scratch directory, and what they leave in hosts with these.
         command.env("TMPDIR", self.scratch.path());

@@ -6,8 +6,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// Debian packages without which nothing here can be built or tested; elfutils tells where a run that hangs stands.
-const PACKAGES: [&str; 17] = [
+/// Debian packages without which nothing here can be built or tested; elfutils tells where a run that hangs stands,
+/// valgrind what a program does to memory that is not its own.
+const PACKAGES: [&str; 18] = [
     "mpich",
     "libmpich-dev",
     "openmpi-bin",
@@ -25,6 +26,7 @@ const PACKAGES: [&str; 17] = [
     "iproute2",
     "iperf3",
     "elfutils",
+    "valgrind",
 ];
 
 /// What the benchmarks compare with, and nothing else needs: the file systems that could be mounted instead.
