@@ -1,12 +1,13 @@
 //! The group of a communicator, as an attribute of it: so it goes when the communicator is freed, however soon its
 //! handle is given again.
 //!
-//! A thread remembers the one of its last call, which is enough for most calls.
+//! The ones of the last calls are remembered in a table of the process, which is enough for most calls: a thread's own
+//! memory of them takes longer to find, above all where ranks take turns on a core.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use svmio_adio::Failure;
 use svmio_adio::abi::{Comm, SUCCESS};
@@ -18,8 +19,11 @@ use crate::setting::{Collective, Collectives};
 use crate::stock::Stock;
 use crate::{counting, forming, jobs, logging};
 
-/// What is kept of a communicator.
+/// What is kept of a communicator. Its memory is never given back: that of a communicator that is gone is another one's
+/// later, so that whoever remembers it may look whose it is.
 pub(crate) struct Kept {
+    /// The communicator's number, or [`NOBODY`].
+    comm: AtomicU64,
     /// Which collectives MPI does.
     left: AtomicU64,
     /// Of those that do not block also those of less data than that, in bytes.
@@ -39,7 +43,12 @@ pub(crate) enum Seat {
 
 impl Kept {
     fn new() -> Self {
-        Self { left: AtomicU64::new(u64::MAX), least: AtomicUsize::new(0), seat: Mutex::new(Seat::Empty) }
+        Self {
+            comm: AtomicU64::new(NOBODY),
+            left: AtomicU64::new(u64::MAX),
+            least: AtomicUsize::new(0),
+            seat: Mutex::new(Seat::Empty),
+        }
     }
 
     /// Whether MPI does the collective.
@@ -82,25 +91,23 @@ pub(crate) struct Keys {
     end: c_int,
 }
 
-/// Grows whenever an attribute goes: what threads remember is of the past then.
-static GENERATION: AtomicU64 = AtomicU64::new(1);
+/// In place of a communicator's number. What is kept of nobody leaves everything to MPI, so that it does no harm should
+/// a program have such a handle.
+const NOBODY: u64 = u64::MAX;
 
 /// Whether `MPI_Finalize` was called.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
 /// All that is kept.
-static ALL: Mutex<Vec<Weak<Kept>>> = Mutex::new(Vec::new());
+static ALL: Mutex<Vec<&'static Kept>> = Mutex::new(Vec::new());
 
-/// What a thread remembers.
-#[derive(Clone, Copy)]
-struct Last {
-    generation: u64,
-    comm: u64,
-    kept: *const Kept,
-}
+/// How many communicators are remembered.
+const REMEMBERED: usize = 8;
+
+/// Those of the last calls, by number: null, or of [`ALL`].
+static LAST: [AtomicPtr<Kept>; REMEMBERED] = [const { AtomicPtr::new(std::ptr::null_mut()) }; REMEMBERED];
 
 thread_local! {
-    static LAST: Cell<Last> = const { Cell::new(Last { generation: 0, comm: 0, kept: std::ptr::null() }) };
     /// Whether this thread is forming a group, in the course of which MPI may ask for collectives.
     static IS_FORMING: Cell<bool> = const { Cell::new(false) };
 }
@@ -122,29 +129,60 @@ pub(crate) fn with_known<A: Family, R>(comm: Comm<A>, body: impl FnOnce(&Kept) -
 #[inline]
 fn with_found<A: Family, R>(
     comm: Comm<A>,
-    find: impl FnOnce(Comm<A>) -> Option<*const Kept>,
+    find: impl FnOnce(Comm<A>) -> Option<&'static Kept>,
     body: impl FnOnce(&Kept) -> R,
 ) -> Option<R> {
     let number = A::number(comm.0);
-    // Relaxed: a handle is given again only to who has heard that it was freed.
-    let generation = GENERATION.load(Ordering::Relaxed);
-    let last = LAST.get();
-    let kept = if last.comm == number && last.generation == generation {
-        last.kept
-    } else {
-        let kept = find(comm)?;
-        LAST.set(Last { generation, comm: number, kept });
-        kept
+    // Handles are numbers in a row, or addresses of objects that are longer than what is cut off.
+    let last = &LAST[(number ^ number >> 8) as usize % REMEMBERED];
+    // Acquire: pairs with the Release below; who finds it there finds it whole.
+    // SAFETY: what is stored there is null, or a reference that lives for ever.
+    let remembered = unsafe { last.load(Ordering::Acquire).as_ref() };
+    let kept = match remembered {
+        // Relaxed: a handle is given again only to who has heard that it was freed, and no program may free a
+        // communicator during a call.
+        Some(kept) if kept.comm.load(Ordering::Relaxed) == number => kept,
+        _ => {
+            let kept = find(comm)?;
+            // Release: see above.
+            last.store(std::ptr::from_ref(kept).cast_mut(), Ordering::Release);
+            kept
+        }
     };
-    // SAFETY: an attribute of the communicator owns it; the generation says that it was not deleted, and no program
-    // may free a communicator during a call.
-    Some(body(unsafe { &*kept }))
+    Some(body(kept))
 }
 
 #[cold]
-fn known<A: Family>(comm: Comm<A>) -> Option<*const Kept> {
+fn known<A: Family>(comm: Comm<A>) -> Option<&'static Kept> {
     let (stock, keys) = ready(comm)?;
-    stock.attribute(comm, keys.kept).map(|kept| kept.cast_const().cast())
+    attribute_of(stock, comm, keys)
+}
+
+/// What is kept of `comm`, where there is an attribute of it.
+fn attribute_of<A: Family>(stock: &Stock<A>, comm: Comm<A>, keys: &Keys) -> Option<&'static Kept> {
+    // SAFETY: attributes of this key are references that live for ever: `find` alone stores them.
+    stock.attribute(comm, keys.kept).map(|kept| unsafe { &*kept.cast_const().cast::<Kept>() })
+}
+
+/// One that is nobody's, for the communicator of that number.
+fn keep(number: u64) -> &'static Kept {
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    // Relaxed: under the lock, as is what `give_back` does.
+    let free = all.iter().copied().find(|kept| kept.comm.load(Ordering::Relaxed) == NOBODY);
+    let kept = free.unwrap_or_else(|| {
+        let kept: &'static Kept = Box::leak(Box::new(Kept::new()));
+        all.push(kept);
+        kept
+    });
+    kept.comm.store(number, Ordering::Relaxed);
+    kept
+}
+
+/// Its communicator is gone.
+fn give_back(kept: &'static Kept) {
+    kept.empty();
+    let _all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.comm.store(NOBODY, Ordering::Relaxed);
 }
 
 /// What attributes are looked for by, where `comm` can have one at this time.
@@ -161,16 +199,15 @@ fn ready<A: Family>(comm: Comm<A>) -> Option<(&'static Stock<A>, &'static Keys)>
 }
 
 #[cold]
-fn find<A: Family>(comm: Comm<A>) -> Option<*const Kept> {
+fn find<A: Family>(comm: Comm<A>) -> Option<&'static Kept> {
     let (stock, keys) = ready(comm)?;
-    if let Some(kept) = stock.attribute(comm, keys.kept) {
-        return Some(kept.cast_const().cast());
+    if let Some(kept) = attribute_of(stock, comm, keys) {
+        return Some(kept);
     }
-    let kept = Arc::new(Kept::new());
-    let value = Arc::into_raw(Arc::clone(&kept));
-    if !stock.set_attribute(comm, keys.kept, value.cast_mut().cast()) {
-        // SAFETY: MPI did not take it; it came from an Arc just now. It is no communicator, which MPI will say.
-        drop(unsafe { Arc::from_raw(value) });
+    let kept = keep(A::number(comm.0));
+    if !stock.set_attribute(comm, keys.kept, std::ptr::from_ref(kept).cast_mut().cast()) {
+        // It is no communicator, which MPI will say.
+        give_back(kept);
         return None;
     }
     IS_FORMING.set(true);
@@ -180,11 +217,8 @@ fn find<A: Family>(comm: Comm<A>) -> Option<*const Kept> {
         stock.testing.start(stock);
         formed.group.do_meanwhile(crate::progress::advance::<A>);
         kept.fill(formed);
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|kept| kept.strong_count() > 0);
-        all.push(Arc::downgrade(&kept));
     }
-    Some(value)
+    Some(kept)
 }
 
 /// MPI's own functions. Where they cannot be used, that is said once.
@@ -223,10 +257,8 @@ fn tell_once(is_told: &AtomicBool, failure: &Failure) {
 
 /// The communicator goes.
 unsafe extern "C" fn goes<A: Family>(_: Comm<A>, _: c_int, value: *mut c_void, _: *mut c_void) -> c_int {
-    // Relaxed: see `with`.
-    GENERATION.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: `find` stored an Arc's pointer, and MPI calls this once for each.
-    drop(unsafe { Arc::from_raw(value.cast::<Kept>().cast_const()) });
+    // SAFETY: `find` alone stores such attributes.
+    give_back(unsafe { &*value.cast_const().cast::<Kept>() });
     SUCCESS
 }
 
@@ -236,9 +268,8 @@ unsafe extern "C" fn end<A: Family>(_: Comm<A>, key: c_int, _: *mut c_void, _: *
     if stock.keys.get().is_none_or(|keys| keys.end != key) || HAS_ENDED.swap(true, Ordering::Relaxed) {
         return SUCCESS;
     }
-    GENERATION.fetch_add(1, Ordering::Relaxed);
-    let all = std::mem::take(&mut *ALL.lock().unwrap_or_else(PoisonError::into_inner));
-    all.iter().filter_map(Weak::upgrade).for_each(|kept| kept.empty());
+    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    all.iter().for_each(|kept| kept.empty());
     let rank = stock.mpi.rank(stock.communicators.world);
     if rank == 0 {
         counting::tell(rank);

@@ -1,6 +1,6 @@
 //! MPI's predefined operations, on elements that the processor knows.
 
-use svmio_collectives::executor::{Element, Elementwise, Operation};
+use svmio_collectives::executor::{Elementwise, Operation};
 
 /// What an element of a predefined datatype is: the classes of MPI-3.1, section 5.9.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,45 +128,47 @@ impl Operator {
     }
 }
 
-/// Gives `body` the operation on such elements, if the processor has it.
-#[inline]
-pub(crate) fn with_native<R>(
-    operator: Operator,
-    kind: Kind,
-    body: impl FnOnce(&dyn Operation) -> R,
-) -> Option<R> {
+/// An operation that the processor has.
+pub(crate) type Native = &'static (dyn Operation + Sync);
+
+/// The operation on such elements, if the processor has it: one value for all calls.
+pub(crate) fn native(operator: Operator, kind: Kind) -> Option<Native> {
+    macro_rules! elementwise {
+        ($number:ty, $function:expr) => {
+            const { &Elementwise::<$number, _>::commutative($function) }
+        };
+    }
     macro_rules! of_integers {
-        ($number:ty) => {{
-            let truth = |value: bool| <$number>::from(value);
+        ($number:ty) => {
             match operator {
-                Operator::Max => body(&Elementwise::commutative(<$number>::max)),
-                Operator::Min => body(&Elementwise::commutative(<$number>::min)),
-                Operator::Sum => body(&Elementwise::commutative(<$number>::wrapping_add)),
-                Operator::Product => body(&Elementwise::commutative(<$number>::wrapping_mul)),
-                Operator::BitwiseAnd => body(&Elementwise::commutative(|left: $number, right| left & right)),
-                Operator::BitwiseOr => body(&Elementwise::commutative(|left: $number, right| left | right)),
-                Operator::BitwiseXor => body(&Elementwise::commutative(|left: $number, right| left ^ right)),
+                Operator::Max => elementwise!($number, |left, right| if left > right { left } else { right }),
+                Operator::Min => elementwise!($number, |left, right| if left < right { left } else { right }),
+                Operator::Sum => elementwise!($number, <$number>::wrapping_add),
+                Operator::Product => elementwise!($number, <$number>::wrapping_mul),
+                Operator::BitwiseAnd => elementwise!($number, |left, right| left & right),
+                Operator::BitwiseOr => elementwise!($number, |left, right| left | right),
+                Operator::BitwiseXor => elementwise!($number, |left, right| left ^ right),
                 Operator::LogicalAnd => {
-                    body(&Elementwise::commutative(|left: $number, right| truth((left != 0) & (right != 0))))
+                    elementwise!($number, |left, right| <$number>::from((left != 0) & (right != 0)))
                 }
                 Operator::LogicalOr => {
-                    body(&Elementwise::commutative(|left: $number, right| truth((left != 0) | (right != 0))))
+                    elementwise!($number, |left, right| <$number>::from((left != 0) | (right != 0)))
                 }
                 Operator::LogicalXor => {
-                    body(&Elementwise::commutative(|left: $number, right| truth((left != 0) ^ (right != 0))))
+                    elementwise!($number, |left, right| <$number>::from((left != 0) ^ (right != 0)))
                 }
                 _ => return None,
             }
-        }};
+        };
     }
     macro_rules! of_reals {
         ($number:ty) => {
             match operator {
                 // As C compares: a comparison with what is no number is false.
-                Operator::Max => body(&larger::<$number>()),
-                Operator::Min => body(&smaller::<$number>()),
-                Operator::Sum => body(&Elementwise::commutative(|left: $number, right| left + right)),
-                Operator::Product => body(&Elementwise::commutative(|left: $number, right| left * right)),
+                Operator::Max => elementwise!($number, |left, right| if left > right { left } else { right }),
+                Operator::Min => elementwise!($number, |left, right| if left < right { left } else { right }),
+                Operator::Sum => elementwise!($number, |left, right| left + right),
+                Operator::Product => elementwise!($number, |left, right| left * right),
                 _ => return None,
             }
         };
@@ -186,50 +188,6 @@ pub(crate) fn with_native<R>(
     })
 }
 
-/// An operation that the processor has on such elements, for use in the background.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Native {
-    operator: Operator,
-    kind: Kind,
-    width: usize,
-}
-
-impl Native {
-    /// `None` where the processor does not have it.
-    pub(crate) fn of(operator: Operator, kind: Kind) -> Option<Self> {
-        let width = with_native(operator, kind, |operation| operation.width())?;
-        operator.is_for(kind).then_some(Self { operator, kind, width })
-    }
-}
-
-impl Operation for Native {
-    fn width(&self) -> usize {
-        self.width
-    }
-
-    fn combine(&self, left: &[u8], right: &mut [u8]) {
-        // `of` has found that it is there.
-        let _ = with_native(self.operator, self.kind, |operation| operation.combine(left, right));
-    }
-
-    fn fold(&self, lefts: &[u8], right: &mut [u8]) {
-        // As above.
-        let _ = with_native(self.operator, self.kind, |operation| operation.fold(lefts, right));
-    }
-
-    fn is_commutative(&self) -> bool {
-        true
-    }
-}
-
-fn larger<T: Element + PartialOrd>() -> Elementwise<T, impl Fn(T, T) -> T> {
-    Elementwise::commutative(|left, right| if left > right { left } else { right })
-}
-
-fn smaller<T: Element + PartialOrd>() -> Elementwise<T, impl Fn(T, T) -> T> {
-    Elementwise::commutative(|left, right| if left < right { left } else { right })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,12 +198,10 @@ mod tests {
         left: [u8; N],
         mut right: [u8; N],
     ) -> [u8; N] {
-        with_native(operator, kind, |operation| {
-            assert_eq!(operation.width(), kind.width().expect("a number has one"));
-            assert!(operation.is_commutative());
-            operation.combine(&left, &mut right);
-        })
-        .expect("the processor has it");
+        let operation = native(operator, kind).expect("the processor has it");
+        assert_eq!(operation.width(), kind.width().expect("a number has one"));
+        assert!(operation.is_commutative());
+        operation.combine(&left, &mut right);
         right
     }
 
@@ -296,7 +252,7 @@ mod tests {
     #[test]
     fn what_mpi_does_not_have_is_not_taken() {
         let real = Kind::Real(Some(Number::F64));
-        assert!(with_native(Operator::BitwiseAnd, real, |_| ()).is_none());
+        assert!(native(Operator::BitwiseAnd, real).is_none());
         for (operator, kind, is_there) in [
             (Operator::BitwiseAnd, real, false),
             (Operator::BitwiseAnd, Kind::Byte, true),

@@ -16,7 +16,7 @@ use super::{Call, Outcome, or_leave};
 use crate::error::Result;
 use crate::family::Family;
 use crate::group::Group;
-use crate::operator::with_native;
+use crate::operator::native;
 use operands::{Operand, Operands, Span};
 
 /// What a call says of what it combines.
@@ -127,15 +127,11 @@ impl<A: Family> Call<'_, A> {
                 if operands.lack_buffer(received) {
                     return Ok(false);
                 }
-                let mut body = Some(body);
-                let mut take = |operation: &dyn Operation| match body.take() {
-                    Some(body) => body(group, &operands, operation),
-                    None => Ok(()),
-                };
-                if let Some(outcome) = with_native(operator, kind, &mut take) {
-                    return outcome.map(|()| true);
+                if let Some(operation) = native(operator, kind) {
+                    body(group, &operands, operation)?;
+                    return Ok(true);
                 }
-                return operands.locally(true, take);
+                return operands.locally(true, |operation| body(group, &operands, operation));
             }
             return Ok(false);
         }

@@ -6,6 +6,7 @@ use super::error::{Error, Result};
 use super::operation::Operation;
 
 /// That a buffer has the length that it must have.
+#[inline]
 pub(crate) fn check_length(what: &'static str, found: usize, expected: usize) -> Result<()> {
     if found == expected { Ok(()) } else { Err(Error::Length { what, expected, found }) }
 }
@@ -45,6 +46,7 @@ pub(crate) fn check_is_first(member: usize) -> Result<()> {
 }
 
 /// That a vector has whole elements.
+#[inline]
 pub(crate) fn check_elements(length: usize, operation: &dyn Operation) -> Result<()> {
     check_length("a vector of elements", length, length.next_multiple_of(operation.width().max(1)))
 }

@@ -21,6 +21,25 @@ pub trait Operation {
     fn is_commutative(&self) -> bool;
 }
 
+/// An operation that somebody else holds.
+impl<O: Operation + ?Sized> Operation for &O {
+    fn width(&self) -> usize {
+        (**self).width()
+    }
+
+    fn combine(&self, left: &[u8], right: &mut [u8]) {
+        (**self).combine(left, right);
+    }
+
+    fn fold(&self, lefts: &[u8], right: &mut [u8]) {
+        (**self).fold(lefts, right);
+    }
+
+    fn is_commutative(&self) -> bool {
+        (**self).is_commutative()
+    }
+}
+
 fn one_by_one(operation: &(impl Operation + ?Sized), lefts: &[u8], right: &mut [u8]) {
     lefts.rchunks_exact(right.len()).for_each(|left| operation.combine(left, right));
 }
@@ -67,12 +86,12 @@ pub struct Elementwise<T, F> {
 
 impl<T: Element, F: Fn(T, T) -> T> Elementwise<T, F> {
     /// One whose operands may change places.
-    pub fn commutative(function: F) -> Self {
+    pub const fn commutative(function: F) -> Self {
         Self { function, is_commutative: true, element: PhantomData }
     }
 
     /// One whose operands keep the order of ranks.
-    pub fn ordered(function: F) -> Self {
+    pub const fn ordered(function: F) -> Self {
         Self { function, is_commutative: false, element: PhantomData }
     }
 }

@@ -8,7 +8,7 @@ use super::{Outcome, Start, begun, or_leave};
 use crate::call::Combined;
 use crate::family::Family;
 use crate::layout::Bytes;
-use crate::operator::{Kind, Native};
+use crate::operator::{Native, native};
 use crate::stock::Stock;
 
 impl<A: Family> Start<'_, A> {
@@ -105,7 +105,8 @@ struct Operands<A: Family> {
 impl<A: Family> Operands<A> {
     fn of(stock: &Stock<A>, call: Combined<A>, count: c_int, received: c_int) -> Option<Self> {
         let (kind, operator) = (stock.kind(call.datatype)?, stock.operator(call.op)?);
-        let (operation, width) = (Native::of(operator, kind)?, Kind::width(kind)?);
+        let operation = native(operator, kind).filter(|_| operator.is_for(kind))?;
+        let width = operation.width();
         let operands = Self { call, operation, width, length: usize::try_from(count).ok()? * width };
         // MPI says what is wrong with no buffer.
         let lacks_source = operands.length > 0 && operands.source().is_null();

@@ -194,6 +194,7 @@ impl Group {
         length * self.size() <= self.settings.reduced_alone && length <= self.settings.slot
     }
 
+    #[inline]
     pub(super) fn check_elements(&mut self, length: usize, operation: &dyn Operation) -> Result<()> {
         self.tell(arguments::check_elements(length, operation))?;
         let width = operation.width().max(1);
@@ -211,10 +212,24 @@ impl Group {
         operation: &dyn Operation,
         take: impl Fn(usize, &mut [u8]),
     ) {
-        let (length, last) = (data.len(), self.size() - 1);
-        if length == 0 {
-            return;
+        // The room for others' data is cleared before: no more of it than is of use.
+        match data.len() {
+            0 => {}
+            1..=8 => self.combine_within::<{ TOGETHER * 8 }>(own, data, operation, take),
+            _ => self.combine_within::<{ TOGETHER * CARD_BYTES }>(own, data, operation, take),
         }
+    }
+
+    /// The same of `data` of which [`TOGETHER`] have room in so many bytes.
+    #[inline]
+    fn combine_within<const ROOM: usize>(
+        &self,
+        own: &Words,
+        data: &mut [u8],
+        operation: &dyn Operation,
+        take: impl Fn(usize, &mut [u8]),
+    ) {
+        let (length, last) = (data.len(), self.size() - 1);
         let own = own.map(u64::to_ne_bytes);
         let take = |member, into: &mut [u8]| {
             if member == self.own {
@@ -224,7 +239,7 @@ impl Group {
             }
         };
         take(last, data);
-        let mut room = [0; TOGETHER * CARD_BYTES];
+        let mut room = [0; ROOM];
         let mut end = last;
         while end > 0 {
             let members = end.saturating_sub(TOGETHER)..end;
