@@ -11,6 +11,8 @@ pub(crate) fn start() {
     STARTED.call_once(|| {
         let filter = EnvFilter::try_from_env("SVMIO_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
         let format = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        // Where standard error cannot be written to, as after the end of a terminal, telling that would panic.
+        let format = format.log_internal_errors(false);
         // Fails where the program has a subscriber of its own: that one gets the events then.
         let _ = format.with_ansi(false).without_time().with_target(false).try_init();
     });
