@@ -8,7 +8,7 @@
 //!                              │
 //!   Job        a Fabric, and beside the program the watchdog: one thread that sleeps in one poller
 //!                 watchdog    who lives, who leads, who has finished; tells the Membership
-//!                 signals     SIGINT or SIGTERM to one ends all
+//!                 signals     SIGINT, SIGTERM or SIGHUP to one ends all
 //! ```
 //!
 //! ```no_run

@@ -45,6 +45,7 @@ mod supervision;
 mod table;
 pub(crate) mod verify;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use self::error::CommandError;
@@ -79,7 +80,8 @@ pub(crate) fn finish(result: Result<Outcome, CommandError>) -> ExitCode {
         Ok(Outcome::Troubled) => ExitCode::FAILURE,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("svmio: {error}");
+            // The terminal may be gone; then the exit code tells all that can be told.
+            let _ = writeln!(io::stderr(), "svmio: {error}");
             error.exit_code()
         }
     }

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   all run ── the first fails ──────────► they may leave ── time is up ──► told by SIGTERM ── time is up ──► killed
-//!        └──── SIGINT, SIGTERM to this process: handed on ────────────────────────┘
+//!        └──── SIGINT, SIGTERM, SIGHUP to this process: handed on ────────────────┘
 //! ```
 //!
 //! Those who are in the job's fabric learn by that what has happened, fail with an error that tells it, and are ended by
 //! their watchdogs if they do not leave. So nobody is killed here but who knows of no job, or does not heed signals.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,16 +17,16 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use signal_hook::consts::{SIGCONT, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::{SigId, flag, low_level};
-use svmio_transport::Rank;
 use svmio_transport::job::{Launcher, Running};
 use svmio_transport::settings::{Origin, Settings};
+use svmio_transport::{Rank, has_default_action};
 
 use super::error::CommandError;
 
-/// What is handed on. A terminal that stops this process by SIGTSTP means the whole job.
-const HANDED_ON: [i32; 3] = [SIGINT, SIGTERM, SIGTSTP];
+/// What is handed on in any case. A terminal that stops this process by SIGTSTP means the whole job.
+const ALWAYS_HANDED_ON: [i32; 3] = [SIGINT, SIGTERM, SIGTSTP];
 
 /// How long after the watchdog's grace processes have: theirs closes its fabric first, for up to a second.
 const MARGIN: Duration = Duration::from_secs(2);
@@ -99,7 +99,8 @@ impl Supervision {
         }
         for rank in (0..self.ends.len()).filter(|rank| self.ends[*rank].is_none()) {
             // It is, as `running` goes.
-            eprintln!("svmio: process {rank} has not ended in time and is killed");
+            // Nobody may read it any more.
+            let _ = writeln!(io::stderr(), "svmio: process {rank} has not ended in time and is killed");
         }
         let all_well = self.ends.iter().all(|end| end.is_some_and(|status| status.success()));
         self.error.filter(|_| !all_well).map_or(Ok(()), Err)
@@ -127,7 +128,9 @@ impl Supervision {
             return self.signal(SIGCONT);
         }
         self.error.get_or_insert(CommandError::Interrupted { signal });
-        if is_same(self.told_at, Instant::now()) { Ok(()) } else { self.tell(signal) }
+        // The end of a terminal is told by the kernel and by the shell, and nobody is left who is impatient.
+        let is_same = is_same(self.told_at, Instant::now()) || (signal == SIGHUP && self.told_at.is_some());
+        if is_same { Ok(()) } else { self.tell(signal) }
     }
 
     /// Tells those who are left that they are to end. The time that they have does not begin again.
@@ -177,22 +180,26 @@ struct Signals {
     default: Arc<AtomicBool>,
 }
 
-/// Whether signals do what they do by default. Once a handler was installed, it is that which has to do it.
-static DEFAULT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+/// What is handed on, and whether it does what it does by default. Once a handler was installed, it is that which has
+/// to do it.
+static DEFAULT: OnceLock<(Vec<i32>, Arc<AtomicBool>)> = OnceLock::new();
 
 impl Signals {
     fn watch() -> io::Result<Self> {
-        let default = if let Some(default) = DEFAULT.get() {
-            default
+        let (handed_on, default) = if let Some(handed_on) = DEFAULT.get() {
+            handed_on
         } else {
             let default = Arc::new(AtomicBool::new(true));
-            for signal in HANDED_ON {
+            // Whoever started this process by `nohup` has the job outlive the terminal.
+            let hang_up = Some(SIGHUP).filter(|signal| has_default_action(*signal));
+            let handed_on: Vec<i32> = ALWAYS_HANDED_ON.into_iter().chain(hang_up).collect();
+            for &signal in &handed_on {
                 flag::register_conditional_default(signal, Arc::clone(&default))?;
             }
-            DEFAULT.get_or_init(|| default)
+            DEFAULT.get_or_init(|| (handed_on, default))
         };
         let mut signals = Self { sources: Vec::new(), default: Arc::clone(default) };
-        for signal in HANDED_ON {
+        for &signal in handed_on {
             let (pipe, writer) = UnixStream::pair()?;
             pipe.set_nonblocking(true)?;
             signals.sources.push((signal, pipe, low_level::pipe::register(signal, writer)?));

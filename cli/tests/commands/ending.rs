@@ -1,10 +1,14 @@
 //! How the processes that `svmio start` has started end: by a signal to one of them or to it, and with a failure.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use svmio_transport::Rank;
 use svmio_transport::job::Job;
 use svmio_transport::message::{Messenger, Port};
@@ -51,6 +55,8 @@ fn rank_process() {
 /// A job that waits in vain, in a `/dev/shm` of its own.
 struct Started {
     shell: Child,
+    /// The other end of the launcher's terminal, if it has one.
+    terminal: Option<OwnedFd>,
     output: BufReader<std::process::ChildStdout>,
     launcher: Pid,
     ranks: Vec<Pid>,
@@ -67,17 +73,37 @@ struct Ended {
 
 impl Started {
     fn new(fabric: &str, plan: &str) -> Started {
+        Started::by("\"$@\"", None, fabric, plan)
+    }
+
+    /// The launcher leads a session on a terminal, to which it complains; its processes complain elsewhere.
+    fn on_terminal(fabric: &str, plan: &str) -> Started {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        Started::by("setsid --ctty \"$@\" 3>&2 2>&0", Some(terminal), fabric, plan)
+    }
+
+    /// Has a shell start the launcher, the words of whose command line are the shell's arguments, by `command`.
+    fn by(command: &str, terminal: Option<OwnedFd>, fabric: &str, plan: &str) -> Started {
         need_root("mounts a /dev/shm of its own");
-        let script =
-            "mount -t tmpfs tmpfs /dev/shm || exit; \"$@\"; printf '\\nstatus %s\\n' $?; ls -A /dev/shm";
+        let script = format!(
+            "mount -t tmpfs tmpfs /dev/shm || exit; {command}; printf '\\nstatus %s\\n' $?; ls -A /dev/shm"
+        );
+        let input = terminal.as_ref().map_or_else(Stdio::null, |terminal| {
+            let path = ptsname(terminal, Vec::new()).unwrap();
+            let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+            rustix::fs::open(path, flags, Mode::empty()).unwrap().into()
+        });
+        let complain = if terminal.is_some() { "exec \"$@\" 2>&3" } else { "exec \"$@\"" };
         let mut shell = Command::new("unshare")
-            .args(["--mount", "sh", "-c", script, "sh", PROGRAM, "start", "-n"])
+            .args(["--mount", "sh", "-c", &script, "sh", PROGRAM, "start", "-n"])
             .arg(RANKS.to_string())
-            .arg("--")
+            .args(["--", "sh", "-c", complain, "sh"])
             .arg(std::env::current_exe().unwrap())
             .args(["--exact", "ending::rank_process", "--ignored", "--test-threads=1", "--nocapture"])
             .envs([("SVMIO_FABRIC", fabric), (PLAN, plan), ("SVMIO_WATCHDOG_GRACE", GRACE)])
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -98,12 +124,17 @@ impl Started {
                 launcher = Pid::from_raw(ids[2]);
             }
         }
-        Started { shell, output, launcher: launcher.unwrap(), ranks: ranks.map(Option::unwrap).to_vec() }
+        let ranks = ranks.map(Option::unwrap).to_vec();
+        Started { shell, terminal, output, launcher: launcher.unwrap(), ranks }
     }
 
-    fn end_by(mut self, receiver: Pid, signal: Signal) -> Ended {
+    fn end_by(self, receiver: Pid, signal: Signal) -> Ended {
+        self.end_after(|_| kill_process(receiver, signal).unwrap())
+    }
+
+    fn end_after(mut self, cause: impl FnOnce(&mut Self)) -> Ended {
         let begin = Instant::now();
-        kill_process(receiver, signal).unwrap();
+        cause(&mut self);
         let mut output = String::new();
         self.output.read_to_string(&mut output).unwrap();
         let took = begin.elapsed();
@@ -120,7 +151,9 @@ impl Started {
 
 #[test]
 fn a_signal_to_one_process_ends_all_with_the_reason() {
-    for (fabric, signal, name) in [("shm", Signal::TERM, "SIGTERM"), ("ofi", Signal::INT, "SIGINT")] {
+    for (fabric, signal, name) in
+        [("shm", Signal::TERM, "SIGTERM"), ("ofi", Signal::INT, "SIGINT"), ("shm", Signal::HUP, "SIGHUP")]
+    {
         let job = Started::new(fabric, "waits");
         let one = job.ranks[1];
         let Ended { status, left_in_memory, complaints, .. } = job.end_by(one, signal);
@@ -139,7 +172,9 @@ fn a_signal_to_one_process_ends_all_with_the_reason() {
 
 #[test]
 fn a_signal_to_the_launcher_ends_all_with_the_reason() {
-    for (fabric, signal, name) in [("shm", Signal::INT, "SIGINT"), ("ofi", Signal::TERM, "SIGTERM")] {
+    for (fabric, signal, name) in
+        [("shm", Signal::INT, "SIGINT"), ("ofi", Signal::TERM, "SIGTERM"), ("shm", Signal::HUP, "SIGHUP")]
+    {
         let job = Started::new(fabric, "waits");
         let launcher = job.launcher;
         // Twice, as by `timeout`: that is one.
@@ -155,12 +190,46 @@ fn a_signal_to_the_launcher_ends_all_with_the_reason() {
 }
 
 #[test]
+fn the_end_of_the_terminal_ends_all_with_the_reason() {
+    for fabric in ["shm", "ofi"] {
+        let job = Started::on_terminal(fabric, "waits");
+        let Ended { status, left_in_memory, complaints, .. } = job.end_after(|job| drop(job.terminal.take()));
+        assert_eq!((status, &*left_in_memory), (128 + Signal::HUP.as_raw(), ""), "{complaints}");
+        for rank in 0..RANKS {
+            let learnt = complaints.lines().find(|line| line.starts_with(&format!("rank {rank} learns: ")));
+            assert!(learnt.is_some_and(|line| line.contains("SIGHUP")), "{complaints}");
+        }
+    }
+}
+
+#[test]
+fn a_job_under_nohup_outlives_its_terminal() {
+    let job = Started::by("trap '' HUP; \"$@\"", None, "shm", "waits");
+    let launcher = job.launcher;
+    for process in job.ranks.iter().copied().chain([launcher]) {
+        assert!(ignores_hang_up(process));
+        kill_process(process, Signal::HUP).unwrap();
+    }
+    let Ended { status, left_in_memory, complaints, .. } = job.end_by(launcher, Signal::TERM);
+    assert_eq!((status, &*left_in_memory), (128 + Signal::TERM.as_raw(), ""), "{complaints}");
+    assert!(!complaints.contains("SIGHUP") && !complaints.contains(KILLED), "{complaints}");
+}
+
+/// Whether the kernel has SIGHUP do nothing to a process.
+fn ignores_hang_up(process: Pid) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
+    u64::from_str_radix(ignored, 16).unwrap() & 1 << (Signal::HUP.as_raw() - 1) != 0
+}
+
+#[test]
 fn who_does_not_leave_is_ended_by_its_watchdog_after_the_grace() {
-    for to_launcher in [false, true] {
+    for (to_launcher, signal) in [(false, Signal::TERM), (true, Signal::TERM), (true, Signal::HUP)] {
         let job = Started::new("shm", "heedless");
         let receiver = if to_launcher { job.launcher } else { job.ranks[2] };
-        let Ended { status, left_in_memory, complaints, took } = job.end_by(receiver, Signal::TERM);
-        assert_eq!((status, &*left_in_memory), (if to_launcher { 143 } else { 1 }, ""), "{complaints}");
+        let Ended { status, left_in_memory, complaints, took } = job.end_by(receiver, signal);
+        let expected = if to_launcher { 128 + signal.as_raw() } else { 1 };
+        assert_eq!((status, &*left_in_memory), (expected, ""), "{complaints}");
         assert!(!complaints.contains(KILLED), "{complaints}");
         assert!(took >= Duration::from_secs(1), "they had no time to leave: {took:?}");
     }
@@ -198,6 +267,32 @@ fn after_a_failure_the_others_have_a_time_to_leave_then_a_signal_then_they_are_k
     let complaint = String::from_utf8(output.stderr).unwrap();
     assert!(complaint.contains(&format!("process 0 {KILLED}")), "{complaint}");
     assert!(took >= 2 * margin && took < BOUND, "{took:?}");
+}
+
+#[test]
+fn a_benchmark_hands_on_the_end_of_its_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let stub = directory.path().join("stub");
+    std::fs::write(
+        &stub,
+        "trap 'echo told; kill $waited; exit' HUP; sleep 600 & waited=$!; echo ready; wait",
+    )
+    .unwrap();
+    let stub = format!("sh {}", stub.display());
+    let mut launcher = Command::new(PROGRAM)
+        .args(["bench", "pingpong", "--fabric", "shm", "--prefix0", &stub, "--prefix1", &stub])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    }
+    kill_process(Pid::from_child(&launcher), Signal::HUP).unwrap();
+    let rest: Vec<_> = lines.map(Result::unwrap).collect();
+    assert_eq!(rest, ["told", "told"]);
+    assert_eq!(launcher.wait().unwrap().signal(), Some(Signal::HUP.as_raw()));
 }
 
 #[test]

@@ -52,8 +52,8 @@ pub struct WatchdogSettings {
     /// beside the program.
     #[serde(with = "duration")]
     pub timeout: Duration,
-    /// Whether SIGINT and SIGTERM to this process end the whole job. For programs of svmio's own; a library in
-    /// somebody's program leaves signals to that.
+    /// Whether SIGINT and SIGTERM to this process end the whole job, and SIGHUP where the program neither ignores nor
+    /// takes it. For programs of svmio's own; a library in somebody's program leaves signals to that.
     pub signals: bool,
     /// How long the program may take to leave by itself, once such a signal has come to any process, before it is
     /// ended.

@@ -1,7 +1,8 @@
 //! Signals that end the job.
 //!
 //! The first SIGINT or SIGTERM is told to the control thread. A second one does at once what it does by default, and
-//! so does one that comes when no job of this process watches any more.
+//! so does one that comes when no job of this process watches any more. SIGHUP, the end of the terminal, is the same,
+//! unless the program ignores it or takes it itself: to many that run for long it means something else.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{SigId, flag, low_level};
 
 use super::poller::{Poller, Token};
@@ -18,7 +19,7 @@ use crate::fabric::Fabric;
 use crate::handlers;
 use crate::service_thread::spawn_service_thread;
 
-const WATCHED: [i32; 2] = [SIGINT, SIGTERM];
+const ALWAYS_WATCHED: [i32; 2] = [SIGINT, SIGTERM];
 
 /// How long closing the fabric may take before the process is ended.
 const CLOSING: Duration = Duration::from_secs(1);
@@ -42,19 +43,21 @@ struct Source {
 struct Defaults {
     guards: usize,
     apply: Option<Arc<AtomicBool>>,
+    /// What is watched: decided once, since afterwards nothing tells what the program thinks of a signal.
+    watched: Vec<i32>,
 }
 
-static DEFAULTS: Mutex<Defaults> = Mutex::new(Defaults { guards: 0, apply: None });
+static DEFAULTS: Mutex<Defaults> = Mutex::new(Defaults { guards: 0, apply: None, watched: Vec::new() });
 
 impl Signals {
     /// Has signals come to `poller`.
     pub(super) fn guard(poller: &Arc<Poller>) -> Result<Self> {
-        let refused = |problem| Error::system("taking over SIGINT and SIGTERM", problem);
+        let refused = |problem| Error::system("taking over SIGINT, SIGTERM and SIGHUP", problem);
         // The first registration of a signal installs the handler.
         let _turn = handlers::turn();
-        suspend_defaults().map_err(refused)?;
+        let watched = suspend_defaults().map_err(refused)?;
         let mut signals = Self { poller: Arc::clone(poller), sources: Vec::new() };
-        for signal in WATCHED {
+        for signal in watched {
             let (pipe, writer) = UnixStream::pair().map_err(refused)?;
             pipe.set_nonblocking(true).map_err(refused)?;
             let token = poller.add(&pipe)?;
@@ -90,16 +93,20 @@ impl Drop for Signals {
     }
 }
 
-fn suspend_defaults() -> std::io::Result<()> {
+/// Has signals do nothing by themselves; which ones.
+fn suspend_defaults() -> std::io::Result<Vec<i32>> {
     let mut defaults = DEFAULTS.lock().unwrap_or_else(PoisonError::into_inner);
     if defaults.apply.is_none() {
         let apply = Arc::new(AtomicBool::new(false));
-        for signal in WATCHED {
+        let hang_up = Some(SIGHUP).filter(|signal| handlers::has_default_action(*signal));
+        let watched: Vec<i32> = ALWAYS_WATCHED.into_iter().chain(hang_up).collect();
+        for &signal in &watched {
             // In this order: the first signal finds the flag unset and sets it, the second one finds it set.
             flag::register_conditional_default(signal, Arc::clone(&apply))?;
             flag::register(signal, Arc::clone(&apply))?;
         }
         defaults.apply = Some(apply);
+        defaults.watched = watched;
     }
     defaults.guards += 1;
     if defaults.guards == 1
@@ -107,7 +114,7 @@ fn suspend_defaults() -> std::io::Result<()> {
     {
         apply.store(false, Ordering::SeqCst);
     }
-    Ok(())
+    Ok(defaults.watched.clone())
 }
 
 /// A signal's name.

@@ -11,10 +11,11 @@ const OURS: (&str, &str) = ("SVMIO_WATCHDOG_SIGNALS", "true");
 
 #[test]
 fn a_signal_to_one_ends_all_by_the_same_signal() {
-    for (receiver, signal) in [(3, Signal::TERM), (0, Signal::INT)] {
+    for (receiver, signal, name) in
+        [(3, Signal::TERM, "SIGTERM"), (0, Signal::INT, "SIGINT"), (1, Signal::HUP, "SIGHUP")]
+    {
         let mut company = Company::start(4, &[OURS, ("SVMIO_WATCHDOG_GRACE", "3s")]);
         company.signal(receiver, signal.as_raw());
-        let name = if signal == Signal::TERM { "SIGTERM" } else { "SIGINT" };
         for answer in company.all("ending") {
             let expected = format!("the job is ending: rank {receiver} on node host{receiver} got {name}");
             assert_eq!(answer, expected);

@@ -1,6 +1,5 @@
 //! What signals do is the program's business, whatever a library's constructors think.
 
-use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::MutexGuard;
 
@@ -21,13 +20,7 @@ impl Dispositions {
     /// As they are now.
     pub(super) fn save() -> Self {
         let turn = handlers::turn();
-        let read = |signal| {
-            let mut action = MaybeUninit::uninit();
-            // SAFETY: only asks; `action` has room for the answer.
-            let answer = unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) };
-            // SAFETY: the call succeeded, so it filled `action`.
-            (answer == 0).then(|| (signal, unsafe { action.assume_init() }))
-        };
+        let read = |signal| handlers::action(signal).map(|action| (signal, action));
         Self { actions: (1..32).filter_map(read).collect(), _turn: turn }
     }
 }
