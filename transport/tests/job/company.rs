@@ -118,6 +118,24 @@ impl Company {
         ranks.iter().map(answer).collect()
     }
 
+    /// Has one finish, and waits until it sleeps there, as the others have not.
+    pub(crate) fn await_within_finish(&mut self, rank: u32) {
+        let thread = self.some(&[rank], "thread").remove(0);
+        let process = self.running.pids()[rank as usize];
+        self.tell(&[rank], "finish");
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // As long as it does not sleep, the file says just so; and while it waits for an order, it reads a socket.
+            let path = format!("/proc/{process}/task/{thread}/syscall");
+            let system_call = std::fs::read_to_string(path).unwrap();
+            if system_call.split(' ').next() == Some(&libc::SYS_futex.to_string()) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "rank {rank} is not within finish: {system_call}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     pub(crate) fn signal(&mut self, rank: u32, signal: i32) {
         self.running.signal(Rank(rank), signal).unwrap();
     }
@@ -205,6 +223,8 @@ fn obey(place: &mut Option<Job>, order: &str) -> String {
             await_disturbance(&job, || job.membership().check_job().is_err());
             job.membership().check_job().map_or_else(|error| error.to_string(), |()| "goes on".into())
         }
+        // That of this process which carries out orders.
+        "thread" => rustix::thread::gettid().to_string(),
         // Processor time of this process, in microseconds.
         "processor" => {
             let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

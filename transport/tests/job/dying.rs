@@ -1,8 +1,10 @@
 //! Processes that die or hang, and who learns of it.
 
+use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use svmio_transport::Rank;
 
 use crate::company::Company;
 
@@ -141,11 +143,16 @@ fn a_short_stop_does_no_harm() {
 
 #[test]
 fn who_dies_while_it_waits_for_the_others_to_finish_is_lost_to_them() {
-    let mut company = Company::start(3, &[PATIENT]);
-    company.tell(&[2], "finish");
-    company.signal(2, Signal::KILL.as_raw());
-    for answer in company.some(&[0, 1], "losses 1") {
-        assert!(answer.starts_with("rank 2 on node host2 is lost: its control connection"), "{answer}");
+    for victim in [2, 0] {
+        let mut company = Company::start(3, &[PATIENT]);
+        let survivors = company.but(&[victim]);
+        company.await_within_finish(victim);
+        company.signal(victim, Signal::KILL.as_raw());
+        let expected = format!("rank {victim} on node host{victim} is lost: its control connection");
+        for answer in company.some(&survivors, "losses 1") {
+            assert!(answer.starts_with(&expected), "{answer}");
+        }
+        assert_eq!(company.some(&survivors, "finish"), ["finished", "finished"]);
+        assert_eq!(company.running.wait_for(Rank(victim)).unwrap().signal(), Some(Signal::KILL.as_raw()));
     }
-    assert_eq!(company.some(&[0, 1], "finish"), ["finished", "finished"]);
 }
