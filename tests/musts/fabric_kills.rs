@@ -1,5 +1,6 @@
 //! A process of a job is killed: every survivor is told which one, in bounded time, and nothing is left.
 
+use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -134,9 +135,76 @@ fn a_kill_is_noticed_on_ofi() {
     }
 }
 
-/// A process dies when others have finished or are about to: none of them waits for it, or fails.
+/// A process dies within its finish, where one that has not finished keeps it: those who have not finished are told,
+/// those who have do not fail, and all end soon.
 #[test]
-fn a_kill_during_the_finish_is_survived() {
+fn a_kill_within_the_finish_is_survived() {
+    let hosts = Hosts::new(2);
+    for (fabric, provider) in [("shm", ""), ("ofi", "net"), ("ofi", "tcp;ofi_rxm")] {
+        // Ranks on shared memory are of one host.
+        let hosts = if fabric == "shm" { &Hosts::new(1) } else { &hosts };
+        let mut all = Vec::new();
+        let kills = if is_full_run() { 100 } else { 6 };
+        for seed in 0..kills {
+            all.extend(killed_within_the_finish(hosts, fabric, provider, seed));
+        }
+        all.sort();
+        let (median, longest) = (all[all.len() / 2], all[all.len() - 1]);
+        println!(
+            "{fabric} {provider}: {kills} kills within the finish; all have ended after {median:?} (median), {longest:?} (longest)"
+        );
+    }
+}
+
+/// How long after the kill each survivor had finished.
+fn killed_within_the_finish(hosts: &Hosts, fabric: &str, provider: &str, seed: u64) -> Vec<Duration> {
+    let mut random = Random::new(seed);
+    let ranks = 3 + random.below(3) as u32;
+    let lost = Rank(random.below(u64::from(ranks)) as u32);
+    // One at least holds back, each of the others as it happens.
+    let keeper = (lost.0 + 1 + random.below(u64::from(ranks) - 1) as u32) % ranks;
+    let others = (0..ranks).filter(|rank| *rank != lost.0);
+    let holding: Vec<u32> = others.filter(|rank| *rank == keeper || random.below(2) == 0).collect();
+    let what =
+        format!("{fabric} {provider}, seed {seed}: rank {lost} of {ranks} killed, {holding:?} hold back");
+
+    let list: Vec<String> = holding.iter().map(u32::to_string).collect();
+    let job = FabricJob::new(PROCESS, &["finishing", &list.join(",")], ranks);
+    let job = job.variable("SVMIO_WATCHDOG_TIMEOUT", &format!("{}ms", PATIENCE.as_millis()));
+    let job = job.variable("SVMIO_FABRIC", fabric).variable("SVMIO_OFI_PROVIDER", provider);
+    let mut job = job.in_hosts(hosts, 7806).start();
+    job.until_ready(LIMIT);
+    job.until_finishing(lost, LIMIT);
+    let since = job.signal(lost, Signal::KILL);
+    let ends = job.wait(None, LIMIT);
+
+    let end = ends[lost.index()].expect("it was waited for");
+    assert_eq!(end.signal(), Some(Signal::KILL.as_raw()), "{what}: it ended with {end:?}");
+    let survivors = (0..ranks).map(Rank).filter(|rank| *rank != lost);
+    let times = survivors.map(|rank| {
+        let report = job.report(rank).unwrap_or_else(|| panic!("{what}: rank {rank} told nothing"));
+        assert_eq!(report["finish"], Value::Null, "{what}: rank {rank}: {report}");
+        let losses = report["losses"].as_array().expect("it is a list");
+        assert_eq!(losses.len(), usize::from(holding.contains(&rank.0)), "{what}: rank {rank}: {report}");
+        for loss in losses {
+            assert_eq!(loss["rank"], lost.0, "{what}: rank {rank}: {report}");
+            let error = loss["error"].as_str().expect("it is a text");
+            assert!(error.starts_with(&format!("rank {lost} on node ")), "{what}: {rank} was told '{error}'");
+        }
+        let finished = report["finished"].as_u64().expect("it is a time");
+        Duration::from_nanos(finished.saturating_sub(since))
+    });
+    let times: Vec<_> = times.collect();
+    assert!(times.iter().all(|time| *time < AT_ONCE), "{what}: they have finished after {times:?}");
+    drop(job);
+    (0..hosts.count()).for_each(|host| check_remains(hosts, host, &what));
+    times
+}
+
+/// A process dies when others have finished or are about to, at any moment of that: none of them waits for it, or
+/// fails.
+#[test]
+fn a_kill_around_the_finish_is_survived() {
     let hosts = Hosts::new(2);
     for (fabric, provider) in [("shm", ""), ("ofi", "net"), ("ofi", "tcp;ofi_rxm")] {
         // Ranks on shared memory are of one host.

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::hosts::Hosts;
 use crate::leftovers;
-use crate::processes::ended_within;
+use crate::processes::{self, ended_within};
 use crate::standing;
 
 /// A job of `fabric_process` to be started.
@@ -109,6 +109,20 @@ impl RunningFabricJob {
             }
             assert!(ended.is_none(), "rank {rank} ended before it was under way: {:?}", self.report(rank));
             assert!(Instant::now() < deadline, "rank {rank} is not under way in time");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits until a rank's first thread sleeps within [`finish`](svmio_transport::job::Job::finish). It is to be under
+    /// way already, and to do nothing else from then on; nobody may let it finish before.
+    ///
+    /// # Panics
+    /// Where it does not within `limit`.
+    pub fn until_finishing(&self, rank: Rank, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        // Between being under way and finishing nothing sleeps.
+        while !processes::waits_for_its_own(self.pids()[rank.index()]) {
+            assert!(Instant::now() < deadline, "rank {rank} is not within finish in time");
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -24,13 +24,22 @@ pub fn kill_all(ids: &[i32]) {
 /// Whether the first thread of the process `id` sleeps until another process wakes it, by a futex, at this moment:
 /// where it is on its way there it may sleep for other reasons.
 pub fn waits_for_others(id: i32) -> bool {
+    futex_operation(id).is_some_and(|operation| operation & libc::FUTEX_PRIVATE_FLAG == 0)
+}
+
+/// Whether it sleeps until another thread of its own process wakes it, by a futex, at this moment.
+pub fn waits_for_its_own(id: i32) -> bool {
+    futex_operation(id).is_some_and(|operation| operation & libc::FUTEX_PRIVATE_FLAG != 0)
+}
+
+/// By what operation of a futex the first thread of the process `id` sleeps, if it does so by one.
+fn futex_operation(id: i32) -> Option<i32> {
     // Of what does not sleep, it says just so.
     let system_call = std::fs::read_to_string(format!("/proc/{id}/syscall")).unwrap_or_default();
     let mut words = system_call.split_whitespace();
     let number = words.next().and_then(|word| word.parse::<i64>().ok());
     let operation = words.nth(1).and_then(|word| i32::from_str_radix(word.trim_start_matches("0x"), 16).ok());
-    number == Some(libc::SYS_futex)
-        && operation.is_some_and(|operation| operation & libc::FUTEX_PRIVATE_FLAG == 0)
+    operation.filter(|_| number == Some(libc::SYS_futex))
 }
 
 /// The processes whose environment has `variable` set to `value`.

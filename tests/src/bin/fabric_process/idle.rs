@@ -17,12 +17,7 @@ pub(crate) fn run(job: Job, reports: &Reports) -> Value {
     let fabric = job.fabric();
     let messenger =
         Messenger::open(fabric, Port::FIRST, &job.settings().messages).expect("a port can be opened");
-    // In pairs that meet one after the other: no two ranks wait for each other.
-    for distance in 1..job.size() {
-        let to = Rank((job.rank().0 + distance) % job.size());
-        let from = Rank((job.rank().0 + job.size() - distance) % job.size());
-        talk(&messenger, to, from);
-    }
+    talk_with_all(&job, &messenger);
     reports.ready();
     // Nobody triggers it; a loss ends one wait, the end of the job all.
     let ended = loop {
@@ -51,6 +46,15 @@ pub(crate) fn pairs(job: Job, reports: &Reports) -> Value {
     drop(messenger);
     let finish = job.finish().err().map(|error| error.to_string());
     json!({ "outcome": "done", "at": at, "peers": peers, "finish": finish })
+}
+
+/// In pairs that meet one after the other: no two ranks wait for each other.
+pub(crate) fn talk_with_all(job: &Job, messenger: &Messenger) {
+    for distance in 1..job.size() {
+        let to = Rank((job.rank().0 + distance) % job.size());
+        let from = Rank((job.rank().0 + job.size() - distance) % job.size());
+        talk(messenger, to, from);
+    }
 }
 
 /// Sends to one and receives from one.

@@ -9,10 +9,12 @@
 //!   traffic SEED [ROUNDS [READY]]
 //!                             messages of all protocols between all, until a peer is lost and all know it; it is
 //!                             under way after READY rounds, with 0 as soon as it has joined
+//!   finishing RANKS           all but these finish, these only when they know of a loss
 //!   idle                      connected to all, waits for the end of the job
 //!   pairs                     talks with one neighbour only
 //! ```
 
+mod finishing;
 mod idle;
 mod pattern;
 mod reports;
@@ -31,7 +33,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let [what, directory, rest @ ..] = &words[..] else {
-        eprintln!("usage: fabric_process face|end|traffic|idle|pairs REPORTS [ARGUMENT]...");
+        eprintln!("usage: fabric_process face|end|traffic|finishing|idle|pairs REPORTS [ARGUMENT]...");
         return ExitCode::from(2);
     };
     let begun = now();
@@ -51,9 +53,10 @@ fn main() -> ExitCode {
         "face" => suite::run(job, &reports),
         "end" => suite::end(job, &reports),
         "traffic" => traffic::run(job, &reports, rest),
+        "finishing" => finishing::run(job, &reports, rest),
         "idle" => idle::run(job, &reports),
         "pairs" => idle::pairs(job, &reports),
-        _ => panic!("{what} is none of face, end, traffic, idle, pairs"),
+        _ => panic!("{what} is none of face, end, traffic, finishing, idle, pairs"),
     };
     let mut report = result;
     report["begun"] = json!(begun);
