@@ -14,9 +14,13 @@ const SEGMENT: u64 = 1 << 20;
 
 /// The file that all have, with a segment of ones on the node of rank 1, of which rank 0 has two pages in its cache.
 fn open_and_read(process: &Process<'_>) -> File {
+    open_and_read_named(process, "f")
+}
+
+fn open_and_read_named(process: &Process<'_>, name: &str) -> File {
     let options = OpenOptions::read_write().create(true);
     let options = options.segment_size(Some(SegmentSize::new(SEGMENT).unwrap()));
-    let file = process.open(&FileName::new("f").unwrap(), &options).unwrap();
+    let file = process.open(&FileName::new(name).unwrap(), &options).unwrap();
     if process.rank() == 1 {
         file.write_at(FileOffset(0), &[1; SEGMENT as usize]).unwrap();
     }
@@ -159,5 +163,44 @@ fn what_was_written_straight_and_not_told_of_is_found_when_all_have_closed_and_o
             assert_eq!([0, 40].map(|page| read(&file, page * PAGE)), [[2], [1]]);
         }
         process.close(file).unwrap();
+    });
+}
+
+#[test]
+fn what_a_lost_process_of_the_home_stored_is_found_though_nobody_had_the_file_open_when_it_was_lost() {
+    let (_directory, stores) = job::stores(2);
+    let cache = CacheSettings { page: PAGE, capacity: 64 * PAGE };
+    job::run([&stores[0], &stores[1], &stores[1]], &cache, |process| {
+        let closed = open_and_read(process);
+        let open = open_and_read_named(process, "g");
+        let id = closed.id();
+        if process.rank() == 2 {
+            for file in [&closed, &open] {
+                let another = open_as_another(process, &stores[1], file);
+                another.write_at(FileOffset(0), &[2; PAGE as usize]).unwrap();
+                // It goes no further, and so tells nobody.
+                std::mem::forget(another);
+            }
+        }
+        process.meet();
+        process.close(closed).unwrap();
+        if process.rank() == 2 {
+            process.job.declare_lost(Rank(2), "the test says so");
+            std::mem::forget(open);
+            process.meet();
+        } else {
+            process.meet();
+            if process.rank() == 0 {
+                // Then the home's agent has dealt with the loss, beginning with files that nobody has open.
+                find(process, &open, 2);
+                let attached = attachment::attach(&stores[0], id, "f", How::through(process.cluster.id()));
+                let attached = attached.ok().unwrap();
+                let shared = SharedFile::new(process.cluster.clone(), attached.clone());
+                let again = File::new_shared(attached, &OpenOptions::read_write(), shared).unwrap();
+                again.refresh().unwrap();
+                assert_eq!([0, 40].map(|page| read(&again, page * PAGE)), [[2], [1]]);
+            }
+        }
+        process.meet();
     });
 }
