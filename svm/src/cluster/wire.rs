@@ -3,20 +3,20 @@
 //! A request is its number (64 bits, little-endian) and a [`Request`]; an answer is the number of the request and a
 //! [`Reply`]. Both are in postcard's encoding. Bytes that are read or written follow behind.
 
-use std::ops::Range;
+mod request;
+mod strict_page;
 
 use serde::{Deserialize, Serialize};
 
-use crate::accounting::Cost;
 use crate::blocks::Blocks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::Finding;
 use crate::node::NodeName;
-use crate::open_options::OpenOptions;
-use crate::placement::SizeReason;
-use crate::units::{FileId, SegmentIndex, SegmentSize};
+use crate::units::SegmentIndex;
 
-use super::NodeIndex;
+pub(super) use request::KINDS;
+pub(crate) use request::Request;
+pub(crate) use strict_page::{Gone, Order, PagePlace, Surrendered, Wish};
 
 /// The longest message: a piece of data of [`LONGEST_DATA`] bytes, or the description of a file of a million segments
 /// on ever other nodes. Buffers of that length are memory only as far as they were used.
@@ -108,226 +108,6 @@ pub(crate) type FileIdentity = ([u8; 16], u64, u64);
 /// Which lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct LockNumber(pub(crate) u64);
-
-/// A page that processes have mapped strictly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(crate) struct PagePlace {
-    pub(crate) segment: SegmentIndex,
-    /// From the segment's beginning, bytes.
-    pub(crate) within: u64,
-}
-
-/// What a mapping wants of a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Wish {
-    pub(crate) page: PagePlace,
-    /// To store into it.
-    pub(crate) is_exclusive: bool,
-    /// It has a copy for loads.
-    pub(crate) has_copy: bool,
-    /// Tells what is granted from what the mapping was granted before of the page.
-    pub(crate) ticket: u64,
-}
-
-/// A copy for loads that a mapping has no more, and by which wish it had got it.
-pub(crate) type Gone = (PagePlace, u64);
-
-/// What a mapping has to do with its copy of a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Order {
-    pub(crate) page: PagePlace,
-    /// By which wish it got the copy.
-    pub(crate) ticket: u64,
-    /// It may keep it for loads.
-    pub(crate) keeps: bool,
-}
-
-/// A page that a mapping brings home. The bytes that were stored there follow behind, in the order of the parts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Surrendered {
-    pub(crate) page: PagePlace,
-    /// It keeps its copy.
-    pub(crate) keeps: bool,
-    pub(crate) changes: Vec<Part>,
-}
-
-/// What is asked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Request {
-    /// Of rank 0: the cluster's number. Of the own node's leader: where the cache is; the store has to be the same.
-    Join { node: NodeName, store: ([u8; 16], u64, u64) },
-    /// Of the master: opens or makes a file, for ranks of `nodes`.
-    Open { name: Vec<u8>, options: OpenOptions, nodes: Vec<NodeIndex> },
-    /// What a node knows of a name.
-    Find { name: Vec<u8> },
-    /// Of a node that may have kept a file which the cluster had open: it serves it again, if that is as it was when
-    /// all nodes committed the manifest of `epoch`.
-    Reopen { name: Vec<u8>, file: FileId, epoch: u64 },
-    /// Makes a file known on a node.
-    Install { truth: FileTruth },
-    /// Of the master: homes for segments that have none yet.
-    Place { file: FileId, homes: Vec<SegmentHome> },
-    /// Of the master: segments of so many bytes, if the file has none yet and is open only once.
-    Choose { file: FileId, segment_size: SegmentSize, reason: SizeReason },
-    /// Of the master: the file is at least that long.
-    Grow { file: FileId, size: u64 },
-    /// Of the master: what is new, to somebody who knows of so many segments.
-    Refresh { file: FileId, segments: u64 },
-    /// Bytes, which come with the answer.
-    Read { file: FileId, parts: Vec<Part> },
-    /// Bytes, which follow.
-    Write { file: FileId, parts: Vec<Part> },
-    /// Pages of the asker's cache are to be filled: each page's part, and where in the asker's cache it goes.
-    Fetch { file: FileId, pages: Vec<(Part, u64)> },
-    /// The versions of segments, as far as the asker's node did not change them itself.
-    Versions { file: FileId, segments: Vec<SegmentIndex> },
-    /// By what the asker can read a segment by itself.
-    Show { file: FileId, segment: SegmentIndex },
-    /// Bytes, which follow, of pages that the asker has mapped.
-    Merge { file: FileId, parts: Vec<Part> },
-    /// How often segments were changed, by whomever.
-    Changes { file: FileId, segments: Vec<SegmentIndex> },
-    /// Gives a part storage, so that it can be written directly; or for its own sake.
-    Reserve { file: FileId, part: (SegmentIndex, Range<u64>), export: bool },
-    /// Segments that the asker wrote to directly.
-    Wrote { file: FileId, segments: Vec<SegmentIndex> },
-    /// Of the master: the manifest is written, on all nodes; before that, if so asked, what agents wrote for others is
-    /// brought to the devices.
-    Commit { file: FileId, durable: bool, data: bool },
-    /// The manifest is put in place.
-    Adopt { manifest: Vec<u8>, durable: bool, also_locked_at_master: bool },
-    /// Of the master: the file's size is set.
-    Resize { file: FileId, size: u64 },
-    /// What lies beyond the size is given back.
-    Punch { file: FileId, size: u64 },
-    /// What the agent wrote for others is brought to the device.
-    Sync { file: FileId },
-    /// Of the master: a file is removed, on all nodes.
-    Remove { name: Vec<u8> },
-    /// A file's name is removed on a node; the file, too, unless it is still open.
-    Discard { name: Vec<u8>, file: FileId, is_open: bool },
-    /// Of the master: all who opened a file together have closed it.
-    Closed { file: FileId },
-    /// Nobody has a file open any more.
-    Forget { file: FileId },
-    /// A range of the file is locked as far as this node is the home of its segments; the asker's node has a place to
-    /// keep it, if it may.
-    Lock { file: FileId, range: Range<u64>, thread: u32, exclusive: bool, place: Option<u32> },
-    /// A lock is given back, or a process of this node waits no more.
-    Unlock { file: FileId, lock: LockNumber },
-    /// Of a node that keeps a lock in that place: it is to give it back.
-    GiveBack { file: FileId, lock: LockNumber, place: u32 },
-    /// Of a process's own node: other nodes are to give back what is in the way of a lock that it is about to wait for.
-    AskBack { file: FileId, range: Range<u64>, exclusive: bool },
-    /// One of the asker's strict mappings wants a page of `length` bytes. Answered when it can have it. Copies for
-    /// loads that went to make room are told along with it.
-    Acquire { file: FileId, mapping: u32, length: u32, wish: Wish, gone: Vec<Gone> },
-    /// It would like copies for loads of pages of `length` bytes, as far as nobody may store into them, or waits for
-    /// them. Answered at once.
-    AcquireAhead {
-        file: FileId,
-        mapping: u32,
-        length: u32,
-        pages: Vec<PagePlace>,
-        ticket: u64,
-        gone: Vec<Gone>,
-    },
-    /// It has done what it was ordered to. Answered when there are new orders.
-    Attend { file: FileId, mapping: u32, obeyed: Vec<Surrendered> },
-    /// It brings pages home that nobody has asked for. Of what it keeps, it keeps the right to store, too; the others
-    /// are copies for loads until they go.
-    Surrender { file: FileId, mapping: u32, pages: Vec<Surrendered> },
-    /// It has no page any more, and wants none.
-    Withdraw { file: FileId, mapping: u32 },
-    /// What files have cost the asker, for the sum over all ranks.
-    Note { cost: Cost },
-}
-
-/// The kinds of requests, in the order of [`Request::kind`].
-pub(super) const KINDS: [&str; 37] = [
-    "join",
-    "open",
-    "find",
-    "install",
-    "place",
-    "choose",
-    "grow",
-    "refresh",
-    "read",
-    "write",
-    "fetch",
-    "versions",
-    "reserve",
-    "wrote",
-    "commit",
-    "adopt",
-    "resize",
-    "punch",
-    "sync",
-    "remove",
-    "discard",
-    "closed",
-    "forget",
-    "lock",
-    "unlock",
-    "giveback",
-    "askback",
-    "merge",
-    "changes",
-    "acquire",
-    "attend",
-    "surrender",
-    "withdraw",
-    "acquireahead",
-    "reopen",
-    "note",
-    "show",
-];
-
-impl Request {
-    /// Which of [`KINDS`] it is.
-    pub(super) fn kind(&self) -> usize {
-        match self {
-            Request::Join { .. } => 0,
-            Request::Open { .. } => 1,
-            Request::Find { .. } => 2,
-            Request::Install { .. } => 3,
-            Request::Place { .. } => 4,
-            Request::Choose { .. } => 5,
-            Request::Grow { .. } => 6,
-            Request::Refresh { .. } => 7,
-            Request::Read { .. } => 8,
-            Request::Write { .. } => 9,
-            Request::Fetch { .. } => 10,
-            Request::Versions { .. } => 11,
-            Request::Reserve { .. } => 12,
-            Request::Wrote { .. } => 13,
-            Request::Commit { .. } => 14,
-            Request::Adopt { .. } => 15,
-            Request::Resize { .. } => 16,
-            Request::Punch { .. } => 17,
-            Request::Sync { .. } => 18,
-            Request::Remove { .. } => 19,
-            Request::Discard { .. } => 20,
-            Request::Closed { .. } => 21,
-            Request::Forget { .. } => 22,
-            Request::Lock { .. } => 23,
-            Request::Unlock { .. } => 24,
-            Request::GiveBack { .. } => 25,
-            Request::AskBack { .. } => 26,
-            Request::Merge { .. } => 27,
-            Request::Changes { .. } => 28,
-            Request::Acquire { .. } => 29,
-            Request::Attend { .. } => 30,
-            Request::Surrender { .. } => 31,
-            Request::Withdraw { .. } => 32,
-            Request::AcquireAhead { .. } => 33,
-            Request::Reopen { .. } => 34,
-            Request::Note { .. } => 35,
-            Request::Show { .. } => 36,
-        }
-    }
-}
 
 /// What is answered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -423,6 +203,7 @@ impl Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::FileId;
     use proptest::prelude::*;
 
     proptest! {
