@@ -1,10 +1,11 @@
 //! What can go wrong with a file, each with the names that a person needs and the way out.
 
 mod kind;
+mod making;
 
 use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::locks::LockError;
 use crate::node::NodeName;
@@ -457,44 +458,6 @@ pub enum Error {
         /// The operating system's error.
         source: io::Error,
     },
-}
-
-impl Error {
-    /// Two processes of one node that have different stores.
-    pub(crate) fn of_two_stores(first: usize, second: usize) -> Error {
-        let problem = "run on one node, but with different stores: give all ranks of a node one SVMIO_STORE, or each \
-                       emulated node a name of its own by SVMIO_NODE";
-        Error::Misfit { first, second, problem }
-    }
-
-    /// Two processes of different nodes that have one store.
-    pub(crate) fn of_shared_store(first: usize, second: usize) -> Error {
-        let problem = "use one store, but say that they run on different nodes: give each node a store of its own by \
-                       SVMIO_STORE, or one name by SVMIO_NODE";
-        Error::Misfit { first, second, problem }
-    }
-
-    /// [`Error::Disunited`] with the file that the processes have open, and the number of this one; any other error as
-    /// it is.
-    pub(crate) fn over(self, name: impl Into<String>, member: usize) -> Error {
-        match self {
-            Error::Disunited { problem } => Error::DisunitedOver { member, name: name.into(), problem },
-            other => other,
-        }
-    }
-
-    /// The error for `source`, met while doing `subject` to `path`.
-    pub(crate) fn io(subject: impl Into<String>, path: &Path, source: impl Into<io::Error>) -> Error {
-        let (subject, path, source) = (subject.into(), path.to_path_buf(), source.into());
-        // By kind: errors that carry a path within have no number any more.
-        match source.kind() {
-            io::ErrorKind::PermissionDenied => Error::Access { subject, path },
-            io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly { subject, path },
-            io::ErrorKind::StorageFull => Error::NoSpace { subject, path },
-            io::ErrorKind::QuotaExceeded => Error::Quota { subject, path },
-            _ => Error::Io { subject, path, source },
-        }
-    }
 }
 
 fn the_stores(stores: &[PathBuf]) -> String {
