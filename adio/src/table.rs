@@ -1,15 +1,15 @@
 //! The device's entries in ROMIO's function table: from C's arguments to ours, and back to an error code.
 
+mod transfers;
+
 use std::ffi::{CStr, OsStr, c_char, c_int, c_short, c_void};
 use std::os::unix::ffi::OsStrExt;
 
 use svmio_svm::LockMode;
 
-use crate::abi::{Datatype, Info, Request, SUCCESS};
-use crate::access::{Access, Callers, Direction, Unit};
+use crate::abi::{Info, Request, SUCCESS};
 use crate::calls::Mpi;
 use crate::closing;
-use crate::contiguous::Position;
 use crate::failure::{ErrorClass, Failure};
 use crate::handle;
 use crate::hints;
@@ -19,8 +19,12 @@ use crate::opening;
 use crate::plug;
 use crate::pointer;
 use crate::shared_pointer;
-use crate::strided;
 use crate::viewing;
+
+use transfers::{
+    iread_contig, iread_strided, iread_strided_coll, iwrite_contig, iwrite_strided, iwrite_strided_coll,
+    read_contig, read_strided, read_strided_coll, write_contig, write_strided, write_strided_coll,
+};
 
 /// What `MPI_File_get_info` tells as `romio_filesystem_type`.
 pub const NAME: &CStr = c"SVM: svmio, shared virtual memory of the job's nodes";
@@ -128,122 +132,6 @@ unsafe extern "C" fn delete<A: HasHost>(name: *const c_char, error_code: *mut c_
     unsafe {
         entry::<A>(error_code, |_, _| closing::remove(OsStr::from_bytes(CStr::from_ptr(name).to_bytes())))
     }
-}
-
-unsafe extern "C" fn read_contig<A: HasHost, C: Count>(
-    fd: *mut RomioFile<A>,
-    buffer: *mut c_void,
-    count: C,
-    datatype: Datatype<A>,
-    pointer: c_int,
-    offset: i64,
-    status: *mut A::Status,
-    error_code: *mut c_int,
-) {
-    let position = Position { pointer, offset };
-    // SAFETY: ROMIO's contract: the buffer has room for `count` contiguous `datatype`s.
-    unsafe {
-        entry::<A>(error_code, |mpi, _| {
-            let (direction, count, unit) = (Direction::Read, count.get(), Unit::Bytes);
-            let callers = Callers::One;
-            let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
-            strided::contiguously(mpi, fd, &access).map(|_| ())
-        });
-    }
-}
-
-unsafe extern "C" fn write_contig<A: HasHost, C: Count>(
-    fd: *mut RomioFile<A>,
-    buffer: *const c_void,
-    count: C,
-    datatype: Datatype<A>,
-    pointer: c_int,
-    offset: i64,
-    status: *mut A::Status,
-    error_code: *mut c_int,
-) {
-    let position = Position { pointer, offset };
-    // SAFETY: ROMIO's contract: the buffer holds `count` contiguous `datatype`s. A shared file pointer's
-    // write must find the lock that its read took, so that `entry`, which settles that, is not used.
-    unsafe {
-        let outcome = coded::<A>(|mpi, _| {
-            if handle::of(&*fd)?.role == handle::Role::Data {
-                shared_pointer::settle();
-            }
-            let (direction, count, unit) = (Direction::Write, count.get(), Unit::Bytes);
-            let (buffer, callers) = (buffer.cast_mut(), Callers::One);
-            let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
-            strided::contiguously(mpi, fd, &access).map(|_| ())
-        });
-        error_code.write(outcome);
-    }
-}
-
-/// The four blocking strided entries: collective or not, reading or writing.
-macro_rules! strided_entries {
-    ($($name:ident: $direction:expr, $callers:ident, $run:expr;)*) => {$(
-        unsafe extern "C" fn $name<A: HasHost, C: Count>(
-            fd: *mut RomioFile<A>,
-            buffer: *mut c_void,
-            count: C,
-            datatype: Datatype<A>,
-            pointer: c_int,
-            offset: i64,
-            status: *mut A::Status,
-            error_code: *mut c_int,
-        ) {
-            let position = Position { pointer, offset };
-            let (direction, count, unit, callers) = ($direction, count.get(), Unit::Etypes, Callers::$callers);
-            let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
-            // SAFETY: ROMIO's contract.
-            unsafe { entry::<A>(error_code, |mpi, _| $run(mpi, fd, &access)) }
-        }
-    )*};
-}
-
-strided_entries! {
-    read_strided: Direction::Read, One, |mpi, fd, access| strided::independently(mpi, fd, access).map(|_| ());
-    write_strided: Direction::Write, One, |mpi, fd, access| strided::independently(mpi, fd, access).map(|_| ());
-    read_strided_coll: Direction::Read, All, strided::collectively;
-    write_strided_coll: Direction::Write, All, strided::collectively;
-}
-
-/// The nonblocking entries.
-macro_rules! nonblocking_entries {
-    ($($name:ident: $direction:expr, $unit:expr, $callers:ident;)*) => {$(
-        unsafe extern "C" fn $name<A: HasHost, C: Count>(
-            fd: *mut RomioFile<A>,
-            buffer: *mut c_void,
-            count: C,
-            datatype: Datatype<A>,
-            pointer: c_int,
-            offset: i64,
-            request: *mut Request<A>,
-            error_code: *mut c_int,
-        ) {
-            let mut status = std::mem::MaybeUninit::<A::Status>::zeroed();
-            let (position, unit, status) = (Position { pointer, offset }, $unit, status.as_mut_ptr());
-            let (direction, count, callers) = ($direction, count.get(), Callers::$callers);
-            let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
-            // SAFETY: ROMIO's contract; the status is a local one that nobody reads.
-            unsafe {
-                entry::<A>(error_code, |mpi, _| {
-                    request.write(mpi.constants.request_null);
-                    request.write(strided::begin(mpi, fd, &access)?);
-                    Ok(())
-                });
-            }
-        }
-    )*};
-}
-
-nonblocking_entries! {
-    iread_contig: Direction::Read, Unit::Bytes, One;
-    iwrite_contig: Direction::Write, Unit::Bytes, One;
-    iread_strided: Direction::Read, Unit::Etypes, One;
-    iwrite_strided: Direction::Write, Unit::Etypes, One;
-    iread_strided_coll: Direction::Read, Unit::Etypes, All;
-    iwrite_strided_coll: Direction::Write, Unit::Etypes, All;
 }
 
 unsafe extern "C" fn seek_individual<A: HasHost>(
