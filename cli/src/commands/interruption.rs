@@ -28,7 +28,9 @@ impl Interruption {
         let watch = || -> io::Result<Interruption> {
             let signal = Arc::new(AtomicUsize::new(0));
             let (wake, waker) = UnixStream::pair()?;
-            for number in [SIGHUP, SIGINT, SIGTERM] {
+            // Under `nohup` the end of the terminal is nothing to go by.
+            let hang_up = Some(SIGHUP).filter(|signal| svmio_transport::has_default_action(*signal));
+            for number in [SIGINT, SIGTERM].into_iter().chain(hang_up) {
                 signal_hook::flag::register_usize(number, Arc::clone(&signal), number as usize)?;
                 // After the flag, so that whoever is woken finds it.
                 signal_hook::low_level::pipe::register(number, waker.try_clone()?)?;

@@ -5,12 +5,12 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use svmio_svm::SegmentSize;
 
-use crate::setting::{Setting, noise, text, write_sparse};
+use crate::setting::{PROGRAM, Setting, noise, text, write_sparse};
 
 #[test]
 fn what_is_copied_in_is_what_comes_out() {
@@ -211,6 +211,22 @@ fn an_interrupted_copy_leaves_nothing() {
 }
 
 #[test]
+fn a_copy_under_nohup_outlives_its_terminal() {
+    let setting = Setting::new();
+    let content = noise(1 << 20, 1);
+    let mut shell = setting.with_store(Command::new("sh"));
+    shell.args(["-c", "trap '' HUP; exec \"$0\" cp - svm:/new", PROGRAM]);
+    let mut process = shell.stdin(Stdio::piped()).spawn().unwrap();
+    // More than the pipe holds: when it is written, the copy has begun.
+    let mut input = process.stdin.take().unwrap();
+    input.write_all(&content).unwrap();
+    kill_process(Pid::from_child(&process), Signal::HUP).unwrap();
+    drop(input);
+    assert!(process.wait().unwrap().success());
+    assert!(setting.run(&["cat", "/new"]).stdout == content);
+}
+
+#[test]
 fn a_killed_copy_is_reclaimed() {
     let setting = Setting::new();
     let mut process = setting.svmio().args(["cp", "-", "svm:/new"]).stdin(Stdio::piped()).spawn().unwrap();
@@ -229,9 +245,8 @@ fn progress_is_shown_on_a_terminal_only() {
     let setting = Setting::new();
     fs::write(setting.outside("in"), noise(1 << 20, 1)).unwrap();
     assert!(setting.run(&["cp", "in", "svm:/quiet"]).stderr.is_empty());
-    let program = crate::setting::PROGRAM;
-    let mut script = std::process::Command::new("script");
-    script.args(["-qec", &format!("{program} cp in svm:/shown"), "/dev/null"]);
+    let mut script = Command::new("script");
+    script.args(["-qec", &format!("{PROGRAM} cp in svm:/shown"), "/dev/null"]);
     let output = setting.with_store(script).env("TERM", "xterm").output().expect("script (Debian: bsdutils)");
     assert!(output.status.success());
     assert!(text(&output.stdout).contains(" of 1.00 MiB ["), "{:?}", text(&output.stdout));
