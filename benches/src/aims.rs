@@ -88,20 +88,65 @@ impl std::fmt::Display for Aim {
     }
 }
 
-/// Prints the aims with what was measured, as a list in Markdown; tells whether none is missed by far.
-pub fn account(aims: &[Aim]) -> bool {
+/// What makes a benchmark fail, of what it has measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judging {
+    /// Nothing: the numbers are told, whatever they are.
+    Nothing,
+    /// An aim that is missed by far.
+    MissedByFar,
+    /// An aim that is missed.
+    Missed,
+}
+
+impl Judging {
+    /// What `--aims` and `--check` ask for, where they are given.
+    pub fn of(aims: bool, check: bool) -> Judging {
+        if aims { Judging::Missed } else { Judging::from(Extent::of(check)) }
+    }
+
+    fn passes(self, aim: &Aim) -> bool {
+        match self {
+            Judging::Nothing => true,
+            Judging::MissedByFar => aim.keeps(aim.limit),
+            Judging::Missed => aim.keeps(aim.aim),
+        }
+    }
+}
+
+impl From<Extent> for Judging {
+    fn from(extent: Extent) -> Self {
+        match extent {
+            Extent::Full => Judging::Nothing,
+            Extent::Check => Judging::MissedByFar,
+        }
+    }
+}
+
+/// Prints the aims with what was measured, as a list in Markdown, and how many are reached.
+pub fn account(aims: &[Aim]) {
     println!();
     for aim in aims {
         println!("- {aim}");
     }
-    aims.iter().all(|aim| aim.keeps(aim.limit))
+    if !aims.is_empty() {
+        println!("\n{}", summary(aims));
+    }
 }
 
-/// How a benchmark ends that was run to such an `extent`: what is only checked fails where an aim is missed by far,
-/// unless others use the machine.
-pub fn end(extent: Extent, aims: &[Aim], was_calm: bool) -> ExitCode {
-    let is_kept = account(aims);
-    if is_kept || extent == Extent::Full {
+fn summary(aims: &[Aim]) -> String {
+    let reached = aims.iter().filter(|aim| aim.keeps(aim.aim)).count();
+    let far = aims.iter().filter(|aim| !aim.keeps(aim.limit)).count();
+    let missed = aims.len() - reached;
+    format!("Of {} aims {reached} are reached, {missed} missed, {far} of these by far.", aims.len())
+}
+
+/// How a benchmark ends whose aims are judged so: it fails where one is missed that must not be, unless others use the
+/// machine.
+pub fn end(judging: impl Into<Judging>, aims: &[Aim], was_calm: bool) -> ExitCode {
+    let judging = judging.into();
+    account(aims);
+    if aims.iter().all(|aim| judging.passes(aim)) {
         ExitCode::SUCCESS
     } else if was_calm && phase::is_calm() {
         ExitCode::FAILURE
@@ -125,9 +170,19 @@ mod tests {
         assert!(latency(0.9).to_string().ends_with(": missed"));
         assert!(latency(1.1).to_string().ends_with("MISSED BY FAR"));
         let bandwidth = |measured| Aim::at_least("bandwidth", measured, 1.3, 1.0);
-        assert!(account(&[bandwidth(1.4), bandwidth(1.1), latency(0.9)]));
-        assert!(!account(&[bandwidth(0.9)]));
-        assert!(!account(&[bandwidth(f64::NAN)]));
         assert!(bandwidth(f64::NAN).to_string().ends_with(": not measured, aim at least 1.3"));
+        let aims = [bandwidth(1.4), bandwidth(1.1), latency(1.1), bandwidth(f64::NAN)];
+        assert_eq!(summary(&aims), "Of 4 aims 1 are reached, 3 missed, 2 of these by far.");
+    }
+
+    #[test]
+    fn what_is_judged_by_its_aims_fails_earlier_than_what_is_only_checked() {
+        let passing = |judging: Judging| {
+            let aims = [0.7, 0.9, 1.1, f64::NAN].map(|time| Aim::at_most("latency", time, 0.7, 1.0));
+            aims.map(|aim| judging.passes(&aim))
+        };
+        assert_eq!(passing(Judging::of(true, false)), [true, false, false, false]);
+        assert_eq!(passing(Judging::of(false, true)), [true, true, false, false]);
+        assert_eq!(passing(Judging::of(false, false)), [true; 4]);
     }
 }

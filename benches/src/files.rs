@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   workload      what is run, of programs/files, what it tells, and what is aimed at
-//!     catalogue   all that there is
+//!     catalogue   all that there is; and its few rows for a short look
+//!     bt_class    the sizes of one of them
 //!
 //!   place         where the files of both sides lie: /dev/shm, a tmpfs of huge pages, a disk
 //!   keeper        who keeps them: svmio under each MPI, each stock driver
@@ -14,6 +15,7 @@
 //!   curves        bandwidth over the size of pieces, as SVG
 //! ```
 
+mod bt_class;
 mod catalogue;
 pub mod curves;
 pub mod keeper;
@@ -23,4 +25,5 @@ pub mod place;
 pub mod report;
 pub mod workload;
 
-pub use catalogue::{BtClass, NAMES, Wanted, workloads};
+pub use bt_class::BtClass;
+pub use catalogue::{Amount, NAMES, Wanted, workloads};

@@ -23,6 +23,7 @@
 //!   messages         running the one or the other; programs/messages.c is what MPIs run
 //!   wire             the same over a network of a given rate
 //!   aims             what is to be shown, and when it is missed by far
+//!   left_out         what cannot be measured here
 //!   phase            how fast the cores copy, and reach each other, while it is measured
 //!   interleaved      A B A B …, and the medians: what drifts meets both alike
 //! ```
@@ -34,6 +35,7 @@ pub mod aims;
 pub mod collectives;
 pub mod files;
 pub mod interleaved;
+pub mod left_out;
 pub mod mapping;
 pub mod memory;
 pub mod messages;

@@ -10,7 +10,9 @@
 //!                   │         └─ mpi4py      mpi4py's own file tests    ┘ on svmio and on stock
 //!        hosts      │            comparison  what passes on stock must pass on svmio; the table
 //!                   ├── demo                 coll_perf on svmio and on stock, in one table
-//!                   ├── promises             the workspace's real MPI programs: soak, bench, aims
+//!                   ├── promises             the workspace's real MPI programs: soak, what else needs them
+//!                   ├── bench                the benchmarks, all of them
+//!                   ├── aims                 those that are judged, shortened
 //!                   └── test                 all of it and the workspace's own tests, counted, side by side
 //!                                            where they do not disturb each other
 //! ```
@@ -20,6 +22,8 @@
 //! Everything that is made lies under the workspace's `target/` ([`paths`]), and [`stamp`]s say what
 //! need not be made again.
 
+mod aims;
+mod bench;
 mod build;
 mod coll;
 mod comparison;
@@ -136,7 +140,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Coll { selection } => coll::runs::run(paths, &selection).map(holds),
         Task::Demo => demo::run(paths).map(|()| true),
         Task::Soak => promises::soak(paths).map(|()| true),
-        Task::Bench => promises::bench(paths).map(|()| true),
+        Task::Bench => bench::run(paths).map(|()| true),
         Task::Test { only } => test::run(paths, &only),
         Task::Stage { name } => test::run_for_another(paths, &name),
     }

@@ -1,12 +1,12 @@
-//! The workspace's own tests and benchmarks of real MPI programs: what they need to find, and the long runs.
+//! The workspace's own tests and benchmarks of real MPI programs: what they need to find, and the long run of the tests.
 
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
-use crate::comparison::Tally;
+use crate::aims::{self, Judgement};
 use crate::paths::Paths;
-use crate::{build, process, setup, test, wheels};
+use crate::{bench, build, process, setup, test, wheels};
 
 /// Cargo, with the installation and the MPIs from virtual environments told to what it starts.
 pub(crate) fn cargo(paths: &Paths) -> Command {
@@ -52,6 +52,11 @@ pub(crate) fn soak(paths: &Paths) -> Result<()> {
     for mut tests in loom(paths) {
         process::run(tests.env("SVMIO_FULL", "1"))?;
     }
+    // Files over hosts, beside other file systems: that nothing is far off.
+    setup::run_for_benchmarks()?;
+    if aims::judge(paths, "nodes", &["--check"])? == Judgement::FarOff {
+        bail!("files over hosts are far from what is aimed at, or were not measured; see above");
+    }
     if test::run(paths, &test::long_stage_names())? { Ok(()) } else { bail!("a suite has failed; see above") }
 }
 
@@ -89,83 +94,20 @@ pub(crate) fn loom(paths: &Paths) -> [Command; 2] {
     })
 }
 
-/// Runs the benchmarks, beside what users would take instead, and draws what they find and the papers' diagrams.
-pub(crate) fn bench(paths: &Paths) -> Result<()> {
-    setup::run_for_benchmarks()?;
-    ready(paths)?;
-    let files = &["--on", "shm,small-pages,huge,disk"][..];
-    let others =
-        ["messages", "overlap", "nodes", "mapping", "memory", "collectives"].map(|name| (name, &[][..]));
-    let more = [
-        &["--adapters"][..],
-        &["--adapters", "--busy"],
-        &["--adapters", "--sessions"],
-        &["--adapters", "--busy", "--sessions"],
-        &["--hosts"],
-        &["--data"],
-    ]
-    .map(|words| ("collectives", words));
-    for (name, words) in [("files", files)].into_iter().chain(others).chain(more) {
-        process::run(benchmark(paths, name)?.args(words).env("SVMIO_FIGURES", paths.figures()))?;
-    }
-    let mut papers = Command::new(build::svmio(paths));
-    process::run(papers.args(["bench", "figures", "--plot"]).arg(paths.figures()))
-}
-
 /// Whether the benchmarks of MPI programs work: those of files with small files, once, for svmio and every stock
-/// driver; those of collectives with every adapter. How fast they are is not judged. Builds those that have [`aims`],
-/// too: these run alone, and building uses all cores.
+/// driver; those of collectives with every adapter. How fast they are is not judged. Builds those that have aims, too:
+/// these run alone, and building uses all cores.
 pub(crate) fn benches(paths: &Paths) -> Result<()> {
-    process::run(benchmark(paths, "files")?.arg("--check"))?;
-    process::run(benchmark(paths, "collectives")?.args(["--adapters", "--check"]))?;
-    for name in AIMED {
+    process::run(bench::benchmark(paths, "files")?.arg("--check"))?;
+    process::run(bench::benchmark(paths, "collectives")?.args(["--adapters", "--check"]))?;
+    for (name, _) in aims::AIMED {
         build::benchmark(paths, name)?;
     }
     Ok(())
 }
 
-/// The benchmarks that have aims.
-pub(crate) const AIMED: [&str; 4] = ["messages", "overlap", "mapping", "collectives"];
-
-/// What a benchmark exits with where others use the machine and nothing can be said.
-const NOT_JUDGED: i32 = 75;
-
-/// Whether nothing is far from what is aimed at: the benchmarks that have aims, shortened.
-pub(crate) fn aims(paths: &Paths) -> Result<Tally> {
-    const TRIES: usize = 3;
-    let mut tally = Tally::default();
-    for name in AIMED {
-        // What is far off three times is far off by itself.
-        let mut far_off = 0;
-        let mut is_near = false;
-        for _ in 0..TRIES {
-            let mut command = benchmark(paths, name)?;
-            let status = command.arg("--check").status().with_context(|| format!("cannot run {name}"))?;
-            is_near = status.success();
-            if is_near {
-                break;
-            }
-            far_off += usize::from(status.code() != Some(NOT_JUDGED));
-        }
-        if is_near {
-            tally += Tally { passed: 1, failed: 0 };
-        } else if far_off == TRIES {
-            tally += Tally { passed: 0, failed: 1 };
-        } else {
-            eprintln!(
-                "{name}: NOT JUDGED; run `cargo xtask test --only aims` when nobody else uses this machine"
-            );
-        }
-    }
-    Ok(tally)
-}
-
-/// A benchmark, built.
-fn benchmark(paths: &Paths, name: &str) -> Result<Command> {
-    Ok(with_what_tests_need(Command::new(build::benchmark(paths, name)?), paths))
-}
-
-fn ready(paths: &Paths) -> Result<()> {
+/// Builds what benchmarks and tests of MPI programs need, after what that needs itself.
+pub(crate) fn ready(paths: &Paths) -> Result<()> {
     setup::run()?;
     wheels::run(paths)?;
     build::run(paths)

@@ -23,7 +23,7 @@ use anyhow::{Context, Result, bail};
 use crate::comparison::Tally;
 use crate::paths::Paths;
 use crate::suite::Selection;
-use crate::{build, coll, hosts, mpi4py, process, promises, romio, setup, sources, table, wheels};
+use crate::{aims, build, coll, hosts, mpi4py, process, promises, romio, setup, sources, table, wheels};
 
 /// One stage of the check.
 struct Stage {
@@ -80,7 +80,7 @@ const ROUNDS: &[&[Queue]] = &[
         Stage::new("mpi4py", |paths| mpi4py::run(paths, &Selection::short())),
         Stage::new("mpi4py-nodes", |paths| mpi4py::run(paths, &Selection::over_nodes())),
         Stage::new("cargo-test-alone", programs::run_alone),
-        Stage::new(AIMS, promises::aims),
+        Stage::new(AIMS, aims::judge_all),
     ]],
     &[&[
         Stage::long("romio-full", |paths| romio::runs::run(paths, &Selection::default(), &[])),
@@ -214,14 +214,13 @@ fn report(ended: &[Ended], elapsed: Duration) -> bool {
     let head = ["stage", "passed", "failed", "seconds", "of computing"].map(String::from);
     println!("\n{}", table::render(&head, &rows));
     println!("{} passed, {} failed, in {:.0} s", total.passed, total.failed, elapsed.as_secs_f64());
-    let aims = ended.iter().find(|(stage, _)| stage.name == AIMS).map(|(_, outcome)| outcome.tally);
-    let not_judged =
-        aims.map_or(0, |tally| promises::AIMED.len().saturating_sub(tally.passed + tally.failed));
+    let judged = ended.iter().find(|(stage, _)| stage.name == AIMS).map(|(_, outcome)| outcome.tally);
+    let not_judged = judged.map_or(0, |tally| aims::AIMED.len().saturating_sub(tally.passed + tally.failed));
     if not_judged > 0 {
         println!(
             "NOT JUDGED: {not_judged} of {} benchmarks with aims, as others used the machine; run `cargo xtask test \
              --only {AIMS}` when nobody does",
-            promises::AIMED.len()
+            aims::AIMED.len()
         );
     }
     total.failed == 0 && total.passed > 0

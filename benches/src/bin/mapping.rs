@@ -12,6 +12,7 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use svmio_benches::aims::{self, Aim, Extent};
 use svmio_benches::interleaved::{self, in_turn};
+use svmio_benches::left_out::LeftOut;
 use svmio_benches::mapping::report::{Bare, Faults, Misses, Random, Scan, Straight};
 use svmio_benches::mapping::{Bed, Part, member};
 use svmio_benches::phase::{self, Phase};
@@ -58,6 +59,10 @@ fn main() -> ExitCode {
     let extent = Extent::of(command_line.check);
     if command_line.check {
         command_line.runs = 1;
+    }
+    let mut left_out = LeftOut::default();
+    if !left_out.unless_root("files as memory") {
+        return left_out.end(ExitCode::FAILURE);
     }
     let was_calm = phase::is_calm();
     println!("cargo run --release -p svmio-benches --bin mapping\n");

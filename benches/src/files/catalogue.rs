@@ -1,8 +1,10 @@
 //! All that is measured, with what is aimed at.
 
+mod short;
+
+use super::bt_class::BtClass;
 use super::place::Kind;
 use super::workload::{Goal, Point, Quantity, Row, Workload};
-use crate::aims::Extent;
 
 /// The programs' names, as they can be asked for.
 pub const NAMES: [&str; 9] =
@@ -11,6 +13,35 @@ pub const NAMES: [&str; 9] =
 const MEBIBYTE: u64 = 1 << 20;
 /// What large contiguous blocks are to reach of what the cores copy.
 const OF_COPYING: Goal = Goal::OfCopying(0.75);
+/// A collective call that waits for nobody costs what an independent one does.
+const OWN_OUTCOME: Goal = Goal::TimesRow { times: 1.1, row: "independent" };
+/// The size of blocks in IOR's hard case, bytes.
+const HARD: u64 = 47_008;
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// All of it.
+    All,
+    /// What has an aim: no curves.
+    Aims,
+    /// A few rows, with smaller files and aims that a busy machine reaches, too.
+    Short,
+    /// All of it with files so small that nothing is said of speed.
+    Check,
+}
+
+impl Amount {
+    /// How the command line asks for it, behind the benchmark's name.
+    pub fn option(self) -> &'static str {
+        match self {
+            Amount::All => "",
+            Amount::Aims => " -- --aims",
+            Amount::Short => " -- --short",
+            Amount::Check => " -- --check",
+        }
+    }
+}
 
 /// What is to be measured.
 #[derive(Debug, Clone)]
@@ -19,67 +50,10 @@ pub struct Wanted {
     pub programs: Vec<String>,
     /// With so many ranks.
     pub ranks: Vec<u32>,
-    /// Of what size.
-    pub extent: Extent,
+    /// How much of it.
+    pub amount: Amount,
     /// Which of BT's classes.
     pub classes: Vec<BtClass>,
-    /// Whether only what has an aim: no curves.
-    pub only_aims: bool,
-}
-
-/// A size of NPB's BT.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BtClass {
-    /// 12³ points, written 12 times.
-    S,
-    /// 24³ points; this one and the next three are written 40 times.
-    W,
-    /// 64³ points.
-    A,
-    /// 102³ points.
-    B,
-    /// 162³ points: 6.8 GB.
-    C,
-    /// 408³ points; this one and the larger ones are written 50 times: 136 GB.
-    D,
-    /// 1020³ points: 2.1 TB.
-    E,
-    /// 2560³ points: 34 TB.
-    F,
-}
-
-impl BtClass {
-    /// All of them.
-    pub const ALL: [BtClass; 8] =
-        [BtClass::S, BtClass::W, BtClass::A, BtClass::B, BtClass::C, BtClass::D, BtClass::E, BtClass::F];
-
-    /// Its letter.
-    pub fn name(self) -> &'static str {
-        match self {
-            BtClass::S => "S",
-            BtClass::W => "W",
-            BtClass::A => "A",
-            BtClass::B => "B",
-            BtClass::C => "C",
-            BtClass::D => "D",
-            BtClass::E => "E",
-            BtClass::F => "F",
-        }
-    }
-
-    /// The points of an edge, and how often they are written.
-    fn size(self) -> (u64, u64) {
-        match self {
-            BtClass::S => (12, 12),
-            BtClass::W => (24, 40),
-            BtClass::A => (64, 40),
-            BtClass::B => (102, 40),
-            BtClass::C => (162, 40),
-            BtClass::D => (408, 50),
-            BtClass::E => (1020, 50),
-            BtClass::F => (2560, 50),
-        }
-    }
 }
 
 /// The workloads that are wanted, on a place of that kind. Curves are drawn for one kind alone: on the others, only
@@ -87,20 +61,17 @@ impl BtClass {
 pub fn workloads(wanted: &Wanted, kind: Kind) -> Vec<Workload> {
     let mut all = Vec::new();
     for &ranks in &wanted.ranks {
-        let bed = Bed { ranks, extent: wanted.extent };
-        all.extend([bed.coll_perf("slowest"), bed.coll_perf("fastest")]);
-        all.extend(bed.noncontig());
-        all.extend(bed.ior());
-        all.extend([4 << 10, 64 << 10, MEBIBYTE].map(|block| bed.apart(block)));
-        all.extend([bed.small(), bed.open_close(), bed.first_write(kind)]);
-        all.extend(bed.btio(&wanted.classes));
-        all.push(bed.memory());
+        let bed = Bed { ranks, amount: wanted.amount };
+        match wanted.amount {
+            Amount::Short => all.extend(bed.short()),
+            Amount::All | Amount::Aims | Amount::Check => all.extend(bed.all(kind, &wanted.classes)),
+        }
     }
     let has_goals = |workload: &Workload| workload.rows.iter().any(|row| !row.goals.is_empty());
     all.retain(|workload| {
         let is_wanted =
             wanted.programs.is_empty() || wanted.programs.iter().any(|name| name == workload.program);
-        is_wanted && (has_goals(workload) || (kind == Kind::Shm && !wanted.only_aims))
+        is_wanted && (has_goals(workload) || (kind == Kind::Shm && wanted.amount != Amount::Aims))
     });
     all
 }
@@ -109,10 +80,23 @@ pub fn workloads(wanted: &Wanted, kind: Kind) -> Vec<Workload> {
 #[derive(Clone, Copy)]
 struct Bed {
     ranks: u32,
-    extent: Extent,
+    amount: Amount,
 }
 
 impl Bed {
+    fn all(self, kind: Kind, classes: &[BtClass]) -> Vec<Workload> {
+        let mut all = vec![self.coll_perf("slowest"), self.coll_perf("fastest")];
+        all.extend(self.noncontig());
+        all.extend(self.ior());
+        let most = self.of(128 * MEBIBYTE, 4 * MEBIBYTE);
+        all.extend([4 << 10, 64 << 10, MEBIBYTE].map(|block| self.apart(block, most)));
+        let small = self.small(self.of(64 * MEBIBYTE, MEBIBYTE));
+        all.extend([small, self.open_close(self.of(2000, 20)), self.first_write(kind)]);
+        all.extend(self.btio(classes));
+        all.push(self.memory());
+        all
+    }
+
     fn coll_perf(self, split: &'static str) -> Workload {
         let edge: u64 = self.of(512, 32);
         let (title, times) = match (split, self.ranks) {
@@ -134,17 +118,18 @@ impl Bed {
 
     fn noncontig(self) -> Vec<Workload> {
         let sizes: &[u64] = self.of(&[8, 64, 512, 4 << 10, 64 << 10], &[8]);
+        let whole = self.of(64 * MEBIBYTE, 4 * MEBIBYTE / 16);
         let mut all = Vec::new();
         for place in ["file", "memory", "both"] {
             for how in ["collective", "independent"] {
-                all.extend(sizes.iter().map(|piece| self.interleaved(*piece, place, how)));
+                all.extend(sizes.iter().map(|piece| self.interleaved(whole, *piece, place, how)));
             }
         }
         all
     }
 
-    fn interleaved(self, piece: u64, place: &str, how: &str) -> Workload {
-        let own = self.of(64 * MEBIBYTE, 4 * MEBIBYTE / 16) / u64::from(self.ranks);
+    fn interleaved(self, whole: u64, piece: u64, place: &str, how: &str) -> Workload {
+        let own = whole / u64::from(self.ranks);
         let own = own - own % piece;
         let times = match (piece, place, how, self.ranks) {
             (8, "file", "collective", ..=2) => Some((20.0, 4.0)),
@@ -168,12 +153,12 @@ impl Bed {
     fn ior(self) -> Vec<Workload> {
         const EASY: u64 = MEBIBYTE;
         const LARGEST: u64 = 16 * MEBIBYTE;
-        const HARD: u64 = 47_008;
         let own: &[u64] =
             self.of(&[4 << 10, 16 << 10, 64 << 10, 256 << 10, EASY, 4 * MEBIBYTE, LARGEST], &[EASY]);
         let interleaved: &[u64] = self.of(&[4 << 10, HARD, EASY], &[HARD]);
-        let mut all: Vec<Workload> = own.iter().map(|block| self.blocks("own", *block)).collect();
-        all.extend(interleaved.iter().map(|block| self.blocks("interleaved", *block)));
+        let whole = self.of(256 * MEBIBYTE, 4 * MEBIBYTE);
+        let mut all: Vec<Workload> = own.iter().map(|block| self.blocks(whole, "own", *block)).collect();
+        all.extend(interleaved.iter().map(|block| self.blocks(whole, "interleaved", *block)));
         for workload in &mut all {
             let (title, goals) =
                 match workload.point.as_ref().map(|point| (point.curve.as_str(), point.bytes)) {
@@ -189,9 +174,9 @@ impl Bed {
         all
     }
 
-    fn blocks(self, layout: &str, block: u64) -> Workload {
-        let whole = self.of(256 * MEBIBYTE, 4 * MEBIBYTE) / u64::from(self.ranks);
-        let own = whole - whole % block;
+    fn blocks(self, whole: u64, layout: &str, block: u64) -> Workload {
+        let own = whole / u64::from(self.ranks);
+        let own = own - own % block;
         let arguments = [layout.to_owned(), block.to_string(), own.to_string(), self.passes()];
         let place = if layout == "own" { "own region" } else { "interleaved" };
         Workload {
@@ -202,9 +187,9 @@ impl Bed {
         }
     }
 
-    fn small(self) -> Workload {
+    fn small(self, whole: u64) -> Workload {
         const BLOCK: u64 = 4096;
-        let own = self.of(64 * MEBIBYTE, MEBIBYTE) / u64::from(self.ranks);
+        let own = whole / u64::from(self.ranks);
         let count = own / BLOCK * u64::from(self.ranks);
         let calls = |name| Row::new(name, Quantity::Calls { count });
         Workload {
@@ -220,22 +205,22 @@ impl Bed {
     }
 
     /// Each rank by itself: what it costs to say that all do so together, and what that costs where none is to wait.
-    fn apart(self, block: u64) -> Workload {
-        let calls = (self.of(128 * MEBIBYTE, 4 * MEBIBYTE) / block).min(10_000);
+    /// Each moves at most so many bytes.
+    fn apart(self, block: u64, most: u64) -> Workload {
+        let calls = (most / block).min(10_000);
         let row = |name| Row::new(name, Quantity::Microseconds);
         Workload {
             title: format!("a call of {}, own region, rewritten", size(block)),
             rows: vec![
                 row("independent"),
                 row("collective").within("independent"),
-                row("own").within("independent"),
+                row("own").within("independent").with_goals(vec![OWN_OUTCOME]),
             ],
             ..self.workload("apart", [block.to_string(), calls.to_string()])
         }
     }
 
-    fn open_close(self) -> Workload {
-        let count: u32 = self.of(2000, 20);
+    fn open_close(self, count: u32) -> Workload {
         Workload {
             title: "open and close of an existing file".to_owned(),
             rows: vec![
@@ -328,9 +313,9 @@ impl Bed {
     }
 
     fn of<T>(self, full: T, check: T) -> T {
-        match self.extent {
-            Extent::Full => full,
-            Extent::Check => check,
+        match self.amount {
+            Amount::All | Amount::Aims | Amount::Short => full,
+            Amount::Check => check,
         }
     }
 }
@@ -364,21 +349,16 @@ fn size(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    fn all(extent: Extent) -> Vec<Workload> {
-        let wanted = Wanted {
-            programs: vec![],
-            ranks: vec![2, 4],
-            extent,
-            classes: vec![BtClass::W, BtClass::A],
-            only_aims: false,
-        };
+    fn all(amount: Amount) -> Vec<Workload> {
+        let wanted =
+            Wanted { programs: vec![], ranks: vec![2, 4], amount, classes: vec![BtClass::W, BtClass::A] };
         workloads(&wanted, Kind::Shm)
     }
 
     #[test]
     fn every_program_is_run_and_none_twice_in_the_same_way() {
-        for extent in [Extent::Full, Extent::Check] {
-            let all = all(extent);
+        for amount in [Amount::All, Amount::Check] {
+            let all = all(amount);
             for name in NAMES {
                 assert!(all.iter().any(|workload| workload.program == name), "{name}");
             }
@@ -397,7 +377,7 @@ mod tests {
 
     #[test]
     fn goals_stand_with_what_they_are_for() {
-        let all = all(Extent::Full);
+        let all = all(Amount::All);
         let goals = |title: &str, ranks, row: &str| {
             let workload =
                 all.iter().find(|workload| workload.ranks == ranks && workload.title.starts_with(title));
@@ -414,6 +394,31 @@ mod tests {
         assert_eq!(goals("btio, class A, full", 4, "io"), [Goal::TimesStock(3.0)]);
         assert_eq!(goals("btio, class A, full", 4, "write"), []);
         assert_eq!(goals("btio, class A, full", 4, "read"), [Goal::TimesStock(3.0)]);
+        assert_eq!(goals("a call of 4 KiB", 2, "own"), [OWN_OUTCOME]);
+        assert_eq!(goals("a call of 4 KiB", 2, "collective"), []);
+    }
+
+    #[test]
+    fn a_short_look_asks_for_no_more_than_the_whole_one() {
+        let whole = all(Amount::Aims);
+        for short in all(Amount::Short) {
+            let of_whole = |row: &Row| {
+                let same = |other: &&Workload| other.ranks == short.ranks && other.title == short.title;
+                let rows = &whole.iter().find(same).unwrap_or_else(|| panic!("no {}", short.title)).rows;
+                rows.iter().find(|other| other.name == row.name).unwrap().goals.clone()
+            };
+            for row in &short.rows {
+                for (goal, of_whole) in row.goals.iter().zip(of_whole(row)) {
+                    match (goal, of_whole) {
+                        (Goal::TimesStock(short), Goal::TimesStock(whole)) => assert!(*short <= whole),
+                        (Goal::TimesRow { times: short, .. }, Goal::TimesRow { times: whole, .. }) => {
+                            assert!(*short >= whole);
+                        }
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+        }
     }
 
     #[test]

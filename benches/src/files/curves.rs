@@ -69,7 +69,7 @@ fn diagrams(outcomes: &[Outcome]) -> BTreeMap<String, Diagram> {
             });
             diagram.copying.push((bytes, outcome.copying));
             for (keeper, (_, points)) in diagram.lines.iter_mut().enumerate() {
-                let speed = outcome.median_of(keeper, number);
+                let speed = outcome.of_keeper(keeper, number);
                 if speed.is_finite() && speed > 0.0 {
                     points.push((bytes, speed));
                 }

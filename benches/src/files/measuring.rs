@@ -5,7 +5,7 @@ use std::time::Duration;
 use svmio_tests::{Files, Job, Program};
 
 use super::keeper::Keeper;
-use super::outcome::{Outcome, Run};
+use super::outcome::{Counting, Outcome, Run};
 use super::place::Place;
 use super::workload::Workload;
 use crate::interleaved::in_turn;
@@ -27,6 +27,8 @@ pub struct Measuring<'p> {
     pub repetitions: usize,
     /// Whether memory is touched before each run. It takes longer than a short run does.
     pub warms_memory: bool,
+    /// What of the runs counts.
+    pub counting: Counting,
 }
 
 /// Measures a workload for each keeper.
@@ -48,7 +50,8 @@ pub fn measure(place: &Place, workload: &Workload, how: &Measuring<'_>) -> Outco
         }
         run(place, program.expect("a program for each MPI"), workload, keeper)
     });
-    Outcome::new(place.kind(), workload.clone(), keepers.into_iter().zip(runs).collect(), copying)
+    let runs = keepers.into_iter().zip(runs).collect();
+    Outcome { counting: how.counting, ..Outcome::new(place.kind(), workload.clone(), runs, copying) }
 }
 
 /// MB/s that so many ranks copy, on the cores there are.

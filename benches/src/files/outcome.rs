@@ -17,6 +17,26 @@ pub struct Run {
     pub fault: Option<String>,
 }
 
+/// What of several runs counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counting {
+    /// Their median.
+    Median,
+    /// The best: what it takes when nobody disturbs it.
+    Best,
+}
+
+impl Counting {
+    fn of(self, quantity: Quantity, numbers: impl Iterator<Item = f64>) -> f64 {
+        let numbers: Vec<f64> = numbers.collect();
+        match self {
+            _ if numbers.iter().any(|number| number.is_nan()) => f64::NAN,
+            Counting::Median => median(numbers),
+            Counting::Best => quantity.best(numbers.into_iter()),
+        }
+    }
+}
+
 /// What came of all runs of a workload.
 #[derive(Debug)]
 pub struct Outcome {
@@ -28,26 +48,31 @@ pub struct Outcome {
     pub runs: Vec<(Keeper, Vec<Run>)>,
     /// What the cores copied in memory meanwhile, MB/s.
     pub copying: f64,
+    /// What counts of them.
+    pub counting: Counting,
 }
 
 impl Outcome {
-    /// Of all runs; `copying` was measured beside them.
+    /// Of all runs, of which the median counts; `copying` was measured beside them.
     pub fn new(kind: Kind, workload: Workload, runs: Vec<(Keeper, Vec<Run>)>, copying: Vec<f64>) -> Outcome {
-        Outcome { kind, workload, runs, copying: median(copying) }
+        Outcome { kind, workload, runs, copying: median(copying), counting: Counting::Median }
     }
 
-    /// A keeper's median of the row with this number; NaN where a run failed.
-    pub fn median_of(&self, keeper: usize, row: usize) -> f64 {
-        let numbers: Vec<f64> = self.runs[keeper].1.iter().map(|run| run.numbers[row]).collect();
-        if numbers.iter().any(|number| number.is_nan()) { f64::NAN } else { median(numbers) }
+    /// What counts of a keeper's runs, of the row with this number; NaN where one failed.
+    pub fn of_keeper(&self, keeper: usize, row: usize) -> f64 {
+        self.counted(&self.runs[keeper].1, row)
     }
 
-    /// The best median of svmio's, under one MPI or any.
+    fn counted(&self, runs: &[Run], row: usize) -> f64 {
+        self.counting.of(self.workload.rows[row].quantity, runs.iter().map(|run| run.numbers[row]))
+    }
+
+    /// The best of svmio's, under one MPI or any.
     pub fn svmio(&self, row: usize, mpi: Option<Mpi>) -> f64 {
         self.best(row, |keeper| keeper.is_svmio() && mpi.is_none_or(|mpi| keeper.mpi == mpi))
     }
 
-    /// The best median of a stock driver's, of one MPI or any.
+    /// The best of a stock driver's, of one MPI or any.
     pub fn stock(&self, row: usize, mpi: Option<Mpi>) -> f64 {
         self.best(row, |keeper| !keeper.is_svmio() && mpi.is_none_or(|mpi| keeper.mpi == mpi))
     }
@@ -107,6 +132,12 @@ impl Outcome {
                     most,
                     most / FAR,
                 ),
+                Goal::TimesRow { times, row: other } => Aim::at_most(
+                    format!("{what}: its time over that of {other}"),
+                    self.worst_over(number, other),
+                    times,
+                    times / FAR,
+                ),
             };
             row.goals.iter().map(of_goal).collect::<Vec<_>>()
         };
@@ -128,17 +159,33 @@ impl Outcome {
 
     fn best(&self, row: usize, which: impl Fn(&Keeper) -> bool) -> f64 {
         let keepers = (0..self.runs.len()).filter(|keeper| which(&self.runs[*keeper].0));
-        self.workload.rows[row].quantity.best(keepers.map(|keeper| self.median_of(keeper, row)))
+        self.workload.rows[row].quantity.best(keepers.map(|keeper| self.of_keeper(keeper, row)))
     }
 
     /// A limit holds under every MPI.
     fn worst_of_svmio(&self, row: usize) -> f64 {
-        let of_svmio = (0..self.runs.len()).filter(|keeper| self.runs[*keeper].0.is_svmio());
-        of_svmio.map(|keeper| self.median_of(keeper, row)).fold(0.0, |worst: f64, own| {
-            // What failed is worse than anything.
-            if own.is_nan() { f64::NAN } else { worst.max(own) }
-        })
+        worst(self.of_svmio().map(|runs| self.counted(runs, row)))
     }
+
+    /// The same for a row over another one. The two are compared within a run: they are measured in turn there.
+    fn worst_over(&self, row: usize, other: &str) -> f64 {
+        let Some(other) = self.workload.rows.iter().position(|row| row.name == other) else {
+            return f64::NAN;
+        };
+        let ratio = |run: &Run| run.numbers[row] / run.numbers[other];
+        let quantity = self.workload.rows[row].quantity;
+        worst(self.of_svmio().map(|runs| self.counting.of(quantity, runs.iter().map(ratio))))
+    }
+
+    fn of_svmio(&self) -> impl Iterator<Item = &[Run]> {
+        self.runs.iter().filter(|(keeper, _)| keeper.is_svmio()).map(|(_, runs)| runs.as_slice())
+    }
+}
+
+/// The largest; what failed is worse than anything.
+fn worst(numbers: impl Iterator<Item = f64>) -> f64 {
+    numbers
+        .fold(0.0, |worst: f64, own| if worst.is_nan() || own.is_nan() { f64::NAN } else { worst.max(own) })
 }
 
 /// The share of an aim that is missed by far.
@@ -175,6 +222,8 @@ mod tests {
         assert_eq!(outcome.ratio(0, Some(Mpi::DebianOpenMpi)), 4.0);
         let measured: Vec<f64> = outcome.aims().iter().map(|aim| aim.measured).collect();
         assert_eq!(measured, [3.0, 0.6]);
+        let undisturbed = Outcome { counting: Counting::Best, ..outcome };
+        assert_eq!(undisturbed.ratio(0, None), 70.0 / 30.0);
     }
 
     #[test]
@@ -185,5 +234,27 @@ mod tests {
         };
         assert_eq!(of([70.0; 3])[0].measured, 70.0);
         assert!(of([70.0, f64::NAN, 70.0])[0].measured.is_nan());
+    }
+
+    #[test]
+    fn rows_are_compared_within_each_run() {
+        let row = |name| Row::new(name, Quantity::Microseconds);
+        let goals = vec![Goal::TimesRow { times: 1.1, row: "independent" }];
+        let mut of = outcome([[0.0; 3]; 5], Quantity::Microseconds, vec![]);
+        of.workload.rows = vec![row("independent"), row("own").with_goals(goals)];
+        // The machine's speed changes from run to run; the stock drivers' rows do not count.
+        let runs = [[1.0, 1.0], [4.0, 4.4], [2.0, 3.0]];
+        for (keeper, own) in of.runs.iter_mut() {
+            let slower = if keeper.is_svmio() { 1.0 } else { 9.0 };
+            *own = runs.map(|[one, other]| Run { numbers: vec![one, other * slower], fault: None }).to_vec();
+        }
+        assert!((of.aims()[0].measured - 1.1).abs() < 1e-9);
+        // Under one of the MPIs.
+        of.runs[1].1[0].numbers[1] = 2.0;
+        assert_eq!(of.aims()[0].measured, 1.5);
+        of.counting = Counting::Best;
+        assert_eq!(of.aims()[0].measured, 1.1);
+        of.runs[0].1[0].numbers[1] = f64::NAN;
+        assert!(of.aims()[0].measured.is_nan());
     }
 }

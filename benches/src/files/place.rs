@@ -8,6 +8,8 @@ use rustix::mount::{MountFlags, mount};
 use svmio_tests::{Scratch, mounts};
 use tempfile::TempDir;
 
+use crate::left_out::is_root;
+
 /// A kind of file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -46,9 +48,12 @@ pub struct Place {
 impl Place {
     /// Does something with a place of that kind, on a disk below `disk`.
     ///
+    /// # Errors
+    /// Where a file system cannot be mounted, which only root can: why.
+    ///
     /// # Panics
-    /// Where there is no such place.
-    pub fn with(kind: Kind, disk: &Path, act: impl FnOnce(&Place) + Send) {
+    /// Where there is no such directory.
+    pub fn with(kind: Kind, disk: &Path, act: impl FnOnce(&Place) + Send) -> Result<(), String> {
         let base = if kind == Kind::Disk { disk } else { Path::new("/dev/shm") };
         fs::create_dir_all(base).unwrap_or_else(|error| panic!("{}: {error}", base.display()));
         remove_left(base);
@@ -56,18 +61,20 @@ impl Place {
         let place = Place { kind, directory: directory.path().to_owned() };
         match kind {
             Kind::Shm | Kind::SmallPages | Kind::Disk => act(&place),
-            Kind::Huge => mounts::in_own_mounts(|| {
-                mount(
-                    "tmpfs",
-                    &place.directory,
-                    "tmpfs",
-                    MountFlags::empty(),
-                    c"huge=always,size=90%,mode=0700",
-                )
-                .unwrap_or_else(|error| panic!("a tmpfs of huge pages cannot be mounted: {error}"));
-                act(&place);
-            }),
+            Kind::Huge if !is_root() => return Err("only root can mount a tmpfs of huge pages".to_owned()),
+            Kind::Huge => {
+                let mut mounted = Ok(());
+                mounts::in_own_mounts(|| {
+                    let (at, options) = (&place.directory, c"huge=always,size=90%,mode=0700");
+                    mounted = mount("tmpfs", at, "tmpfs", MountFlags::empty(), options);
+                    if mounted.is_ok() {
+                        act(&place);
+                    }
+                });
+                return mounted.map_err(|error| format!("a tmpfs of huge pages cannot be mounted: {error}"));
+            }
         }
+        Ok(())
     }
 
     /// What svmio is told of pages: nothing where it may make what it likes.

@@ -30,7 +30,7 @@ pub fn lines(outcome: &Outcome) -> String {
         cells.extend([workload.ranks.to_string(), row.name.to_owned(), row.quantity.unit().to_owned()]);
         for keeper in 0..Keeper::all().len() {
             let is_there = keeper < outcome.runs.len();
-            cells.push(if is_there { short(outcome.median_of(keeper, number)) } else { String::new() });
+            cells.push(if is_there { short(outcome.of_keeper(keeper, number)) } else { String::new() });
         }
         cells.extend(Mpi::DEBIAN.map(|mpi| ratio(outcome.ratio(number, Some(mpi)))));
         cells.push(format!("**{}**", ratio(outcome.ratio(number, None))));
@@ -52,7 +52,7 @@ pub fn json(outcomes: &[Outcome]) -> Value {
         let of_keeper = |(keeper, (who, runs)): (usize, &(Keeper, Vec<super::outcome::Run>))| {
             json!({
                 "keeper": who.name(),
-                "median": finite(outcome.median_of(keeper, number)),
+                "median": finite(outcome.of_keeper(keeper, number)),
                 "runs": runs.iter().map(|run| finite(run.numbers[number])).collect::<Vec<_>>(),
             })
         };
@@ -89,6 +89,7 @@ fn goal(goal: &Goal) -> String {
         Goal::TimesStock(times) => format!("{times}"),
         Goal::OfCopying(share) => format!("{:.0} % of copying", share * 100.0),
         Goal::AtMost(most) => format!("at most {most}"),
+        Goal::TimesRow { times, row } => format!("at most {times} of {row}"),
     }
 }
 

@@ -21,6 +21,17 @@ pub struct Workload {
     pub moved: u64,
 }
 
+impl Workload {
+    /// With these goals of these rows, and no others.
+    #[must_use]
+    pub fn with_goals(mut self, goals: &[(&str, Goal)]) -> Workload {
+        for row in &mut self.rows {
+            row.goals = goals.iter().filter(|(name, _)| *name == row.name).map(|(_, goal)| *goal).collect();
+        }
+        self
+    }
+}
+
 /// A point of a curve over the size of pieces.
 #[derive(Debug, Clone)]
 pub struct Point {
@@ -92,6 +103,13 @@ pub enum Goal {
     OfCopying(f64),
     /// No more than that, in the row's unit.
     AtMost(f64),
+    /// A time that is at most so many times that of another row, in the same run of svmio's.
+    TimesRow {
+        /// How often.
+        times: f64,
+        /// The other row.
+        row: &'static str,
+    },
 }
 
 impl Quantity {

@@ -10,6 +10,16 @@ use crate::aims::Aim;
 use crate::interleaved::median;
 use crate::phase::Phase;
 
+/// The time of what is tuned over that of others, and what is too far from it. Two cores play all hosts; in three runs
+/// (README.md, "Measured") it was 0.55 to 0.77 of MPICH's and 0.52 to 0.71 of Open MPI's: both are far below what is
+/// aimed at, and more than as much would be another barrier.
+const OVER_MPI: (f64, f64) = (1.0, 1.0);
+/// 0.76 to 0.97 of the best algorithm of one level: medians of a few runs vary by a tenth.
+const OVER_SINGLE: (f64, f64) = (1.0, 1.1);
+/// 1.03 to 1.22 of the best other two-level form. The best of five that differ by little is the luckiest of them, so as
+/// much is not to be had; what is clearly slower was composed wrongly.
+const OVER_TWO_LEVELS: (f64, f64) = (1.2, 1.3);
+
 /// All that was measured.
 #[derive(Debug)]
 pub struct Outcome {
@@ -68,11 +78,12 @@ impl Outcome {
             .iter()
             .map(|(name, runs)| {
                 let what = format!("{RANKS} ranks on {HOSTS} hosts, the tuned barrier's time over {name}'s");
-                Aim::at_most(what, tuned / median(runs.clone()), 1.0, 2.0)
+                Aim::at_most(what, tuned / median(runs.clone()), OVER_MPI.0, OVER_MPI.1)
             })
             .collect();
-        aims.push(Aim::at_most("over that of the best single algorithm", tuned / best(false), 1.0, 2.0));
-        aims.push(Aim::at_most("over that of the best other two-level form", tuned / best(true), 1.0, 2.0));
+        let over = |what, is_hybrid, (aim, limit)| Aim::at_most(what, tuned / best(is_hybrid), aim, limit);
+        aims.push(over("over that of the best single algorithm", false, OVER_SINGLE));
+        aims.push(over("over that of the best other two-level form", true, OVER_TWO_LEVELS));
         let (different, in_order) = self.order();
         if different > 0 {
             let share = in_order as f64 / different as f64;

@@ -1,0 +1,44 @@
+//! What cannot be measured here, mostly since only root can: it is told, and the rest goes on.
+
+use std::process::ExitCode;
+
+use rustix::process::geteuid;
+
+/// The exit code of a benchmark of which something was left out.
+pub const CODE: u8 = 76;
+
+/// Whether this process may make hosts and mounts.
+pub fn is_root() -> bool {
+    geteuid().is_root()
+}
+
+/// What was left out so far.
+#[derive(Debug, Default)]
+pub struct LeftOut(Vec<String>);
+
+impl LeftOut {
+    /// Says at once that it is, and why.
+    pub fn add(&mut self, what: &str, why: &str) {
+        let line = format!("NOT RUN: {what}: {why}");
+        println!("\n{line}.");
+        self.0.push(line);
+    }
+
+    /// Says so of what only root can measure. Whether it can be.
+    pub fn unless_root(&mut self, what: &str) -> bool {
+        let is_root = is_root();
+        if !is_root {
+            self.add(what, "only root can make what it needs");
+        }
+        is_root
+    }
+
+    /// Says once more what was left out, where that is not lost among tables; the exit code is `code` where nothing was.
+    pub fn end(self, code: ExitCode) -> ExitCode {
+        if self.0.is_empty() {
+            return code;
+        }
+        println!("\n{}.", self.0.join(".\n"));
+        ExitCode::from(CODE)
+    }
+}
