@@ -138,7 +138,7 @@ fn summary(aims: &[Aim]) -> String {
     let reached = aims.iter().filter(|aim| aim.keeps(aim.aim)).count();
     let far = aims.iter().filter(|aim| !aim.keeps(aim.limit)).count();
     let missed = aims.len() - reached;
-    format!("Of {} aims {reached} are reached, {missed} missed, {far} of these by far.", aims.len())
+    format!("{reached} of {} aims reached, {missed} missed, {far} of these by far.", aims.len())
 }
 
 /// How a benchmark ends whose aims are judged so: it fails where one is missed that must not be, unless others use the
@@ -172,7 +172,7 @@ mod tests {
         let bandwidth = |measured| Aim::at_least("bandwidth", measured, 1.3, 1.0);
         assert!(bandwidth(f64::NAN).to_string().ends_with(": not measured, aim at least 1.3"));
         let aims = [bandwidth(1.4), bandwidth(1.1), latency(1.1), bandwidth(f64::NAN)];
-        assert_eq!(summary(&aims), "Of 4 aims 1 are reached, 3 missed, 2 of these by far.");
+        assert_eq!(summary(&aims), "1 of 4 aims reached, 3 missed, 2 of these by far.");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 /* memory FILE BYTES: so many bytes are written in one collective call, in pieces of 8 bytes, those of all ranks in turn.
  * What is told is how much more memory the rank that took most of it had at any moment of it, beyond its buffer: what is
- * its own, and what it shares with others beyond the file itself, which may be mapped. Bytes. */
+ * its own, what it has mapped that others may have as well, and what it has mapped of svmio's segments, in which files
+ * are, beyond this file's size. And these three by themselves, of segments all. Bytes. */
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -9,44 +11,78 @@
 #include "files.h"
 #include "timing.h"
 
-/* Bytes. */
+/* Bytes of memory that is there. */
 struct resident {
-    int64_t own, shared;
+    int64_t own, mapped, segments;
 };
 
-static int64_t kilobytes_in(const char *status, const char *name) {
-    const char *line = strstr(status, name);
-    CHECK(line != NULL, "no %s in /proc/self/status", name);
-    return strtoll(line + strlen(name), NULL, 10);
+static int64_t own_now(void) {
+    char line[256];
+    int64_t kilobytes = -1;
+    FILE *status = fopen("/proc/self/status", "r");
+    CHECK(status != NULL, "/proc/self/status cannot be read");
+    while (fgets(line, sizeof line, status)) sscanf(line, "RssAnon: %" SCNd64, &kilobytes);
+    fclose(status);
+    CHECK(kilobytes >= 0, "no RssAnon in /proc/self/status");
+    return kilobytes * 1024;
 }
 
+/* The kernel's sums, RssShmem and RssFile, do not tell what is mapped: a buffer that ranks share would pass for a part of
+ * the file that this rank has not touched. */
 static struct resident resident_now(void) {
-    char status[8192];
-    FILE *file = fopen("/proc/self/status", "r");
-    CHECK(file != NULL, "/proc/self/status cannot be read");
-    status[fread(status, 1, sizeof status - 1, file)] = 0;
-    fclose(file);
-    /* Files of a disk are mapped as "file", those of a tmpfs as "shmem". */
-    int64_t mapped = kilobytes_in(status, "\nRssFile:") + kilobytes_in(status, "\nRssShmem:");
-    return (struct resident){kilobytes_in(status, "\nRssAnon:") * 1024, mapped * 1024};
+    char line[4096], access[8];
+    struct resident now = {.own = own_now()};
+    int64_t *kind = &now.mapped, kilobytes;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    CHECK(maps != NULL, "/proc/self/smaps cannot be read");
+    while (fgets(line, sizeof line, maps)) {
+        if (sscanf(line, "%*x-%*x %4s", access) == 1) {
+            kind = strstr(line, "/segment-") != NULL ? &now.segments : &now.mapped;
+        } else if (sscanf(line, "Rss: %" SCNd64, &kilobytes) == 1) {
+            *kind += kilobytes * 1024;
+        } else if (sscanf(line, "Anonymous: %" SCNd64, &kilobytes) == 1) {
+            /* Its own already. */
+            *kind -= kilobytes * 1024;
+        }
+    }
+    fclose(maps);
+    return now;
 }
 
 static atomic_int is_over;
 static struct resident most;
 
+static void keep_larger(int64_t *most_of, int64_t now) {
+    if (now > *most_of) *most_of = now;
+}
+
 static void note_most(void) {
     struct resident now = resident_now();
-    if (now.own > most.own) most.own = now.own;
-    if (now.shared > most.shared) most.shared = now.shared;
+    keep_larger(&most.own, now.own);
+    keep_larger(&most.mapped, now.mapped);
+    keep_larger(&most.segments, now.segments);
 }
+
+/* Going through what is mapped takes long, of a large file with small pages. */
+enum { NAP = 500, NAPS = 20 };
 
 static void *watch(void *unused) {
     (void)unused;
-    while (!atomic_load(&is_over)) {
-        note_most();
-        usleep(500);
+    for (long i = 0; !atomic_load(&is_over); i++) {
+        if (i % NAPS == 0) {
+            note_most();
+        } else {
+            keep_larger(&most.own, own_now());
+        }
+        usleep(NAP);
     }
     return NULL;
+}
+
+static void tell_largest(const char *what, int64_t own) {
+    int64_t largest;
+    MPI_OK(MPI_Reduce(&own, &largest, 1, MPI_INT64_T, MPI_MAX, 0, MPI_COMM_WORLD));
+    tell(what, (double)largest);
 }
 
 void memory(const char *file, char **arguments) {
@@ -66,14 +102,16 @@ void memory(const char *file, char **arguments) {
     double since = started();
     MPI_OK(MPI_File_write_at_all(handle, 0, words, (int)count, MPI_INT64_T, MPI_STATUS_IGNORE));
     tell_moved("write", longest_since(since), bytes);
-    note_most();
     atomic_store(&is_over, 1);
     HOLDS(pthread_join(watcher, NULL) == 0);
+    note_most();
 
-    int64_t shared = most.shared - before.shared - bytes;
-    int64_t beyond = most.own - before.own + (shared > 0 ? shared : 0), largest;
-    MPI_OK(MPI_Reduce(&beyond, &largest, 1, MPI_INT64_T, MPI_MAX, 0, MPI_COMM_WORLD));
-    tell("beyond", (double)largest);
+    int64_t own = most.own - before.own, mapped = most.mapped - before.mapped;
+    int64_t segments = most.segments - before.segments, more = segments - bytes;
+    tell_largest("beyond", own + mapped + (more > 0 ? more : 0));
+    tell_largest("own", own);
+    tell_largest("mapped", mapped);
+    tell_largest("segments", segments);
 
     /* As a stream of bytes: reading is not what this is about. */
     long wrong = 0;

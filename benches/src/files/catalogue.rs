@@ -287,7 +287,12 @@ impl Bed {
                 "memory of a collective write of {} in pieces of 8 B, beyond the buffer",
                 size(bytes)
             ),
-            rows: vec![Row::new("beyond", Quantity::Mebibytes).with_goals(goals)],
+            rows: vec![
+                Row::new("beyond", Quantity::Mebibytes).with_goals(goals),
+                Row::new("own", Quantity::Mebibytes),
+                Row::new("mapped", Quantity::Mebibytes),
+                Row::new("segments", Quantity::Mebibytes),
+            ],
             is_compared: false,
             ..self.workload("memory", [bytes.to_string()])
         }
