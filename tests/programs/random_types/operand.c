@@ -116,7 +116,7 @@ unsigned char *packed(const struct operand *operand) {
     unsigned char *by_map = malloc((size_t)bytes + 1);
     struct elements elements = elements_of(operand);
     gather(&operand->map, operand->base, by_map, bytes);
-    ask_for_packing(operand->base, elements.count, elements.type, by_map, bytes);
+    ask_for_packing(operand->type, operand->base, elements.count, elements.type, by_map, bytes);
     return by_map;
 }
 
@@ -131,8 +131,8 @@ void check_memory(const struct operand *operand, uint64_t seed, const unsigned c
             unsigned char *by_map = malloc((size_t)operand->room);
             memcpy(by_map, operand->arena, (size_t)operand->room);
             fill(operand, seed);
-            ask_for_unpacking(data, bytes, operand->base, elements.count, elements.type, operand->arena, by_map,
-                              operand->room);
+            ask_for_unpacking(operand->type, data, bytes, operand->base, elements.count, elements.type, operand->arena,
+                              by_map, operand->room);
             memcpy(operand->arena, by_map, (size_t)operand->room);
             free(by_map);
         }

@@ -154,8 +154,8 @@ unsigned char *image_of(const struct view *view, MPI_Offset size) {
     unsigned char *image = calloc(1, room), *by_mpi = calloc(1, room);
     HOLDS(image != NULL && by_mpi != NULL);
     scatter(&view->map, image, view->stream, view->bytes);
-    ask_for_unpacking(view->stream, view->bytes, by_mpi + view->displacement, (int)view->tiles, view->type->handle, by_mpi,
-                      image, end);
+    ask_for_unpacking(view->type, view->stream, view->bytes, by_mpi + view->displacement, (int)view->tiles,
+                      view->type->handle, by_mpi, image, end);
     free(by_mpi);
     return image;
 }
