@@ -125,13 +125,14 @@ impl From<Extent> for Judging {
 
 /// Prints the aims with what was measured, as a list in Markdown, and how many are reached.
 pub fn account(aims: &[Aim]) {
+    if aims.is_empty() {
+        return;
+    }
     println!();
     for aim in aims {
         println!("- {aim}");
     }
-    if !aims.is_empty() {
-        println!("\n{}", summary(aims));
-    }
+    println!("\n{}", summary(aims));
 }
 
 fn summary(aims: &[Aim]) -> String {

@@ -12,6 +12,14 @@ pub fn is_root() -> bool {
     geteuid().is_root()
 }
 
+const NEEDS_ROOT: &str = "only root can make what it needs";
+
+/// Says that all of a benchmark is left out, since only root can run it; how it ends.
+pub fn all(what: &str) -> ExitCode {
+    println!("NOT RUN: {what}: {NEEDS_ROOT}.");
+    ExitCode::from(CODE)
+}
+
 /// What was left out so far.
 #[derive(Debug, Default)]
 pub struct LeftOut(Vec<String>);
@@ -28,7 +36,7 @@ impl LeftOut {
     pub fn unless_root(&mut self, what: &str) -> bool {
         let is_root = is_root();
         if !is_root {
-            self.add(what, "only root can make what it needs");
+            self.add(what, NEEDS_ROOT);
         }
         is_root
     }

@@ -17,7 +17,7 @@ use svmio_benches::aims::{self, Judging};
 use svmio_benches::collectives::report::{self, Outcome};
 use svmio_benches::collectives::{Conditions, Contender, NAMES, adapters, hosts, member};
 use svmio_benches::interleaved::{self, in_turn, median};
-use svmio_benches::left_out::LeftOut;
+use svmio_benches::left_out;
 use svmio_benches::phase::{self, Phase};
 
 /// svmio's collectives beside those of MPIs
@@ -79,9 +79,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let command_line = CommandLine::parse();
-    let mut left_out = LeftOut::default();
-    if (command_line.hosts || command_line.data) && !left_out.unless_root("collectives over four hosts") {
-        return left_out.end(ExitCode::FAILURE);
+    if (command_line.hosts || command_line.data) && !left_out::is_root() {
+        return left_out::all("collectives over four hosts");
     }
     match &command_line {
         CommandLine { hosts: true, .. } => over_hosts(&command_line),

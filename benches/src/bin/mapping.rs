@@ -12,7 +12,7 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use svmio_benches::aims::{self, Aim, Extent};
 use svmio_benches::interleaved::{self, in_turn};
-use svmio_benches::left_out::LeftOut;
+use svmio_benches::left_out;
 use svmio_benches::mapping::report::{Bare, Faults, Misses, Random, Scan, Straight};
 use svmio_benches::mapping::{Bed, Part, member};
 use svmio_benches::phase::{self, Phase};
@@ -60,9 +60,8 @@ fn main() -> ExitCode {
     if command_line.check {
         command_line.runs = 1;
     }
-    let mut left_out = LeftOut::default();
-    if !left_out.unless_root("files as memory") {
-        return left_out.end(ExitCode::FAILURE);
+    if !left_out::is_root() {
+        return left_out::all("files as memory");
     }
     let was_calm = phase::is_calm();
     println!("cargo run --release -p svmio-benches --bin mapping\n");

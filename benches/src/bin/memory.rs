@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use svmio_benches::aims::{self, Aim, Extent};
 use svmio_benches::interleaved::REPETITIONS;
-use svmio_benches::left_out::LeftOut;
+use svmio_benches::left_out;
 use svmio_benches::memory::job::{self, Nodes};
 use svmio_benches::memory::{sort, stencil};
 use svmio_benches::nodes::bed::{self, Bed};
@@ -27,9 +27,8 @@ fn main() -> ExitCode {
         "memory",
         "A stencil and a sort over files as memory, beside explicit reads and writes",
     );
-    let mut left_out = LeftOut::default();
-    if !left_out.unless_root("programs on files as memory") {
-        return left_out.end(ExitCode::FAILURE);
+    if !left_out::is_root() {
+        return left_out::all("programs on files as memory");
     }
     let was_calm = phase::is_calm();
     println!("cargo run --release -p svmio-benches --bin memory\n");
