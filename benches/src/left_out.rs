@@ -41,7 +41,8 @@ impl LeftOut {
         is_root
     }
 
-    /// Says once more what was left out, where that is not lost among tables; the exit code is `code` where nothing was.
+    /// Says once more what was left out, where that is not lost among tables; the exit code is `code` where nothing
+    /// was.
     pub fn end(self, code: ExitCode) -> ExitCode {
         if self.0.is_empty() {
             return code;

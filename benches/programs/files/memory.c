@@ -1,7 +1,7 @@
-/* memory FILE BYTES: so many bytes are written in one collective call, in pieces of 8 bytes, those of all ranks in turn.
- * What is told is how much more memory the rank that took most of it had at any moment of it, beyond its buffer: what is
- * its own, what it has mapped that others may have as well, and what it has mapped of svmio's segments, in which files
- * are, beyond this file's size. And these three by themselves, of segments all. Bytes. */
+/* memory FILE BYTES: so many bytes are written in one collective call, in pieces of 8 bytes, those of all ranks in
+ * turn. What is told is how much more memory the rank that took most of it had at any moment of it, beyond its buffer:
+ * what is its own, what it has mapped that others may have as well, and what it has mapped of svmio's segments, in
+ * which files are, beyond this file's size. And these three by themselves, of segments all. Bytes. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -27,8 +27,8 @@ static int64_t own_now(void) {
     return kilobytes * 1024;
 }
 
-/* The kernel's sums, RssShmem and RssFile, do not tell what is mapped: a buffer that ranks share would pass for a part of
- * the file that this rank has not touched. */
+/* The kernel's sums, RssShmem and RssFile, do not tell what is mapped: a buffer that ranks share would pass for a part
+ * of the file that this rank has not touched. */
 static struct resident resident_now(void) {
     char line[4096], access[8];
     struct resident now = {.own = own_now()};

@@ -113,12 +113,12 @@ void weigh_opinions(void) {
     uint64_t sums[] = {times.all, times.doubtful, times.disagreed, times.crashed};
     MPI_OK(MPI_Allreduce(MPI_IN_PLACE, sums, 4, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD));
     if (rank == 0 && asks_mpi) {
-        printf("MPI_Pack and MPI_Unpack were asked %" PRIu64 " times, of doubtful types %" PRIu64 "; they were wrong %" PRIu64
-               " times, dividing by zero %" PRIu64 "\n",
+        printf("MPI_Pack and MPI_Unpack were asked %" PRIu64 " times, of doubtful types %" PRIu64
+               "; they were wrong %" PRIu64 " times, dividing by zero %" PRIu64 "\n",
                sums[0], sums[1], sums[2], sums[3]);
     }
     /* Few seeds may have one by chance. */
     CHECK(sums[2] <= 2 + sums[1] / DOUBTFUL_FOR_EACH,
-          "MPI_Pack and MPI_Unpack disagree with the standard %" PRIu64 " times, of %" PRIu64 " with doubtful types", sums[2],
-          sums[1]);
+          "MPI_Pack and MPI_Unpack disagree with the standard %" PRIu64 " times, of %" PRIu64 " with doubtful types",
+          sums[2], sums[1]);
 }
