@@ -6,6 +6,7 @@ mod background;
 mod calls;
 mod channels;
 mod coming_and_going;
+mod counting;
 #[path = "../calls/data.rs"]
 mod data;
 mod joining;
