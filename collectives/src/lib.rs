@@ -33,6 +33,7 @@
 
 mod algorithm;
 mod clustering;
+pub mod collective;
 pub mod components;
 mod composition;
 mod constructors;

@@ -209,17 +209,28 @@ impl Progress {
     }
 
     fn into_prediction(self) -> Prediction {
-        let slowest =
-            (0..self.times.len()).max_by(|&one, &other| self.times[one].total_cmp(&self.times[other]));
+        Prediction::of(self.times, &self.last, &self.causes)
+    }
+}
+
+impl Prediction {
+    /// Of when ranks leave, for what each waited last, and what there was to wait for: a signal, and which other one its
+    /// sender had waited for.
+    pub(crate) fn of(
+        leaves: Vec<f64>,
+        last: &[Option<usize>],
+        causes: &[(Option<usize>, usize, Signal)],
+    ) -> Self {
+        let slowest = (0..leaves.len()).max_by(|&one, &other| leaves[one].total_cmp(&leaves[other]));
         let mut critical_path = Vec::new();
-        let mut at = slowest.and_then(|rank| self.last[rank]);
+        let mut at = slowest.and_then(|rank| last[rank]);
         while let Some(cause) = at {
-            let (before, step, signal) = self.causes[cause];
+            let (before, step, signal) = causes[cause];
             critical_path.push((step, signal));
             at = before;
         }
         critical_path.reverse();
-        Prediction { total: slowest.map_or(0.0, |rank| self.times[rank]), leaves: self.times, critical_path }
+        Self { total: slowest.map_or(0.0, |rank| leaves[rank]), leaves, critical_path }
     }
 }
 

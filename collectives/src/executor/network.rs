@@ -43,12 +43,13 @@ mod trading;
 mod two_level;
 
 pub use background::{Background, Carrier, Pending};
-pub use choices::{
-    AllgatherAlgorithm, AllreduceAlgorithm, AlltoallAlgorithm, BcastAlgorithm, Choices, CollectAlgorithm,
-    ReduceAlgorithm, ReduceScatterAlgorithm,
-};
-pub use costs::MessageCosts;
+pub use choices::Choices;
 pub use fabrics::Fabrics;
 pub use group::{NetworkGroup, NetworkSettings};
 pub use point_to_point::PointToPoint;
 pub use two_level::TwoLevelGroup;
+
+pub use crate::collective::{
+    AllgatherAlgorithm, AllreduceAlgorithm, AlltoallAlgorithm, BcastAlgorithm, CollectAlgorithm,
+    MessageCosts, ReduceAlgorithm, ReduceScatterAlgorithm,
+};

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::choices::CollectAlgorithm;
 use super::group::NetworkGroup;
+use crate::collective::CollectAlgorithm;
 use crate::executor::arguments::{check_count, check_length};
 use crate::executor::blocks::{Given, Room, Row, apart, apart_mut};
 use crate::executor::error::Result;

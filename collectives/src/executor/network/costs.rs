@@ -1,48 +1,13 @@
-//! What messages cost, and by that which algorithm is taken.
+//! Which algorithm is taken, by what messages cost.
 //!
-//! A message of *n* bytes costs α + *n*β (R. W. Hockney), a byte that is copied within memory κ. Many networks take
-//! short messages otherwise than long ones, so the first [`SHORT`] bytes of each have a β of their own. The costs of the
-//! algorithms for *p* members are those of Thakur, Rabenseifner and Gropp, message by message, without the reductions'
-//! arithmetic, which is about the same for all.
+//! The costs of the algorithms for *p* members are those of Thakur, Rabenseifner and Gropp, message by message, without
+//! the reductions' arithmetic, which is about the same for all. They are what the schedules' own prediction comes to,
+//! in closed form, since one is chosen at each call.
 
-use super::choices::{
+use crate::collective::{
     AllgatherAlgorithm, AllreduceAlgorithm, AlltoallAlgorithm, BcastAlgorithm, CollectAlgorithm,
-    ReduceAlgorithm, ReduceScatterAlgorithm,
+    MessageCosts, ReduceAlgorithm, ReduceScatterAlgorithm,
 };
-
-/// How many bytes a message has that is short.
-pub(super) const SHORT: usize = 16 << 10;
-
-/// What messages between members cost.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MessageCosts {
-    /// α, nanoseconds.
-    pub latency: f64,
-    /// β of the first bytes of a message, nanoseconds for each byte.
-    pub per_short_byte: f64,
-    /// β of all further ones.
-    pub per_byte: f64,
-    /// κ, nanoseconds for each byte that is copied within a member's memory.
-    pub per_copied_byte: f64,
-}
-
-impl Default for MessageCosts {
-    /// 1 Gbit/s with 20 µs.
-    fn default() -> Self {
-        Self { latency: 20_000.0, per_short_byte: 8.0, per_byte: 8.0, per_copied_byte: 0.1 }
-    }
-}
-
-impl MessageCosts {
-    fn message(&self, bytes: f64) -> f64 {
-        let short = bytes.min(SHORT as f64);
-        self.latency + short * self.per_short_byte + (bytes - short) * self.per_byte
-    }
-
-    fn copy(&self, bytes: f64) -> f64 {
-        bytes * self.per_copied_byte
-    }
-}
 
 /// A group as the model sees it.
 #[derive(Debug, Clone, Copy)]

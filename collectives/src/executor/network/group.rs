@@ -7,11 +7,12 @@ use svmio_transport::{Rank, SegmentId};
 
 use super::barrier::Barriers;
 use super::choices::Choices;
-use super::costs::{MessageCosts, Model};
+use super::costs::Model;
 use super::fabrics::Fabrics;
 use super::over_fabric::OverFabric;
 use super::point_to_point::PointToPoint;
 use crate::algorithm::Algorithm;
+use crate::collective::MessageCosts;
 use crate::executor::arguments::check_member;
 use crate::executor::barrier::Barrier;
 use crate::executor::error::{Error, Result};

@@ -3,9 +3,9 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use super::costs::{MessageCosts, SHORT};
 use super::group::NetworkGroup;
 use super::two_level::TwoLevelGroup;
+use crate::collective::{MessageCosts, SHORT};
 use crate::executor::error::Result;
 
 /// How often a message goes to and fro, one without bytes and a short one.

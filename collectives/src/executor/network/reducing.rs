@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::choices::{AllreduceAlgorithm, ReduceAlgorithm, ReduceScatterAlgorithm};
 use super::exchange::{combine, shares};
 use super::group::NetworkGroup;
+use crate::collective::{AllreduceAlgorithm, ReduceAlgorithm, ReduceScatterAlgorithm};
 use crate::executor::arguments::{check_elements, check_is_not_root, check_length};
 use crate::executor::blocks::{Row, apart, apart_mut};
 use crate::executor::error::Result;

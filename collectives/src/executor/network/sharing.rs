@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::choices::AllgatherAlgorithm;
 use super::group::NetworkGroup;
+use crate::collective::AllgatherAlgorithm;
 use crate::executor::arguments::{check_count, check_length};
 use crate::executor::blocks::{apart_mut, longest};
 use crate::executor::error::Result;

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::choices::BcastAlgorithm;
 use super::exchange::{shares, spanned};
 use super::group::NetworkGroup;
+use crate::collective::BcastAlgorithm;
 use crate::executor::error::Result;
 
 impl NetworkGroup {
