@@ -45,6 +45,7 @@ mod transfer;
 
 pub use algorithm::CollectiveAlgorithm;
 pub use blocks::Blocks;
+pub(crate) use constructors::tree::subtree;
 pub use costs::MessageCosts;
 pub(crate) use costs::SHORT;
 pub use definition::Collective;

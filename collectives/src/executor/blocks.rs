@@ -114,7 +114,8 @@ pub(super) fn apart_mut<'b>(mut data: &'b mut [u8], ranges: &[Range<usize>]) -> 
     Ok(blocks)
 }
 
-fn whole(range: &Range<usize>) -> Range<usize> {
+/// A range of a block; one that ends before it begins is empty.
+pub(super) fn whole(range: &Range<usize>) -> Range<usize> {
     range.start.min(range.end)..range.end
 }
 

@@ -3,10 +3,12 @@
 use std::ops::Range;
 
 use super::group::NetworkGroup;
-use crate::collective::CollectAlgorithm;
+use super::memory::{Memory, Place, Region};
+use crate::collective::{CollectAlgorithm, CollectiveAlgorithm, subtree};
 use crate::executor::arguments::{check_count, check_length};
-use crate::executor::blocks::{Given, Room, Row, apart, apart_mut};
+use crate::executor::blocks::{apart, apart_mut};
 use crate::executor::error::Result;
+use crate::rank::Rank;
 
 impl NetworkGroup {
     /// `root` gets all members' `own`, which have the same length, one behind the other; elsewhere `into` is not used.
@@ -21,12 +23,15 @@ impl NetworkGroup {
             if group.own == root {
                 check_length("what is gathered", into.len(), length * group.size())?;
             }
-            match group.settings.choices.gather.unwrap_or_else(|| group.model().collect(length)) {
-                CollectAlgorithm::Binomial => group.gather_binomially(root, own, into),
-                CollectAlgorithm::Linear => {
-                    group.gather_linearly(root, own, &mut Row { bytes: into, length })
-                }
+            let chosen = group.settings.choices.gather;
+            let algorithm = chosen.unwrap_or_else(|| group.model().collect(length));
+            if group.own != root {
+                return group.give_to(root, algorithm, own);
             }
+            into[root * length..][..length].copy_from_slice(own);
+            let place = |block: u64| Place::nth(0, block as usize, length);
+            let part = group.part_of(&CollectiveAlgorithm::Gather { root: Rank(root as u32), algorithm });
+            group.carry_out(&part, &mut Memory::of(vec![Region::Room(into)], &place))
         })
     }
 
@@ -54,50 +59,47 @@ impl NetworkGroup {
     pub fn gather_blocks(&mut self, root: usize, own: &[u8], blocks: &mut [&mut [u8]]) -> Result<()> {
         self.attempt(|group| {
             group.check_member(root)?;
-            if group.own == root {
-                check_count(blocks.len(), group.size())?;
-                check_length("the root's own block", blocks[root].len(), own.len())?;
+            let algorithm = CollectAlgorithm::Linear;
+            if group.own != root {
+                return group.give_to(root, algorithm, own);
             }
-            group.gather_linearly(root, own, blocks)
+            check_count(blocks.len(), group.size())?;
+            check_length("the root's own block", blocks[root].len(), own.len())?;
+            blocks[root].copy_from_slice(own);
+            let lengths: Vec<usize> = blocks.iter().map(|block| block.len()).collect();
+            let place = |block: u64| Place { region: block as usize, range: 0..lengths[block as usize] };
+            let regions = blocks.iter_mut().map(|block| Region::Room(block)).collect();
+            let part = group.part_of(&CollectiveAlgorithm::Gather { root: Rank(root as u32), algorithm });
+            group.carry_out(&part, &mut Memory::of(regions, &place))
         })
     }
 
-    fn gather_linearly(&self, root: usize, own: &[u8], blocks: &mut (impl Room + ?Sized)) -> Result<()> {
-        if self.own != root {
-            return self.send(root, own);
-        }
-        blocks.of(root).copy_from_slice(own);
-        // All are on their way side by side, whoever is received first.
-        (1..self.size()).try_for_each(|distance| {
-            let (member, _) = self.neighbours(distance);
-            self.receive(member, blocks.of(member))
-        })
+    /// A gather of equal blocks as a member that is not its root.
+    fn give_to(&self, root: usize, algorithm: CollectAlgorithm, own: &[u8]) -> Result<()> {
+        let part = self.part_of(&CollectiveAlgorithm::Gather { root: Rank(root as u32), algorithm });
+        let length = own.len();
+        let place = |block: u64| self.held(block, length);
+        let held = if part.receives() {
+            let mut held = vec![0; self.below(root) * length];
+            held[..length].copy_from_slice(own);
+            Region::Scratch(held)
+        } else {
+            Region::Given(own)
+        };
+        self.carry_out(&part, &mut Memory::of(vec![held], &place))
     }
 
-    /// Each passes on what it has of those below it in the tree.
-    fn gather_binomially(&self, root: usize, own: &[u8], into: &mut [u8]) -> Result<()> {
-        let (place, member) = self.counted_from(root);
-        let (size, length) = (self.size(), own.len());
-        let mut held = own.to_vec();
-        let mut distance = 1;
-        while place & distance == 0 && distance < size {
-            if place + distance < size {
-                let below = distance.min(size - place - distance);
-                let begin = held.len();
-                held.resize(begin + below * length, 0);
-                self.receive(member(place + distance), &mut held[begin..])?;
-            }
-            distance *= 2;
-        }
-        if place > 0 {
-            return self.send(member(place - distance), &held);
-        }
-        if length > 0 {
-            for (place, bytes) in held.chunks_exact(length).enumerate() {
-                into[member(place) * length..][..length].copy_from_slice(bytes);
-            }
-        }
-        Ok(())
+    /// Where a member keeps the block of another one that passes through it by a binomial tree: those of its subtree
+    /// behind its own, so that they are one message.
+    fn held(&self, block: u64, length: usize) -> Place {
+        let behind = (block as usize + self.size() - self.own) % self.size();
+        Place::nth(0, behind, length)
+    }
+
+    /// How many members' blocks those are.
+    fn below(&self, root: usize) -> usize {
+        let place = (self.own + self.size() - root) % self.size();
+        subtree(place as u32, self.size() as u32).len()
     }
 
     /// All get their part of `root`'s `data`, which lie one behind the other and are as long as `into`; elsewhere
@@ -112,10 +114,15 @@ impl NetworkGroup {
             if group.own == root {
                 check_length("what is scattered", data.len(), length * group.size())?;
             }
-            match group.settings.choices.scatter.unwrap_or_else(|| group.model().collect(length)) {
-                CollectAlgorithm::Binomial => group.scatter_binomially(root, data, into),
-                CollectAlgorithm::Linear => group.scatter_linearly(root, &Row { bytes: data, length }, into),
+            let chosen = group.settings.choices.scatter;
+            let algorithm = chosen.unwrap_or_else(|| group.model().collect(length));
+            if group.own != root {
+                return group.take_from(root, algorithm, into);
             }
+            into.copy_from_slice(&data[root * length..][..length]);
+            let place = |block: u64| Place::nth(0, block as usize, length);
+            let part = group.part_of(&CollectiveAlgorithm::Scatter { root: Rank(root as u32), algorithm });
+            group.carry_out(&part, &mut Memory::of(vec![Region::Given(data)], &place))
         })
     }
 
@@ -143,48 +150,32 @@ impl NetworkGroup {
     pub fn scatter_blocks(&mut self, root: usize, blocks: &[&[u8]], into: &mut [u8]) -> Result<()> {
         self.attempt(|group| {
             group.check_member(root)?;
-            if group.own == root {
-                check_count(blocks.len(), group.size())?;
-                check_length("the root's own block", blocks[root].len(), into.len())?;
+            let algorithm = CollectAlgorithm::Linear;
+            if group.own != root {
+                return group.take_from(root, algorithm, into);
             }
-            group.scatter_linearly(root, blocks, into)
+            check_count(blocks.len(), group.size())?;
+            check_length("the root's own block", blocks[root].len(), into.len())?;
+            into.copy_from_slice(blocks[root]);
+            let place = |block: u64| Place { region: block as usize, range: 0..blocks[block as usize].len() };
+            let regions = blocks.iter().map(|block| Region::Given(block)).collect();
+            let part = group.part_of(&CollectiveAlgorithm::Scatter { root: Rank(root as u32), algorithm });
+            group.carry_out(&part, &mut Memory::of(regions, &place))
         })
     }
 
-    fn scatter_linearly(&self, root: usize, blocks: &(impl Given + ?Sized), into: &mut [u8]) -> Result<()> {
-        if self.own != root {
-            return self.receive(root, into);
+    /// A scatter of equal blocks as a member that is not its root.
+    fn take_from(&self, root: usize, algorithm: CollectAlgorithm, into: &mut [u8]) -> Result<()> {
+        let part = self.part_of(&CollectiveAlgorithm::Scatter { root: Rank(root as u32), algorithm });
+        let length = into.len();
+        let place = |block: u64| self.held(block, length);
+        if algorithm == CollectAlgorithm::Linear || self.below(root) == 1 {
+            return self.carry_out(&part, &mut Memory::of(vec![Region::Room(into)], &place));
         }
-        into.copy_from_slice(blocks.of(root));
-        let others = (1..self.size()).map(|distance| self.neighbours(distance).0);
-        let messages: Vec<(usize, &[u8])> = others.map(|member| (member, blocks.of(member))).collect();
-        self.messages.send_each(&messages)
-    }
-
-    fn scatter_binomially(&self, root: usize, data: &[u8], into: &mut [u8]) -> Result<()> {
-        let (place, member) = self.counted_from(root);
-        let (size, length) = (self.size(), into.len());
-        let mut distance = 1;
-        while place & distance == 0 && distance < size {
-            distance *= 2;
-        }
-        let below = distance.min(size - place);
-        let mut held = vec![0; below * length];
-        if place > 0 {
-            self.receive(member(place - distance), &mut held)?;
-        } else if length > 0 {
-            for (place, bytes) in held.chunks_exact_mut(length).enumerate() {
-                bytes.copy_from_slice(&data[member(place) * length..][..length]);
-            }
-        }
-        while distance > 1 {
-            distance /= 2;
-            if place + distance < size {
-                let end = (2 * distance).min(size - place);
-                self.send(member(place + distance), &held[distance * length..end * length])?;
-            }
-        }
-        into.copy_from_slice(&held[..length]);
+        let held = Region::Scratch(vec![0; self.below(root) * length]);
+        let mut memory = Memory::of(vec![held], &place);
+        self.carry_out(&part, &mut memory)?;
+        into.copy_from_slice(memory.at(&place(self.own as u64)));
         Ok(())
     }
 }

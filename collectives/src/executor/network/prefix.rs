@@ -1,6 +1,8 @@
 //! What the members before a member have, combined: scan, exscan.
 
 use super::group::NetworkGroup;
+use super::memory::{Memory, Place, Region};
+use crate::collective::CollectiveAlgorithm;
 use crate::executor::arguments::{check_elements, check_is_first};
 use crate::executor::error::Result;
 use crate::executor::operation::Operation;
@@ -12,10 +14,11 @@ impl NetworkGroup {
     /// As [`allreduce`](Self::allreduce).
     pub fn scan(&mut self, data: &mut [u8], operation: &dyn Operation) -> Result<()> {
         self.attempt(|group| {
-            if let Some(before) = group.before(data, operation)? {
-                operation.combine(&before, data);
-            }
-            Ok(())
+            check_elements(data.len(), operation)?;
+            let length = data.len();
+            let place = |_| Place { region: 0, range: 0..length };
+            let part = group.part_of(&CollectiveAlgorithm::Scan);
+            group.combine(&part, &mut Memory::of(vec![Region::Room(data)], &place), operation)
         })
     }
 
@@ -28,10 +31,14 @@ impl NetworkGroup {
             if group.own == 0 {
                 return group.exscan_from(data, operation);
             }
-            if let Some(before) = group.before(data, operation)? {
-                data.copy_from_slice(&before);
-            }
-            Ok(())
+            check_elements(data.len(), operation)?;
+            let length = data.len();
+            // What is known up to this member, what before it, which is the result, and what comes.
+            let place = |block: u64| Place { region: block as usize, range: 0..length };
+            let (known, coming) = (data.to_vec(), vec![0; length]);
+            let regions = vec![Region::Scratch(known), Region::Room(data), Region::Scratch(coming)];
+            let part = group.part_of(&CollectiveAlgorithm::Exscan);
+            group.combine(&part, &mut Memory::of(regions, &place), operation)
         })
     }
 
@@ -42,40 +49,10 @@ impl NetworkGroup {
     pub fn exscan_from(&mut self, data: &[u8], operation: &dyn Operation) -> Result<()> {
         self.attempt(|group| {
             check_is_first(group.own)?;
-            group.before(data, operation).map(|_| ())
+            check_elements(data.len(), operation)?;
+            let place = |_| Place { region: 0, range: 0..data.len() };
+            let part = group.part_of(&CollectiveAlgorithm::Exscan);
+            group.combine(&part, &mut Memory::of(vec![Region::Given(data)], &place), operation)
         })
-    }
-
-    /// What the members before this one have, combined. In each round each knows of twice as many up to itself, and
-    /// tells the one that many further.
-    fn before(&self, data: &[u8], operation: &dyn Operation) -> Result<Option<Vec<u8>>> {
-        check_elements(data.len(), operation)?;
-        let (size, own) = (self.size(), self.own);
-        // Up to this one, of the last `distance` members.
-        let mut known = data.to_vec();
-        let mut before: Option<Vec<u8>> = None;
-        let mut distance = 1;
-        while distance < size {
-            let mut coming = vec![0; data.len()];
-            match (own >= distance, own + distance < size) {
-                (true, true) => self.exchange(own + distance, &known, own - distance, &mut coming)?,
-                (true, false) => self.receive(own - distance, &mut coming)?,
-                (false, true) => self.send(own + distance, &known)?,
-                (false, false) => {}
-            }
-            if own >= distance {
-                operation.combine(&coming, &mut known);
-                // What comes lies before all that is known of before.
-                before = Some(match before {
-                    None => coming,
-                    Some(mut later) => {
-                        operation.combine(&coming, &mut later);
-                        later
-                    }
-                });
-            }
-            distance *= 2;
-        }
-        Ok(before)
     }
 }

@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use super::group::NetworkGroup;
-use crate::collective::AllgatherAlgorithm;
+use super::memory::{Memory, Place, Region};
+use crate::collective::CollectiveAlgorithm;
 use crate::executor::arguments::{check_count, check_length};
-use crate::executor::blocks::{apart_mut, longest};
+use crate::executor::blocks::{apart_mut, longest, whole};
 use crate::executor::error::Result;
 
 impl NetworkGroup {
@@ -18,9 +19,8 @@ impl NetworkGroup {
             let length = own.len();
             check_length("what is gathered", into.len(), length * group.size())?;
             into[group.own * length..][..length].copy_from_slice(own);
-            let blocks: Vec<_> =
-                (0..group.size()).map(|member| member * length..(member + 1) * length).collect();
-            group.allgatherv(into, &blocks)
+            let place = |block: u64| Place::nth(0, block as usize, length);
+            group.share(length, &mut Memory::of(vec![Region::Room(into)], &place))
         })
     }
 
@@ -31,7 +31,12 @@ impl NetworkGroup {
     /// [`Error::Length`](crate::executor::Error::Length), also for blocks that lie over each other; the fabric's, for a
     /// lost member.
     pub fn allgatherv(&mut self, data: &mut [u8], blocks: &[Range<usize>]) -> Result<()> {
-        self.attempt(|group| group.allgather_blocks(&mut apart_mut(data, blocks)?))
+        self.attempt(|group| {
+            check_count(blocks.len(), group.size())?;
+            let longest = longest(&apart_mut(data, blocks)?);
+            let place = |block: u64| Place { region: 0, range: whole(&blocks[block as usize]) };
+            group.share(longest, &mut Memory::of(vec![Region::Room(data)], &place))
+        })
     }
 
     /// The same, where each block is memory by itself.
@@ -41,14 +46,11 @@ impl NetworkGroup {
     pub fn allgather_blocks(&mut self, blocks: &mut [&mut [u8]]) -> Result<()> {
         self.attempt(|group| {
             check_count(blocks.len(), group.size())?;
-            if group.size() == 1 {
-                return Ok(());
-            }
-            match group.settings.choices.allgather.unwrap_or_else(|| group.model().allgather(longest(blocks)))
-            {
-                AllgatherAlgorithm::Bruck => group.share_doubling(blocks),
-                AllgatherAlgorithm::Ring => group.share_around(blocks),
-            }
+            let longest = longest(blocks);
+            let lengths: Vec<usize> = blocks.iter().map(|block| block.len()).collect();
+            let place = |block: u64| Place { region: block as usize, range: 0..lengths[block as usize] };
+            let regions = blocks.iter_mut().map(|block| Region::Room(block)).collect();
+            group.share(longest, &mut Memory::of(regions, &place))
         })
     }
 
@@ -65,44 +67,9 @@ impl NetworkGroup {
         })
     }
 
-    /// Each has the blocks of the members from itself on, as many as its distance to the next whom it gets more from.
-    fn share_doubling(&self, blocks: &mut [&mut [u8]]) -> Result<()> {
-        let size = self.size();
-        let member = |place: usize| (self.own + place) % size;
-        let mut held = blocks[self.own].to_vec();
-        let mut distance = 1;
-        while distance < size {
-            let count = distance.min(size - distance);
-            let sent = (0..count).map(|place| blocks[member(place)].len()).sum();
-            let received = (distance..distance + count).map(|place| blocks[member(place)].len()).sum();
-            let (after, before) = self.neighbours(distance);
-            let mut more = vec![0; received];
-            self.exchange(before, &held[..sent], after, &mut more)?;
-            held.append(&mut more);
-            distance *= 2;
-        }
-        let mut rest = held.as_slice();
-        for place in 0..size {
-            let block = &mut *blocks[member(place)];
-            let (bytes, behind) = rest.split_at(block.len());
-            block.copy_from_slice(bytes);
-            rest = behind;
-        }
-        Ok(())
-    }
-
-    /// Each block goes around.
-    pub(super) fn share_around(&self, blocks: &mut [&mut [u8]]) -> Result<()> {
-        let size = self.size();
-        let (after, before) = self.neighbours(1);
-        let mut coming = vec![0; longest(blocks)];
-        for round in 0..size - 1 {
-            let sent = &*blocks[(self.own + size - round) % size];
-            let received = (self.own + 2 * size - round - 1) % size;
-            let coming = &mut coming[..blocks[received].len()];
-            self.exchange(after, sent, before, coming)?;
-            blocks[received].copy_from_slice(coming);
-        }
-        Ok(())
+    /// Has all get all blocks, of which the longest has so many bytes.
+    fn share(&self, longest: usize, memory: &mut Memory<'_>) -> Result<()> {
+        let algorithm = self.settings.choices.allgather.unwrap_or_else(|| self.model().allgather(longest));
+        self.carry_out(&self.part_of(&CollectiveAlgorithm::Allgather(algorithm)), memory)
     }
 }

@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use super::group::NetworkGroup;
-use crate::collective::AlltoallAlgorithm;
+use super::memory::{Memory, Place, Region};
+use crate::collective::{AlltoallAlgorithm, CollectiveAlgorithm};
 use crate::executor::arguments::{check_count, check_length};
-use crate::executor::blocks::{Given, Room, Row, apart, apart_mut};
+use crate::executor::blocks::{apart, apart_mut};
 use crate::executor::error::Result;
 
 impl NetworkGroup {
@@ -19,12 +20,24 @@ impl NetworkGroup {
             let length = data.len() / group.size();
             check_length("what is sent", data.len(), length * group.size())?;
             check_length("what is received", into.len(), data.len())?;
-            match group.settings.choices.alltoall.unwrap_or_else(|| group.model().alltoall(length)) {
-                AlltoallAlgorithm::Bruck => group.trade_by_bits(data, into, length),
-                AlltoallAlgorithm::Pairwise => {
-                    group.trade_by_pairs(&Row { bytes: data, length }, &mut Row { bytes: into, length })
-                }
-            }
+            let chosen = group.settings.choices.alltoall;
+            let algorithm = chosen.unwrap_or_else(|| group.model().alltoall(length));
+            let (own, size) = (group.own, group.size());
+            into[own * length..][..length].copy_from_slice(&data[own * length..][..length]);
+            // By whose a block is, and whom it is for; what only passes through, by how far that is.
+            let place = |block: u64| {
+                let (from, to) = (block as usize / size, block as usize % size);
+                let (region, at) = match (from == own, to == own) {
+                    (true, _) => (0, to),
+                    (false, true) => (1, from),
+                    (false, false) => (2, (to + size - from) % size),
+                };
+                Place::nth(region, at, length)
+            };
+            let passing = if algorithm == AlltoallAlgorithm::Bruck { data.len() } else { 0 };
+            let regions = vec![Region::Given(data), Region::Room(into), Region::Scratch(vec![0; passing])];
+            let part = group.part_of(&CollectiveAlgorithm::Alltoall(algorithm));
+            group.carry_out(&part, &mut Memory::of(regions, &place))
         })
     }
 
@@ -53,49 +66,23 @@ impl NetworkGroup {
             check_count(sent.len(), group.size())?;
             check_count(received.len(), group.size())?;
             check_length("what a member sends to itself", sent[group.own].len(), received[group.own].len())?;
-            group.trade_by_pairs(sent, received)
+            let (own, size) = (group.own, group.size());
+            received[own].copy_from_slice(sent[own]);
+            let lengths: Vec<usize> = sent
+                .iter()
+                .map(|block| block.len())
+                .chain(received.iter().map(|block| block.len()))
+                .collect();
+            // What is sent, by whom it is for, and behind that what is received, by whose it is.
+            let place = |block: u64| {
+                let (from, to) = (block as usize / size, block as usize % size);
+                let region = if from == own { to } else { size + from };
+                Place { region, range: 0..lengths[region] }
+            };
+            let given = sent.iter().map(|block| Region::Given(block));
+            let regions = given.chain(received.iter_mut().map(|block| Region::Room(block))).collect();
+            let part = group.part_of(&CollectiveAlgorithm::Alltoall(AlltoallAlgorithm::Pairwise));
+            group.carry_out(&part, &mut Memory::of(regions, &place))
         })
-    }
-
-    pub(super) fn trade_by_pairs(
-        &self,
-        sent: &(impl Given + ?Sized),
-        received: &mut (impl Room + ?Sized),
-    ) -> Result<()> {
-        received.of(self.own).copy_from_slice(sent.of(self.own));
-        for distance in 1..self.size() {
-            let (to, from) = self.neighbours(distance);
-            self.exchange(to, sent.of(to), from, received.of(from))?;
-        }
-        Ok(())
-    }
-
-    /// A part whose way has a bit goes that far in that bit's round: so each takes ⌈log *p*⌉ messages at most.
-    fn trade_by_bits(&self, data: &[u8], into: &mut [u8], length: usize) -> Result<()> {
-        let size = self.size();
-        // By how far they have to go.
-        let mut parts = vec![0; data.len()];
-        for way in 0..size {
-            let (member, _) = self.neighbours(way);
-            parts[way * length..][..length].copy_from_slice(&data[member * length..][..length]);
-        }
-        let mut distance = 1;
-        while distance < size {
-            let ways: Vec<usize> = (0..size).filter(|way| way & distance != 0).collect();
-            let leaving: Vec<u8> =
-                ways.iter().flat_map(|way| &parts[way * length..][..length]).copied().collect();
-            let mut coming = vec![0; leaving.len()];
-            let (after, before) = self.neighbours(distance);
-            self.exchange(after, &leaving, before, &mut coming)?;
-            for (at, way) in ways.into_iter().enumerate() {
-                parts[way * length..][..length].copy_from_slice(&coming[at * length..][..length]);
-            }
-            distance *= 2;
-        }
-        for way in 0..size {
-            let (_, member) = self.neighbours(way);
-            into[member * length..][..length].copy_from_slice(&parts[way * length..][..length]);
-        }
-        Ok(())
     }
 }
