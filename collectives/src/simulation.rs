@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   Schedule ─► parts of ranks ─► events by time ─► when each rank leaves      (run, ranks)
-//!   Model    ─► costs of signals: processor, links with queues, looking       (costs)
+//!   CollectiveSchedule ─► the same, with blocks that are so long               (collectives)
+//!   Model    ─► costs of signals and messages: processor, links with queues   (costs)
 //!                    ├─► figures: those of the SCI Collectives Library        (figures)
 //!                    └─► a machine to be profiled, as real ones are           (machine)
 //! ```
@@ -12,6 +13,7 @@
 //! seconds. What a rank does in a step: a store for each signal, one sequence check for all of them where the fabric
 //! loses writes, and a look at each flag that it awaits.
 
+mod collectives;
 mod costs;
 pub mod figures;
 mod machine;
@@ -25,6 +27,7 @@ use svmio_transport::Time;
 use svmio_transport::sim::Model;
 
 pub use self::machine::SimulatedMachine;
+use crate::collective::CollectiveSchedule;
 use crate::partition::Partition;
 use crate::schedule::Schedule;
 
@@ -49,7 +52,7 @@ pub struct Simulation {
     signalling: Signalling,
 }
 
-/// When ranks left a barrier.
+/// When ranks left a barrier or a collective.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timing {
     /// When each rank left, from when the first came.
@@ -105,5 +108,16 @@ impl Simulation {
     ) -> Timing {
         assert!(schedule.ranks() <= self.nodes.ranks(), "{} ranks are too few", self.nodes.ranks());
         run::run(self, schedule, entered)
+    }
+
+    /// Runs a collective once, with blocks of so many bytes. All ranks come at time 0. A message is written straight to
+    /// where it belongs, and a flag behind it; combining takes as long as copying.
+    ///
+    /// # Panics
+    /// Where the schedule is for more ranks than there are.
+    #[must_use]
+    pub fn run_collective(&self, schedule: &CollectiveSchedule, block_bytes: u64) -> Timing {
+        assert!(schedule.ranks() <= self.nodes.ranks(), "{} ranks are too few", self.nodes.ranks());
+        collectives::run(self, schedule, block_bytes)
     }
 }

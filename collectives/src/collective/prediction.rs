@@ -11,12 +11,17 @@ impl CollectiveSchedule {
     /// Predicts what it costs where each block has so many bytes, by critical path.
     ///
     /// Who gives a message is busy with it until it arrives, and may get one at the same time. Of several that one rank
-    /// gives, or gets, side by side, each adds its bytes and a part of α. Combining costs nothing here, which is about the
+    /// gives side by side, or gets at the same time, each adds its bytes and a part of α. Combining costs nothing here, which is about the
     /// same for all algorithms; what is moved within memory is copied.
     #[must_use]
     pub fn predict(&self, costs: &MessageCosts, block_bytes: f64) -> Prediction {
         let ranks = self.ranks() as usize;
-        let mut progress = Progress { times: vec![0.0; ranks], last: vec![None; ranks], causes: Vec::new() };
+        let mut progress = Progress {
+            times: vec![0.0; ranks],
+            received: vec![f64::NEG_INFINITY; ranks],
+            last: vec![None; ranks],
+            causes: Vec::new(),
+        };
         for (number, step) in self.steps().iter().enumerate() {
             progress.take(number, step, costs, block_bytes);
         }
@@ -27,6 +32,8 @@ impl CollectiveSchedule {
 /// How far ranks are in time, and why.
 struct Progress {
     times: Vec<f64>,
+    /// When each rank's last message was in.
+    received: Vec<f64>,
     /// For each rank, which of `causes` it last waited for.
     last: Vec<Option<usize>>,
     /// A message that somebody waited for, and which one its sender had waited for.
@@ -75,13 +82,11 @@ impl Progress {
         arrivals.sort_by(|one, other| {
             (one.signal.to.cmp(&other.signal.to)).then(one.time.total_cmp(&other.time))
         });
-        for arrivals in arrivals.chunk_by(|one, other| one.signal.to == other.signal.to) {
-            let to = arrivals[0].signal.to.index();
-            let received = arrivals
-                .iter()
-                .fold(f64::NEG_INFINITY, |received, arrival| arrival.time.max(received + arrival.further));
+        for Arrival { signal, time, further, cause } in arrivals {
+            let to = signal.to.index();
+            let received = time.max(self.received[to] + further);
+            self.received[to] = received;
             if self.times[to] < received {
-                let Arrival { signal, cause, .. } = arrivals[arrivals.len() - 1];
                 self.times[to] = received;
                 self.last[to] = Some(self.causes.len());
                 self.causes.push((cause, number, signal));

@@ -1,4 +1,4 @@
-//! What signals cost, and when they arrive.
+//! What signals and messages cost, and when they arrive.
 
 use std::time::Duration;
 
@@ -71,6 +71,35 @@ impl<'simulation> Costs<'simulation> {
                 Sent { free, arrived, look: look + software, acknowledged: None }
             }
         }
+    }
+
+    /// Sends a message of so many bytes with a flag behind it, by the processor or, where that takes less, by the adapter's
+    /// engine. Messages are to be sent in the order of their times.
+    pub(super) fn send_message(&mut self, from: Rank, to: Rank, bytes: u64, now: Time) -> Sent {
+        let model = &self.simulation.model;
+        let (poll, seen) = (model.local.poll_ns.0, model.local.delay_ns.0);
+        let (from, to) = (self.node(from), self.node(to));
+        if from == to {
+            let free = now.after(poll).after(model.copy_time(bytes));
+            return Sent { free, arrived: free.after(seen), look: poll, acknowledged: None };
+        }
+        let bytes = bytes + FLAG_BYTES;
+        let stall = model.store.stall_ns.0;
+        let stored = (stall, model.store_time(bytes).saturating_sub(stall));
+        let engine = model
+            .dma
+            .as_ref()
+            .map(|engine| (engine.post_ns.0 + engine.start_ns.0, engine.bandwidth_mib_per_s.time_for(bytes)));
+        let (begun, injection) = engine.filter(|dma| dma.0 + dma.1 < stored.0 + stored.1).unwrap_or(stored);
+        let issued = now.after(begun);
+        let arrived = self.network.transfer(from, to, bytes, issued, injection).arrived;
+        let acknowledged = (!model.abilities.is_reliable).then(|| self.acknowledged(from, to, arrived));
+        Sent { free: issued.after(injection), arrived, look: poll + seen, acknowledged }
+    }
+
+    /// How long a rank works at so many bytes within its memory.
+    pub(super) fn work(&self, bytes: u64) -> Duration {
+        self.simulation.model.copy_time(bytes)
     }
 
     /// When a rank knows that what it stored has arrived: a store barrier and a fast check after the last store.

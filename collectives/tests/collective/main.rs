@@ -6,4 +6,5 @@ mod algorithms;
 mod mutations;
 
 mod proof;
+mod simulation;
 mod trial;

@@ -27,10 +27,20 @@ impl Model {
         f64::from(self.members.next_power_of_two().trailing_zeros())
     }
 
-    /// Messages with a half of a vector, a quarter of it, and so on.
-    fn halves(&self, bytes: f64) -> f64 {
+    /// Messages with a half of a vector, a quarter of it, and so on, for so many rounds.
+    fn halves(&self, bytes: f64, rounds: f64) -> f64 {
         let half = |round: i32| self.costs.message(bytes / 2.0_f64.powi(round));
-        (1..=self.rounds() as i32).map(half).sum()
+        (1..=rounds as i32).map(half).sum()
+    }
+
+    /// The rounds of a power of two of the members, as many as there are.
+    fn active_rounds(&self) -> f64 {
+        f64::from(self.members.ilog2())
+    }
+
+    /// What it takes that members who are too many for a power of two fold whole vectors into others'.
+    fn folding(&self, bytes: f64) -> f64 {
+        if self.members.is_power_of_two() { 0.0 } else { self.costs.message(bytes) }
     }
 
     /// Messages with one member's data, two members', and so on, until all have been sent but one's.
@@ -46,81 +56,127 @@ impl Model {
     }
 
     pub(super) fn bcast(&self, bytes: usize) -> BcastAlgorithm {
-        let (costs, n) = (&self.costs, bytes as f64);
-        let segments = bytes.div_ceil(self.segment).max(1) as f64;
-        cheapest([
-            (BcastAlgorithm::Binomial, self.rounds() * costs.message(n)),
-            (BcastAlgorithm::ScatterAllgather, self.halves(n) + self.others(n / self.members())),
-            (BcastAlgorithm::Pipelined, (self.members() - 2.0 + segments) * costs.message(n / segments)),
-        ])
+        cheapest(BcastAlgorithm::Binomial, BcastAlgorithm::ALL, |algorithm| self.bcast_time(algorithm, bytes))
+    }
+
+    fn bcast_time(&self, algorithm: BcastAlgorithm, bytes: usize) -> f64 {
+        let n = bytes as f64;
+        match algorithm {
+            BcastAlgorithm::Binomial => self.rounds() * self.costs.message(n),
+            BcastAlgorithm::Pipelined => {
+                let segments = bytes.div_ceil(self.segment).max(1) as f64;
+                (self.members() - 2.0 + segments) * self.costs.message(n / segments)
+            }
+            BcastAlgorithm::ScatterAllgather => {
+                self.halves(n, self.rounds()) + self.others(n / self.members())
+            }
+        }
     }
 
     pub(super) fn collect(&self, bytes: usize) -> CollectAlgorithm {
+        cheapest(CollectAlgorithm::Binomial, CollectAlgorithm::ALL, |algorithm| {
+            self.collect_time(algorithm, bytes)
+        })
+    }
+
+    fn collect_time(&self, algorithm: CollectAlgorithm, bytes: usize) -> f64 {
         let (costs, n) = (&self.costs, bytes as f64);
-        let all = n * (self.members() - 1.0);
-        // Messages of different members arrive side by side: only the root's part of α adds up.
-        let side_by_side = self.others(n) - costs.latency * (self.members() * 3.0 / 4.0 - 2.0);
-        cheapest([
-            (CollectAlgorithm::Binomial, self.doubles(n) + costs.copy(2.0 * all)),
-            (CollectAlgorithm::Linear, side_by_side),
-        ])
+        match algorithm {
+            CollectAlgorithm::Binomial => self.doubles(n) + costs.copy(2.0 * n * (self.members() - 1.0)),
+            // Messages of different members arrive side by side.
+            CollectAlgorithm::Linear => {
+                costs.message(n) + (self.members() - 2.0).max(0.0) * costs.further_message(n)
+            }
+        }
     }
 
     pub(super) fn allgather(&self, bytes: usize) -> AllgatherAlgorithm {
+        cheapest(AllgatherAlgorithm::Bruck, AllgatherAlgorithm::ALL, |algorithm| {
+            self.allgather_time(algorithm, bytes)
+        })
+    }
+
+    fn allgather_time(&self, algorithm: AllgatherAlgorithm, bytes: usize) -> f64 {
         let n = bytes as f64;
-        let copies = self.costs.copy(2.0 * n * (self.members() - 1.0));
-        cheapest([
-            (AllgatherAlgorithm::Bruck, self.doubles(n) + copies),
-            (AllgatherAlgorithm::Ring, self.others(n)),
-        ])
+        match algorithm {
+            AllgatherAlgorithm::Bruck => self.doubles(n) + self.costs.copy(2.0 * n * (self.members() - 1.0)),
+            AllgatherAlgorithm::Ring => self.others(n),
+        }
     }
 
     pub(super) fn alltoall(&self, bytes: usize) -> AlltoallAlgorithm {
+        cheapest(AlltoallAlgorithm::Bruck, AlltoallAlgorithm::ALL, |algorithm| {
+            self.alltoall_time(algorithm, bytes)
+        })
+    }
+
+    fn alltoall_time(&self, algorithm: AlltoallAlgorithm, bytes: usize) -> f64 {
         let (costs, half) = (&self.costs, bytes as f64 * self.members() / 2.0);
-        cheapest([
-            (AlltoallAlgorithm::Bruck, self.rounds() * (costs.message(half) + costs.copy(2.0 * half))),
-            (AlltoallAlgorithm::Pairwise, self.others(bytes as f64)),
-        ])
+        match algorithm {
+            AlltoallAlgorithm::Bruck => self.rounds() * (costs.message(half) + costs.copy(2.0 * half)),
+            AlltoallAlgorithm::Pairwise => self.others(bytes as f64),
+        }
     }
 
     pub(super) fn reduce(&self, bytes: usize) -> ReduceAlgorithm {
+        cheapest(ReduceAlgorithm::Binomial, ReduceAlgorithm::ALL, |algorithm| {
+            self.reduce_time(algorithm, bytes)
+        })
+    }
+
+    fn reduce_time(&self, algorithm: ReduceAlgorithm, bytes: usize) -> f64 {
         let n = bytes as f64;
-        cheapest([
-            (ReduceAlgorithm::Binomial, self.rounds() * self.costs.message(n)),
-            (ReduceAlgorithm::Rabenseifner, 2.0 * self.halves(n)),
-        ])
+        match algorithm {
+            ReduceAlgorithm::Binomial => self.rounds() * self.costs.message(n),
+            // The first ones are folded, and a root that is gets the result last.
+            ReduceAlgorithm::Rabenseifner => 2.0 * (self.folding(n) + self.halves(n, self.active_rounds())),
+        }
     }
 
     pub(super) fn allreduce(&self, bytes: usize, commutes: bool) -> AllreduceAlgorithm {
-        let (costs, n) = (&self.costs, bytes as f64);
-        // With no power of two, some fold their data into others' before, and get it back after.
-        let folding = if self.members.is_power_of_two() { 0.0 } else { 2.0 * costs.message(n) };
-        let ring = 2.0 * self.others(n / self.members());
-        cheapest([
-            (AllreduceAlgorithm::RecursiveDoubling, self.rounds().floor() * costs.message(n) + folding),
-            (AllreduceAlgorithm::Rabenseifner, 2.0 * self.halves(n) + folding),
-            (AllreduceAlgorithm::Ring, if commutes { ring } else { f64::INFINITY }),
-        ])
+        cheapest(
+            AllreduceAlgorithm::RecursiveDoubling,
+            AllreduceAlgorithm::ALL,
+            |algorithm| match algorithm {
+                AllreduceAlgorithm::Ring if !commutes => f64::INFINITY,
+                algorithm => self.allreduce_time(algorithm, bytes),
+            },
+        )
+    }
+
+    fn allreduce_time(&self, algorithm: AllreduceAlgorithm, bytes: usize) -> f64 {
+        let n = bytes as f64;
+        // Who has folded its data into another's before gets the result back after.
+        let (rounds, folding) = (self.active_rounds(), 2.0 * self.folding(n));
+        match algorithm {
+            AllreduceAlgorithm::RecursiveDoubling => rounds * self.costs.message(n) + folding,
+            AllreduceAlgorithm::Rabenseifner => 2.0 * self.halves(n, rounds) + folding,
+            AllreduceAlgorithm::Ring => 2.0 * self.others(n / self.members()),
+        }
     }
 
     pub(super) fn reduce_scatter(&self, bytes: usize) -> ReduceScatterAlgorithm {
+        cheapest(ReduceScatterAlgorithm::Allreduce, ReduceScatterAlgorithm::ALL, |algorithm| {
+            self.reduce_scatter_time(algorithm, bytes)
+        })
+    }
+
+    fn reduce_scatter_time(&self, algorithm: ReduceScatterAlgorithm, bytes: usize) -> f64 {
         let n = bytes as f64;
-        cheapest([
-            (ReduceScatterAlgorithm::Allreduce, self.rounds() * self.costs.message(n)),
-            (ReduceScatterAlgorithm::Pairwise, self.others(n / self.members())),
-        ])
+        match algorithm {
+            ReduceScatterAlgorithm::Allreduce => self.rounds() * self.costs.message(n),
+            ReduceScatterAlgorithm::Pairwise => self.others(n / self.members()),
+        }
     }
 }
 
-/// The first of the cheapest.
-fn cheapest<A: Copy, const N: usize>(candidates: [(A, f64); N]) -> A {
-    let mut best = candidates[0];
-    for candidate in &candidates[1..] {
-        if candidate.1 < best.1 {
-            best = *candidate;
-        }
-    }
-    best.0
+/// The first of the cheapest, where `first` is the first of all.
+fn cheapest<A: Copy>(first: A, all: &[A], cost: impl Fn(A) -> f64) -> A {
+    let cheaper = |best: (A, f64), &other: &A| {
+        let cost = cost(other);
+        if cost < best.1 { (other, cost) } else { best }
+    };
+    all.iter().fold((first, cost(first)), cheaper).0
 }
 
 #[cfg(test)]
@@ -129,6 +185,8 @@ mod tests {
         AllgatherAlgorithm, AllreduceAlgorithm, AlltoallAlgorithm, BcastAlgorithm, CollectAlgorithm,
         MessageCosts, Model, ReduceAlgorithm, ReduceScatterAlgorithm,
     };
+    use crate::collective::{CollectiveAlgorithm, Operands};
+    use crate::rank::Rank;
 
     fn model(members: usize) -> Model {
         Model { costs: MessageCosts::default(), members, segment: 32 << 10 }
@@ -151,6 +209,71 @@ mod tests {
         assert_eq!(model.allreduce(large, false), AllreduceAlgorithm::Rabenseifner);
         assert_eq!(model.reduce_scatter(few), ReduceScatterAlgorithm::Allreduce);
         assert_eq!(model.reduce_scatter(large), ReduceScatterAlgorithm::Pairwise);
+    }
+
+    /// By how much the schedule's prediction is above the formula's, for blocks of so many bytes: copies apart, which no
+    /// schedule knows of.
+    fn above(model: Model, algorithm: CollectiveAlgorithm, block_bytes: f64, formula: f64) -> f64 {
+        algorithm.schedule(model.members as u32).predict(&model.costs, block_bytes).total / formula - 1.0
+    }
+
+    /// That of each algorithm of a group for vectors, or parts, of that many bytes.
+    fn all_above(model: Model, bytes: usize) -> Vec<(CollectiveAlgorithm, f64)> {
+        let (root, n) = (Rank(0), bytes as f64);
+        let mut all = Vec::new();
+        let mut add = |algorithm: CollectiveAlgorithm, block_bytes: f64, formula: f64| {
+            all.push((algorithm, above(model, algorithm, block_bytes, formula)));
+        };
+        let part = |algorithm: CollectiveAlgorithm| n / algorithm.blocks(model.members as u32) as f64;
+        for &algorithm in BcastAlgorithm::ALL {
+            let segments = bytes.div_ceil(model.segment) as u32;
+            let bcast = CollectiveAlgorithm::Bcast { root, algorithm, segments };
+            add(bcast, part(bcast), model.bcast_time(algorithm, bytes));
+        }
+        for &algorithm in CollectAlgorithm::ALL {
+            let formula = model.collect_time(algorithm, bytes);
+            add(CollectiveAlgorithm::Gather { root, algorithm }, n, formula);
+            add(CollectiveAlgorithm::Scatter { root, algorithm }, n, formula);
+        }
+        for &algorithm in AllgatherAlgorithm::ALL {
+            add(CollectiveAlgorithm::Allgather(algorithm), n, model.allgather_time(algorithm, bytes));
+        }
+        for &algorithm in AlltoallAlgorithm::ALL {
+            add(CollectiveAlgorithm::Alltoall(algorithm), n, model.alltoall_time(algorithm, bytes));
+        }
+        for &algorithm in ReduceAlgorithm::ALL {
+            let reduce = CollectiveAlgorithm::Reduce { root, algorithm, operands: Operands::Commuting };
+            add(reduce, part(reduce), model.reduce_time(algorithm, bytes));
+        }
+        for &algorithm in AllreduceAlgorithm::ALL {
+            let allreduce = CollectiveAlgorithm::Allreduce(algorithm);
+            add(allreduce, part(allreduce), model.allreduce_time(algorithm, bytes));
+        }
+        let pairwise = model.reduce_scatter_time(ReduceScatterAlgorithm::Pairwise, bytes);
+        add(CollectiveAlgorithm::ReduceScatter, n / model.members as f64, pairwise);
+        all
+    }
+
+    #[test]
+    fn formulas_are_what_schedules_are_predicted_to_cost() {
+        let costs = MessageCosts { per_short_byte: 3.0, per_copied_byte: 0.0, ..MessageCosts::default() };
+        for members in 2..=33 {
+            for bytes in [1, 8 << 10, 1 << 20] {
+                for (algorithm, above) in all_above(Model { costs, ..model(members) }, bytes) {
+                    // The last round, or the last subtree, is full only where there is a power of two of members.
+                    let may_be_below = !members.is_power_of_two()
+                        && matches!(
+                            algorithm,
+                            CollectiveAlgorithm::Bcast { algorithm: BcastAlgorithm::ScatterAllgather, .. }
+                                | CollectiveAlgorithm::Gather { algorithm: CollectAlgorithm::Binomial, .. }
+                                | CollectiveAlgorithm::Reduce { algorithm: ReduceAlgorithm::Binomial, .. }
+                                | CollectiveAlgorithm::Alltoall(AlltoallAlgorithm::Bruck)
+                        );
+                    let least = if may_be_below { -0.41 } else { -1e-9 };
+                    assert!((least..1e-9).contains(&above), "{algorithm:?} of {members}, {bytes}: {above}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,131 @@
+//! Collectives in virtual time.
+
+use std::time::{Duration, Instant};
+
+use svmio_collectives::collective::{
+    AllgatherAlgorithm, AllreduceAlgorithm, BcastAlgorithm, CollectAlgorithm, CollectiveAlgorithm,
+    MessageCosts, Operands, ReduceAlgorithm,
+};
+use svmio_collectives::simulation::Simulation;
+use svmio_collectives::{Partition, Rank};
+use svmio_transport::Time;
+use svmio_transport::sim::Model;
+
+use crate::algorithms::{rooted, rootless};
+
+const ROOT: Rank = Rank(0);
+
+fn nodes(model: &str, nodes: u32) -> Simulation {
+    Simulation::of_nodes(Model::named(model).unwrap(), nodes)
+}
+
+/// Microseconds, for vectors of so many bytes.
+fn time(simulation: &Simulation, algorithm: CollectiveAlgorithm, bytes: u64) -> f64 {
+    let ranks = simulation.nodes().ranks();
+    let block = bytes / algorithm.blocks(ranks);
+    simulation.run_collective(&algorithm.schedule(ranks), block).total.as_secs_f64() * 1e6
+}
+
+fn bcast(algorithm: BcastAlgorithm) -> CollectiveAlgorithm {
+    CollectiveAlgorithm::Bcast { root: ROOT, algorithm, segments: 64 }
+}
+
+#[test]
+fn few_rounds_are_best_for_short_data_and_few_bytes_for_long() {
+    for model in ["infiniband-hdr", "sci-torus"] {
+        let simulation = nodes(model, 16);
+        let allreduce =
+            |algorithm, bytes| time(&simulation, CollectiveAlgorithm::Allreduce(algorithm), bytes);
+        let (doubling, halves, ring) = (
+            AllreduceAlgorithm::RecursiveDoubling,
+            AllreduceAlgorithm::Rabenseifner,
+            AllreduceAlgorithm::Ring,
+        );
+        assert!(allreduce(doubling, 16) < allreduce(halves, 16), "{model}");
+        assert!(allreduce(halves, 16) < allreduce(ring, 16), "{model}");
+        assert!(allreduce(halves, 4 << 20) < allreduce(doubling, 4 << 20), "{model}");
+        assert!(allreduce(ring, 4 << 20) < allreduce(doubling, 4 << 20), "{model}");
+        let spread = |algorithm, bytes| time(&simulation, bcast(algorithm), bytes);
+        assert!(spread(BcastAlgorithm::Binomial, 64) < spread(BcastAlgorithm::Pipelined, 64), "{model}");
+        assert!(
+            spread(BcastAlgorithm::Pipelined, 4 << 20) < spread(BcastAlgorithm::Binomial, 4 << 20),
+            "{model}"
+        );
+    }
+}
+
+/// The messages of a path cost what they cost by themselves, whoever else sends.
+#[test]
+fn what_is_predicted_by_two_messages_is_what_takes_place() {
+    let costs = {
+        let message = |bytes| time(&nodes("infiniband-hdr", 2), bcast(BcastAlgorithm::Binomial), bytes) * 1e3;
+        let (empty, long) = (message(0), message(1 << 20));
+        let per_byte = (long - empty) / f64::from(1 << 20);
+        MessageCosts { latency: empty, per_short_byte: per_byte, per_byte, per_copied_byte: 0.0 }
+    };
+    for ranks in [4, 16, 64] {
+        let simulation = nodes("infiniband-hdr", ranks);
+        for (algorithm, bytes) in [
+            (bcast(BcastAlgorithm::Binomial), 1 << 20),
+            (bcast(BcastAlgorithm::Pipelined), 4 << 20),
+            (CollectiveAlgorithm::Allgather(AllgatherAlgorithm::Ring), 4 << 20),
+            (CollectiveAlgorithm::Allgather(AllgatherAlgorithm::Bruck), 1 << 10),
+        ] {
+            let block = bytes / algorithm.blocks(ranks);
+            let predicted = algorithm.schedule(ranks).predict(&costs, block as f64).total / 1e3;
+            let found = time(&simulation, algorithm, bytes);
+            // A sender that is done before its message arrives sends the next one earlier; switches add to a way.
+            assert!((0.6..1.4).contains(&(found / predicted)), "{algorithm:?}: {found} µs, not {predicted}");
+        }
+    }
+}
+
+#[test]
+fn everybody_leaves_and_nobody_before_its_data_can_have_come() {
+    for ranks in [1, 2, 7, 16] {
+        for simulation in [
+            nodes("sci-torus", ranks),
+            Simulation::new(Model::named("infiniband-hdr").unwrap(), Partition::blocks(ranks, 3)),
+        ] {
+            for algorithm in [rooted(ranks / 2), rootless()].concat() {
+                let schedule = algorithm.schedule(ranks);
+                let (short, long) =
+                    (simulation.run_collective(&schedule, 8), simulation.run_collective(&schedule, 1 << 20));
+                assert_eq!(short, simulation.run_collective(&schedule, 8));
+                assert_eq!(short.total, short.leaves.iter().max().unwrap().since(Time(0)));
+                for rank in (0..ranks).map(Rank) {
+                    let is_idle = algorithm.part_of(ranks, rank).transfers().is_empty();
+                    assert_eq!(short.leaves[rank.index()] == Time(0), is_idle, "{algorithm:?}: {rank}");
+                }
+                assert!(long.total >= short.total, "{algorithm:?} for {ranks}");
+            }
+        }
+    }
+}
+
+/// With `SVMIO_FULL=1`, a hundred thousand ranks, which are to take less than a minute; without, as many as take a few
+/// seconds also where others use the machine.
+#[test]
+fn a_hundred_thousand_ranks_of_collectives_with_few_steps_take_less_than_a_minute() {
+    let is_full = std::env::var_os("SVMIO_FULL").is_some_and(|value| value == "1");
+    let ranks = if is_full { 100_000 } else { 10_000 };
+    let simulation = nodes("infiniband-hdr", ranks);
+    let begun = Instant::now();
+    let (binomial, operands) = (CollectAlgorithm::Binomial, Operands::Commuting);
+    for algorithm in [
+        bcast(BcastAlgorithm::Binomial),
+        CollectiveAlgorithm::Gather { root: ROOT, algorithm: binomial },
+        CollectiveAlgorithm::Scatter { root: ROOT, algorithm: CollectAlgorithm::Linear },
+        CollectiveAlgorithm::Allgather(AllgatherAlgorithm::Bruck),
+        CollectiveAlgorithm::Reduce { root: ROOT, algorithm: ReduceAlgorithm::Binomial, operands },
+        CollectiveAlgorithm::Allreduce(AllreduceAlgorithm::RecursiveDoubling),
+        CollectiveAlgorithm::Allreduce(AllreduceAlgorithm::Rabenseifner),
+        CollectiveAlgorithm::Scan,
+        CollectiveAlgorithm::Exscan,
+    ] {
+        let timing = simulation.run_collective(&algorithm.schedule(ranks), 8);
+        assert!(timing.leaves.iter().all(|&left| left > Time(0)), "{algorithm:?}");
+        assert!(timing.total < Duration::from_secs(1), "{algorithm:?}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}
