@@ -3,7 +3,7 @@
 //! ```text
 //!   CollectiveAlgorithm     (names, constructors)
 //!       ├── part_of         what one rank does, of which the others need not be made     (part, transfer, blocks)
-//!       │      └── executor    over messages: [`NetworkGroup`](crate::executor::NetworkGroup)
+//!       │      └── executor    each member of a NetworkGroup, by messages
 //!       └── schedule        what all do                                                  (schedule)
 //!              ├── check       the proof: whose contributions are where in the end       (proof, definition)
 //!              ├── predict     its cost by what messages cost, by critical path          (prediction, costs)

@@ -1,4 +1,4 @@
-//! Barriers as data, and collectives: a barrier is a schedule, other collectives are algorithms written as code.
+//! Barriers and collectives as data: a barrier is a schedule of signals, a collective one of blocks.
 //!
 //! ```text
 //!   Algorithm ("tree:4", "nx:6", …)     Profile (O and L matrices of this machine)
@@ -12,12 +12,26 @@
 //!       └── executor        doing it: over the fabric, or by a host library's send and receive
 //!              └── components    which executor serves which function of a group; one of them is the
 //!                    └── hardware    barrier of a controller with a line out and a line in per node
+//!
+//!   CollectiveAlgorithm (bcast by a binomial tree, allreduce by a ring, …)                        (collective)
+//!       │ schedule(ranks), or one rank's part_of it
+//!       ▼
+//!   CollectiveSchedule      steps of blocks that are stored or combined where they come
+//!       ├── check           the proof: whose contributions each rank has in the end
+//!       ├── predict         its cost by what messages cost, by critical path
+//!       ├── simulation      its cost on a fabric, in virtual time
+//!       └── executor        doing it: each member of a NetworkGroup its part
 //! ```
 //!
 //! A *schedule* says for each step who signals whom; a rank takes the next step when it has sent its signals and
 //! received those that it awaits. That is all that an executor needs, and all that the proof, the prediction and the
 //! simulation look at: what one of them says of a schedule holds for what the others do. Steps in which members may count
 //! ([`StepKind::FetchAdd`]) are signals to the prediction, and to an executor whose fabric counts by messages.
+//!
+//! A [collective's schedule](collective) says for each step who gives whom which blocks of data, and what becomes of them
+//! there. A member of a [`NetworkGroup`](executor::NetworkGroup) makes its own part of it at each call, as long as that is;
+//! the others look at all of it. Written as code are those of a [`Group`](executor::Group), whose members reach into each
+//! other's memory instead of sending messages, and what a [`TwoLevelGroup`](executor::TwoLevelGroup) makes of these two.
 //!
 //! ```
 //! use svmio_collectives::{Algorithm, Rank};

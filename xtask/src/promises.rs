@@ -42,7 +42,9 @@ pub(crate) fn soak(paths: &Paths) -> Result<()> {
         process::run(cargo_of(paths, "svmio-svm", name).env("SVMIO_FULL", "1"))?;
     }
     // A hundred thousand simulated ranks.
-    process::run(cargo_of(paths, "svmio-collectives", "simulation").env("SVMIO_FULL", "1"))?;
+    for name in ["simulation", "collective"] {
+        process::run(cargo_of(paths, "svmio-collectives", name).env("SVMIO_FULL", "1"))?;
+    }
     // Every algorithm with 1 to 64 ranks, each late in turn; ten million barriers of real processes with random delays,
     // and random programs of collectives.
     for name in ["executor_barriers", "executor_processes"] {
