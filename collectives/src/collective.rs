@@ -10,9 +10,9 @@
 //!              └── simulation  its cost on a fabric, in virtual time
 //! ```
 //!
-//! A transfer says who gives whom which blocks, and what becomes of them there: they are stored, or combined with what is
-//! there, on one side of it. Blocks are numbers. How long they are, and where they lie in a rank's memory, is bound when a
-//! schedule is executed.
+//! A transfer says who gives whom which blocks, and what becomes of them there: they are stored, or combined with what
+//! is there, on one side of it. Blocks are numbers. How long they are, and where they lie in a rank's memory, is bound
+//! when a schedule is executed.
 //!
 //! ```
 //! use svmio_collectives::Rank;

@@ -28,10 +28,11 @@
 //! simulation look at: what one of them says of a schedule holds for what the others do. Steps in which members may count
 //! ([`StepKind::FetchAdd`]) are signals to the prediction, and to an executor whose fabric counts by messages.
 //!
-//! A [collective's schedule](collective) says for each step who gives whom which blocks of data, and what becomes of them
-//! there. A member of a [`NetworkGroup`](executor::NetworkGroup) makes its own part of it at each call, as long as that is;
-//! the others look at all of it. Written as code are those of a [`Group`](executor::Group), whose members reach into each
-//! other's memory instead of sending messages, and what a [`TwoLevelGroup`](executor::TwoLevelGroup) makes of these two.
+//! A [collective's schedule](collective) says for each step who gives whom which blocks of data, and what becomes of
+//! them there. A member of a [`NetworkGroup`](executor::NetworkGroup) makes its own part of it at each call, as long as
+//! that is; the others look at all of it. Written as code are those of a [`Group`](executor::Group), whose members
+//! reach into each other's memory instead of sending messages, and what a [`TwoLevelGroup`](executor::TwoLevelGroup)
+//! makes of these two.
 //!
 //! ```
 //! use svmio_collectives::{Algorithm, Rank};

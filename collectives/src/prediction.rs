@@ -214,8 +214,8 @@ impl Progress {
 }
 
 impl Prediction {
-    /// Of when ranks leave, for what each waited last, and what there was to wait for: a signal, and which other one its
-    /// sender had waited for.
+    /// Of when ranks leave, for what each waited last, and what there was to wait for: a signal, and which other one
+    /// its sender had waited for.
     pub(crate) fn of(
         leaves: Vec<f64>,
         last: &[Option<usize>],

@@ -1,7 +1,7 @@
 //! The algorithms: what each rank does.
 //!
-//! Each function adds to one rank's part what that rank does, with the same numbers of steps as all others use: so parts
-//! are made rank by rank, and only for those that are asked for.
+//! Each function adds to one rank's part what that rank does, with the same numbers of steps as all others use: so
+//! parts are made rank by rank, and only for those that are asked for.
 
 pub(super) mod bruck;
 pub(super) mod chain;

@@ -33,8 +33,8 @@ impl MessageCosts {
         self.latency + short * self.per_short_byte + (bytes - short) * self.per_byte
     }
 
-    /// What a message adds that goes side by side with others of one sender, or to one receiver: these have only a part of
-    /// α to do for each.
+    /// What a message adds that goes side by side with others of one sender, or to one receiver: these have only a part
+    /// of α to do for each.
     pub(crate) fn further_message(&self, bytes: f64) -> f64 {
         self.message(bytes) - 0.75 * self.latency
     }

@@ -11,8 +11,8 @@ impl CollectiveSchedule {
     /// Predicts what it costs where each block has so many bytes, by critical path.
     ///
     /// Who gives a message is busy with it until it arrives, and may get one at the same time. Of several that one rank
-    /// gives side by side, or gets at the same time, each adds its bytes and a part of α. Combining costs nothing here, which is about the
-    /// same for all algorithms; what is moved within memory is copied.
+    /// gives side by side, or gets at the same time, each adds its bytes and a part of α. Combining, which is about the
+    /// same for all algorithms, costs nothing here; what is moved within memory is copied.
     #[must_use]
     pub fn predict(&self, costs: &MessageCosts, block_bytes: f64) -> Prediction {
         let ranks = self.ranks() as usize;

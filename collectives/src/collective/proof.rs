@@ -20,7 +20,8 @@ pub enum Operands {
 }
 
 impl CollectiveSchedule {
-    /// Checks that it is a collective: that each rank has in the end what the collective gives it, whatever the data is.
+    /// Checks that it is a collective: that each rank has in the end what the collective gives it, whatever the data
+    /// is.
     ///
     /// For each block of each rank it is known whose contributions are in it, in which order; transfers change that as
     /// they change the data. It costs about as much as doing the collective with blocks of a few words.

@@ -7,12 +7,12 @@ use crate::rank::Rank;
 
 /// A schedule of transfers: for each step who gives whom which blocks, and what becomes of them there.
 ///
-/// A rank takes the steps in order. In each it gives what it held before the step, and goes on when it has got what comes
-/// to it. A step in which it has nothing to do costs it nothing. How long a block is is not said: that is bound when the
-/// schedule is executed, predicted or simulated.
+/// A rank takes the steps in order. In each it gives what it held before the step, and goes on when it has got what
+/// comes to it. A step in which it has nothing to do costs it nothing. How long a block is is not said: that is bound
+/// when the schedule is executed, predicted or simulated.
 ///
-/// In a step a rank gives one message and gets one at most. Or it gives several, or gets several, to or from ranks that do
-/// nothing else in the step; or it does nothing but move something within its memory. So nobody waits for ever, also
+/// In a step a rank gives one message and gets one at most. Or it gives several, or gets several, to or from ranks that
+/// do nothing else in the step; or it does nothing but move something within its memory. So nobody waits for ever, also
 /// where whoever gives waits until it is taken.
 ///
 /// Not every schedule is a collective: [`check`](Self::check) tells.
@@ -27,13 +27,15 @@ impl CollectiveSchedule {
     /// The schedule for so many ranks and blocks with these steps.
     ///
     /// # Errors
-    /// [`CollectiveScheduleError`] for ranks and blocks that are not there, and for steps that are not as described above.
+    /// [`CollectiveScheduleError`] for ranks and blocks that are not there, and for steps that are not as described
+    /// above.
     pub fn new(
         ranks: u32,
         blocks: u64,
         steps: impl IntoIterator<Item = Vec<Transfer>>,
     ) -> Result<Self, CollectiveScheduleError> {
-        let schedule = Self { ranks, blocks, steps: steps.into_iter().collect() };
+        let mut schedule = Self { ranks, blocks, steps: steps.into_iter().collect() };
+        schedule.steps.iter_mut().for_each(|step| step.sort_by_key(|transfer| transfer.from));
         let mut load = vec![Load::default(); ranks as usize];
         for number in 0..schedule.steps.len() {
             schedule.check_numbers(number)?;
@@ -72,7 +74,7 @@ impl CollectiveSchedule {
         self.blocks
     }
 
-    /// The transfers of each step.
+    /// The transfers of each step, by who gives.
     #[must_use]
     pub fn steps(&self) -> &[Vec<Transfer>] {
         &self.steps

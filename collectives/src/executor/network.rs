@@ -10,7 +10,7 @@
 //!     ├── spreading   bcast │ collecting  gather, scatter │ sharing  allgather │ trading  alltoall
 //!     ├── reducing    reduce, allreduce, reduce_scatter    prefix  scan, exscan
 //!     │     ├── interpreter   what all of these do: the member's part of a collective's schedule, step by step
-//!     │     ├── memory        where its blocks lie: in the caller's buffers, or beside them (shares: how they are divided)
+//!     │     ├── memory        where its blocks lie: in the caller's buffers, or beside them (shares: their sizes)
 //!     │     └── exchange      a message to one, a message from another, at the same time
 //!     └── refusing    who cannot do an operation leaves, and nobody waits for it
 //!   TwoLevelGroup   a Group of shared memory within each node, its first members over the network        (two_level, by_nodes)
@@ -19,9 +19,9 @@
 //!                                                                                                        (background)
 //! ```
 //!
-//! The algorithms are values ([`collective`](crate::collective)), and the well-known ones (R. Thakur, R. Rabenseifner and
-//! W. Gropp, "Optimization of Collective Communication Operations in MPICH"). Operations that do not commute are combined
-//! in the order of members by all of those that are chosen for them.
+//! The algorithms are values ([`collective`](crate::collective)), and the well-known ones (R. Thakur, R. Rabenseifner
+//! and W. Gropp, "Optimization of Collective Communication Operations in MPICH"). Operations that do not commute are
+//! combined in the order of members by all of those that are chosen for them.
 
 mod background;
 mod barrier;

@@ -73,8 +73,8 @@ impl<'simulation> Costs<'simulation> {
         }
     }
 
-    /// Sends a message of so many bytes with a flag behind it, by the processor or, where that takes less, by the adapter's
-    /// engine. Messages are to be sent in the order of their times.
+    /// Sends a message of so many bytes with a flag behind it, by the processor or, where that takes less, by the
+    /// adapter's engine. Messages are to be sent in the order of their times.
     pub(super) fn send_message(&mut self, from: Rank, to: Rank, bytes: u64, now: Time) -> Sent {
         let model = &self.simulation.model;
         let (poll, seen) = (model.local.poll_ns.0, model.local.delay_ns.0);

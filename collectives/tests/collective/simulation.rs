@@ -121,7 +121,6 @@ fn a_hundred_thousand_ranks_of_collectives_with_few_steps_take_less_than_a_minut
         CollectiveAlgorithm::Allreduce(AllreduceAlgorithm::RecursiveDoubling),
         CollectiveAlgorithm::Allreduce(AllreduceAlgorithm::Rabenseifner),
         CollectiveAlgorithm::Scan,
-        CollectiveAlgorithm::Exscan,
     ] {
         let timing = simulation.run_collective(&algorithm.schedule(ranks), 8);
         assert!(timing.leaves.iter().all(|&left| left > Time(0)), "{algorithm:?}");

@@ -152,8 +152,8 @@ fn combine_halves(part: &mut Part, folding: Folding, halvings: &[Halving]) {
     }
 }
 
-/// Has the active `go_on` for so many rounds, from step 1 on, after the others' blocks are folded into theirs, and before
-/// these get them back.
+/// Has the active `go_on` for so many rounds, from step 1 on, after the others' blocks are folded into theirs, and
+/// before these get them back.
 fn folded(part: &mut Part, at: Position, all: Range<u64>, rounds: u32, go_on: impl FnOnce(&mut Part, u32)) {
     let folding = Folding::of(at.ranks);
     let Some(number) = folding.number(at.rank) else {

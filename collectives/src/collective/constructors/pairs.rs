@@ -14,8 +14,8 @@ pub(crate) fn alltoall(part: &mut Part, at: Position) {
     }
 }
 
-/// Each block goes straight to its rank, and is combined there: first with those of the ranks before, from the nearest on;
-/// then come the ranks behind, from the last on, which are combined by themselves in the block behind all others.
+/// Each block goes straight to its rank, and is combined there: first with those of the ranks before, from the nearest
+/// on; then come the ranks behind, from the last on, which are combined by themselves in the block behind all others.
 pub(crate) fn reduce_scatter(part: &mut Part, at: Position) {
     for distance in 1..at.ranks {
         part.push(distance - 1, contribution(at.ranks, at.rank, at.after(distance)));

@@ -22,8 +22,8 @@ pub(crate) fn allreduce(part: &mut Part, at: Position) {
     pass_on(part, at, at.ranks - 1, 1, Receipt::Store);
 }
 
-/// What a binomial tree has divided goes around, among places counted from `root`. Nobody gets what it has: the parts of
-/// its subtree.
+/// What a binomial tree has divided goes around, among places counted from `root`. Nobody gets what it has: the parts
+/// of its subtree.
 pub(crate) fn gather_divided(part: &mut Part, at: Position, root: u32) {
     let place = at.place(root);
     let next = at.after(1);

@@ -211,8 +211,8 @@ mod tests {
         assert_eq!(model.reduce_scatter(large), ReduceScatterAlgorithm::Pairwise);
     }
 
-    /// By how much the schedule's prediction is above the formula's, for blocks of so many bytes: copies apart, which no
-    /// schedule knows of.
+    /// By how much the schedule's prediction is above the formula's, for blocks of so many bytes: copies apart, which
+    /// no schedule knows of.
     fn above(model: Model, algorithm: CollectiveAlgorithm, block_bytes: f64, formula: f64) -> f64 {
         algorithm.schedule(model.members as u32).predict(&model.costs, block_bytes).total / formula - 1.0
     }

@@ -9,11 +9,11 @@
 //! ```
 //!
 //! Nobody waits for ever, also where a send waits for its receiver. Of the steps that somebody has not done look at the
-//! first: whoever has a part in it is at it, since all before are done. Its messages make paths, circles and stars. On a
-//! path whoever comes first only sends and whoever comes last only receives, so somewhere one who sends first meets the
-//! next one, who receives first; on a circle this is so by [`PointToPoint::exchange`](super::PointToPoint::exchange); and
-//! those around the centre of a star have nothing else to do. Without the message that is done, what is left is paths and
-//! stars again.
+//! first: whoever has a part in it is at it, since all before are done. Its messages make paths, circles and stars. On
+//! a path whoever comes first only sends and whoever comes last only receives, so somewhere one who sends first meets
+//! the next one, who receives first; on a circle this is so by
+//! [`PointToPoint::exchange`](super::PointToPoint::exchange); and those around the centre of a star have nothing else
+//! to do. Without the message that is done, what is left is paths and stars again.
 
 use super::group::NetworkGroup;
 use super::memory::Memory;
