@@ -128,7 +128,7 @@ pub use node::{BootId, NodeName};
 pub use open_options::OpenOptions;
 pub use placement::{Placement, SizeReason, UnknownPlacement};
 pub use range_lock::RangeLock;
-pub use remote_store::{Connection, RemoteStore, serve};
+pub use remote_store::{Connection, LaunchError, RemoteStore, StoreLauncher, serve};
 pub use spread_file::SpreadFile;
 pub use store::{Entry, Medium, Mount, Store, StoreIdentity};
 pub use store_set::StoreSet;

@@ -5,8 +5,8 @@
 //!   (names, manifests, parts)        ◄── answers ──   (what a StoreSet does with a store of its own machine)
 //! ```
 //!
-//! How the process there is started, and what carries the bytes, is the caller's business: two streams are all that
-//! this takes, and the last words of whatever was started, to tell why they ended. What the stores know together is put
+//! What carries the bytes is the caller's business: two streams are all that this takes, and the last words of whatever
+//! was started, to tell why they ended. A [`StoreLauncher`] starts the process there by a remote shell. What the stores know together is put
 //! together on this side, as for stores that are all on this machine.
 //!
 //! A file that is being made there ([`RemotePart`]) is the serving process's until it is whole, and goes with it. Its
@@ -14,6 +14,7 @@
 //! for.
 
 mod greeting;
+mod launching;
 mod new_part;
 mod protocol;
 mod serving;
@@ -35,6 +36,8 @@ use crate::stored_file::{Piece, Whereabouts};
 use crate::units::{FileId, SegmentIndex};
 use crate::verify::agreement::Repair;
 
+pub use launching::{LaunchError, StoreLauncher};
+pub(crate) use launching::{can_be_host, inherited, inherited_directory};
 pub(crate) use new_part::RemotePart;
 use protocol::{
     Answer, AtMost, Failure, Hello, LONGEST_DATA, MOST_SEGMENTS, Message, PartOf, PathBytes, Question,

@@ -5,6 +5,8 @@ use std::io;
 use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus};
 
+use svmio_svm::LaunchError;
+
 /// Why a command could not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
@@ -40,16 +42,8 @@ pub(crate) enum CommandError {
     #[error("--store is given several times: with --hosts it is one directory, the same on all of them")]
     SeveralDirectories,
 
-    #[error("'{host}' cannot be the name of a host")]
-    BadHost { host: String },
-
-    #[error(
-        "starting {program} for host {host}: {source} (install it, or name another one with --launcher or SVMIO_RSH)"
-    )]
-    Launcher { program: String, host: String, source: io::Error },
-
-    #[error("{variable}={value}: {problem} (a time is told like 90s, 10m or 1h)")]
-    NoTime { variable: &'static str, value: String, problem: String },
+    #[error(transparent)]
+    Launch(LaunchError),
 
     #[error("{action} {}: {source}", path.display())]
     Outside { action: &'static str, path: PathBuf, source: io::Error },
@@ -139,6 +133,15 @@ pub(crate) enum CommandError {
     NoBarrier { path: PathBuf },
 }
 
+impl From<LaunchError> for CommandError {
+    fn from(error: LaunchError) -> CommandError {
+        match error {
+            LaunchError::Store(error) => CommandError::Svm(error),
+            error => CommandError::Launch(error),
+        }
+    }
+}
+
 impl CommandError {
     /// Whether the reader of standard output went away: its own business.
     pub(crate) fn is_broken_pipe(&self) -> bool {
@@ -154,7 +157,7 @@ impl CommandError {
             | CommandError::NoName { .. }
             | CommandError::SeveralDirectories
             | CommandError::NoStoresNamed { .. }
-            | CommandError::BadHost { .. }
+            | CommandError::Launch(LaunchError::BadHost { .. })
             | CommandError::NoProcesses
             | CommandError::Algorithm(_)
             | CommandError::Components(svmio_collectives::components::Error::Setting { .. })

@@ -18,15 +18,19 @@ struct Said {
 }
 
 impl Words {
-    /// Listens to `source` until it ends, and passes lines on to standard error.
+    /// Listens to `source` until it ends, and passes lines on with the host's name.
     ///
     /// # Errors
     /// What keeps a thread from being started.
-    pub(super) fn of(host: &str, source: impl Read + Send + 'static) -> io::Result<Arc<Words>> {
+    pub(super) fn of(
+        host: &str,
+        source: impl Read + Send + 'static,
+        pass_on: fn(host: &str, line: &str),
+    ) -> io::Result<Arc<Words>> {
         let words = Arc::new(Words::default());
         let (listener, host) = (Arc::clone(&words), host.to_owned());
         std::thread::Builder::new().name(format!("words of {host}")).spawn(move || {
-            listener.listen(source, |line| eprintln!("{host}: {line}"));
+            listener.listen(source, |line| pass_on(&host, line));
         })?;
         Ok(words)
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-use super::super::error::CommandError;
+use super::LaunchError;
 
 /// Sets both limits.
 pub(super) const VARIABLE: &str = "SVMIO_HOSTS_TIMEOUT";
@@ -30,13 +30,13 @@ impl Patience {
     ///
     /// # Errors
     /// Where it says no time.
-    pub(super) fn from_environment() -> Result<Patience, CommandError> {
+    pub(super) fn from_environment() -> Result<Patience, LaunchError> {
         let told = std::env::var_os(VARIABLE).filter(|told| !told.is_empty());
         told.map_or(Ok(Patience::DEFAULT), |told| Patience::told(&told.to_string_lossy()))
     }
 
-    fn told(told: &str) -> Result<Patience, CommandError> {
-        let wrong = |problem| CommandError::NoTime { variable: VARIABLE, value: told.into(), problem };
+    fn told(told: &str) -> Result<Patience, LaunchError> {
+        let wrong = |problem| LaunchError::NoTime { variable: VARIABLE, value: told.into(), problem };
         let limit = humantime::parse_duration(told.trim()).map_err(|error| wrong(error.to_string()))?;
         // What a poll takes, and room for sums.
         if limit.is_zero() || limit > Duration::from_secs(1 << 24) {

@@ -1,0 +1,263 @@
+//! Starting `svmio serve-store` on other hosts, by ssh or what takes its place, and asking it through its standard input
+//! and output.
+//!
+//! No process is forked for that: what starts one goes through `posix_spawn`, which no handler of a program's or an MPI's
+//! for forks hears of.
+
+mod patience;
+mod quiet_end;
+mod words;
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, ErrorKind};
+
+use self::patience::{Patience, Patient};
+use self::quiet_end::QuietEnd;
+use self::words::Words;
+
+use super::{Connection, RemoteStore};
+
+/// Names the program that starts commands on other hosts, with options if need be.
+const COMMAND_VARIABLE: &str = "SVMIO_RSH";
+/// It asks for nothing, and a host that does not answer is given up after some ten seconds.
+const DEFAULT_COMMAND: &str =
+    "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3";
+
+/// Why a host's store cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// What was given cannot be a host.
+    #[error("'{host}' cannot be the name of a host")]
+    BadHost {
+        /// As it was given.
+        host: String,
+    },
+    /// What starts commands on other hosts cannot be started itself.
+    #[error(
+        "starting {program} for host {host}: {source} (install it, or name another one with --launcher or SVMIO_RSH)"
+    )]
+    NotStarted {
+        /// The program.
+        program: String,
+        /// The host for which it was to be started.
+        host: String,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// A variable has to tell a time and does not.
+    #[error("{variable}={value}: {problem} (a time is told like 90s, 10m or 1h)")]
+    NoTime {
+        /// The variable.
+        variable: &'static str,
+        /// What it says.
+        value: String,
+        /// What is wrong with that.
+        problem: String,
+    },
+    /// What the host, or the store there, says.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+impl LaunchError {
+    /// The same as an error of stores.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            LaunchError::Store(error) => error,
+            LaunchError::NotStarted { ref host, .. } => {
+                Error::OnHost { host: host.clone(), kind: ErrorKind::Other, message: self.to_string() }
+            }
+            LaunchError::BadHost { .. } | LaunchError::NoTime { .. } => {
+                Error::Settings { problem: self.to_string() }
+            }
+        }
+    }
+}
+
+/// How stores of other hosts are reached.
+#[derive(Debug)]
+pub struct StoreLauncher {
+    /// What starts a command on a host, with its options.
+    command: String,
+    /// What the shell of a host is given.
+    serving: Vec<u8>,
+    patience: Patience,
+    pass_on: fn(host: &str, line: &str),
+    hands_preloads_on: bool,
+}
+
+impl StoreLauncher {
+    /// Stores that `program` serves, which is svmio's tool as it is called on the hosts: in `directory` there, or where
+    /// svmio has them by itself. `command` starts commands on hosts, with options if need be; by default what
+    /// `SVMIO_RSH` says, or `ssh`. What is said beside the answers goes line by line to `pass_on`, with the host's name.
+    ///
+    /// # Errors
+    /// [`LaunchError::NoTime`], of `SVMIO_HOSTS_TIMEOUT`.
+    pub fn new(
+        program: &OsStr,
+        command: Option<&str>,
+        directory: Option<&Path>,
+        pass_on: fn(host: &str, line: &str),
+    ) -> Result<StoreLauncher, LaunchError> {
+        let inherited = std::env::var(COMMAND_VARIABLE).ok().filter(|value| !value.trim().is_empty());
+        let command = command.map(str::to_owned).or(inherited).unwrap_or_else(|| DEFAULT_COMMAND.to_owned());
+        let patience = Patience::from_environment()?;
+        let serving = serving_command(program, directory);
+        Ok(StoreLauncher { command, serving, patience, pass_on, hands_preloads_on: true })
+    }
+
+    /// The same for a process whose preloaded libraries are for itself alone.
+    #[must_use]
+    pub(crate) fn without_preloads(self) -> StoreLauncher {
+        StoreLauncher { hands_preloads_on: false, ..self }
+    }
+
+    /// The stores of `hosts`; a host that is given twice counts once.
+    ///
+    /// # Errors
+    /// [`LaunchError::BadHost`], [`LaunchError::NotStarted`]; what hosts and stores say, with the host's name.
+    pub fn connect(&self, hosts: &[String]) -> Result<Vec<RemoteStore>, LaunchError> {
+        let mut distinct: Vec<&String> = Vec::new();
+        for host in hosts {
+            if !can_be_host(host) {
+                return Err(LaunchError::BadHost { host: host.clone() });
+            }
+            if !distinct.contains(&host) {
+                distinct.push(host);
+            }
+        }
+        // All at once: each takes its time to be reached.
+        let started: Vec<_> = distinct.iter().map(|host| self.start(host)).collect();
+        let connect = |(host, started): (&&String, Result<Connection, LaunchError>)| {
+            Ok(RemoteStore::connect(host, started?)?)
+        };
+        distinct.iter().zip(started).map(connect).collect()
+    }
+
+    fn start(&self, host: &str) -> Result<Connection, LaunchError> {
+        let mut words = self.command.split_whitespace();
+        let program = words.next().unwrap_or("ssh");
+        let mut starting = Command::new(program);
+        starting.args(words).arg(host).arg(OsStr::from_bytes(&self.serving));
+        if !self.hands_preloads_on {
+            starting.env_remove("LD_PRELOAD");
+        }
+        let failed = |source| LaunchError::NotStarted { program: program.into(), host: host.into(), source };
+        let (questions, theirs) = UnixStream::pair().map_err(failed)?;
+        starting.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = starting.spawn().map_err(failed)?;
+        let (Some(answers), Some(said)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err(failed(io::ErrorKind::BrokenPipe.into()));
+        };
+        let words = Words::of(host, said, self.pass_on).map_err(failed)?;
+        // Otherwise this process would hold the other end open, too.
+        drop(starting);
+        let questions = Patient::new(QuietEnd::new(questions), self.patience).map_err(failed)?;
+        let to_host = ToHost { questions: Some(questions), child, words: Arc::clone(&words) };
+        let answers = Patient::new(answers, self.patience).map_err(failed)?;
+        let last_words = Box::new(move || words.last(PATIENCE));
+        Ok(Connection { answers: Box::new(answers), questions: Box::new(to_host), last_words })
+    }
+}
+
+/// Whether it is not an option of the launcher's.
+pub(crate) fn can_be_host(host: &str) -> bool {
+    !host.is_empty() && !host.starts_with('-')
+}
+
+/// What the shell of another host is given.
+fn serving_command(program: &OsStr, directory: Option<&Path>) -> Vec<u8> {
+    let mut command = [b"exec ".to_vec(), quoted(program), b" serve-store".to_vec()].concat();
+    if let Some(directory) = directory {
+        // Wherever the shell there begins.
+        let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.into());
+        command.extend(b" --store ");
+        command.extend(quoted(directory.as_os_str()));
+    }
+    command
+}
+
+/// The directory of stores that the environment names.
+pub(crate) fn inherited_directory() -> Option<PathBuf> {
+    inherited("SVMIO_STORE").map(PathBuf::from)
+}
+
+/// A variable that says something.
+pub(crate) fn inherited(variable: &str) -> Option<OsString> {
+    std::env::var_os(variable).filter(|value| !value.is_empty())
+}
+
+/// A word as a shell reads it back.
+fn quoted(word: &OsStr) -> Vec<u8> {
+    let mut quoted = b"'".to_vec();
+    for byte in word.as_bytes() {
+        match byte {
+            b'\'' => quoted.extend(br"'\''"),
+            byte => quoted.push(*byte),
+        }
+    }
+    quoted.push(b'\'');
+    quoted
+}
+
+/// Longer than any process takes to end, once it hears that it is to.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The way to a host; with it, what was started there ends.
+struct ToHost {
+    questions: Option<Patient<QuietEnd>>,
+    child: Child,
+    words: Arc<Words>,
+}
+
+impl Write for ToHost {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.questions.as_mut().map_or(Err(io::ErrorKind::BrokenPipe.into()), |pipe| pipe.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.questions.as_mut().map_or(Ok(()), Patient::flush)
+    }
+}
+
+impl Drop for ToHost {
+    fn drop(&mut self) {
+        // Its end is what the process there waits for.
+        drop(self.questions.take());
+        // How it ended has been told, if it matters.
+        let given_up = Instant::now() + PATIENCE;
+        while let Ok(None) = self.child.try_wait() {
+            if Instant::now() > given_up {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // What it said to the end is passed on before this process ends.
+        let _ = self.words.last(given_up.saturating_duration_since(Instant::now()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_reach_a_shell_as_they_are() {
+        for word in ["/opt/svmio", "with space", "it's", "$HOME;ls", "a\\b\"c"] {
+            let script = [b"printf %s ".to_vec(), quoted(OsStr::new(word))].concat();
+            let output = Command::new("sh").arg("-c").arg(OsStr::from_bytes(&script)).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), word);
+        }
+    }
+}
