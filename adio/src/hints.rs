@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `svm_segment_size` | bytes per segment of a file that is being made, also `4M`; a power of two, 64K to 1G |
 //! | `svm_placement` | which nodes new segments go to: `first_touch` (who writes most), `round_robin`, `block`, `node=NAME` |
+//! | `svm_servers` | hosts beside the job whose stores may be asked for a file that is only read: `n1,n2` |
 //! | `svm_outcome` | what a collective access returns: that of all ranks' parts (`shared`), or of the rank's own (`own`) |
 //! | `svm_store` | (told only) the directory of the store |
 //! | `svm_node` | (told only) the node that the store belongs to |
 //! | `svm_file_id` | (told only) the file's identity |
 //!
-//! For programs that set none, the environment does: `SVMIO_SEGMENT_SIZE`, `SVMIO_PLACEMENT` and `SVMIO_OUTCOME`. A value
+//! For programs that set none, the environment does: `SVMIO_SEGMENT_SIZE`, `SVMIO_PLACEMENT`, `SVMIO_OUTCOME` and
+//! `SVMIO_SERVERS`. A value
 //! that makes no sense and a key that is called like these and is none are ignored, as MPI wants it, and logged. Where
 //! no segment size is given, the first collective write to a file of several nodes settles it, see
 //! [`choosing`](crate::choosing).
@@ -20,6 +22,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
+use svmio_svm::staging::Servers;
 use svmio_svm::{File, Placement, SegmentSize, Store, spelling};
 
 use crate::abi::{Abi, Comm, Info, SUCCESS};
@@ -32,6 +35,7 @@ use crate::outcome::Outcome;
 const SEGMENT_SIZE: &CStr = c"svm_segment_size";
 const PLACEMENT: &CStr = c"svm_placement";
 const OUTCOME: &CStr = c"svm_outcome";
+const SERVERS: &CStr = c"svm_servers";
 const STORE: &CStr = c"svm_store";
 const NODE: &CStr = c"svm_node";
 const FILE_ID: &CStr = c"svm_file_id";
@@ -52,6 +56,12 @@ pub(crate) fn placement<A: Abi>(mpi: &Mpi<A>, name: &CStr, info: Info<A>) -> Opt
 /// What collective accesses to a file of that name are to return, by `info` or the environment.
 pub(crate) fn outcome<A: Abi>(mpi: &Mpi<A>, name: &CStr, info: Info<A>) -> Outcome {
     let wish = Wish::of(mpi, info, OUTCOME, "SVMIO_OUTCOME");
+    wish.and_then(|wish| wish.understood(name)).unwrap_or_default()
+}
+
+/// The hosts that may be asked for a file of that name, by `info` or the environment.
+pub(crate) fn servers<A: Abi>(mpi: &Mpi<A>, name: &CStr, info: Info<A>) -> Servers {
+    let wish = Wish::of(mpi, info, SERVERS, "SVMIO_SERVERS");
     wish.and_then(|wish| wish.understood(name)).unwrap_or_default()
 }
 
@@ -88,7 +98,7 @@ pub(crate) fn take<A: Abi>(mpi: &Mpi<A>, users: Info<A>, info: Info<A>, name: &C
     if let Some(size) = segment_size(mpi, name, users) {
         mpi.set_info(info, SEGMENT_SIZE, &size.to_string())?;
     }
-    for key in [PLACEMENT, OUTCOME] {
+    for key in [PLACEMENT, OUTCOME, SERVERS] {
         if let Some(text) = mpi.info(users, key) {
             mpi.set_info(info, key, &text)?;
         }
@@ -133,7 +143,9 @@ fn about_unknown(key: &str) -> String {
 
 /// All hints of svmio's; also those that are only told, which programs hand on from file to file.
 fn names() -> impl Iterator<Item = &'static str> {
-    [SEGMENT_SIZE, PLACEMENT, OUTCOME, STORE, NODE, FILE_ID].into_iter().filter_map(|name| name.to_str().ok())
+    [SEGMENT_SIZE, PLACEMENT, OUTCOME, SERVERS, STORE, NODE, FILE_ID]
+        .into_iter()
+        .filter_map(|name| name.to_str().ok())
 }
 
 const SIEVING_READS: &CStr = c"romio_ds_read";
@@ -199,7 +211,7 @@ mod tests {
     #[test]
     fn what_is_mistyped_is_told_with_what_was_meant() {
         let ours = names().collect::<Vec<_>>();
-        assert_eq!(ours.len(), 6);
+        assert_eq!(ours.len(), 7);
         assert!(!ours.into_iter().any(is_unknown));
         assert!(!["cb_nodes", "romio_ds_read", "striping_unit"].into_iter().any(is_unknown));
         for (key, meant) in [

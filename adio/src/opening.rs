@@ -8,7 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use svmio_svm::environment::{self, Concern};
-use svmio_svm::team::{Opening, Team};
+use svmio_svm::staging::{Servers, Staging};
+use svmio_svm::team::{Found, Opening, Team};
 use svmio_svm::{File, FileName, OpenOptions, Placement};
 
 use crate::abi::{Abi, Info, SUCCESS, amode};
@@ -53,10 +54,14 @@ pub(crate) fn open_collectively<A: Abi>(
         _ => Standing::Excluded,
     };
     let asked = Asked::of(mpi, fd, access_mode, role);
-    let mut together = Together { mpi, fd, role, rank: team.member() as c_int, venue: &venue, asked: &asked };
+    let (rank, staging) = (team.member() as c_int, Staging::by(asked.servers.clone()));
+    let mut together =
+        Together { mpi, fd, role, rank, venue: &venue, asked: &asked, staging, is_staged: false };
     let (file, [standing, outcome]) =
         team.open(&mut together, [standing.number(), asked.outcome.number()])?;
     let (standing, outcome) = (Standing::from_number(standing), Outcome::from_number(outcome));
+    // The next open brings a copy of what there is then.
+    let standing = if together.is_staged { Standing::Excluded } else { standing };
     if outcome != asked.outcome {
         tracing::warn!("{}: svm_outcome is {outcome}: not all ranks ask for {}", file.name(), asked.outcome);
         // Where that fails, the file is open all the same.
@@ -85,6 +90,8 @@ struct Together<'o, A: Abi> {
     rank: c_int,
     venue: &'o Venue,
     asked: &'o Asked,
+    staging: Staging,
+    is_staged: bool,
 }
 
 impl<A: Abi> Together<'_, A> {
@@ -100,9 +107,19 @@ impl<A: Abi> Opening for Together<'_, A> {
     type Opened = File;
     type Error = Failure;
 
-    fn find(&mut self) -> Result<(File, Vec<u8>), Failure> {
-        let found = name(self.fd).and_then(|name| self.venue.open(&name, &self.asked.options));
+    fn find(&mut self) -> Result<Found<File>, Failure> {
+        let (venue, options) = (self.venue, &self.asked.options);
+        let found = name(self.fd).and_then(|name| {
+            let open = |options: &OpenOptions| venue.open(&name, options);
+            Ok(self.staging.find(&name, options, open, |opened| venue.give_up(opened))?)
+        });
         found.map_err(|failure| self.located(failure))
+    }
+
+    fn stage(&mut self, team: &Team) -> Result<(File, Vec<u8>), Failure> {
+        self.is_staged = true;
+        let name = name(self.fd)?;
+        Ok(self.staging.stage(team, &self.venue.place(), &name)?)
     }
 
     fn attach(&mut self, introduction: &[u8]) -> Result<File, Failure> {
@@ -164,7 +181,7 @@ pub(crate) fn open_alone<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<
     let (team, access_mode) = (Arc::new(Team::alone()), fd.access_mode);
     let venue = Venue::alone()?;
     let asked = Asked::of(mpi, fd, access_mode, Role::Data);
-    let (file, _) = venue.open(&name(fd)?, &asked.options)?;
+    let (file, _) = venue.open(&name(fd)?, &asked.options).map_err(Failure::from)?;
     let rule = rule(&venue, &file);
     adopt(fd, Handle::new(file, Role::Data, team, venue, rule), access_mode);
     Ok(())
@@ -272,6 +289,8 @@ struct Asked {
     has_segment_size: bool,
     /// What collective accesses are to return.
     outcome: Outcome,
+    /// Whom the first rank may ask for the file.
+    servers: Servers,
 }
 
 impl Asked {
@@ -283,8 +302,12 @@ impl Asked {
         };
         let size = hints::segment_size(mpi, fd.name(), fd.info);
         let outcome = hints::outcome(mpi, fd.name(), fd.info);
+        let servers = match role {
+            Role::Data => hints::servers(mpi, fd.name(), fd.info),
+            Role::SharedPointer => Servers::default(),
+        };
         let options = options(access_mode).segment_size(size).placement(placement);
-        Asked { options, has_segment_size: size.is_some(), outcome }
+        Asked { options, has_segment_size: size.is_some(), outcome, servers }
     }
 }
 

@@ -149,8 +149,20 @@ impl Venue {
         }
     }
 
+    /// The same for who stages files.
+    pub(crate) fn place(&self) -> Place {
+        match self {
+            Venue::OneNode(store) => Place::OneNode(store.clone()),
+            Venue::Cluster(company) => Place::Nodes {
+                cluster: Arc::clone(&company.cluster),
+                store: company.store.clone(),
+                members: company.members.clone(),
+            },
+        }
+    }
+
     /// Finds or makes a file; returns it and what the other ranks have to know for [`Venue::open_introduced`].
-    pub(crate) fn open(&self, name: &FileName, options: &OpenOptions) -> Result<(File, Vec<u8>), Failure> {
+    pub(crate) fn open(&self, name: &FileName, options: &OpenOptions) -> svmio_svm::Result<(File, Vec<u8>)> {
         match self {
             Venue::OneNode(store) => {
                 let file = match store.reopen(name, options)? {
@@ -167,7 +179,7 @@ impl Venue {
                     Err(error) => {
                         // The first error is the one to tell.
                         let _ = company.cluster.give_up(&introduction);
-                        Err(error.into())
+                        Err(error)
                     }
                 }
             }

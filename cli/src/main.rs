@@ -17,6 +17,7 @@ mod commands;
 mod completions;
 mod logging;
 mod run;
+mod servers;
 
 use std::process::ExitCode;
 

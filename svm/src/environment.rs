@@ -29,19 +29,23 @@ pub enum Concern {
 }
 
 /// What this crate reads.
-const OWN: [&str; 8] = [
+const OWN: [&str; 12] = [
     "SVMIO_CACHE_CAPACITY",
     "SVMIO_CACHE_PAGE",
+    "SVMIO_HOSTS_TIMEOUT",
     "SVMIO_IDLE_CORES",
     "SVMIO_LARGE_PAGES",
     "SVMIO_MAPPINGS",
+    "SVMIO_PROGRAM",
+    "SVMIO_RSH",
+    "SVMIO_SERVERS",
     "SVMIO_SPARE",
     "SVMIO_STATS",
     "SVMIO_STORE",
 ];
 
 /// What is read above this crate.
-const ABOVE: [(Concern, &str); 15] = [
+const ABOVE: [(Concern, &str); 13] = [
     (Concern::Files, "SVMIO_CLAIM"),
     (Concern::Files, "SVMIO_LOG"),
     (Concern::Files, "SVMIO_OUTCOME"),
@@ -53,9 +57,7 @@ const ABOVE: [(Concern, &str); 15] = [
     (Concern::Collectives, "SVMIO_COLLECTIVES_NONBLOCKING"),
     (Concern::Collectives, "SVMIO_COLLECTIVES_OFF"),
     (Concern::Collectives, "SVMIO_COLLECTIVES_OVER"),
-    (Concern::Tool, "SVMIO_HOSTS_TIMEOUT"),
     (Concern::Tool, "SVMIO_LIBDIR"),
-    (Concern::Tool, "SVMIO_RSH"),
     (Concern::Tool, "SVMIO_STORES"),
 ];
 
@@ -156,7 +158,8 @@ mod tests {
             ("SVMIO_CLAMI", Some("SVMIO_CLAIM"), Concern::Files),
             ("SVMIO_COLLECTIVE_OFF", Some("SVMIO_COLLECTIVES_OFF"), Concern::Collectives),
             ("SVMIO_COMPONENT", Some("SVMIO_COMPONENTS"), Concern::Collectives),
-            ("SVMIO_RHS", Some("SVMIO_RSH"), Concern::Tool),
+            ("SVMIO_RHS", Some("SVMIO_RSH"), Concern::Files),
+            ("SVMIO_LIB_DIR", Some("SVMIO_LIBDIR"), Concern::Tool),
             ("SVMIO_ROOT", None, Concern::Files),
             ("SVMIO_", None, Concern::Files),
         ] {

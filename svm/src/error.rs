@@ -194,13 +194,23 @@ pub enum Error {
     },
     /// Parts of a file lie on nodes that take no part in this job.
     #[error(
-        "{name}: {parts} not served by any process of this job; run on these nodes, too, or copy the file while they take part"
+        "{name}: {parts} not served by any process of this job; run on these nodes, too, name their hosts by SVMIO_SERVERS to read the file, or copy it (svmio cp --hosts)"
     )]
     NodesMissing {
         /// The file.
         name: String,
         /// Which segments lie on which nodes, for people: "segments 3 to 7 lie on node b, which is".
         parts: String,
+    },
+    /// A file, or a part of it, is not in this job and was not had from hosts beside it either.
+    #[error("{here}; {there}")]
+    NotStaged {
+        /// What kind of error it is.
+        kind: ErrorKind,
+        /// What the job lacks.
+        here: String,
+        /// What became of asking hosts for it, with their names.
+        there: String,
     },
     /// No node that could be asked has a file of that name, and others are lost.
     #[error(

@@ -69,6 +69,11 @@ impl File {
         Ok(File { shared: Some(Arc::new(shared)), placement, ..File::new(attachment, options)? })
     }
 
+    /// The same handle, by which nothing is written any more.
+    pub(crate) fn for_reading(self) -> File {
+        File { write: false, ..self }
+    }
+
     /// Closes the file, and keeps what it takes to [open it again](crate::Store::reopen) soon, or by the same cluster
     /// as before: for the files that were closed last. To others it is as closed as if this were just dropped.
     pub fn keep(self) {

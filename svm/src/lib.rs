@@ -35,6 +35,7 @@
 //!   part in no job and has the stores within reach: a [`StoredFile`] is read without disturbing anybody, a
 //!   [`SpreadFile`] is made in several stores. A store of another host is looked at through a [`RemoteStore`], which
 //!   somebody [serves](serve) there.
+//! * [`staging`] brings a file to a job that has none of its nodes, or not all, for reading: from hosts that it may ask.
 //! * [`team`]: what processes do together that have a file open together, on one node or on several: all succeed or all
 //!   fail.
 //! * [`session`]: a process among those with which it opens files, by its environment or by what a program has;
@@ -105,6 +106,7 @@ pub mod session;
 pub mod spare;
 pub mod spelling;
 mod spread_file;
+pub mod staging;
 mod state;
 mod store;
 mod store_set;

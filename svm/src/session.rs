@@ -36,14 +36,15 @@ use svmio_transport::{Rank, SegmentId};
 
 use crate::accounting;
 use crate::cache::CacheSettings;
-use crate::cluster::{Cluster, Introduction, NodeIndex};
+use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::joined::{self, Part};
 use crate::name::FileName;
 use crate::open_options::OpenOptions;
+use crate::staging::Staging;
 use crate::store::{Store, StoreIdentity};
-use crate::team::{Engine, InForce, LocalRank, Opening, Place, Reach, Team};
+use crate::team::{Engine, Found, InForce, LocalRank, Opening, Place, Reach, Team};
 use crate::units::FileId;
 
 /// A process among those with which it shares files. All of them make the same calls in the same order, but for
@@ -151,18 +152,18 @@ impl Session {
 
     /// This process's store.
     pub fn store(&self) -> &Store {
-        match &self.place {
-            Place::OneNode(store) | Place::Nodes { store, .. } => store,
-        }
+        self.place.store()
     }
 
-    /// Opens or makes a file together.
+    /// Opens or makes a file together. What is only to be read and not here, or not all of it, is [staged](crate::staging)
+    /// from the hosts that `SVMIO_SERVERS` names, if it names any.
     ///
     /// # Errors
     /// What went wrong for one member, on all: those of [`Store::open_file`], [`Cluster::open`] and
-    /// [`Cluster::attach`].
+    /// [`Cluster::attach`]; [`Error::NotStaged`]. the first member's `SVMIO_SERVERS` counts.
     pub fn open(&self, name: &FileName, options: &OpenOptions) -> Result<File> {
-        let opened = self.team.open(&mut Together { session: self, name, options }, []);
+        let staging = Staging::by_environment();
+        let opened = self.team.open(&mut Together { session: self, name, options, staging }, []);
         opened.map(|(file, [])| file).map_err(|error| error.over(name.to_string(), self.team.member()))
     }
 
@@ -195,10 +196,7 @@ impl Session {
     /// # Errors
     /// Those of [`Store::remove`].
     pub fn remove(&self, name: &FileName) -> Result<()> {
-        match &self.place {
-            Place::OneNode(store) => store.remove(name),
-            Place::Nodes { cluster, .. } => cluster.remove(name),
-        }
+        self.place.remove(name)
     }
 
     /// Leaves the others, when all do: their files are closed. Where this is dropped instead, a session from the
@@ -244,6 +242,7 @@ struct Together<'o> {
     session: &'o Session,
     name: &'o FileName,
     options: &'o OpenOptions,
+    staging: Staging,
 }
 
 impl Together<'_> {
@@ -253,58 +252,29 @@ impl Together<'_> {
             Place::Nodes { .. } => self.session.team.located_on_node(error),
         }
     }
-
-    fn attach_introduced(&self, introduction: &[u8]) -> Result<File> {
-        match &self.session.place {
-            Place::OneNode(store) => {
-                let id = introduction.try_into().map(FileId::from_bytes);
-                let id = id.map_err(|_| Error::Disunited { problem: "no file was told of".into() })?;
-                store.attach(id, self.name, self.options)
-            }
-            Place::Nodes { cluster, .. } => {
-                cluster.attach(&Introduction::from_bytes(introduction)?, self.options)
-            }
-        }
-    }
 }
 
 impl Opening for Together<'_> {
     type Opened = File;
     type Error = Error;
 
-    fn find(&mut self) -> Result<(File, Vec<u8>)> {
-        let (cluster, members) = match &self.session.place {
-            Place::OneNode(store) => {
-                let file = store.open_file(self.name, self.options)?;
-                let introduction = file.id().to_bytes().to_vec();
-                return Ok((file, introduction));
-            }
-            Place::Nodes { cluster, members, .. } => (cluster, members),
-        };
-        let mut nodes: Vec<NodeIndex> = members.iter().map(|&member| cluster.node_of(member)).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        let found = cluster.open(self.name, self.options, &nodes);
-        let introduction = found.map_err(|error| self.located(error))?.to_bytes();
-        match self.attach(&introduction) {
-            Ok(file) => Ok((file, introduction)),
-            Err(error) => {
-                self.give_up(&introduction);
-                Err(error)
-            }
-        }
+    fn find(&mut self) -> Result<Found<File>> {
+        let (place, name) = (&self.session.place, self.name);
+        let open = |options: &OpenOptions| place.open(name, options);
+        let found = self.staging.find(name, self.options, open, |opened| place.give_up(opened, name));
+        found.map_err(|error| self.located(error))
+    }
+
+    fn stage(&mut self, team: &Team) -> Result<(File, Vec<u8>)> {
+        self.staging.stage(team, &self.session.place, self.name)
     }
 
     fn attach(&mut self, introduction: &[u8]) -> Result<File> {
-        self.attach_introduced(introduction).map_err(|error| self.located(error))
+        let attached = self.session.place.attach(introduction, self.name, self.options);
+        attached.map_err(|error| self.located(error))
     }
 
     fn give_up(&mut self, introduction: &[u8]) {
-        let Place::Nodes { cluster, .. } = &self.session.place else { return };
-        let given_up =
-            Introduction::from_bytes(introduction).and_then(|introduction| cluster.give_up(&introduction));
-        if let Err(error) = given_up {
-            tracing::warn!("{}: it is held open until the job ends: {error}", self.name);
-        }
+        self.session.place.give_up(introduction, self.name);
     }
 }

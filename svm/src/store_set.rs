@@ -81,6 +81,12 @@ impl StoreSet {
         Ok(set)
     }
 
+    /// A store of this machine, and those of other hosts that are of none of `nodes`.
+    pub(crate) fn beside(store: Store, hosts: &StoreSet, nodes: &[NodeName]) -> StoreSet {
+        let remote = hosts.remote.iter().filter(|host| !nodes.contains(host.node())).cloned().collect();
+        StoreSet { stores: vec![store], remote }
+    }
+
     /// The stores on this machine, in the order in which they were given.
     pub fn stores(&self) -> &[Store] {
         &self.stores

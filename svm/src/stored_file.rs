@@ -68,14 +68,28 @@ impl StoreSet {
                 },
                 Some(Member::There(_)) | None => None,
             };
-            let of = Whereabouts { id, name: name.clone(), segment_size: manifest.segment_size };
-            let part = |node| {
-                let own = known.iter().find(|known| known.member.node() == node);
-                self.member_of(node).map(|member| member.part(&of, own.map(|known| &known.manifest)))
-            };
-            let parts = manifest.nodes.iter().map(part).collect();
+            let parts = self.parts(name, &manifest, &known);
             return Ok(StoredFile { name: name.clone(), manifest, parts, attached });
         }
+    }
+
+    /// The same of a file of which `manifest` tells all that there is to know, whoever else has parts of it.
+    ///
+    /// # Errors
+    /// What is wrong with what the stores know.
+    pub(crate) fn open_known(&self, name: &FileName, manifest: Manifest) -> Result<StoredFile> {
+        let parts = self.parts(name, &manifest, &self.known(manifest.id, name)?);
+        Ok(StoredFile { name: name.clone(), manifest, parts, attached: None })
+    }
+
+    /// What the store of each of the manifest's nodes holds, where it is within reach.
+    fn parts(&self, name: &FileName, manifest: &Manifest, known: &[Known<'_>]) -> Vec<Option<Part>> {
+        let of = Whereabouts { id: manifest.id, name: name.clone(), segment_size: manifest.segment_size };
+        let part = |node| {
+            let own = known.iter().find(|known| known.member.node() == node);
+            self.member_of(node).map(|member| member.part(&of, own.map(|known| &known.manifest)))
+        };
+        manifest.nodes.iter().map(part).collect()
     }
 }
 
@@ -239,6 +253,11 @@ impl StoredFile {
         let mut by_home = BTreeMap::<_, Vec<_>>::new();
         self.manifest.homes().for_each(|(index, home)| by_home.entry(home).or_default().push(index));
         by_home
+    }
+
+    /// What all that is known of the file tells.
+    pub(crate) fn manifest(&self) -> &Manifest {
+        &self.manifest
     }
 
     /// What the store of a home holds, where it is within reach.

@@ -2,7 +2,7 @@
 //! reason, and none goes on before all have done their part.
 //!
 //! ```text
-//!   Team ── open, sync, set_size, close, …   steps that all do their part of             (opening, files)
+//!   Team ── open, sync, set_size, close, …   steps that all do their part of             (opening, files, place)
 //!     ├── agree, told, maxima, all_gather    what they tell each other after each step   (agreement)
 //!     ├── meet ──► Place                     in which store, or cluster, their files are   (meeting, settings)
 //!     └── Means                              by what they tell it
@@ -19,6 +19,7 @@ mod files;
 mod gathering;
 mod meeting;
 mod opening;
+mod place;
 mod reach;
 mod settings;
 
@@ -32,7 +33,7 @@ pub use agreement::Tellable;
 pub use engine::Engine;
 pub use gathering::Gathering;
 pub use meeting::{Place, machine, own_node};
-pub use opening::Opening;
+pub use opening::{Found, Opening};
 pub use reach::Reach;
 pub(crate) use settings::InForce;
 

@@ -10,6 +10,7 @@ use svmio_transport::job::Launcher;
 use super::Outcome;
 use super::error::CommandError;
 use super::supervision;
+use crate::servers;
 
 /// The arguments of `svmio start`.
 #[derive(Debug, Args)]
@@ -70,6 +71,14 @@ pub(crate) fn start(arguments: &StartArguments) -> Result<Outcome, CommandError>
         Launcher::new(&arguments.program).arguments(&arguments.arguments).size(arguments.ranks);
     if arguments.stats {
         launcher = launcher.environment("SVMIO_STATS", "1");
+    }
+    let program = servers::program(false).map_err(|source| CommandError::Outside {
+        action: "looking for",
+        path: PathBuf::from("svmio's own program"),
+        source,
+    })?;
+    if let Some(program) = program {
+        launcher = launcher.environment(servers::PROGRAM_VARIABLE, program);
     }
     if let Some(nodes) = arguments.nodes {
         let name = move |rank: Rank| format!("n{}", rank.0 % nodes);

@@ -47,6 +47,7 @@ use self::mpi_family::MpiFamily;
 use self::mpiexec_line::MpiexecLine;
 use self::program::Program;
 use self::waiting::{Crowding, WaitingCure};
+use crate::servers;
 
 const LONG_ABOUT: &str = "\
 Start an MPI program, unmodified, with svmio's library in each of its ranks: names that start with \
@@ -131,6 +132,11 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     store: Option<PathBuf>,
 
+    /// Hosts beside the job's own whose stores may be asked for files that are only read (sets SVMIO_SERVERS, and
+    /// SVMIO_PROGRAM to this program)
+    #[arg(long, value_name = "HOSTS")]
+    servers: Option<OsString>,
+
     /// Names, beside `svm:`, that are svmio's: prefixes with `:` between them, or `*` (sets SVMIO_CLAIM)
     #[arg(long, value_name = "PREFIXES")]
     claim: Option<OsString>,
@@ -203,8 +209,12 @@ fn own_variables(arguments: &RunArguments) -> Result<Vec<RankVariable>, RunError
     variables.sort_by(|a, b| a.name.cmp(&b.name));
     // Absolute, because ranks may run in another directory (mpiexec's -wdir).
     let store = arguments.store.as_deref().map(absolute).transpose()?;
+    let program = servers::program(arguments.servers.is_some());
+    let program = program.map_err(|source| RunError::NoInstallation { source })?;
     for (name, value) in [
         ("SVMIO_STORE", store.map(OsString::from)),
+        (servers::VARIABLE, arguments.servers.clone()),
+        (servers::PROGRAM_VARIABLE, program.map(OsString::from)),
         ("SVMIO_CLAIM", arguments.claim.clone()),
         ("SVMIO_STATS", arguments.stats.then(|| "1".into())),
     ] {

@@ -18,12 +18,12 @@ use crate::several_stores::Nodes;
 const SEGMENT: usize = 64 << 10;
 
 /// The stores of several nodes as those of hosts `a`, `b` and `c`, each with its store in the same place for itself.
-struct Hosts {
-    nodes: Nodes,
+pub(crate) struct Hosts {
+    pub(crate) nodes: Nodes,
 }
 
 impl Hosts {
-    fn new() -> Hosts {
+    pub(crate) fn new() -> Hosts {
         let hosts = Hosts { nodes: Nodes::new() };
         // `mute` prints what a badly kept shell does, `old` and `newer` have other releases; any other that is not
         // there is not to be reached.

@@ -17,4 +17,5 @@ mod property;
 mod removing;
 mod setting;
 mod several_stores;
+mod staging;
 mod store;

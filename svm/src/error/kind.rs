@@ -26,10 +26,12 @@ pub enum ErrorKind {
     Unsupported,
     /// Anything else.
     Other,
+    /// Parts of it lie on nodes that take no part.
+    OutOfReach,
 }
 
 impl ErrorKind {
-    const ALL: [ErrorKind; 9] = [
+    const ALL: [ErrorKind; 10] = [
         ErrorKind::BadName,
         ErrorKind::NoSuchFile,
         ErrorKind::Exists,
@@ -39,11 +41,12 @@ impl ErrorKind {
         ErrorKind::Quota,
         ErrorKind::Unsupported,
         ErrorKind::Other,
+        ErrorKind::OutOfReach,
     ];
 
     /// A number that stands for it in shared memory.
     pub(crate) fn code(self) -> u8 {
-        Self::ALL.iter().position(|kind| *kind == self).unwrap_or(Self::ALL.len() - 1) as u8
+        Self::ALL.iter().position(|kind| *kind == self).unwrap_or(Self::ALL.len()) as u8
     }
 
     /// What [`ErrorKind::code`] stands for.
@@ -80,7 +83,8 @@ impl Error {
             Error::Misfit { .. } => ErrorKind::Unsupported,
             Error::LeftBehind { source, .. } => source.kind(),
             Error::OnNode { kind, .. } | Error::OnHost { kind, .. } | Error::WritesLost { kind, .. } => *kind,
-            Error::OfMember { kind, .. } => *kind,
+            Error::OfMember { kind, .. } | Error::NotStaged { kind, .. } => *kind,
+            Error::NodesMissing { .. } => ErrorKind::OutOfReach,
             _ => ErrorKind::Other,
         }
     }

@@ -11,6 +11,15 @@ use crate::open_options::OpenOptions;
 
 use super::{Team, Tellable};
 
+/// What the first member comes to.
+#[derive(Debug)]
+pub enum Found<T> {
+    /// The file, open, and what the others have to know.
+    Here(T, Vec<u8>),
+    /// It is to be [staged](crate::staging), which all have a part in.
+    Elsewhere,
+}
+
 /// What opening a file takes.
 pub trait Opening {
     /// What a member has when it is open.
@@ -18,11 +27,19 @@ pub trait Opening {
     /// What may go wrong.
     type Error: Tellable;
 
-    /// Finds or makes the file, and opens it; by the first member. Returns what the others have to know, too.
+    /// Finds or makes the file, and opens it, unless it is elsewhere; by the first member.
     ///
     /// # Errors
     /// What keeps it from that; nothing is left open then.
-    fn find(&mut self) -> Result<(Self::Opened, Vec<u8>), Self::Error>;
+    fn find(&mut self) -> Result<Found<Self::Opened>, Self::Error>;
+
+    /// Stages the file that the first member has found elsewhere; by all. Returns what there is to be given up, too.
+    ///
+    /// # Errors
+    /// What went wrong for one of them, on all; nothing is left open then.
+    fn stage(&mut self, _team: &Team) -> Result<(Self::Opened, Vec<u8>), Self::Error> {
+        Err(Error::Disunited { problem: "nobody knows how to stage a file".into() }.into())
+    }
 
     /// Opens what the first member has found; by the others.
     ///
@@ -42,6 +59,10 @@ pub trait Opening {
     fn give_up(&mut self, introduction: &[u8]);
 }
 
+/// What is told to the others begins with one of these.
+const HERE: u8 = 0;
+const ELSEWHERE: u8 = 1;
+
 impl Team {
     /// Opens a file on all members, or on none; returns the largest of each number, too.
     ///
@@ -54,15 +75,22 @@ impl Team {
     ) -> Result<(O::Opened, [i64; N]), O::Error> {
         let (found, told) = match self.member() {
             0 => match opening.find() {
-                Ok((opened, introduction)) => (Some(opened), Ok(introduction)),
+                Ok(Found::Here(opened, introduction)) => {
+                    (Some(opened), Ok([&[HERE], &introduction[..]].concat()))
+                }
+                Ok(Found::Elsewhere) => (None, Ok(vec![ELSEWHERE])),
                 Err(error) => (None, Err(error)),
             },
             _ => (None, Ok(Vec::new())),
         };
-        let introduction = self.told(0, told)?;
-        let opened = match found {
-            Some(opened) => Ok(opened),
-            None => opening.attach(&introduction),
+        let told = self.told(0, told)?;
+        let (opened, introduction) = match (told.split_first(), found) {
+            (Some((&ELSEWHERE, _)), _) => opening.stage(self).map(|(opened, told)| (Ok(opened), told))?,
+            (Some((_, introduction)), Some(opened)) => (Ok(opened), introduction.to_vec()),
+            (introduction, _) => {
+                let introduction = introduction.map_or(&[][..], |(_, introduction)| introduction);
+                (opening.attach(introduction), introduction.to_vec())
+            }
         };
         let (opened, mine) = match opened.and_then(|opened| opening.complete(opened)) {
             Ok(opened) => (Some(opened), Ok(())),
@@ -101,11 +129,11 @@ impl Opening for InCluster<'_> {
     type Opened = File;
     type Error = Error;
 
-    fn find(&mut self) -> Result<(File, Vec<u8>)> {
+    fn find(&mut self) -> Result<Found<File>> {
         let nodes: Vec<_> = (0..).take(self.cluster.nodes().len()).map(NodeIndex).collect();
         let introduction = self.cluster.open(self.name, self.options, &nodes)?.to_bytes();
         match self.attach(&introduction) {
-            Ok(file) => Ok((file, introduction)),
+            Ok(file) => Ok(Found::Here(file, introduction)),
             Err(error) => {
                 self.give_up(&introduction);
                 Err(error)
