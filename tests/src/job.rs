@@ -197,8 +197,15 @@ impl<'s> Job<'s> {
         command.args(&self.options);
         if self.files == Files::Svmio {
             command.arg("--");
-            if let Nodes::Emulated(count) = self.nodes {
-                command.args(nodes::emulation(self.scratch, count));
+            match self.nodes {
+                Nodes::Emulated(count) => {
+                    let numbers: Vec<usize> = (0..count as usize).collect();
+                    command.args(nodes::emulation(self.scratch, &numbers));
+                }
+                Nodes::Chosen(numbers) => {
+                    command.args(nodes::emulation(self.scratch, numbers));
+                }
+                Nodes::One | Nodes::Hosts(_) => {}
             }
         }
         command.args(&self.tool).arg(&self.program.path).args(&self.arguments);
@@ -218,7 +225,7 @@ impl<'s> Job<'s> {
     fn launched(&self, launcher: &Path) -> Command {
         let directory = self.scratch.path();
         match self.nodes {
-            Nodes::One | Nodes::Emulated(_) => {
+            Nodes::One | Nodes::Emulated(_) | Nodes::Chosen(_) => {
                 let mut command = Command::new(launcher);
                 command.current_dir(directory);
                 command
@@ -239,7 +246,7 @@ impl<'s> Job<'s> {
     /// What `SVMIO_STORE` is for `svmio run`; emulated nodes' ranks have other ones.
     fn store(&self) -> PathBuf {
         match self.nodes {
-            Nodes::One | Nodes::Emulated(_) => self.scratch.store().to_owned(),
+            Nodes::One | Nodes::Emulated(_) | Nodes::Chosen(_) => self.scratch.store().to_owned(),
             Nodes::Hosts(_) => nodes::store_of_hosts(self.scratch),
         }
     }
@@ -262,6 +269,7 @@ impl<'s> Job<'s> {
         let nodes = match self.nodes {
             Nodes::One => String::new(),
             Nodes::Emulated(count) => format!(" on {count} emulated nodes"),
+            Nodes::Chosen(numbers) => format!(" on emulated nodes {numbers:?}"),
             Nodes::Hosts(hosts) => format!(" on {} hosts", hosts.count()),
         };
         format!("{program} {} ({:?}, {mpi}, {ranks} ranks{nodes})", arguments.join(" "), self.files)

@@ -3,6 +3,7 @@
 //! ```text
 //!   One           rank 0 1 2 ...                      one store, the scratch directory's
 //!   Emulated(4)   rank 0 4 .. as node n0, 1 5 .. n1   programs/as_node.sh sets SVMIO_NODE and SVMIO_STORE
+//!   Chosen(2 5)   rank 0 2 .. as node n2, 1 3 .. n5   likewise
 //!   Hosts         rank 0 4 .. on svm0, 1 5 .. svm1    the same SVMIO_STORE in all, each in a /dev/shm of its own
 //! ```
 
@@ -22,6 +23,8 @@ pub enum Nodes<'h> {
     One,
     /// This machine, which passes for so many nodes.
     Emulated(u32),
+    /// This machine, which passes for those of so many nodes that have these numbers.
+    Chosen(&'h [usize]),
     /// Hosts of their own.
     Hosts(&'h Hosts),
 }
@@ -32,6 +35,7 @@ impl Nodes<'_> {
         match self {
             Nodes::One => 1,
             Nodes::Emulated(count) => count as usize,
+            Nodes::Chosen(numbers) => numbers.len(),
             Nodes::Hosts(hosts) => hosts.count(),
         }
     }
@@ -42,7 +46,7 @@ impl Nodes<'_> {
         let nodes = u32::try_from(self.count()).expect("few nodes");
         match self {
             _ if is_full_run() => vec![nodes, 2 * nodes],
-            Nodes::Emulated(_) => vec![2 * nodes],
+            Nodes::Emulated(_) | Nodes::Chosen(_) => vec![2 * nodes],
             Nodes::One | Nodes::Hosts(_) => vec![nodes],
         }
     }
@@ -57,6 +61,7 @@ impl Nodes<'_> {
         match self {
             Nodes::One => rustix::system::uname().nodename().to_string_lossy().into_owned(),
             Nodes::Emulated(_) => emulated_name(node),
+            Nodes::Chosen(numbers) => emulated_name(numbers[node]),
             Nodes::Hosts(hosts) => hosts.name(node),
         }
     }
@@ -67,7 +72,7 @@ impl Nodes<'_> {
     /// Where it cannot be made.
     pub fn scratch(self) -> Scratch {
         match self {
-            Nodes::One | Nodes::Emulated(_) => Scratch::new(),
+            Nodes::One | Nodes::Emulated(_) | Nodes::Chosen(_) => Scratch::new(),
             Nodes::Hosts(_) => Scratch::seen_by_hosts(),
         }
     }
@@ -80,7 +85,7 @@ impl Nodes<'_> {
         let installation = Installation::get();
         match self {
             Nodes::One => installation.ask(scratch, arguments),
-            Nodes::Emulated(_) => {
+            Nodes::Emulated(_) | Nodes::Chosen(_) => {
                 let mut command = Command::new(installation.tool());
                 command.env("SVMIO_NODE", self.name(node)).env("SVMIO_STORE", self.store(scratch, node));
                 output(command.args(arguments))
@@ -99,6 +104,7 @@ impl Nodes<'_> {
         match self {
             Nodes::One => scratch.store().to_owned(),
             Nodes::Emulated(_) => emulated_store(scratch, node),
+            Nodes::Chosen(numbers) => emulated_store(scratch, numbers[node]),
             Nodes::Hosts(hosts) => hosts.path_from_outside(node, &store_of_hosts(scratch)),
         }
     }
@@ -129,10 +135,12 @@ pub(crate) fn store_of_hosts(scratch: &Scratch) -> PathBuf {
     Path::new("/dev/shm").join(own)
 }
 
-/// The words to put before a program and its arguments, so that a rank is part of its emulated node.
-pub(crate) fn emulation(scratch: &Scratch, count: u32) -> [OsString; 4] {
+/// The words to put before a program and its arguments, so that a rank is part of its emulated node, of those that have
+/// these numbers.
+pub(crate) fn emulation(scratch: &Scratch, numbers: &[usize]) -> [OsString; 4] {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/as_node.sh");
-    ["/bin/sh".into(), script.into(), count.to_string().into(), scratch.file(EMULATED_STORES).into()]
+    let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
+    ["/bin/sh".into(), script.into(), numbers.join(",").into(), scratch.file(EMULATED_STORES).into()]
 }
 
 /// What the names of emulated nodes' stores begin with.

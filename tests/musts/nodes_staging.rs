@@ -1,0 +1,135 @@
+//! A job on other nodes reads the files of an earlier one, from hosts that serve their stores; all ranks are told why
+//! where that cannot be, in time, and nothing is left of it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use svmio_tests::{Job, Mpi, Nodes, Program, Scratch};
+
+const NAME: &str = "svm:/out/staged";
+/// Ends a job in which something hangs; those here take seconds.
+const LIMIT: Duration = Duration::from_secs(100);
+
+/// What an earlier job has left on nodes 0 and 1.
+struct Earlier {
+    scratch: Scratch,
+    program: Program,
+}
+
+impl Earlier {
+    fn new(mpi: Mpi) -> Earlier {
+        let (scratch, program) = (Nodes::Emulated(2).scratch(), Program::c("staged", mpi));
+        let earlier = Earlier { scratch, program };
+        let output = earlier.job(&[0, 1], "write", None).succeed();
+        assert!(output.contains("done: write"), "{output}");
+        // Plays the remote shell of hosts n0, n1 and so on; what goes wrong says `HOW`.
+        let script = format!(
+            "#!/bin/sh\nH=$1; shift; case $H in n[0-9]) ;; *) echo \"shell: no host $H\" >&2; exit 255;; esac\n\
+             SVMIO_NODE=$H; SVMIO_STORE={}$H; export SVMIO_NODE SVMIO_STORE; C=\"${{*%% --store*}}\"\n\
+             case $HOW in silent) exec sleep 100;; \
+             cut) sh -c \"echo \\$\\$ >$SVMIO_STORE-server; $C\" | \
+             {{ dd bs=1 count=100000 2>/dev/null; kill -KILL $(cat $SVMIO_STORE-server); }};; \
+             *) exec sh -c \"$C\";; esac\n",
+            earlier.scratch.file("store-of-").display()
+        );
+        fs::write(earlier.shell(), script).expect("the scratch directory can be written to");
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(earlier.shell(), mode).expect("it was just written");
+        earlier
+    }
+
+    fn shell(&self) -> PathBuf {
+        self.scratch.file("shell")
+    }
+
+    /// Two ranks on each of these nodes.
+    fn job<'e>(&'e self, nodes: &'e [usize], how: &str, servers: Option<&str>) -> Job<'e> {
+        let ranks = 2 * nodes.len() as u32;
+        let job = Job::new(&self.scratch, &self.program, ranks).over(Nodes::Chosen(nodes));
+        let job = job.argument(NAME).argument(how).variable("SVMIO_RSH", self.shell()).limit(LIMIT);
+        servers.into_iter().fold(job, |job, servers| job.variable("SVMIO_SERVERS", servers))
+    }
+
+    /// How many objects a node's store has, with a name and without.
+    fn objects(&self, node: usize) -> usize {
+        let store = Nodes::Chosen(&[node]).store(&self.scratch, 0);
+        let count = |directory| fs::read_dir(store.join(directory)).map_or(0, Iterator::count);
+        count("objects") + count("deleted")
+    }
+
+    fn is_refused(&self, job: Job<'_>, words: &[&str]) {
+        let since = Instant::now();
+        let output = job.succeed();
+        assert_eq!(output.matches("refused: ").count(), 2, "{output}");
+        for word in words {
+            assert!(output.contains(word), "{word:?} in {output}");
+        }
+        assert!(since.elapsed() < LIMIT, "{output}");
+        assert_eq!([2, 3].map(|node| self.objects(node)), [0, 0], "{output}");
+    }
+}
+
+fn files_of_other_nodes_are_read(mpi: Mpi) {
+    let earlier = Earlier::new(mpi);
+    for (nodes, servers) in
+        [(&[2][..], "n0,n1"), (&[2, 3], "n1,n0"), (&[0, 2], "n1"), (&[2, 1], "n0,n1"), (&[0, 1], "nowhere")]
+    {
+        let output = earlier.job(nodes, "read", Some(servers)).succeed();
+        assert_eq!(output.matches("done: read").count(), 2, "{nodes:?}: {output}");
+        assert_eq!([0, 1, 2, 3].map(|node| earlier.objects(node)), [1, 1, 0, 0], "{nodes:?}");
+    }
+    // By a hint, where the environment names others.
+    let output =
+        earlier.job(&[2], "read", Some("nowhere")).argument("n0,n1").variable("SVMIO_PROGRAM", tool());
+    assert_eq!(output.succeed().matches("done: read").count(), 2);
+
+    for nodes in [&[2][..], &[0, 2]] {
+        let missing = if nodes.len() == 1 { "no file /out/staged" } else { "lie on node n1" };
+        let class = if nodes.len() == 1 { "refused: no such file: " } else { "refused: io: " };
+        earlier.is_refused(earlier.job(nodes, "read", None), &[class, missing]);
+        for how in ["update", "create"] {
+            let words = ["refused: read only: ", missing, "reading only", "svmio cp --hosts"];
+            earlier.is_refused(earlier.job(nodes, how, Some("n0,n1")), &words);
+        }
+        let words = ["refused: exists: ", "n0:"];
+        earlier.is_refused(earlier.job(nodes, "exclusive", Some("n0,n1")), &words);
+        let words = ["refused: io: ", missing, "on host nowhere: ", "shell: no host nowhere"];
+        for how in ["read", "create"] {
+            earlier.is_refused(earlier.job(nodes, how, Some("n1,nowhere")), &words);
+        }
+        let silent = earlier.job(nodes, "read", Some("n1")).variable("HOW", "silent");
+        let words = ["refused: io: ", missing, "on host n1: ", "not gone on for 1s"];
+        earlier.is_refused(silent.variable("SVMIO_HOSTS_TIMEOUT", "1s"), &words);
+        let cut = earlier.job(nodes, "read", Some("n0,n1")).variable("HOW", "cut");
+        let words = ["refused: io: ", missing, "on host n", "the connection to svmio there ended"];
+        earlier.is_refused(cut, &words);
+    }
+    earlier
+        .is_refused(earlier.job(&[2], "read", Some("n0")), &["refused: io: ", "lie on node n1", "node n0"]);
+}
+
+fn tool() -> PathBuf {
+    svmio_tests::Installation::get().tool().to_owned()
+}
+
+#[test]
+fn mpich() {
+    files_of_other_nodes_are_read(Mpi::DebianMpich);
+}
+
+#[test]
+fn openmpi() {
+    files_of_other_nodes_are_read(Mpi::DebianOpenMpi);
+}
+
+#[test]
+fn mpich5() {
+    files_of_other_nodes_are_read(Mpi::WheelMpich);
+}
+
+#[test]
+fn openmpi5() {
+    files_of_other_nodes_are_read(Mpi::WheelOpenMpi);
+}
