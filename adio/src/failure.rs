@@ -94,6 +94,13 @@ impl Failure {
         self
     }
 
+    /// Logs it whole where an error string of this MPI has no room for that.
+    pub(crate) fn tell_if_cut<A: Abi>(&self) {
+        if self.message.len() >= A::MAX_ERROR_STRING {
+            tracing::warn!("{}", self.message);
+        }
+    }
+
     /// The same, with the rank on which it happened.
     pub(crate) fn on_rank(mut self, rank: c_int) -> Failure {
         if !self.message.starts_with("rank ") {

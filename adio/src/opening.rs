@@ -57,8 +57,12 @@ pub(crate) fn open_collectively<A: Abi>(
     let (rank, staging) = (team.member() as c_int, Staging::by(asked.servers.clone()));
     let mut together =
         Together { mpi, fd, role, rank, venue: &venue, asked: &asked, staging, is_staged: false };
-    let (file, [standing, outcome]) =
-        team.open(&mut together, [standing.number(), asked.outcome.number()])?;
+    let opened = team.open(&mut together, [standing.number(), asked.outcome.number()]);
+    if rank == 0 {
+        // What hosts say can be long.
+        let _ = opened.as_ref().inspect_err(|failure| failure.tell_if_cut::<A>());
+    }
+    let (file, [standing, outcome]) = opened?;
     let (standing, outcome) = (Standing::from_number(standing), Outcome::from_number(outcome));
     // The next open brings a copy of what there is then.
     let standing = if together.is_staged { Standing::Excluded } else { standing };

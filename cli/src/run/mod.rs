@@ -66,6 +66,7 @@ Examples:
   svmio run --store /local/me -n 4 -- ./app  keep the files on a local disk
   svmio run --claim /scratch/ckpt -n 4 -- ./app
                                              files under /scratch/ckpt are svmio's too
+  svmio run --servers n1,n2 -n 4 ./app       read files that an earlier job left on n1 and n2
   svmio run --mpi openmpi -n 4 -- python3 app.py
                                              for programs that load MPI themselves
   svmio run --collectives -n 4 -- ./app      MPI's collectives are svmio's too
