@@ -1,17 +1,17 @@
 //! Files that a job reads though not all of their nodes take part in it, or none: they are staged in.
 //!
 //! ```text
-//!   first member   find    here? ──no, or not all of it──► hosts (Servers): has one of them the name? ──► Found::Elsewhere
+//!   first member   find    here? ──no, or not all of it──► hosts (Servers): has one the name? ──► Found::Elsewhere
 //!   all members    stage   what each node's store and each host know ──► one manifest
 //!                          a file of the job's own, without a name
 //!                            ◄── first member of each node: the segments in that node's store
 //!                            ◄── first member of all: those of hosts, through what serves stores there
 //! ```
 //!
-//! The copy is whole before anybody reads it, and it is for those who open it: nobody finds it by a name, it goes with the
-//! last of them, and what killed processes leave of it is reclaimed like any file that has lost its name. Nothing of the
-//! file itself is changed, on no node. It shows what the stores held when it was opened; whoever has the file open there
-//! goes on undisturbed.
+//! The copy is whole before anybody reads it, and it is for those who open it: nobody finds it by a name, it goes with
+//! the last of them, and what killed processes leave of it is reclaimed like any file that has lost its name. Nothing of
+//! the file itself is changed, on no node. It shows what the stores held when it was opened; whoever has the file open
+//! there goes on undisturbed.
 //!
 //! Who opens a file to write to it is told where it lies, and does not get a copy: writes to that would be lost.
 
@@ -73,8 +73,8 @@ impl Staging {
     /// `open` has done.
     ///
     /// # Errors
-    /// Those of `open`; [`Error::NotStaged`] where hosts cannot be asked or do not have it, or where they have it and it
-    /// is to be changed; [`Error::Exists`] where it is to be made and they have it; [`Error::Settings`] where
+    /// Those of `open`; [`Error::NotStaged`] where hosts cannot be asked or do not have it, or where they have it and
+    /// it is to be changed; [`Error::Exists`] where it is to be made and they have it; [`Error::Settings`] where
     /// `SVMIO_SERVERS` counts and names no hosts.
     pub fn find(
         &mut self,

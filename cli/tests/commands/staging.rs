@@ -70,8 +70,10 @@ impl Beside {
         // Each host has its store elsewhere; real ones have it where the job has. How it goes wrong says `HOW`.
         let script = "#!/bin/sh\nR=$0; R=${R%-of-jobs}; H=$1; shift; C=\"${*%% --store*}\"\n\
                       [ -z \"$LD_PRELOAD\" ] || { echo 'it was preloaded' >&2; exit 9; }\n\
-                      case $HOW in silent) exec sleep 600;; cut) \"$R\" $H \"$C\" | { dd bs=1 count=100000 2>/dev/null; kill -KILL $(cat ${0%/*}/process-$H); };; \
-                      stop) \"$R\" $H \"$C\" | dd bs=1 count=100000 2>/dev/null; exec sleep 60;; *) exec \"$R\" $H \"$C\";; esac\n";
+                      case $HOW in silent) exec sleep 600;; cut) \"$R\" $H \"$C\" | \
+                      { dd bs=1 count=100000 2>/dev/null; kill -KILL $(cat ${0%/*}/process-$H); };; \
+                      stop) \"$R\" $H \"$C\" | dd bs=1 count=100000 2>/dev/null; exec sleep 60;; \
+                      *) exec \"$R\" $H \"$C\";; esac\n";
         fs::write(beside.outside("rsh-of-jobs"), script).unwrap();
         fs::set_permissions(beside.outside("rsh-of-jobs"), fs::Permissions::from_mode(0o755)).unwrap();
         beside

@@ -1,8 +1,7 @@
-//! Starting `svmio serve-store` on other hosts, by ssh or what takes its place, and asking it through its standard input
-//! and output.
+//! Starting `svmio serve-store` on other hosts, by ssh or what takes its place, and asking it through its standard
+//! input and output.
 //!
-//! No process is forked for that: what starts one goes through `posix_spawn`, which no handler of a program's or an MPI's
-//! for forks hears of.
+//! No process is forked for that: what starts one goes through `posix_spawn`, of which no handler for forks hears.
 
 mod patience;
 mod quiet_end;
@@ -98,7 +97,8 @@ pub struct StoreLauncher {
 impl StoreLauncher {
     /// Stores that `program` serves, which is svmio's tool as it is called on the hosts: in `directory` there, or where
     /// svmio has them by itself. `command` starts commands on hosts, with options if need be; by default what
-    /// `SVMIO_RSH` says, or `ssh`. What is said beside the answers goes line by line to `pass_on`, with the host's name.
+    /// `SVMIO_RSH` says, or `ssh`. What is said beside the answers goes line by line to `pass_on`, with the host's
+    /// name.
     ///
     /// # Errors
     /// [`LaunchError::NoTime`], of `SVMIO_HOSTS_TIMEOUT`.
