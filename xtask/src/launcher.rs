@@ -177,7 +177,8 @@ impl Job<'_> {
         }
         if self.launcher == Launcher::SvmOverNodes {
             let script = paths.root().join("tests/programs/as_node.sh");
-            command.arg("/bin/sh").arg(script).arg(NODES.to_string()).arg(self.folder.join(STORE_OF_NODE));
+            let nodes: Vec<String> = (0..NODES).map(|node| node.to_string()).collect();
+            command.arg("/bin/sh").arg(script).arg(nodes.join(",")).arg(self.folder.join(STORE_OF_NODE));
         }
         command.arg(self.program).args(&self.arguments);
         command.envs(self.mpi.environment().iter().copied());
