@@ -1,7 +1,7 @@
 //! Collectives as values: steps in which ranks give each other blocks of data.
 //!
 //! ```text
-//!   CollectiveAlgorithm     (names, constructors)
+//!   CollectiveAlgorithm     "allreduce:ring", …   (names, text, constructors)
 //!       ├── part_of         what one rank does, of which the others need not be made     (part, transfer, blocks)
 //!       │      └── executor    each member of a NetworkGroup, by messages
 //!       └── schedule        what all do                                                  (schedule)
@@ -41,6 +41,7 @@ mod part;
 mod prediction;
 mod proof;
 mod schedule;
+mod text;
 mod transfer;
 
 pub use algorithm::CollectiveAlgorithm;
@@ -57,4 +58,5 @@ pub use names::{
 pub use part::Part;
 pub use proof::Operands;
 pub use schedule::CollectiveSchedule;
+pub use text::UnknownCollective;
 pub use transfer::{Receipt, Transfer};

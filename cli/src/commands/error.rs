@@ -96,6 +96,9 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Algorithm(#[from] svmio_collectives::AlgorithmError),
 
+    #[error("{algorithm} has too many messages between {ranks} ranks to be simulated; give fewer nodes")]
+    TooManyMessages { algorithm: String, ranks: u32 },
+
     #[error(transparent)]
     Composition(#[from] svmio_collectives::CompositionError),
 
@@ -160,6 +163,7 @@ impl CommandError {
             | CommandError::Launch(LaunchError::BadHost { .. })
             | CommandError::NoProcesses
             | CommandError::Algorithm(_)
+            | CommandError::TooManyMessages { .. }
             | CommandError::Components(svmio_collectives::components::Error::Setting { .. })
             | CommandError::Hardware(svmio_collectives::hardware::Error::Circuits { .. })
             | CommandError::Emission(svmio_collectives::EmissionError::Prefix { .. })

@@ -1,4 +1,4 @@
-//! `svmio barrier` and `svmio sim barrier`: real jobs, simulated fabrics, and what is made of their profiles.
+//! `svmio barrier` and `svmio sim`: real jobs, simulated fabrics, and what is made of their profiles.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -213,6 +213,31 @@ fn simulated_barriers_are_told_as_table_json_and_diagram() {
 }
 
 #[test]
+fn simulated_collectives_are_told_as_table_json_and_diagram() {
+    let setting = Setting::new();
+    let sim = ["sim", "collective"];
+    let arguments = [&sim[..], &["bcast:binomial", "bcast:pipelined:64", "--nodes", "8,64"]].concat();
+    let of = |bytes: &str| {
+        let result =
+            setting.json(&[&arguments[..], &["--bytes", bytes, "--json", "--plot", "sim.svg"]].concat());
+        assert_eq!(names(&result["algorithms"]), ["bcast:binomial", "bcast:pipelined:64"]);
+        let time =
+            |algorithm: usize, at: usize| result["algorithms"][algorithm]["seconds"][at].as_f64().unwrap();
+        [time(0, 1) / time(1, 1), time(0, 1) / time(0, 0)]
+    };
+    // Short data takes few rounds, long data is not to be passed on whole; a tree of 64 has twice the levels of one of 8.
+    let ([short, levels], [long, _]) = (of("8"), of("16M"));
+    assert!(short < 0.5 && long > 2.0, "{short} {long}");
+    assert!((1.8..2.3).contains(&levels), "{levels}");
+    let svg = fs::read_to_string(setting.outside("sim.svg")).unwrap();
+    assert!(svg.contains("collectives on infiniband-hdr") && svg.contains("bcast:pipelined:64"));
+    let printed =
+        setting.printed(&[&sim[..], &["--per-node", "2", "--nodes", "2..8x2", "--bytes", "64K"]].concat());
+    assert!(printed.starts_with("infiniband-hdr, 2 ranks on each node, 65536 bytes"), "{printed}");
+    assert!(printed.lines().count() == 2 + 3 && printed.contains("allreduce:ring"), "{printed}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let setting = with_profile();
     fs::write(setting.outside("three.json"), r#"{"ranks": 3, "steps": []}"#).unwrap();
@@ -237,6 +262,8 @@ fn what_makes_no_sense_is_refused() {
         (&["sim", "barrier", "--nodes", "0"], "1 to 1048576"),
         (&["sim", "barrier", "--model", "abacus"], "sci-switch"),
         (&["sim", "barrier", "nx", "--nodes", "100000"], "too many signals"),
+        (&["sim", "collective", "allreduce"], "reduce:rabenseifner"),
+        (&["sim", "collective", "alltoall:pairwise", "--nodes", "100000"], "too many messages"),
     ];
     for (arguments, expected) in wrong {
         let message = setting.complaint(2, arguments);

@@ -119,6 +119,32 @@ impl CollectiveAlgorithm {
         }
     }
 
+    /// How many bytes a block has where vectors of `bytes` are spread or combined, or, of all other collectives, each
+    /// rank has so many for each other one.
+    #[must_use]
+    pub fn block_bytes(&self, ranks: u32, bytes: u64) -> u64 {
+        match self {
+            Self::Bcast { .. } | Self::Reduce { .. } | Self::Allreduce(_) => {
+                bytes.div_ceil(self.blocks(ranks))
+            }
+            Self::ReduceScatter => bytes.div_ceil(u64::from(ranks)),
+            Self::Gather { .. } | Self::Scatter { .. } | Self::Allgather(_) | Self::Alltoall(_) => bytes,
+            Self::Scan | Self::Exscan => bytes,
+        }
+    }
+
+    /// How many messages there are between so many ranks, roughly, without making the schedule.
+    ///
+    /// # Panics
+    /// As [`part_of`](Self::part_of).
+    #[must_use]
+    pub fn messages_about(&self, ranks: u32) -> u64 {
+        let of = |rank: u32| self.part_of(ranks, Rank(rank)).transfers().len() as u64;
+        let others = u64::from(ranks) - 1;
+        // Each is in two parts. Those who have a root have one rank that may do more than all others.
+        (of(0) + others * if others > 0 { of(ranks - 1) } else { 0 }) / 2
+    }
+
     /// What one of so many ranks does. Of the others nothing is made.
     ///
     /// # Panics

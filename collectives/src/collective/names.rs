@@ -16,6 +16,12 @@ macro_rules! names {
                 /// All there are.
                 pub const ALL: &[Self] = &[$(Self::$variant),*];
 
+                /// As it is called in settings.
+                #[must_use]
+                pub fn name(self) -> &'static str {
+                    match self { $(Self::$variant => $name,)* }
+                }
+
                 /// That of a name; none for the one that costs least.
                 pub(crate) fn named(name: &str) -> Result<Option<Self>, String> {
                     match name {

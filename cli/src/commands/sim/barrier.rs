@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use serde::Serialize;
 use svmio_collectives::simulation::figures::MESSAGE_SOFTWARE;
 use svmio_collectives::simulation::{Signalling, Simulation};
 use svmio_collectives::{Algorithm, AlgorithmError, Partition};
@@ -13,12 +12,10 @@ use svmio_transport::sim::Model;
 
 use crate::commands::Outcome;
 use crate::commands::barrier::Counts;
-use crate::commands::bench::chart::{Axis, Chart, Line, Scale};
 use crate::commands::bench::model;
-use crate::commands::bench::showing::microseconds;
 use crate::commands::error::CommandError;
-use crate::commands::output::Output;
-use crate::commands::table::Table;
+
+use super::times::{Row, Times};
 
 /// The arguments of `svmio sim barrier`.
 #[derive(Debug, Args)]
@@ -60,23 +57,6 @@ enum Simulated {
     Messages,
 }
 
-/// All that is told.
-#[derive(Debug, Serialize)]
-struct Times {
-    model: String,
-    ranks_per_node: u32,
-    nodes: Vec<u32>,
-    algorithms: Vec<Row>,
-}
-
-/// One algorithm.
-#[derive(Debug, Serialize)]
-struct Row {
-    algorithm: String,
-    /// For each number of nodes.
-    seconds: Vec<f64>,
-}
-
 /// Simulates, and shows.
 ///
 /// # Errors
@@ -92,17 +72,8 @@ pub(super) fn barrier(arguments: &BarrierArguments) -> Result<Outcome, CommandEr
         algorithms.push(Row { algorithm: simulated.name(), seconds });
     }
     let (model, ranks_per_node) = (arguments.model.clone(), arguments.per_node);
-    let times = Times { model, ranks_per_node, nodes, algorithms };
-    if let Some(path) = &arguments.plot {
-        times.chart().draw(path)?;
-    }
-    let mut output = Output::new()?;
-    if arguments.json {
-        output.json(&times)?;
-    } else {
-        times.print(&mut output)?;
-    }
-    output.finish()?;
+    let times = Times { model, ranks_per_node, bytes: None, nodes, algorithms };
+    times.show(["barriers", "barrier"], arguments.json, arguments.plot.as_deref())?;
     Ok(Outcome::Fine)
 }
 
@@ -134,38 +105,5 @@ impl Simulated {
         };
         let schedule = algorithm.schedule_on(simulation.nodes())?;
         Ok(simulation.run(&schedule).total)
-    }
-}
-
-impl Times {
-    /// One row for each number of nodes, one column for each algorithm.
-    fn print(&self, output: &mut Output) -> Result<(), CommandError> {
-        let ranks =
-            if self.ranks_per_node == 1 { "a rank" } else { &format!("{} ranks", self.ranks_per_node) };
-        output.line(format!("{}, {ranks} on each node, µs", self.model))?;
-        let names = self.algorithms.iter().map(|row| row.algorithm.clone());
-        let mut table = Table::of_numbers(["NODES".to_owned()].into_iter().chain(names));
-        for (at, nodes) in self.nodes.iter().enumerate() {
-            let times = self.algorithms.iter().map(|row| microseconds(row.seconds[at]));
-            table.row([nodes.to_string()].into_iter().chain(times));
-        }
-        table.print(output)
-    }
-
-    fn chart(&self) -> Chart {
-        // What spans more than two powers of ten is shown by powers.
-        let span = self.nodes.last().zip(self.nodes.first()).map_or(1, |(last, first)| last / first.max(&1));
-        let scale = |base| if span > 100 { Scale::Logarithmic(base) } else { Scale::Linear };
-        let line = |row: &Row| {
-            let points = self.nodes.iter().zip(&row.seconds);
-            let points = points.map(|(&nodes, seconds)| (f64::from(nodes), seconds * 1e6)).collect();
-            Line { name: row.algorithm.clone(), points, has_marks: true }
-        };
-        Chart {
-            title: format!("barriers on {}", self.model),
-            across: Axis::numbers("nodes", scale(2)),
-            up: Axis::numbers("barrier, µs", scale(10)),
-            lines: self.algorithms.iter().map(line).collect(),
-        }
     }
 }

@@ -1,14 +1,19 @@
 //! `svmio sim`: what is only simulated, in virtual time.
 //!
 //! ```text
-//! barrier   algorithms over numbers of nodes
+//! barrier      algorithms over numbers of nodes
+//! collective   the same of collectives, of some amount of data
+//!   times      what both show
 //! ```
 
 mod barrier;
+mod collective;
+mod times;
 
 use clap::{Args, Subcommand};
 
 use self::barrier::BarrierArguments;
+use self::collective::CollectiveArguments;
 use super::Outcome;
 use super::error::CommandError;
 
@@ -29,6 +34,14 @@ enum Simulated {
   svmio sim barrier tree:4 dissemination --model infiniband-hdr --nodes 2..100000x2 --json"
     ))]
     Barrier(BarrierArguments),
+
+    /// How long collectives take on a simulated fabric, by the number of nodes
+    #[command(after_help = super::barrier::after_help!(
+        "  svmio sim collective
+  svmio sim collective bcast:binomial bcast:pipelined:64 bcast:scatter-allgather --bytes 16M --nodes 4..64x2
+  svmio sim collective allreduce:recursive-doubling --bytes 8 --nodes 2..100000x2 --plot allreduce.svg"
+    ))]
+    Collective(CollectiveArguments),
 }
 
 /// Does what was asked for.
@@ -38,5 +51,6 @@ enum Simulated {
 pub(crate) fn sim(arguments: &SimArguments) -> Result<Outcome, CommandError> {
     match &arguments.what {
         Simulated::Barrier(arguments) => barrier::barrier(arguments),
+        Simulated::Collective(arguments) => collective::collective(arguments),
     }
 }

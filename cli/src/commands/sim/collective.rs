@@ -1,0 +1,84 @@
+//! `svmio sim collective`: how long collectives take on fabrics that nobody here has.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, ValueHint};
+use svmio_collectives::Partition;
+use svmio_collectives::collective::CollectiveAlgorithm;
+use svmio_collectives::simulation::Simulation;
+use svmio_transport::sim::Model;
+
+use crate::commands::Outcome;
+use crate::commands::barrier::Counts;
+use crate::commands::bench::model;
+use crate::commands::byte_count::ByteCount;
+use crate::commands::error::CommandError;
+
+use super::times::{Row, Times};
+
+/// More messages than that, of which each takes some hundred bytes, are not simulated.
+const MOST_MESSAGES: u64 = 1 << 25;
+
+/// The arguments of `svmio sim collective`.
+#[derive(Debug, Args)]
+pub(crate) struct CollectiveArguments {
+    /// Which algorithms, as in allreduce:ring, gather:linear or scan; bcast:pipelined:64 is in 64 segments
+    #[arg(
+        value_name = "ALGORITHM",
+        default_values = ["allreduce:recursive-doubling", "allreduce:rabenseifner", "allreduce:ring"]
+    )]
+    algorithms: Vec<CollectiveAlgorithm>,
+
+    /// The cost model: a built-in one's name, or a file (`svmio fabric info` lists them)
+    #[arg(long, value_name = "MODEL", default_value = "infiniband-hdr", value_parser = model)]
+    model: String,
+
+    /// Numbers of nodes: 2..16 is each of them, 2..1024x2 each twice the one before
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "2..64x2")]
+    nodes: Vec<Counts>,
+
+    /// How many ranks there are on each node
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    per_node: u32,
+
+    /// How long vectors are that are spread or combined; of all else, how much a rank has for each other one
+    #[arg(long, value_name = "SIZE", default_value = "1M")]
+    bytes: ByteCount,
+
+    /// JSON instead of a table, times in seconds
+    #[arg(long)]
+    json: bool,
+
+    /// Also a diagram
+    #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath)]
+    plot: Option<PathBuf>,
+}
+
+/// Simulates, and shows.
+///
+/// # Errors
+/// Where an algorithm has too many messages between so many ranks, or a file cannot be written.
+pub(super) fn collective(arguments: &CollectiveArguments) -> Result<Outcome, CommandError> {
+    let (model, nodes) = (Model::find(&arguments.model)?, Counts::all(&arguments.nodes));
+    let (ranks_per_node, bytes) = (arguments.per_node, arguments.bytes.0);
+    let mut algorithms = Vec::new();
+    for algorithm in &arguments.algorithms {
+        let mut seconds = Vec::new();
+        for &nodes in &nodes {
+            let ranks = nodes.saturating_mul(ranks_per_node);
+            if algorithm.messages_about(ranks) > MOST_MESSAGES {
+                return Err(CommandError::TooManyMessages { algorithm: algorithm.to_string(), ranks });
+            }
+            let simulation = Simulation::new(Arc::clone(&model), Partition::blocks(ranks, ranks_per_node));
+            let block_bytes = algorithm.block_bytes(ranks, bytes);
+            let timing = simulation.run_collective(&algorithm.schedule(ranks), block_bytes);
+            seconds.push(timing.total.as_secs_f64());
+        }
+        algorithms.push(Row { algorithm: algorithm.to_string(), seconds });
+    }
+    let model = arguments.model.clone();
+    let times = Times { model, ranks_per_node, bytes: Some(bytes), nodes, algorithms };
+    times.show(["collectives", "collective"], arguments.json, arguments.plot.as_deref())?;
+    Ok(Outcome::Fine)
+}
