@@ -160,6 +160,9 @@ pub fn end(judging: impl Into<Judging>, aims: &[Aim], was_calm: bool) -> ExitCod
 /// The exit code of a benchmark that could not be judged.
 pub const NOT_JUDGED: u8 = 75;
 
+/// The exit code of a benchmark in which svmio failed, or had wrong data: no further run makes that good.
+pub const FAULTY: u8 = 70;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,13 +41,13 @@ impl LeftOut {
         is_root
     }
 
-    /// Says once more what was left out, where that is not lost among tables; the exit code is `code` where nothing
-    /// was.
+    /// Says once more what was left out, where that is not lost among tables. The exit code is [`CODE`] then, unless
+    /// `code`, that of what was run, says that something is wrong with it.
     pub fn end(self, code: ExitCode) -> ExitCode {
         if self.0.is_empty() {
             return code;
         }
         println!("\n{}.", self.0.join(".\n"));
-        ExitCode::from(CODE)
+        if code == ExitCode::SUCCESS { ExitCode::from(CODE) } else { code }
     }
 }

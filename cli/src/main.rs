@@ -19,6 +19,7 @@ mod logging;
 mod run;
 mod servers;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -35,7 +36,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => match run::run(&arguments) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("svmio run: {error}");
+                // After the end of a terminal nobody reads it.
+                let _ = writeln!(io::stderr(), "svmio run: {error}");
                 ExitCode::from(error.exit_code())
             }
         },

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::bench::{LEFT_OUT, benchmark};
+use crate::bench::benchmark;
 use crate::comparison::Tally;
 use crate::paths::Paths;
 
@@ -17,6 +17,9 @@ pub(crate) const AIMED: [(&str, &[&str]); 5] = [
 
 /// What a benchmark exits with where others use the machine and nothing can be said.
 const NOT_JUDGED: i32 = 75;
+
+/// What it exits with where an aim is missed.
+const MISSED: i32 = 1;
 
 /// What can be said of a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,21 +45,25 @@ pub(crate) fn judge_all(paths: &Paths) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Runs a benchmark until nothing is far off, three times at most; tells where it could not be judged.
+/// Runs a benchmark until nothing is far off, three times at most; tells where it could not be judged. What fails in
+/// any other way fails at once.
 pub(crate) fn judge(paths: &Paths, name: &str, options: &[&str]) -> Result<Judgement> {
     const TRIES: usize = 3;
-    // What is far off three times is far off by itself.
+    // What is far off three times is far off by itself. All else that goes wrong, as a process that crashes or has wrong
+    // data, is wrong however often it goes well.
     let mut far_off = 0;
     for _ in 0..TRIES {
         let mut command = benchmark(paths, name)?;
         let status = command.args(options).status().with_context(|| format!("cannot run {name}"))?;
-        if status.success() {
-            return Ok(Judgement::Near);
+        match status.code() {
+            Some(0) => return Ok(Judgement::Near),
+            Some(MISSED) => far_off += 1,
+            Some(NOT_JUDGED) => {}
+            _ => {
+                eprintln!("{name}: {status}");
+                return Ok(Judgement::FarOff);
+            }
         }
-        if status.code() == Some(LEFT_OUT) {
-            return Ok(Judgement::FarOff);
-        }
-        far_off += usize::from(status.code() != Some(NOT_JUDGED));
     }
     if far_off == TRIES {
         return Ok(Judgement::FarOff);

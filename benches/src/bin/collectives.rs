@@ -201,7 +201,7 @@ fn by_adapters(mut command_line: CommandLine) -> ExitCode {
         [0, 1].map(|side| outcomes.iter().flat_map(|outcome| outcome.faults()[side].clone()).collect());
     stock.iter().for_each(|fault| eprintln!("\nwithout svmio: {fault}"));
     ours.iter().for_each(|fault| eprintln!("\nFAILED: {fault}"));
-    if ours.is_empty() { code } else { ExitCode::FAILURE }
+    if ours.is_empty() { code } else { ExitCode::from(aims::FAULTY) }
 }
 
 fn adapted(

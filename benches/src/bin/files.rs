@@ -165,7 +165,7 @@ fn main() -> ExitCode {
         Amount::Aims | Amount::Short => aims::end(Judging::Missed, &aims, was_calm),
     };
     let code = left_out.end(code);
-    if has_faults(&outcomes) { ExitCode::FAILURE } else { code }
+    if has_faults(&outcomes) { ExitCode::from(aims::FAULTY) } else { code }
 }
 
 /// Prints it, and adds it to what was told.

@@ -11,7 +11,7 @@ use super::output::Output;
 use super::record::{FIELDS, FileRecord, Record};
 use super::store_option::StoreOption;
 use super::store_path::{Found, StorePath};
-use super::{Outcome, after_help};
+use super::{Outcome, after_help, complain};
 
 const EXAMPLES: &str = after_help!(
     "  svmio ls                       what is in the store
@@ -62,7 +62,7 @@ pub(crate) fn ls(arguments: &LsArguments) -> Result<Outcome, CommandError> {
     let mut outcome = Outcome::Fine;
     let mut look = |name: &FileName| {
         FileRecord::read(&stores, name).map(|(record, _)| record).map_err(|error| {
-            eprintln!("svmio: {error}");
+            complain(&error);
             outcome = Outcome::Troubled;
             error.to_string()
         })

@@ -45,6 +45,7 @@ mod supervision;
 mod table;
 pub(crate) mod verify;
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -80,11 +81,15 @@ pub(crate) fn finish(result: Result<Outcome, CommandError>) -> ExitCode {
         Ok(Outcome::Troubled) => ExitCode::FAILURE,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            // The terminal may be gone; then the exit code tells all that can be told.
-            let _ = writeln!(io::stderr(), "svmio: {error}");
+            complain(&error);
             error.exit_code()
         }
     }
+}
+
+/// Says on standard error what has gone wrong. The terminal may be gone; then the exit code tells all that can be told.
+fn complain(error: &impl Display) {
+    let _ = writeln!(io::stderr(), "svmio: {error}");
 }
 
 /// Does `action` to each of `items`, also after an error with one of them, which it reports.
@@ -99,7 +104,7 @@ fn for_each<T>(
             // Nobody sees the rest either.
             Err(error @ CommandError::Output(_)) => return Err(error),
             Err(error) => {
-                eprintln!("svmio: {error}");
+                complain(&error);
                 outcome = Outcome::Troubled;
             }
         }

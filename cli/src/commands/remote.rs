@@ -1,7 +1,7 @@
 //! Stores of other hosts: `svmio serve-store`, which is started on each, and the commands' stores behind it.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -67,7 +67,8 @@ pub(crate) fn open(
         path: PathBuf::from("svmio's own program"),
         source,
     })?;
-    let pass_on = |host: &str, line: &str| eprintln!("{host}: {line}");
+    // After the end of a terminal nobody reads it.
+    let pass_on = |host: &str, line: &str| drop(writeln!(io::stderr(), "{host}: {line}"));
     let launcher = StoreLauncher::new(program.as_os_str(), launcher, directory, pass_on)?;
     Ok(StoreSet::of_hosts(launcher.connect(hosts)?)?)
 }

@@ -133,16 +133,21 @@ impl CollectiveAlgorithm {
         }
     }
 
-    /// How many messages there are between so many ranks, roughly, without making the schedule.
+    /// How many messages there are between so many ranks, roughly; only two ranks' parts are made for that.
     ///
     /// # Panics
     /// As [`part_of`](Self::part_of).
     #[must_use]
     pub fn messages_about(&self, ranks: u32) -> u64 {
         let of = |rank: u32| self.part_of(ranks, Rank(rank)).transfers().len() as u64;
-        let others = u64::from(ranks) - 1;
-        // Each is in two parts. Those who have a root have one rank that may do more than all others.
-        (of(0) + others * if others > 0 { of(ranks - 1) } else { 0 }) / 2
+        match (self, u64::from(ranks.saturating_sub(1))) {
+            (_, 0) => 0,
+            (&Self::Bcast { algorithm: BcastAlgorithm::Pipelined, segments, .. }, others) => {
+                others * u64::from(segments)
+            }
+            // Each is in two parts. Where there is a root, that one may do more than all others.
+            (_, others) => (of(0) + others * of(ranks - 1)) / 2,
+        }
     }
 
     /// What one of so many ranks does. Of the others nothing is made.

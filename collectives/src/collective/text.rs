@@ -14,6 +14,9 @@ use crate::rank::Rank;
 /// Into how many segments data is divided that goes from rank to rank, where a text says nothing of it.
 const SEGMENTS: u32 = 32;
 
+/// The most that there may be.
+const MOST_SEGMENTS: u32 = 1 << 20;
+
 /// A text that names no algorithm.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is none of {}", known().join(", "))]
@@ -22,14 +25,17 @@ pub struct UnknownCollective {
 }
 
 /// A collective and how it goes, `allgather:bruck`, or a collective alone where there is one way only, `scan`. What has
-/// a root has rank 0. `bcast:pipelined:64` is in 64 segments.
+/// a root has rank 0. `bcast:pipelined:64` is in 64 segments, of at most 2²⁰.
 impl FromStr for CollectiveAlgorithm {
     type Err = UnknownCollective;
 
     fn from_str(text: &str) -> Result<Self, UnknownCollective> {
         let unknown = || UnknownCollective { text: text.to_owned() };
         let (plain, segments) = match text.strip_prefix("bcast:pipelined:") {
-            Some(segments) => ("bcast:pipelined", segments.parse().ok().filter(|&segments| segments > 0)),
+            Some(segments) => (
+                "bcast:pipelined",
+                segments.parse().ok().filter(|segments| (1..=MOST_SEGMENTS).contains(segments)),
+            ),
             None => (text, Some(SEGMENTS)),
         };
         let segments = segments.ok_or_else(unknown)?;
@@ -111,7 +117,15 @@ mod tests {
 
     #[test]
     fn what_is_none_is_refused_with_all_there_are() {
-        for text in ["", "allreduce", "scan:", "bcast:pipelined:0", "bcast:binomial:2", "barrier"] {
+        for text in [
+            "",
+            "allreduce",
+            "scan:",
+            "bcast:pipelined:0",
+            "bcast:pipelined:4000000000",
+            "bcast:binomial:2",
+            "barrier",
+        ] {
             let error = text.parse::<CollectiveAlgorithm>().unwrap_err().to_string();
             assert!(error.contains("allreduce:ring") && error.contains("exscan"), "{error}");
         }

@@ -1,8 +1,9 @@
 //! Signals that end the job.
 //!
 //! The first SIGINT or SIGTERM is told to the control thread. A second one does at once what it does by default, and
-//! so does one that comes when no job of this process watches any more. SIGHUP, the end of the terminal, is the same,
-//! unless the program ignores it or takes it itself: to many that run for long it means something else.
+//! so does one that comes when no job of this process watches any more. SIGHUP, the end of the terminal, is told, too,
+//! unless the program ignores it or takes it itself: to many that run for long it means something else. A second one
+//! does nothing, as long as a job watches: both the kernel and the shell send one.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -42,9 +43,26 @@ struct Source {
 /// What holds for the whole process: what signals do by default, and whether they do it.
 struct Defaults {
     guards: usize,
-    apply: Option<Arc<AtomicBool>>,
+    apply: Option<Apply>,
     /// What is watched: decided once, since afterwards nothing tells what the program thinks of a signal.
     watched: Vec<i32>,
+}
+
+/// When signals do what they do by default.
+#[derive(Debug, Clone, Default)]
+struct Apply {
+    /// From the second one on, and when no job watches.
+    again: Arc<AtomicBool>,
+    /// When no job watches: SIGHUP.
+    unwatched: Arc<AtomicBool>,
+}
+
+impl Apply {
+    fn set(&self, applies: bool) {
+        // SeqCst: nothing is won by less here.
+        self.again.store(applies, Ordering::SeqCst);
+        self.unwatched.store(applies, Ordering::SeqCst);
+    }
 }
 
 static DEFAULTS: Mutex<Defaults> = Mutex::new(Defaults { guards: 0, apply: None, watched: Vec::new() });
@@ -87,8 +105,7 @@ impl Drop for Signals {
         if defaults.guards == 0
             && let Some(apply) = &defaults.apply
         {
-            // SeqCst: nothing is won by less here.
-            apply.store(true, Ordering::SeqCst);
+            apply.set(true);
         }
     }
 }
@@ -97,13 +114,16 @@ impl Drop for Signals {
 fn suspend_defaults() -> std::io::Result<Vec<i32>> {
     let mut defaults = DEFAULTS.lock().unwrap_or_else(PoisonError::into_inner);
     if defaults.apply.is_none() {
-        let apply = Arc::new(AtomicBool::new(false));
-        let hang_up = Some(SIGHUP).filter(|signal| handlers::has_default_action(*signal));
-        let watched: Vec<i32> = ALWAYS_WATCHED.into_iter().chain(hang_up).collect();
-        for &signal in &watched {
+        let apply = Apply::default();
+        for signal in ALWAYS_WATCHED {
             // In this order: the first signal finds the flag unset and sets it, the second one finds it set.
-            flag::register_conditional_default(signal, Arc::clone(&apply))?;
-            flag::register(signal, Arc::clone(&apply))?;
+            flag::register_conditional_default(signal, Arc::clone(&apply.again))?;
+            flag::register(signal, Arc::clone(&apply.again))?;
+        }
+        let mut watched = ALWAYS_WATCHED.to_vec();
+        if handlers::has_default_action(SIGHUP) {
+            flag::register_conditional_default(SIGHUP, Arc::clone(&apply.unwatched))?;
+            watched.push(SIGHUP);
         }
         defaults.apply = Some(apply);
         defaults.watched = watched;
@@ -112,7 +132,7 @@ fn suspend_defaults() -> std::io::Result<Vec<i32>> {
     if defaults.guards == 1
         && let Some(apply) = &defaults.apply
     {
-        apply.store(false, Ordering::SeqCst);
+        apply.set(false);
     }
     Ok(defaults.watched.clone())
 }

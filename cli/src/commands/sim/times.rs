@@ -80,7 +80,7 @@ impl Times {
         Chart {
             title: format!("{all} on {}", self.model),
             across: Axis::numbers("nodes", scale(2)),
-            up: Axis::numbers(&format!("{one}, µs"), scale(10)),
+            up: Axis::numbers(format!("{one}, µs"), scale(10)),
             lines: self.algorithms.iter().map(line).collect(),
         }
     }
