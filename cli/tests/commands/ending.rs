@@ -13,7 +13,7 @@ use svmio_transport::Rank;
 use svmio_transport::job::Job;
 use svmio_transport::message::{Messenger, Port};
 
-use crate::setting::{PROGRAM, need_root};
+use crate::setting::{HEEDING, PROGRAM, need_root, program};
 
 /// Tells a process of these tests what to do.
 const PLAN: &str = "SVMIO_TEST_PLAN";
@@ -97,7 +97,9 @@ impl Started {
         });
         let complain = if terminal.is_some() { "exec \"$@\" 2>&3" } else { "exec \"$@\"" };
         let mut shell = Command::new("unshare")
-            .args(["--mount", "sh", "-c", &script, "sh", PROGRAM, "start", "-n"])
+            .arg("--mount")
+            .args(HEEDING)
+            .args(["sh", "-c", &script, "sh", PROGRAM, "start", "-n"])
             .arg(RANKS.to_string())
             .args(["--", "sh", "-c", complain, "sh"])
             .arg(std::env::current_exe().unwrap())
@@ -238,7 +240,7 @@ fn who_does_not_leave_is_ended_by_its_watchdog_after_the_grace() {
 /// What `svmio start` does with a shell's script, run by two ranks.
 fn scripted(script: &str, variables: &[(&str, &str)]) -> (std::process::Output, Duration) {
     let begin = Instant::now();
-    let output = Command::new(PROGRAM)
+    let output = program()
         .args(["start", "-n", "2", "--", "sh", "-c", script])
         .envs(variables.iter().copied())
         .output()
@@ -279,7 +281,7 @@ fn a_benchmark_hands_on_the_end_of_its_terminal() {
     )
     .unwrap();
     let stub = format!("sh {}", stub.display());
-    let mut launcher = Command::new(PROGRAM)
+    let mut launcher = program()
         .args(["bench", "pingpong", "--fabric", "shm", "--prefix0", &stub, "--prefix1", &stub])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -11,6 +11,16 @@ use tempfile::TempDir;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_svmio");
 
+/// In front of a command: SIGHUP does what it does by default, though the tests may have been started by `nohup`.
+pub(crate) const HEEDING: [&str; 2] = ["env", "--default-signal=HUP"];
+
+/// The program, which heeds the end of a terminal.
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(HEEDING[0]);
+    command.args(&HEEDING[1..]).arg(PROGRAM);
+    command
+}
+
 pub(crate) struct Setting {
     directory: TempDir,
 }
@@ -35,7 +45,7 @@ impl Setting {
 
     /// The program with this store, in the directory beside it.
     pub(crate) fn svmio(&self) -> Command {
-        self.with_store(Command::new(PROGRAM))
+        self.with_store(program())
     }
 
     /// `command` with the environment of [`Setting::svmio`].

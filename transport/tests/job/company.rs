@@ -52,7 +52,9 @@ pub(crate) fn launcher(size: u32, settings: &[(&str, &str)]) -> (Launcher, UnixL
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
     let listener = UnixListener::bind(&path).unwrap();
-    let mut launcher = Launcher::new(std::env::current_exe().unwrap())
+    // SIGHUP does what it does by default there, though the tests may have been started by `nohup`.
+    let mut launcher = Launcher::new("env")
+        .arguments(["--default-signal=HUP".into(), std::env::current_exe().unwrap().into_os_string()])
         .arguments(["--exact", "company::rank_process", "--ignored", "--test-threads=1", "--nocapture"])
         .size(size)
         .streams(Streams::Null)
