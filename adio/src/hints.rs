@@ -11,10 +11,9 @@
 //! | `svm_file_id` | (told only) the file's identity |
 //!
 //! For programs that set none, the environment does: `SVMIO_SEGMENT_SIZE`, `SVMIO_PLACEMENT`, `SVMIO_OUTCOME` and
-//! `SVMIO_SERVERS`. A value
-//! that makes no sense and a key that is called like these and is none are ignored, as MPI wants it, and logged. Where
-//! no segment size is given, the first collective write to a file of several nodes settles it, see
-//! [`choosing`](crate::choosing).
+//! `SVMIO_SERVERS`. A value that makes no sense and a key that is called like these and is none are ignored, as MPI
+//! wants it, and logged. Where no segment size is given, the first collective write to a file of several nodes settles
+//! it, see [`choosing`](crate::choosing).
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;

@@ -122,8 +122,10 @@ impl<A: Abi> Opening for Together<'_, A> {
 
     fn stage(&mut self, team: &Team) -> Result<(File, Vec<u8>), Failure> {
         self.is_staged = true;
-        let name = name(self.fd)?;
-        Ok(self.staging.stage(team, &self.venue.place(), &name)?)
+        // A rank that did not go on would leave the others waiting.
+        let name = name(self.fd);
+        team.agree(name.as_ref().map(drop).map_err(|failure| self.located(failure.clone())))?;
+        Ok(self.staging.stage(team, &self.venue.place(), &name?)?)
     }
 
     fn attach(&mut self, introduction: &[u8]) -> Result<File, Failure> {

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! What carries the bytes is the caller's business: two streams are all that this takes, and the last words of whatever
-//! was started, to tell why they ended. A [`StoreLauncher`] starts the process there by a remote shell. What the stores know together is put
-//! together on this side, as for stores that are all on this machine.
+//! was started, to tell why they ended. A [`StoreLauncher`] starts the process there by a remote shell. What the stores
+//! know together is put together on this side, as for stores that are all on this machine.
 //!
 //! A file that is being made there ([`RemotePart`]) is the serving process's until it is whole, and goes with it. Its
 //! bytes are sent without an answer to each piece, so that a long way costs no time; from time to time they are asked

@@ -42,7 +42,7 @@ use crate::file::File;
 use crate::joined::{self, Part};
 use crate::name::FileName;
 use crate::open_options::OpenOptions;
-use crate::staging::Staging;
+use crate::staging::{Servers, Staging};
 use crate::store::{Store, StoreIdentity};
 use crate::team::{Engine, Found, InForce, LocalRank, Opening, Place, Reach, Team};
 use crate::units::FileId;
@@ -155,14 +155,17 @@ impl Session {
         self.place.store()
     }
 
-    /// Opens or makes a file together. What is only to be read and not here, or not all of it, is [staged](crate::staging)
-    /// from the hosts that `SVMIO_SERVERS` names, if it names any.
+    /// Opens or makes a file together. What is only to be read and not here, or not all of it, is
+    /// [staged](crate::staging) from the hosts that `SVMIO_SERVERS` names, if it names any. The first member's counts.
     ///
     /// # Errors
     /// What went wrong for one member, on all: those of [`Store::open_file`], [`Cluster::open`] and
-    /// [`Cluster::attach`]; [`Error::NotStaged`]. the first member's `SVMIO_SERVERS` counts.
+    /// [`Cluster::attach`]; [`Error::NotStaged`], and [`Error::Settings`] where `SVMIO_SERVERS` names no hosts.
     pub fn open(&self, name: &FileName, options: &OpenOptions) -> Result<File> {
-        let staging = Staging::by_environment();
+        self.open_by(Staging::by_environment(), name, options)
+    }
+
+    fn open_by(&self, staging: Staging, name: &FileName, options: &OpenOptions) -> Result<File> {
         let opened = self.team.open(&mut Together { session: self, name, options, staging }, []);
         opened.map(|(file, [])| file).map_err(|error| error.over(name.to_string(), self.team.member()))
     }
@@ -170,14 +173,19 @@ impl Session {
     /// Makes a file that has no name, together: memory that the members share, gone with the last of them.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// As [`open`](Self::open), but for those of staging.
     pub fn open_unnamed(&self, options: &OpenOptions) -> Result<File> {
         let failed = |e| Error::io("drawing a name for memory", self.store().path(), e);
         let drawn = FileId::random().map_err(failed);
         let told = self.team.told(0, drawn.map(|id| id.to_string().into_bytes()))?;
         let name = FileName::new(format!("unnamed-{}", String::from_utf8_lossy(&told)))?;
         let options = options.clone().create(true).exclusive(true).temporary(true);
-        let file = self.open(&name, &options)?;
+        // No host can have it.
+        let opened = self.open_by(Staging::by(Servers::default()), &name, &options);
+        if opened.is_err() && self.team.member() == 0 {
+            self.place.take_back(&name);
+        }
+        let file = opened?;
         let removed = if self.team.member() == 0 { self.remove(&name) } else { Ok(()) };
         self.team.outcome_of(0, removed)?;
         Ok(file)

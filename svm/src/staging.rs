@@ -99,6 +99,11 @@ impl Staging {
                 return find_here();
             }
             Ok((file, introduction)) => return Ok(Found::Here(file, introduction)),
+            // Where lost nodes may know it: one that goes with its users is made all the same. Whatever else it is
+            // comes again.
+            Err(error) if error.kind() == ErrorKind::Other && options.create && options.temporary => {
+                return find_here();
+            }
             Err(error) if matches!(error.kind(), ErrorKind::NoSuchFile | ErrorKind::OutOfReach) => error,
             Err(error) => return Err(error),
         };
@@ -117,6 +122,11 @@ impl Staging {
     /// # Errors
     /// What went wrong for one of them, on all: [`Error::NotStaged`]; those of making and writing a file.
     pub fn stage(&mut self, team: &Team, place: &Place, name: &FileName) -> Result<(File, Vec<u8>)> {
+        let staged = self.stage_together(team, place, name);
+        staged.map_err(|error| error.over(name.to_string(), team.member()))
+    }
+
+    fn stage_together(&mut self, team: &Team, place: &Place, name: &FileName) -> Result<(File, Vec<u8>)> {
         let sought = self.sought.take();
         let store = place.store();
         let own = if team.local().is_first() { told_by(store, name) } else { Ok(Vec::new()) };
@@ -126,15 +136,16 @@ impl Staging {
         };
         team.agree(outcome)?;
         let all = team.all_gather(&own)?;
-        let nodes: Vec<Told> =
-            all.iter().filter(|told| !told.is_empty()).filter_map(|told| decoded(told)).collect();
+        let nodes: Result<Vec<Told>> =
+            all.iter().filter(|told| !told.is_empty()).map(|told| decoded(told)).collect();
+        // What all were told, all understand or none.
+        let nodes = nodes?;
         let names: Vec<NodeName> = nodes.iter().map(|told| told.node.clone()).collect();
         let manifest = sought.as_ref().map_or(Ok(Vec::new()), |sought| {
             let manifest = sought.manifest(name, &nodes, &names);
             manifest.map(|manifest| manifest.pack()).map_err(|error| team.located_on_node(error))
         });
-        let manifest = Manifest::unpack(&team.told(0, manifest)?)
-            .ok_or_else(|| Error::Disunited { problem: "no file was told of".into() })?;
+        let manifest = Manifest::unpack(&team.told(0, manifest)?).ok_or_else(senseless)?;
         let stores = match &sought {
             Some(sought) => StoreSet::beside(store.clone(), &sought.hosts, &names),
             None => store.clone().into(),
@@ -151,8 +162,7 @@ impl Sought {
         let mut known = Vec::new();
         for Told { node, finding } in nodes {
             if let Some(Finding { manifest, survived, .. }) = finding {
-                let manifest = Manifest::unpack(manifest)
-                    .ok_or_else(|| Error::Disunited { problem: "what was told makes no sense".into() })?;
+                let manifest = Manifest::unpack(manifest).ok_or_else(senseless)?;
                 known.push((node, manifest, survived.clone()));
             }
         }
@@ -249,10 +259,56 @@ fn told_by(store: &Store, name: &FileName) -> Result<Vec<u8>> {
     Ok(postcard::to_stdvec(&told).expect("writing to memory does not fail"))
 }
 
-fn decoded(told: &[u8]) -> Option<Told> {
-    postcard::from_bytes(told).ok()
+fn decoded(told: &[u8]) -> Result<Told> {
+    postcard::from_bytes(told).map_err(|_| senseless())
+}
+
+fn senseless() -> Error {
+    Error::Disunited { problem: "what was told makes no sense".into() }
 }
 
 fn list<'n>(nodes: impl Iterator<Item = &'n NodeName>) -> String {
     nodes.map(|node| format!("node {node}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_goes_with_its_users_is_made_though_a_node_was_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let name = FileName::new("/f").unwrap();
+        let lost = || Error::NodesUnasked { name: name.to_string(), nodes: "b".into() };
+        let tries = Cell::new(0);
+        let open = |options: &OpenOptions| {
+            tries.set(tries.get() + 1);
+            match options.create && options.temporary {
+                true => store.open_file(&name, options).map(|file| (file, Vec::new())),
+                // As it comes from the node that was asked.
+                false => Err(Error::OnNode {
+                    node: store.node().clone(),
+                    kind: lost().kind(),
+                    message: lost().to_string(),
+                }),
+            }
+        };
+        let find = |options: &OpenOptions| {
+            Staging::by("nowhere".parse().unwrap()).find(&name, options, open, |_| {})
+        };
+        let options = OpenOptions::read_write().create(true);
+        assert!(find(&options).unwrap_err().to_string().contains("no node that is left has it"));
+        assert_eq!(tries.get(), 1);
+        assert!(matches!(find(&options.temporary(true)), Ok(Found::Here(..))));
+        assert_eq!(tries.get(), 3);
+    }
+
+    #[test]
+    fn news_of_a_node_that_make_no_sense_are_an_error() {
+        let error = decoded(&[0xff; 3]).unwrap_err().over("/f", 1);
+        assert!(error.to_string().contains("/f") && error.to_string().contains("makes no sense"), "{error}");
+    }
 }

@@ -1,5 +1,9 @@
 //! The copy of a file that is staged: a file without a name, of which all members bring what they can reach.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+
 use crate::cluster::NodeIndex;
 use crate::error::{Error, Result};
 use crate::file::File;
@@ -50,14 +54,22 @@ impl Copy<'_> {
     /// A file without bytes, and by now without a name.
     fn unnamed(&self) -> Result<(File, Vec<u8>)> {
         let failed = |e| Error::io("drawing a name for a copy", self.place.store().path(), e);
-        let drawn = FileId::random().map_err(failed).map(|id| id.to_string().into_bytes());
-        let drawn = self.team.told(0, drawn)?;
         // Messages show of what it is a copy.
-        let directory = format!("staged-{}", String::from_utf8_lossy(&drawn));
-        let name = &FileName::new(std::path::Path::new(&directory).join(self.name.as_path()))?;
+        let called = |id: FileId| {
+            let name = Path::new(&format!("staged-{id}")).join(self.name.as_path());
+            name.into_os_string().into_vec()
+        };
+        // As the first member has it: all take it, or none.
+        let told = self.team.told(0, FileId::random().map_err(failed).map(called))?;
+        let name = &FileName::new(OsString::from_vec(told))?;
         let options = OpenOptions::read_write().create(true).exclusive(true).temporary(true);
         let options = options.segment_size(Some(self.manifest.segment_size)).placement(Placement::FirstTouch);
-        let (opened, []) = self.team.open(&mut Making { copy: self, name, options }, [])?;
+        let opened = self.team.open(&mut Making { copy: self, name, options }, []);
+        if opened.is_err() && self.team.member() == 0 {
+            // Given up already by then: with its name the file goes.
+            self.place.take_back(name);
+        }
+        let (opened, []) = opened?;
         let removed = if self.team.member() == 0 { self.place.remove(name) } else { Ok(()) };
         match self.team.outcome_of(0, removed.map_err(|error| self.located(error))) {
             Ok(()) => Ok(opened),

@@ -1,7 +1,7 @@
 //! What a member does with files where they are, for itself or for all.
 
 use crate::cluster::{Introduction, NodeIndex};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::file::File;
 use crate::name::FileName;
 use crate::open_options::OpenOptions;
@@ -75,6 +75,15 @@ impl Place {
         match self {
             Place::OneNode(store) => store.remove(name),
             Place::Nodes { cluster, .. } => cluster.remove(name),
+        }
+    }
+
+    /// After a file was not made for all: its name goes, if it was given already. Nobody else knows the name.
+    pub(crate) fn take_back(&self, name: &FileName) {
+        match self.remove(name) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::NoSuchFile => {}
+            Err(error) => tracing::warn!("{name}: it stays until somebody removes it: {error}"),
         }
     }
 

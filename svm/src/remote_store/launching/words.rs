@@ -4,6 +4,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use svmio_transport::spawn_service_thread;
+
 /// What somebody said so far, line by line.
 #[derive(Debug, Default)]
 pub(super) struct Words {
@@ -29,9 +31,9 @@ impl Words {
     ) -> io::Result<Arc<Words>> {
         let words = Arc::new(Words::default());
         let (listener, host) = (Arc::clone(&words), host.to_owned());
-        std::thread::Builder::new().name(format!("words of {host}")).spawn(move || {
-            listener.listen(source, |line| pass_on(&host, line));
-        })?;
+        let listen = move || listener.listen(source, |line| pass_on(&host, line));
+        // The program's signals are served by its own threads.
+        spawn_service_thread("svmio-words", listen).map_err(io::Error::other)?;
         Ok(words)
     }
 
