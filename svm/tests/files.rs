@@ -387,6 +387,19 @@ fn an_abandoned_temporary_file_is_as_good_as_none() {
 }
 
 #[test]
+fn verifying_takes_an_abandoned_temporary_file_away() {
+    let (_directory, store) = store();
+    let mut child = start("hold", 0, &store);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.ends_with("ready")));
+    let has_it = || store.lookup(&name("tmp")).is_ok();
+    assert!(verify(&store, &DirectoryName::root()).unwrap().is_clean() && has_it());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(verify(&store, &DirectoryName::root()).unwrap().is_clean() && !has_it());
+}
+
+#[test]
 fn what_was_killed_while_being_made_is_reclaimed() {
     let (_directory, store) = store();
     drop(store.open_file(&name("kept"), &small_segments()).unwrap());

@@ -6,9 +6,9 @@
 use std::path::Path;
 use std::process::Output;
 
-use svmio_svm::Result;
 use svmio_svm::session::Session;
 use svmio_svm::team::{Engine, Reach, Team};
+use svmio_svm::{DirectoryName, OpenOptions, Result};
 use svmio_transport::job::{Job, Launcher, Place, Streams};
 use svmio_transport::settings::Settings;
 use svmio_transport::{Rank, SegmentId};
@@ -55,6 +55,25 @@ fn process_by_itself() {
     say(Session::from_environment().map(|_| ()));
 }
 
+/// Makes memory without a name.
+#[test]
+#[ignore = "it is a process of the other tests"]
+fn rank_that_makes_memory() {
+    limit::end_in_time();
+    let session = Session::from_environment().unwrap();
+    if session.team().member() == 1 && std::env::var_os(CROWDED).is_some() {
+        let limit = rustix::process::Rlimit { current: Some(3), maximum: Some(3) };
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    }
+    say(session.open_unnamed(&OpenOptions::read_write()).map(|_| ()));
+    // The others have let go by then.
+    session.team().agree(Ok::<(), svmio_svm::Error>(())).unwrap();
+    if session.team().member() == 0 {
+        assert_eq!(session.store().list(&DirectoryName::root()).unwrap(), []);
+    }
+    session.finish().unwrap();
+}
+
 fn say(outcome: Result<()>) {
     match outcome {
         Ok(()) => println!("it says: nothing"),
@@ -62,8 +81,23 @@ fn say(outcome: Result<()>) {
     }
 }
 
+/// Set where the second process cannot open anything more.
+const CROWDED: &str = "SVMIO_TEST_SESSION_CROWDED";
+
 /// Runs `test` as `size` processes, dealt out to `nodes`, of which each has the store that `store` says.
 fn run(
+    test: &str,
+    fabric: &str,
+    (size, nodes): (u32, u32),
+    store: impl Fn(u32) -> String + 'static,
+    directory: &Path,
+) -> Vec<Output> {
+    run_with(&[], test, fabric, (size, nodes), store, directory)
+}
+
+/// The same with these variables.
+fn run_with(
+    variables: &[(&str, &str)],
     test: &str,
     fabric: &str,
     (size, nodes): (u32, u32),
@@ -81,6 +115,8 @@ fn run(
             vec!["env".into(), format!("SVMIO_STORE={}", store.display()).into()]
         })
         .environment("SVMIO_FABRIC", fabric);
+    let launcher =
+        variables.iter().fold(launcher, |launcher, (name, value)| launcher.environment(*name, *value));
     launcher.spawn().unwrap().output().unwrap()
 }
 
@@ -158,4 +194,29 @@ fn wrong_settings_are_told_to_a_process_by_itself() {
     }
     let said = run("SVMIO_CACHE_PAGE", "16K");
     assert_eq!(said.matches("it says: nothing").count(), 2, "{said}");
+}
+
+#[test]
+fn memory_without_a_name_is_asked_of_no_host() {
+    for nodes in [1, 2] {
+        let stores = tempfile::tempdir_in("/dev/shm").unwrap();
+        let servers = [("SVMIO_SERVERS", "nowhere"), ("SVMIO_RSH", "/no/such/program")];
+        let store = move |rank| format!("n{}", rank % nodes);
+        for output in run_with(&servers, "rank_that_makes_memory", "shm", (2, nodes), store, stores.path()) {
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("it says: nothing"), "{nodes}: {said}");
+        }
+    }
+}
+
+#[test]
+fn memory_that_not_all_can_use_leaves_no_name() {
+    let stores = tempfile::tempdir_in("/dev/shm").unwrap();
+    let crowded = [(CROWDED, "1")];
+    let store = |_| "n0".to_owned();
+    for output in run_with(&crowded, "rank_that_makes_memory", "shm", (2, 1), store, stores.path()) {
+        let said = String::from_utf8_lossy(&output.stdout);
+        let all = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains("it says: rank 1"), "{said}{all}");
+    }
 }
