@@ -20,6 +20,8 @@ const SEGMENT: usize = 64 << 10;
 const PLAN: &str = "SVMIO_TEST_STAGING_PLAN";
 /// What it is to read.
 const EXPECTED: &str = "SVMIO_TEST_STAGING_EXPECTED";
+/// Set where the second process cannot open anything more.
+const CROWDED: &str = "SVMIO_TEST_STAGING_CROWDED";
 const NAME: &str = "/d/f";
 
 #[test]
@@ -35,6 +37,10 @@ fn staging_process() {
         "make alone" => OpenOptions::read_write().create(true).exclusive(true),
         plan => panic!("no such plan: {plan}"),
     };
+    if session.team().member() == 1 && std::env::var_os(CROWDED).is_some() {
+        let limit = rustix::process::Rlimit { current: Some(3), maximum: Some(3) };
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    }
     // Twice: a copy is not what the next open finds.
     for _ in 0..2 {
         match session.open(&name, &options) {
@@ -262,6 +268,14 @@ fn hosts_that_do_not_help_are_named_in_time() {
     let message = beside.complaint("read", "de", "a,b,c", &[]);
     assert!(message.contains("on host b: segment 7 of /d/f is missing"), "{message}");
     assert_eq!(beside.left("de"), [0, 0]);
+}
+
+#[test]
+fn nothing_is_left_of_a_copy_that_not_all_can_use() {
+    let beside = Beside::new();
+    let message = beside.complaint("read", "dd", "a,b,c", &[(CROWDED, "1")]);
+    assert!(message.contains("rank 1") && message.contains("/staged-"), "{message}");
+    assert_eq!(beside.left("d"), [0]);
 }
 
 #[test]
