@@ -16,6 +16,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// At some 30 µs each that is 10 ms for the leader; a process that polled every millisecond would take ten times that.
 const MOST_IN_TEN_SECONDS: Duration = Duration::from_millis(20);
 
+/// How often it is measured where somebody uses more.
+const TRIES: usize = 3;
+
 /// The processor time of all threads of a process so far.
 fn processor_time(id: i32) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{id}/task")).expect("the process is there");
@@ -38,15 +41,23 @@ fn idle(fabric: &str, provider: &str) {
     job.until_ready(LIMIT);
     let pids = job.pids();
     settle(&pids);
-    let before: Vec<_> = pids.iter().map(|id| processor_time(*id)).collect();
-    std::thread::sleep(length);
-    let used: Vec<_> =
-        pids.iter().zip(before).map(|(id, before)| processor_time(*id).saturating_sub(before)).collect();
-    show(&format!("{fabric} {provider}: {RANKS} idle processes used in {length:?}: {used:?}\n"));
     // What happens to fall into a short time is more in proportion: half the bound at least.
-    let most = MOST_IN_TEN_SECONDS * length.as_secs() as u32 / 10;
-    for (rank, used) in used.iter().enumerate() {
-        assert!(*used < most.max(MOST_IN_TEN_SECONDS / 2), "rank {rank} used {used:?} in {length:?}");
+    let most = (MOST_IN_TEN_SECONDS * length.as_secs() as u32 / 10).max(MOST_IN_TEN_SECONDS / 2);
+    // A host that takes the processor away charges it to whom it was taken from. Who is not idle is so each time.
+    let mut least = vec![Duration::MAX; pids.len()];
+    for _ in 0..TRIES {
+        let before: Vec<_> = pids.iter().map(|id| processor_time(*id)).collect();
+        std::thread::sleep(length);
+        for ((id, before), least) in pids.iter().zip(before).zip(&mut least) {
+            *least = processor_time(*id).saturating_sub(before).min(*least);
+        }
+        if least.iter().all(|used| *used < most) {
+            break;
+        }
+    }
+    show(&format!("{fabric} {provider}: {RANKS} idle processes used in {length:?}: {least:?}\n"));
+    for (rank, used) in least.iter().enumerate() {
+        assert!(*used < most, "rank {rank} used {used:?} in {length:?}");
     }
     end(&mut job, RANKS);
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use svmio_tests::{Job, Mpi, Nodes, Program, Scratch};
+use svmio_tests::{Job, Mpi, Nodes, Program, Scratch, is_full_run};
 
 const NAME: &str = "svm:/out/staged";
 /// Ends a job in which something hangs; those here take seconds.
@@ -71,12 +71,14 @@ impl Earlier {
     }
 }
 
+/// Of releases beside Debian's, a plain run tries only what goes by MPI: an open that stages, and one that is refused.
 fn files_of_other_nodes_are_read(mpi: Mpi) {
     let earlier = Earlier::new(mpi);
-    for (nodes, servers) in
-        [(&[2][..], "n0,n1"), (&[2, 3], "n1,n0"), (&[0, 2], "n1"), (&[2, 1], "n0,n1"), (&[0, 1], "nowhere")]
-    {
-        let output = earlier.job(nodes, "read", Some(servers)).succeed();
+    let is_whole = is_full_run() || Mpi::DEBIAN.contains(&mpi);
+    let read =
+        [(&[2, 1][..], "n0,n1"), (&[2], "n0,n1"), (&[2, 3], "n1,n0"), (&[0, 2], "n1"), (&[0, 1], "nowhere")];
+    for (nodes, servers) in if is_whole { &read[..] } else { &read[..1] } {
+        let output = earlier.job(nodes, "read", Some(*servers)).succeed();
         assert_eq!(output.matches("done: read").count(), 2, "{nodes:?}: {output}");
         assert_eq!([0, 1, 2, 3].map(|node| earlier.objects(node)), [1, 1, 0, 0], "{nodes:?}");
     }
@@ -85,6 +87,10 @@ fn files_of_other_nodes_are_read(mpi: Mpi) {
         earlier.job(&[2], "read", Some("nowhere")).argument("n0,n1").variable("SVMIO_PROGRAM", tool());
     assert_eq!(output.succeed().matches("done: read").count(), 2);
 
+    if !is_whole {
+        let words = ["refused: read only: ", "no file /out/staged", "reading only"];
+        return earlier.is_refused(earlier.job(&[2], "update", Some("n0,n1")), &words);
+    }
     for nodes in [&[2][..], &[0, 2]] {
         let missing = if nodes.len() == 1 { "no file /out/staged" } else { "lie on node n1" };
         let class = if nodes.len() == 1 { "refused: no such file: " } else { "refused: io: " };
