@@ -3,10 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Names the hosts.
-pub(crate) const VARIABLE: &str = "SVMIO_SERVERS";
-/// Names what serves stores there.
-pub(crate) const PROGRAM_VARIABLE: &str = "SVMIO_PROGRAM";
+use svmio_svm::staging::Servers;
 
 /// What processes are to be told of it: this program, which is at the same path there. `None` where the user tells them,
 /// or there are no hosts to be asked; `by_option` says that there are.
@@ -15,7 +12,7 @@ pub(crate) const PROGRAM_VARIABLE: &str = "SVMIO_PROGRAM";
 /// What the operating system says where it does not know this program.
 pub(crate) fn program(by_option: bool) -> io::Result<Option<PathBuf>> {
     let is_told = |variable| std::env::var_os(variable).is_some_and(|value| !value.is_empty());
-    if is_told(PROGRAM_VARIABLE) || !(by_option || is_told(VARIABLE)) {
+    if is_told(Servers::PROGRAM_VARIABLE) || !(by_option || is_told(Servers::VARIABLE)) {
         return Ok(None);
     }
     std::env::current_exe().map(Some)

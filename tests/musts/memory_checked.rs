@@ -29,19 +29,20 @@ fn is_clean(nodes: Nodes, mpi: Mpi) {
     }
 }
 
+/// On one node, and in full runs over two as well.
+fn are_clean(mpi: Mpi) {
+    is_clean(Nodes::One, mpi);
+    if is_full_run() {
+        is_clean(Nodes::Emulated(2), mpi);
+    }
+}
+
 #[test]
 fn mpich() {
-    is_clean(Nodes::One, Mpi::DebianMpich);
+    are_clean(Mpi::DebianMpich);
 }
 
 #[test]
 fn openmpi() {
-    is_clean(Nodes::One, Mpi::DebianOpenMpi);
-}
-
-#[test]
-fn over_emulated_nodes_in_full_runs() {
-    for mpi in Mpi::DEBIAN.into_iter().filter(|_| is_full_run()) {
-        is_clean(Nodes::Emulated(2), mpi);
-    }
+    are_clean(Mpi::DebianOpenMpi);
 }

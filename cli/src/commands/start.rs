@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use svmio_svm::staging::Servers;
 use svmio_transport::Rank;
 use svmio_transport::job::Launcher;
 
@@ -78,7 +79,7 @@ pub(crate) fn start(arguments: &StartArguments) -> Result<Outcome, CommandError>
         source,
     })?;
     if let Some(program) = program {
-        launcher = launcher.environment(servers::PROGRAM_VARIABLE, program);
+        launcher = launcher.environment(Servers::PROGRAM_VARIABLE, program);
     }
     if let Some(nodes) = arguments.nodes {
         let name = move |rank: Rank| format!("n{}", rank.0 % nodes);

@@ -37,6 +37,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
+use svmio_svm::staging::Servers;
 
 use self::collectives::Collectives;
 pub(crate) use self::error::RunError;
@@ -136,7 +137,7 @@ pub(crate) struct RunArguments {
     /// Hosts beside the job's own whose stores may be asked for files that are only read (sets SVMIO_SERVERS, and
     /// SVMIO_PROGRAM to this program)
     #[arg(long, value_name = "HOSTS")]
-    servers: Option<OsString>,
+    servers: Option<Servers>,
 
     /// Names, beside `svm:`, that are svmio's: prefixes with `:` between them, or `*` (sets SVMIO_CLAIM)
     #[arg(long, value_name = "PREFIXES")]
@@ -214,8 +215,8 @@ fn own_variables(arguments: &RunArguments) -> Result<Vec<RankVariable>, RunError
     let program = program.map_err(|source| RunError::NoInstallation { source })?;
     for (name, value) in [
         ("SVMIO_STORE", store.map(OsString::from)),
-        (servers::VARIABLE, arguments.servers.clone()),
-        (servers::PROGRAM_VARIABLE, program.map(OsString::from)),
+        (Servers::VARIABLE, arguments.servers.as_ref().map(|servers| servers.to_string().into())),
+        (Servers::PROGRAM_VARIABLE, program.map(OsString::from)),
         ("SVMIO_CLAIM", arguments.claim.clone()),
         ("SVMIO_STATS", arguments.stats.then(|| "1".into())),
     ] {

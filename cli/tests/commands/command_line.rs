@@ -39,6 +39,7 @@ fn a_wrong_command_line_is_told_from_a_failure() {
         &["cp", "-", "svm:/"],
         &["cp", "svm:/file", "svm:/../x"],
         &["cp", "svm:/file", "svm:/.svmio-x"],
+        &["run", "--servers", "n1,,n2", "-n", "1", "true"],
     ];
     for arguments in wrong {
         let message = setting.complaint(2, arguments);

@@ -16,11 +16,13 @@ fn the_ranks_form_one_job_and_have_the_preload_and_the_variables() {
             let printed = stdout_of(
                 svmio_run()
                     .args(["--store", "some/store", "--claim", "/scratch:/data", "--stats"])
+                    .args(["--servers", "n1, n2"])
                     .args(["-n", "4"])
                     .args(family.launcher_options())
                     .args(separator)
                     .arg(&program)
                     .args(["LD_PRELOAD", "SVMIO_STORE", "SVMIO_CLAIM", "SVMIO_STATS", "SVMIO_OTHER"])
+                    .args(["SVMIO_SERVERS", "SVMIO_PROGRAM"])
                     .env("LD_PRELOAD", "libm.so.6")
                     .env("SVMIO_OTHER", "a;b=c")
                     .current_dir(directory.path()),
@@ -39,6 +41,8 @@ fn the_ranks_form_one_job_and_have_the_preload_and_the_variables() {
                 assert_eq!(field(line, "SVMIO_CLAIM"), "/scratch:/data");
                 assert_eq!(field(line, "SVMIO_STATS"), "1");
                 assert_eq!(field(line, "SVMIO_OTHER"), "a;b=c");
+                assert_eq!(field(line, "SVMIO_SERVERS"), "n1,n2");
+                assert!(Path::new(field(line, "SVMIO_PROGRAM")).is_absolute(), "{line}");
             }
         }
     }

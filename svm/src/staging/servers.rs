@@ -8,10 +8,6 @@ use crate::error::{Error, Result};
 use crate::remote_store::{LaunchError, StoreLauncher, can_be_host, inherited, inherited_directory};
 use crate::store_set::StoreSet;
 
-/// Names them.
-const VARIABLE: &str = "SVMIO_SERVERS";
-/// Names svmio's tool, as it is called on them.
-const PROGRAM_VARIABLE: &str = "SVMIO_PROGRAM";
 /// Where nothing does: it is among the programs there.
 const DEFAULT_PROGRAM: &str = "svmio";
 
@@ -42,13 +38,20 @@ impl FromStr for Servers {
 }
 
 impl Servers {
+    /// The variable of the environment that names them.
+    pub const VARIABLE: &str = "SVMIO_SERVERS";
+    /// The one that names svmio's tool, as it is called on them.
+    pub const PROGRAM_VARIABLE: &str = "SVMIO_PROGRAM";
+
     /// Those that `SVMIO_SERVERS` names.
     ///
     /// # Errors
     /// [`Error::Settings`] where it names something else.
     pub fn from_environment() -> Result<Servers> {
-        let named = inherited(VARIABLE).unwrap_or_default().to_string_lossy().into_owned();
-        named.parse().map_err(|problem| Error::Settings { problem: format!("{VARIABLE}={named}: {problem}") })
+        let named = inherited(Self::VARIABLE).unwrap_or_default().to_string_lossy().into_owned();
+        named
+            .parse()
+            .map_err(|problem| Error::Settings { problem: format!("{}={named}: {problem}", Self::VARIABLE) })
     }
 
     /// Whether there is nobody to be asked.
@@ -61,7 +64,7 @@ impl Servers {
     /// # Errors
     /// What keeps one from being asked, with its name.
     pub(super) fn connect(&self) -> Result<StoreSet> {
-        let program = inherited(PROGRAM_VARIABLE).unwrap_or_else(|| OsString::from(DEFAULT_PROGRAM));
+        let program = inherited(Self::PROGRAM_VARIABLE).unwrap_or_else(|| OsString::from(DEFAULT_PROGRAM));
         let pass_on = |host: &str, line: &str| tracing::info!("host {host} says: {line}");
         let launcher = StoreLauncher::new(&program, None, inherited_directory().as_deref(), pass_on);
         let stores = launcher.and_then(|launcher| launcher.without_preloads().connect(&self.0));
