@@ -62,7 +62,8 @@ fn replace_while_killed(older: &Placement, new: &Placement) {
             assert!(store.asides().unwrap().is_empty(), "{point}");
         }
         if end == End::Finished {
-            assert!(is_new && seen[0] > 3 && seen[1] > 3, "{seen:?}");
+            // The stores are asked side by side: how far the others have come where one comes to a point differs.
+            assert!(is_new && seen[0] > 1 && seen[1] > 1, "{seen:?}");
             return;
         }
     }

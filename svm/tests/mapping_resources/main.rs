@@ -106,7 +106,7 @@ fn memory_stays_within_the_limit_while_much_more_is_touched() {
 /// Home and mapping are in this process: what the home knows of the pages that are here counts, too, nearly two hundred
 /// bytes of each. Pages come and go often enough that tables which never shrink would show.
 fn so_it_does_where_pages_have_one_writer_at_a_time() {
-    let (bytes, limit) = (160 << 20, 64 << 20);
+    let (bytes, limit) = if job::is_full() { (160 << 20, 64 << 20) } else { (80 << 20, 32 << 20) };
     let (_directory, stores) = job::stores(2);
     job::run(&stores, &CacheSettings::default(), |process| {
         let options = OpenOptions::read_write()
