@@ -62,6 +62,10 @@ fn segments_go(direction: Direction) {
                     *count += 1;
                     remote.write(8, &count.to_ne_bytes()).unwrap();
                     remote.write(0, &u64::from(round).to_ne_bytes()).unwrap();
+                    // Whoever writes without ever waiting leaves the transfer little of the link.
+                    if count.is_multiple_of(16) {
+                        fabric.store_barrier(other(&fabric)).unwrap();
+                    }
                 };
                 let what = (direction, gone.remote());
                 match transfer_beside(&fabric, what, &mut bytes, || began(&mut count)) {
