@@ -247,10 +247,11 @@ mod tests {
                 let longer = ((BYTES - at - idle_cores::least()) as f64 * length) as u64;
                 let length = (idle_cores::least() + longer) as usize;
                 // Each page's bytes are its own.
-                let data: Vec<u8> = (0..length).map(|n| value.wrapping_add((n % 4099) as u8)).collect();
+                let row: Vec<u8> = (0..4099_u32).map(|n| value.wrapping_add(n as u8)).collect();
+                let data = &row.repeat(length.div_ceil(row.len()))[..length];
                 // SAFETY: the buffer has `length` bytes and the range ends within the segment.
                 unsafe { segment.write(at, data.as_ptr(), length, 0) }.unwrap();
-                oracle[at as usize..][..length].copy_from_slice(&data);
+                oracle[at as usize..][..length].copy_from_slice(data);
                 let mut read = vec![0xAAu8; BYTES as usize - 1];
                 // SAFETY: the buffer has as many bytes as are asked for.
                 unsafe { segment.read(1, read.as_mut_ptr(), read.len(), 0) }.unwrap();

@@ -37,8 +37,8 @@ pub(crate) fn soak(paths: &Paths) -> Result<()> {
     let mut model = cargo_of(paths, "svmio-svm", "model");
     process::run(model.env("SVMIO_FULL", "1"))?;
     // Files as memory: litmus tests and random programs of each kind of consistency, faults while pages go, and what
-    // mappings take. Locks in segments that get their homes meanwhile.
-    for name in ["mapping", "mapping_resources", "node_locks"] {
+    // mappings take. Locks in segments that get their homes meanwhile. Copies to hosts that are lost on the way.
+    for name in ["mapping", "mapping_resources", "node_locks", "remote_stores"] {
         process::run(cargo_of(paths, "svmio-svm", name).env("SVMIO_FULL", "1"))?;
     }
     // A hundred thousand simulated ranks.

@@ -13,7 +13,7 @@ use crate::memory::UserMemory;
 #[test]
 fn keys_come_and_go_while_transfers_arrive() {
     const LENGTH: usize = 72 << 10;
-    const ROUNDS: u64 = 500;
+    const ROUNDS: u64 = 200;
     on_each(2, |fabric| {
         let own = fabric.create(SEGMENT, &anonymous(LENGTH as u64 + 8)).unwrap();
         let remote = connect(&fabric, other(&fabric));
