@@ -14,7 +14,7 @@ use crate::abi::Abi;
 use crate::background::UnderWay;
 use crate::failure::{ErrorClass, Failure};
 use crate::layout::RomioFile;
-use crate::outcome::{Outcome, Unheard};
+use crate::outcome::{Heading, Outcome, Unheard};
 use crate::placement::Rule;
 use crate::split::Split;
 use crate::venue::{Company, Venue};
@@ -42,6 +42,7 @@ pub(crate) struct Handle {
     pub(crate) outcome: Outcome,
     /// What failed here since all ranks heard of failures.
     pub(crate) unheard: Unheard,
+    pub(crate) heading: Heading,
     /// Whether a hint told how large segments should be.
     pub(crate) has_given_segment_size: bool,
     /// Whether ROMIO's structure may be kept when the file is closed, see [`crate::reopening`].
@@ -70,6 +71,7 @@ struct Held {
 
 impl Handle {
     pub(crate) fn new(file: File, role: Role, team: Arc<Team>, venue: Venue, rule: Rule) -> Handle {
+        let outcome = Outcome::usual(&venue);
         let (has_given_segment_size, may_be_kept, has_new_hints) = (false, false, AtomicBool::new(false));
         let locks = Mutex::new(Vec::new());
         let under_way = Arc::default();
@@ -79,8 +81,9 @@ impl Handle {
             team,
             venue,
             rule,
-            outcome: Outcome::default(),
+            outcome,
             unheard: Unheard::default(),
+            heading: Heading::default(),
             has_given_segment_size,
             may_be_kept,
             has_new_hints,

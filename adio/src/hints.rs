@@ -53,9 +53,8 @@ pub(crate) fn placement<A: Abi>(mpi: &Mpi<A>, name: &CStr, info: Info<A>) -> Opt
 }
 
 /// What collective accesses to a file of that name are to return, by `info` or the environment.
-pub(crate) fn outcome<A: Abi>(mpi: &Mpi<A>, name: &CStr, info: Info<A>) -> Outcome {
-    let wish = Wish::of(mpi, info, OUTCOME, "SVMIO_OUTCOME");
-    wish.and_then(|wish| wish.understood(name)).unwrap_or_default()
+pub(crate) fn outcome<A: Abi>(mpi: &Mpi<A>, name: &CStr, info: Info<A>) -> Option<Outcome> {
+    Wish::of(mpi, info, OUTCOME, "SVMIO_OUTCOME")?.understood(name)
 }
 
 /// The hosts that may be asked for a file of that name, by `info` or the environment.

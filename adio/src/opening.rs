@@ -55,9 +55,10 @@ pub(crate) fn open_collectively<A: Abi>(
     };
     let asked = Asked::of(mpi, fd, access_mode, role);
     let (rank, staging) = (team.member() as c_int, Staging::by(asked.servers.clone()));
+    let wanted = asked.outcome.unwrap_or_else(|| Outcome::usual(&venue));
     let mut together =
-        Together { mpi, fd, role, rank, venue: &venue, asked: &asked, staging, is_staged: false };
-    let opened = team.open(&mut together, [standing.number(), asked.outcome.number()]);
+        Together { mpi, fd, role, rank, venue: &venue, asked: &asked, wanted, staging, is_staged: false };
+    let opened = team.open(&mut together, [standing.number(), wanted.number()]);
     if rank == 0 {
         // What hosts say can be long.
         let _ = opened.as_ref().inspect_err(|failure| failure.tell_if_cut::<A>());
@@ -66,8 +67,10 @@ pub(crate) fn open_collectively<A: Abi>(
     let (standing, outcome) = (Standing::from_number(standing), Outcome::from_number(outcome));
     // The next open brings a copy of what there is then.
     let standing = if together.is_staged { Standing::Excluded } else { standing };
-    if outcome != asked.outcome {
-        tracing::warn!("{}: svm_outcome is {outcome}: not all ranks ask for {}", file.name(), asked.outcome);
+    if outcome != wanted {
+        if asked.outcome.is_some() {
+            tracing::warn!("{}: svm_outcome is {outcome}: not all ranks ask for {wanted}", file.name());
+        }
         // Where that fails, the file is open all the same.
         let _ = hints::tell_outcome(mpi, fd.info, outcome);
     }
@@ -94,6 +97,8 @@ struct Together<'o, A: Abi> {
     rank: c_int,
     venue: &'o Venue,
     asked: &'o Asked,
+    /// What this rank would have collective accesses return.
+    wanted: Outcome,
     staging: Staging,
     is_staged: bool,
 }
@@ -142,7 +147,7 @@ impl<A: Abi> Opening for Together<'_, A> {
         };
         let told = readied
             .and_then(|()| hints::tell(self.mpi, self.fd.info, self.venue.store(), &file))
-            .and_then(|()| hints::tell_outcome(self.mpi, self.fd.info, self.asked.outcome));
+            .and_then(|()| hints::tell_outcome(self.mpi, self.fd.info, self.wanted));
         told.map(|()| file).map_err(|failure| self.located(failure))
     }
 
@@ -193,7 +198,8 @@ pub(crate) fn open_alone<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<
     Ok(())
 }
 
-/// Where several nodes share the file `fd`: each sees what the others wrote.
+/// Before the shared pointer of the file `fd` is moved: nobody is at an earlier access, and where several nodes share
+/// the file, each sees what the others wrote.
 ///
 /// # Errors
 /// What keeps a node from giving or seeing it, on all ranks.
@@ -204,6 +210,7 @@ pub unsafe fn exchange<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &*fd };
     let handle = handle::of(fd)?;
+    handle.begin_change()?;
     handle.team.before_change(&handle.file)?;
     Ok(handle.team.after_change(&handle.file)?)
 }
@@ -293,8 +300,8 @@ struct Asked {
     options: OpenOptions,
     /// Whether a segment size is asked for.
     has_segment_size: bool,
-    /// What collective accesses are to return.
-    outcome: Outcome,
+    /// What collective accesses are to return, if anything is asked for.
+    outcome: Option<Outcome>,
     /// Whom the first rank may ask for the file.
     servers: Servers,
 }

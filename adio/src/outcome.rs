@@ -3,11 +3,15 @@
 //! | hint `svm_outcome` | a rank's call returns | its failure is told |
 //! |---|---|---|
 //! | `shared` | when all ranks' parts are done | to all, by the same call |
-//! | `own` | when its own part is done | to itself; to all by the next sync, or by closing |
+//! | `own` | when its own part is done | to itself; to all by the next turn or sync, or by closing |
 //!
 //! Ranks that are to hear of each other's failures by the same call have to wait for each other in it, whatever they
-//! access. Those of a program that can do without do not: a collective access to a file of one node costs what an
-//! independent one does. On several nodes ranks still ask each other in collective writes for the places of new segments.
+//! access: many on few cores for the slowest, again and again. So it is each rank's own that counts where nobody asks for
+//! more and the file is one node's: a collective access costs what an independent one does, and ranks run ahead. They
+//! wait for each other at each *turn*, where a collective read follows a write or the other way round: programs
+//! read what others have just written, and forget the sync between them, which other implementations seldom need. So they
+//! do before they change what accesses go by: a view, the shared pointer, the mode. On several nodes ranks ask each
+//! other in collective writes for the places of new segments anyway.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,18 +20,23 @@ use std::sync::{Mutex, PoisonError};
 use crate::access::Direction;
 use crate::failure::Failure;
 use crate::handle::Handle;
+use crate::venue::Venue;
 
 /// What a collective access returns on a rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// What came of that rank's part.
     Own,
     /// What came of all ranks' parts.
-    #[default]
     Shared,
 }
 
 impl Outcome {
+    /// What counts where a rank asks for nothing.
+    pub(crate) fn usual(venue: &Venue) -> Outcome {
+        if venue.company().is_some() { Outcome::Shared } else { Outcome::Own }
+    }
+
     /// By which ranks agree: the largest is in force, so that all have to ask for [`Outcome::Own`].
     pub(crate) fn number(self) -> i64 {
         self as i64
@@ -79,7 +88,49 @@ impl Unheard {
     }
 }
 
+/// The way that the last collective access went since all ranks waited for each other: the same on all.
+#[derive(Debug, Default)]
+pub(crate) struct Heading(Mutex<Option<Direction>>);
+
+impl Heading {
+    /// Goes on in this direction; whether that is a turn.
+    fn turns_to(&self, direction: Direction) -> bool {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(direction);
+        last.is_some_and(|last| last != direction)
+    }
+
+    fn is_any(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
 impl Handle {
+    /// Begins a collective access: at a turn, when all ranks have done what they did before.
+    ///
+    /// # Errors
+    /// At a turn, what failed on any rank since the last time that all heard of failures; then nothing is accessed.
+    pub(crate) fn begin_access(&self, direction: Direction) -> Result<(), Failure> {
+        match self.outcome {
+            Outcome::Own if self.heading.turns_to(direction) => self.team.agree(self.unheard.take()),
+            Outcome::Own | Outcome::Shared => Ok(()),
+        }
+    }
+
+    /// Before all change what accesses go by, as the view or the shared pointer: nobody is at an earlier access any more.
+    ///
+    /// # Errors
+    /// That a rank is lost.
+    pub(crate) fn begin_change(&self) -> Result<(), Failure> {
+        match self.outcome {
+            Outcome::Own if self.heading.is_any() => self.team.agree(Ok(())),
+            Outcome::Own | Outcome::Shared => Ok(()),
+        }
+    }
+
     /// Ends a collective access, of which `mine` is this rank's outcome.
     ///
     /// # Errors
@@ -101,7 +152,10 @@ impl Handle {
     /// The step's; then those of accesses, of which the others have not heard.
     pub(crate) fn tell_failures(&self, step: Result<(), Failure>) -> Result<(), Failure> {
         match self.outcome {
-            Outcome::Own => self.team.agree(step.and_then(|()| self.unheard.take())),
+            Outcome::Own => {
+                self.heading.forget();
+                self.team.agree(step.and_then(|()| self.unheard.take()))
+            }
             Outcome::Shared => step,
         }
     }

@@ -54,8 +54,9 @@ pub(crate) fn compare(handle: &Handle, size: i64) -> Result<(), Failure> {
     Err(handle.located(Failure::new(ErrorClass::NotSame, message)))
 }
 
-/// Whether all ranks of the file `fd` are there, as far as this one knows: before a call in which ROMIO has ranks wait
-/// for each other. Always so where they are on one node.
+/// Whether all ranks of the file `fd` are there, as far as this one knows, and none at an earlier access: before a call
+/// in which ROMIO has ranks wait for each other, and change what accesses go by. The first is always so where they are
+/// on one node.
 ///
 /// # Errors
 /// That one is lost.
@@ -68,6 +69,6 @@ pub unsafe fn all_are_there<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failu
     match handle.company() {
         // Agreed upon, so that no rank goes into ROMIO's waits from which another stays away.
         Some(_) => handle.team.agree(Ok(())),
-        None => Ok(()),
+        None => handle.begin_change(),
     }
 }

@@ -42,6 +42,7 @@ pub(crate) unsafe fn collectively<A: Abi>(
 ) -> Result<(), Failure> {
     // SAFETY: ROMIO's file is valid, and the caller vouches for the arguments.
     unsafe {
+        handle::of(&*fd)?.begin_access(access.direction)?;
         let placed = match access.direction {
             Direction::Read => Ok(()),
             Direction::Write => placing::place_new(mpi, fd, access),

@@ -196,6 +196,7 @@ unsafe extern "C" fn fcntl<A: HasHost>(
                 }
                 layout::fcntl::SET_ATOMICITY => {
                     // All ranks call this: accesses in the new mode find what was written in the old one.
+                    handle.begin_change()?;
                     handle.team.before_change(&handle.file)?;
                     handle.team.after_change(&handle.file)?;
                     fd.atomicity = c_int::from(argument.atomicity != 0);

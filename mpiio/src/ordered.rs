@@ -4,20 +4,29 @@
 #[macro_export]
 macro_rules! export_ordered {
     ($abi:ty) => {
-        $crate::export_ordered! { @functions $abi;
+        $crate::export_ordered! { @functions $abi, c_int;
             MPI_File_read_ordered, PMPI_File_read_ordered: (buffer: *mut c_void; status: *mut Status);
             MPI_File_write_ordered, PMPI_File_write_ordered: (buffer: *const c_void; status: *mut Status);
             MPI_File_read_ordered_begin, PMPI_File_read_ordered_begin: (buffer: *mut c_void;);
             MPI_File_write_ordered_begin, PMPI_File_write_ordered_begin: (buffer: *const c_void;);
         }
     };
-    (@functions $abi:ty; $($name:ident, $profiled:ident:
+    // Those of MPI-4, whose counts are of the type `MPI_Count`.
+    ($abi:ty, large) => {
+        $crate::export_ordered! { @functions $abi, i64;
+            MPI_File_read_ordered_c, PMPI_File_read_ordered_c: (buffer: *mut c_void; status: *mut Status);
+            MPI_File_write_ordered_c, PMPI_File_write_ordered_c: (buffer: *const c_void; status: *mut Status);
+            MPI_File_read_ordered_begin_c, PMPI_File_read_ordered_begin_c: (buffer: *mut c_void;);
+            MPI_File_write_ordered_begin_c, PMPI_File_write_ordered_begin_c: (buffer: *const c_void;);
+        }
+    };
+    (@functions $abi:ty, $count:ty; $($name:ident, $profiled:ident:
         ($buffer:ident: $kind:ty; $($last:ident: $last_kind:ty)?);)*) => {$(
-        $crate::export_ordered!(@one $abi; $name, $profiled, $buffer: $kind; $($last: $last_kind)?);
-        $crate::export_ordered!(@one $abi; $profiled, $profiled, $buffer: $kind; $($last: $last_kind)?);
+        $crate::export_ordered!(@one $abi, $count; $name, $profiled, $buffer: $kind; $($last: $last_kind)?);
+        $crate::export_ordered!(@one $abi, $count; $profiled, $profiled, $buffer: $kind; $($last: $last_kind)?);
     )*};
-    (@one $abi:ty; $name:ident, $profiled:ident, $buffer:ident: $kind:ty; $($last:ident: $last_kind:ty)?) => {
-        #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
+    (@one $abi:ty, $count:ty; $name:ident, $profiled:ident, $buffer:ident: $kind:ty; $($last:ident: $last_kind:ty)?) => {
+        #[doc = concat!("`", stringify!($name), "` of MPI.")]
         ///
         /// # Safety
         /// As MPI wants it.
@@ -25,11 +34,11 @@ macro_rules! export_ordered {
         pub unsafe extern "C" fn $name(
             file: MpiFile,
             $buffer: $kind,
-            count: c_int,
+            count: $count,
             datatype: Datatype<$abi>,
             $($last: $last_kind)?
         ) -> c_int {
-            type Function = unsafe extern "C" fn(MpiFile, $kind, c_int, Datatype<$abi> $(, $last_kind)?) -> c_int;
+            type Function = unsafe extern "C" fn(MpiFile, $kind, $count, Datatype<$abi> $(, $last_kind)?) -> c_int;
             static STOCK: OnceLock<Option<Function>> = OnceLock::new();
             let access = |mpi: &Mpi<$abi>| {
                 // SAFETY: the type is that of the function in mpi.h.

@@ -4,7 +4,7 @@ use svmio_tests::{Job, Mpi, Nodes, Program};
 
 fn outcomes(nodes: Nodes, mpi: Mpi) {
     let program = Program::c("outcomes", mpi);
-    for how in ["hint", "variable", "some"] {
+    for how in ["hint", "variable", "some", "shared", "none"] {
         let scratch = nodes.scratch();
         let mut job = Job::new(&scratch, &program, 3).over(nodes).argument("svm:/outcomes").argument(how);
         if matches!(nodes, Nodes::One) {

@@ -15,6 +15,8 @@ const STOCK: &str = "MPI's own collectives are used for what files have to be ag
 fn job<'s>(scratch: &'s Scratch, mpi: Mpi, plan: &str, nodes: Nodes<'s>) -> Job<'s> {
     let program = Program::c("together", mpi);
     let job = Job::new(scratch, &program, RANKS).over(nodes).argument(plan).argument("svm:/together");
+    // So that they have something to agree upon in each access.
+    let job = job.variable("SVMIO_OUTCOME", "shared");
     job.variable("SVMIO_LOG", "info").limit(Duration::from_secs(60))
 }
 

@@ -1,21 +1,29 @@
 /* outcomes FILE HOW: who hears when of a rank's failure in a collective access, and who waits for whom. HOW is what
- * the file is opened by: "hint", "variable", which somebody else has set, or "some" for a hint of the first rank's. */
+ * the file is opened by: "hint", "variable", which somebody else has set, "some" where the first rank's hint is not the
+ * others', "shared" for a hint of the first rank's alone, or "none". */
 #include "check.h"
 
-/* Bytes of a rank's part; where no file reaches. */
-enum { BYTES = 4096, ROUNDS = 3 };
+/* Bytes of a rank's part; how often all is done, and each part of it. Where no file reaches. */
+enum { BYTES = 4096, ROUNDS = 3, TURNS = 60, CALLS = 5 };
 static const MPI_Offset BEYOND = (MPI_Offset)1 << 61;
 static const char *name, *how;
 static int shares;
+
+/* The hint of this rank, if it has one. */
+static const char *hint(void) {
+    if (!strcmp(how, "hint")) return "own";
+    if (!strcmp(how, "some")) return rank == 0 ? "own" : "shared";
+    return !strcmp(how, "shared") && rank == 0 ? "shared" : NULL;
+}
 
 static MPI_File opened(void) {
     MPI_File file;
     MPI_Info info = MPI_INFO_NULL, told;
     char value[64];
     int flag;
-    if (!strcmp(how, "hint") || (!strcmp(how, "some") && rank == 0)) {
+    if (hint()) {
         MPI_Info_create(&info);
-        MPI_Info_set(info, "svm_outcome", "own");
+        MPI_Info_set(info, "svm_outcome", hint());
     }
     MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
     if (info != MPI_INFO_NULL) MPI_Info_free(&info);
@@ -46,6 +54,11 @@ static int read_at(MPI_File file, MPI_Offset at, int fill) {
     return code;
 }
 
+/* For a while, in which the others run ahead if they do. */
+static void compute(void) {
+    for (double end = MPI_Wtime() + 0.0005; MPI_Wtime() < end;) continue;
+}
+
 /* A call of all ranks, each of which begins when the one before it has returned: ranks that wait for each other in it
  * never come out. */
 static void in_turn(int (*access)(MPI_File, MPI_Offset, int), MPI_File file) {
@@ -53,6 +66,59 @@ static void in_turn(int (*access)(MPI_File, MPI_Offset, int), MPI_File file) {
     MPI_OK(access(file, (MPI_Offset)rank * BYTES, rank + 1));
     if (rank + 1 < ranks) MPI_Send(NULL, 0, MPI_BYTE, rank + 1, 0, MPI_COMM_WORLD);
     MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Without a sync: what one rank has written, the next one reads, and writes itself when that one has read it. */
+static void read_by_others(MPI_File file) {
+    for (int turn = 0; turn < TURNS; turn++) {
+        int other = (rank + 1) % ranks;
+        if (rank == turn % ranks) compute();
+        MPI_OK(write_at(file, (MPI_Offset)rank * BYTES, turn + rank));
+        if (rank == turn / ranks % ranks) compute();
+        MPI_OK(read_at(file, (MPI_Offset)other * BYTES, turn + other));
+    }
+    MPI_OK(write_at(file, (MPI_Offset)rank * BYTES, rank + 1));
+}
+
+/* By the functions with large counts, too, where there are some. */
+static void ordered(MPI_File file, unsigned char *bytes, int turn, int writes) {
+#if MPI_VERSION >= 4
+    if (turn % 2 && writes) MPI_OK(MPI_File_write_ordered_c(file, bytes, BYTES, MPI_BYTE, MPI_STATUS_IGNORE));
+    if (turn % 2 && !writes) MPI_OK(MPI_File_read_ordered_c(file, bytes, BYTES, MPI_BYTE, MPI_STATUS_IGNORE));
+    if (turn % 2) return;
+#endif
+    (void)turn;
+    if (writes) MPI_OK(MPI_File_write_ordered(file, bytes, BYTES, MPI_BYTE, MPI_STATUS_IGNORE));
+    else MPI_OK(MPI_File_read_ordered(file, bytes, BYTES, MPI_BYTE, MPI_STATUS_IGNORE));
+}
+
+/* A view that is set takes the shared pointer to the beginning when all have taken their places. */
+static void set_view(MPI_File file) {
+    for (int turn = 0; turn < TURNS; turn++) {
+        unsigned char bytes[CALLS][BYTES];
+        for (int i = 0; i < CALLS; i++) memset(bytes[i], turn + rank + i, BYTES);
+        MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+        for (int i = 0; i < CALLS; i++) ordered(file, bytes[i], turn, 1);
+        MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+        memset(bytes, 0, sizeof bytes);
+        for (int i = 0; i < CALLS; i++) ordered(file, bytes[i], turn, 0);
+        for (int i = 0; i < CALLS; i++)
+            for (int at = 0; at < BYTES; at++) EQUAL(bytes[i][at], turn + rank + i);
+    }
+    MPI_OK(write_at(file, (MPI_Offset)rank * BYTES, rank + 1));
+}
+
+/* Nobody still writes what is cut off. */
+static void set_size(MPI_File file) {
+    for (int turn = 0; turn < TURNS; turn++) {
+        MPI_Offset size;
+        if (rank == turn % ranks) compute();
+        MPI_OK(write_at(file, (MPI_Offset)(ranks + rank) * BYTES, turn));
+        MPI_OK(MPI_File_set_size(file, (MPI_Offset)ranks * BYTES));
+        MPI_OK(MPI_File_get_size(file, &size));
+        EQUAL(size, (MPI_Offset)ranks * BYTES);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
 }
 
 /* That the code is an error on all ranks, which tells whose it was. MPICH 5 has texts of its own for accesses that fail. */
@@ -78,9 +144,10 @@ static void fail(int (*access)(MPI_File, MPI_Offset, int), MPI_File file) {
 
 int main(int argc, char **argv) {
     begin(&argc, &argv);
-    CHECK(argc == 3, "usage: outcomes FILE hint|variable|some");
+    CHECK(argc == 3, "usage: outcomes FILE hint|variable|some|shared|none");
     name = argv[1], how = argv[2];
-    shares = !strcmp(how, "some");
+    shares = !strcmp(how, "some") || !strcmp(how, "shared");
+    if (!strcmp(how, "none")) shares = !getenv("OUTCOMES_ONE_NODE");
     for (int round = 0; round < ROUNDS; round++) {
         MPI_File file = opened();
         MPI_OK(write_at(file, (MPI_Offset)rank * BYTES, rank + 1));
@@ -89,10 +156,22 @@ int main(int argc, char **argv) {
             doing = "accesses in turn";
             in_turn(read_at, file);
             if (ranks > 1 && getenv("OUTCOMES_ONE_NODE")) {
+                doing = "a turn, and accesses in turn";
+                MPI_OK(write_at(file, (MPI_Offset)rank * BYTES, rank + 1));
                 in_turn(write_at, file);
                 in_turn(split_write_at, file);
             }
         }
+        doing = "reading what others have written";
+        if (getenv("OUTCOMES_ONE_NODE")) read_by_others(file);
+        doing = "a change of the view";
+        if (getenv("OUTCOMES_ONE_NODE")) set_view(file);
+        doing = "a change of the size";
+        if (getenv("OUTCOMES_ONE_NODE")) set_size(file);
+        doing = "a failure before a turn";
+        fail(write_at, file);
+        if (!shares) is_heard(read_at(file, (MPI_Offset)rank * BYTES, rank + 1), ranks - 1);
+        MPI_OK(MPI_File_sync(file));
         doing = "a failure before a sync";
         fail(write_at, file);
         if (shares) MPI_OK(MPI_File_sync(file));

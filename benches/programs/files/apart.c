@@ -1,6 +1,6 @@
 /* apart FILE BLOCK CALLS: each rank writes blocks into a region of its own, which has been written before, by so many
- * calls: independent ones, collective ones, and collective ones that are to wait for nobody. What is told is the time of
- * a call. */
+ * calls: independent ones, collective ones, and collective ones at whose end each is to hear of all. What is told is the
+ * time of a call. */
 #include "check.h"
 #include "files.h"
 #include "timing.h"
@@ -18,9 +18,9 @@ static struct kind {
 } kinds[] = {
     {.name = "independent", .write = MPI_File_write_at},
     {.name = "collective", .write = MPI_File_write_at_all},
-    {.name = "own", .write = MPI_File_write_at_all},
+    {.name = "shared", .write = MPI_File_write_at_all},
 };
-enum { KINDS = sizeof kinds / sizeof *kinds, OWN = KINDS - 1 };
+enum { KINDS = sizeof kinds / sizeof *kinds, SHARED = KINDS - 1 };
 
 /* The first word of each block tells who wrote it. */
 static void write_blocks(const struct kind *kind, int64_t *buffer, int64_t block, int64_t calls) {
@@ -45,17 +45,17 @@ void apart(const char *file, char **arguments) {
     for (int64_t i = 0; i < REGION / 8; i++) buffer[i] = word(i, rank);
     MPI_Info info;
     MPI_OK(MPI_Info_create(&info));
-    MPI_OK(MPI_Info_set(info, "svm_outcome", "own"));
+    MPI_OK(MPI_Info_set(info, "svm_outcome", "shared"));
     for (int i = 0; i < KINDS; i++) {
         kinds[i].passes = passes_of(5);
-        MPI_Info hints = i == OWN ? info : MPI_INFO_NULL;
+        MPI_Info hints = i == SHARED ? info : MPI_INFO_NULL;
         MPI_OK(MPI_File_open(MPI_COMM_WORLD, file, MPI_MODE_CREATE | MPI_MODE_RDWR, hints, &kinds[i].handle));
         write_blocks(&kinds[i], buffer, REGION, 1);
         write_blocks(&kinds[i], buffer, 8, BEFORE);
     }
     MPI_Info_free(&info);
     long wrong = 0;
-    while (is_wanting(&kinds[OWN].passes)) {
+    while (is_wanting(&kinds[SHARED].passes)) {
         for (int i = 0; i < KINDS; i++) {
             begin_pass(&kinds[i].passes);
             write_blocks(&kinds[i], buffer, block, calls);

@@ -241,7 +241,7 @@ mod tests {
         let row = |name| Row::new(name, Quantity::Microseconds);
         let goals = vec![Goal::TimesRow { times: 1.1, row: "independent" }];
         let mut of = outcome([[0.0; 3]; 5], Quantity::Microseconds, vec![]);
-        of.workload.rows = vec![row("independent"), row("own").with_goals(goals)];
+        of.workload.rows = vec![row("independent"), row("collective").with_goals(goals)];
         // The machine's speed changes from run to run; the stock drivers' rows do not count.
         let runs = [[1.0, 1.0], [4.0, 4.4], [2.0, 3.0]];
         for (keeper, own) in of.runs.iter_mut() {

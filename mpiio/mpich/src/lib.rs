@@ -116,6 +116,7 @@ exported! {
 }
 
 svmio_mpiio::export_ordered!(Mpich);
+svmio_mpiio::export_ordered!(Mpich, large);
 svmio_mpiio::export_seek_shared!(Mpich);
 svmio_mpiio::export_pointer!(Mpich);
 svmio_mpiio::export_set_size!(Mpich);

@@ -25,7 +25,7 @@ impl Bed {
             self.open_close(200).with_goals(&[("pair", times(1.0))]),
             // As much as an independent one; stock drivers are not needed for that.
             Workload { is_compared: false, ..apart }
-                .with_goals(&[("own", Goal::TimesRow { times: 1.5, row: "independent" })]),
+                .with_goals(&[("collective", Goal::TimesRow { times: 1.5, row: "independent" })]),
         ]
     }
 }
