@@ -215,10 +215,11 @@ pub unsafe fn exchange<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
     Ok(handle.team.after_change(&handle.file)?)
 }
 
-/// Ends an ordered access to the file `fd`: where several nodes share it, all know how long it is then.
+/// Ends an ordered access to the file `fd`: all hear of what has failed, for none comes to the next one where one is
+/// missing; and where several nodes share it, they know how long it is then.
 ///
 /// # Errors
-/// MPI's own.
+/// What failed on any rank, on all; that a rank is lost.
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.
@@ -226,10 +227,10 @@ pub unsafe fn after_ordered_access<A: Abi>(fd: *const RomioFile<A>) -> Result<()
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &*fd };
     let handle = handle::of(fd)?;
-    match handle.company() {
+    handle.tell_failures(match handle.company() {
         Some(_) => handle.team.end_of_write(&handle.file, Ok(())),
         None => Ok(()),
-    }
+    })
 }
 
 /// Before rank 0 preallocates `size` bytes for all ranks of the file `fd`.

@@ -112,10 +112,11 @@ impl Handle {
     /// Begins a collective access: at a turn, when all ranks have done what they did before.
     ///
     /// # Errors
-    /// At a turn, what failed on any rank since the last time that all heard of failures; then nothing is accessed.
+    /// At a turn, what failed on some ranks, and not on all, since the last time that all heard of failures; then nothing
+    /// is accessed.
     pub(crate) fn begin_access(&self, direction: Direction) -> Result<(), Failure> {
         match self.outcome {
-            Outcome::Own if self.heading.turns_to(direction) => self.team.agree(self.unheard.take()),
+            Outcome::Own if self.heading.turns_to(direction) => self.tell_unheard(Ok(())),
             Outcome::Own | Outcome::Shared => Ok(()),
         }
     }
@@ -149,14 +150,22 @@ impl Handle {
     /// After a step that all ranks have taken together, with its outcome: tells what failed since the last one, on all.
     ///
     /// # Errors
-    /// The step's; then those of accesses, of which the others have not heard.
+    /// The step's; then those of accesses, of which others have not heard.
     pub(crate) fn tell_failures(&self, step: Result<(), Failure>) -> Result<(), Failure> {
         match self.outcome {
             Outcome::Own => {
                 self.heading.forget();
-                self.team.agree(step.and_then(|()| self.unheard.take()))
+                self.tell_unheard(step)
             }
             Outcome::Shared => step,
         }
+    }
+
+    /// Tells all what failed where others have not heard of any failure; where something failed on each, all have.
+    fn tell_unheard(&self, step: Result<(), Failure>) -> Result<(), Failure> {
+        let is_any = self.unheard.is_any();
+        let [some, not_all] = self.team.agree_on(step, [i64::from(is_any), i64::from(!is_any)])?;
+        let mine = self.unheard.take();
+        if some == 1 && not_all == 1 { self.team.agree(mine) } else { Ok(()) }
     }
 }

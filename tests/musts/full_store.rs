@@ -6,13 +6,20 @@ use svmio_tests::{Installation, Job, Mpi, Program, Reports, Scratch};
 const RANKS: u32 = 3;
 
 fn full_store(mpi: Mpi) {
+    full_store_where("shared", mpi);
+    full_store_where("own", mpi);
+}
+
+/// With that hint for what a collective access returns.
+fn full_store_where(returned: &str, mpi: Mpi) {
     let program = Program::c("full_store", mpi);
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.store()).expect("the scratch directory can be written to");
     in_own_mounts(|| {
         tmpfs(scratch.store(), 8 << 20);
         let reports = Reports::new(&scratch, "reports");
-        Job::new(&scratch, &program, RANKS).argument(reports.path()).argument("svm:/full").succeed();
+        let job = Job::new(&scratch, &program, RANKS).variable("SVMIO_OUTCOME", returned);
+        job.argument(reports.path()).argument("svm:/full").succeed();
         let ways = [
             "write_at",
             "write_at, strided",
