@@ -103,8 +103,9 @@ impl Heading {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    fn forget(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    /// All wait for each other; whether there was an access before that.
+    fn end(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }
 }
 
@@ -139,6 +140,8 @@ impl Handle {
     pub(crate) fn end_access(&self, direction: Direction, mine: Result<(), Failure>) -> Result<(), Failure> {
         match (self.outcome, direction) {
             (Outcome::Own, _) => {
+                // One that was begun, and all have waited for each other since.
+                self.heading.turns_to(direction);
                 let located = mine.map_err(|failure| self.located(failure));
                 located.inspect_err(|failure| self.unheard.note(failure))
             }
@@ -153,11 +156,8 @@ impl Handle {
     /// The step's; then those of accesses, of which others have not heard.
     pub(crate) fn tell_failures(&self, step: Result<(), Failure>) -> Result<(), Failure> {
         match self.outcome {
-            Outcome::Own => {
-                self.heading.forget();
-                self.tell_unheard(step)
-            }
-            Outcome::Shared => step,
+            Outcome::Own if self.heading.end() => self.tell_unheard(step),
+            Outcome::Own | Outcome::Shared => step,
         }
     }
 
