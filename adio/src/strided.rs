@@ -359,6 +359,8 @@ impl Ready {
         let extent = self.extent;
         let bounds = FileOffset(self.bounds.start)..FileOffset(self.bounds.end);
         let bytes = extent.bytes.unsigned_abs();
+        // A collective access that blocks has placed its segments together with the other ranks'.
+        handle.file.place_ahead(bounds.clone(), bytes, &|size| self.segments(size))?;
         let mut write = match self.callers {
             Callers::One => handle.file.write_strided(bounds, bytes)?,
             Callers::All => handle.file.write_strided_by_all(bounds, bytes, &handle.team)?,

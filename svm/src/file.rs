@@ -194,9 +194,7 @@ impl File {
         let filling = Filling::of(dense, self.segment_size());
         if let Some(shared) = &self.shared {
             let home = match self.attachment.home(index) {
-                Home::Hole => {
-                    shared.claim(index, self.home_for(shared, &self.placement, index, end), filling)?
-                }
+                Home::Hole => shared.claim(index, self.home_for(shared, index, end), filling)?,
                 home => home,
             };
             if let Home::There(home) = home {

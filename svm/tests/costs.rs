@@ -5,7 +5,7 @@ mod job;
 use std::collections::BTreeMap;
 
 use job::{Process, stores};
-use svmio_svm::{Blocks, CacheSettings, File, FileName, FileOffset, OpenOptions, SegmentSize};
+use svmio_svm::{Blocks, CacheSettings, File, FileName, FileOffset, OpenOptions, SegmentIndex, SegmentSize};
 
 const SEGMENT: u64 = 1 << 16;
 const PAGE: u64 = 1 << 12;
@@ -185,6 +185,45 @@ fn a_new_segment_costs_one_request_at_most() {
         process.sync(file).unwrap();
         for turn in 0..10 {
             assert_eq!([0, 1, 2].map(|at| byte(file, (30 + turn) * SEGMENT + at)), [1, 2, 3]);
+        }
+    });
+}
+
+#[test]
+fn new_segments_of_one_write_cost_one_request_together() {
+    with_file(|process, file| {
+        let rank = process.rank();
+        let placed = || process.cluster.statistics().requests.get("place").copied().unwrap_or(0);
+        let asked = |times: u64| assert_eq!(placed(), if rank == 0 { 0 } else { times });
+        let start = 20 * u64::from(rank) * SEGMENT;
+        file.write_at(FileOffset(start + 7), &[rank as u8 + 1; 6 * SEGMENT as usize]).unwrap();
+        asked(1);
+        // Again, and a bit further.
+        file.write_at(FileOffset(start), &[rank as u8 + 1; 8 * SEGMENT as usize]).unwrap();
+        asked(2);
+        // Every second segment, of which it is told.
+        let blocks = Blocks { start: start + 10 * SEGMENT, length: PAGE, stride: 2 * SEGMENT, count: 5 };
+        let bounds = FileOffset(blocks.start)..FileOffset(blocks.end());
+        let every_second = |size: SegmentSize| -> Vec<SegmentIndex> {
+            let first = blocks.start / size.bytes();
+            (0..blocks.count).map(|turn| SegmentIndex((first + 2 * turn) as u32)).collect()
+        };
+        file.place_ahead(bounds.clone(), blocks.bytes(), &every_second).unwrap();
+        asked(3);
+        let bytes = vec![rank as u8 + 1; blocks.bytes() as usize];
+        let mut access = file.write_strided(bounds.clone(), blocks.bytes()).unwrap();
+        // SAFETY: there are as many bytes.
+        unsafe { access.put(&blocks, bytes.as_ptr(), blocks.length as isize) }.unwrap();
+        access.finish().unwrap();
+        asked(3);
+        // What lies between has no home for that.
+        assert_eq!(file.unplaced(bounds).len(), 4);
+        process.sync(file).unwrap();
+        for other in 0..3u32 {
+            let start = 20 * u64::from(other) * SEGMENT;
+            assert!((0..8u64).all(|turn| byte(file, start + turn * SEGMENT) == other as u8 + 1));
+            let at = |turn: u64| byte(file, start + (10 + turn) * SEGMENT);
+            assert!((0..9).all(|turn| at(turn) == if turn % 2 == 0 { other as u8 + 1 } else { 0 }));
         }
     });
 }

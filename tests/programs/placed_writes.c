@@ -1,6 +1,6 @@
 /* placed_writes FILE FROM HOW [PLACEMENT]: rank 2 alone writes to eight segments of 64 KiB from segment FROM on: in one piece
-   (whole, atomic), or to the first, the fourth and the last of them (gaps, atomic-gaps); or all preallocate up to there
-   (preallocate). All read what came of it; tells which placement is in force. PLACEMENT is a hint. Where HOW is "each", does
+   (whole, atomic, begun), or to the first, the fourth and the last of them (gaps, atomic-gaps, begun-gaps), where it is begun
+   by a collective call that does not block; or all preallocate up to there (preallocate). All read what came of it; tells which placement is in force. PLACEMENT is a hint. Where HOW is "each", does
    so in each way, with files in the directory FILE that are named by it. */
 
 #include "check.h"
@@ -9,10 +9,20 @@ enum { SEGMENT = 64 << 10, SEGMENTS = 8 };
 
 static const int WITH_GAPS[] = {0, 3, 7};
 
-static int is(const char *how, const char *one, const char *other) { return !strcmp(how, one) || !strcmp(how, other); }
+static int has(const char *how, const char *word) { return strstr(how, word) != NULL; }
+
+static void write_by_one(MPI_File file, MPI_Offset offset, const char *bytes, int count, int is_begun) {
+    if (!is_begun) {
+        if (rank == 2) MPI_OK(MPI_File_write_at(file, offset, bytes, count, MPI_BYTE, MPI_STATUS_IGNORE));
+        return;
+    }
+    MPI_Request request;
+    MPI_OK(MPI_File_iwrite_at_all(file, offset, bytes, rank == 2 ? count : 0, MPI_BYTE, &request));
+    MPI_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
 
 static void write_placed(const char *name, MPI_Offset start, const char *how, const char *hint) {
-    int has_gaps = is(how, "gaps", "atomic-gaps"), is_atomic = is(how, "atomic", "atomic-gaps");
+    int has_gaps = has(how, "gaps"), is_begun = has(how, "begun");
     char *written = calloc(SEGMENTS, SEGMENT), *found = malloc(SEGMENTS * SEGMENT);
 
     MPI_File file;
@@ -22,7 +32,7 @@ static void write_placed(const char *name, MPI_Offset start, const char *how, co
     if (hint != NULL) MPI_Info_set(info, "svm_placement", hint);
     MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
     MPI_Info_free(&info);
-    MPI_OK(MPI_File_set_atomicity(file, is_atomic));
+    MPI_OK(MPI_File_set_atomicity(file, has(how, "atomic")));
     if (!strcmp(how, "preallocate")) {
         MPI_OK(MPI_File_preallocate(file, start + SEGMENTS * SEGMENT));
     } else if (has_gaps) {
@@ -33,7 +43,7 @@ static void write_placed(const char *name, MPI_Offset start, const char *how, co
         MPI_OK(MPI_File_set_view(file, start, MPI_BYTE, parts, "native", MPI_INFO_NULL));
         char *packed = malloc(3 * SEGMENT);
         memset(packed, 7, 3 * SEGMENT);
-        if (rank == 2) MPI_OK(MPI_File_write_at(file, 0, packed, 3 * SEGMENT, MPI_BYTE, MPI_STATUS_IGNORE));
+        write_by_one(file, 0, packed, 3 * SEGMENT, is_begun);
         MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
         for (int i = 0; i < 3; i++) memset(written + WITH_GAPS[i] * SEGMENT, 7, SEGMENT);
         MPI_Type_free(&segment);
@@ -41,8 +51,7 @@ static void write_placed(const char *name, MPI_Offset start, const char *how, co
         free(packed);
     } else {
         memset(written, 7, SEGMENTS * SEGMENT);
-        if (rank == 2)
-            MPI_OK(MPI_File_write_at(file, start, written, SEGMENTS * SEGMENT, MPI_BYTE, MPI_STATUS_IGNORE));
+        write_by_one(file, start, written, SEGMENTS * SEGMENT, is_begun);
     }
     MPI_OK(MPI_File_sync(file));
     MPI_Barrier(MPI_COMM_WORLD);
@@ -63,7 +72,8 @@ static void write_placed(const char *name, MPI_Offset start, const char *how, co
 }
 
 int main(int argc, char **argv) {
-    static const char *const WAYS[] = {"whole", "atomic", "gaps", "atomic-gaps", "preallocate"};
+    static const char *const WAYS[] = {"whole",       "atomic", "gaps",      "atomic-gaps",
+                                       "preallocate", "begun",  "begun-gaps"};
     begin(&argc, &argv);
     CHECK(argc == 4 || argc == 5, "usage: placed_writes FILE FROM HOW [PLACEMENT]");
     MPI_Offset start = atoll(argv[2]) * SEGMENT;

@@ -112,6 +112,8 @@ impl File {
         let likely = likely(&(offset.0..end), length as u64, size);
         let room = HOLE.1.min(HOLE.0.saturating_mul(length as u64));
         let goes_on = likely.end > end && offset.0 <= size.saturating_add(room);
+        let all = offset..FileOffset(end);
+        self.place_ahead(all.clone(), length as u64, &|_| self.unplaced(all.clone()))?;
         let mut at = offset.0;
         while at < end {
             let (index, within, bytes) = self.piece(at, end)?;

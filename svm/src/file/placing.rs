@@ -16,6 +16,14 @@ use crate::units::{FileOffset, SegmentIndex, SegmentSize};
 
 use super::{File, Target};
 
+/// Segments that get their homes with one message.
+const AT_ONCE: usize = 4096;
+
+/// More segments between an access's first byte and its last are not looked at before it, nor such of which each would
+/// get fewer bytes on the average.
+const MOST_LOOKED_AT: u64 = 1 << 14;
+const FEWEST_BYTES: u64 = 64;
+
 impl File {
     /// Waits until `range` of the file can be had in `mode`, and holds it. Requests that conflict are served in
     /// the order in which they came; the death of a holder frees what it held.
@@ -61,7 +69,7 @@ impl File {
         written: &dyn Fn() -> Vec<SegmentIndex>,
     ) -> Result<RangeLock> {
         let (range, end) = (range.start.0..range.end.0, range.end.0);
-        let claim = |shared: &SharedFile| self.claim_all(shared, &self.placement, &written(), end);
+        let claim = |shared: &SharedFile| self.claim_all(shared, &written(), end, Filling::Sparse);
         RangeLock::acquire(&self.attachment, self.shared.as_ref(), range, mode, &claim)
     }
 
@@ -72,8 +80,6 @@ impl File {
     /// As [`File::preallocate`]; [`Error::OnNode`], [`Error::Fabric`]; [`Error::NodesMissing`] for a node that has no
     /// part in the file.
     pub fn preallocate_over(&self, size: u64, nodes: &[NodeIndex]) -> Result<()> {
-        /// Segments that get their homes with one message.
-        const AT_ONCE: usize = 4096;
         self.changing()?;
         if let (Some(_), Placement::FirstTouch, 1..) = (&self.shared, &self.placement, nodes.len())
             && size <= self.attachment.limit()
@@ -121,37 +127,58 @@ impl File {
         self.flush()
     }
 
+    /// Gives homes to the segments that somebody is about to write `bytes` bytes to in `range`, as far as they have none:
+    /// all with one message, where the write itself would send one for each. They are those that `written` tells, if
+    /// they are of the size that it is given. It is asked where more than one segment in `range` has no home, and not
+    /// where `range` is so wide that most of its segments are not written.
+    ///
+    /// # Errors
+    /// As [`File::write_at`].
+    pub fn place_ahead(
+        &self,
+        range: Range<FileOffset>,
+        bytes: u64,
+        written: &dyn Fn(SegmentSize) -> Vec<SegmentIndex>,
+    ) -> Result<()> {
+        let (Some(shared), size) = (&self.shared, self.segment_size()) else { return Ok(()) };
+        let end = range.end.0;
+        let segments = end.saturating_sub(range.start.0) / size.bytes();
+        if end.saturating_sub(1) / size.bytes() <= range.start.0 / size.bytes()
+            || segments > MOST_LOOKED_AT.min(bytes / FEWEST_BYTES)
+        {
+            return Ok(());
+        }
+        self.check_write(end)?;
+        match self.unplaced(range).len() {
+            0 | 1 => Ok(()),
+            _ => self.claim_all(shared, &written(size), end, Filling::of(bytes / (segments + 1), size)),
+        }
+    }
+
     /// Gives a segment a home, as a write does that ends at `end`, if it has none.
     pub(crate) fn claim(&self, index: SegmentIndex, end: u64) -> Result<()> {
         self.segment_to_write(index, end, 0).map(|_| ())
     }
 
-    /// The home that `placement` gives to a segment of an access that ends at `end`.
-    pub(super) fn home_for(
-        &self,
-        shared: &SharedFile,
-        placement: &Placement,
-        index: SegmentIndex,
-        end: u64,
-    ) -> NodeIndex {
+    /// The home that the placement gives to a segment of an access that ends at `end`.
+    pub(super) fn home_for(&self, shared: &SharedFile, index: SegmentIndex, end: u64) -> NodeIndex {
         let last = self.segment_size().locate(FileOffset(end.saturating_sub(1)));
         let last = last.map_or(index, |(last, _)| last);
-        placement.home(index, last, shared.node_names(), shared.own_node())
+        self.placement.home(index, last, shared.node_names(), shared.own_node())
     }
 
     /// Gives homes to those of the segments of an access that ends at `end` that have none.
     fn claim_all(
         &self,
         shared: &SharedFile,
-        placement: &Placement,
         indices: &[SegmentIndex],
         end: u64,
+        filling: Filling,
     ) -> Result<()> {
         let holes = indices.iter().filter(|index| self.attachment.home(**index) == Home::Hole);
-        let home = |index: &SegmentIndex| {
-            Ok((*index, shared.position_of(self.home_for(shared, placement, *index, end))?))
-        };
+        let home =
+            |index: &SegmentIndex| Ok((*index, shared.position_of(self.home_for(shared, *index, end))?));
         let homes = holes.map(home).collect::<Result<Vec<_>>>()?;
-        if homes.is_empty() { Ok(()) } else { shared.place(&homes, Filling::Sparse).map(|_| ()) }
+        homes.chunks(AT_ONCE).try_for_each(|some| shared.place(some, filling).map(|_| ()))
     }
 }
