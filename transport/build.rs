@@ -1,8 +1,12 @@
-//! Reads libfabric's structures and constants from the installed headers, and sets `cfg(loom)`, by which the lock-free
-//! parts are made for loom, where that feature is on.
+//! Reads libfabric's structures and constants from the installed headers, makes the libraries that [stand
+//! in](stand_ins) for some of those that it is linked with, and sets `cfg(loom)`, by which the lock-free parts are made
+//! for loom, where that feature is on.
 //!
 //! Only declarations are taken: the library is loaded when a program first asks for it (see `ofi::library`), so
 //! nothing is linked here.
+
+#[path = "build/stand_ins.rs"]
+mod stand_ins;
 
 use std::path::PathBuf;
 use std::{env, fs, panic, process};
@@ -62,10 +66,18 @@ impl ParseCallbacks for Flags {
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-env-changed=CC");
     println!("cargo::rerun-if-env-changed=BINDGEN_EXTRA_CLANG_ARGS");
     println!("cargo::rerun-if-env-changed=LIBCLANG_PATH");
     if env::var_os("CARGO_FEATURE_LOOM").is_some() {
         println!("cargo::rustc-cfg=loom");
+    }
+
+    let directory = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    if let Err(problem) = stand_ins::make(&directory) {
+        eprintln!("{problem}\nOn Debian: apt-get install gcc libc6-dev; another compiler: set CC");
+        process::exit(1);
     }
 
     let mut builder = bindgen::builder()
@@ -83,7 +95,6 @@ fn main() {
     let generated = panic::catch_unwind(panic::AssertUnwindSafe(|| builder.generate()));
     let problem = match generated {
         Ok(Ok(bindings)) => {
-            let directory = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
             match fs::File::create(directory.join("libfabric.rs")).map(|file| bindings.write(Box::new(file)))
             {
                 Ok(Ok(())) => return,

@@ -4,6 +4,7 @@
 
 mod library;
 mod signals;
+mod stand_ins;
 
 pub(super) use bindings::*;
 pub(super) use library::library;

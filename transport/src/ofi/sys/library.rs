@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use super::signals::Dispositions;
+use super::stand_ins::StandIns;
 use super::{API_VERSION, FI_MAJOR_VERSION, FI_MINOR_VERSION, fi_info, fid_fabric};
 use crate::error::{Error, Result};
 
@@ -69,7 +70,16 @@ fn load() -> Result<Library> {
     let handle = {
         let _signals = Dispositions::save();
         // SAFETY: a constant name; the library's constructors only set it up.
-        unsafe { libc::dlopen(c"libfabric.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }
+        let open = || unsafe { libc::dlopen(c"libfabric.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let stand_ins = StandIns::load();
+        match open() {
+            // It may look for functions that these lack.
+            handle if handle.is_null() && !stand_ins.is_empty() => {
+                stand_ins.unload();
+                open()
+            }
+            handle => handle,
+        }
     };
     if handle.is_null() {
         return Err(failed(format!("{}; on Debian: apt-get install libfabric1", last_problem())));
@@ -113,7 +123,7 @@ fn symbol(handle: *mut c_void, name: &CStr) -> Result<*mut c_void> {
     if found.is_null() { Err(failed(last_problem())) } else { Ok(found) }
 }
 
-fn last_problem() -> String {
+pub(super) fn last_problem() -> String {
     // SAFETY: called right after a failure; the text stays until the next call on this thread.
     let text = unsafe { libc::dlerror() };
     if text.is_null() {
