@@ -8,17 +8,22 @@ use std::time::{Duration, Instant};
 use svmio_tests::{Installation, Job, Mpi, Nodes, Program, Random, Reports, Scratch, is_full_run, processes};
 
 const RANKS: u32 = 3;
+const SEVERAL: Nodes<'_> = Nodes::Emulated(3);
 
-/// Kills all ranks at a random moment.
-fn killed(mpi: Mpi) {
+/// Kills all ranks at a random moment, on one node or each on one of several.
+fn killed(mpi: Mpi, nodes: Option<Nodes<'_>>) {
     let program = Program::c("killed", mpi);
-    let scratch = Scratch::new();
-    for seed in 0..if is_full_run() { 200 } else { 10 } {
+    let scratch = nodes.map_or_else(Scratch::new, Nodes::scratch);
+    let new_job = || {
+        let job = Job::new(&scratch, &program, RANKS).limit(Duration::from_secs(60));
+        nodes.into_iter().fold(job, Job::over)
+    };
+    let (full, plain) = if nodes.is_some() { (100, 5) } else { (200, 10) };
+    for seed in 0..if is_full_run() { full } else { plain } {
         let mut random = Random::new(seed);
         let (name, log) = (format!("svm:/killed/{seed}"), scratch.file(&format!("log-{seed}")));
         let pids = scratch.new_directory(&format!("ranks-{seed}"));
-        let job = Job::new(&scratch, &program, RANKS).argument("write").argument(&name);
-        let mut job = job.argument(&log).argument(&pids).limit(Duration::from_secs(60)).start();
+        let mut job = new_job().argument("write").argument(&name).argument(&log).argument(&pids).start();
         job.until("the first sync", || fs::metadata(&log).is_ok_and(|log| log.len() > 0).then_some(()));
         // When is what is random here; it waits for nothing.
         std::thread::sleep(Duration::from_micros(random.below(100_000)));
@@ -31,18 +36,33 @@ fn killed(mpi: Mpi) {
         let rounds: Vec<String> =
             (0..RANKS).map(|rank| synced.get(&rank).copied().unwrap_or(-1).to_string()).collect();
         println!("{mpi}, seed {seed}: synced up to rounds {}", rounds.join(", "));
-        Installation::get().verify(&scratch);
-        let bytes = Installation::get().cat(&scratch, &format!("/killed/{seed}"));
+        let path = format!("/killed/{seed}");
+        told(&scratch, nodes, &["verify"]);
+        let bytes = told(&scratch, nodes, &["cat", &path]);
         for (rank, last) in &synced {
             check_headers(&bytes, *rank, *last, seed);
         }
-        let next = Job::new(&scratch, &program, RANKS).argument("go-on").argument(&name);
+        let next = new_job().argument("go-on").argument(&name);
         let output = rounds.iter().fold(next, |job, round| job.argument(round)).succeed();
         assert!(output.contains("all is there"), "seed {seed}: {output}");
-        Installation::get().verify(&scratch);
-        let removed = Installation::get().ask(&scratch, &["rm", &format!("/killed/{seed}")]);
-        assert!(removed.status.success(), "svmio rm: {removed:?}");
+        told(&scratch, nodes, &["verify"]);
+        told(&scratch, nodes, &["rm", &path]);
     }
+}
+
+/// What the tool tells of the store, or of all nodes' stores.
+fn told(scratch: &Scratch, nodes: Option<Nodes<'_>>, words: &[&str]) -> Vec<u8> {
+    let output = match nodes {
+        None => Installation::get().ask(scratch, words),
+        Some(nodes) => {
+            let stores = nodes.stores(scratch).into_iter();
+            let stores: Vec<String> = stores.map(|store| format!("--store={}", store.display())).collect();
+            let words: Vec<&str> = words.iter().copied().chain(stores.iter().map(String::as_str)).collect();
+            nodes.ask(scratch, 0, &words)
+        }
+    };
+    assert!(output.status.success(), "svmio {words:?}: {output:?}");
+    output.stdout
 }
 
 /// Each block begins with the number of its round (see `programs/killed.c`), as `svmio cat` gives it.
@@ -160,12 +180,22 @@ fn id_in(path: &Path) -> Option<i32> {
 
 #[test]
 fn mpich() {
-    killed(Mpi::DebianMpich);
+    killed(Mpi::DebianMpich, None);
+}
+
+#[test]
+fn mpich_on_several_nodes() {
+    killed(Mpi::DebianMpich, Some(SEVERAL));
 }
 
 #[test]
 fn openmpi() {
-    killed(Mpi::DebianOpenMpi);
+    killed(Mpi::DebianOpenMpi, None);
+}
+
+#[test]
+fn openmpi_on_several_nodes() {
+    killed(Mpi::DebianOpenMpi, Some(SEVERAL));
 }
 
 #[test]

@@ -179,12 +179,29 @@ fn cut_off_together(mpi: Mpi, cases: &[Together]) {
         if looks_after {
             let next = Job::new(&scratch, &program, 2 * HOSTS).over(nodes).beginning_with(cut);
             let next = next.argument("look").argument(&name).argument(ranks.to_string());
+            let next = next.argument(last_synced(case, reports.path()).to_string());
             let output = next.limit(Duration::from_secs(60)).succeed();
             assert!(output.contains("all is there"), "{case:?}: {output}");
         }
         println!("{mpi}, {case:?}: through {took:?} after the cut; all took {:?}", began.elapsed());
     }
     nodes.demand_stores(&scratch);
+}
+
+/// The last round of writes that a rank has synced: it is there then, whatever rank it was. -1 where there was none.
+fn last_synced(case: Together, directory: &Path) -> i64 {
+    if case.calls != "write_all" {
+        return -1;
+    }
+    let of = |rank| {
+        let file = directory.join(format!("synced-{rank}"));
+        let told = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        told.parse().unwrap_or_else(|_| panic!("{}: {told}", file.display()))
+    };
+    let last = (0..case.ranks).map(of).max().expect("there are ranks");
+    // They were busy when the host was cut off.
+    assert!(last > 0, "{case:?}: nothing was synced");
+    last
 }
 
 /// The first call that fails does so in time, all that follow at once, and each error names a host that is lost.

@@ -28,13 +28,15 @@ static double seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Tells the test, and the other ranks, that something has come about. */
-static void announce(const char *what) {
+/* Tells the test, and the other ranks, that something has come about, and a number. */
+static void announce_number(const char *what, int number) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s-%d", directory, what, rank);
     FILE *file = fopen(path, "w");
-    CHECK(file != NULL && fclose(file) == 0, "%s cannot be written", path);
+    CHECK(file != NULL && fprintf(file, "%d", number) > 0 && fclose(file) == 0, "%s cannot be written", path);
 }
+
+static void announce(const char *what) { announce_number(what, 0); }
 
 static void wait_for_all(const char *what) {
     char path[4096];
@@ -51,13 +53,27 @@ static void fill(unsigned char *to, int owner) {
 
 static MPI_Offset place(int owner) { return (MPI_Offset)OWN * owner; }
 
-/* The synced bytes are as they were; each of the others has one of its two values. */
-static void check_part(int owner) {
+/* Where in a part one of the other ranks writes in a round of writes by all. */
+static int place_in_round(int round) { return SYNCED + round * 7919 % (BUSY - LONG_READ); }
+
+/* What it writes there differs from what `fill` gives by this. */
+static unsigned char flip(int round) { return round % 2 ? 255 : 0; }
+
+/* The synced bytes are as they were; each of the others has one of its two values. Where all wrote, the rounds up to
+ * `synced` are there, too, and only the next one may have been under way. */
+static void check_part(int owner, int all_wrote, int synced) {
     fill(expected, owner);
     CHECK(memcmp(found, expected, SYNCED) == 0, "what rank %d synced is not there", owner);
+    for (int round = 0; all_wrote && round <= synced; round++) {
+        int at = place_in_round(round);
+        for (int i = at; i < at + SHORT; i++) expected[i] = byte_at((uint64_t)owner + 1, (uint64_t)i) ^ flip(round);
+    }
+    int under_way = all_wrote ? place_in_round(synced + 1) : SYNCED, end = all_wrote ? under_way + SHORT : OWN;
     for (int i = SYNCED; i < OWN; i++) {
-        CHECK(found[i] == expected[i] || found[i] == (expected[i] ^ 255),
-              "byte %d of rank %d is %d, which nobody wrote", i, owner, found[i]);
+        int is_either = i >= under_way && i < end;
+        CHECK(found[i] == expected[i] || (is_either && found[i] == (expected[i] ^ 255)),
+              "byte %d of rank %d is %d, not %d%s: %d rounds were synced", i, owner, found[i], expected[i],
+              is_either ? " or its opposite" : "", synced + 1);
     }
 }
 
@@ -72,7 +88,7 @@ static struct access prepare(int is_write, int is_atomic, int owner, int round) 
     int bytes = is_atomic || (!is_write && round % 2) ? SHORT : is_write ? SEGMENT : LONG_READ;
     int at = SYNCED + (bytes == SEGMENT ? round % (BUSY / SEGMENT) * SEGMENT : round * 7919 % (BUSY - bytes));
     if (is_write) {
-        for (int i = 0; i < bytes; i++) found[i] = byte_at((uint64_t)owner + 1, (uint64_t)(at + i)) ^ (round % 2 ? 255 : 0);
+        for (int i = 0; i < bytes; i++) found[i] = byte_at((uint64_t)owner + 1, (uint64_t)(at + i)) ^ flip(round);
     }
     return (struct access){is_write, bytes, place(owner) + at};
 }
@@ -166,22 +182,25 @@ static void await_cut(void) {
     while (access(path, F_OK) != 0) usleep(1000);
 }
 
-/* All ranks read, or write and sync, until that fails; `start` becomes when the failing call began. */
-static int all_until_cut(MPI_File file, int is_write, double *start) {
+/* All ranks read, or write and sync, until that fails; `start` becomes when the failing call began, `synced` the last round
+ * that was synced. */
+static int all_until_cut(MPI_File file, int is_write, double *start, int *synced) {
     int code;
+    *synced = -1;
     for (int round = 0;; round++) {
-        int owner = (rank + round) % ranks, at = SYNCED + round * 7919 % (BUSY - LONG_READ);
+        int owner = (rank + round) % ranks, at = place_in_round(round);
         *start = seconds();
         if (!is_write) {
             code = MPI_File_read_at_all(file, place(owner) + at, found, LONG_READ, MPI_BYTE, MPI_STATUS_IGNORE);
             if (code != MPI_SUCCESS) return code;
         } else {
-            for (int i = 0; i < SHORT; i++) found[i] = byte_at((uint64_t)owner + 1, (uint64_t)(at + i)) ^ (round % 2 ? 255 : 0);
+            for (int i = 0; i < SHORT; i++) found[i] = byte_at((uint64_t)owner + 1, (uint64_t)(at + i)) ^ flip(round);
             code = MPI_File_write_at_all(file, place(owner) + at, found, SHORT, MPI_BYTE, MPI_STATUS_IGNORE);
             if (code != MPI_SUCCESS) return code;
             *start = seconds();
             code = MPI_File_sync(file);
             if (code != MPI_SUCCESS) return code;
+            *synced = round;
         }
         if (round == 1) announce("busy");
     }
@@ -215,7 +234,8 @@ static void together_until_cut(const char *what, const char *name, int hosts, in
         report_close("close", &second);
         end();
     }
-    int code = all_until_cut(file, strcmp(what, "write_all") == 0, &start);
+    int synced, code = all_until_cut(file, strcmp(what, "write_all") == 0, &start, &synced);
+    announce_number("synced", synced);
     report_call("first error", code, start);
     for (int again = 0; again < 50; again++) {
         if (again == 0) start = seconds();
@@ -231,7 +251,8 @@ static void together_until_cut(const char *what, const char *name, int hosts, in
     end();
 }
 
-static void look(const char *name, int writers) {
+/* What all wrote together until round `synced` was synced, or each by himself. */
+static void look(const char *name, int writers, int all_wrote, int synced) {
     MPI_File file;
     MPI_Offset size;
     MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
@@ -240,7 +261,7 @@ static void look(const char *name, int writers) {
     for (int step = 0; step < writers; step++) {
         int owner = (rank + step) % writers;
         MPI_OK(MPI_File_read_at(file, place(owner), found, OWN, MPI_BYTE, MPI_STATUS_IGNORE));
-        check_part(owner);
+        check_part(owner, all_wrote, synced);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     /* And goes on. */
@@ -260,8 +281,8 @@ static void look(const char *name, int writers) {
 
 int main(int argc, char **argv) {
     begin(&argc, &argv);
-    if (argc == 4 && strcmp(argv[1], "look") == 0) {
-        look(argv[2], atoi(argv[3]));
+    if ((argc == 4 || argc == 5) && strcmp(argv[1], "look") == 0) {
+        look(argv[2], atoi(argv[3]), argc == 5, argc == 5 ? atoi(argv[4]) : -1);
     } else if (argc == 7 && strcmp(argv[1], "together") == 0) {
         directory = argv[4];
         report_to(directory);
@@ -269,7 +290,7 @@ int main(int argc, char **argv) {
     } else {
         CHECK(argc == 6, "usage: nodes_cut read|write NAME atomic|nonatomic DIRECTORY RANK-TO-BE-CUT-OFF, "
                          "or nodes_cut together write_all|read_all|short|close NAME DIRECTORY HOSTS HOST-TO-BE-CUT-OFF, "
-                         "or nodes_cut look NAME WRITERS");
+                         "or nodes_cut look NAME WRITERS [LAST-ROUND-THAT-ALL-SYNCED]");
         directory = argv[4];
         report_to(directory);
         until_cut(argv[2], strcmp(argv[1], "write") == 0, strcmp(argv[3], "atomic") == 0, atoi(argv[5]));
