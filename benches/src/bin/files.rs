@@ -157,6 +157,10 @@ fn main() -> ExitCode {
     tell(&mut told, &format!("\nAt the end {}.\n", Phase::now()));
     if let Some((directory, name)) = &figures {
         keep(&told, &outcomes, directory, name);
+        // Of what has an aim there are too few points, which would take the place of all.
+        if matches!(amount, Amount::All | Amount::Check) {
+            curves::draw(&outcomes, directory).unwrap_or_else(|error| panic!("{error}"));
+        }
     }
     let aims: Vec<_> = outcomes.iter().flat_map(Outcome::aims).collect();
     let code = match amount {
@@ -181,7 +185,6 @@ fn keep(told: &str, outcomes: &[Outcome], directory: &Path, name: &str) {
     fs::write(directory.join(format!("{name}.md")), told).unwrap_or_else(failed);
     fs::write(directory.join(format!("{name}.json")), format!("{:#}\n", report::json(outcomes)))
         .unwrap_or_else(failed);
-    curves::draw(outcomes, directory).unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// Tells where svmio, or others, failed; whether svmio did.

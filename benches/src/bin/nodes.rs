@@ -4,8 +4,8 @@
 //!
 //! What is aimed at goes as `nodes.json` into the directory that `SVMIO_FIGURES` names.
 //!
-//! With `--check` fewer and smaller runs, and a failure where an aim is missed by far; with `--only PART,...` some of
-//! `processor`, `remote`, `pieces`, `application`.
+//! With `--aims` a failure where an aim is missed; with `--check` fewer and smaller runs, and a failure where one is missed
+//! by far; with `--only PART,...` some of `processor`, `remote`, `pieces`, `application`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use serde_json::json;
-use svmio_benches::aims::{self, Aim, Extent};
+use svmio_benches::aims::{self, Aim, Extent, Judging};
 use svmio_benches::interleaved::REPETITIONS;
 use svmio_benches::left_out;
 use svmio_benches::nodes::bed::{self, Bed};
@@ -38,6 +38,9 @@ const APPLICATION: &str = "application";
 #[derive(Debug, Parser)]
 #[command(name = "nodes")]
 struct CommandLine {
+    /// A failure where an aim is missed
+    #[arg(long, conflicts_with = "check")]
+    aims: bool,
     /// Fewer and smaller runs, and a failure where an aim is missed by far
     #[arg(long)]
     check: bool,
@@ -50,7 +53,7 @@ fn main() -> ExitCode {
     if bed::cleaned_up() {
         return ExitCode::SUCCESS;
     }
-    let CommandLine { check, only } = CommandLine::parse();
+    let CommandLine { aims: judges, check, only } = CommandLine::parse();
     let extent = Extent::of(check);
     let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
     let parts: Vec<_> = PARTS.into_iter().filter(|(name, _)| is_wanted(name)).collect();
@@ -80,7 +83,7 @@ fn main() -> ExitCode {
         std::fs::create_dir_all(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
         keep(&aims, &directory.join("nodes.json"));
     }
-    aims::end(extent, &aims, was_calm)
+    aims::end(Judging::of(judges, check), &aims, was_calm)
 }
 
 /// Writes what was measured, with what is aimed at, as JSON.

@@ -171,7 +171,8 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
                 1.0,
                 0.7,
             ));
-            if application.what == COLL_PERF && row.number != "read" {
+            // Of the first write, the job's first open is a part, which takes as long however much is written.
+            if application.what == COLL_PERF && row.number == "write" {
                 let times = application.megabytes / seconds[0] / carried;
                 let what = format!("{mpi}, {}: times what the links carry in all", row.title);
                 aims.push(Aim::at_least(what, times, 5.0, 1.0));
