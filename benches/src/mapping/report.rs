@@ -200,16 +200,20 @@ impl Random {
         text
     }
 
-    /// What is aimed at: over a link, six times what one gets, or nearly all that the link carries where that is less.
-    /// Where there is none, the cores are the bound.
+    /// What is aimed at: over a link, six times what one gets, or nearly all that the link carries where that is less, or
+    /// bare messages get where processors are slower than the link. Where there is none, the cores are the bound.
     pub fn aims(&self) -> Vec<Aim> {
         const TIMES: f64 = 6.0;
         const NEARLY_ALL: f64 = 0.9;
-        let (one, many) = (self.of(|r| r.one), self.of(|r| r.many));
+        let (one, many, messages) = (self.of(|r| r.one), self.of(|r| r.many), self.of(|r| r.many_messages));
         let aim = |line: f64| {
-            if NEARLY_ALL * line < TIMES * one {
-                let what = format!("{}: {THREADS} threads, of the pages that the link carries", self.bed);
-                Aim::at_least(what, many / line, NEARLY_ALL, 0.7)
+            let (most, whose) = match messages < line {
+                true => (messages, "bare messages get"),
+                false => (line, "the link carries"),
+            };
+            if NEARLY_ALL * most < TIMES * one {
+                let what = format!("{}: {THREADS} threads, of the pages that {whose}", self.bed);
+                Aim::at_least(what, many / most, NEARLY_ALL, 0.4)
             } else {
                 let what = format!("{}: {THREADS} threads, times one's pages", self.bed);
                 Aim::at_least(what, many / one, TIMES, 0.7)
