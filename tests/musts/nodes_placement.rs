@@ -2,7 +2,7 @@
 //! that are written exist; a later job goes on with the file's placement. `svmio map` and `svmio stat` show all that.
 
 use serde_json::Value;
-use svmio_tests::{Job, Mpi, Nodes, Program, Scratch};
+use svmio_tests::{Job, Mpi, Nodes, Program, Scratch, requests};
 
 const NODES: Nodes<'_> = Nodes::Emulated(4);
 
@@ -37,15 +37,6 @@ fn map(scratch: &Scratch, path: &str) -> (Value, String) {
     (map, homes)
 }
 
-/// How often a rank has asked for homes of segments.
-fn requests_to_place(output: &str) -> u64 {
-    let of_line = |line: &str| -> Option<u64> {
-        let requests = line.split_once(" requests to other nodes (")?.1.split_once(')')?.0;
-        requests.split(", ").find_map(|kind| kind.strip_suffix(" place")?.parse().ok())
-    };
-    output.lines().filter_map(of_line).sum()
-}
-
 fn placement(mpi: Mpi) {
     let program = Program::c("placed_writes", mpi);
     let scratch = NODES.scratch();
@@ -57,7 +48,7 @@ fn placement(mpi: Mpi) {
     ] {
         let output = run(&scratch, &program, &[&format!("svm:/{placement}"), "0", "each", placement]);
         // Rank 2 asks once for each of the six files that it writes to, however many segments it writes.
-        let asked = requests_to_place(&output);
+        let asked = requests(&output, "place");
         assert!(asked <= 6, "{asked}: {output}");
         let cases = [
             ("whole", whole),

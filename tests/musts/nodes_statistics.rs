@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use svmio_tests::memory_program::{Compiled, MemoryProgram};
-use svmio_tests::{Job, Mpi, Nodes, Program, Scratch};
+use svmio_tests::{Job, Mpi, Nodes, Program, Scratch, requests};
 
 /// The numbers of messages and bytes that a line tells behind `who`.
 fn told(output: &str, who: &str) -> [u64; 2] {
@@ -38,15 +38,6 @@ fn statistics(mpi: Mpi) {
     }
 }
 
-/// How many requests to write all ranks have sent.
-fn writes(output: &str) -> u64 {
-    let of_line = |line: &str| -> Option<u64> {
-        let requests = line.split_once(" requests to other nodes (")?.1.split_once(')')?.0;
-        requests.split(", ").find_map(|kind| kind.strip_suffix(" write")?.parse().ok())
-    };
-    output.lines().filter_map(of_line).sum()
-}
-
 /// Small pieces that a node's ranks write together go home together: one exchange for a pair of nodes. Of many, each rank
 /// packs its own.
 fn exchanges(mpi: Mpi) {
@@ -57,7 +48,7 @@ fn exchanges(mpi: Mpi) {
         let scratch = nodes.scratch();
         let job = Job::new(&scratch, &program, ranks).over(nodes).argument("svm:/exchanges");
         let output = job.argument(bytes.to_string()).with_statistics().succeed();
-        assert_eq!(writes(&output), expected, "{bytes} bytes of each rank\n{output}");
+        assert_eq!(requests(&output, "write"), expected, "{bytes} bytes of each rank\n{output}");
     }
 }
 

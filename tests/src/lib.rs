@@ -44,6 +44,7 @@ pub mod ranks;
 pub mod report;
 pub mod scratch;
 mod standing;
+pub mod statistics;
 pub mod stock;
 
 pub use asking::{is_full_run, ranks_tried};
@@ -58,4 +59,5 @@ pub use program::Program;
 pub use random::Random;
 pub use report::Reports;
 pub use scratch::Scratch;
+pub use statistics::requests;
 pub use stock::Stock;
