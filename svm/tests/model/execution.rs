@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use svmio_svm::{CacheSettings, File, FileName, LockMode, NodeIndex, Result, SegmentIndex, Store};
 
 use super::job::{self, Agreed, Process, agreed};
-use super::program::{Access, Extent, Locked, LockedAccess, Phase, Program, Tagged};
+use super::phases::{Phase, Tagged};
+use super::program::{Access, Extent, Locked, LockedAccess, Program};
 use accesses::{increment, range, read, read_pieces, write, write_pieces};
 
 /// What a rank observed, by phase and in order.
@@ -187,24 +188,27 @@ impl<'p> Run<'p> {
         self.open();
         let own = self.process.rank() as usize;
         let mut log = Vec::new();
-        for phase in self.program.phases(self.process.cluster.size() as usize) {
-            match &phase {
+        let phases = self.program.phases(self.process.cluster.size() as usize);
+        for (number, phase) in phases.iter().enumerate() {
+            match phase {
                 Phase::Place { first, extents } => self.place(*first, extents),
                 Phase::Accesses(by_rank) => self.accesses(&by_rank[own]),
                 Phase::UnderLocks(by_rank) => by_rank[own].iter().for_each(|locked| self.under_lock(locked)),
-                Phase::Sync => {
+                Phase::Sync(_) => {
                     self.together(|process, file| process.sync(file));
                     self.observe_size();
                 }
                 Phase::SetSize(size) => self.resize(|file| file.set_size(*size)),
                 Phase::Preallocate(size) => self.resize(|file| file.preallocate(*size)),
-                Phase::Reopen => {
+                Phase::Reopen(_) => {
                     self.close();
                     self.open();
                     self.observe_size();
                 }
             }
-            self.process.meet();
+            if !phases.get(number + 1).is_some_and(|next| next.runs_into(phase)) {
+                self.process.meet();
+            }
             log.push(std::mem::take(&mut self.observed));
         }
         self.close();

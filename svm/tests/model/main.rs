@@ -1,7 +1,8 @@
 //! Random programs of many ranks on many nodes, against a sequential model of MPI-IO's rules.
 //!
 //! A [program](program::Program) is a list of steps. In each, the ranks read and write at the same time, with
-//! or without locks, or all together sync, change the size, or close and open the file. The
+//! or without locks, or all together sync, change the size, or close and open the file; a sync or closing may meet
+//! accesses that others are still, or again, at. The
 //! [execution](execution) notes what every rank observes, and the [oracle] says whether it may be so. Programs that
 //! fail are made shorter.
 //!
@@ -15,6 +16,7 @@ mod execution;
 mod job;
 mod network;
 mod oracle;
+mod phases;
 mod program;
 
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! Random programs, and what each rank does in each of their phases.
+//! Random programs.
 
 use std::fmt;
 
@@ -47,10 +47,19 @@ pub(crate) enum Step {
     UnderLocks(Vec<(u8, Locked)>),
     /// All ranks read all, and ask for the size.
     ReadAll,
-    Sync,
+    Sync(Around),
     SetSize(u64),
     Preallocate(u64),
-    Reopen,
+    Reopen(Around),
+}
+
+/// What is around a call of all ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Around {
+    /// The ranks meet before it and behind it.
+    Meetings,
+    /// Each comes to it straight from its accesses, which others may be at still, and goes on to the next ones.
+    Nothing,
 }
 
 #[derive(Debug, Clone)]
@@ -61,6 +70,17 @@ pub(crate) enum Access {
     WritePieces(Pieces),
     ReadPieces(Pieces),
     Size,
+}
+
+impl Access {
+    /// Where it ends, if it writes.
+    pub(crate) fn written_to(&self) -> Option<u64> {
+        match self {
+            Access::Write(extent) => Some(extent.end()),
+            Access::WritePieces(pieces) => Some(pieces.range().end()),
+            Access::Read(_) | Access::ReadPieces(_) | Access::Size => None,
+        }
+    }
 }
 
 /// Pieces at equal distances.
@@ -157,30 +177,16 @@ impl Locked {
     pub(crate) fn is_exclusive(&self) -> bool {
         self.inner.iter().any(LockedAccess::writes)
     }
+
+    /// Where the last write ends, if there is one.
+    pub(crate) fn written_to(&self) -> Option<u64> {
+        self.inner.iter().filter(|access| access.writes()).map(|access| access.extent().end()).max()
+    }
 }
 
 /// The content of a write is told by its tag. Two with different tags differ in every byte.
 pub(crate) fn pattern(tag: u8, at: u64) -> u8 {
     tag.wrapping_add((at as u8).wrapping_mul(7)).wrapping_add(((at >> 8) as u8).wrapping_mul(13))
-}
-
-/// What ranks do between two meetings, all written out; the outer vectors are by rank.
-#[derive(Debug)]
-pub(crate) enum Phase {
-    Place { first: u8, extents: Vec<Extent> },
-    Accesses(Vec<Vec<Tagged<Access>>>),
-    UnderLocks(Vec<Vec<Tagged<Locked>>>),
-    Sync,
-    SetSize(u64),
-    Preallocate(u64),
-    Reopen,
-}
-
-/// With the tag that tells what it writes; accesses under one lock have following ones.
-#[derive(Debug, Clone)]
-pub(crate) struct Tagged<T> {
-    pub(crate) tag: u8,
-    pub(crate) what: T,
 }
 
 impl Program {
@@ -194,88 +200,6 @@ impl Program {
         let size = SegmentSize::new(self.segment_size).expect("programs have sizes that there are");
         OpenOptions::read_write().create(true).segment_size(Some(size)).placement(placement)
     }
-
-    /// What the program is for so many ranks. It ends with a sync and a look at everything.
-    pub(crate) fn phases(&self, ranks: usize) -> Vec<Phase> {
-        let (mut phases, mut tag, mut is_locked) = (Vec::new(), 0_u8, false);
-        for step in self.steps.iter().chain(&[Step::Sync, Step::ReadAll]) {
-            let accesses = match step {
-                Step::Sync => {
-                    phases.push(Phase::Sync);
-                    continue;
-                }
-                Step::SetSize(size) => {
-                    phases.push(Phase::SetSize(*size));
-                    continue;
-                }
-                Step::Preallocate(size) => {
-                    phases.push(Phase::Preallocate(*size));
-                    continue;
-                }
-                Step::Reopen => {
-                    phases.push(Phase::Reopen);
-                    continue;
-                }
-                Step::UnderLocks(locked) => {
-                    if !is_locked {
-                        phases.push(Phase::Sync);
-                    }
-                    is_locked = true;
-                    let weight = |locked: &Locked| locked.inner.len() as u8;
-                    phases.push(Phase::UnderLocks(by_rank(locked, ranks, &mut tag, weight)));
-                    continue;
-                }
-                Step::Accesses(accesses) => accesses.clone(),
-                Step::Placed(first, accesses) => {
-                    let written = |(_, access): &(u8, Access)| match access {
-                        Access::Write(extent) => Some(*extent),
-                        Access::WritePieces(pieces) => Some(pieces.range()),
-                        _ => None,
-                    };
-                    let extents = accesses.iter().filter_map(written).collect();
-                    phases.push(Phase::Place { first: *first, extents });
-                    accesses.clone()
-                }
-                Step::Interleaved { start, length, turns, first } => {
-                    interleaved(*start, *length, *turns, usize::from(*first), ranks)
-                }
-                Step::ReadAll => {
-                    let all = Extent { start: 0, length: LONGEST + 10 };
-                    let rank = |rank| [(rank, Access::Size), (rank, Access::Read(all))];
-                    (0..ranks as u8).flat_map(rank).collect()
-                }
-            };
-            if is_locked {
-                phases.push(Phase::Sync);
-                is_locked = false;
-            }
-            phases.push(Phase::Accesses(by_rank(&accesses, ranks, &mut tag, |_| 1)));
-        }
-        phases
-    }
-}
-
-fn by_rank<T: Clone>(
-    all: &[(u8, T)],
-    ranks: usize,
-    tag: &mut u8,
-    weight: impl Fn(&T) -> u8,
-) -> Vec<Vec<Tagged<T>>> {
-    let mut by_rank = vec![Vec::new(); ranks];
-    for (rank, what) in all {
-        by_rank[usize::from(*rank) % ranks].push(Tagged { tag: *tag, what: what.clone() });
-        *tag = tag.wrapping_add(weight(what));
-    }
-    by_rank
-}
-
-fn interleaved(start: u64, length: u64, turns: u8, first: usize, ranks: usize) -> Vec<(u8, Access)> {
-    let block = |number: usize| {
-        let at = start + number as u64 * length;
-        (at + length <= LONGEST)
-            .then(|| (((number + first) % ranks) as u8, Access::Write(Extent { start: at, length })))
-    };
-    (0..usize::from(turns) * ranks).map_while(block).collect()
 }
 
 pub(crate) fn programs() -> impl Strategy<Value = Program> {
@@ -306,11 +230,15 @@ fn step() -> impl Strategy<Value = Step> {
         2 => interleaved,
         5 => locked.prop_map(Step::UnderLocks),
         2 => Just(Step::ReadAll),
-        5 => Just(Step::Sync),
+        5 => around().prop_map(Step::Sync),
         3 => size().prop_map(Step::SetSize),
         1 => size().prop_map(Step::Preallocate),
-        2 => Just(Step::Reopen),
+        2 => around().prop_map(Step::Reopen),
     ]
+}
+
+fn around() -> impl Strategy<Value = Around> {
+    prop_oneof![Just(Around::Meetings), Just(Around::Nothing)]
 }
 
 fn access() -> impl Strategy<Value = Access> {
