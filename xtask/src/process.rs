@@ -1,5 +1,6 @@
 //! Running other programs: to the end, or up to a time limit with nothing left behind.
 
+pub(crate) mod computing;
 mod stuck;
 
 use std::ffi::OsStr;
@@ -43,6 +44,8 @@ pub(crate) struct Finished {
     /// The file that keeps the output.
     pub(crate) log: PathBuf,
     pub(crate) elapsed: Duration,
+    /// What the cores spent on it, all together.
+    pub(crate) computing: Duration,
 }
 
 impl Finished {
@@ -111,7 +114,8 @@ pub(crate) fn run_limited(command: &mut Command, limit: Duration, log: &Path) ->
     command.env(MARK, &mark).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
     end_with_us(command);
     let mut child = command.spawn().with_context(|| format!("cannot start {}", line(command)))?;
-    let ending = match wait_until(&mut child, limit)? {
+    let (status, computing) = wait_until(&mut child, limit)?;
+    let ending = match status {
         Some(status) => match status.code() {
             Some(code) => Ending::Exited(code),
             None => Ending::Signalled(status.signal().unwrap_or(0)),
@@ -120,7 +124,7 @@ pub(crate) fn run_limited(command: &mut Command, limit: Duration, log: &Path) ->
             fs::write(stuck_log(log), stuck::describe(&marked(&mark)?))
                 .context("cannot tell where it stands")?;
             signal_group(&child, Signal::TERM);
-            if wait_until(&mut child, GRACE)?.is_none() {
+            if wait_until(&mut child, GRACE)?.0.is_none() {
                 signal_group(&child, Signal::KILL);
                 child.wait().context("cannot wait for a killed child")?;
             }
@@ -131,7 +135,7 @@ pub(crate) fn run_limited(command: &mut Command, limit: Duration, log: &Path) ->
     if ending != Ending::Exited(0) {
         kill_marked(&mark)?;
     }
-    Ok(Finished { ending, output: read_lossy(log)?, log: log.to_path_buf(), elapsed })
+    Ok(Finished { ending, output: read_lossy(log)?, log: log.to_path_buf(), elapsed, computing })
 }
 
 /// The last `lines` lines of `text`.
@@ -166,14 +170,15 @@ fn read_lossy(log: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Sleeps until `child` has ended or `limit` has passed; `None` means the latter.
-fn wait_until(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
-    let handle = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).context("pidfd_open")?;
-    if ended_within(&handle, limit)? {
-        Ok(Some(child.wait().context("cannot wait for a child")?))
-    } else {
-        Ok(None)
-    }
+/// Sleeps until `child` has ended or `limit` has passed; no status means the latter. With what the cores spent on it.
+fn wait_until(child: &mut Child, limit: Duration) -> Result<(Option<ExitStatus>, Duration)> {
+    let pid = Pid::from_child(child);
+    let handle = pidfd_open(pid, PidfdFlags::empty()).context("pidfd_open")?;
+    let has_ended = ended_within(&handle, limit)?;
+    // Once it is waited for, it is not there to be asked.
+    let computing = computing::of(pid);
+    let status = if has_ended { Some(child.wait().context("cannot wait for a child")?) } else { None };
+    Ok((status, computing))
 }
 
 /// Sleeps until the process behind `handle` has ended (true) or `limit` has passed (false).

@@ -8,7 +8,6 @@
 //! ```
 
 mod apart;
-mod computing;
 mod programs;
 mod results;
 
@@ -22,6 +21,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::comparison::Tally;
 use crate::paths::Paths;
+use crate::process::computing;
 use crate::suite::Selection;
 use crate::{aims, build, coll, hosts, mpi4py, process, promises, romio, setup, sources, table, wheels};
 

@@ -2,6 +2,7 @@
 //!
 //! Cargo runs them one after the other, and many of them wait most of their time for other processes.
 
+use std::cmp::Reverse;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -91,6 +92,7 @@ fn counted(paths: &Paths, programs: Vec<Program>, at_once: usize) -> Result<Tall
     let outcomes = pool::run(&programs, at_once, |_| 1, |program| program.outcome(paths));
     let mut tally = Tally::default();
     let mut failed = Vec::new();
+    println!("{}", most_computing(&outcomes));
     for outcome in outcomes {
         tally += outcome.tally;
         failed.extend(outcome.failed);
@@ -123,9 +125,22 @@ enum Program {
 
 /// What came of a program.
 struct Outcome {
+    title: String,
+    /// What the cores spent on it, all together.
+    computing: Duration,
     tally: Tally,
     /// The tests that failed, by name.
     failed: Vec<String>,
+}
+
+/// Says on which of them the cores spent most: what makes the check long where they are never idle.
+fn most_computing(outcomes: &[Outcome]) -> String {
+    const TOLD: usize = 20;
+    let mut all: Vec<_> = outcomes.iter().map(|outcome| (outcome.computing, &outcome.title)).collect();
+    all.sort_by_key(|(computing, _)| Reverse(*computing));
+    let tell = |(computing, title): &(Duration, &String)| format!("{title} {:.0} s", computing.as_secs_f64());
+    let all: Vec<_> = all.iter().take(TOLD).map(tell).collect();
+    format!("\nThe cores spent most on {}", all.join(", "))
 }
 
 /// Builds all test programs.
@@ -240,22 +255,24 @@ impl Program {
 
 /// What a finished program's output and end amount to.
 fn judged(title: &str, finished: &Finished) -> Outcome {
+    let (title, computing) = (title.to_owned(), finished.computing);
     let tally = results::of_programs(&finished.output);
     let failed = results::failed_tests(&finished.output);
     let mut failed: Vec<String> = failed.map(|test| format!("{title}: {test}")).collect();
     if finished.succeeded() && tally.failed == 0 {
-        return Outcome { tally, failed };
+        return Outcome { title, computing, tally, failed };
     }
     if finished.ending != Ending::Exited(101) || tally.failed == 0 {
         // It did not come to its end: what it did before is not all that it had to do.
         let why = finished.complaint(&format!("{title}: {:?}", finished.ending));
         failed.push(why);
     }
-    Outcome { tally: Tally { failed: tally.failed.max(1), ..tally }, failed }
+    Outcome { title, computing, tally: Tally { failed: tally.failed.max(1), ..tally }, failed }
 }
 
 fn failure(title: &str) -> Outcome {
-    Outcome { tally: Tally { passed: 0, failed: 1 }, failed: vec![title.to_owned()] }
+    let (tally, failed) = (Tally { passed: 0, failed: 1 }, vec![title.to_owned()]);
+    Outcome { title: title.to_owned(), computing: Duration::ZERO, tally, failed }
 }
 
 #[cfg(test)]
@@ -263,7 +280,13 @@ mod tests {
     use super::*;
 
     fn finished(ending: Ending, output: &str) -> Finished {
-        Finished { ending, output: output.to_owned(), log: "log".into(), elapsed: Duration::ZERO }
+        Finished {
+            ending,
+            output: output.to_owned(),
+            log: "log".into(),
+            elapsed: Duration::ZERO,
+            computing: Duration::ZERO,
+        }
     }
 
     #[test]

@@ -1,12 +1,23 @@
-//! What the cores have spent on this process and on those that came from it: where stages share the cores, time alone
-//! says little.
+//! What the cores have spent on a process and on those that came from it: where several share the cores, time alone says
+//! little.
 
 use std::fs;
 use std::time::Duration;
 
+use rustix::process::Pid;
+
 /// The time of this process and of all that it, and they, have waited for; nothing where the kernel does not tell.
-pub(super) fn so_far() -> Duration {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+pub(crate) fn so_far() -> Duration {
+    told_by("/proc/self/stat")
+}
+
+/// The same of another one, which may have ended if nobody has waited for it.
+pub(super) fn of(pid: Pid) -> Duration {
+    told_by(&format!("/proc/{}/stat", pid.as_raw_nonzero()))
+}
+
+fn told_by(file: &str) -> Duration {
+    let stat = fs::read_to_string(file).unwrap_or_default();
     let ticks = ticks(&stat).unwrap_or(0);
     Duration::from_millis(1000 * ticks / rustix::param::clock_ticks_per_second())
 }
@@ -20,6 +31,10 @@ fn ticks(stat: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+
     use super::*;
 
     #[test]
@@ -27,6 +42,19 @@ mod tests {
         let stat = "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 100 20 3 4000 20 0 1 0";
         assert_eq!(ticks(stat), Some(4123));
         assert_eq!(ticks(""), None);
+    }
+
+    #[test]
+    fn one_that_has_ended_still_tells() {
+        let mut child = Command::new("sh")
+            .args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done"])
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_child(&child);
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid), options).unwrap();
+        assert!(of(pid) > Duration::ZERO);
+        child.wait().unwrap();
     }
 
     #[test]
