@@ -254,7 +254,7 @@ fn access() -> impl Strategy<Value = Access> {
 fn pieces() -> impl Strategy<Value = Pieces> {
     let length = prop_oneof![4 => 1_u64..17, 2 => 1_u64..600, 1 => 3000_u64..9000];
     let gap = prop_oneof![3 => 0_u64..30, 2 => 0_u64..3000, 1 => 3000_u64..SEGMENT];
-    let count = prop_oneof![2 => 1_u64..20, 1 => 1_u64..300];
+    let count = prop_oneof![4 => 1_u64..20, 2 => 1_u64..300, 1 => 1_u64..3000];
     (offset(), length, gap, count).prop_map(|(start, length, gap, count)| {
         let first = Extent::new(start, length);
         let stride = first.length + gap;

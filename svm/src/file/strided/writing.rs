@@ -23,6 +23,10 @@ use super::halves;
 /// Bytes of all pieces from which on those that do not go straight home are packed into messages at once. Less goes by
 /// the cache, which shares its messages with other accesses: that saves messages, whatever they take.
 const MUCH: u64 = 64 << 10;
+/// The same in pieces: one in the cache takes four times what it takes in a message, which a thousand are worth. Measured with
+/// 16 ranks on four hosts whose pieces of 8 bytes alternate, until they are home: 1,024 of each take 0.6 to 0.8 of the time so,
+/// 6,144 take 0.4.
+const MANY: u64 = 1024;
 /// Bytes between pieces up to which others, if there are some, probably write there: less than a large page.
 const NEAR: u64 = 1 << 20;
 /// Bytes between the first piece and the last, from which on they would be in many pages of the cache.
@@ -240,7 +244,10 @@ impl<'f> StridedWrite<'f> {
         source: *const u8,
         stride: isize,
     ) -> Result<()> {
-        let is_much = self.bytes >= MUCH || self.bounds.end - self.bounds.start >= WIDE;
+        // Who has begun to pack goes on: pages of what is packed leave the cache at the end.
+        let is_much = self.scatter.is_some()
+            || self.bytes >= MUCH.min(MANY * blocks.length)
+            || self.bounds.end - self.bounds.start >= WIDE;
         if is_much && blocks.length < shared.least_straight() {
             // SAFETY: the caller's promise.
             return unsafe { self.pack(shared, home, index, blocks, source, stride) };
