@@ -37,7 +37,10 @@ pub enum Error {
         store: PathBuf,
     },
     /// No file has this name.
-    #[error("no file {name} in {} (svmio ls shows what is there)", the_stores(stores))]
+    #[error(
+        "no file {name} in {} (svmio ls shows what is there; SVMIO_SERVERS, or --hosts of svmio, names other nodes to ask)",
+        the_stores(stores)
+    )]
     NoSuchFile {
         /// The file.
         name: String,
