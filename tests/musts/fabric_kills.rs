@@ -144,7 +144,7 @@ fn a_kill_within_the_finish_is_survived() {
         // Ranks on shared memory are of one host.
         let hosts = if fabric == "shm" { &Hosts::new(1) } else { &hosts };
         let mut all = Vec::new();
-        let kills = if is_full_run() { 100 } else { 6 };
+        let kills = if is_full_run() { 100 } else { 4 };
         for seed in 0..kills {
             all.extend(killed_within_the_finish(hosts, fabric, provider, seed));
         }
@@ -209,7 +209,7 @@ fn a_kill_around_the_finish_is_survived() {
     for (fabric, provider) in [("shm", ""), ("ofi", "net"), ("ofi", "tcp;ofi_rxm")] {
         // Ranks on shared memory are of one host.
         let hosts = if fabric == "shm" { &Hosts::new(1) } else { &hosts };
-        for seed in 0..if is_full_run() { 100 } else { 6 } {
+        for seed in 0..if is_full_run() { 100 } else { 3 } {
             let mut random = Random::new(seed);
             let ranks = 3 + random.below(3) as u32;
             let lost = Rank(random.below(u64::from(ranks)) as u32);
@@ -322,7 +322,7 @@ fn a_signal_to_one_ends_all() {
 #[test]
 fn a_kill_at_the_start_is_noticed() {
     for (fabric, hosts) in [("shm", Hosts::new(1)), ("ofi", Hosts::new(2))] {
-        for seed in 0..if is_full_run() { 100 } else { 6 } {
+        for seed in 0..if is_full_run() { 100 } else { 3 } {
             killed_at_the_start(&hosts, fabric, seed);
         }
     }
