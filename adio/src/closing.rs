@@ -114,7 +114,9 @@ impl<A: Abi> Ahead<A> {
 
 /// All ranks' part of closing the file, which `goes` with that, or stays.
 fn close_together(handle: &Handle, goes: bool) -> Result<(), Failure> {
-    handle.tell_failures(handle.team.close(&handle.file, goes).map_err(Failure::from))
+    let begun = if goes { Ok(()) } else { handle.begin_flush() };
+    let closed = handle.team.close(&handle.file, goes).map_err(Failure::from);
+    handle.tell_failures(begun.and(closed))
 }
 
 fn goes<A: Abi>(fd: &RomioFile<A>) -> bool {

@@ -16,6 +16,7 @@ use crate::failure::{ErrorClass, Failure};
 use crate::layout::RomioFile;
 use crate::outcome::{Heading, Outcome, Unheard};
 use crate::placement::Rule;
+use crate::placing::Asking;
 use crate::split::Split;
 use crate::venue::{Company, Venue};
 
@@ -43,6 +44,8 @@ pub(crate) struct Handle {
     /// What failed here since all ranks heard of failures.
     pub(crate) unheard: Unheard,
     pub(crate) heading: Heading,
+    /// Whether collective writes ask for the places of new segments together.
+    pub(crate) asking: Asking,
     /// Whether a hint told how large segments should be.
     pub(crate) has_given_segment_size: bool,
     /// Whether ROMIO's structure may be kept when the file is closed, see [`crate::reopening`].
@@ -71,7 +74,6 @@ struct Held {
 
 impl Handle {
     pub(crate) fn new(file: File, role: Role, team: Arc<Team>, venue: Venue, rule: Rule) -> Handle {
-        let outcome = Outcome::usual(&venue);
         let (has_given_segment_size, may_be_kept, has_new_hints) = (false, false, AtomicBool::new(false));
         let locks = Mutex::new(Vec::new());
         let under_way = Arc::default();
@@ -81,9 +83,10 @@ impl Handle {
             team,
             venue,
             rule,
-            outcome,
+            outcome: Outcome::default(),
             unheard: Unheard::default(),
             heading: Heading::default(),
+            asking: Asking::default(),
             has_given_segment_size,
             may_be_kept,
             has_new_hints,

@@ -55,7 +55,7 @@ pub(crate) fn open_collectively<A: Abi>(
     };
     let asked = Asked::of(mpi, fd, access_mode, role);
     let (rank, staging) = (team.member() as c_int, Staging::by(asked.servers.clone()));
-    let wanted = asked.outcome.unwrap_or_else(|| Outcome::usual(&venue));
+    let wanted = asked.outcome.unwrap_or_default();
     let mut together =
         Together { mpi, fd, role, rank, venue: &venue, asked: &asked, wanted, staging, is_staged: false };
     let opened = team.open(&mut together, [standing.number(), wanted.number()]);

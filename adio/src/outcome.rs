@@ -7,11 +7,11 @@
 //!
 //! Ranks that are to hear of each other's failures by the same call have to wait for each other in it, whatever they
 //! access: many on few cores for the slowest, again and again. So it is each rank's own that counts where nobody asks for
-//! more and the file is one node's: a collective access costs what an independent one does, and ranks run ahead. They
-//! wait for each other at each *turn*, where a collective read follows a write or the other way round: programs
-//! read what others have just written, and forget the sync between them, which other implementations seldom need. So they
-//! do before they change what accesses go by: a view, the shared pointer, the mode. On several nodes ranks ask each
-//! other in collective writes for the places of new segments anyway.
+//! more: a collective access costs what an independent one does, and ranks run ahead. They wait for each other at each
+//! *turn*, where a collective read follows a write or the other way round: programs read what others have just written,
+//! and forget the sync between them, which other implementations seldom need. So they do before they change what accesses
+//! go by: a view, the shared pointer, the mode. Where several nodes share the file, each learns then how long it has
+//! become, and collective writes wait for each other where [new segments](crate::placing) are to get their places.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,23 +20,18 @@ use std::sync::{Mutex, PoisonError};
 use crate::access::Direction;
 use crate::failure::Failure;
 use crate::handle::Handle;
-use crate::venue::Venue;
 
 /// What a collective access returns on a rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Outcome {
-    /// What came of that rank's part.
+    /// What came of that rank's part: where a rank asks for nothing.
+    #[default]
     Own,
     /// What came of all ranks' parts.
     Shared,
 }
 
 impl Outcome {
-    /// What counts where a rank asks for nothing.
-    pub(crate) fn usual(venue: &Venue) -> Outcome {
-        if venue.company().is_some() { Outcome::Shared } else { Outcome::Own }
-    }
-
     /// By which ranks agree: the largest is in force, so that all have to ask for [`Outcome::Own`].
     pub(crate) fn number(self) -> i64 {
         self as i64
@@ -110,26 +105,47 @@ impl Heading {
 }
 
 impl Handle {
-    /// Begins a collective access: at a turn, when all ranks have done what they did before.
+    /// Begins a collective access: at a turn, when all ranks have done what they did before, and know how long the file
+    /// has become.
     ///
     /// # Errors
     /// At a turn, what failed on some ranks, and not on all, since the last time that all heard of failures; then nothing
     /// is accessed.
     pub(crate) fn begin_access(&self, direction: Direction) -> Result<(), Failure> {
         match self.outcome {
-            Outcome::Own if self.heading.turns_to(direction) => self.tell_unheard(Ok(())),
+            Outcome::Own if self.heading.turns_to(direction) => {
+                let size = i64::try_from(self.file.size()).unwrap_or(i64::MAX);
+                let size = self.tell_unheard(Ok(()), size)?;
+                if self.company().is_some() {
+                    self.file.note_size(size.unsigned_abs());
+                }
+                Ok(())
+            }
             Outcome::Own | Outcome::Shared => Ok(()),
         }
     }
 
-    /// Before all change what accesses go by, as the view or the shared pointer: nobody is at an earlier access any more.
+    /// Before all change what accesses go by, as the view or the shared pointer: nobody is at an earlier access any more,
+    /// and all know how long the file is.
     ///
     /// # Errors
     /// That a rank is lost.
     pub(crate) fn begin_change(&self) -> Result<(), Failure> {
         match self.outcome {
-            Outcome::Own if self.heading.is_any() => self.team.agree(Ok(())),
+            Outcome::Own if self.heading.is_any() => self.team.end_of_write(&self.file, Ok(())),
             Outcome::Own | Outcome::Shared => Ok(()),
+        }
+    }
+
+    /// Before all sync or close the file: where ranks of a node have written into its cache together, what it keeps back
+    /// goes to other nodes once they have all done so, and not again for each.
+    ///
+    /// # Errors
+    /// As [`begin_change`](Self::begin_change).
+    pub(crate) fn begin_flush(&self) -> Result<(), Failure> {
+        match self.company() {
+            Some(company) if company.shares_nodes() => self.begin_change(),
+            _ => Ok(()),
         }
     }
 
@@ -156,16 +172,21 @@ impl Handle {
     /// The step's; then those of accesses, of which others have not heard.
     pub(crate) fn tell_failures(&self, step: Result<(), Failure>) -> Result<(), Failure> {
         match self.outcome {
-            Outcome::Own if self.heading.end() => self.tell_unheard(step),
+            Outcome::Own if self.heading.end() => self.tell_unheard(step, 0).map(|_| ()),
             Outcome::Own | Outcome::Shared => step,
         }
     }
 
     /// Tells all what failed where others have not heard of any failure; where something failed on each, all have.
-    fn tell_unheard(&self, step: Result<(), Failure>) -> Result<(), Failure> {
+    /// Returns the largest `size` of all.
+    fn tell_unheard(&self, step: Result<(), Failure>, size: i64) -> Result<i64, Failure> {
         let is_any = self.unheard.is_any();
-        let [some, not_all] = self.team.agree_on(step, [i64::from(is_any), i64::from(!is_any)])?;
+        let numbers = [i64::from(is_any), i64::from(!is_any), size];
+        let [some, not_all, size] = self.team.agree_on(step, numbers)?;
         let mine = self.unheard.take();
-        if some == 1 && not_all == 1 { self.team.agree(mine) } else { Ok(()) }
+        if some == 1 && not_all == 1 {
+            self.team.agree(mine)?;
+        }
+        Ok(size)
     }
 }

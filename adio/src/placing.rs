@@ -1,10 +1,15 @@
 //! Collective writes to files of several nodes: all new segments get their homes before any byte moves, in one
 //! exchange between the ranks, and only where there are new ones.
 //!
+//! Whether there are, the ranks have to ask each other, which costs more than a short write. So they cease to where none
+//! has come for [a while](Asking): who writes to a new segment then gives it a home as an independent write does. They
+//! come back to it where they wait for each other anyway, to sync or to set a view, and stay where there are new ones.
+//!
 //! The first such write to a file also settles how large its segments are, from the same exchange ([`choosing`]),
 //! unless the program has said so.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use svmio_svm::{FileOffset, NodeIndex, SegmentIndex, SegmentSize, SizeReason};
 
@@ -24,6 +29,35 @@ use crate::view::{Extent, View};
 /// More new segments in one rank's bounds are not placed ahead; those that are written are placed one by one then.
 const MOST_SEGMENTS: u64 = 1 << 18;
 
+/// Before which collective writes the ranks ask each other for new segments. What goes into it is the same on all.
+#[derive(Debug, Default)]
+pub(crate) struct Asking {
+    /// How often in a row there were none.
+    in_vain: AtomicU32,
+}
+
+impl Asking {
+    /// Programs that write to new segments at every so many calls at least are asked before each.
+    const PATIENCE: u32 = 8;
+
+    /// All have waited for each other, for something else: they ask before the next write, too.
+    pub(crate) fn resume(&self) {
+        // Relaxed, here and below: ROMIO lets one thread at a time into a file.
+        self.in_vain.fetch_min(Self::PATIENCE - 1, Ordering::Relaxed);
+    }
+
+    /// Whether they ask before the write that comes now.
+    fn is_due(&self) -> bool {
+        self.in_vain.load(Ordering::Relaxed) < Self::PATIENCE
+    }
+
+    /// They have asked; whether there `were` new segments.
+    fn note(&self, were: bool) {
+        let in_vain = if were { 0 } else { self.in_vain.load(Ordering::Relaxed) + 1 };
+        self.in_vain.store(in_vain, Ordering::Relaxed);
+    }
+}
+
 /// Places the new segments of a collective write, of which `access` is this rank's part.
 ///
 /// # Errors
@@ -42,6 +76,9 @@ pub(crate) unsafe fn place_new<A: Abi>(
     let Some(company) = handle.company() else {
         return Ok(());
     };
+    if !handle.asking.is_due() {
+        return Ok(());
+    }
     let now = handle.file.segment_size();
     let part = Part::of(mpi, fd, access).unwrap_or_default();
     let unplaced = unplaced(handle, now, &part);
@@ -60,6 +97,8 @@ pub(crate) unsafe fn place_new<A: Abi>(
     };
     let [any_new, any_fixed, end, before_start] =
         handle.team.maxima([writes_new.into(), (!may_choose).into(), end, -start])?;
+    // How large segments are is to be settled by the first write of all, however many calls without any bytes come.
+    handle.asking.note(any_new == 1 || any_fixed == 0);
     if any_new == 0 {
         return Ok(());
     }
@@ -243,6 +282,41 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Whether ranks ask before each of so many writes, where `is_new` tells which of them are to new segments, and
+    /// `meet` before which of them they wait for each other.
+    fn asked(writes: u32, is_new: impl Fn(u32) -> bool, meet: impl Fn(u32) -> bool) -> Vec<bool> {
+        let asking = Asking::default();
+        let ask = |write: u32| {
+            if meet(write) {
+                asking.resume();
+            }
+            let is_due = asking.is_due();
+            if is_due {
+                asking.note(is_new(write));
+            }
+            is_due
+        };
+        (0..writes).map(ask).collect()
+    }
+
+    #[test]
+    fn who_writes_what_is_there_is_asked_where_ranks_meet() {
+        let asked = asked(1000, |_| false, |write| write % 100 == 50);
+        let is_asked = |write: usize| write < 8 || write % 100 == 50;
+        assert!((0..1000).all(|write| asked[write] == is_asked(write)), "{asked:?}");
+    }
+
+    #[test]
+    fn who_writes_new_segments_is_asked_before_each_write() {
+        for period in 1..=Asking::PATIENCE {
+            let asked = asked(1000, |write| write % period == 0, |_| false);
+            assert!(asked.iter().all(|is_asked| *is_asked), "every {period} writes");
+        }
+        // Also where many that were not new have come before.
+        let asked = asked(1000, |write| write >= 500, |write| write == 600);
+        assert!(!asked[8..600].contains(&true) && !asked[600..].contains(&false), "{asked:?}");
+    }
 
     proptest! {
         #[test]

@@ -45,6 +45,7 @@ pub unsafe fn set_size<A: Abi>(
 /// `MPI_ERR_NOT_SAME` where they do not, on all of them; that a rank is lost.
 pub(crate) fn compare(handle: &Handle, size: i64) -> Result<(), Failure> {
     let [largest, inverse] = handle.team.maxima([size, !size])?;
+    handle.asking.resume();
     // The largest is the smallest, too, where all are the same.
     if largest == !inverse {
         return Ok(());
@@ -56,7 +57,7 @@ pub(crate) fn compare(handle: &Handle, size: i64) -> Result<(), Failure> {
 
 /// Whether all ranks of the file `fd` are there, as far as this one knows, and none at an earlier access: before a call
 /// in which ROMIO has ranks wait for each other, and change what accesses go by. The first is always so where they are
-/// on one node.
+/// on one node. All know how long the file is then.
 ///
 /// # Errors
 /// That one is lost.
@@ -66,9 +67,10 @@ pub(crate) fn compare(handle: &Handle, size: i64) -> Result<(), Failure> {
 pub unsafe fn all_are_there<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
     // SAFETY: the caller vouches for the file.
     let Ok(handle) = handle::of(unsafe { &*fd }) else { return Ok(()) };
+    handle.asking.resume();
     match handle.company() {
         // Agreed upon, so that no rank goes into ROMIO's waits from which another stays away.
-        Some(_) => handle.team.agree(Ok(())),
+        Some(_) => handle.team.end_of_write(&handle.file, Ok(())),
         None => handle.begin_change(),
     }
 }

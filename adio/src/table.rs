@@ -239,6 +239,8 @@ unsafe extern "C" fn flush<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c
     unsafe {
         entry::<A>(error_code, |_, _| {
             let handle = handle::of(&*fd)?;
+            handle.asking.resume();
+            handle.begin_flush()?;
             handle.tell_failures(handle.team.sync(&handle.file).map_err(Failure::from))
         });
     }

@@ -69,6 +69,11 @@ impl Company {
         nodes
     }
 
+    /// Whether any two of the file's ranks are on one node.
+    pub(crate) fn shares_nodes(&self) -> bool {
+        self.nodes().len() < self.nodes_of_ranks().len()
+    }
+
     /// The nodes that may get homes by `placement`: for who writes first those of the communicator, else all.
     pub(crate) fn nodes_for(&self, placement: &Placement) -> Vec<NodeIndex> {
         match placement {

@@ -11,9 +11,11 @@
 //!   application   coll_perf, BT's I/O, interleaved pieces: svmio beside the mounts, as in the papers' table
 //!   remote        reading what lies on another node, the first time and again
 //!   pieces        eight bytes at a time into other nodes' memory, beside a message for each piece
+//!   apart         collective writes to what lies with each rank, beside independent ones
 //!   processor     what a file costs the processors that nobody uses
 //! ```
 
+pub mod apart;
 pub mod application;
 pub mod bed;
 mod clean_up;

@@ -1,10 +1,12 @@
 /* outcomes FILE HOW: who hears when of a rank's failure in a collective access, and who waits for whom. HOW is what
  * the file is opened by: "hint", "variable", which somebody else has set, "some" where the first rank's hint is not the
- * others', "shared" for a hint of the first rank's alone, or "none". */
+ * others', "shared" for a hint of the first rank's alone, or "none". Over several nodes, what others have written
+ * is read after a sync only. */
 #include "check.h"
 
-/* Bytes of a rank's part; how often all is done, and each part of it. Where no file reaches. */
-enum { BYTES = 4096, ROUNDS = 3, TURNS = 60, CALLS = 5 };
+/* Bytes of a rank's part; how often all is done, and each part of it; writes to what is there, after which nodes have
+ * ceased to ask each other for new segments. Where no file reaches. */
+enum { BYTES = 4096, ROUNDS = 3, TURNS = 60, CALLS = 5, IN_VAIN = 8 };
 static const MPI_Offset BEYOND = (MPI_Offset)1 << 61;
 static const char *name, *how;
 static int shares;
@@ -108,6 +110,21 @@ static void set_view(MPI_File file) {
     MPI_OK(write_at(file, (MPI_Offset)rank * BYTES, rank + 1));
 }
 
+/* Who reads after a write of all, or sets a view, knows how long the file has become. */
+static void size_is_known(MPI_File file) {
+    MPI_OK(MPI_File_set_size(file, (MPI_Offset)ranks * BYTES));
+    for (int turn = 0; turn < TURNS; turn++) {
+        MPI_Offset size, end = (MPI_Offset)(turn + 2) * ranks * BYTES;
+        if (rank == turn % ranks) compute();
+        MPI_OK(write_at(file, end - (MPI_Offset)((rank + turn) % ranks + 1) * BYTES, 1));
+        if (turn % 2) MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+        else MPI_OK(read_at(file, (MPI_Offset)rank * BYTES, rank + 1));
+        MPI_OK(MPI_File_get_size(file, &size));
+        EQUAL(size, end);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
 /* Nobody still writes what is cut off. */
 static void set_size(MPI_File file) {
     for (int turn = 0; turn < TURNS; turn++) {
@@ -147,7 +164,6 @@ int main(int argc, char **argv) {
     CHECK(argc == 3, "usage: outcomes FILE hint|variable|some|shared|none");
     name = argv[1], how = argv[2];
     shares = !strcmp(how, "some") || !strcmp(how, "shared");
-    if (!strcmp(how, "none")) shares = !getenv("OUTCOMES_ONE_NODE");
     for (int round = 0; round < ROUNDS; round++) {
         MPI_File file = opened();
         MPI_OK(write_at(file, (MPI_Offset)rank * BYTES, rank + 1));
@@ -155,19 +171,19 @@ int main(int argc, char **argv) {
         if (!shares) {
             doing = "accesses in turn";
             in_turn(read_at, file);
-            if (ranks > 1 && getenv("OUTCOMES_ONE_NODE")) {
-                doing = "a turn, and accesses in turn";
-                MPI_OK(write_at(file, (MPI_Offset)rank * BYTES, rank + 1));
-                in_turn(write_at, file);
-                in_turn(split_write_at, file);
-            }
+            doing = "a turn, and accesses in turn";
+            for (int i = 0; i < IN_VAIN; i++) MPI_OK(write_at(file, (MPI_Offset)rank * BYTES, rank + 1));
+            in_turn(write_at, file);
+            in_turn(split_write_at, file);
         }
         doing = "reading what others have written";
         if (getenv("OUTCOMES_ONE_NODE")) read_by_others(file);
         doing = "a change of the view";
         if (getenv("OUTCOMES_ONE_NODE")) set_view(file);
+        doing = "a larger size";
+        size_is_known(file);
         doing = "a change of the size";
-        if (getenv("OUTCOMES_ONE_NODE")) set_size(file);
+        set_size(file);
         doing = "a failure before a turn";
         fail(write_at, file);
         if (!shares) is_heard(read_at(file, (MPI_Offset)rank * BYTES, rank + 1), ranks - 1);

@@ -5,7 +5,8 @@
 //! What is aimed at goes as `nodes.json` into the directory that `SVMIO_FIGURES` names.
 //!
 //! With `--aims` a failure where an aim is missed; with `--check` fewer and smaller runs, and a failure where one is missed
-//! by far; with `--only PART,...` some of `processor`, `remote`, `pieces`, `application`.
+//! by far; with `--only PART,...` some of `processor`, `remote`, `pieces`, `apart`,
+//! `application`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,17 +18,18 @@ use svmio_benches::aims::{self, Aim, Extent, Judging};
 use svmio_benches::interleaved::REPETITIONS;
 use svmio_benches::left_out;
 use svmio_benches::nodes::bed::{self, Bed};
-use svmio_benches::nodes::{application, pieces, processor, remote};
+use svmio_benches::nodes::{apart, application, pieces, processor, remote};
 use svmio_benches::phase::{self, Phase};
 use svmio_benches::told;
 use svmio_tests::{Installation, Mpi, Program};
 
 type Part = fn(&Bed, &Program, Extent) -> Vec<Aim>;
 
-const PARTS: [(&str, Part); 4] = [
+const PARTS: [(&str, Part); 5] = [
     ("processor", processor::compare),
     ("remote", remote::compare),
     ("pieces", pieces::compare),
+    ("apart", apart::compare),
     (APPLICATION, application::compare),
 ];
 
