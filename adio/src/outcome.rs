@@ -144,7 +144,11 @@ impl Handle {
     /// As [`begin_change`](Self::begin_change).
     pub(crate) fn begin_flush(&self) -> Result<(), Failure> {
         match self.company() {
-            Some(company) if company.shares_nodes() => self.begin_change(),
+            Some(company)
+                if self.outcome == Outcome::Own && self.heading.is_any() && company.shares_nodes() =>
+            {
+                self.team.agree(Ok(()))
+            }
             _ => Ok(()),
         }
     }
