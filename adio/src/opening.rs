@@ -227,6 +227,7 @@ pub unsafe fn after_ordered_access<A: Abi>(fd: *const RomioFile<A>) -> Result<()
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &*fd };
     let handle = handle::of(fd)?;
+    handle.asking.resume();
     handle.tell_failures(match handle.company() {
         Some(_) => handle.team.end_of_write(&handle.file, Ok(())),
         None => Ok(()),

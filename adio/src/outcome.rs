@@ -114,12 +114,7 @@ impl Handle {
     pub(crate) fn begin_access(&self, direction: Direction) -> Result<(), Failure> {
         match self.outcome {
             Outcome::Own if self.heading.turns_to(direction) => {
-                let size = i64::try_from(self.file.size()).unwrap_or(i64::MAX);
-                let size = self.tell_unheard(Ok(()), size)?;
-                if self.company().is_some() {
-                    self.file.note_size(size.unsigned_abs());
-                }
-                Ok(())
+                self.tell_unheard(|numbers| self.team.agree_with_size(&self.file, Ok(()), numbers))
             }
             Outcome::Own | Outcome::Shared => Ok(()),
         }
@@ -131,6 +126,7 @@ impl Handle {
     /// # Errors
     /// That a rank is lost.
     pub(crate) fn begin_change(&self) -> Result<(), Failure> {
+        self.asking.resume();
         match self.outcome {
             Outcome::Own if self.heading.is_any() => self.team.end_of_write(&self.file, Ok(())),
             Outcome::Own | Outcome::Shared => Ok(()),
@@ -143,6 +139,7 @@ impl Handle {
     /// # Errors
     /// As [`begin_change`](Self::begin_change).
     pub(crate) fn begin_flush(&self) -> Result<(), Failure> {
+        self.asking.resume();
         match self.company() {
             Some(company)
                 if self.outcome == Outcome::Own && self.heading.is_any() && company.shares_nodes() =>
@@ -176,21 +173,19 @@ impl Handle {
     /// The step's; then those of accesses, of which others have not heard.
     pub(crate) fn tell_failures(&self, step: Result<(), Failure>) -> Result<(), Failure> {
         match self.outcome {
-            Outcome::Own if self.heading.end() => self.tell_unheard(step, 0).map(|_| ()),
+            Outcome::Own if self.heading.end() => {
+                self.tell_unheard(|numbers| self.team.agree_on(step, numbers))
+            }
             Outcome::Own | Outcome::Shared => step,
         }
     }
 
-    /// Tells all what failed where others have not heard of any failure; where something failed on each, all have.
-    /// Returns the largest `size` of all.
-    fn tell_unheard(&self, step: Result<(), Failure>, size: i64) -> Result<i64, Failure> {
+    /// Tells all what failed where others have not heard of any failure; where something failed on each, all have. The
+    /// ranks learn the largest of two numbers by `agree`.
+    fn tell_unheard(&self, agree: impl FnOnce([i64; 2]) -> Result<[i64; 2], Failure>) -> Result<(), Failure> {
         let is_any = self.unheard.is_any();
-        let numbers = [i64::from(is_any), i64::from(!is_any), size];
-        let [some, not_all, size] = self.team.agree_on(step, numbers)?;
+        let [some, not_all] = agree([i64::from(is_any), i64::from(!is_any)])?;
         let mine = self.unheard.take();
-        if some == 1 && not_all == 1 {
-            self.team.agree(mine)?;
-        }
-        Ok(size)
+        if some == 1 && not_all == 1 { self.team.agree(mine) } else { Ok(()) }
     }
 }

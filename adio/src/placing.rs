@@ -4,6 +4,8 @@
 //! Whether there are, the ranks have to ask each other, which costs more than a short write. So they cease to where none
 //! has come for [a while](Asking): who writes to a new segment then gives it a home as an independent write does. They
 //! come back to it where they wait for each other anyway, to sync or to set a view, and stay where there are new ones.
+//! Where the new segments of a write go in blocks to nodes, only all of them together tell which goes where, and the
+//! ranks ask before each.
 //!
 //! The first such write to a file also settles how large its segments are, from the same exchange ([`choosing`]),
 //! unless the program has said so.
@@ -53,7 +55,7 @@ impl Asking {
 
     /// They have asked; whether there `were` new segments.
     fn note(&self, were: bool) {
-        let in_vain = if were { 0 } else { self.in_vain.load(Ordering::Relaxed) + 1 };
+        let in_vain = if were { 0 } else { self.in_vain.load(Ordering::Relaxed).saturating_add(1) };
         self.in_vain.store(in_vain, Ordering::Relaxed);
     }
 }
@@ -76,7 +78,7 @@ pub(crate) unsafe fn place_new<A: Abi>(
     let Some(company) = handle.company() else {
         return Ok(());
     };
-    if !handle.asking.is_due() {
+    if !handle.asking.is_due() && !matches!(handle.rule, Rule::Block(_)) {
         return Ok(());
     }
     let now = handle.file.segment_size();

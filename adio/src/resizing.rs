@@ -67,10 +67,12 @@ pub(crate) fn compare(handle: &Handle, size: i64) -> Result<(), Failure> {
 pub unsafe fn all_are_there<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
     // SAFETY: the caller vouches for the file.
     let Ok(handle) = handle::of(unsafe { &*fd }) else { return Ok(()) };
-    handle.asking.resume();
     match handle.company() {
         // Agreed upon, so that no rank goes into ROMIO's waits from which another stays away.
-        Some(_) => handle.team.end_of_write(&handle.file, Ok(())),
+        Some(_) => {
+            handle.asking.resume();
+            handle.team.end_of_write(&handle.file, Ok(()))
+        }
         None => handle.begin_change(),
     }
 }

@@ -3,9 +3,9 @@
 //! * Memory and file are looked at as nested loops ([`flatten`]), side by side ([`pairing`]), and regular runs of
 //!   pieces are handed on together. Nothing is read to be written again, no bytes are gathered on the way, and nothing
 //!   is locked but in atomic mode, where it is what lies between the access's first byte and its last.
-//! * A collective access is carried out by every rank for itself. Before a write to a file of several nodes,
-//!   [`placing`] gives new segments their homes. At the end the ranks agree on whether it worked, so that none waits
-//!   for one that has failed, unless each is to hear of its [own part](crate::outcome) only.
+//! * A collective access is carried out by every rank for itself. Before writes to a file of several nodes, as long as
+//!   new segments come, [`placing`] gives them their homes. Each rank hears of its [own part](crate::outcome) only, or,
+//!   if the program wants it, the ranks agree at the end on whether all have worked.
 //! * A nonblocking access, collective or not, depends on no other rank either. Long ones go on in the [`background`];
 //!   the request of a short one is complete when it starts.
 

@@ -239,7 +239,6 @@ unsafe extern "C" fn flush<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c
     unsafe {
         entry::<A>(error_code, |_, _| {
             let handle = handle::of(&*fd)?;
-            handle.asking.resume();
             // Where a rank is lost, the others still give away what they keep back.
             let begun = handle.begin_flush();
             let synced = handle.team.sync(&handle.file).map_err(Failure::from);

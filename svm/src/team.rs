@@ -4,6 +4,7 @@
 //! ```text
 //!   Team ── open, sync, set_size, close, …   steps that all do their part of             (opening, files, place)
 //!     ├── agree, told, maxima, all_gather    what they tell each other after each step   (agreement)
+//!     ├── end_of_write, agree_with_size       how long a file has become                     (sizes)
 //!     ├── meet ──► Place                     in which store, or cluster, their files are   (meeting, settings)
 //!     └── Means                              by what they tell it
 //!           ├── Engine    the collectives of svmio's own engine, over a fabric           (engine, reach)
@@ -22,6 +23,7 @@ mod opening;
 mod place;
 mod reach;
 mod settings;
+mod sizes;
 
 use svmio_transport::{Rank, SegmentId};
 

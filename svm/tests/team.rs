@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use svmio_svm::team::Team;
 use svmio_svm::{
-    CacheSettings, Cluster, Error, ErrorKind, FileName, FileOffset, NodeName, OpenOptions, Store,
+    CacheSettings, Cluster, Error, ErrorKind, File, FileName, FileOffset, NodeName, OpenOptions, Store,
 };
 use svmio_transport::job::{Job, Launcher, Streams, current_node};
 
@@ -78,6 +78,7 @@ fn use_file(team: &Team, cluster: &Arc<Cluster>) {
     let is_right =
         if read == bytes(next) { Ok(()) } else { Err(Error::Disunited { problem: "misread".into() }) };
     team.agree(is_right).unwrap();
+    cut_by_one(team, &file, OWN);
     team.set_size(&file, OWN / 2).unwrap();
     assert_eq!(file.size(), OWN / 2);
     let refused = team
@@ -90,6 +91,27 @@ fn use_file(team: &Team, cluster: &Arc<Cluster>) {
     let file = team.open_in(cluster, &name, &OpenOptions::reading()).unwrap();
     assert_eq!(file.size(), OWN / 2);
     team.close(&file, false).unwrap();
+}
+
+/// One makes the file shorter by itself: what others tell who have not heard of that does not make it longer again, and
+/// what is written when all have does.
+fn cut_by_one(team: &Team, file: &File, own: u64) {
+    let last = team.size() - 1;
+    let cut =
+        if team.member() == last { file.set_size(own / 4).and_then(|()| file.refresh()) } else { Ok(()) };
+    team.agree(cut).unwrap();
+    team.end_of_write::<Error>(file, Ok(())).unwrap();
+    if team.member() == last {
+        assert_eq!(file.size(), own / 4);
+    }
+    team.sync(file).unwrap();
+    assert_eq!(file.size(), own / 4);
+    team.agree::<Error>(Ok(())).unwrap();
+    let written =
+        if team.member() == last { file.write_at(FileOffset(own), &[1]).map(|_| ()) } else { Ok(()) };
+    team.end_of_write(file, written).unwrap();
+    assert_eq!(file.size(), own + 1);
+    team.agree::<Error>(Ok(())).unwrap();
 }
 
 /// Two threads have a team each, and come first in turns, in other turns on each member.
@@ -199,7 +221,7 @@ fn all_hear_the_same_over_a_network() {
 
 #[test]
 fn files_are_used_together() {
-    for (fabric, size, nodes) in [("shm", 3, 1), ("shm", 4, 2), ("ofi", 4, 2)] {
+    for (fabric, size, nodes) in [("shm", 3, 1), ("shm", 4, 2), ("shm", 4, 3), ("ofi", 4, 2)] {
         run("use", fabric, size, nodes, &[]);
     }
 }

@@ -2,11 +2,11 @@
 
 use svmio_tests::{Job, Mpi, Nodes, Program};
 
-fn outcomes(nodes: Nodes, mpi: Mpi) {
+fn outcomes(nodes: Nodes, mpi: Mpi, ranks: u32) {
     let program = Program::c("outcomes", mpi);
     for how in ["hint", "variable", "some", "shared", "none"] {
         let scratch = nodes.scratch();
-        let mut job = Job::new(&scratch, &program, 3).over(nodes).argument("svm:/outcomes").argument(how);
+        let mut job = Job::new(&scratch, &program, ranks).over(nodes).argument("svm:/outcomes").argument(how);
         if matches!(nodes, Nodes::One) {
             job = job.variable("OUTCOMES_ONE_NODE", "1");
         }
@@ -23,27 +23,34 @@ fn outcomes(nodes: Nodes, mpi: Mpi) {
 
 #[test]
 fn mpich() {
-    outcomes(Nodes::One, Mpi::DebianMpich);
+    outcomes(Nodes::One, Mpi::DebianMpich, 3);
 }
 
 #[test]
 fn openmpi() {
-    outcomes(Nodes::One, Mpi::DebianOpenMpi);
+    outcomes(Nodes::One, Mpi::DebianOpenMpi, 3);
 }
 
 #[test]
 fn mpich_5() {
-    outcomes(Nodes::One, Mpi::WheelMpich);
+    outcomes(Nodes::One, Mpi::WheelMpich, 3);
 }
 
 #[test]
 fn openmpi_5() {
-    outcomes(Nodes::One, Mpi::WheelOpenMpi);
+    outcomes(Nodes::One, Mpi::WheelOpenMpi, 3);
 }
 
 #[test]
 fn on_emulated_nodes() {
     for mpi in Mpi::DEBIAN {
-        outcomes(Nodes::Emulated(3), mpi);
+        outcomes(Nodes::Emulated(3), mpi, 3);
+    }
+}
+
+#[test]
+fn on_emulated_nodes_of_several_ranks() {
+    for mpi in Mpi::DEBIAN {
+        outcomes(Nodes::Emulated(2), mpi, 4);
     }
 }

@@ -4,10 +4,11 @@
  * is read after a sync only. */
 #include "check.h"
 
-/* Bytes of a rank's part; how often all is done, and each part of it; writes to what is there, after which nodes have
- * ceased to ask each other for new segments. Where no file reaches. */
-enum { BYTES = 4096, ROUNDS = 3, TURNS = 60, CALLS = 5, IN_VAIN = 8 };
-static const MPI_Offset BEYOND = (MPI_Offset)1 << 61;
+/* Bytes of a rank's part, and of one that goes on in the background; how often all is done, and each part of it; writes to
+ * what is there, after which nodes have ceased to ask each other for new segments. Where new ones are written in turn, and
+ * where no file reaches. */
+enum { BYTES = 4096, LONG = 1 << 18, ROUNDS = 3, TURNS = 60, CALLS = 5, IN_VAIN = 8 };
+static const MPI_Offset BETWEEN = 8 * LONG, BEYOND = (MPI_Offset)1 << 61;
 static const char *name, *how;
 static int shares;
 
@@ -20,15 +21,14 @@ static const char *hint(void) {
 
 static MPI_File opened(void) {
     MPI_File file;
-    MPI_Info info = MPI_INFO_NULL, told;
+    MPI_Info info, told;
     char value[64];
     int flag;
-    if (hint()) {
-        MPI_Info_create(&info);
-        MPI_Info_set(info, "svm_outcome", hint());
-    }
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "svm_segment_size", "64K");
+    if (hint()) MPI_Info_set(info, "svm_outcome", hint());
     MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
-    if (info != MPI_INFO_NULL) MPI_Info_free(&info);
+    MPI_Info_free(&info);
     MPI_OK(MPI_File_get_info(file, &told));
     MPI_Info_get(told, "svm_outcome", sizeof value - 1, value, &flag);
     CHECK(flag && !strcmp(value, shares ? "shared" : "own"), "%s", flag ? value : "nothing is told");
@@ -68,6 +68,57 @@ static void in_turn(int (*access)(MPI_File, MPI_Offset, int), MPI_File file) {
     MPI_OK(access(file, (MPI_Offset)rank * BYTES, rank + 1));
     if (rank + 1 < ranks) MPI_Send(NULL, 0, MPI_BYTE, rank + 1, 0, MPI_COMM_WORLD);
     MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Ranks that have ceased to ask each other write to new segments in turn, several of them to each, and at the same time, in
+ * the background as well. */
+static int write_between(MPI_File file, MPI_Offset at, int fill) {
+    return write_at(file, at + BETWEEN, fill);
+}
+
+static void new_segments(MPI_File file) {
+    static unsigned char bytes[LONG];
+    MPI_Offset start = (MPI_Offset)16 * LONG;
+    for (int i = 0; i < IN_VAIN; i++) MPI_OK(write_at(file, (MPI_Offset)rank * BYTES, rank + 1));
+    in_turn(write_between, file);
+    for (int i = 0; i < 64; i++) MPI_OK(write_at(file, start + (MPI_Offset)(i * ranks + rank) * BYTES, i + rank));
+    start += (MPI_Offset)64 * ranks * BYTES;
+    memset(bytes, rank + 3, LONG);
+    MPI_OK(MPI_File_write_at_all_begin(file, start + (MPI_Offset)rank * LONG, bytes, LONG, MPI_BYTE));
+    MPI_OK(MPI_File_write_at_all_end(file, bytes, MPI_STATUS_IGNORE));
+    MPI_OK(MPI_File_sync(file));
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_OK(MPI_File_sync(file));
+    int other = (rank + 1) % ranks;
+    MPI_OK(read_at(file, BETWEEN + (MPI_Offset)other * BYTES, other + 1));
+    MPI_OK(MPI_File_read_at_all(file, start + (MPI_Offset)other * LONG, bytes, LONG, MPI_BYTE, MPI_STATUS_IGNORE));
+    for (int i = 0; i < LONG; i++) EQUAL(bytes[i], other + 3);
+    start -= (MPI_Offset)64 * ranks * BYTES;
+    for (int i = 0; i < 64; i++) MPI_OK(read_at(file, start + (MPI_Offset)(i * ranks + other) * BYTES, i + other));
+}
+
+/* One rank makes the file shorter by a handle of its own: it does not become longer again by what others have not heard. */
+static void cut_by_one(MPI_File file) {
+    MPI_Offset size;
+    MPI_OK(MPI_File_sync(file));
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == ranks - 1) {
+        MPI_File own;
+        MPI_OK(MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_RDWR, MPI_INFO_NULL, &own));
+        MPI_OK(MPI_File_set_size(own, BYTES));
+        MPI_OK(MPI_File_close(&own));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    MPI_OK(write_at(file, 0, 1));
+    MPI_OK(MPI_File_read_at_all(file, 0, NULL, 0, MPI_BYTE, MPI_STATUS_IGNORE));
+    MPI_OK(MPI_File_get_size(file, &size));
+    if (rank == ranks - 1) EQUAL(size, BYTES);
+    MPI_OK(MPI_File_sync(file));
+    MPI_OK(MPI_File_get_size(file, &size));
+    EQUAL(size, BYTES);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_OK(write_at(file, (MPI_Offset)rank * BYTES, rank + 1));
 }
 
 /* Without a sync: what one rank has written, the next one reads, and writes itself when that one has read it. */
@@ -175,7 +226,11 @@ int main(int argc, char **argv) {
             for (int i = 0; i < IN_VAIN; i++) MPI_OK(write_at(file, (MPI_Offset)rank * BYTES, rank + 1));
             in_turn(write_at, file);
             in_turn(split_write_at, file);
+            doing = "new segments, of which nobody tells the others";
+            new_segments(file);
         }
+        doing = "a change of the size by another handle";
+        cut_by_one(file);
         doing = "reading what others have written";
         if (getenv("OUTCOMES_ONE_NODE")) read_by_others(file);
         doing = "a change of the view";

@@ -84,8 +84,9 @@ pub(super) fn take_size(state: &State, size: u64, truncations: u64) {
         std::cmp::Ordering::Less => return,
         std::cmp::Ordering::Equal => state.grow(size),
         std::cmp::Ordering::Greater => {
-            state.set_truncations(truncations);
+            // The count after the size, as at the master: see `File::size_and_truncations`.
             state.set_size(size);
+            state.set_truncations(truncations);
         }
     }
     state.set_reported_size(size);

@@ -8,6 +8,7 @@ use crate::cluster::{NodeIndex, SharedFile};
 use crate::error::Error;
 use crate::error::Result;
 use crate::placement::SizeReason;
+use crate::state::State;
 use crate::units::{FileOffset, SegmentIndex, SegmentSize};
 
 use super::File;
@@ -66,9 +67,19 @@ impl File {
         }
     }
 
-    /// Takes note that the file is at least `size` bytes long, as somebody on another node knows.
-    pub fn note_size(&self, size: u64) {
-        if let Ok((state, _)) = self.attachment.writable() {
+    /// How long the file is as this node knows it, bytes, and of how many truncations it has heard.
+    pub(crate) fn size_and_truncations(&self) -> (u64, u64) {
+        // The size after the count: where the file is made shorter between them, nothing is told that holds no more.
+        let truncations = self.attachment.state().map_or(0, State::truncations);
+        (self.size(), truncations)
+    }
+
+    /// Takes note that the file is at least `size` bytes long, as all nodes know that have heard of so many
+    /// `truncations`, as this one had.
+    pub(crate) fn note_size(&self, size: u64, truncations: u64) {
+        if let Ok((state, _)) = self.attachment.writable()
+            && state.truncations() == truncations
+        {
             state.grow(size);
         }
     }

@@ -28,7 +28,7 @@ impl Tellable for Error {
 const LOCATED: &str = "rank ";
 
 /// How many numbers can be agreed upon at once.
-const MOST: usize = 6;
+pub(super) const MOST: usize = 6;
 
 impl Team {
     /// Succeeds on all members, or fails on all with the failure of the first one where it failed. Returns on none
@@ -47,21 +47,31 @@ impl Team {
     pub fn agree_on<E: Tellable, const N: usize>(
         &self,
         mine: Result<(), E>,
-        numbers: [i64; N],
+        mut numbers: [i64; N],
     ) -> Result<[i64; N], E> {
         const { assert!(N <= MOST) };
+        self.agree_over(mine, &mut numbers).map(|()| numbers)
+    }
+
+    /// The same for at most [`MOST`] numbers, in place.
+    ///
+    /// # Errors
+    /// As [`agree`](Self::agree); the numbers are as they were then.
+    pub(super) fn agree_over<E: Tellable>(&self, mine: Result<(), E>, numbers: &mut [i64]) -> Result<(), E> {
         let mut all = [0; MOST + 1];
+        let all = &mut all[..=numbers.len()];
         // The largest is of the first who failed.
         all[0] = if mine.is_err() { (self.size() - self.member()) as i64 } else { 0 };
-        all[1..=N].copy_from_slice(&numbers);
-        self.tell(|means| means.maxima(&mut all[..=N]))?;
+        all[1..].copy_from_slice(numbers);
+        self.tell(|means| means.maxima(all))?;
         if all[0] != 0 {
             let first = self.size().saturating_sub(all[0].unsigned_abs() as usize);
             let located = mine.map_err(|failure| self.located(failure));
             self.outcome_of(first, located)?;
             return Err(E::heard(1, "a member failed, and did not say so".into()));
         }
-        Ok(std::array::from_fn(|at| all[at + 1]))
+        numbers.copy_from_slice(&all[1..]);
+        Ok(())
     }
 
     /// The largest of each number.

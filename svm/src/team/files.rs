@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::file::File;
 
-use super::{Team, Tellable};
+use super::Team;
 
 impl Team {
     /// Makes everything that was written durable, and seen by all.
@@ -64,22 +64,6 @@ impl Team {
     /// As [`Team::sync`].
     pub fn after_change(&self, file: &File) -> Result<()> {
         if file.is_shared_by_nodes() { self.refresh(file) } else { Ok(()) }
-    }
-
-    /// Ends what all have written to the file, of which `mine` is this member's outcome: all know how long the file is
-    /// then, though not yet what the others wrote. MPI does not promise that much, but programs that ask for the size
-    /// expect it.
-    ///
-    /// # Errors
-    /// `mine` of one of the members; as [`Team::sync`].
-    pub fn end_of_write<E: Tellable>(&self, file: &File, mine: Result<(), E>) -> Result<(), E> {
-        if !file.is_shared_by_nodes() {
-            return self.agree(mine);
-        }
-        let size = i64::try_from(file.size()).unwrap_or(i64::MAX);
-        let [size] = self.agree_on(mine, [size])?;
-        file.note_size(size.unsigned_abs());
-        Ok(())
     }
 
     /// Before all close the file: its manifest is committed, unless the file `goes` with this close. Nobody uses it any

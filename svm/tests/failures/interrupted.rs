@@ -45,7 +45,7 @@ fn cut_off_in_a_commit(stores: &[Store]) {
         process.meet();
         if process.rank() == 0 {
             file.place(&[(SegmentIndex(3), NodeIndex(1))], 1).expect("it can be placed");
-            file.note_size(4 * SEGMENT);
+            file.set_size(4 * SEGMENT).expect("it can grow");
             process.job.declare_lost(Rank(1), "the test says so");
             let error = file.commit(true).expect_err("the home is lost").to_string();
             assert!(error.contains("n1"), "{error}");
