@@ -5,6 +5,7 @@ mod job;
 mod joining;
 mod locked_holes;
 mod natively;
+mod turns;
 mod untold;
 
 use std::sync::Arc;
