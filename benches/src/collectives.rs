@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Contender ── run ──► svmio: processes of this very program (member), started by svmio's launcher
+//!                   ├──► XHC's design: the same (xhc)
 //!                   └──► an MPI: programs/collectives
 //!   report    the tables, and what is aimed at
 //!   adapters  programs/collectives only: an MPI's own collectives, and svmio's in their place by each adapter
@@ -12,6 +13,7 @@ pub mod adapters;
 pub mod hosts;
 pub mod member;
 pub mod report;
+mod xhc;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -88,49 +90,73 @@ fn stock<'s>(scratch: &'s Scratch, program: &Program, ranks: u32) -> Job<'s> {
     job
 }
 
+/// What XHC's design is called among the contenders.
+pub(crate) const XHCS_DESIGN: &str = "XHC's design";
+
 /// Who does it.
 #[derive(Debug, Clone)]
 pub enum Contender {
     /// svmio's engine.
     Svmio,
+    /// What stands for a component of Open MPI that no release has.
+    XhcsDesign,
     /// An MPI as it is, its waiting cured where there are more ranks than cores.
     Mpi(Program),
 }
 
 impl Contender {
-    /// svmio, both of Debian's MPIs, and those newest ones that there are.
+    /// svmio, both of Debian's MPIs, those newest ones that there are, and XHC's design.
     pub fn all() -> Vec<Contender> {
-        std::iter::once(Contender::Svmio).chain(programs().map(Contender::Mpi)).collect()
+        let mpis = programs().map(Contender::Mpi);
+        std::iter::once(Contender::Svmio).chain(mpis).chain([Contender::XhcsDesign]).collect()
     }
 
     /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
             Contender::Svmio => "svmio",
+            Contender::XhcsDesign => XHCS_DESIGN,
             Contender::Mpi(program) => program.mpi.name(),
         }
     }
 
-    /// One run: seconds for each of `names`.
+    /// One run: seconds for each of `names`, no number for what it does not have.
     ///
     /// # Panics
     /// Where it fails.
     pub fn run(&self, names: &[&str], ranks: u32, milliseconds: u32, conditions: Conditions) -> Vec<f64> {
         let _busy = conditions.is_busy.then(Busy::start);
         let output = match self {
-            Contender::Svmio => svmio(names, ranks, milliseconds, conditions),
+            Contender::Svmio => members(None, names, ranks, milliseconds, conditions),
+            Contender::XhcsDesign => {
+                let names: Vec<&str> = names.iter().copied().filter(|name| has_in_design(name)).collect();
+                members(Some(member::XHC), &names, ranks, milliseconds, conditions)
+            }
             Contender::Mpi(program) => mpi(program, names, ranks, milliseconds, conditions),
         };
         let told = Told::parse(format!("{} with {ranks} ranks", self.name()), &output);
-        names.iter().map(|name| told.get(name)).collect()
+        let is_there = |name: &str| !matches!(self, Contender::XhcsDesign) || has_in_design(name);
+        names.iter().map(|name| if is_there(name) { told.get(name) } else { f64::NAN }).collect()
     }
 }
 
-fn svmio(names: &[&str], ranks: u32, milliseconds: u32, conditions: Conditions) -> String {
+/// Whether XHC has that one.
+fn has_in_design(name: &str) -> bool {
+    name != "allgather"
+}
+
+fn members(
+    design: Option<&str>,
+    names: &[&str],
+    ranks: u32,
+    milliseconds: u32,
+    conditions: Conditions,
+) -> String {
     let program = std::env::current_exe().expect("a process has a path to its program");
     let sessions = conditions.has_sessions.then_some(member::SESSIONS);
     let words = [member::WORD.to_owned(), milliseconds.to_string()];
-    let words = words.into_iter().chain(sessions.into_iter().chain(names.iter().copied()).map(str::to_owned));
+    let options = sessions.into_iter().chain(design);
+    let words = words.into_iter().chain(options.chain(names.iter().copied()).map(str::to_owned));
     let launcher = Launcher::new(program).arguments(words).size(ranks).streams(Streams::Piped);
     let running = launcher.spawn().unwrap_or_else(|error| panic!("starting the members: {error}"));
     let outputs = running.output().unwrap_or_else(|error| panic!("reading the members' output: {error}"));

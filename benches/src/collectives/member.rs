@@ -1,4 +1,4 @@
-//! A process that takes part in svmio's collectives, and measures them.
+//! A process that takes part in svmio's collectives, or those of XHC's design (module `xhc`), and measures them.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -7,13 +7,16 @@ use svmio_collectives::executor::{Elementwise, Group, GroupSettings};
 use svmio_transport::job::Job;
 use svmio_transport::{Rank, SegmentId};
 
-use super::LENGTH;
+use super::{LENGTH, xhc};
 
 /// The first argument of such a process.
 pub const WORD: &str = "member";
 
 /// The argument that gives it a session of its own.
 pub const SESSIONS: &str = "--sessions";
+
+/// The argument that has it take part in those of XHC's design.
+pub const XHC: &str = "--xhc";
 
 /// The group's segments.
 const ID: SegmentId = SegmentId::new(0x626e_6368, 0);
@@ -32,12 +35,20 @@ pub fn run(arguments: &[String]) {
         names = &names[1..];
         rustix::process::setsid().expect("a child that leads no group can get a session");
     }
+    let by_design = names.first().is_some_and(|word| word == XHC);
+    if by_design {
+        names = &names[1..];
+    }
     let job = Job::from_environment().unwrap_or_else(|error| panic!("joining the job: {error}"));
     let members: Vec<Rank> = job.membership().ranks().collect();
     let group = Group::join(job.fabric(), &members, ID, GroupSettings::default());
     let mut member = Member::new(group.unwrap_or_else(|error| panic!("joining the group: {error}")));
+    if by_design {
+        // SAFETY: the member keeps its data as long as the group of the design, and leaves together with the others.
+        member.design = Some(unsafe { xhc::Members::join(job.fabric(), &mut member.group, &member.one) });
+    }
     for name in names {
-        let call = call_of(name);
+        let call = if by_design { call_of_design(name) } else { call_of(name) };
         let mut seconds = f64::INFINITY;
         for share in [0.0, 0.1, 1.0] {
             let count = (limit * share / seconds).clamp(COUNTS[0], COUNTS[1]) as u64;
@@ -47,12 +58,16 @@ pub fn run(arguments: &[String]) {
             println!("{name} {seconds:.12}");
         }
     }
+    // Nobody reads from anybody any more.
+    member.barrier();
     drop(member);
     job.finish().unwrap_or_else(|error| panic!("finishing the job: {error}"));
 }
 
 struct Member {
+    /// By which members also begin together, and tell each other how long they took.
     group: Group,
+    design: Option<xhc::Members>,
     one: Vec<u8>,
     all: Vec<u8>,
 }
@@ -69,11 +84,30 @@ fn call_of(name: &str) -> Call {
     }
 }
 
+fn call_of_design(name: &str) -> Call {
+    match name {
+        "barrier" => |member| member.by_design().barrier(),
+        "allreduce" => |member| {
+            let (own, size) = (member.group.member() as i64, member.group.size() as i64);
+            assert_eq!(member.by_design().allreduce(own), size * (size - 1) / 2);
+        },
+        "bcast" => |member| {
+            let design = member.design.as_mut().expect("it takes part");
+            design.bcast(black_box(&mut member.one));
+        },
+        _ => panic!("XHC's design has no such collective: {name}"),
+    }
+}
+
 impl Member {
     fn new(group: Group) -> Self {
         let one = vec![group.member() as u8 + 1; LENGTH];
         let all = vec![0; LENGTH * group.size()];
-        Self { group, one, all }
+        Self { group, design: None, one, all }
+    }
+
+    fn by_design(&mut self) -> &mut xhc::Members {
+        self.design.as_mut().expect("it takes part")
     }
 
     fn seconds_of(&mut self, call: Call, count: u64) -> f64 {
