@@ -3,7 +3,7 @@
 //!
 //! Whether there are, the ranks have to ask each other, which costs more than a short write. So they cease to where none
 //! has come for [a while](Asking): who writes to a new segment then gives it a home as an independent write does. They
-//! come back to it where they wait for each other anyway, to sync or to set a view, and stay where there are new ones.
+//! come back to it where they wait for each other anyway, as to sync or to set a view, and stay where there are new ones.
 //! Where the new segments of a write go in blocks to nodes, only all of them together tell which goes where, and the
 //! ranks ask before each.
 //!

@@ -314,6 +314,11 @@ impl State {
         self.header().truncations.load(Ordering::Acquire)
     }
 
+    /// Counts that the file was made shorter, after its size is set.
+    pub(crate) fn add_truncation(&self) {
+        self.header().truncations.fetch_add(1, Ordering::Release);
+    }
+
     /// Notes how often the file was made shorter.
     pub(crate) fn set_truncations(&self, truncations: u64) {
         self.header().truncations.store(truncations, Ordering::Release);

@@ -4,7 +4,7 @@
  * is read after a sync only. */
 #include "check.h"
 
-/* Bytes of a rank's part, and of one that goes on in the background; how often all is done, and each part of it; writes to
+/* Bytes of a rank's part, and of one that goes on in the background over nodes; how often all is done, and each part of it; writes to
  * what is there, after which nodes have ceased to ask each other for new segments. Where new ones are written in turn, and
  * where no file reaches. */
 enum { BYTES = 4096, LONG = 1 << 18, ROUNDS = 3, TURNS = 60, CALLS = 5, IN_VAIN = 8 };

@@ -1,11 +1,13 @@
 /* placed_writes FILE FROM HOW [PLACEMENT]: rank 2 alone writes to eight segments of 64 KiB from segment FROM on: in one piece
    (whole, atomic, begun), or to the first, the fourth and the last of them (gaps, atomic-gaps, begun-gaps), where it is begun
-   by a collective call that does not block; or all preallocate up to there (preallocate). All read what came of it; tells which placement is in force. PLACEMENT is a hint. Where HOW is "each", does
+   by a collective call that does not block; or all preallocate up to there (preallocate); or each writes one of the first four, together,
+   again and again, and then one of the last four, which the rank before it would write to (again). All read what came of it; tells which placement is in force. PLACEMENT is a hint. Where HOW is "each", does
    so in each way, with files in the directory FILE that are named by it. */
 
 #include "check.h"
 
-enum { SEGMENT = 64 << 10, SEGMENTS = 8 };
+/* After so many writes to what is there, ranks have ceased to ask each other for new segments, if they ever do. */
+enum { SEGMENT = 64 << 10, SEGMENTS = 8, IN_VAIN = 10 };
 
 static const int WITH_GAPS[] = {0, 3, 7};
 
@@ -35,6 +37,12 @@ static void write_placed(const char *name, MPI_Offset start, const char *how, co
     MPI_OK(MPI_File_set_atomicity(file, has(how, "atomic")));
     if (!strcmp(how, "preallocate")) {
         MPI_OK(MPI_File_preallocate(file, start + SEGMENTS * SEGMENT));
+    } else if (!strcmp(how, "again")) {
+        memset(written, 7, SEGMENTS * SEGMENT);
+        for (int i = 0; i <= IN_VAIN; i++)
+            MPI_OK(MPI_File_write_at_all(file, start + rank * SEGMENT, written, SEGMENT, MPI_BYTE, MPI_STATUS_IGNORE));
+        MPI_Offset behind = start + (4 + (rank + 1) % 4) * SEGMENT;
+        MPI_OK(MPI_File_write_at_all(file, behind, written, SEGMENT, MPI_BYTE, MPI_STATUS_IGNORE));
     } else if (has_gaps) {
         MPI_Datatype segment, parts;
         MPI_Type_contiguous(SEGMENT, MPI_BYTE, &segment);
@@ -73,7 +81,7 @@ static void write_placed(const char *name, MPI_Offset start, const char *how, co
 
 int main(int argc, char **argv) {
     static const char *const WAYS[] = {"whole",       "atomic", "gaps",      "atomic-gaps",
-                                       "preallocate", "begun",  "begun-gaps"};
+                                       "preallocate", "begun",  "begun-gaps", "again"};
     begin(&argc, &argv);
     CHECK(argc == 4 || argc == 5, "usage: placed_writes FILE FROM HOW [PLACEMENT]");
     MPI_Offset start = atoll(argv[2]) * SEGMENT;

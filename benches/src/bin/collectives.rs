@@ -1,4 +1,4 @@
-//! Barriers and collectives of processes on one node: svmio beside both of Debian's MPIs, and beside the newest ones
+//! Barriers and collectives of processes on one node: svmio beside XHC's design, both of Debian's MPIs, and the newest ones
 //! where `SVMIO_MPICH5` and `SVMIO_OPENMPI5` name their virtual environments, in turn. Prints a table in Markdown; the
 //! same, as JSON too, goes as `collectives.md` and `collectives.json` into the directory that `SVMIO_FIGURES` names.
 //!
@@ -44,7 +44,7 @@ struct CommandLine {
     /// Only these [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(NAMES))]
     only: Vec<String>,
-    /// Only these MPIs, and svmio [default: all]
+    /// Only these MPIs (or "XHC's design"), and svmio [default: all]
     #[arg(long, value_name = "MPI", value_delimiter = ',')]
     against: Vec<String>,
     /// How often each contender is run

@@ -7,12 +7,13 @@
 //! one flag that they may go on, with the result. Long data each member copies for itself, straight from the root's
 //! memory, and says so. Who waits looks at the flag, and gives its core away in between.
 //!
-//! It is as short as it can be, which favours it: there are no checks of arguments, deaths are not noticed, nobody
-//! sleeps, and the root of data is the leader.
+//! It is short: there are no checks of arguments, nobody sleeps, a death is noticed by who has waited for long, and the
+//! root of data is the leader. Data is read as svmio's fabric reads it, by the kernel; XHC prefers XPMEM, a module that
+//! few kernels have.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use svmio_collectives::executor::Group;
+use svmio_collectives::executor::{Elementwise, Group};
 use svmio_transport::back_end::{Backing, MemoryKey, Place, Remote};
 use svmio_transport::{
     Fabric, LocalSegment, Rank, Registration, RemoteSegment, SegmentId, SharedMemory, UserMemory,
@@ -31,6 +32,9 @@ const VALUE: u64 = 8;
 /// How often who has a core of his own looks before he gives it away.
 const LOOKS: u32 = 1000;
 
+/// After how many times in a row that a core was given away it is asked whether the others still live.
+const TURNS: u64 = 1 << 16;
+
 /// One member's part.
 pub(super) struct Members {
     fabric: Fabric,
@@ -48,21 +52,22 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Joins the members of `group`, all of the job's ranks, who broadcast from the first one's `data`.
+    /// Joins the members of `group`, all of the job's ranks, who broadcast from the first one's `data`; `None`, for all,
+    /// where they cannot map, or read, each other's memory.
     ///
     /// # Safety
     /// The data must stay where it is until all members have been dropped.
     ///
     /// # Panics
     /// Where something fails.
-    pub(super) unsafe fn join(fabric: &Fabric, group: &mut Group, data: &[u8]) -> Members {
+    pub(super) unsafe fn join(fabric: &Fabric, group: &mut Group, data: &[u8]) -> Option<Members> {
         let (member, size) = (group.member() as u64, group.size() as u64);
-        let backing = Backing::Anonymous { length: LINE * (1 + 2 * size) };
+        let backing = Backing::Anonymous { length: LINE * (2 + 2 * size) };
         let is_leader = member == 0;
         let own = is_leader.then(|| fabric.create(ID, &backing).expect("the leader makes a segment"));
         // SAFETY: the caller's promise.
         let registration = is_leader.then(|| unsafe { fabric.register(UserMemory::of(data)) });
-        let registration = registration.map(|done| done.expect("the leader's memory is registered"));
+        let registration = registration.and_then(Result::ok);
         let mut key = registration.as_ref().map_or([0; 3], |registration| registration.key().0);
         let mut bytes = key.map(u64::to_ne_bytes).concat();
         group.bcast(0, &mut bytes).expect("the leader tells where its data is");
@@ -75,10 +80,16 @@ impl Members {
             (None, Some(leaders)) => leaders.mapping().cloned(),
             (None, None) => None,
         };
+        // Of the leader's registration all others hear so.
+        let can = mapped.is_some() && (!is_leader || registration.is_some());
+        let mut can_all = i64::from(can).to_ne_bytes();
+        let least = Elementwise::commutative(|a: i64, b: i64| a.min(b));
+        group.allreduce(&mut can_all, &least).expect("the members tell each other whether they can");
+        let memory = mapped.filter(|_| i64::from_ne_bytes(can_all) == 1)?;
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-        Members {
+        Some(Members {
             fabric: fabric.clone(),
-            memory: mapped.expect("members map the leader's segment"),
+            memory,
             member,
             size,
             number: 0,
@@ -87,7 +98,7 @@ impl Members {
             _own: own,
             _leaders: leaders,
             _registration: registration,
-        }
+        })
     }
 
     /// Returns when all have come.
@@ -100,7 +111,8 @@ impl Members {
         self.reduce(own.cast_unsigned()).cast_signed()
     }
 
-    /// Everybody's number to the leader, and the sum to all. Who comes to the next one has read what this one gave.
+    /// Everybody's number to the leader, and the sum to all. Who comes to the next sum has read this one, and the leader
+    /// waits for all to come.
     fn reduce(&mut self, own: u64) -> u64 {
         self.number += 1;
         if self.member > 0 {
@@ -121,29 +133,35 @@ impl Members {
     pub(super) fn bcast(&mut self, into: &mut [u8]) {
         self.number += 1;
         if self.member > 0 {
-            self.wait_for(self.leader());
+            self.wait_for(self.source_line());
             self.fabric.read(&self.source, 0, into).expect("the leader's memory can be read");
             self.tell(self.departure(self.member), 0);
             return;
         }
-        self.tell(self.leader(), 0);
+        self.tell(self.source_line(), 0);
         for member in 1..self.size {
             self.wait_for(self.departure(member));
         }
     }
 
+    /// By which all may go on, with the sum.
     fn leader(&self) -> u64 {
         0
     }
 
+    /// By which the leader's data is there: who is slow may still have to read the sum before it.
+    fn source_line(&self) -> u64 {
+        LINE
+    }
+
     /// What a member brings.
     fn arrival(&self, member: u64) -> u64 {
-        LINE * (1 + member)
+        LINE * (2 + member)
     }
 
     /// That a member has its copy.
     fn departure(&self, member: u64) -> u64 {
-        LINE * (1 + self.size + member)
+        LINE * (2 + self.size + member)
     }
 
     fn word(&self, line: u64, at: u64) -> &AtomicU64 {
@@ -158,13 +176,17 @@ impl Members {
 
     fn wait_for(&self, line: u64) {
         let word = self.word(line, NUMBER);
-        loop {
+        for turn in 1_u64.. {
             for _ in 0..self.looks {
                 // Acquire: pairs with the Release of `tell`.
                 if word.load(Ordering::Acquire) >= self.number {
                     return;
                 }
                 std::hint::spin_loop();
+            }
+            if turn.is_multiple_of(TURNS) {
+                let membership = self.fabric.membership();
+                membership.ranks().for_each(|rank| membership.check(rank).expect("nobody is lost"));
             }
             std::thread::yield_now();
         }

@@ -3,7 +3,10 @@
 //! A node sees at once how long its own members make a file, and what others do when it [refreshes](File::refresh). Until
 //! then it may also not have heard that somebody, through another handle perhaps, has made the file shorter. What it would
 //! tell then is how long the file was before that, and those who have heard would have the file grow again. So members
-//! tell the number of truncations, too, and leave everything as it is where they have not heard of the same ones.
+//! tell the number of truncations, too, and leave everything as it is where they have not heard of the same ones: then
+//! those who are behind know how long the file is when they have refreshed. What a node was told before the truncation,
+//! and has not flushed, it tells the master at its next flush as if it had written that itself: who cuts by one handle
+//! what was written by another one has the other one synced first, as MPI wants it.
 
 use crate::error::Result;
 use crate::file::File;
@@ -25,7 +28,7 @@ impl Team {
         self.agree_with_size(file, mine, []).map(|[]| ())
     }
 
-    /// As [`Team::agree_on`]; all know how long the file is then.
+    /// As [`Team::agree_on`]; all know how long the file is then, if they have heard of the same truncations.
     ///
     /// # Errors
     /// As [`Team::agree_on`].

@@ -379,10 +379,12 @@ struct Everywhere {
 /// The file as it is now.
 fn truth(served: &Served) -> Result<FileTruth> {
     let (state, _) = served.attachment.writable()?;
+    // Before the size, which the manifest has: see `File::size_and_truncations`.
+    let truncations = state.truncations();
     let manifest = served.attachment.manifest(state, state.epoch());
-    // After the homes, which the manifest has.
+    // After the homes, which it has, too.
     let also_locked_at_master = state.are_also_locked_at_master();
-    Ok(FileTruth { manifest: manifest.pack(), truncations: state.truncations(), also_locked_at_master })
+    Ok(FileTruth { manifest: manifest.pack(), truncations, also_locked_at_master })
 }
 
 fn file_name(bytes: &[u8]) -> Result<FileName> {

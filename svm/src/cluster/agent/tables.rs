@@ -54,7 +54,9 @@ impl Agent {
         let homes = (state.segments() != segments).then(|| state.homes().collect());
         // After the homes.
         let also_locked_at_master = state.are_also_locked_at_master();
-        let (size, truncations) = (state.size(), state.truncations());
+        // The count first: see `File::size_and_truncations`.
+        let truncations = state.truncations();
+        let size = state.size();
         Ok(Reply::News { size, truncations, homes, also_locked_at_master })
     }
 
@@ -99,7 +101,7 @@ impl Agent {
         let old = state.size();
         state.set_size(size);
         if size < old {
-            state.set_truncations(state.truncations() + 1);
+            state.add_truncation();
             let manifest = served.attachment.manifest(state, state.epoch());
             let request = Request::Punch { file, size };
             let elsewhere = self.context.ask_all(&self.nodes_of(&served, &manifest), &request);
