@@ -11,7 +11,7 @@ use crate::exchange::Exchange;
 use crate::failure::{Failure, Result, numbered, reported};
 use crate::together::Call;
 use crate::types::{SVM_ALONE, svm_exchange};
-use crate::{files, logging, mappings};
+use crate::{files, mappings};
 
 /// The job that this process is in, and itself.
 pub(crate) struct Members {
@@ -123,7 +123,7 @@ pub(crate) unsafe extern "C" fn init_with(exchange: *const svm_exchange) -> c_in
 }
 
 fn join(by_exchange: bool, session: impl FnOnce() -> Result<Session>) -> Result {
-    logging::start();
+    svmio_logging::start();
     let mut members = MEMBERS.write().unwrap_or_else(PoisonError::into_inner);
     if members.is_some() {
         return Err(joined_before());

@@ -25,7 +25,6 @@ mod files;
 mod functions;
 mod held;
 mod job;
-mod logging;
 mod mappings;
 mod together;
 mod types;

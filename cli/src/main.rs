@@ -5,7 +5,6 @@
 //! ├─ command_line what can be typed: the subcommands and what they share
 //! ├─ run          `svmio run`: starts an MPI program with svmio's library in each rank
 //! ├─ commands     `svmio ls`, `cp`, `cat`, ...: a store and its files; `fabric`, `bench`, `barrier`, ...: the fabric
-//! ├─ logging      warnings, and what else SVMIO_LOG asks for
 //! └─ completions  `svmio completions`: the shells' completion scripts
 //! ```
 //!
@@ -15,7 +14,6 @@
 mod command_line;
 mod commands;
 mod completions;
-mod logging;
 mod run;
 mod servers;
 
@@ -30,7 +28,7 @@ use svmio_svm::environment;
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    logging::start();
+    svmio_logging::start();
     environment::tell(command.concerns());
     match command {
         Command::Run(arguments) => match run::run(&arguments) {

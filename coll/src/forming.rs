@@ -26,11 +26,11 @@ use crate::chosen::{self, Chosen};
 use crate::company::Company;
 use crate::family::Family;
 use crate::group::Group;
+use crate::jobs;
 use crate::jobs::Reach;
 use crate::over_mpi::OverMpi;
 use crate::setting::{Begun, Collectives};
 use crate::stock::Stock;
-use crate::{jobs, logging};
 
 /// What the members have come to.
 pub(crate) struct Formed {
@@ -43,7 +43,7 @@ pub(crate) struct Formed {
 
 /// Forms the group of `comm`, with all of its members; `None`, for all of them, where it has none.
 pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option<Formed> {
-    logging::start();
+    svmio_logging::start();
     let mpi = stock.mpi;
     if stock.is_between(comm) || mpi.size(comm) < 2 || !stock.is_of_one_world(comm) {
         return None;

@@ -17,7 +17,7 @@ use crate::forming::Formed;
 use crate::group::Group;
 use crate::setting::{Collective, Collectives};
 use crate::stock::Stock;
-use crate::{counting, forming, jobs, logging};
+use crate::{counting, forming, jobs};
 
 /// What is kept of a communicator. Its memory is never given back: that of a communicator that is gone is another one's
 /// later, so that whoever remembers it may look whose it is.
@@ -248,7 +248,7 @@ fn keys<A: Family>(stock: &'static Stock<A>) -> Option<&'static Keys> {
 }
 
 fn tell_once(is_told: &AtomicBool, failure: &Failure) {
-    logging::start();
+    svmio_logging::start();
     // Relaxed: it decides who tells, and orders nothing.
     if !is_told.swap(true, Ordering::Relaxed) {
         tracing::warn!("MPI's own collectives are used: {failure}");

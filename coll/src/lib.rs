@@ -75,7 +75,6 @@ mod group;
 mod jobs;
 mod kept;
 mod layout;
-mod logging;
 mod operator;
 mod over_mpi;
 pub mod preload;

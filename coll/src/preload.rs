@@ -6,7 +6,6 @@ use svmio_adio::library::Library;
 
 use crate::face;
 use crate::family::Family;
-use crate::logging;
 
 /// MPI's own function `symbol`, a name with its closing zero.
 ///
@@ -17,7 +16,7 @@ pub unsafe fn stock<F: Copy>(symbol: &str) -> Option<F> {
     // SAFETY: the caller vouches for the type.
     let function = Library::mpi().and_then(|library| unsafe { library.function(symbol) });
     let missing = |problem| {
-        logging::start();
+        svmio_logging::start();
         tracing::error!("{problem}");
     };
     function.map_err(missing).ok()

@@ -13,7 +13,6 @@ use svmio_adio::{ErrorClass, Failure, Mpi};
 use svmio_adio::{pointer, reopening};
 
 use crate::claim::Claims;
-use crate::logging;
 
 /// `MPI_File_open`.
 ///
@@ -129,7 +128,7 @@ pub unsafe fn file_preallocate<A: Plug>(file: MpiFile, size: i64) -> c_int {
 /// `MPI_Finalize`: this process leaves the clusters that it takes part in, and MPI then. Also where svmio cannot be
 /// used with this MPI.
 pub fn finalize() -> c_int {
-    logging::start();
+    svmio_logging::start();
     reopening::finish();
     svmio_adio::finish();
     type Finalize = unsafe extern "C" fn() -> c_int;
@@ -256,7 +255,7 @@ unsafe fn agree<A: Plug>(mpi: &Mpi<A>, file: MpiFile, mine: c_int) -> c_int {
 /// Runs `body` with the process's MPI. Where that cannot be used, not even for files that are not svmio's, the
 /// program hears why.
 pub fn with_stock<A: Plug>(body: impl FnOnce(&'static Mpi<A>) -> c_int) -> c_int {
-    logging::start();
+    svmio_logging::start();
     match Mpi::<A>::get() {
         Ok(mpi) => body(mpi),
         Err(failure) => {

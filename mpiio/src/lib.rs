@@ -26,7 +26,6 @@
 
 pub mod claim;
 mod entry;
-mod logging;
 mod ordered;
 mod pointer;
 mod size;

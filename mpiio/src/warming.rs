@@ -11,15 +11,13 @@ use svmio_adio::Mpi;
 use svmio_adio::abi::Abi;
 use svmio_adio::environment;
 
-use crate::logging;
-
 /// Maps the code and the constants of the library that has this function, has the processor asked what it can do,
 /// readies what is told besides MPI's error codes, looks for mistyped variables, and looks up MPI's functions.
 pub extern "C" fn warm_up<A: Abi>() {
     // The answer is kept for all who ask.
     #[cfg(target_arch = "x86_64")]
     std::hint::black_box(std::arch::is_x86_feature_detected!("avx"));
-    logging::start();
+    svmio_logging::start();
     environment::look();
     let mut library = Parts { around: note as *const () as usize, constant: Vec::new() };
     // SAFETY: `note` gets the pointer that is passed here, and is called before this returns.

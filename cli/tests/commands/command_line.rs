@@ -118,6 +118,22 @@ fn a_store_is_not_made_by_looking_for_it() {
 }
 
 #[test]
+fn what_svmio_log_asks_for_is_told_and_what_makes_no_sense_there_is_named() {
+    let setting = Setting::new();
+    setting.put("/here", b"something");
+    let told = |level: &str| {
+        let output = setting.svmio().args(["ls"]).env("SVMIO_LOG", level).output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "/here\n".to_owned()), "{level}");
+        text(&output.stderr)
+    };
+    assert_eq!((told("warn"), told("svmio_svm=error"), told("")), Default::default());
+    for (level, named) in [("wran", "'wran'"), ("smvio_svm=debug", "'smvio_svm'")] {
+        let message = told(level);
+        assert!(message.contains("SVMIO_LOG") && message.contains(named), "{message}");
+    }
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_failure_and_a_full_device_is_one() {
     let setting = Setting::new();
     setting.put("/large", &noise(3 << 20, 1));
