@@ -11,6 +11,7 @@
 //! page_set      which pages are known to have storage, which to be mapped
 //! overwriting   what the file system does about stores into a mapping
 //! large_pages   large pages made on demand
+//! disk_pages    large pages asked of a disk's file system
 //! maker         who makes one of them: one process at a time
 //! patience      whether they are worth their time
 //! division      who makes which of them, where several write together
@@ -21,6 +22,7 @@
 //! ```
 
 mod contiguous;
+mod disk_pages;
 mod division;
 mod extents;
 mod idle_cores;
@@ -70,14 +72,18 @@ pub(crate) struct Segment {
     map: Mapping,
     /// Pages that have storage.
     stored: PageSet,
-    /// Pages that this process can write without a fault each.
+    /// Pages that this process has made ready to be stored into: mapped them in memory, and on a disk seen to what is
+    /// around them.
     populated: PageSet,
     /// Pages that were to lie in large ones, and do not.
     small: PageSet,
     /// Large pages that came to be while this process wanted them.
     enlarged: PageSet,
     overwriting: Overwriting,
+    /// Large pages that are made where the file system, in memory, has small ones.
     large: Option<LargePages>,
+    /// Those that the file system of a disk has, where it is asked for them.
+    large_on_disk: Option<LargePages>,
     /// When it was last changed by this process.
     mark: Mark,
 }
@@ -86,21 +92,34 @@ impl Segment {
     /// Maps the segment whose storage is `file`.
     pub(crate) fn map(index: SegmentIndex, file: File, bytes: u64, writable: bool) -> io::Result<Segment> {
         let overwriting = Overwriting::of(&file)?;
-        let large = if overwriting == Overwriting::AfterReading { LargePages::of(bytes) } else { None };
-        let alignment = large.map_or(1, |large| large.bytes() as usize);
+        let of_kind = |kind| if overwriting == kind { LargePages::of(bytes) } else { None };
+        let (large, large_on_disk) = (of_kind(Overwriting::AfterReading), of_kind(Overwriting::Directly));
+        let alignment = large.or(large_on_disk).map_or(1, |large| large.bytes() as usize);
         let map = Mapping::new(&file, bytes as usize, writable, alignment)?;
         let inode = Inode::of(&file.metadata()?);
         let [stored, populated, small, enlarged] = std::array::from_fn(|_| PageSet::new(bytes));
         let mark = Mark::default();
-        Ok(Segment { index, file, inode, map, stored, populated, small, enlarged, overwriting, large, mark })
+        Ok(Segment {
+            index,
+            file,
+            inode,
+            map,
+            stored,
+            populated,
+            small,
+            enlarged,
+            overwriting,
+            large,
+            large_on_disk,
+            mark,
+        })
     }
 
     /// The same storage as another segment: nothing is known of its pages, or has been changed.
     pub(crate) fn renewed(self, index: SegmentIndex) -> Segment {
-        let Segment { file, inode, map, overwriting, large, .. } = self;
-        let [stored, populated, small, enlarged] = std::array::from_fn(|_| PageSet::new(map.len() as u64));
-        let mark = Mark::default();
-        Segment { index, file, inode, map, stored, populated, small, enlarged, overwriting, large, mark }
+        let [stored, populated, small, enlarged] =
+            std::array::from_fn(|_| PageSet::new(self.map.len() as u64));
+        Segment { index, stored, populated, small, enlarged, mark: Mark::default(), ..self }
     }
 
     /// Which file has its storage.
@@ -153,6 +172,13 @@ impl Segment {
     pub(crate) fn sync(&self) -> io::Result<()> {
         // Also writes back what was stored through shared mappings.
         self.file.sync_data()
+    }
+
+    /// Forgets what is known of pages if storage was given back since.
+    fn revalidate(&self, punches: u64) {
+        if self.stored.revalidate(punches) {
+            self.forget_large_on_disk(punches);
+        }
     }
 
     /// Takes the storage of `range` back: its bytes read as zero. The caller raises the count of punches.

@@ -119,7 +119,7 @@ impl Service {
         if !stored.may_be_stored_into() {
             return Ok(false);
         }
-        match stored.allocate(range) {
+        match stored.allocate_to_map(range) {
             Ok(()) => Ok(true),
             Err(e) => {
                 let (index, name) = (stored.index(), self.file.name());

@@ -23,7 +23,7 @@ impl Segment {
     /// `to` is valid for writes of `length` bytes, none of which lie in this mapping, and `at + length` does
     /// not pass the segment's end.
     pub(crate) unsafe fn read(&self, at: u64, to: *mut u8, length: usize, punches: u64) -> io::Result<()> {
-        self.stored.revalidate(punches);
+        self.revalidate(punches);
         let range = at..at + length as u64;
         let helpers = self.helpers(&range, || true);
         if helpers == 0 {
@@ -81,7 +81,7 @@ impl Segment {
         length: usize,
         punches: u64,
     ) -> Result<(), (usize, io::Error)> {
-        self.stored.revalidate(punches);
+        self.revalidate(punches);
         let range = at..at + length as u64;
         // Where pages are small, and there are none, the file system lets one writer in at a time.
         let is_parallel = || self.large.is_some() || self.stored.run(range.clone()) == (range.end, true);
@@ -128,7 +128,7 @@ impl Segment {
             let (done, bytes) = ((from - at) as usize, (until - from) as usize);
             // SAFETY: the caller vouches for `source` and for the range.
             let source = unsafe { source.add(done) };
-            if stored && self.overwriting != Overwriting::ByCopying {
+            if stored && self.may_store(from..until, punches) {
                 self.populate(from..until, punches);
                 // SAFETY: as above; the mapping is writable and its pages have storage.
                 unsafe {

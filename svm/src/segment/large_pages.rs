@@ -18,6 +18,10 @@ use super::mapping::Mapping;
 use super::next_data;
 use super::patience::{Clock, PATIENCE, Pace};
 
+/// Of a large page, this part (one in so many) has to be known to be in use: making the page costs what as many small
+/// ones do, and files that stay small, or have holes, do not take many times their size.
+pub(super) const DESERVING: u64 = 8;
+
 /// Large pages, where a segment can have them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LargePages {

@@ -8,7 +8,7 @@ use crate::spare;
 use super::Segment;
 use super::division::Division;
 use super::idle_cores;
-use super::large_pages::{LargePages, Outcome, WhenBusy};
+use super::large_pages::{DESERVING, Outcome, WhenBusy};
 use super::overwriting::Overwriting;
 use super::strided::{Access, Place};
 
@@ -27,7 +27,7 @@ impl Segment {
         if range.end - range.start >= idle_cores::least() {
             return;
         }
-        self.stored.revalidate(punches);
+        self.revalidate(punches);
         self.enlarged.revalidate(punches);
         let access = Access { bytes: range.end - range.start, place: Place::New, likely: range.start..end };
         let mut rest = range;
@@ -44,17 +44,21 @@ impl Segment {
     /// Before `range`, which is new, is written by several processes, pieces of it by each: makes the large pages that
     /// fall to this one, up to the first with which somebody has begun.
     pub(crate) fn make_share(&self, range: &Range<u64>, division: Division, punches: u64) {
+        self.revalidate(punches);
+        if let Some(large) = self.large_on_disk {
+            return self.make_share_on_disk(range, division, large);
+        }
         let Some(large) = self.large else { return };
         let mut own = division.own(range, large.bytes());
         if own.is_empty() {
             return;
         }
-        let sets = [&self.stored, &self.populated, &self.enlarged];
-        sets.into_iter().for_each(|set| set.revalidate(punches));
+        self.populated.revalidate(punches);
+        self.enlarged.revalidate(punches);
         if let Ok(Some(data)) = self.next_data(own.clone()) {
             own.end = data.start / large.bytes() * large.bytes();
         }
-        if own.is_empty() || !self.has_room_for(range.end - range.start, large) {
+        if own.is_empty() || !self.has_room_for(range.end - range.start, large.bytes()) {
             return;
         }
         if large.make_ahead(&self.file, &self.map, own.clone()) == Outcome::Made {
@@ -77,11 +81,8 @@ impl Segment {
     fn enlarge_unless(&self, range: Range<u64>, when_busy: WhenBusy<impl FnOnce()>) {
         let Some(large) = self.large else { return };
         let deserves = |page: Range<u64>, part: Range<u64>| {
-            /// Of a large page, this part (one in so many) has to be known to be in use: making the page costs what as
-            /// many small ones do, and files that stay small, or have holes, do not take many times their size.
-            const SHARE: u64 = 8;
             let used = self.stored.bytes_within(page) + (part.end - part.start);
-            used >= large.bytes() / SHARE && self.has_room_for(large.bytes(), large)
+            used >= large.bytes() / DESERVING && self.has_room_for(large.bytes(), large.bytes())
         };
         let pages = large.around(&range, deserves);
         if pages.is_empty() {
@@ -144,11 +145,12 @@ impl Segment {
         self.populated.insert(pages);
     }
 
-    /// Whether the file system has so much room that nobody will miss what large pages take too much of so many `bytes`.
-    pub(super) fn has_room_for(&self, bytes: u64, large: LargePages) -> bool {
+    /// Whether the file system has so much room that nobody will miss what large pages, of `page` bytes each, take too
+    /// much of so many `bytes`.
+    pub(super) fn has_room_for(&self, bytes: u64, page: u64) -> bool {
         /// Large pages.
         const ROOM: u64 = 64;
-        let least = bytes.saturating_add((ROOM - 1) * large.bytes());
+        let least = bytes.saturating_add((ROOM - 1) * page);
         rustix::fs::fstatvfs(&self.file).is_ok_and(|fs| fs.f_bavail * fs.f_frsize >= least)
     }
 }

@@ -50,7 +50,7 @@ impl Segment {
         (course, past_caches): (Course, &mut StreamingStores),
         punches: u64,
     ) -> io::Result<()> {
-        self.stored.revalidate(punches);
+        self.revalidate(punches);
         let (mut rest, mut to) = (*blocks, to);
         while rest.count > 0 {
             let (until, stored) = self.stored.run(rest.start..rest.end());
@@ -109,7 +109,7 @@ impl Segment {
         (access, past_caches): (&Access, &mut StreamingStores),
         punches: u64,
     ) -> Result<(), (u64, io::Error)> {
-        self.stored.revalidate(punches);
+        self.revalidate(punches);
         self.enlarged.revalidate(punches);
         let (mut rest, mut source) = (*blocks, source);
         while rest.count > 0 {
@@ -119,6 +119,9 @@ impl Segment {
             if self.overwriting != Overwriting::ByCopying {
                 if stored {
                     done = rest.whole_before(until);
+                    if done > 0 && !self.may_store(rest.start..rest.first(done).end(), punches) {
+                        done = 0;
+                    }
                     if done > 0 {
                         self.populate(rest.start..rest.first(done).end(), punches);
                         // SAFETY: the caller vouches for the blocks; the mapping is writable and its pages have
@@ -134,12 +137,12 @@ impl Segment {
                             }
                         }
                     }
-                } else if self.prepare(rest.start, access, punches) {
-                    continue;
-                } else if rest.count > 1 && rest.length < NEAR && rest.stride <= NEAR {
-                    let until = until.min(rest.start + AT_ONCE);
-                    self.allocate(rest.start..until).map_err(failed)?;
-                    continue;
+                } else {
+                    let are_near = rest.count > 1 && rest.length < NEAR && rest.stride <= NEAR;
+                    let provide = || self.provide(rest.start..until, access).map_err(failed);
+                    if self.prepare(rest.start, access, punches) || are_near && provide()? {
+                        continue;
+                    }
                 }
             }
             if done == 0 {
@@ -151,6 +154,19 @@ impl Segment {
             (rest, source) = (rest.behind(done), source.wrapping_offset(stride * done as isize));
         }
         Ok(())
+    }
+
+    /// Gives the first of `range` storage, nearly all pages of which `access` touches. Returns whether it has some now;
+    /// where not, pieces are better written one by one.
+    fn provide(&self, range: Range<u64>, access: &Access) -> io::Result<bool> {
+        let part = range.start..range.end.min(range.start + AT_ONCE);
+        match self.overwriting {
+            Overwriting::AfterReading => self.allocate(part).map(|()| true),
+            Overwriting::Directly => {
+                Ok(self.provide_large(part.start, &access.likely) || self.provide_for_pieces(part))
+            }
+            Overwriting::ByCopying => Ok(false),
+        }
     }
 
     /// Which way `blocks` of `access` go, whose pages have storage: past the caches where these have no room for the
@@ -181,7 +197,9 @@ impl Segment {
             let likely_of = |start: u64| start.max(likely.start)..(start + large.bytes()).min(likely.end);
             let is_wanted = |part: &Range<u64>| !part.is_empty() && !self.small.run(part.clone()).1;
             let part = likely_of(start);
-            if part.contains(&at) && !self.small.run(at..at + 1).1 && self.has_room_for(large.bytes(), large)
+            if part.contains(&at)
+                && !self.small.run(at..at + 1).1
+                && self.has_room_for(large.bytes(), large.bytes())
             {
                 // Processes that write to one end of a file all come to a new page at the same time.
                 let next = likely_of(start + large.bytes());
@@ -288,7 +306,7 @@ mod tests {
         let all = 0..BYTES;
         assert_eq!(course_in("/dev/shm", all.clone(), 1 << 20, Place::New), Course::PastCaches);
         assert_eq!(course_in("/dev/shm", all.clone(), 1 << 10, Place::New), Course::ThroughCaches, "short");
-        assert_eq!(course_in("/tmp", all.clone(), 1 << 30, Place::New), Course::ThroughCaches, "small pages");
+        assert_eq!(course_in("/tmp", 0..0, 1 << 30, Place::New), Course::ThroughCaches, "small pages");
         assert_eq!(course_in("/dev/shm", all.clone(), 1 << 20, Place::Old), Course::ThroughCaches, "few");
         assert_eq!(course_in("/dev/shm", all, 1 << 30, Place::Old), Course::PastCaches);
     }

@@ -1,25 +1,58 @@
 //! Stores on file systems of their own.
 
 use std::ffi::CString;
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change};
 use rustix::thread::UnshareFlags;
 use svmio_svm::Store;
 
 /// Runs `test` with a store on a file system in memory of `options`, whose mounts are nobody else's.
+#[allow(dead_code, reason = "not all tests want one in memory")]
 pub(crate) fn with_store_on(options: &str, test: impl FnOnce(&Store) + Send) {
+    with_mounts(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let options = CString::new(options).unwrap();
+        mount("tmpfs", directory.path(), "tmpfs", MountFlags::empty(), options.as_c_str()).unwrap();
+        test(&Store::open(directory.path()).unwrap());
+        rustix::mount::unmount(directory.path(), UnmountFlags::DETACH).unwrap();
+    });
+}
+
+/// Runs `test` with a store on an ext4 of so many bytes, likewise.
+#[allow(dead_code, reason = "nor on a disk")]
+pub(crate) fn with_store_on_disk(bytes: u64, test: impl FnOnce(&Store) + Send) {
+    with_mounts(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let (disk, point) = (directory.path().join("disk"), directory.path().join("mounted"));
+        File::create(&disk).unwrap().set_len(bytes).unwrap();
+        std::fs::create_dir(&point).unwrap();
+        // The device goes with the mount.
+        run("mkfs.ext4", "e2fsprogs", &["-q".as_ref(), &disk]);
+        run("mount", "mount", &["-o".as_ref(), "loop".as_ref(), &disk, &point]);
+        test(&Store::open(&point.join("store")).unwrap());
+        rustix::mount::unmount(&point, UnmountFlags::DETACH).unwrap();
+    });
+}
+
+/// Runs `test` in a mount namespace of its own.
+fn with_mounts(test: impl FnOnce() + Send) {
     let inside = || {
         // SAFETY: a mount namespace, and the working directory that goes with it, become this thread's own; descriptors
         // and memory stay shared.
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::FS) }
             .expect("tests with mounts of their own must run as root");
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
-        let directory = tempfile::tempdir().unwrap();
-        let options = CString::new(options).unwrap();
-        mount("tmpfs", directory.path(), "tmpfs", MountFlags::empty(), options.as_c_str()).unwrap();
-        test(&Store::open(directory.path()).unwrap());
-        rustix::mount::unmount(directory.path(), UnmountFlags::DETACH).unwrap();
+        test();
     };
     let outcome = std::thread::scope(|scope| scope.spawn(inside).join());
     outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+fn run(program: &str, package: &str, arguments: &[&Path]) {
+    let status = Command::new(program).args(arguments).status();
+    let status = status.unwrap_or_else(|e| panic!("{program}: {e} (apt-get install {package})"));
+    assert!(status.success(), "{program} {arguments:?}: {status}");
 }

@@ -159,7 +159,7 @@ impl Keeper {
         let pages = self.pages_of(index);
         let (start, size) = (self.place(pages.start).within, self.memory.page() as u64);
         // No load or store may need storage that there is none of.
-        stored.allocate(start..start + (pages.end - pages.start) * size).map_err(failed)?;
+        stored.allocate_to_map(start..start + (pages.end - pages.start) * size).map_err(failed)?;
         let file = stored.reopened().map_err(failed)?;
         let mut known = self.pages();
         if let Entry::Vacant(unknown) = known.homes.entry(index) {

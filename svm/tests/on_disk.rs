@@ -1,0 +1,123 @@
+//! Stores on a file system of a disk, ext4: pages that pieces get, and what becomes of them when the disk is full.
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail the test like the test itself")]
+
+mod mounts;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use mounts::with_store_on_disk;
+use svmio_svm::{Blocks, ErrorKind, FileName, FileOffset, OpenOptions, Result, SegmentSize, Store};
+
+const MIB: u64 = 1 << 20;
+const ROW: u64 = 480;
+
+fn new_file(store: &Store, name: &str) -> svmio_svm::File {
+    let options = OpenOptions::read_write().create(true).segment_size(Some(SegmentSize::DEFAULT));
+    store.open_file(&FileName::new(name).unwrap(), &options).unwrap()
+}
+
+/// Every other row of a `length` from `start` on, all of one value.
+fn write_rows(file: &svmio_svm::File, start: u64, length: u64, value: u8) -> Result<()> {
+    let rows = Blocks { start, length: ROW, stride: 2 * ROW, count: length / ROW / 2 };
+    let bounds = FileOffset(rows.start)..FileOffset(rows.end());
+    let mut write = file.write_strided(bounds, rows.bytes())?;
+    // SAFETY: the same row again and again.
+    unsafe { write.put(&rows, [value; ROW as usize].as_ptr(), 0) }?;
+    write.finish()
+}
+
+/// The storage of the first segment of the store's only file.
+fn first_segment(store: &Store) -> PathBuf {
+    let mut objects = std::fs::read_dir(store.path().join("objects")).unwrap();
+    let object = objects.next().expect("a file").unwrap().path();
+    assert!(objects.next().is_none(), "one file only");
+    object.join("segment-0000000000")
+}
+
+/// Bytes of storage that it takes.
+fn used(store: &Store) -> u64 {
+    std::fs::metadata(first_segment(store)).unwrap().blocks() * 512
+}
+
+#[test]
+fn what_many_pieces_are_written_to_gets_storage_in_large_pages_and_what_few_are_does_not() {
+    with_store_on_disk(256 * MIB, |store| {
+        let file = new_file(store, "/few");
+        write_rows(&file, 5 * MIB, 64 << 10, 1).unwrap();
+        assert!(used(store) < 200 << 10, "{} bytes", used(store));
+        drop(file);
+        store.remove(&FileName::new("/few").unwrap()).unwrap();
+        let file = new_file(store, "/many");
+        write_rows(&file, 0, MIB, 1).unwrap();
+        assert!((2 * MIB..3 * MIB).contains(&used(store)), "{} bytes", used(store));
+        // What is cut off has none, and what is written there next is little.
+        file.set_size(MIB / 2).unwrap();
+        file.write_at(FileOffset(5 * MIB), &[1; 100]).unwrap();
+        file.write_at(FileOffset(5 * MIB), &[2; 100]).unwrap();
+        file.flush().unwrap();
+        assert!(used(store) < 3 * MIB, "{} bytes", used(store));
+    });
+}
+
+#[test]
+fn a_disk_that_is_full_is_an_error_and_what_was_written_stays() {
+    with_store_on_disk(32 * MIB, |store| {
+        let file = new_file(store, "/full");
+        let (mut steps, length) = (0, 100 * 2 * ROW);
+        let error = loop {
+            let value = (steps % 250) as u8 + 1;
+            let written = write_rows(&file, steps * length, length, value)
+                .and_then(|()| write_rows(&file, steps * length + ROW, length, value));
+            match written {
+                Ok(()) => steps += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::NoSpace);
+        assert!(steps * length > 16 * MIB, "{} bytes", steps * length);
+        // Again, into what is there.
+        for step in 0..steps {
+            write_rows(&file, step * length, length, (step % 250) as u8 + 2).unwrap();
+        }
+        file.flush().unwrap();
+        let mut read = vec![0; (steps * length) as usize];
+        file.read_at(FileOffset(0), &mut read).unwrap();
+        for (number, row) in (0..).zip(read.chunks(ROW as usize)) {
+            let value = (number * ROW / length % 250) as u8 + if number % 2 == 0 { 2 } else { 1 };
+            assert!(row.iter().all(|byte| *byte == value), "row {number}");
+        }
+    });
+}
+
+/// Pages that the kernel has read in one large one with holes beside them.
+#[test]
+fn stores_into_what_is_there_need_no_room_on_a_full_disk() {
+    const STRIDE: u64 = 64 << 10;
+    with_store_on_disk(32 * MIB, |store| {
+        let file = new_file(store, "/holes");
+        let pieces = 0..200;
+        for number in pieces.clone() {
+            file.write_at(FileOffset(number * STRIDE), &[1; 100]).unwrap();
+        }
+        file.flush().unwrap();
+        // Nothing of it stays in memory.
+        let segment = std::fs::File::open(first_segment(store)).unwrap();
+        rustix::fs::fadvise(&segment, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let mut read = vec![0; 12 << 20];
+        file.read_at(FileOffset(0), &mut read).unwrap();
+        for number in pieces.clone() {
+            file.read_at(FileOffset(number * STRIDE), &mut read[..100]).unwrap();
+        }
+        let filling = std::fs::File::create(store.path().join("filling")).unwrap();
+        let mut filled = 0;
+        while rustix::io::pwrite(&filling, &[1; 4096], filled).is_ok() {
+            filled += 4096;
+        }
+        assert!(filled > 8 * MIB, "{filled} bytes");
+        for number in pieces {
+            file.write_at(FileOffset(number * STRIDE), &[2; 100]).unwrap();
+        }
+        file.flush().unwrap();
+    });
+}
