@@ -77,7 +77,7 @@ pub(crate) struct Segment {
     populated: PageSet,
     /// Pages that were to lie in large ones, and do not.
     small: PageSet,
-    /// Large pages that came to be while this process wanted them.
+    /// Large pages that came to be while this process wanted them, or will with the first fault.
     enlarged: PageSet,
     overwriting: Overwriting,
     /// Large pages that are made where the file system, in memory, has small ones.
@@ -172,13 +172,6 @@ impl Segment {
     pub(crate) fn sync(&self) -> io::Result<()> {
         // Also writes back what was stored through shared mappings.
         self.file.sync_data()
-    }
-
-    /// Forgets what is known of pages if storage was given back since.
-    fn revalidate(&self, punches: u64) {
-        if self.stored.revalidate(punches) {
-            self.forget_large_on_disk(punches);
-        }
     }
 
     /// Takes the storage of `range` back: its bytes read as zero. The caller raises the count of punches.

@@ -19,7 +19,7 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::FallocateFlags;
 
 use crate::error::ErrorKind;
@@ -103,6 +103,9 @@ impl State {
             file.set_len(LENGTH)?;
         }
         let map = MmapOptions::new().len(LENGTH as usize).map_raw(&file)?;
+        // Read ahead, its pages would be large ones on some disks, which need storage for all of them when any byte is
+        // stored.
+        map.advise(Advice::Random)?;
         Ok(State { map, file, writable: true })
     }
 

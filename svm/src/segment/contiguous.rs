@@ -23,7 +23,7 @@ impl Segment {
     /// `to` is valid for writes of `length` bytes, none of which lie in this mapping, and `at + length` does
     /// not pass the segment's end.
     pub(crate) unsafe fn read(&self, at: u64, to: *mut u8, length: usize, punches: u64) -> io::Result<()> {
-        self.revalidate(punches);
+        self.stored.revalidate(punches);
         let range = at..at + length as u64;
         let helpers = self.helpers(&range, || true);
         if helpers == 0 {
@@ -81,7 +81,7 @@ impl Segment {
         length: usize,
         punches: u64,
     ) -> Result<(), (usize, io::Error)> {
-        self.revalidate(punches);
+        self.stored.revalidate(punches);
         let range = at..at + length as u64;
         // Where pages are small, and there are none, the file system lets one writer in at a time.
         let is_parallel = || self.large.is_some() || self.stored.run(range.clone()) == (range.end, true);
@@ -125,10 +125,18 @@ impl Segment {
                 self.enlarge(from..until, None);
                 (until, stored) = self.stored.run(from..until);
             }
+            let storable = if stored { self.storable_until(from..until, punches) } else { from };
+            let is_storable = storable > from;
+            // What may not be stored goes with what is behind it, in one call.
+            until = match (is_storable, stored) {
+                (true, _) => storable,
+                (false, true) => end,
+                (false, false) => until,
+            };
             let (done, bytes) = ((from - at) as usize, (until - from) as usize);
             // SAFETY: the caller vouches for `source` and for the range.
             let source = unsafe { source.add(done) };
-            if stored && self.may_store(from..until, punches) {
+            if is_storable {
                 self.populate(from..until, punches);
                 // SAFETY: as above; the mapping is writable and its pages have storage.
                 unsafe {

@@ -1,13 +1,13 @@
 //! Large pages for a segment on a disk.
 //!
-//! ext4 keeps what is written by system call in pages as large as that (Linux 6.16). What pieces are stored into
-//! through a mapping comes to lie in small ones: each is a fault, for each process, of 4 µs and more. A mapping that
-//! asks for large pages (`MADV_HUGEPAGE`) has them from its first fault on, which maps the whole page; the faults of the
-//! other processes find it there.
+//! ext4 keeps what a system call writes in a page as large as that (Linux 6.16). What pieces are stored into through a
+//! mapping comes to lie in small ones: each is a fault, for each process, of 4 µs and more. A mapping that asks for
+//! pages of 2 MiB (`MADV_HUGEPAGE`) has them from its first fault on, which maps the whole page; the faults of the other
+//! processes find it there.
 //!
-//! Large pages also come by reading. Whatever page the first byte is stored into, the file system gives storage to all
-//! of it: where a part had none, and the disk is full, the process dies by SIGBUS. So bytes are stored only where all
-//! has storage that a page may reach to, and go by system call elsewhere.
+//! Such pages also come by reading. Into whatever part of one a byte is stored, the file system gives storage to all of
+//! it, and where a part had none, and the disk is full, the process dies by SIGBUS. So bytes are stored only where all
+//! has storage that a page may reach to, or where there is room for many of them; elsewhere they go by system call.
 
 use std::io;
 use std::ops::Range;
@@ -21,51 +21,64 @@ use super::large_pages::{self, DESERVING, LargePages};
 use super::overwriting::Overwriting;
 
 impl Segment {
-    /// Whether bytes may be stored into `range` of the mapping, whose pages have storage. Gives what is around them some
-    /// where little lacks it.
-    pub(super) fn may_store(&self, range: Range<u64>, punches: u64) -> bool {
+    /// Up to where in `range`, whose pages have storage, bytes may be stored into the mapping; to its start where they
+    /// may not.
+    pub(super) fn storable_until(&self, range: Range<u64>, punches: u64) -> u64 {
         match self.overwriting {
-            Overwriting::AfterReading => return true,
-            Overwriting::ByCopying => return false,
+            Overwriting::AfterReading => return range.end,
+            Overwriting::ByCopying => return range.start,
             Overwriting::Directly => {}
         }
         self.populated.revalidate(punches);
         let mut at = range.start;
         while at < range.end {
             let (until, is_known) = self.populated.run(at..range.end);
+            let page = self.reach(at..at + 1);
             if is_known {
                 at = until;
-                continue;
+            } else if self.is_whole(&page) {
+                at = page.end;
+                self.populated.insert(page);
+            } else if self.has_room_for(most(), most()) {
+                return range.end;
+            } else {
+                break;
             }
-            let page = self.reach(at..at + 1);
-            if !self.is_whole(&page) {
-                return false;
-            }
-            at = page.end;
-            self.populated.insert(page);
         }
-        true
+        at.clamp(range.start, range.end)
     }
 
-    /// Gives `range` storage, and what is in one page with it, so that all of it may be stored into by whoever maps it.
+    /// Gives `range` storage, and what may be in one page with it, so that all of it can be stored into by whoever maps
+    /// it.
     pub(crate) fn allocate_to_map(&self, range: Range<u64>) -> io::Result<()> {
         self.allocate(if self.overwriting == Overwriting::Directly { self.reach(range) } else { range })
     }
 
-    /// Before pieces around `at`, where there is no storage as far as is known, are written: gives the large page there
-    /// storage, where enough of it is `likely` to be written. Returns whether it has.
-    pub(super) fn provide_large(&self, at: u64, likely: &Range<u64>) -> bool {
-        let Some(large) = self.large_on_disk else { return false };
-        let start = at / large.bytes() * large.bytes();
-        let page = start..start + large.bytes();
-        let part = likely.start.max(page.start)..likely.end.min(page.end);
-        part.contains(&at) && is_much(part.end - part.start, &page) && self.lay_out(page).is_ok()
+    /// Before pieces are written to nearly all pages of `range`, which has no storage as far as is known: gives the first
+    /// of it storage, and the large page there, where enough of that is `likely` to be written. Returns whether it has;
+    /// where there is little room, pieces are better written one by one.
+    pub(super) fn provide_on_disk(&self, range: Range<u64>, likely: &Range<u64>) -> bool {
+        if !self.has_room_for(most(), most()) {
+            return false;
+        }
+        if let Some(large) = self.large_on_disk {
+            let page = self.reach(range.start..range.start + 1);
+            let part = likely.start.max(page.start)..likely.end.min(page.end);
+            let is_much = part.end.saturating_sub(part.start) >= large.bytes() / DESERVING;
+            if part.contains(&range.start) && is_much && self.lay_out(page).is_ok() {
+                return true;
+            }
+        }
+        self.allocate(range).is_ok()
     }
 
     /// Before `range`, which is new, is written by several processes, pieces of it by each: makes the large pages that
     /// fall to this one.
     pub(super) fn make_share_on_disk(&self, range: &Range<u64>, division: Division, large: LargePages) {
         let own = division.own(range, large.bytes());
+        if own.is_empty() || !self.has_room_for(range.end - range.start, large.bytes()) {
+            return;
+        }
         for page in own.step_by(large.bytes() as usize) {
             let made = self.lay_out(page..page + large.bytes());
             // What this process does not get done, whoever comes there first does.
@@ -75,57 +88,26 @@ impl Segment {
         }
     }
 
-    /// Storage was given back: what is written next may be little.
-    pub(super) fn forget_large_on_disk(&self, punches: u64) {
-        let are_there = || self.enlarged.bytes_within(0..self.map.len() as u64) > 0;
-        if self.large_on_disk.is_some() && are_there() {
-            // Not heard, it takes more storage than it needs.
-            let _ = self.map.ask_for_small_pages();
-        }
-        self.enlarged.revalidate(punches);
-    }
-
-    /// Gives storage to `range`, nearly all pages of which pieces are about to be written to, if it is much. Returns
-    /// whether it has.
-    pub(super) fn provide_for_pieces(&self, range: Range<u64>) -> bool {
-        is_much(range.end - range.start, &(0..most())) && self.allocate(range).is_ok()
-    }
-
-    fn lay_out(&self, pages: Range<u64>) -> io::Result<()> {
-        if !self.has_room_for(pages.end - pages.start, most()) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.allocate(pages.clone())?;
+    fn lay_out(&self, page: Range<u64>) -> io::Result<()> {
+        self.allocate(page.clone())?;
         // A kernel that has none gives small ones.
-        let _ = self.map.ask_for_large_pages(pages.clone());
-        self.enlarged.insert(pages);
+        if self.map.ask_for_large_pages(page.clone()).is_ok() {
+            self.enlarged.insert(page);
+        }
         Ok(())
     }
 
-    /// Whether all of `page` has storage. Gives it some where enough has it.
+    /// Whether all of `page` has storage, as far as this process knows. Of a page of memory that is known to have some,
+    /// blocks of the disk may lack that are smaller: they get it, if there is any.
     fn is_whole(&self, page: &Range<u64>) -> bool {
-        let length = page.end - page.start;
-        let stored = || self.stored.bytes_within(page.clone());
-        if stored() < length {
-            // Others may have written more.
-            self.learn(page.clone());
-        }
-        let is_worth = || is_much(stored(), page) && self.has_room_for(length, most());
-        if stored() < length && is_worth() && spare::reserve(&self.file, page.clone()).is_ok() {
-            self.stored.insert(page.clone());
-        }
-        stored() >= length
+        self.stored.bytes_within(page.clone()) >= page.end - page.start
+            && spare::reserve(&self.file, page.clone()).is_ok()
     }
 
     /// The parts of the segment that may lie in one page with bytes of `range`.
     fn reach(&self, range: Range<u64>) -> Range<u64> {
         range.start / most() * most()..range.end.next_multiple_of(most()).min(self.map.len() as u64)
     }
-}
-
-/// Whether so many bytes are so much of a page that all of it may have storage.
-fn is_much(bytes: u64, page: &Range<u64>) -> bool {
-    bytes >= (page.end - page.start) / DESERVING
 }
 
 /// Bytes of the largest page that the kernel makes of a file's.

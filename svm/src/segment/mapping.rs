@@ -89,12 +89,6 @@ impl Mapping {
         Ok(unsafe { rustix::mm::madvise(start.cast(), bytes, Advice::LinuxHugepage) }?)
     }
 
-    /// Has the kernel do so no longer, anywhere.
-    pub(super) fn ask_for_small_pages(&self) -> io::Result<()> {
-        // SAFETY: as above.
-        Ok(unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), self.bytes, Advice::LinuxNoHugepage) }?)
-    }
-
     /// Has the kernel put the content of `range` into large pages, and map them.
     pub(super) fn collapse(&self, range: Range<u64>) -> io::Result<()> {
         let (start, bytes) = self.pages(range);

@@ -23,15 +23,13 @@ impl PageSet {
         }
     }
 
-    /// Forgets everything if storage was given back since; returns whether it was.
-    pub(super) fn revalidate(&self, punches: u64) -> bool {
+    /// Forgets everything if storage was given back since.
+    pub(super) fn revalidate(&self, punches: u64) {
         // Acquire: whoever sees the new count sees the cleared words.
-        let is_outdated = self.punches.load(Ordering::Acquire) != punches;
-        if is_outdated {
+        if self.punches.load(Ordering::Acquire) != punches {
             self.words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
             self.punches.store(punches, Ordering::Release);
         }
-        is_outdated
     }
 
     /// The longest run from the start of `range` whose pages are all in the set, or all not: its end, and which.

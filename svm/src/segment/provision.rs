@@ -27,7 +27,7 @@ impl Segment {
         if range.end - range.start >= idle_cores::least() {
             return;
         }
-        self.revalidate(punches);
+        self.stored.revalidate(punches);
         self.enlarged.revalidate(punches);
         let access = Access { bytes: range.end - range.start, place: Place::New, likely: range.start..end };
         let mut rest = range;
@@ -44,7 +44,8 @@ impl Segment {
     /// Before `range`, which is new, is written by several processes, pieces of it by each: makes the large pages that
     /// fall to this one, up to the first with which somebody has begun.
     pub(crate) fn make_share(&self, range: &Range<u64>, division: Division, punches: u64) {
-        self.revalidate(punches);
+        let sets = [&self.stored, &self.populated, &self.enlarged];
+        sets.into_iter().for_each(|set| set.revalidate(punches));
         if let Some(large) = self.large_on_disk {
             return self.make_share_on_disk(range, division, large);
         }
@@ -53,8 +54,6 @@ impl Segment {
         if own.is_empty() {
             return;
         }
-        self.populated.revalidate(punches);
-        self.enlarged.revalidate(punches);
         if let Ok(Some(data)) = self.next_data(own.clone()) {
             own.end = data.start / large.bytes() * large.bytes();
         }

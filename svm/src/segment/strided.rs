@@ -50,7 +50,7 @@ impl Segment {
         (course, past_caches): (Course, &mut StreamingStores),
         punches: u64,
     ) -> io::Result<()> {
-        self.revalidate(punches);
+        self.stored.revalidate(punches);
         let (mut rest, mut to) = (*blocks, to);
         while rest.count > 0 {
             let (until, stored) = self.stored.run(rest.start..rest.end());
@@ -109,7 +109,7 @@ impl Segment {
         (access, past_caches): (&Access, &mut StreamingStores),
         punches: u64,
     ) -> Result<(), (u64, io::Error)> {
-        self.revalidate(punches);
+        self.stored.revalidate(punches);
         self.enlarged.revalidate(punches);
         let (mut rest, mut source) = (*blocks, source);
         while rest.count > 0 {
@@ -118,10 +118,7 @@ impl Segment {
             let mut done = 0;
             if self.overwriting != Overwriting::ByCopying {
                 if stored {
-                    done = rest.whole_before(until);
-                    if done > 0 && !self.may_store(rest.start..rest.first(done).end(), punches) {
-                        done = 0;
-                    }
+                    done = rest.whole_before(self.storable_until(rest.start..until, punches));
                     if done > 0 {
                         self.populate(rest.start..rest.first(done).end(), punches);
                         // SAFETY: the caller vouches for the blocks; the mapping is writable and its pages have
@@ -139,8 +136,8 @@ impl Segment {
                     }
                 } else {
                     let are_near = rest.count > 1 && rest.length < NEAR && rest.stride <= NEAR;
-                    let provide = || self.provide(rest.start..until, access).map_err(failed);
-                    if self.prepare(rest.start, access, punches) || are_near && provide()? {
+                    let provide = || self.provide(rest.start..until.min(rest.start + AT_ONCE), access);
+                    if self.prepare(rest.start, access, punches) || are_near && provide().map_err(failed)? {
                         continue;
                     }
                 }
@@ -156,15 +153,12 @@ impl Segment {
         Ok(())
     }
 
-    /// Gives the first of `range` storage, nearly all pages of which `access` touches. Returns whether it has some now;
-    /// where not, pieces are better written one by one.
+    /// Gives `range` storage, nearly all pages of which `access` touches, or its first part. Returns whether it has some
+    /// now; where not, pieces are better written one by one.
     fn provide(&self, range: Range<u64>, access: &Access) -> io::Result<bool> {
-        let part = range.start..range.end.min(range.start + AT_ONCE);
         match self.overwriting {
-            Overwriting::AfterReading => self.allocate(part).map(|()| true),
-            Overwriting::Directly => {
-                Ok(self.provide_large(part.start, &access.likely) || self.provide_for_pieces(part))
-            }
+            Overwriting::AfterReading => self.allocate(range).map(|()| true),
+            Overwriting::Directly => Ok(self.provide_on_disk(range, &access.likely)),
             Overwriting::ByCopying => Ok(false),
         }
     }

@@ -21,16 +21,16 @@ pub(crate) fn with_store_on(options: &str, test: impl FnOnce(&Store) + Send) {
     });
 }
 
-/// Runs `test` with a store on an ext4 of so many bytes, likewise.
+/// Runs `test` with a store on an ext4 of so many bytes, in blocks of `block`, likewise.
 #[allow(dead_code, reason = "nor on a disk")]
-pub(crate) fn with_store_on_disk(bytes: u64, test: impl FnOnce(&Store) + Send) {
+pub(crate) fn with_store_on_disk(bytes: u64, block: u64, test: impl FnOnce(&Store) + Send) {
     with_mounts(|| {
         let directory = tempfile::tempdir().unwrap();
         let (disk, point) = (directory.path().join("disk"), directory.path().join("mounted"));
         File::create(&disk).unwrap().set_len(bytes).unwrap();
         std::fs::create_dir(&point).unwrap();
         // The device goes with the mount.
-        run("mkfs.ext4", "e2fsprogs", &["-q".as_ref(), &disk]);
+        run("mkfs.ext4", "e2fsprogs", &["-q".as_ref(), "-b".as_ref(), block.to_string().as_ref(), &disk]);
         run("mount", "mount", &["-o".as_ref(), "loop".as_ref(), &disk, &point]);
         test(&Store::open(&point.join("store")).unwrap());
         rustix::mount::unmount(&point, UnmountFlags::DETACH).unwrap();

@@ -148,9 +148,9 @@ impl Agent {
             return Err(self.cut_short());
         }
         let segment = self.own_segment(&served, *index)?;
-        let allocated =
-            if export { segment.allocate_to_map(range.clone()) } else { segment.allocate(range.clone()) };
-        allocated.map_err(|e| {
+        // Where there is no room for all that this takes, bytes can come by messages.
+        let export = export && segment.allocate_to_map(range.clone()).is_ok();
+        segment.allocate(range.clone()).map_err(|e| {
             let subject = format!("preallocating segment {index} of {}", served.attachment.name());
             Error::io(subject, &served.attachment.path(), e)
         })?;

@@ -158,8 +158,9 @@ impl Keeper {
         let failed = |e| self.failed(&format!("mapping segment {index}"), e);
         let pages = self.pages_of(index);
         let (start, size) = (self.place(pages.start).within, self.memory.page() as u64);
-        // No load or store may need storage that there is none of.
-        stored.allocate_to_map(start..start + (pages.end - pages.start) * size).map_err(failed)?;
+        let range = start..start + (pages.end - pages.start) * size;
+        // No load or store may need storage that there is none of. What is around the pages may lack it on a full disk.
+        stored.allocate_to_map(range.clone()).or_else(|_| stored.allocate(range)).map_err(failed)?;
         let file = stored.reopened().map_err(failed)?;
         let mut known = self.pages();
         if let Entry::Vacant(unknown) = known.homes.entry(index) {
