@@ -6,9 +6,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// Debian packages without which nothing here can be built or tested; elfutils tells where a run that hangs stands,
-/// valgrind what a program does to memory that is not its own.
-const PACKAGES: [&str; 18] = [
+/// Debian packages without which nothing here can be built or tested; e2fsprogs makes disks, elfutils tells where a run
+/// that hangs stands, valgrind what a program does to memory that is not its own.
+const PACKAGES: [&str; 19] = [
     "mpich",
     "libmpich-dev",
     "openmpi-bin",
@@ -25,6 +25,7 @@ const PACKAGES: [&str; 18] = [
     "libclang-dev",
     "iproute2",
     "iperf3",
+    "e2fsprogs",
     "elfutils",
     "valgrind",
 ];
