@@ -318,6 +318,35 @@ fn a_signal_to_one_ends_all() {
     }
 }
 
+/// Whether `error` names the rank, alone ("rank 2") or with others ("the ranks 0, 2", "the ranks 1 to 3").
+fn names(error: &str, rank: Rank) -> bool {
+    let mut words = error.split_whitespace().map(|word| word.trim_end_matches([',', ':', ';']));
+    while words.by_ref().any(|word| word == "rank" || word == "ranks") {
+        let mut range_from = None;
+        let mut latest = None;
+        for word in words.by_ref() {
+            if word == "to" {
+                range_from = latest;
+                continue;
+            }
+            let Ok(number) = word.parse::<u32>() else { break };
+            if (range_from.take().unwrap_or(number)..=number).contains(&rank.0) {
+                return true;
+            }
+            latest = Some(number);
+        }
+    }
+    false
+}
+
+#[test]
+fn a_rank_is_found_among_others() {
+    let error = "1 of 6 came; missing are the ranks 0, 2 to 4 within 3s: the ranks 0, 2 to 4 have not called";
+    let found: Vec<u32> = (0..8).filter(|rank| names(error, Rank(*rank))).collect();
+    assert_eq!(found, [0, 2, 3, 4]);
+    assert!(names("rank 7 is lost", Rank(7)) && !names("7 ranks", Rank(7)));
+}
+
 /// A process dies before the job has started: those who wait for it are told which one, and end.
 #[test]
 fn a_kill_at_the_start_is_noticed() {
@@ -343,7 +372,8 @@ fn killed_at_the_start(hosts: &Hosts, fabric: &str, seed: u64) {
         let of_start = report["error"].as_str();
         let of_loss = report["losses"][0]["error"].as_str();
         let error = of_start.or(of_loss).unwrap_or_else(|| panic!("{what}: rank {rank}: {report}"));
-        assert!(error.contains(&format!("rank {lost}")), "{what}: rank {rank} was told '{error}'");
+        // On a busy machine others may not have come either.
+        assert!(names(error, lost), "{what}: rank {rank} was told '{error}'");
     }
     drop(job);
     (0..hosts.count()).for_each(|host| check_remains(hosts, host, &what));
