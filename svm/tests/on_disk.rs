@@ -124,8 +124,12 @@ fn stores_need_no_room(store: &Store, stride: u64) {
         filled += 4096;
     }
     assert!(filled > 8 * MIB, "{filled} bytes");
-    for number in pieces {
+    for number in pieces.clone() {
         file.write_at(FileOffset(number * stride), &[2; 100]).unwrap();
     }
     file.flush().unwrap();
+    file.read_at(FileOffset(0), &mut read[..((pieces.end - 1) * stride + 100) as usize]).unwrap();
+    for (at, byte) in (0..(pieces.end - 1) * stride + 100).zip(&read) {
+        assert_eq!(*byte, if at % stride < 100 { 2 } else { 0 }, "at {at}");
+    }
 }

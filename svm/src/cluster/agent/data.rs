@@ -150,10 +150,12 @@ impl Agent {
         let segment = self.own_segment(&served, *index)?;
         // Where there is no room for all that this takes, bytes can come by messages.
         let export = export && segment.allocate_to_map(range.clone()).is_ok();
-        segment.allocate(range.clone()).map_err(|e| {
-            let subject = format!("preallocating segment {index} of {}", served.attachment.name());
-            Error::io(subject, &served.attachment.path(), e)
-        })?;
+        if !export {
+            segment.allocate(range.clone()).map_err(|e| {
+                let subject = format!("preallocating segment {index} of {}", served.attachment.name());
+                Error::io(subject, &served.attachment.path(), e)
+            })?;
+        }
         served.attachment.mark_dirty_for_another(segment.index());
         let window = if export { self.window(from, &served, &segment)? } else { None };
         Ok(Reply::Reserved { window })
