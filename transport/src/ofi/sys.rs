@@ -2,6 +2,7 @@
 //!
 //! Everything is unsafe in here; [`super::endpoint`], [`super::provider`] and [`super::domain`] make it safe.
 
+mod kernel_symbols;
 mod library;
 mod signals;
 mod stand_ins;

@@ -6,6 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
+use super::kernel_symbols::Hidden;
 use super::signals::Dispositions;
 use super::stand_ins::StandIns;
 use super::{API_VERSION, FI_MAJOR_VERSION, FI_MINOR_VERSION, fi_info, fid_fabric};
@@ -21,6 +22,7 @@ type Version = unsafe extern "C" fn() -> u32;
 
 /// The exported functions; all others are reached through the tables of the objects.
 pub(in crate::ofi) struct Library {
+    handle: Handle,
     getinfo: Getinfo,
     /// `fi_freeinfo`.
     pub(in crate::ofi) freeinfo: Freeinfo,
@@ -30,6 +32,14 @@ pub(in crate::ofi) struct Library {
     pub(in crate::ofi) fabric: Fabric,
     strerror: Strerror,
 }
+
+/// What `dlopen` has answered.
+struct Handle(*mut c_void);
+
+// SAFETY: the dynamic linker's functions may be called from any thread.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
 
 /// The library; it is loaded once and stays.
 ///
@@ -49,7 +59,8 @@ impl Library {
         text.to_string_lossy().into_owned()
     }
 
-    /// Asks for what a provider offers, without letting it change how signals are handled.
+    /// Asks for what a provider offers, without letting it change how signals are handled, or search the kernel's
+    /// symbols for what cannot be there.
     ///
     /// # Safety
     /// As for `fi_getinfo` of `fi_getinfo(3)`.
@@ -60,7 +71,10 @@ impl Library {
         hints: *const fi_info,
         found: &mut *mut fi_info,
     ) -> c_int {
+        // One thread at a time has them.
         let _signals = Dispositions::save();
+        // SAFETY: the library is never unloaded, and nobody else is here.
+        let _symbols = unsafe { Hidden::from(self.handle.0) };
         // SAFETY: the caller's promise.
         unsafe { (self.getinfo)(API_VERSION, node, std::ptr::null(), flags, hints, found) }
     }
@@ -98,6 +112,7 @@ fn load() -> Result<Library> {
             return Err(failed(problem));
         }
         Ok(Library {
+            handle: Handle(handle),
             getinfo: std::mem::transmute::<*mut c_void, Getinfo>(symbol(handle, c"fi_getinfo")?),
             freeinfo: std::mem::transmute::<*mut c_void, Freeinfo>(symbol(handle, c"fi_freeinfo")?),
             dupinfo: std::mem::transmute::<*mut c_void, Dupinfo>(symbol(handle, c"fi_dupinfo")?),
