@@ -37,7 +37,8 @@ const BT_EDGE: u32 = 64;
 /// How often it writes in class A, and in a check.
 const BT_STEPS: (u32, u32) = (40, 10);
 
-fn coll_perf(edge: u32) -> Application {
+/// The cube is written once, and then so many times again, and read as often: of these the median counts.
+fn coll_perf(edge: u32, times_again: u32) -> Application {
     let row = |number, what| Row {
         title: format!("coll_perf {edge}³: {what}, MB/s"),
         number,
@@ -45,7 +46,7 @@ fn coll_perf(edge: u32) -> Application {
     };
     Application {
         what: COLL_PERF,
-        arguments: vec![edge.to_string(), "slowest".to_owned(), "1".to_owned()],
+        arguments: vec![edge.to_string(), "slowest".to_owned(), times_again.to_string()],
         variables: vec![],
         rows: vec![row("fresh", "first write"), row("write", "written again"), row("read", "read")],
         megabytes: f64::from(edge).powi(3) * 4.0 / 1e6,
@@ -117,9 +118,9 @@ fn remote(readers: u32, mebibytes: u32, place: Place) -> Application {
 /// # Panics
 /// Where a run fails.
 pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
-    let mut applications = vec![coll_perf(256)];
+    let mut applications = vec![coll_perf(256, 3)];
     if extent == Extent::Full {
-        applications.push(coll_perf(512));
+        applications.push(coll_perf(512, 1));
     }
     let steps = if extent == Extent::Full { BT_STEPS.0 } else { BT_STEPS.1 };
     applications.extend([bt(steps), interleaved(1 << 17)]);

@@ -11,7 +11,7 @@ use crate::interleaved::median;
 use crate::phase::Phase;
 
 /// The time of what is tuned over that of others, and what is too far from it. Two cores play all hosts; in three runs
-/// (README.md, "Measured") it was 0.55 to 0.77 of MPICH's and 0.52 to 0.71 of Open MPI's: both are far below what is
+/// (docs/measured.md) it was 0.55 to 0.77 of MPICH's and 0.52 to 0.71 of Open MPI's: both are far below what is
 /// aimed at, and more than as much would be another barrier.
 const OVER_MPI: (f64, f64) = (1.0, 1.0);
 /// 0.76 to 0.97 of the best algorithm of one level: medians of a few runs vary by a tenth.

@@ -6,7 +6,7 @@ use crate::files::workload::{Goal, Workload};
 impl Bed {
     /// One row of each kind of use, with the goals that it must keep.
     ///
-    /// They lie well below what two virtual cores measure with all of a file (README.md, "Measured"): a machine that
+    /// They lie well below what two virtual cores measure with all of a file (docs/measured.md): a machine that
     /// others share comes that far, and svmio without one of its fast paths does not.
     pub(super) fn short(self) -> Vec<Workload> {
         let mut hard = self.blocks(32 * MEBIBYTE, "interleaved", HARD);
