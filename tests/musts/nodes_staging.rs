@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use svmio_tests::{Job, Mpi, Nodes, Program, Scratch, is_full_run};
+use svmio_tests::hosts::BARE_SHELL;
+use svmio_tests::{Hosts, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 
 const NAME: &str = "svm:/out/staged";
 /// Ends a job in which something hangs; those here take seconds.
@@ -52,11 +53,9 @@ impl Earlier {
         servers.into_iter().fold(job, |job, servers| job.variable("SVMIO_SERVERS", servers))
     }
 
-    /// How many objects a node's store has, with a name and without.
+    /// How many objects a node's store has.
     fn objects(&self, node: usize) -> usize {
-        let store = Nodes::Chosen(&[node]).store(&self.scratch, 0);
-        let count = |directory| fs::read_dir(store.join(directory)).map_or(0, Iterator::count);
-        count("objects") + count("deleted")
+        objects_in(&Nodes::Chosen(&[node]).store(&self.scratch, 0))
     }
 
     fn is_refused(&self, job: Job<'_>, words: &[&str]) {
@@ -116,6 +115,53 @@ fn files_of_other_nodes_are_read(mpi: Mpi) {
         .is_refused(earlier.job(&[2], "read", Some("n0")), &["refused: io: ", "lie on node n1", "node n0"]);
 }
 
+/// How many objects a store has, with a name and without.
+fn objects_in(store: &Path) -> usize {
+    let count = |directory| fs::read_dir(store.join(directory)).map_or(0, Iterator::count);
+    count("objects") + count("deleted")
+}
+
+/// Ranks on two hosts of four read what was written on others, which their own hosts reach by a remote shell that carries
+/// no environment.
+fn files_of_other_hosts_are_read(mpi: Mpi) {
+    let hosts = Hosts::new(4);
+    let nodes = Nodes::Hosts(&hosts);
+    let (scratch, program) = (nodes.scratch(), Program::c("staged", mpi));
+    let addresses = [0, 1].map(|host| hosts.address(host).to_string());
+    let job = |first: usize, how: &str, servers: &str| {
+        let job = Job::new(&scratch, &program, 2).over(nodes).beginning_with(first).limit(LIMIT);
+        let job = job.variable("SVMIO_RSH", hosts.remote_shell()).variable(BARE_SHELL, "1");
+        let job = job.argument(NAME).argument(how).variable("SVMIO_SERVERS", servers);
+        job.succeed()
+    };
+    let objects = || [0, 1, 2, 3].map(|host| objects_in(&nodes.store(&scratch, host)));
+    assert!(job(0, "write", "").contains("done: write"));
+    assert_eq!(objects(), [1, 1, 0, 0]);
+
+    // On hosts 2 and 3, and on 3 and 0, of which one has a part.
+    for (first, servers) in [(2, &addresses.join(",")), (3, &addresses[1])] {
+        let output = job(first, "read", servers);
+        assert_eq!(output.matches("done: read").count(), 2, "{output}");
+        assert_eq!(objects(), [1, 1, 0, 0]);
+    }
+    let absent = format!("{},10.77.0.99", addresses[0]);
+    for (servers, words) in [
+        ("", &["refused: no such file: ", "no file /out/staged"][..]),
+        (&addresses[0], &["refused: io: ", "lie on node svm1"]),
+        (&absent, &["refused: io: ", "on host 10.77.0.99: "]),
+    ] {
+        let output = job(2, "read", servers);
+        assert_eq!(output.matches("refused: ").count(), 2, "{output}");
+        for word in words {
+            assert!(output.contains(word), "{word:?} in {output}");
+        }
+        assert_eq!(objects(), [1, 1, 0, 0]);
+    }
+    for host in 0..hosts.count() {
+        assert_eq!(hosts.processes(host), [0; 0], "what served there has ended");
+    }
+}
+
 fn tool() -> PathBuf {
     svmio_tests::Installation::get().tool().to_owned()
 }
@@ -128,6 +174,16 @@ fn mpich() {
 #[test]
 fn openmpi() {
     files_of_other_nodes_are_read(Mpi::DebianOpenMpi);
+}
+
+#[test]
+fn mpich_over_hosts() {
+    files_of_other_hosts_are_read(Mpi::DebianMpich);
+}
+
+#[test]
+fn openmpi_over_hosts() {
+    files_of_other_hosts_are_read(Mpi::DebianOpenMpi);
 }
 
 #[test]
