@@ -25,10 +25,11 @@ pub(super) const HEADER: &str = "include/svmio.h";
 pub(super) const DESCRIPTION: &str = "lib/pkgconfig/svmio.pc";
 
 /// Takes from the static library what only debuggers need, which is nine tenths of it: it is not made for looking into.
+/// The functions of a C library within it give way to a program's own of the same names.
 pub(super) fn strip(library: &Path) -> Result<()> {
-    let mut strip = std::process::Command::new("strip");
-    strip.arg("--strip-debug").arg(library);
-    process::run(&mut strip).context("strip comes with the C compiler (Debian's package is binutils)")
+    let mut objcopy = std::process::Command::new("objcopy");
+    objcopy.args(["--strip-debug", "--wildcard", "--weaken-symbol=plthook_*"]).arg(library);
+    process::run(&mut objcopy).context("objcopy comes with the C compiler (Debian's package is binutils)")
 }
 
 /// Makes header and description in `release`; returns their files.

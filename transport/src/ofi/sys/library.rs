@@ -5,10 +5,11 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::kernel_symbols::Hidden;
 use super::signals::Dispositions;
-use super::stand_ins::StandIns;
+use super::stand_ins::{self, StandIns};
 use super::{API_VERSION, FI_MAJOR_VERSION, FI_MINOR_VERSION, fi_info, fid_fabric};
 use crate::error::{Error, Result};
 
@@ -23,6 +24,8 @@ type Version = unsafe extern "C" fn() -> u32;
 /// The exported functions; all others are reached through the tables of the objects.
 pub(in crate::ofi) struct Library {
     handle: Handle,
+    /// Whether nobody in the process has asked it anything yet.
+    is_unasked: AtomicBool,
     getinfo: Getinfo,
     /// `fi_freeinfo`.
     pub(in crate::ofi) freeinfo: Freeinfo,
@@ -51,6 +54,12 @@ pub(in crate::ofi) fn library() -> Result<&'static Library> {
 }
 
 impl Library {
+    /// The dynamic linker's handle of it.
+    #[cfg(test)]
+    pub(super) fn handle(&self) -> *mut c_void {
+        self.handle.0
+    }
+
     /// What an error number, of either sign, means.
     pub(in crate::ofi) fn describe(&self, code: isize) -> String {
         let code = c_int::try_from(code.unsigned_abs()).unwrap_or(0);
@@ -71,29 +80,34 @@ impl Library {
         hints: *const fi_info,
         found: &mut *mut fi_info,
     ) -> c_int {
-        // One thread at a time has them.
         let _signals = Dispositions::save();
-        // SAFETY: the library is never unloaded, and nobody else is here.
-        let _symbols = unsafe { Hidden::from(self.handle.0) };
+        let is_first = self.is_unasked.swap(false, Ordering::Relaxed);
+        // SAFETY: the library is never unloaded. Nobody else replaces functions of it: it was loaded here, and one
+        // thread only is the first.
+        let _symbols = is_first.then(|| unsafe { Hidden::from(self.handle.0) });
         // SAFETY: the caller's promise.
         unsafe { (self.getinfo)(API_VERSION, node, std::ptr::null(), flags, hints, found) }
     }
 }
 
+const NAME: &CStr = c"libfabric.so.1";
+
 fn load() -> Result<Library> {
-    let handle = {
+    let (handle, is_unasked) = {
         let _signals = Dispositions::save();
+        let is_new = !stand_ins::is_loaded(NAME);
         // SAFETY: a constant name; the library's constructors only set it up.
-        let open = || unsafe { libc::dlopen(c"libfabric.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let open = || unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         let stand_ins = StandIns::load();
-        match open() {
+        let handle = match open() {
             // It may look for functions that these lack.
             handle if handle.is_null() && !stand_ins.is_empty() => {
                 stand_ins.unload();
                 open()
             }
             handle => handle,
-        }
+        };
+        (handle, AtomicBool::new(is_new))
     };
     if handle.is_null() {
         return Err(failed(format!("{}; on Debian: apt-get install libfabric1", last_problem())));
@@ -113,6 +127,7 @@ fn load() -> Result<Library> {
         }
         Ok(Library {
             handle: Handle(handle),
+            is_unasked,
             getinfo: std::mem::transmute::<*mut c_void, Getinfo>(symbol(handle, c"fi_getinfo")?),
             freeinfo: std::mem::transmute::<*mut c_void, Freeinfo>(symbol(handle, c"fi_freeinfo")?),
             dupinfo: std::mem::transmute::<*mut c_void, Dupinfo>(symbol(handle, c"fi_dupinfo")?),

@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 
 use crate::handlers;
 
-/// How every signal is handled at some moment.
+/// How every signal is handled at some moment. There is one of these at a time.
 ///
 /// Loading libfabric loads the libraries of its providers, and Debian's libpsm2 and libinfinipath put handlers of
 /// their own in place of SIGINT, SIGTERM and SIGSEGV from their constructors. What the program itself changes on

@@ -74,7 +74,8 @@ fn has_device(beginning: &str) -> bool {
     devices.flatten().any(|device| device.file_name().as_encoded_bytes().starts_with(beginning.as_bytes()))
 }
 
-fn is_loaded(library: &CStr) -> bool {
+/// Whether the process has a library of this name already.
+pub(super) fn is_loaded(library: &CStr) -> bool {
     // SAFETY: a string; nothing is loaded.
     let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if !handle.is_null() {
