@@ -81,6 +81,7 @@ impl Library {
         found: &mut *mut fi_info,
     ) -> c_int {
         let _signals = Dispositions::save();
+        // Relaxed: whoever has the turn of `_signals` sees what those before it did.
         let is_first = self.is_unasked.swap(false, Ordering::Relaxed);
         // SAFETY: the library is never unloaded. Nobody else replaces functions of it: it was loaded here, and one
         // thread only is the first.
