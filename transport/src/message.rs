@@ -55,6 +55,7 @@ mod sharing;
 mod state;
 mod turn;
 mod user;
+mod waiters;
 #[doc(hidden)]
 pub mod wire;
 

@@ -1,13 +1,15 @@
 //! What all links of a messenger share.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::credits::words_in_turn;
 use super::lease::Lease;
 use super::port::Port;
 use super::room::Room;
 use super::settings::MessageSettings;
+use super::waiters::Waiters;
 use super::wire::{Way, Ways};
 use crate::back_end::{BackEnd, Backing, Piece, Remote, Sequence, Wait};
 use crate::capabilities::{Atomics, Dma, WriteOrder};
@@ -39,12 +41,14 @@ pub(super) struct Context {
     pub(super) reliable: bool,
     /// Whether what is written first is visible first.
     pub(super) ordered: bool,
+    /// How many credit words are written in turn.
+    pub(super) credit_words: u64,
     /// How this process can receive a rendezvous message.
     pub(super) receives: Ways,
     /// Which ways the fabric knows.
     pub(super) sends: Ways,
-    /// How many threads wait in calls of the messenger.
-    pub(super) waiters: AtomicU32,
+    /// Who waits in calls of the messenger.
+    pub(super) waiters: Waiters,
     /// How often the membership changed.
     pub(super) disturbances: AtomicU64,
     /// Whose loss ends all that waits, whoever it has to do with.
@@ -74,7 +78,8 @@ impl Context {
             (Way::Stores, true),
             (Way::Staged, has_dma),
             (Way::FromUser, has_dma && registers),
-            (Way::ToUser, has_dma),
+            // Where memory is mapped, who cannot reach the peers' own need not be unreachable for them.
+            (Way::ToUser, has_dma && (registers || !capabilities.direct_mapping)),
             (Way::Direct, has_dma && registers),
             (Way::Shared, shares),
         ]);
@@ -83,13 +88,14 @@ impl Context {
             room,
             reliable: capabilities.is_reliable,
             ordered: capabilities.ordering == WriteOrder::Issued,
+            credit_words: words_in_turn(capabilities),
             receives,
             sends,
             fabric,
             settings,
             space,
             interrupt,
-            waiters: AtomicU32::new(0),
+            waiters: Waiters::default(),
             disturbances: AtomicU64::new(0),
             watched: OnceLock::new(),
             armed: AtomicBool::new(false),
@@ -219,7 +225,7 @@ impl Context {
     /// waited: nobody does any more.
     pub(super) fn hand_arms_on(&self) {
         // Relaxed: the last one to leave finds nobody; whoever comes after that leaves as well.
-        if self.armed.load(Ordering::SeqCst) && self.waiters.load(Ordering::Relaxed) == 0 {
+        if self.armed.load(Ordering::SeqCst) && !self.waiters.are_there() {
             let _ = self.fabric.trigger(self.fabric.rank(), self.interrupt);
         }
     }

@@ -154,11 +154,11 @@ impl Engine {
         if self.context.settings.asynchronous
             && self.links.iter().any(|link| link.signs.has_open.load(Ordering::Relaxed))
         {
-            if self.context.waiters.load(Ordering::Relaxed) == 0 {
-                self.context.stir();
-            } else {
+            if self.context.waiters.take_over() {
                 // They may be asleep, and what they wait for may never come.
                 self.context.back_end().wake();
+            } else {
+                self.context.stir();
             }
         }
     }
@@ -213,7 +213,7 @@ impl Engine {
     fn serve(&self) {
         let context = &self.context;
         // Somebody who waits in a call copies as well as this thread, and does not need to be switched to.
-        let stop = || context.waiters.load(Ordering::Relaxed) > 0 || self.is_stopping.load(Ordering::Relaxed);
+        let stop = || context.waiters.take_over() || self.is_stopping.load(Ordering::Relaxed);
         let mut next_check = None;
         loop {
             if next_check.is_none() && context.armed.load(Ordering::SeqCst) {
@@ -239,7 +239,7 @@ impl Engine {
                 }
             }
             self.advance(&stop);
-            if context.waiters.load(Ordering::Relaxed) > 0 {
+            if context.waiters.are_there() {
                 // What was left for those who wait.
                 context.back_end().wake();
             }

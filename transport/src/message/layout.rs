@@ -20,7 +20,7 @@ pub const HEADER: usize = 64;
 /// The word of the header that tells what the owner needs an interrupt for; see [`needs`](super::needs).
 pub(super) const NEEDS_AT: u64 = 56;
 
-/// How many credit words of 64 bytes there are; see [`Credits`](super::credits).
+/// How many credit words of 64 bytes there are; see [`words_in_turn`](super::credits::words_in_turn).
 pub(super) const CREDIT_WORDS: u64 = 4;
 
 /// How many shared transfers of a pair and direction can be under way with the sender taking part.

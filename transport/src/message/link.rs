@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::Buffers;
 use super::context::{Context, Role};
-use super::credits::Counts;
+use super::credits::{Counts, FIRST};
 use super::incoming::PostedReceive;
 use super::layout::{HEADER, Layout, NEEDS_AT, Sizes};
 use super::needs::Needs;
@@ -106,6 +106,8 @@ pub(super) struct State {
     pub(super) told: Counts,
     /// The slot in which the next eager message begins.
     pub(super) eager_slot: u32,
+    /// The staging buffer that is filled next.
+    pub(super) staging_buffer: u32,
     pub(super) messages: Reader,
     pub(super) control: Reader,
     pub(super) posted: VecDeque<PostedReceive>,
@@ -121,8 +123,8 @@ pub(super) struct State {
     pub(super) withdrawn: Vec<u32>,
     /// DMA under way, in the order in which it was posted.
     pub(super) flights: VecDeque<Flight>,
-    /// How many local staging buffers were used and came back, wrapping.
-    pub(super) departures: (u32, u32),
+    /// How many local staging buffers were used and came back.
+    pub(super) departures: (u64, u64),
     /// Pairs of claim words that are in use, and for which of the peer's transfers.
     pub(super) slots: Vec<(u8, u32)>,
     /// What the peer was told that an interrupt is needed for.
@@ -196,7 +198,7 @@ impl Link {
         let signs = Signs {
             messages: watched_messages,
             control: watched_control,
-            credited: Default::default(),
+            credited: Counts::FIRST.words().map(AtomicU64::new),
             has_posted: AtomicBool::new(false),
             lacks_credit: AtomicBool::new(false),
             has_open: AtomicBool::new(false),
@@ -213,20 +215,21 @@ impl Link {
             is_closed: false,
             lent: None,
             outbox: None,
-            credited: Counts::default(),
-            heeded: Counts::default(),
-            consumed: Counts::default(),
+            credited: Counts::FIRST,
+            heeded: Counts::FIRST,
+            consumed: Counts::FIRST,
             eager_slot: 0,
-            told: Counts::default(),
+            staging_buffer: 0,
+            told: Counts::FIRST,
             messages,
             control,
             posted: VecDeque::new(),
             queued: VecDeque::new(),
             departing: VecDeque::new(),
-            next_transfer: 0,
+            next_transfer: FIRST,
             sending: Vec::new(),
             receiving: Vec::new(),
-            met: 0,
+            met: FIRST,
             withdrawn: Vec::new(),
             flights: VecDeque::new(),
             departures: (0, 0),
@@ -298,7 +301,7 @@ impl Link {
 
     /// Whether anything came from the peer, that was read or not.
     pub(super) fn was_heard(&self, consumed: Counts) -> bool {
-        consumed != Counts::default() || self.signs.messages.has_arrived() || self.signs.control.has_arrived()
+        consumed != Counts::FIRST || self.signs.messages.has_arrived() || self.signs.control.has_arrived()
     }
 
     /// Whether a receive would find something: a message, receives that are before it, or an error.
@@ -344,7 +347,7 @@ impl Link {
     fn has_credit(&self) -> bool {
         let [rings, buffers] = &self.signs.credited;
         let seen = Counts::of([rings.load(Ordering::Relaxed), buffers.load(Ordering::Relaxed)]);
-        Counts::newest(self.inbox.memory(), seen) != seen
+        Counts::newest(self.inbox.memory(), self.context.credit_words, seen) != seen
     }
 }
 
@@ -367,6 +370,9 @@ fn area(
     };
     let memory = segment.memory();
     memory.write(8, &sizes.encode()[8..HEADER])?;
+    if role == Role::Inbox {
+        Counts::begin(memory)?;
+    }
     // Release: whoever sees the first word sees the rest.
     memory.word64(0)?.store(Sizes::magic(), Ordering::Release);
     Ok(Area { segment, sizes })

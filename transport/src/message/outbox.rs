@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use super::context::{Context, Role};
-use super::credits::{Counts, Returns};
+use super::credits::{Counts, FIRST, Returns};
 use super::layout::{HEADER, Layout, Sizes, malformed};
 use super::link::{Hearers, Link};
 use super::ring::{Promises, Target, Writer};
@@ -44,7 +44,9 @@ pub(super) struct Staging {
     /// How many there are.
     pub(super) buffers: u32,
     /// How many were filled since the beginning, wrapping.
-    pub(super) filled: u32,
+    filled: u32,
+    /// The one that is filled next.
+    next: u32,
 }
 
 impl Outbox {
@@ -67,7 +69,7 @@ impl Outbox {
         let promises = Promises { reliable: context.reliable, ordered: context.ordered };
         let ring = |base, parts| {
             let target = Target::new(&segment, promises, base, sizes.part, parts)?;
-            Ok::<_, Error>(Writer::new(target, sizes.part, parts, promises))
+            Ok::<_, Error>(Writer::new(target, sizes.part, parts, promises).from(FIRST))
         };
         Ok(Self {
             messages: ring(layout.ring, sizes.ring_parts)?,
@@ -75,7 +77,7 @@ impl Outbox {
             segment,
             sizes,
             layout,
-            eager: 0,
+            eager: FIRST,
             eager_slot: 0,
             staging: None,
             returns: Returns::default(),
@@ -118,7 +120,7 @@ impl Outbox {
                     let problem = format!("its staging buffers have only {} bytes", segment.len());
                     return Err(Error::Wire { from: link.peer, problem });
                 }
-                Ok(none.insert(Staging { segment, buffer, buffers, filled: 0 }))
+                Ok(none.insert(Staging { segment, buffer, buffers, filled: FIRST, next: 0 }))
             }
         }
     }
@@ -130,10 +132,21 @@ impl Staging {
         staging_offset(self.buffer, buffer)
     }
 
-    /// A buffer that is free, given how many came back.
-    pub(super) fn free(&self, returned: u32) -> Option<u32> {
-        (self.filled.wrapping_sub(returned) < self.buffers).then(|| self.filled % self.buffers)
+    /// Takes a buffer that is free, given how many came back.
+    pub(super) fn take(&mut self, returned: u32) -> Option<u32> {
+        if self.filled.wrapping_sub(returned) >= self.buffers {
+            return None;
+        }
+        self.filled = self.filled.wrapping_add(1);
+        let next = behind(self.next, self.buffers);
+        Some(std::mem::replace(&mut self.next, next))
     }
+}
+
+/// The buffer of so many that comes after one: counted for itself, as what counts all that were filled wraps at a number
+/// that need not be a multiple of theirs.
+pub(super) fn behind(buffer: u32, buffers: u32) -> u32 {
+    if buffer + 1 < buffers { buffer + 1 } else { 0 }
 }
 
 /// Where a staging buffer begins in its segment: behind a header, and each in cache lines of its own.

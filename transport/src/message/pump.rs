@@ -67,9 +67,8 @@ impl State {
             let returned = self.credited.staging;
             // The connection is made here if there is none yet.
             let staging = self.outbox(link)?.staging(link)?;
-            let Some(buffer) = staging.free(returned) else { break };
+            let Some(buffer) = staging.take(returned) else { break };
             let (place, size) = (staging.offset(buffer), staging.buffer);
-            staging.filled = staging.filled.wrapping_add(1);
             let sending = &self.sending[index];
             let (transfer, offset) = (sending.id, sending.posted);
             let length = size.min(total - offset).min(context.fabric.capabilities().largest_transfer);
@@ -102,11 +101,13 @@ impl State {
             let local = match departing {
                 Some(area) => {
                     let (used, freed) = self.departures;
-                    if used.wrapping_sub(freed) >= area.sizes.staging_buffers {
+                    let buffers = u64::from(area.sizes.staging_buffers);
+                    if used - freed >= buffers {
                         break;
                     }
                     size = size.min(u64::from(area.sizes.staging_buffer));
-                    Some((area, used % area.sizes.staging_buffers))
+                    // Less than the number of buffers, which has 32 bits.
+                    Some((area, (used % buffers) as u32))
                 }
                 None => None,
             };
@@ -115,8 +116,7 @@ impl State {
                 (Remote { owner: peer, place: Place::Registered(sending.key) }, sending.posted, None)
             } else {
                 let staging = self.outbox(link)?.staging(link)?;
-                let Some(buffer) = staging.free(returned) else { break };
-                staging.filled = staging.filled.wrapping_add(1);
+                let Some(buffer) = staging.take(returned) else { break };
                 size = size.min(staging.buffer);
                 (staging.segment.remote(), staging.offset(buffer), Some(buffer))
             };
@@ -129,7 +129,7 @@ impl State {
                 // SAFETY: the message is not sent yet, so `from` is valid; the buffer is free.
                 unsafe { context.back_end().copy(from.start.as_ptr(), to, size as usize) };
                 from.start = std::ptr::NonNull::new(to).unwrap_or(from.start);
-                self.departures.0 = self.departures.0.wrapping_add(1);
+                self.departures.0 += 1;
             }
             let chain = vec![Transfer { direction: Direction::Write, local: from, remote, offset: place }];
             self.sending[index].posted += size;
@@ -202,7 +202,7 @@ impl State {
                 Err(error) => return Err(error),
             }
             if flight.departs {
-                self.departures.1 = self.departures.1.wrapping_add(1);
+                self.departures.1 += 1;
             }
             let Some(index) = self.sending.iter().position(|sending| sending.id == flight.transfer) else {
                 continue;

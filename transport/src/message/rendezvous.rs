@@ -22,6 +22,7 @@ use super::ends;
 use super::layout::{SLOTS, malformed};
 use super::link::{Departing, Hearers, Link, State};
 use super::needs::Needs;
+use super::outbox::{behind, staging_offset};
 use super::outcome::Outcome;
 use super::outgoing::{Send, Sender};
 use super::shares::{Phase, Share};
@@ -351,7 +352,7 @@ impl State {
         let receiving = &mut self.receiving[index];
         let Some(staging) = link.staging.get() else { return Err(refuse("buffer", u64::from(buffer))) };
         let (size, count) = (u64::from(staging.sizes.staging_buffer), staging.sizes.staging_buffers);
-        if buffer != self.consumed.staging % count {
+        if buffer != self.staging_buffer {
             return Err(refuse("buffer", u64::from(buffer)));
         }
         if offset != receiving.received {
@@ -360,7 +361,7 @@ impl State {
         if length == 0 || length > size || length > receiving.memory.length as u64 - offset {
             return Err(refuse("length", length));
         }
-        let from = staging.memory().span(super::outbox::staging_offset(size, buffer), length as usize)?;
+        let from = staging.memory().span(staging_offset(size, buffer), length as usize)?;
         let to = receiving.memory.part(offset as usize, length as usize);
         // SAFETY: `from` is within the staging buffers, `to` within memory that is ours until the outcome is set.
         unsafe { link.context.back_end().copy(from, to.start.as_ptr(), length as usize) };
@@ -368,6 +369,7 @@ impl State {
         if receiving.received == receiving.memory.length as u64 {
             self.received(index);
         }
+        self.staging_buffer = behind(buffer, count);
         self.consumed.staging = self.consumed.staging.wrapping_add(1);
         self.return_credits(link)
     }

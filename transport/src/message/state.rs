@@ -269,7 +269,7 @@ impl State {
     }
 
     pub(super) fn take_credits(&mut self, link: &Link) {
-        self.credited = Counts::newest(link.inbox.memory(), self.credited);
+        self.credited = Counts::newest(link.inbox.memory(), link.context.credit_words, self.credited);
         if let Some(outbox) = &mut self.outbox {
             outbox.credit(self.credited);
         }

@@ -100,7 +100,7 @@ impl Engine {
 
     #[cold]
     fn wait_longer(&self, interest: &impl Fn() -> bool, seen: u64) {
-        self.context.waiters.fetch_add(1, Ordering::Relaxed);
+        self.context.waiters.enter();
         let nap = self.meanwhile.get().map(|_| self.context.fabric.now().after(NAP));
         if self.pause(interest, seen, nap) == Waited::TimedOut {
             self.check_links(|link| link.signs.unchecked.load(Ordering::Relaxed));
@@ -110,7 +110,7 @@ impl Engine {
         }
         self.advance(interest);
         self.take_back();
-        self.context.waiters.fetch_sub(1, Ordering::Relaxed);
+        self.context.waiters.leave();
         self.leave_open_shares();
         self.context.hand_arms_on();
     }

@@ -78,7 +78,7 @@ fn write(ring: &Ring, messages: &[&[u8]]) {
     for message in messages {
         while !writer.write_short(message) {
             thread::yield_now();
-            seen = Counts::newest_of(|offset| ring.credit(offset), seen);
+            seen = Counts::newest_of(|offset| ring.credit(offset), 1, seen);
             writer.credit(seen.ring);
         }
     }

@@ -1,5 +1,6 @@
 //! The reading side.
 
+use super::super::credits::FIRST;
 use super::super::wire::{CLOSING, Closing, Kind, Malformed};
 use super::mapped::Mapped;
 use super::parts::{Parts, Slots};
@@ -57,8 +58,8 @@ pub(in super::super) struct Reader<M = Parts<Mapped>> {
 }
 
 impl Reader {
-    /// Of the ring of `parts` parts of `part` bytes at `base`, with packets of up to `longest` parts; and what tells
-    /// without it that a part has come.
+    /// Of the ring of `parts` parts of `part` bytes at `base`, with packets of up to `longest` parts, of which the first
+    /// is number [`FIRST`]; and what tells without it that a part has come.
     ///
     /// # Errors
     /// Where the ring is not within the memory.
@@ -71,7 +72,8 @@ impl Reader {
     ) -> FabricResult<(Self, Watch)> {
         let memory = Parts::new(Mapped::new(memory, base, part, parts)?);
         let watch = Watch::of(memory.clone());
-        Ok((Self::over(memory, part as usize, longest), watch))
+        watch.set(FIRST);
+        Ok((Self { consumed: FIRST, ..Self::over(memory, part as usize, longest) }, watch))
     }
 }
 

@@ -21,7 +21,9 @@ fn memory() -> SharedMemory {
 }
 
 fn reader(memory: &SharedMemory) -> Reader {
-    Reader::new(memory, 0, PART as u32, PARTS, LONGEST).unwrap().0
+    let (mut reader, _) = Reader::new(memory, 0, PART as u32, PARTS, LONGEST).unwrap();
+    reader.skip_to(0);
+    reader
 }
 
 /// A part as it is written: where, and which bytes.

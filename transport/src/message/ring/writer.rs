@@ -254,6 +254,11 @@ impl<T: Outgoing> Writer<T> {
         }
     }
 
+    /// Where the first part has that number.
+    pub(in super::super) fn from(self, first: u32) -> Self {
+        Self { sent: first, credited: first, checked: first, ..self }
+    }
+
     /// How many parts a payload takes.
     #[inline]
     pub(in super::super) fn parts(&self, payload: usize) -> u32 {

@@ -9,6 +9,7 @@ use super::{MessageSettings, Messenger, Mode, Port, Rank};
 use crate::error::Error;
 use crate::fabric::Fabric;
 use crate::message::context::Role;
+use crate::message::credits::FIRST;
 use crate::message::layout::{HEADER, Layout, Sizes};
 use crate::ofi;
 use crate::shm;
@@ -233,8 +234,10 @@ fn nonsense_fails_the_pair_and_not_the_process() {
             let mut header = [0; HEADER];
             memory.read(0, &mut header).unwrap();
             let sizes = Sizes::decode(&header).unwrap().unwrap();
-            let first_closing = Layout::of(&sizes).ring + u64::from(sizes.part) - 8;
-            memory.write(first_closing, &(1_u64 << 32 | 0xfff3).to_le_bytes()).unwrap();
+            let behind_first = FIRST % sizes.ring_parts + 1;
+            let first_closing = Layout::of(&sizes).ring + u64::from(behind_first * sizes.part) - 8;
+            let id = u64::from(FIRST.wrapping_add(1));
+            memory.write(first_closing, &(id << 32 | 0xfff3).to_le_bytes()).unwrap();
             fabric.ring(Rank(0)).unwrap();
             done.wait();
         }
