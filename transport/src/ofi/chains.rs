@@ -62,6 +62,8 @@ struct Progress {
     in_flight: usize,
     is_stalled: bool,
     has_ended: bool,
+    /// Whether the provider's parts of it are waited for only so long.
+    is_abandoned: bool,
     error: Option<Error>,
 }
 
@@ -78,9 +80,12 @@ impl Chains {
             let lost = chain.steps.iter().find_map(|step| membership.check(step.owner).err());
             let Some(error) = lost else { continue };
             let mut progress = chain.progress();
-            if progress.error.is_none() {
-                progress.error = Some(error);
-                drop(progress);
+            // Whoever goes on with a chain may have found the peer lost before.
+            progress.error.get_or_insert(error);
+            let is_listed = std::mem::replace(&mut progress.is_abandoned, true);
+            let has_ended = progress.has_ended;
+            drop(progress);
+            if !is_listed && !has_ended {
                 let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
                 abandoned.push((chain, deadline));
                 self.abandoned_count.store(abandoned.len(), Ordering::Relaxed);
