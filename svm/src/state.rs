@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::FallocateFlags;
+use rustix::io::retry_on_intr;
 
 use crate::error::ErrorKind;
 use crate::kept_locks::KeptLocks;
@@ -142,7 +143,7 @@ impl State {
             });
         } else {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            rustix::fs::fallocate(&self.file, flags, TABLE_AT, LENGTH - TABLE_AT)?;
+            retry_on_intr(|| rustix::fs::fallocate(&self.file, flags, TABLE_AT, LENGTH - TABLE_AT))?;
             header.table_entries.store(0, Ordering::Relaxed);
         }
         header.version.store(VERSION, Ordering::Relaxed);

@@ -14,6 +14,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use rustix::fs::FallocateFlags;
+use rustix::io::retry_on_intr;
 
 use super::layout::{step, step64};
 
@@ -38,7 +39,8 @@ impl Storage<'_> {
     /// Gives the part storage: without memory for it there is an error here, and no SIGBUS later.
     pub(super) fn reserve(&self) -> io::Result<()> {
         if self.reserved.load(Relaxed) == 0 {
-            rustix::fs::fallocate(self.file, FallocateFlags::empty(), self.at, self.bytes)?;
+            let all = || rustix::fs::fallocate(self.file, FallocateFlags::empty(), self.at, self.bytes);
+            retry_on_intr(all)?;
             step(self.reserved, 1);
         }
         Ok(())

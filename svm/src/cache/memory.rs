@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::retry_on_intr;
 use svmio_transport::copy_bytes;
 
 use super::byte_map::{ByteMap, Storage};
@@ -85,7 +86,7 @@ impl Memory {
         file.set_len(places.end)?;
         // Nobody can take mapped memory away.
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, places.bits)?;
+        retry_on_intr(|| rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, places.bits))?;
         let memory = Memory::map(file, places)?;
         for set in 0..places.sets {
             // SAFETY: the mutex is the first field of the record; the memory is mapped, writable, shared, and

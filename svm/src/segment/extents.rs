@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::io::retry_on_intr;
 
 /// Takes the storage of `range` of `file` back.
 pub(crate) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
@@ -13,7 +14,7 @@ pub(crate) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
         return Ok(());
     }
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    Ok(rustix::fs::fallocate(file, flags, range.start, range.end - range.start)?)
+    Ok(retry_on_intr(|| rustix::fs::fallocate(file, flags, range.start, range.end - range.start))?)
 }
 
 /// The first range of `within` that has storage in `file`.

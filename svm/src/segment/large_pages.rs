@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::fs::FallocateFlags;
+use rustix::io::retry_on_intr;
 
 use super::maker::{Maker, wait_for_makers};
 use super::mapping::Mapping;
@@ -219,7 +220,7 @@ impl LargePages {
         for _ in 0..TRIES {
             let at = page.max(range.start);
             // Waits where the page that has storage is locked.
-            rustix::fs::fallocate(file, FallocateFlags::empty(), at, 1)?;
+            retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), at, 1))?;
             give_content(file, map, at)?;
             if self.is_whole(file, page)? {
                 return map.populate(at..at + 1);

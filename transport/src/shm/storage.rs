@@ -20,6 +20,10 @@ use super::available;
 /// 1 ms on) than a connection should.
 const POPULATED: usize = 4 << 20;
 
+/// Kernels before 6.12 give back all that a call has reserved when a signal comes in the middle of it: with a timer that
+/// ticks every few milliseconds, a longer one would never end.
+const RESERVED_AT_ONCE: usize = 4 << 20;
+
 /// A part of a file that holds shared memory.
 #[derive(Debug)]
 pub(super) struct Storage {
@@ -39,9 +43,10 @@ impl Storage {
         let reserve = || -> io::Result<OwnedFd> {
             let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
             let file = rustix::fs::memfd_create(c"svmio", flags)?;
-            if length > 0 {
+            for start in (0..length).step_by(RESERVED_AT_ONCE) {
+                let step = (length - start).min(RESERVED_AT_ONCE as u64);
                 rustix::io::retry_on_intr(|| {
-                    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, length)
+                    rustix::fs::fallocate(&file, FallocateFlags::empty(), start, step)
                 })?;
             }
             // Whoever maps it can rely on its length for ever: no access will be beyond the end.
