@@ -30,12 +30,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags, fallocate};
+use rustix::io::{Errno, retry_on_intr};
+
+use svmio_transport::settings::byte_size;
 
 use crate::mapping_cache;
 use crate::segment::{self, Inode, Segment};
-use crate::units::{SegmentIndex, bytes_of};
+use crate::units::SegmentIndex;
 
 /// Where they lie in a store.
 pub(crate) const DIRECTORY: &str = "spare";
@@ -251,8 +253,14 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 
 /// Gives `range` of `file` storage; bytes that had none are zero.
 pub(crate) fn reserve(file: &File, range: Range<u64>) -> io::Result<()> {
-    let length = range.end - range.start;
-    with_room(file, || Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), range.start, length)?))
+    /// Kernels before 6.12 give back, in memory, all that a call has reserved when a signal comes in the middle of it:
+    /// with a timer that ticks every few milliseconds, a longer one would never end.
+    const AT_ONCE: usize = 4 << 20;
+    for start in range.clone().step_by(AT_ONCE) {
+        let length = (range.end - start).min(AT_ONCE as u64);
+        with_room(file, || Ok(retry_on_intr(|| fallocate(file, FallocateFlags::empty(), start, length))?))?;
+    }
+    Ok(())
 }
 
 /// Gives all spares back of the stores that this process knows on the file system of `file`, which is full. False where
@@ -386,7 +394,7 @@ fn limit() -> u64 {
     static LIMIT: OnceLock<u64> = OnceLock::new();
     *LIMIT.get_or_init(|| {
         let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) else { return DEFAULT };
-        text.to_str().and_then(bytes_of).unwrap_or_else(|| {
+        text.to_str().and_then(byte_size).unwrap_or_else(|| {
             let text = text.display();
             tracing::warn!("{VARIABLE}={text} is no size like 256M, 1G, or 0: it is {DEFAULT} bytes");
             DEFAULT

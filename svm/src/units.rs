@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use svmio_transport::settings::byte_size;
 
 /// A byte position in a file, from its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -108,19 +109,11 @@ impl From<SegmentSize> for u64 {
     }
 }
 
-/// Reads `1048576`, `1024K`, `16M` or `1G` (powers of 1024).
+/// Reads `1048576`, `1024K`, `16MiB` or `1G` (powers of 1024).
 impl FromStr for SegmentSize {
     type Err = InvalidSegmentSize;
     fn from_str(text: &str) -> Result<Self, InvalidSegmentSize> {
-        let text = text.trim();
-        let (digits, shift) = match text.chars().last() {
-            Some('k' | 'K') => (&text[..text.len() - 1], 10),
-            Some('m' | 'M') => (&text[..text.len() - 1], 20),
-            Some('g' | 'G') => (&text[..text.len() - 1], 30),
-            _ => (text, 0),
-        };
-        let number: u64 = digits.parse().map_err(|_| InvalidSegmentSize(0))?;
-        SegmentSize::new(number.checked_shl(shift).unwrap_or(u64::MAX))
+        byte_size(text).ok_or(InvalidSegmentSize(0)).and_then(SegmentSize::new)
     }
 }
 
@@ -209,18 +202,6 @@ impl From<FileId> for String {
 #[error("a file identity is 32 hexadecimal digits")]
 pub struct InvalidFileId;
 
-/// Reads `65536`, `64K`, `256M` or `1G` (powers of 1024).
-pub(crate) fn bytes_of(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let (digits, shift) = match text.chars().last()? {
-        'k' | 'K' => (&text[..text.len() - 1], 10),
-        'm' | 'M' => (&text[..text.len() - 1], 20),
-        'g' | 'G' => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,6 +212,7 @@ mod tests {
         assert_eq!("16M".parse(), Ok(SegmentSize::DEFAULT));
         assert_eq!("65536".parse(), Ok(SegmentSize::MIN));
         assert_eq!("1g".parse(), Ok(SegmentSize::MAX));
+        assert_eq!("64 KiB".parse(), Ok(SegmentSize::MIN));
         for bad in ["", "M", "3M", "4K", "2G", "-1", "99999999999999999999", "18014398509481984K"] {
             assert!(bad.parse::<SegmentSize>().is_err(), "{bad}");
         }

@@ -32,6 +32,7 @@ use crate::secret::JobSecret;
 use crate::shm::{self, ShmSettings};
 
 mod assignment;
+mod byte_size;
 pub mod duration;
 mod environment;
 mod fields;
@@ -39,6 +40,7 @@ mod file;
 pub(crate) mod misfit;
 
 use assignment::Assignment;
+pub use byte_size::byte_size;
 pub use environment::{has_variable, variables};
 pub use misfit::Misfit;
 

@@ -3,10 +3,11 @@
 use std::str::FromStr;
 
 use indicatif::HumanBytes;
+use svmio_transport::settings::byte_size;
 
 use super::output::counted;
 
-/// A number of bytes on the command line: `4096`, `4K`, `1M`, `2G`, `1T` (powers of 1024).
+/// A number of bytes on the command line: `4096`, `4K`, `1MiB`, `2G`, `1T` (powers of 1024).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ByteCount(pub(crate) u64);
 
@@ -19,17 +20,7 @@ impl FromStr for ByteCount {
     type Err = InvalidByteCount;
 
     fn from_str(text: &str) -> Result<ByteCount, InvalidByteCount> {
-        let (digits, shift) = match text.strip_suffix(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']) {
-            Some(digits) => match text[digits.len()..].to_ascii_lowercase().as_str() {
-                "k" => (digits, 10),
-                "m" => (digits, 20),
-                "g" => (digits, 30),
-                _ => (digits, 40),
-            },
-            None => (text, 0),
-        };
-        let number: u64 = digits.parse().map_err(|_| InvalidByteCount)?;
-        number.checked_mul(1 << shift).map(ByteCount).ok_or(InvalidByteCount)
+        byte_size(text).map(ByteCount).ok_or(InvalidByteCount)
     }
 }
 

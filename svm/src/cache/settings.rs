@@ -1,8 +1,7 @@
 //! How large the page cache is, and its pages.
 
 use serde::{Deserialize, Serialize};
-
-use crate::units::bytes_of;
+use svmio_transport::settings::byte_size;
 
 /// The page cache of one node and job.
 ///
@@ -91,7 +90,8 @@ impl CacheSettings {
     /// Names the variable that has no usable value.
     pub fn from_environment() -> Result<CacheSettings, InvalidCacheSettings> {
         CacheSettings::from_variables(|variable| {
-            std::env::var_os(variable).map(|text| text.to_string_lossy().into_owned())
+            let text = std::env::var_os(variable).filter(|text| !text.is_empty());
+            text.map(|text| text.to_string_lossy().into_owned())
         })
     }
 
@@ -116,7 +116,7 @@ impl CacheSettings {
     ) -> Result<CacheSettings, InvalidCacheSettings> {
         let size = |variable, otherwise| match value(variable) {
             None => Ok(otherwise),
-            Some(text) => bytes_of(&text).ok_or(InvalidCacheSettings::NotASize { variable, text }),
+            Some(text) => byte_size(&text).ok_or(InvalidCacheSettings::NotASize { variable, text }),
         };
         let default = CacheSettings::default();
         let settings =

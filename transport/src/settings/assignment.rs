@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::{Origin, Settings, fields};
+use super::{Origin, Settings, byte_size, fields};
 use crate::error::{Error, Result};
 
 /// A key, what it was given, and by whom.
@@ -70,30 +70,17 @@ fn candidates(value: &Value, default: Option<&Value>) -> Vec<Value> {
     let text = text.trim();
     // Where a text is wanted, a text is meant.
     let is_text = matches!(default, Some(Value::String(_)));
-    let integer = size(text).map(Value::Integer).filter(|_| !is_text);
+    let size = byte_size(text).and_then(|bytes| i64::try_from(bytes).ok());
+    let integer = size.map(Value::Integer).filter(|_| !is_text);
     let boolean = text.parse().ok().map(Value::Boolean);
     let float = text.parse().ok().map(Value::Float);
     let other = [integer, boolean, float].into_iter().flatten().filter(|_| !is_text);
     other.chain([Value::String(text.into())]).collect()
 }
 
-/// A whole number, perhaps with a unit of bytes.
-fn size(text: &str) -> Option<i64> {
-    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.trim_start() {
-        "" | "B" => 0,
-        "KiB" => 10,
-        "MiB" => 20,
-        "GiB" => 30,
-        _ => return None,
-    };
-    number.parse::<i64>().ok()?.checked_mul(1 << shift)
-}
-
 fn hint(default: Option<&Value>) -> &'static str {
     match default {
-        Some(Value::Integer(_)) => "; whole numbers may carry KiB, MiB or GiB, as in 32KiB",
+        Some(Value::Integer(_)) => "; whole numbers may carry K, M, G or KiB, MiB, GiB, as in 32KiB",
         Some(Value::Boolean(_)) => "; it is true or false",
         Some(Value::String(text)) if humantime::parse_duration(text).is_ok() => {
             "; it is a time, as in 5s or 500ms"
