@@ -24,7 +24,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering, fence},
 };
 
-use crate::error::Result;
+use crate::error::{Error, Result, Unsynced};
 use crate::units::SegmentIndex;
 
 /// Segments that this process changed.
@@ -33,8 +33,8 @@ pub(crate) struct Changes {
     /// file open, so that a mere flag would lie. Changes only under the sets' mutex.
     period: AtomicU64,
     sets: Mutex<Sets>,
-    /// Held during a sync.
-    syncing: Mutex<()>,
+    /// Held during a sync. What the storage device did not take.
+    syncing: Mutex<Option<Unsynced>>,
 }
 
 /// When a segment was last entered.
@@ -95,14 +95,26 @@ impl Changes {
 
     /// Hands over those that are not on the storage device yet. On success all are that were entered before, whoever
     /// did so; otherwise that one is kept for which there was an error, and those after it.
+    ///
+    /// After an [`Unsynced`] there is never success again: the system tells once of bytes that it could not write back,
+    /// and takes them for written from then on.
+    ///
+    /// # Errors
+    /// What `sync` says; once that was [`Error::Unsynced`], the same each time.
     pub(crate) fn sync(&self, mut sync: impl FnMut(SegmentIndex) -> Result<()>) -> Result<()> {
-        let _turn = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unsynced = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(first) = &*unsynced {
+            return Err(Error::Unsynced(first.clone()));
+        }
         let mut remaining = {
             let mut sets = self.sets();
             self.take(&mut sets.unsynced).into_iter()
         };
         while let Some(index) = remaining.next() {
             if let Err(error) = sync(index) {
+                if let Error::Unsynced(first) = &error {
+                    *unsynced = Some(first.clone());
+                }
                 let mut sets = self.sets();
                 sets.unsynced.insert(index);
                 sets.unsynced.extend(remaining);
@@ -110,6 +122,11 @@ impl Changes {
             }
         }
         Ok(())
+    }
+
+    /// Whether there was something that the storage device did not take.
+    pub(crate) fn have_failed(&self) -> bool {
+        self.syncing.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// How many are not on the storage device yet.
@@ -192,7 +209,7 @@ mod tests {
         (0..).zip(&marks).for_each(|(index, mark)| changes.enter(SegmentIndex(index), mark, || false));
         let fails = |index| match index {
             SegmentIndex(1) => {
-                Err(crate::Error::io("syncing", "store".as_ref(), std::io::Error::other("no device")))
+                Err(Error::io("mapping", "store".as_ref(), std::io::Error::other("no descriptors left")))
             }
             _ => Ok(()),
         };
@@ -205,6 +222,24 @@ mod tests {
             })
             .unwrap();
         assert_eq!(again, [1, 2]);
+        assert!(!changes.have_failed());
+    }
+
+    #[test]
+    fn what_the_device_did_not_take_once_is_never_taken_for_synced() {
+        let (changes, mark) = (Changes::default(), Mark::default());
+        let unsynced = || {
+            let (name, path) = ("/f".to_owned(), "store".into());
+            Error::Unsynced(Unsynced { name, segment: SEGMENT, path, problem: "no device".into() })
+        };
+        changes.enter(SEGMENT, &mark, || false);
+        assert!(changes.sync(|_| Err(unsynced())).is_err());
+        changes.enter(SEGMENT, &mark, || false);
+        for _ in 0..2 {
+            let error = changes.sync(|_| Ok(())).unwrap_err();
+            assert_eq!(error.to_string(), unsynced().to_string());
+        }
+        assert!(changes.have_failed());
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod kind;
 mod making;
+mod unsynced;
 
 use std::io;
 use std::ops::Range;
@@ -12,6 +13,7 @@ use crate::node::NodeName;
 use crate::units::{FileOffset, SegmentIndex, SegmentSize};
 
 pub use kind::ErrorKind;
+pub use unsynced::Unsynced;
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -349,6 +351,9 @@ pub enum Error {
         /// What kind of error kept them from their home.
         kind: ErrorKind,
     },
+    /// The storage device did not take what was written.
+    #[error(transparent)]
+    Unsynced(#[from] Unsynced),
     /// Two nodes have filled one file independently of each other.
     #[error(
         "segment {segment} of {name} lies on node {one} and another one on node {other}: each was written by a job in which the other node took no part; keep one: copy the file from the store of one node alone (svmio cp), then remove it from that store alone (svmio rm)"

@@ -121,7 +121,7 @@ mod warnings;
 pub use blocks::Blocks;
 pub use cache::{CacheSettings, InvalidCacheSettings};
 pub use cluster::{CacheStatistics, Cluster, ClusterStatistics, Introduction, NodeIndex, StraightStatistics};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, Unsynced};
 pub use file::{File, SegmentInfo, StridedRead, StridedWrite};
 pub use locks::{LockError, Mode as LockMode};
 pub use manifest::{MANIFEST_VERSION, Manifest, SegmentRun};

@@ -2,13 +2,13 @@
 
 use std::os::fd::AsFd;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Unsynced};
 use crate::manifest::{self, Manifest};
 use crate::object;
-use crate::placement::Policies;
+use crate::placement::{Policies, SizeReason};
 use crate::segment::Segment;
 use crate::state::State;
-use crate::units::SegmentIndex;
+use crate::units::{SegmentIndex, SegmentSize};
 
 use super::{Attachment, Filling, View};
 
@@ -35,8 +35,10 @@ impl Attachment {
     /// Brings what this process changed to the storage device.
     pub(crate) fn sync_segments(&self) -> Result<()> {
         self.changes.sync(|index| {
-            let failed = |e| Error::io(format!("syncing segment {index} of {}", self.name), &self.path(), e);
-            self.mapping(index)?.sync().map_err(failed)
+            self.mapping(index)?.sync().map_err(|source| {
+                let (name, path, problem) = (self.name.clone(), self.path(), source.to_string());
+                Error::Unsynced(Unsynced { name, segment: index, path, problem })
+            })
         })
     }
 
@@ -66,6 +68,26 @@ impl Attachment {
         Ok(Some(manifest))
     }
 
+    /// Settles how large segments are, of which there is none yet, for that reason; returns the manifest that tells it,
+    /// which is in place here.
+    pub(crate) fn settle_segment_size(&self, size: SegmentSize, reason: SizeReason) -> Result<Manifest> {
+        let (state, presence) = self.writable()?;
+        let path = object::path(&self.store, self.id);
+        let _gate = presence.gate().map_err(|e| Error::io(format!("writing {}", self.name), &path, e))?;
+        let before = (self.segment_size(), self.policies().size_reason.replace(reason));
+        state.set_segment_size(size);
+        if state.is_deleted() {
+            return Ok(self.manifest(state, state.epoch()));
+        }
+        let manifest = self.manifest(state, state.epoch() + 1);
+        let replaced = self.replace_manifest(state, &manifest, false);
+        if replaced.is_err() {
+            state.set_segment_size(before.0);
+            self.policies().size_reason = before.1;
+        }
+        replaced.map(|()| manifest)
+    }
+
     /// Puts a manifest in place that the master node has made; its homes as for [`Attachment::note_homes`].
     pub(crate) fn adopt(
         &self,
@@ -76,6 +98,9 @@ impl Attachment {
         let (state, presence) = self.writable()?;
         let path = object::path(&self.store, self.id);
         let _gate = presence.gate().map_err(|e| Error::io(format!("committing {}", self.name), &path, e))?;
+        if manifest.epoch >= state.epoch() {
+            state.set_segment_size(manifest.segment_size);
+        }
         if state.is_deleted() {
             return Ok(());
         }

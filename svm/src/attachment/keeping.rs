@@ -125,7 +125,8 @@ impl Attachment {
     /// Gives up this process's place among those who have the file open. False where the file is not to be kept.
     fn leave(&self) -> bool {
         let View::Full { state, presence } = &self.view else { return false };
-        if self.temporary || state.is_deleted() {
+        // What the storage device did not take concerns this open alone.
+        if self.temporary || state.is_deleted() || self.changes.have_failed() {
             return false;
         }
         state.remove_user();

@@ -35,8 +35,14 @@ impl Agent {
         let (state, _) = served.attachment.writable()?;
         // Open only once: all who could claim a segment meanwhile are waiting for the answer.
         if state.segments() == 0 && served.opens() <= 1 {
-            state.set_segment_size(segment_size);
-            served.attachment.policies().size_reason = Some(reason);
+            let manifest = served.attachment.settle_segment_size(segment_size, reason)?;
+            // Also nodes of which nobody has opened it may get segments; and what is found of them later, whoever is
+            // killed, has this size.
+            let nodes = self.nodes_of(&served, &manifest);
+            let also_locked_at_master = state.are_also_locked_at_master();
+            let manifest = manifest.pack();
+            self.context
+                .ask_all(&nodes, &Request::Adopt { manifest, durable: false, also_locked_at_master })?;
         }
         Ok(Reply::Size(served.attachment.segment_size().bytes()))
     }
