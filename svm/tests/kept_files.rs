@@ -104,6 +104,27 @@ fn a_file_that_changed_on_one_node_is_looked_for_on_all() {
 }
 
 #[test]
+fn a_file_that_could_not_be_opened_is_left_to_others() {
+    let (_directory, stores) = stores(2);
+    for _ in 0..2 {
+        job(&stores, 2, |process| {
+            // By what the nodes have kept of it, and by looking for it.
+            for is_kept in [true, false] {
+                let file = is_kept.then(|| open(process, "f"));
+                file.into_iter().for_each(|file| process.close(file).unwrap());
+                let exclusive = OpenOptions::read_write().create(true).exclusive(true);
+                assert!(process.open(&name("f"), &exclusive).unwrap_err().contains("exists already"));
+                process.meet();
+                let store = &stores[process.rank() as usize];
+                let alone = store.open_file(&name("f"), &OpenOptions::read_write());
+                alone.expect("no job has it open").commit(true).unwrap();
+                process.meet();
+            }
+        });
+    }
+}
+
+#[test]
 fn a_part_that_went_while_the_file_was_closed_is_missed() {
     let (_directory, stores) = stores(2);
     job(&stores, 2, |process| {

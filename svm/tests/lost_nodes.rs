@@ -5,7 +5,8 @@ mod job;
 use job::{Process, stores};
 use svmio_svm::team::Team;
 use svmio_svm::{
-    CacheSettings, Cluster, Error, ErrorKind, File, FileName, FileOffset, OpenOptions, Result, SegmentSize,
+    CacheSettings, Cluster, Error, ErrorKind, File, FileName, FileOffset, LockMode, OpenOptions, Result,
+    SegmentSize,
 };
 use svmio_transport::Rank;
 
@@ -73,6 +74,10 @@ fn files_that_have_nothing_on_a_lost_node_are_opened_written_made_durable_and_re
                 file.write_at(FileOffset(2 * SEGMENT), &[9; 100]).unwrap();
                 // A new segment, too.
                 file.write_at(FileOffset(3 * SEGMENT), &[7; 100]).unwrap();
+                // Many more than there are: only where there are some, somebody has to be asked.
+                let all = file.lock(FileOffset(0)..FileOffset(5000 * SEGMENT), LockMode::Exclusive);
+                file.write_at(FileOffset(3 * SEGMENT + 50), &[7; 100]).unwrap();
+                all.expect("nobody has a part of it who is lost").release().unwrap();
                 Team::alone().sync(&file).expect("what is left of the nodes makes it durable");
                 Team::alone().close(&file, false).expect("it can be closed");
             }

@@ -310,7 +310,7 @@ impl SharedFile {
     pub(crate) fn may_have_holes(&self, range: &Range<u64>) -> bool {
         let (first, last) = self.segments_of(range);
         let is_hole = |index| self.attachment().home(SegmentIndex(index as u32)) == Home::Hole;
-        self.is_locked_on_all_nodes(range) || (first..=last).any(is_hole)
+        self.has_many_segments(range) || (first..=last).any(is_hole)
     }
 
     /// The first and the last segment that `range` has a part of.
@@ -323,17 +323,16 @@ impl SharedFile {
     /// What was written in `range` is where others look for it.
     pub(crate) fn flush_range(&self, range: &Range<u64>) -> Result<()> {
         self.attachment().tell_changes();
-        if self.is_cached() {
-            self.flush_cached_in(range)?;
-        }
-        self.tell_homes()?;
-        self.report_size()
+        let cached = if self.is_cached() { self.flush_cached_in(range) } else { Ok(()) };
+        // Also where some of it could not be brought home.
+        let told = self.flush_but_cached();
+        cached.and(told)
     }
 
     /// The same, but for bytes in the cache.
     pub(crate) fn flush_but_cached(&self) -> Result<()> {
         self.attachment().tell_changes();
-        self.tell_homes()?;
-        self.report_size()
+        let told = self.tell_homes();
+        told.and(self.report_size())
     }
 }

@@ -2,6 +2,7 @@
 
 mod accesses;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -115,15 +116,14 @@ impl SharedFile {
         self.cluster.ask(self.node_at(home)?, &request).map(|_| ())
     }
 
-    /// Shows other nodes what processes of this one did, as far as they ask.
+    /// Shows other nodes what processes of this one did, as far as they ask. Where one of them cannot be reached, the
+    /// others are told all the same.
     pub(crate) fn flush(&self) -> Result<()> {
         self.attachment.tell_changes();
-        if self.is_cached() {
-            self.flush_cached()?;
-        }
-        self.tell_homes()?;
-        self.report_size()?;
-        self.report_losses()
+        let cached = if self.is_cached() { self.flush_cached() } else { Ok(()) };
+        let told = self.tell_homes();
+        let reported = self.report_size();
+        cached.and(told).and(reported).and_then(|()| self.report_losses())
     }
 
     pub(super) fn report_size(&self) -> Result<()> {
@@ -209,18 +209,18 @@ impl SharedFile {
         }
     }
 
-    /// Whether there are more segments in `range` than looking at each is worth: it is locked on all nodes.
-    pub(crate) fn is_locked_on_all_nodes(&self, range: &Range<u64>) -> bool {
+    /// Whether there are more segments in `range` than looking at each is worth: most of them may not be there.
+    pub(crate) fn has_many_segments(&self, range: &Range<u64>) -> bool {
         const MANY_SEGMENTS: u64 = 1024;
         let (first, last) = self.segments_of(range);
         last - first >= MANY_SEGMENTS
     }
 
     /// The nodes whose segments lie in `range`, ascending, each once, and the master for those that have no home, or
-    /// where it has to be asked in any case; or all nodes.
+    /// where it has to be asked in any case.
     pub(crate) fn nodes_of(&self, range: &Range<u64>) -> Result<Vec<NodeIndex>> {
-        if self.is_locked_on_all_nodes(range) {
-            return Ok((0..self.cluster.nodes().len() as u32).map(NodeIndex).collect());
+        if self.has_many_segments(range) {
+            return self.nodes_of_many(range);
         }
         let (first, last) = self.segments_of(range);
         let mut nodes = Vec::new();
@@ -237,6 +237,29 @@ impl SharedFile {
         nodes.sort_unstable();
         nodes.dedup();
         Ok(nodes)
+    }
+
+    /// The same of many segments, some of which have no home.
+    fn nodes_of_many(&self, range: &Range<u64>) -> Result<Vec<NodeIndex>> {
+        let (first, last) = self.segments_of(range);
+        let mut nodes = BTreeSet::from([Roster::MASTER]);
+        let first = SegmentIndex(u32::try_from(first).unwrap_or(u32::MAX));
+        let segments = self.attachment.segments_from(first).take_while(|index| u64::from(index.0) <= last);
+        let mut before = Home::Hole;
+        for home in segments.map(|index| self.attachment.home(index)) {
+            // Neighbours mostly have the same one.
+            match home {
+                home if home == before => {}
+                Home::Hole => {}
+                Home::Here => _ = nodes.insert(self.cluster.own_node()),
+                Home::There(home) => _ = nodes.insert(self.node_at(home)?),
+            }
+            if nodes.len() == self.cluster.nodes().len() {
+                break;
+            }
+            before = home;
+        }
+        Ok(nodes.into_iter().collect())
     }
 
     /// Whether all ranges are locked at the master, too; asked after the homes of their segments.

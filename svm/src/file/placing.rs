@@ -39,8 +39,7 @@ impl File {
     /// [`Error::Fabric`].
     pub fn lock(&self, range: Range<FileOffset>, mode: Mode) -> Result<RangeLock> {
         let all = range.clone();
-        let is_whole_file =
-            |shared: &Arc<SharedFile>| shared.is_locked_on_all_nodes(&(all.start.0..all.end.0));
+        let is_whole_file = |shared: &Arc<SharedFile>| shared.has_many_segments(&(all.start.0..all.end.0));
         let written = || match self.shared.as_ref().is_some_and(is_whole_file) {
             true => Vec::new(),
             false => self.unplaced(all.clone()),

@@ -155,3 +155,24 @@ fn what_a_long_write_could_not_bring_home_is_not_read_where_it_was_written_eithe
         assert_eq!(word(file, 0), 0);
     });
 }
+
+#[test]
+fn what_was_not_brought_home_when_the_file_was_closed_does_not_come_later() {
+    with_full_home(|process, file, fill| {
+        if process.rank() == 1 {
+            fill(true);
+            file.write_at(FileOffset(0), &[1; 8]).unwrap();
+        }
+        process.meet();
+        assert!(process.team.close(file, false).is_err(), "all are told");
+        process.meet();
+        if process.rank() == 1 {
+            fill(false);
+        }
+        process.meet();
+        let again = process.open(&FileName::new("f").unwrap(), &OpenOptions::read_write()).unwrap();
+        process.sync(&again).unwrap();
+        assert_eq!(word(&again, 0), 0, "rank {}", process.rank());
+        process.close(again).unwrap();
+    });
+}

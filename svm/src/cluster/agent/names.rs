@@ -33,8 +33,9 @@ impl Agent {
         let (served, unasked) = self.served(name)?;
         let goes_with_its_users = options.create && options.temporary;
         let served = match served {
-            Some(_) if options.create && options.exclusive => {
+            Some(served) if options.create && options.exclusive => {
                 let store = self.context.store.path().into();
+                self.let_go_if_unused(served);
                 return Err(Error::Exists { name: name.to_string(), store });
             }
             Some(served) => served,
@@ -45,12 +46,54 @@ impl Agent {
             None if options.create => self.create(name, options)?,
             None => return Err(self.context.store.no_such_file(name)),
         };
-        served.add_nodes(nodes);
-        let placement = self.placement(&served, options, name);
-        let truth = truth(&served)?;
-        self.install_elsewhere(&served, &truth, &placement, nodes)?;
-        served.add_open();
-        Ok(Reply::Opened { truth })
+        match self.prepare(&served, options, name, nodes) {
+            Ok(truth) => {
+                served.add_open();
+                Ok(Reply::Opened { truth })
+            }
+            Err(error) => {
+                self.let_go_if_unused(served);
+                Err(error)
+            }
+        }
+    }
+
+    /// Has all nodes know the file that are going to have to do with it; returns what those who open it have to know.
+    fn prepare(
+        &self,
+        served: &Served,
+        options: &OpenOptions,
+        name: &FileName,
+        opening: &[NodeIndex],
+    ) -> Result<FileTruth> {
+        served.add_nodes(opening);
+        let placement = self.placement(served, options, name);
+        let truth = truth(served)?;
+        self.install_elsewhere(served, &truth, &placement, opening)?;
+        Ok(truth)
+    }
+
+    /// After an open that failed: has no node hold the file open, unless somebody has it open. Other jobs could not open
+    /// it otherwise.
+    fn let_go_if_unused(&self, served: Arc<Served>) {
+        if served.opens() > 0 {
+            return;
+        }
+        let name = served.attachment.name().to_owned();
+        // All that were asked to serve it may do so.
+        let others: Vec<_> = self.context.roster.others().collect();
+        if let Err(error) = self.forget_everywhere(served, &others) {
+            tracing::warn!("{name}: other nodes hold it open until the job ends: {error}");
+        }
+    }
+
+    /// Has these nodes and this one let go of a file.
+    fn forget_everywhere(&self, served: Arc<Served>, others: &[NodeIndex]) -> Result<()> {
+        let file = served.attachment.id();
+        drop(served);
+        let elsewhere = self.context.ask_those_left(others, &Request::Forget { file });
+        self.forget(file)?;
+        elsewhere.map(|_| ())
     }
 
     pub(super) fn remove(&self, name: &[u8]) -> Result<Reply> {
@@ -109,10 +152,7 @@ impl Agent {
         }
         let own = self.context.roster.own();
         let others: Vec<_> = served.add_nodes(&[]).into_iter().filter(|node| *node != own).collect();
-        drop(served);
-        let elsewhere = self.context.ask_those_left(&others, &Request::Forget { file });
-        self.forget(file)?;
-        elsewhere.map(|_| Reply::Done)
+        self.forget_everywhere(served, &others).map(|()| Reply::Done)
     }
 
     pub(super) fn forget(&self, file: FileId) -> Result<Reply> {
@@ -122,7 +162,9 @@ impl Agent {
             .is_some_and(|served| served.attachment.state().is_some_and(crate::state::State::is_deleted));
         self.end_coherence(file);
         self.files.forget(file, is_removed);
-        if is_removed {
+        // What could not be brought home, those who closed the file were told of. Coming home later, it would lie over
+        // what others have written since.
+        if is_removed || !self.cache.dirty_pages(file)?.is_empty() {
             self.cache.forget(file)?;
         }
         Ok(Reply::Done)
