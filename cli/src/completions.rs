@@ -1,11 +1,10 @@
 //! `svmio completions SHELL`.
 
-use std::io;
-
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use crate::command_line::Cli;
+use crate::commands::{CommandError, Outcome, Output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +21,11 @@ pub(crate) struct CompletionsArguments {
 }
 
 /// Prints the completion script of the shell asked for.
-pub(crate) fn print(arguments: &CompletionsArguments) {
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "svmio", &mut io::stdout());
+pub(crate) fn print(arguments: &CompletionsArguments) -> Result<Outcome, CommandError> {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "svmio", &mut script);
+    let mut output = Output::new()?;
+    output.line(script.trim_ascii_end())?;
+    output.finish()?;
+    Ok(Outcome::Fine)
 }

@@ -54,9 +54,6 @@ fn main() -> ExitCode {
         Command::Sim(arguments) => finish(commands::sim::sim(&arguments)),
         Command::Config(arguments) => finish(commands::config::config(&arguments)),
         Command::ServeStore(arguments) => finish(commands::remote::serve_store(&arguments)),
-        Command::Completions(arguments) => {
-            completions::print(&arguments);
-            ExitCode::SUCCESS
-        }
+        Command::Completions(arguments) => finish(completions::print(&arguments)),
     }
 }

@@ -49,7 +49,8 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use self::error::CommandError;
+pub(crate) use self::error::CommandError;
+pub(crate) use self::output::Output;
 
 /// How a command ended that could be carried out at least in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -135,6 +135,9 @@ pub(crate) enum RunError {
     #[error("{}: no absolute path: {source}", path.display())]
     NoAbsolutePath { path: PathBuf, source: io::Error },
 
+    #[error("writing to standard output: {source}")]
+    Output { source: io::Error },
+
     #[error("{}: cannot be started: {source}", mpiexec.display())]
     Exec { mpiexec: PathBuf, source: io::Error },
 }

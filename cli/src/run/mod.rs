@@ -34,6 +34,7 @@ mod program;
 mod waiting;
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
@@ -193,10 +194,17 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), RunError> {
     let command = LaunchCommand::new(&launcher, &line, &program, &libraries, cure, variables)?;
 
     if arguments.dry_run {
-        println!("# {}: {}", launcher.family, launcher.reason);
-        println!("# ranks and cores: {crowding}");
-        println!("{}", command.to_shell());
-        return Ok(());
+        let text = format!(
+            "# {}: {}\n# ranks and cores: {crowding}\n{}\n",
+            launcher.family,
+            launcher.reason,
+            command.to_shell()
+        );
+        return match io::stdout().write_all(text.as_bytes()) {
+            // Its reader went away, which is his own business.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            outcome => outcome.map_err(|source| RunError::Output { source }),
+        };
     }
     Err(command.exec())
 }

@@ -6,12 +6,11 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use clap::Args;
+
+use super::RunArguments;
 use super::error::RunError;
 use super::mpiexec_options::{self, OptionMeaning};
-
-/// svmio's own options; among `mpiexec`'s they are a mistake worth a clear word.
-const OWN_OPTIONS: [&str; 7] =
-    ["--mpi", "--mpiexec", "--no-yield", "--collectives", "--store", "--claim", "--dry-run"];
 
 /// `mpiexec`'s command line, taken apart. Never empty.
 #[derive(Debug)]
@@ -83,10 +82,10 @@ impl ProgramLine {
             if word == "-" || !word.as_bytes().starts_with(b"-") {
                 break;
             }
-            if OWN_OPTIONS.iter().any(|own| name_of(word).0 == name_of(OsStr::new(own)).0) {
+            let (name, has_value) = name_of(word);
+            if is_own(name) {
                 return Err(RunError::MisplacedOption { option: word.clone() });
             }
-            let (name, has_value) = name_of(word);
             let known = name.to_str().and_then(mpiexec_options::lookup);
             let (value_count, meaning) = known.unwrap_or((0, OptionMeaning::Other));
             let value_count = if has_value { 0 } else { value_count };
@@ -181,6 +180,12 @@ impl MpiexecOption {
     }
 }
 
+/// Whether `svmio run` itself has a long option of this name: among `mpiexec`'s it is a mistake worth a clear word.
+fn is_own(name: &OsStr) -> bool {
+    let run = RunArguments::augment_args(clap::Command::new("run"));
+    run.get_arguments().filter_map(clap::Arg::get_long).any(|own| name == own)
+}
+
 /// An option's name without its dashes, and whether `=VALUE` follows it in the same word.
 fn name_of(word: &OsStr) -> (&OsStr, bool) {
     let bytes = word.as_bytes();
@@ -259,7 +264,10 @@ mod tests {
         assert!(matches!(parse("-n 4 --"), Err(RunError::NoProgram { .. })));
         assert!(matches!(parse("--odd -n 4"), Err(RunError::NoProgram { unknown_option: Some(_) })));
         assert!(matches!(parse("-n"), Err(RunError::MissingValue { .. })));
-        assert!(matches!(parse("-n 4 --dry-run ./a"), Err(RunError::MisplacedOption { .. })));
+        for own in ["--dry-run", "--servers a,b", "--stats", "--store=/x", "--collectives", "--no-yield"] {
+            let line = format!("-n 4 {own} ./a");
+            assert!(matches!(parse(&line), Err(RunError::MisplacedOption { .. })), "{line}");
+        }
         assert!(matches!(parse("./a :"), Err(RunError::NoProgram { .. })));
     }
 }
