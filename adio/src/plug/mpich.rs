@@ -72,7 +72,7 @@ impl Plug for Mpich {
         if access_mode & amode::APPEND != 0 {
             let fd = stub.0.cast::<RomioFile<Mpich>>();
             // SAFETY: the file is open, and every rank gets here.
-            let code = unsafe { opening::agreed(mpi, fd, mpi.file_seek_shared(*stub, (*fd).fp_ind)) };
+            let code = unsafe { opening::agreed(mpi, fd, append(mpi, *stub)) };
             if code != SUCCESS {
                 // SAFETY: the file is open; every rank closes it, because they have agreed.
                 unsafe { mpi.file_close(stub) };
@@ -99,6 +99,23 @@ impl Plug for Mpich {
 
 /// The device's table; it has one place in the process.
 static TABLE: OnceLock<FunctionTable> = OnceLock::new();
+
+/// Sets the shared file pointer of `file`, which has been opened, to where the individual one is: at the end.
+///
+/// # Safety
+/// `file` is an open file of the device's, and every rank of it makes the same call.
+unsafe fn append(mpi: &Mpi<Mpich>, file: MpiFile) -> c_int {
+    let fd = file.0.cast::<RomioFile<Mpich>>();
+    // SAFETY: the caller vouches for the file.
+    unsafe {
+        // In sequential mode programs may not do what ROMIO's own open does without asking.
+        let access_mode = (*fd).access_mode;
+        (*fd).access_mode &= !amode::SEQUENTIAL;
+        let code = mpi.file_seek_shared(file, (*fd).fp_ind);
+        (*fd).access_mode = access_mode;
+        code
+    }
+}
 
 /// `/dev/null` under a name with room for `name`, and for that of its shared file pointer.
 fn stub_name(name: &CStr) -> CString {

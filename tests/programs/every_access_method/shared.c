@@ -158,6 +158,36 @@ void test_ordered(const char *name) {
     MPI_OK(MPI_File_close(&file));
 }
 
+/* What is appended in sequential mode comes behind the `ints` integers that are there. */
+static void append(const char *name, int ints) {
+    MPI_File file;
+    MPI_Status status;
+    int number, sum = 0, amode = MPI_MODE_WRONLY | MPI_MODE_APPEND | MPI_MODE_SEQUENTIAL, told;
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, amode, MPI_INFO_NULL, &file));
+    MPI_OK(MPI_File_get_amode(file, &told));
+    EQUAL(told, amode);
+    HOLDS(MPI_File_seek_shared(file, 0, MPI_SEEK_SET) != MPI_SUCCESS);
+    for (int i = 0; i < 2; i++) {
+        number = 100 + i * ranks + rank;
+        MPI_OK(MPI_File_write_ordered(file, &number, 1, MPI_INT, &status));
+    }
+    MPI_OK(MPI_File_close(&file));
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
+    MPI_Offset size;
+    MPI_OK(MPI_File_get_size(file, &size));
+    EQUAL(size, (ints + 2 * ranks) * 4);
+    for (int i = 0; i < ints; i++) {
+        MPI_OK(MPI_File_read_at(file, i * 4, &number, 1, MPI_INT, &status));
+        sum += number;
+    }
+    EQUAL(sum, ranks * (ranks - 1));
+    for (int i = 0; i < 2 * ranks; i++) {
+        MPI_OK(MPI_File_read_at(file, (ints + i) * 4, &number, 1, MPI_INT, &status));
+        EQUAL(number, 100 + i);
+    }
+    MPI_OK(MPI_File_close(&file));
+}
+
 /* MPI_MODE_SEQUENTIAL allows shared pointers only. */
 void test_sequential(const char *name) {
     const char *own = beside(name, ".sequential");
@@ -177,4 +207,5 @@ void test_sequential(const char *name) {
     MPI_Allreduce(&mine, &seen, 1, MPI_INT, MPI_BOR, MPI_COMM_WORLD);
     EQUAL(seen, (1 << ranks) - 1);
     MPI_OK(MPI_File_close(&file));
+    append(own, 2 * ranks);
 }
