@@ -33,8 +33,9 @@ pub trait Abi: Sized + Copy + Debug + Send + Sync + 'static {
         code
     }
 
-    /// `MPI_MAX_INFO_VAL`: bytes.
-    const MAX_INFO_VALUE: usize;
+    /// The longest value of an info object's key: bytes, without the closing zero. MPICH's `MPI_MAX_INFO_VAL` does not
+    /// count that, Open MPI's does.
+    const LONGEST_INFO_VALUE: usize;
 
     /// `MPI_ORDER_C` and `MPI_ORDER_FORTRAN`.
     const ORDERS: [c_int; 2];

@@ -37,7 +37,7 @@ impl Abi for OpenMpi {
     const VERSION_MARK: &'static str = "Open MPI v";
     const STATUS_IGNORE: usize = 0;
     const MAX_ERROR_STRING: usize = 256;
-    const MAX_INFO_VALUE: usize = 256;
+    const LONGEST_INFO_VALUE: usize = 255;
     const ORDERS: [c_int; 2] = [0, 1];
     const DISTRIBUTIONS: [c_int; 3] = [0, 1, 2];
     const DEFAULT_CHUNK: c_int = -1;

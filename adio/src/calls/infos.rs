@@ -12,7 +12,7 @@ impl<A: Abi> Mpi<A> {
     /// # Errors
     /// MPI's own, where its handler returns.
     pub fn set_info(&self, info: Info<A>, key: &CStr, value: &str) -> Result<(), Failure> {
-        if value.len() >= A::MAX_INFO_VALUE {
+        if value.len() > A::LONGEST_INFO_VALUE {
             tracing::debug!("{} is too long for an info object: {value}", key.to_string_lossy());
             return Ok(());
         }
@@ -23,16 +23,15 @@ impl<A: Abi> Mpi<A> {
 
     /// The value of a key of `info`, if it has one.
     pub fn info(&self, info: Info<A>, key: &CStr) -> Option<String> {
-        /// MPI_MAX_INFO_VAL is 1,024 in MPICH and 256 in Open MPI.
-        const LONGEST: usize = 1024;
         if info.0 == self.constants.info_null.0 {
             return None;
         }
-        let mut value = [0u8; LONGEST + 1];
-        let mut found = 0;
+        // MPICH takes a longer value than there is room for for an error, and that ends the job.
+        let mut value = vec![0u8; A::LONGEST_INFO_VALUE + 1];
+        let (mut found, length) = (0, A::LONGEST_INFO_VALUE as c_int);
         // SAFETY: the buffer has room for the length that is given and a closing zero.
         let code =
-            unsafe { (self.info_get)(info, key.as_ptr(), 255, value.as_mut_ptr().cast(), &raw mut found) };
+            unsafe { (self.info_get)(info, key.as_ptr(), length, value.as_mut_ptr().cast(), &raw mut found) };
         (code == SUCCESS && found != 0)
             .then(|| CStr::from_bytes_until_nul(&value).ok().map(|v| v.to_string_lossy().into_owned()))
             .flatten()
