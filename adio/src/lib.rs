@@ -21,7 +21,7 @@
 //! * `layout` are ROMIO's own structures. `handle` is what the device keeps of an open file.
 //! * `venue` is where files live: in the store that a communicator's ranks share, or, where these are on several nodes,
 //!   in a cluster that they form, which `clusters` leaves at `MPI_Finalize`.
-//! * `opening` finds or makes a file, `closing` closes and removes it, `reopening` keeps what ROMIO made of files that
+//! * `opening` finds or makes a file, of which an `introduction` tells the other ranks, `closing` closes and removes it, `reopening` keeps what ROMIO made of files that
 //!   are opened again and again.
 //! * What ranks do together for an open, a sync, a resize or a close is [`svmio_svm::team`]'s. `circle` is by what
 //!   those of a communicator tell each other things: MPI, or svmio's engine, which they form (`forming`) in a cluster's
@@ -64,6 +64,7 @@ mod forming;
 mod handle;
 mod hints;
 pub mod host;
+mod introduction;
 mod jobs;
 pub mod layout;
 pub mod library;
@@ -92,7 +93,7 @@ pub use clusters::finish;
 pub use failure::{ErrorClass, Failure, behind};
 pub use flatten::is_one_run;
 pub use host::HasHost;
-pub use opening::{after_ordered_access, after_preallocation, agreed, before_preallocation, exchange};
-pub use resizing::{all_are_there, set_size};
+pub use opening::{after_ordered_access, agreed, exchange};
+pub use resizing::{after_preallocation, all_are_there, before_preallocation, set_size};
 pub use shared_pointer::settle;
 pub use svmio_svm::environment;

@@ -19,11 +19,11 @@ use crate::failure::{self, ErrorClass, Failure};
 use crate::handle::{self, Handle, Role};
 use crate::hints;
 use crate::host::Host;
+use crate::introduction::Introduction;
 use crate::layout::RomioFile;
 use crate::outcome::Outcome;
 use crate::placement::Rule;
 use crate::reopening::{self, Standing};
-use crate::resizing;
 use crate::venue::{self, Venue};
 
 /// Opens the file `fd.filename` on all ranks of `fd.comm`, in the given access mode.
@@ -104,6 +104,12 @@ struct Together<'o, A: Abi> {
 }
 
 impl<A: Abi> Together<'_, A> {
+    /// What the other ranks have to know of `file`, which is found by `place`.
+    fn introduction(&self, file: &File, place: Vec<u8>) -> Vec<u8> {
+        let (wish, in_force) = (self.asked.placement.clone(), file.placement().clone());
+        Introduction { wish, in_force, place }.to_bytes()
+    }
+
     fn located(&self, failure: Failure) -> Failure {
         match self.venue.company() {
             Some(company) => failure.on_node(self.rank, company.own_node()),
@@ -122,7 +128,13 @@ impl<A: Abi> Opening for Together<'_, A> {
             let open = |options: &OpenOptions| venue.open(&name, options);
             Ok(self.staging.find(&name, options, open, |opened| venue.give_up(opened))?)
         });
-        found.map_err(|failure| self.located(failure))
+        match found.map_err(|failure| self.located(failure))? {
+            Found::Here(file, place) => {
+                let introduction = self.introduction(&file, place);
+                Ok(Found::Here(file, introduction))
+            }
+            Found::Elsewhere => Ok(Found::Elsewhere),
+        }
     }
 
     fn stage(&mut self, team: &Team) -> Result<(File, Vec<u8>), Failure> {
@@ -130,12 +142,20 @@ impl<A: Abi> Opening for Together<'_, A> {
         // A rank that did not go on would leave the others waiting.
         let name = name(self.fd);
         team.agree(name.as_ref().map(drop).map_err(|failure| self.located(failure.clone())))?;
-        Ok(self.staging.stage(team, &self.venue.place(), &name?)?)
+        let (file, place) = self.staging.stage(team, &self.venue.place(), &name?)?;
+        let introduction = self.introduction(&file, place);
+        Ok((file, introduction))
     }
 
     fn attach(&mut self, introduction: &[u8]) -> Result<File, Failure> {
-        let attached = name(self.fd)
-            .and_then(|name| self.venue.open_introduced(introduction, &name, &self.asked.options));
+        let attached = Introduction::from_bytes(introduction).and_then(|told| {
+            let name = name(self.fd)?;
+            if let Some(own) = self.asked.placement.as_ref().filter(|own| told.overrules(own)) {
+                tracing::warn!("{name}: svm_placement is {}, as on rank 0, and not {own}", told.in_force);
+            }
+            let options = self.asked.options.clone().placement(told.wish);
+            Ok(self.venue.open_introduced(&told.place, &name, &options)?.placed_by(told.in_force))
+        });
         attached.map_err(|failure| self.located(failure))
     }
 
@@ -152,7 +172,9 @@ impl<A: Abi> Opening for Together<'_, A> {
     }
 
     fn give_up(&mut self, introduction: &[u8]) {
-        self.venue.give_up(introduction);
+        if let Ok(told) = Introduction::from_bytes(introduction) {
+            self.venue.give_up(&told.place);
+        }
     }
 }
 
@@ -205,7 +227,7 @@ pub(crate) fn open_alone<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<
 /// What keeps a node from giving or seeing it, on all ranks.
 ///
 /// # Safety
-/// As [`before_preallocation`].
+/// As [`after_ordered_access`].
 pub unsafe fn exchange<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &*fd };
@@ -232,36 +254,6 @@ pub unsafe fn after_ordered_access<A: Abi>(fd: *const RomioFile<A>) -> Result<()
         Some(_) => handle.team.end_of_write(&handle.file, Ok(())),
         None => Ok(()),
     })
-}
-
-/// Before rank 0 preallocates `size` bytes for all ranks of the file `fd`.
-///
-/// # Errors
-/// `MPI_ERR_NOT_SAME` where the ranks give different sizes; what keeps a rank from giving away what it has written: on
-/// all ranks.
-///
-/// # Safety
-/// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.
-pub unsafe fn before_preallocation<A: Abi>(fd: *const RomioFile<A>, size: i64) -> Result<(), Failure> {
-    // SAFETY: the caller vouches for the file.
-    let fd = unsafe { &*fd };
-    let handle = handle::of(fd)?;
-    resizing::compare(handle, size)?;
-    Ok(handle.team.before_change(&handle.file)?)
-}
-
-/// After rank 0 has preallocated for all ranks of the file `fd`.
-///
-/// # Errors
-/// What keeps a node from seeing it, on all ranks.
-///
-/// # Safety
-/// As [`before_preallocation`].
-pub unsafe fn after_preallocation<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
-    // SAFETY: the caller vouches for the file.
-    let fd = unsafe { &*fd };
-    let handle = handle::of(fd)?;
-    Ok(handle.team.after_change(&handle.file)?)
 }
 
 /// Makes an error code that ROMIO gave on some ranks one of all ranks. `mine` is this rank's for the open file
@@ -300,6 +292,8 @@ fn adopt<A: Abi>(fd: &mut RomioFile<A>, handle: Handle, access_mode: c_int) {
 /// What the access mode and the info object ask for.
 struct Asked {
     options: OpenOptions,
+    /// The placement that is asked for, if any is: as in the options.
+    placement: Option<Placement>,
     /// Whether a segment size is asked for.
     has_segment_size: bool,
     /// What collective accesses are to return, if anything is asked for.
@@ -321,8 +315,8 @@ impl Asked {
             Role::Data => hints::servers(mpi, fd.name(), fd.info),
             Role::SharedPointer => Servers::default(),
         };
-        let options = options(access_mode).segment_size(size).placement(placement);
-        Asked { options, has_segment_size: size.is_some(), outcome, servers }
+        let options = options(access_mode).segment_size(size).placement(placement.clone());
+        Asked { options, placement, has_segment_size: size.is_some(), outcome, servers }
     }
 }
 

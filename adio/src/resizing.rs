@@ -39,6 +39,36 @@ pub unsafe fn set_size<A: Abi>(
     Ok(code)
 }
 
+/// Before rank 0 preallocates `size` bytes for all ranks of the file `fd`.
+///
+/// # Errors
+/// `MPI_ERR_NOT_SAME` where the ranks give different sizes; what keeps a rank from giving away what it has written: on
+/// all ranks.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.
+pub unsafe fn before_preallocation<A: Abi>(fd: *const RomioFile<A>, size: i64) -> Result<(), Failure> {
+    // SAFETY: the caller vouches for the file.
+    let fd = unsafe { &*fd };
+    let handle = handle::of(fd)?;
+    compare(handle, size)?;
+    Ok(handle.team.before_change(&handle.file)?)
+}
+
+/// After rank 0 has preallocated for all ranks of the file `fd`.
+///
+/// # Errors
+/// What keeps a node from seeing it, on all ranks.
+///
+/// # Safety
+/// As [`before_preallocation`].
+pub unsafe fn after_preallocation<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
+    // SAFETY: the caller vouches for the file.
+    let fd = unsafe { &*fd };
+    let handle = handle::of(fd)?;
+    Ok(handle.team.after_change(&handle.file)?)
+}
+
 /// That all ranks of a file give the same size.
 ///
 /// # Errors

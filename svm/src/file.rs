@@ -74,6 +74,11 @@ impl File {
         File { write: false, ..self }
     }
 
+    /// The same handle, for which `placement` is in force; the file's own one stays as it is.
+    pub fn placed_by(self, placement: Placement) -> File {
+        File { placement, ..self }
+    }
+
     /// Closes the file, and keeps what it takes to [open it again](crate::Store::reopen) soon, or by the same cluster
     /// as before: for the files that were closed last. To others it is as closed as if this were just dropped.
     pub fn keep(self) {
@@ -121,7 +126,7 @@ impl File {
     }
 
     /// Which placement is in force: what was asked for at opening, else the file's own; [`Placement::FirstTouch`] where
-    /// that is a node that takes no part.
+    /// that is a node that takes no part. Or what [`File::placed_by`] was given.
     pub fn placement(&self) -> &Placement {
         &self.placement
     }
