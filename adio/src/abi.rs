@@ -107,6 +107,8 @@ pub struct Constants<A: Abi> {
     pub int: Datatype<A>,
     /// `MPI_LONG_LONG_INT`.
     pub long_long: Datatype<A>,
+    /// `MPI_DATATYPE_NULL`.
+    pub datatype_null: Datatype<A>,
     /// `MPI_MAX`.
     pub max: Op<A>,
     /// `MPI_REQUEST_NULL`.

@@ -131,6 +131,10 @@ fn gap_in<A: Abi>(
     etype: Datatype<A>,
     filetype: Datatype<A>,
 ) -> Option<isize> {
+    // Asking for the size of what is no type would end the job.
+    if [etype, filetype].iter().any(|datatype| datatype.0 == mpi.constants.datatype_null.0) {
+        return None;
+    }
     let (unit, bytes) = (mpi.type_size(etype), mpi.type_size(filetype));
     if displacement < 0 || unit == 0 || bytes % unit != 0 || mpi.is_predefined(filetype) {
         return None;

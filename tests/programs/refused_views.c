@@ -28,8 +28,18 @@ static void part_of_an_etype(void) {
     MPI_Type_free(&odd);
 }
 
-static void (*const refused[])(void) = {unknown_representation, negative_displacement, part_of_an_etype};
-static const char *const names[] = {"unknown representation", "negative displacement", "part of an etype"};
+static void no_etype(void) {
+    HOLDS(MPI_File_set_view(file, 0, MPI_DATATYPE_NULL, filetype, "native", MPI_INFO_NULL) != MPI_SUCCESS);
+}
+
+static void no_filetype(void) {
+    HOLDS(MPI_File_set_view(file, 0, MPI_INT, MPI_DATATYPE_NULL, "native", MPI_INFO_NULL) != MPI_SUCCESS);
+}
+
+static void (*const refused[])(void) = {unknown_representation, negative_displacement, part_of_an_etype, no_etype,
+                                        no_filetype};
+static const char *const names[] = {"unknown representation", "negative displacement", "part of an etype", "no etype",
+                                    "no file type"};
 
 /* Writes half, has a view refused, writes the other half, and finds each number in its place. */
 static void view_stays(int which) {

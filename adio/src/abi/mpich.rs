@@ -53,6 +53,7 @@ impl Abi for Mpich {
             byte: Datatype(0x4c00_010d),
             int: Datatype(0x4c00_0405),
             long_long: Datatype(0x4c00_0809),
+            datatype_null: Datatype(0x0c00_0000),
             max: Op(0x5800_0001),
             request_null: Request(0x2c00_0000),
             comm_self: Comm(0x4400_0001),

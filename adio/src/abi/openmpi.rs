@@ -85,6 +85,7 @@ impl Abi for OpenMpi {
             byte: Datatype(address(c"ompi_mpi_byte")?),
             int: Datatype(address(c"ompi_mpi_int")?),
             long_long: Datatype(address(c"ompi_mpi_long_long_int")?),
+            datatype_null: Datatype(address(c"ompi_mpi_datatype_null")?),
             max: Op(address(c"ompi_mpi_op_max")?),
             request_null: Request(address(c"ompi_request_null")?),
             comm_self: Comm(address(c"ompi_mpi_comm_self")?),
