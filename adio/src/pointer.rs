@@ -50,7 +50,8 @@ pub unsafe fn position<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Option<
     strided(mpi, unsafe { &*fd }).map(|view| view.etypes_before_pointer())
 }
 
-/// How many etypes are before the end of the file. `None` as with [`position`].
+/// How many etypes are before the end of the file: none where the view begins beyond it, which ROMIO does not take into
+/// account. `None` as with [`position`].
 ///
 /// # Safety
 /// As [`position`].
@@ -58,7 +59,8 @@ pub unsafe fn end<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Option<i64> 
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &*fd };
     let size = handle::of(fd).ok()?.file.size();
-    strided(mpi, fd).map(|view| view.etypes_before(size))
+    let is_beyond = || may_be_asked_for(fd) && fd.byte_offset(0) > i64::try_from(size).unwrap_or(i64::MAX);
+    strided(mpi, fd).map(|view| view.etypes_before(size)).or_else(|| is_beyond().then_some(0))
 }
 
 /// Where `offset` etypes from the view's beginning is in the file, bytes. `None` as with [`position`].
@@ -128,14 +130,19 @@ pub unsafe fn shared_target<A: Abi>(
 fn end_without_gaps<A: Abi>(fd: &RomioFile<A>) -> Result<i64, Failure> {
     let size = i64::try_from(handle::of(fd)?.file.size()).unwrap_or(i64::MAX);
     let unit = (fd.byte_offset(1) - fd.byte_offset(0)).max(1);
-    let bytes = size.saturating_sub(fd.byte_offset(0));
+    let bytes = size.saturating_sub(fd.byte_offset(0)).max(0);
     Ok(bytes / unit + i64::from(bytes % unit > 0))
 }
 
 /// The view, if it has gaps, and pointers may be asked for.
 fn strided<A: Abi>(mpi: &Mpi<A>, fd: &RomioFile<A>) -> Option<View> {
-    if fd.filetype.0 == mpi.constants.byte.0 || fd.orig_access_mode & amode::SEQUENTIAL != 0 {
+    if fd.filetype.0 == mpi.constants.byte.0 || !may_be_asked_for(fd) {
         return None;
     }
     View::of(mpi, fd).ok().filter(|view| !view.is_contiguous())
+}
+
+/// Whether the individual file pointer may be asked for, and set.
+fn may_be_asked_for<A: Abi>(fd: &RomioFile<A>) -> bool {
+    fd.orig_access_mode & amode::SEQUENTIAL == 0
 }

@@ -1,4 +1,4 @@
-/* The shared file pointer is moved: all ranks hear the same of it, and none is left waiting. */
+/* The shared file pointer is moved, also to and beyond the end of the file: all ranks hear the same of it, and none is left waiting. */
 #include "check.h"
 
 enum { INTS = 10 };
@@ -26,6 +26,22 @@ static void seeks(int ints) {
     goes_to(0, MPI_SEEK_CUR, ints - 1);
 }
 
+/* In a view of which nothing is in the file: its end is the view's beginning, for the individual pointer, too. */
+static void beyond(void) {
+    MPI_Offset position;
+    goes_to(0, MPI_SEEK_END, 0);
+    goes_to(3, MPI_SEEK_END, 3);
+    MPI_FAILS(MPI_File_seek_shared(file, -1, MPI_SEEK_END), MPI_ERR_ARG);
+    for (int offset = 0; offset < 4; offset += 3) {
+        MPI_OK(MPI_File_seek(file, offset, MPI_SEEK_END));
+        MPI_OK(MPI_File_get_position(file, &position));
+        EQUAL(position, offset);
+    }
+    HOLDS(MPI_File_seek(file, -1, MPI_SEEK_END) != MPI_SUCCESS);
+    MPI_OK(MPI_File_get_position(file, &position));
+    EQUAL(position, 3);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     int numbers[INTS] = {0};
@@ -37,13 +53,19 @@ int main(int argc, char **argv) {
     doing = "integers";
     MPI_OK(MPI_File_set_view(file, 4, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
     seeks(INTS - 1);
+    doing = "a view beyond the end of the file";
+    MPI_OK(MPI_File_set_view(file, INTS * 4 + 400, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    beyond();
     doing = "every other integer";
     MPI_Datatype other;
     MPI_Type_create_resized(MPI_INT, 0, 8, &other);
     MPI_Type_commit(&other);
     MPI_OK(MPI_File_set_view(file, 0, MPI_INT, other, "native", MPI_INFO_NULL));
-    MPI_Type_free(&other);
     seeks(INTS / 2);
+    doing = "every other integer beyond the end of the file";
+    MPI_OK(MPI_File_set_view(file, INTS * 4 + 400, MPI_INT, other, "native", MPI_INFO_NULL));
+    beyond();
+    MPI_Type_free(&other);
     doing = "";
     MPI_OK(MPI_File_close(&file));
     if (rank == 0) printf("all have gone together\n");
