@@ -8,8 +8,10 @@ use crate::layout::{INDIVIDUAL, RomioFile};
 
 /// Which way the bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
+    /// From the file into memory.
     Read,
+    /// From memory into the file.
     Write,
 }
 

@@ -29,7 +29,7 @@
 //!   `watched` gives up where a rank is lost.
 //! * `placing` gives the new segments of a collective write their homes, as `placement` says; the first such write
 //!   settles how large segments are (`choosing`). For that, `amounts` adds up by node who writes how much where.
-//! * `outcome` is who hears when what came of a collective access.
+//! * `outcome` is who hears when what came of a collective access, `standing_in` what a rank does whose part MPI refuses.
 //! * `background` carries long accesses out while the program computes, nonblocking and [`split`] collective ones.
 //! * `flatten` tells where the bytes of a datatype are, `view` which bytes of the file a rank sees; `pairing` brings a
 //!   buffer and a view together.
@@ -56,6 +56,7 @@ mod choosing;
 mod circle;
 mod closing;
 mod clusters;
+mod comparing;
 mod contiguous;
 mod exchange;
 mod failure;
@@ -80,6 +81,7 @@ pub mod reopening;
 mod resizing;
 mod shared_pointer;
 pub mod split;
+mod standing_in;
 mod strided;
 pub mod table;
 mod venue;
@@ -87,13 +89,16 @@ mod view;
 pub mod viewing;
 mod watched;
 
+pub use access::Direction;
 pub use calls::{Background, Mpi, complete_requests};
 pub use closing::{close_ahead, delete};
 pub use clusters::finish;
+pub use comparing::before_mode;
 pub use failure::{ErrorClass, Failure, behind};
 pub use flatten::is_one_run;
 pub use host::HasHost;
 pub use opening::{after_ordered_access, agreed, exchange};
 pub use resizing::{after_preallocation, all_are_there, before_preallocation, set_size};
 pub use shared_pointer::settle;
+pub use standing_in::collective;
 pub use svmio_svm::environment;

@@ -60,7 +60,7 @@ impl Asking {
     }
 }
 
-/// Places the new segments of a collective write, of which `access` is this rank's part.
+/// Places the new segments of a collective write, of which `access` is this rank's part, if it has any.
 ///
 /// # Errors
 /// Those of the exchange and of the master, on all ranks; that this rank's node cannot note the homes.
@@ -70,7 +70,7 @@ impl Asking {
 pub(crate) unsafe fn place_new<A: Abi>(
     mpi: &Mpi<A>,
     fd: *mut RomioFile<A>,
-    access: &Access<A>,
+    access: Option<&Access<A>>,
 ) -> Result<(), Failure> {
     // SAFETY: ROMIO's file is valid, and nothing else refers to it meanwhile.
     let fd = unsafe { &mut *fd };
@@ -82,7 +82,7 @@ pub(crate) unsafe fn place_new<A: Abi>(
         return Ok(());
     }
     let now = handle.file.segment_size();
-    let part = Part::of(mpi, fd, access).unwrap_or_default();
+    let part = access.and_then(|access| Part::of(mpi, fd, access)).unwrap_or_default();
     let unplaced = unplaced(handle, now, &part);
     let mut amounts = Amounts::by(now.bytes());
     let may_choose = may_choose(handle);

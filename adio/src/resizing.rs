@@ -8,7 +8,8 @@ use std::ffi::c_int;
 
 use crate::abi::Abi;
 use crate::calls::Mpi;
-use crate::failure::{ErrorClass, Failure};
+use crate::comparing;
+use crate::failure::Failure;
 use crate::handle::{self, Handle};
 use crate::layout::RomioFile;
 
@@ -73,16 +74,10 @@ pub unsafe fn after_preallocation<A: Abi>(fd: *const RomioFile<A>) -> Result<(),
 ///
 /// # Errors
 /// `MPI_ERR_NOT_SAME` where they do not, on all of them; that a rank is lost.
-pub(crate) fn compare(handle: &Handle, size: i64) -> Result<(), Failure> {
-    let [largest, inverse] = handle.team.maxima([size, !size])?;
-    handle.asking.resume();
-    // The largest is the smallest, too, where all are the same.
-    if largest == !inverse {
-        return Ok(());
-    }
-    let name = handle.file.name();
-    let message = format!("{name}: the ranks give different sizes for it, this one {size} bytes");
-    Err(handle.located(Failure::new(ErrorClass::NotSame, message)))
+fn compare(handle: &Handle, size: i64) -> Result<(), Failure> {
+    comparing::compare(handle, size, || {
+        format!("the ranks give different sizes for it, this one {size} bytes")
+    })
 }
 
 /// Whether all ranks of the file `fd` are there, as far as this one knows, and none at an earlier access: before a call

@@ -29,6 +29,7 @@ use crate::pairing;
 use crate::placing;
 use crate::pointer;
 use crate::split::{self, Begun};
+use crate::standing_in;
 use crate::view::{Extent, View};
 
 /// All ranks' access to a view.
@@ -42,10 +43,11 @@ pub(crate) unsafe fn collectively<A: Abi>(
 ) -> Result<(), Failure> {
     // SAFETY: ROMIO's file is valid, and the caller vouches for the arguments.
     unsafe {
+        standing_in::note_begun();
         handle::of(&*fd)?.begin_access(access.direction)?;
         let placed = match access.direction {
             Direction::Read => Ok(()),
-            Direction::Write => placing::place_new(mpi, fd, access),
+            Direction::Write => placing::place_new(mpi, fd, Some(access)),
         };
         if split::is_beginning() {
             let operation = match placed.and_then(|()| started(mpi, fd, access)) {

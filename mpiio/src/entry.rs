@@ -9,7 +9,7 @@ use svmio_adio::environment::{self, Concern};
 use svmio_adio::layout::RomioFile;
 use svmio_adio::library::Library;
 use svmio_adio::plug::{self, Plug};
-use svmio_adio::{ErrorClass, Failure, Mpi};
+use svmio_adio::{Direction, ErrorClass, Failure, Mpi};
 use svmio_adio::{pointer, reopening};
 
 use crate::claim::Claims;
@@ -174,6 +174,21 @@ pub unsafe fn file_ordered<A: Plug>(file: MpiFile, access: impl FnOnce(&Mpi<A>) 
             Err(failure) if code == SUCCESS => mpi.report_on(file, failure.to_code(mpi)),
             _ => code,
         }
+    })
+}
+
+/// A collective access that blocks, which `stock` carries out, or the beginning of a split one.
+///
+/// # Safety
+/// `file` is an open file, and every rank that opened it makes the same call.
+pub unsafe fn file_collective<A: Plug>(
+    file: MpiFile,
+    direction: Direction,
+    stock: impl FnOnce(&Mpi<A>) -> c_int,
+) -> c_int {
+    with_stock::<A>(|mpi| {
+        // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
+        unsafe { svmio_adio::collective(mpi, direction, || A::opened(file), || stock(mpi)) }
     })
 }
 

@@ -6,8 +6,10 @@
 //! and `MPI_Finalize`: processes of several nodes that shared files leave each other there. Split collective accesses
 //! are taken at both ends: they go on in between. Views with gaps are
 //! set, and pointers in them told, without ROMIO's own lists of their pieces. Sizes are set without ROMIO's own
-//! exchange. Everything else (`MPI_File_write_all`, …) is the stock MPI's own: its ROMIO calls our device. What the
-//! first open would wait for is [done](warm_up) when the library is loaded.
+//! exchange, and ranks compare the modes that they set before. Of collective accesses that block it is only looked
+//! whether the MPI refuses a rank's part before our device hears of it. Everything else (`MPI_File_write_at`, …) is the
+//! stock MPI's own: its ROMIO calls our device. What the first open would wait for is [done](warm_up) when the library is
+//! loaded.
 //!
 //! ```text
 //!   program ─► MPI_File_open ─► file_open ─► claim ─┬─ svm:…  ─► Plug::open ─► ROMIO ─► ad_svm
@@ -25,7 +27,9 @@
 //! ```
 
 pub mod claim;
+mod collective;
 mod entry;
+mod mode;
 mod ordered;
 mod pointer;
 mod size;
@@ -34,9 +38,10 @@ mod view;
 mod warming;
 
 pub use entry::{
-    file_close, file_delete, file_open, file_ordered, file_preallocate, file_seek_shared, file_split_end,
-    finalize, with_stock,
+    file_close, file_collective, file_delete, file_open, file_ordered, file_preallocate, file_seek_shared,
+    file_split_end, finalize, with_stock,
 };
+pub use mode::file_set_atomicity;
 pub use pointer::{file_get_byte_offset, file_get_position, file_seek};
 pub use size::file_set_size;
 pub use view::file_set_view;

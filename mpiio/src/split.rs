@@ -6,13 +6,13 @@
 macro_rules! export_split {
     ($abi:ty) => {
         $crate::export_split! { @begin $abi;
-            MPI_File_read_all_begin, PMPI_File_read_all_begin:
+            MPI_File_read_all_begin, PMPI_File_read_all_begin, Read:
                 (buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>);
-            MPI_File_write_all_begin, PMPI_File_write_all_begin:
+            MPI_File_write_all_begin, PMPI_File_write_all_begin, Write:
                 (buffer: *const c_void, count: c_int, datatype: Datatype<$abi>);
-            MPI_File_read_at_all_begin, PMPI_File_read_at_all_begin:
+            MPI_File_read_at_all_begin, PMPI_File_read_at_all_begin, Read:
                 (offset: i64, buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>);
-            MPI_File_write_at_all_begin, PMPI_File_write_at_all_begin:
+            MPI_File_write_at_all_begin, PMPI_File_write_at_all_begin, Write:
                 (offset: i64, buffer: *const c_void, count: c_int, datatype: Datatype<$abi>);
         }
         $crate::export_split! { @end $abi;
@@ -22,15 +22,15 @@ macro_rules! export_split {
             MPI_File_write_at_all_end, PMPI_File_write_at_all_end: (buffer: *const c_void, status: *mut Status);
         }
     };
-    (@begin $abi:ty; $($name:ident, $profiled:ident: $arguments:tt;)*) => {$(
-        $crate::export_split!(@one $abi; $name, $profiled, begin, $arguments);
-        $crate::export_split!(@one $abi; $profiled, $profiled, begin, $arguments);
+    (@begin $abi:ty; $($name:ident, $profiled:ident, $direction:ident: $arguments:tt;)*) => {$(
+        $crate::export_split!(@one $abi; $name, $profiled, (begin $direction), $arguments);
+        $crate::export_split!(@one $abi; $profiled, $profiled, (begin $direction), $arguments);
     )*};
     (@end $abi:ty; $($name:ident, $profiled:ident: $arguments:tt;)*) => {$(
-        $crate::export_split!(@one $abi; $name, $profiled, end, $arguments);
-        $crate::export_split!(@one $abi; $profiled, $profiled, end, $arguments);
+        $crate::export_split!(@one $abi; $name, $profiled, (end), $arguments);
+        $crate::export_split!(@one $abi; $profiled, $profiled, (end), $arguments);
     )*};
-    (@one $abi:ty; $name:ident, $profiled:ident, $how:ident, ($($argument:ident: $kind:ty),*)) => {
+    (@one $abi:ty; $name:ident, $profiled:ident, ($($how:ident)*), ($($argument:ident: $kind:ty),*)) => {
         #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
         ///
         /// # Safety
@@ -46,12 +46,14 @@ macro_rules! export_split {
                 // SAFETY: the caller's arguments.
                 unsafe { stock(file, $($argument),*) }
             };
-            $crate::export_split!(@$how $abi, file, stock)
+            $crate::export_split!(@$($how)* $abi, file, stock)
         }
     };
-    (@begin $abi:ty, $file:ident, $stock:ident) => {
-        $crate::with_stock::<$abi>(|mpi| svmio_adio::split::beginning(|| $stock(mpi)))
-    };
+    (@begin $direction:ident $abi:ty, $file:ident, $stock:ident) => {{
+        let stock = |mpi: &Mpi<$abi>| svmio_adio::split::beginning(|| $stock(mpi));
+        // SAFETY: the caller's file; split access is collective.
+        unsafe { $crate::file_collective::<$abi>($file, svmio_adio::Direction::$direction, stock) }
+    }};
     (@end $abi:ty, $file:ident, $stock:ident) => {
         // SAFETY: the caller's file; split access is collective.
         unsafe { $crate::file_split_end::<$abi>($file, $stock) }

@@ -115,10 +115,13 @@ exported! {
         PMPI_Request_get_status;
 }
 
+svmio_mpiio::export_collective!(Mpich);
+svmio_mpiio::export_collective!(Mpich, large);
 svmio_mpiio::export_ordered!(Mpich);
 svmio_mpiio::export_ordered!(Mpich, large);
 svmio_mpiio::export_seek_shared!(Mpich);
 svmio_mpiio::export_pointer!(Mpich);
+svmio_mpiio::export_set_atomicity!(Mpich);
 svmio_mpiio::export_set_size!(Mpich);
 svmio_mpiio::export_set_view!(Mpich);
 svmio_mpiio::export_split!(Mpich);

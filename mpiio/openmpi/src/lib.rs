@@ -148,9 +148,11 @@ settled! {
     MPI_File_get_position_shared, PMPI_File_get_position_shared: fn(file: MpiFile, offset: *mut i64);
 }
 
+svmio_mpiio::export_collective!(OpenMpi);
 svmio_mpiio::export_ordered!(OpenMpi);
 svmio_mpiio::export_seek_shared!(OpenMpi);
 svmio_mpiio::export_pointer!(OpenMpi);
+svmio_mpiio::export_set_atomicity!(OpenMpi);
 svmio_mpiio::export_set_size!(OpenMpi);
 svmio_mpiio::export_set_view!(OpenMpi);
 svmio_mpiio::export_split!(OpenMpi);

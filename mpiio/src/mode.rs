@@ -1,0 +1,57 @@
+//! Setting the mode of accesses: atomic or not.
+
+use std::ffi::c_int;
+
+use svmio_adio::Mpi;
+use svmio_adio::abi::MpiFile;
+use svmio_adio::plug::Plug;
+
+use crate::entry::with_stock;
+
+/// `MPI_File_set_atomicity` by `stock`.
+///
+/// # Safety
+/// `file` is an open file, and every rank that opened it makes the same call.
+pub unsafe fn file_set_atomicity<A: Plug>(
+    file: MpiFile,
+    is_atomic: c_int,
+    stock: impl FnOnce(&Mpi<A>) -> c_int,
+) -> c_int {
+    with_stock::<A>(|mpi| {
+        let Some(fd) = A::opened(file) else { return stock(mpi) };
+        // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
+        match unsafe { svmio_adio::before_mode(fd, is_atomic) } {
+            Ok(()) => stock(mpi),
+            Err(failure) => mpi.report_on(file, failure.to_code(mpi)),
+        }
+    })
+}
+
+/// Defines `MPI_File_set_atomicity`, under both of its names, for the family `$abi`.
+#[macro_export]
+macro_rules! export_set_atomicity {
+    ($abi:ty) => {
+        $crate::export_set_atomicity!(@one $abi; MPI_File_set_atomicity);
+        $crate::export_set_atomicity!(@one $abi; PMPI_File_set_atomicity);
+    };
+    (@one $abi:ty; $name:ident) => {
+        #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(file: MpiFile, is_atomic: c_int) -> c_int {
+            type Function = unsafe extern "C" fn(MpiFile, c_int) -> c_int;
+            static STOCK: OnceLock<Option<Function>> = OnceLock::new();
+            let stock = |mpi: &Mpi<$abi>| {
+                // SAFETY: the type is that of the function in mpi.h.
+                let stock = STOCK.get_or_init(|| unsafe { mpi.stock("PMPI_File_set_atomicity\0") });
+                let Some(stock) = stock else { return mpi.missing("PMPI_File_set_atomicity") };
+                // SAFETY: the caller's arguments.
+                unsafe { stock(file, is_atomic) }
+            };
+            // SAFETY: the caller's file; setting the mode is collective.
+            unsafe { $crate::file_set_atomicity::<$abi>(file, is_atomic, stock) }
+        }
+    };
+}

@@ -1,0 +1,151 @@
+/* refused_parts FILE own|shared: MPI refuses the last rank's part of collective accesses, as the count is negative, before
+ * svmio hears of it. The others are not left waiting, and hear of it as they hear of any failure of the rank's. So it is
+ * where ranks ask for different modes. */
+#include "check.h"
+
+/* Bytes of a rank's part, each in a segment of its own; how often all is done. */
+enum { BYTES = 1 << 16, ROUNDS = 12 };
+
+static unsigned char bytes[BYTES];
+static int shares, last;
+
+typedef int access(MPI_File file, MPI_Offset at, int count, MPI_Datatype datatype);
+
+static int write_at(MPI_File file, MPI_Offset at, int count, MPI_Datatype datatype) {
+    return MPI_File_write_at_all(file, at, bytes, count, datatype, MPI_STATUS_IGNORE);
+}
+
+static int read_at(MPI_File file, MPI_Offset at, int count, MPI_Datatype datatype) {
+    return MPI_File_read_at_all(file, at, bytes, count, datatype, MPI_STATUS_IGNORE);
+}
+
+static int write_all(MPI_File file, MPI_Offset at, int count, MPI_Datatype datatype) {
+    MPI_OK(MPI_File_seek(file, at < 0 ? 0 : at, MPI_SEEK_SET));
+    return MPI_File_write_all(file, bytes, at < 0 ? -1 : count, datatype, MPI_STATUS_IGNORE);
+}
+
+static int read_all(MPI_File file, MPI_Offset at, int count, MPI_Datatype datatype) {
+    MPI_OK(MPI_File_seek(file, at < 0 ? 0 : at, MPI_SEEK_SET));
+    return MPI_File_read_all(file, bytes, at < 0 ? -1 : count, datatype, MPI_STATUS_IGNORE);
+}
+
+static int begin_write_at(MPI_File file, MPI_Offset at, int count, MPI_Datatype datatype) {
+    int code = MPI_File_write_at_all_begin(file, at, bytes, count, datatype);
+    return code != MPI_SUCCESS ? code : MPI_File_write_at_all_end(file, bytes, MPI_STATUS_IGNORE);
+}
+
+static int begin_read_at(MPI_File file, MPI_Offset at, int count, MPI_Datatype datatype) {
+    int code = MPI_File_read_at_all_begin(file, at, bytes, count, datatype);
+    return code != MPI_SUCCESS ? code : MPI_File_read_at_all_end(file, bytes, MPI_STATUS_IGNORE);
+}
+
+static access *const writes[] = {write_at, write_all, begin_write_at};
+static access *const reads[] = {read_at, read_all, begin_read_at};
+enum { METHODS = 3, KINDS = 3 };
+
+/* The last rank's part is refused: for its count, its datatype or its place. */
+static void refused(access *do_access, MPI_File file, MPI_Offset at, int kind) {
+    int code;
+    if (rank < last) {
+        code = do_access(file, at, BYTES, MPI_BYTE);
+        if (shares) HOLDS(code != MPI_SUCCESS);
+        else MPI_OK(code);
+        return;
+    }
+    if (kind == 0) code = do_access(file, at, -1, MPI_BYTE);
+    else if (kind == 1) code = do_access(file, at, 1, MPI_DATATYPE_NULL);
+    else code = do_access(file, -1, BYTES, MPI_BYTE);
+    HOLDS(code != MPI_SUCCESS);
+}
+
+/* What all hear next of it, unless they have heard of it at once. (By what blocks: where a split access fails as it begins,
+ * ROMIO takes it for begun.) */
+static void heard(int code) {
+    char text[MPI_MAX_ERROR_STRING], meant[32];
+    int length;
+    if (shares) {
+        MPI_OK(code);
+        return;
+    }
+    HOLDS(code != MPI_SUCCESS);
+    MPI_Error_string(code, text, &length);
+    snprintf(meant, sizeof meant, "rank %d", last);
+    CHECK(strstr(text, meant) && strstr(text, "/refused"), "%s", text);
+}
+
+static void written(MPI_File file, access *do_write, MPI_Offset at, int fill) {
+    memset(bytes, fill + rank, BYTES);
+    MPI_OK(do_write(file, at, BYTES, MPI_BYTE));
+}
+
+static void found(MPI_File file, access *do_read, MPI_Offset at, int fill) {
+    memset(bytes, 0, BYTES);
+    MPI_OK(do_read(file, at, BYTES, MPI_BYTE));
+    for (int i = 0; i < BYTES; i++) EQUAL(bytes[i], fill + rank);
+}
+
+static void parts(MPI_File file, int round) {
+    access *do_write = writes[round % METHODS], *do_read = reads[round / KINDS % METHODS];
+    int kind = round % KINDS;
+    MPI_Offset at = (MPI_Offset)(2 * round * ranks + rank) * BYTES, further = at + (MPI_Offset)ranks * BYTES;
+    doing = "writes";
+    written(file, do_write, at, round + 1);
+    refused(do_write, file, further, kind);
+    heard(read_at(file, at, BYTES, MPI_BYTE));
+    found(file, do_read, at, round + 1);
+    doing = "reads";
+    refused(do_read, file, at, kind);
+    heard(write_at(file, further, BYTES, MPI_BYTE));
+    written(file, do_write, further, round + 2);
+    doing = "a sync";
+    MPI_OK(MPI_File_sync(file));
+    found(file, do_read, further, round + 2);
+    MPI_OK(MPI_File_sync(file));
+    refused(do_write, file, further, kind);
+    heard(MPI_File_sync(file));
+    found(file, do_read, at, round + 1);
+}
+
+static void modes(MPI_File file) {
+    int is_atomic;
+    doing = "modes";
+    for (int mode = 0; mode < 2; mode++) {
+        MPI_OK(MPI_File_set_atomicity(file, mode));
+        for (int other = 0; other < ranks; other++)
+            MPI_FAILS(MPI_File_set_atomicity(file, rank == other ? !mode : mode), MPI_ERR_NOT_SAME);
+        MPI_OK(MPI_File_get_atomicity(file, &is_atomic));
+        EQUAL(is_atomic, mode);
+    }
+    MPI_OK(MPI_File_set_atomicity(file, rank + 1));
+    MPI_OK(MPI_File_set_atomicity(file, 0));
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    CHECK(argc == 3, "usage: refused_parts FILE own|shared");
+    shares = !strcmp(argv[2], "shared"), last = ranks - 1;
+    MPI_File file;
+    MPI_Info info;
+    int amode = MPI_MODE_CREATE | MPI_MODE_RDWR;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "svm_segment_size", "64K");
+    MPI_Info_set(info, "svm_outcome", argv[2]);
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, argv[1], amode, info, &file));
+    for (int round = 0; round < ROUNDS; round++) {
+        parts(file, round);
+        if (round % KINDS == 1) modes(file);
+    }
+    doing = "closing";
+    refused(write_at, file, (MPI_Offset)rank * BYTES, 0);
+    heard(MPI_File_close(&file));
+    doing = "a file that is only read";
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_RDONLY, info, &file));
+    HOLDS(write_at(file, (MPI_Offset)rank * BYTES, BYTES, MPI_BYTE) != MPI_SUCCESS);
+    MPI_OK(read_at(file, (MPI_Offset)rank * BYTES, BYTES, MPI_BYTE));
+    MPI_OK(MPI_File_close(&file));
+    MPI_Info_free(&info);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) printf("nobody waits\n");
+    MPI_Finalize();
+    return 0;
+}
