@@ -6,6 +6,7 @@ mod replacements;
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -196,7 +197,7 @@ pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
             };
             // Made where its maker did not get that far; a maker who is alive finds it gone and makes another.
             let mut options = fs::OpenOptions::new();
-            let options = options.read(true).write(true).create(true).truncate(false);
+            let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
             let state = match options.open(object.join(object::STATE)) {
                 Ok(state) => state,
                 // Removed meanwhile, or not ours to remove.

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::attachment::{Attachment, Filling};
@@ -30,7 +30,7 @@ pub(super) fn install(context: &Context, manifest: &Manifest) -> Result<()> {
             Err(e) => return Err(failed(e)),
         }
         let mut opening = fs::OpenOptions::new();
-        opening.read(true).write(true).create(true).truncate(false);
+        opening.read(true).write(true).create(true).truncate(false).mode(0o600);
         let state = match opening.open(path.join(object::STATE)) {
             // It is being removed.
             Err(e) if e.kind() == ErrorKind::NotFound => continue,

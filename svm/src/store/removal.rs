@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt;
 
 use crate::attachment;
 use crate::error::{Error, Result};
@@ -110,7 +111,7 @@ impl Store {
     /// The file's state, made where there is none; `None` where its object is gone.
     fn state_of(&self, id: FileId) -> io::Result<Option<fs::File>> {
         let mut options = fs::OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false);
+        let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
         match options.open(object::path(&self.root, id).join(object::STATE)) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             state => state.map(Some),

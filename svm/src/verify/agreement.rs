@@ -1,6 +1,7 @@
 //! Whether the stores of several nodes agree about a file that these share, and whether its parts are whole.
 
 use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
@@ -106,7 +107,7 @@ pub(crate) fn repair(store: &Store, own: Option<&Manifest>, newest: &Manifest) -
     let path = object::path(store.path(), newest.id);
     let failed = |e: std::io::Error| Error::io(format!("repairing {}", newest.name), &path, e);
     let mut options = fs::OpenOptions::new();
-    let options = options.read(true).write(true).create(true).truncate(false);
+    let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
     let state = match options.open(path.join(object::STATE)) {
         Ok(state) => state,
         // Removed meanwhile, or not ours to change.
