@@ -16,7 +16,7 @@
 //! it, see [`choosing`](crate::choosing).
 
 use std::collections::BTreeSet;
-use std::ffi::CStr;
+use std::ffi::{CStr, OsString};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
@@ -74,8 +74,14 @@ impl Wish {
         if let Some(value) = mpi.info(info, hint) {
             return Some(Wish { source: format!("the hint {}", hint.to_string_lossy()), value });
         }
-        let value = std::env::var_os(variable)?.to_string_lossy().into_owned();
-        Some(Wish { source: variable.to_owned(), value })
+        Wish::of_environment(variable, std::env::var_os(variable))
+    }
+
+    /// What a variable of that name asks for. An empty one counts as none, unlike an empty hint, which a program sets on
+    /// purpose.
+    fn of_environment(variable: &str, value: Option<OsString>) -> Option<Wish> {
+        let value = value.filter(|value| !value.is_empty())?;
+        Some(Wish { source: variable.to_owned(), value: value.to_string_lossy().into_owned() })
     }
 
     /// What it means for a file of that name; `None` where that makes no sense, which is told.
@@ -204,7 +210,14 @@ pub(crate) fn hand_to_romio<A: Abi>(
 
 #[cfg(test)]
 mod tests {
-    use super::{about_unknown, is_unknown, names};
+    use super::{Wish, about_unknown, is_unknown, names};
+
+    #[test]
+    fn an_empty_variable_counts_as_none() {
+        let wish = |value: Option<&str>| Wish::of_environment("SVMIO_PLACEMENT", value.map(Into::into));
+        assert!(wish(None).is_none() && wish(Some("")).is_none());
+        assert_eq!(wish(Some("block")).unwrap().to_string(), "SVMIO_PLACEMENT=block");
+    }
 
     #[test]
     fn what_is_mistyped_is_told_with_what_was_meant() {

@@ -1,5 +1,6 @@
 //! Which collectives are svmio's.
 
+use std::env::VarError;
 use std::sync::OnceLock;
 
 /// Switches all of them off with `0`.
@@ -115,17 +116,12 @@ impl Collectives {
 pub(crate) fn left_to_mpi() -> Result<Collectives, &'static str> {
     static LEFT: OnceLock<Result<Collectives, String>> = OnceLock::new();
     let read = || {
-        match std::env::var(ALL).as_deref() {
-            Ok("0") => return Ok(Collectives::EVERY),
-            Ok("1" | "") | Err(std::env::VarError::NotPresent) => {}
-            Ok(other) => return Err(format!("{ALL} is '{other}', and has to be '0' or '1'")),
-            Err(problem) => return Err(format!("{ALL}: {problem}")),
+        match said(ALL)?.as_deref() {
+            Some("0") => return Ok(Collectives::EVERY),
+            Some("1") | None => {}
+            Some(other) => return Err(format!("{ALL} is '{other}', and has to be '0' or '1'")),
         }
-        match std::env::var(OFF) {
-            Ok(list) => Collectives::listed(&list),
-            Err(std::env::VarError::NotPresent) => Ok(Collectives::default()),
-            Err(problem) => Err(format!("{OFF}: {problem}")),
-        }
+        said(OFF)?.map_or(Ok(Collectives::default()), |list| Collectives::listed(&list))
     };
     LEFT.get_or_init(read).as_ref().copied().map_err(String::as_str)
 }
@@ -156,11 +152,7 @@ impl Nodes {
 /// What is wrong with it.
 pub(crate) fn nodes() -> Result<Nodes, &'static str> {
     static READ: OnceLock<Result<Nodes, String>> = OnceLock::new();
-    let read = || match std::env::var(NODES) {
-        Ok(name) => Nodes::named(&name),
-        Err(std::env::VarError::NotPresent) => Ok(Nodes::default()),
-        Err(problem) => Err(format!("{NODES}: {problem}")),
-    };
+    let read = || said(NODES)?.map_or(Ok(Nodes::default()), |name| Nodes::named(&name));
     READ.get_or_init(read).as_ref().copied().map_err(String::as_str)
 }
 
@@ -190,11 +182,7 @@ impl Over {
 /// What is wrong with it.
 pub(crate) fn over() -> Result<Over, &'static str> {
     static READ: OnceLock<Result<Over, String>> = OnceLock::new();
-    let read = || match std::env::var(OVER) {
-        Ok(name) => Over::named(&name),
-        Err(std::env::VarError::NotPresent) => Ok(Over::default()),
-        Err(problem) => Err(format!("{OVER}: {problem}")),
-    };
+    let read = || said(OVER)?.map_or(Ok(Over::default()), |name| Over::named(&name));
     READ.get_or_init(read).as_ref().copied().map_err(String::as_str)
 }
 
@@ -235,17 +223,38 @@ impl Begun {
 /// What is wrong with it.
 pub(crate) fn begun() -> Result<Begun, &'static str> {
     static READ: OnceLock<Result<Begun, String>> = OnceLock::new();
-    let read = || match std::env::var(NONBLOCKING) {
-        Ok(name) => Begun::named(&name),
-        Err(std::env::VarError::NotPresent) => Ok(Begun::default()),
-        Err(problem) => Err(format!("{NONBLOCKING}: {problem}")),
-    };
+    let read = || said(NONBLOCKING)?.map_or(Ok(Begun::default()), |name| Begun::named(&name));
     READ.get_or_init(read).as_ref().copied().map_err(String::as_str)
+}
+
+/// What a variable says.
+fn said(variable: &str) -> Result<Option<String>, String> {
+    meant(std::env::var(variable)).map_err(|problem| format!("{variable}: {problem}"))
+}
+
+/// What was meant by that: an empty value counts as none.
+fn meant(value: Result<String, VarError>) -> Result<Option<String>, VarError> {
+    match value {
+        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(problem) => Err(problem),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Begun, Collective, Collectives, Nodes, Over};
+    use std::env::VarError;
+
+    use super::{Begun, Collective, Collectives, Nodes, Over, meant};
+
+    #[test]
+    fn an_empty_variable_counts_as_none() {
+        assert_eq!(meant(Ok(String::new())), Ok(None));
+        assert_eq!(meant(Err(VarError::NotPresent)), Ok(None));
+        assert_eq!(meant(Ok("all".into())), Ok(Some("all".into())));
+        let unreadable = VarError::NotUnicode("x".into());
+        assert_eq!(meant(Err(unreadable.clone())), Err(unreadable));
+    }
 
     #[test]
     fn what_is_begun_is_long_or_all() {

@@ -4,6 +4,7 @@
 //! that is opened again finds its pages where they were. The least recently used ones go when there are
 //! more than `SVMIO_MAPPINGS` (default 256); each holds one file descriptor.
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -73,13 +74,15 @@ pub(crate) fn forget(store: &Path, file: FileId) {
 fn cache() -> MutexGuard<'static, LruCache<Key, Arc<Segment>>> {
     static CACHE: OnceLock<Mutex<LruCache<Key, Arc<Segment>>>> = OnceLock::new();
     // A panic elsewhere leaves the cache whole: its own operations do not panic half-way.
-    CACHE.get_or_init(|| Mutex::new(LruCache::new(capacity()))).lock().unwrap_or_else(PoisonError::into_inner)
+    CACHE
+        .get_or_init(|| Mutex::new(LruCache::new(capacity(std::env::var_os("SVMIO_MAPPINGS")))))
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
-fn capacity() -> NonZeroUsize {
-    let Some(text) = std::env::var_os("SVMIO_MAPPINGS") else {
-        return DEFAULT_CAPACITY;
-    };
+/// How many mappings are kept, where the variable says this.
+fn capacity(told: Option<OsString>) -> NonZeroUsize {
+    let Some(text) = told.filter(|text| !text.is_empty()) else { return DEFAULT_CAPACITY };
     text.to_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
         tracing::warn!(
             "SVMIO_MAPPINGS={} is no number from 1 on: {DEFAULT_CAPACITY} mappings are kept",
@@ -87,4 +90,18 @@ fn capacity() -> NonZeroUsize {
         );
         DEFAULT_CAPACITY
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEFAULT_CAPACITY, capacity};
+
+    #[test]
+    fn as_many_are_kept_as_is_said() {
+        assert_eq!(capacity(Some("7".into())).get(), 7);
+        assert_eq!(capacity(None), DEFAULT_CAPACITY);
+        for none in ["", "0", "many"] {
+            assert_eq!(capacity(Some(none.into())), DEFAULT_CAPACITY, "{none}");
+        }
+    }
 }

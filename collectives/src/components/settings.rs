@@ -55,14 +55,14 @@ impl Components {
     }
 
     /// Sets what these variables say, and tells whether they say anything. Those that are not about components are not
-    /// looked at.
+    /// looked at, nor are empty ones, which count as none.
     ///
     /// # Errors
     /// [`Error::Setting`], as for [`configure`](Self::configure).
     pub fn configure_from(&mut self, variables: impl IntoIterator<Item = (String, String)>) -> Result<bool> {
         let ours = |(name, value): (String, String)| {
             let rest = name.strip_prefix(VARIABLE)?;
-            is_rest(rest).then(|| (rest.to_owned(), value))
+            (is_rest(rest) && !value.is_empty()).then(|| (rest.to_owned(), value))
         };
         let mut variables: Vec<(String, String)> = variables.into_iter().filter_map(ours).collect();
         // The text first, which the others go before; and errors are to be the same each time.
@@ -214,6 +214,7 @@ mod tests {
             ("SVMIO_COMPONENTS", "barrier=shared;reduce_scatter=shared\n -schedule shared.slot=128"),
             ("SVMIO_COMPONENTS_REDUCE_SCATTER", "basic"),
             ("SVMIO_COMPONENTS_SHARED_REDUCED_ALONE", "0"),
+            ("SVMIO_COMPONENTS_BCAST", ""),
             ("SVMIO_COMPONENTSX", "nonsense"),
             ("SVMIO_FABRIC", "shm"),
         ];
@@ -225,6 +226,14 @@ mod tests {
         let assigned: Vec<_> = shared.assigned.iter().map(|(name, value)| (*name, value.as_str())).collect();
         assert_eq!(assigned, [("reduced_alone", "0"), ("slot", "128")]);
         assert!(components.entries[components.position("schedule").unwrap()].is_excluded);
+    }
+
+    #[test]
+    fn empty_variables_say_nothing() {
+        for name in ["SVMIO_COMPONENTS", "SVMIO_COMPONENTS_BARRIER", "SVMIO_COMPONENTS_SHARED_SLOT"] {
+            let says = Components::standard().configure_from([(name.into(), String::new())]);
+            assert!(matches!(says, Ok(false)), "{name}: {says:?}");
+        }
     }
 
     #[test]
