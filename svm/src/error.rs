@@ -40,7 +40,7 @@ pub enum Error {
     },
     /// No file has this name.
     #[error(
-        "no file {name} in {} (svmio ls shows what is there; SVMIO_SERVERS, or --hosts of svmio, names other nodes to ask)",
+        "no file {name} in {} (svmio ls shows what is there; other nodes are asked by SVMIO_SERVERS in jobs, by --hosts or --store in svmio)",
         the_stores(stores)
     )]
     NoSuchFile {

@@ -30,11 +30,14 @@ pub(crate) enum CommandError {
     #[error(transparent)]
     Figure(#[from] svmio_transport::sim::figures::FigureError),
 
-    #[error("there is no store at {} (svmio cp and svmio run make one)", path.display())]
+    #[error("there is no store at {} yet (svmio store init makes one, and so do svmio run and svmio cp)", path.display())]
     NoStore { path: PathBuf },
 
     #[error("{}: {reason}", path.display())]
     NotMounted { path: PathBuf, reason: &'static str },
+
+    #[error("{action} {}: only root may: {command}", path.display())]
+    OnlyRoot { action: &'static str, path: PathBuf, command: String },
 
     #[error("SVMIO_STORES={}: it names no store (unset it for the default one)", list.display())]
     NoStoresNamed { list: OsString },

@@ -21,8 +21,12 @@ pub(crate) struct StoreOption {
     #[arg(long, value_name = "HOST,..", value_delimiter = ',', value_hint = ValueHint::Hostname)]
     hosts: Vec<String>,
 
-    /// The program that starts commands on --hosts: PROGRAM HOST COMMAND
+    /// The program that starts commands on --hosts, with options if need be: PROGRAM HOST COMMAND
     /// [default: SVMIO_RSH, else ssh]
+    ///
+    /// By default ssh has -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3: it
+    /// asks nobody for a password, and gives up a host that does not answer. What is named here, or by SVMIO_RSH, gets
+    /// none of these.
     #[arg(long, value_name = "PROGRAM", requires = "hosts", value_hint = ValueHint::CommandName)]
     launcher: Option<String>,
 }

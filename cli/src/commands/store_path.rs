@@ -35,9 +35,10 @@ impl StorePath {
         Ok(StorePath { file, directory })
     }
 
-    /// What follows `svm:`; `None` where `text` does not begin so.
+    /// What follows `svm:`, in any case, as MPI programs may write it; `None` where `text` does not begin so.
     pub(crate) fn strip_prefix(text: &OsStr) -> Option<&OsStr> {
-        text.as_bytes().strip_prefix(PREFIX).map(OsStr::from_bytes)
+        let (prefix, rest) = text.as_bytes().split_at_checked(PREFIX.len())?;
+        prefix.eq_ignore_ascii_case(PREFIX).then(|| OsStr::from_bytes(rest))
     }
 
     /// The store's root.
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn one_path_is_written_in_several_ways() {
-        for text in ["svm:/a/b", "svm:a/b", "/a/b", "a/b", "a//x/../b"] {
+        for text in ["svm:/a/b", "svm:a/b", "SVM:/a/b", "Svm:a/b", "/a/b", "a/b", "a//x/../b"] {
             let path = StorePath::new(OsStr::new(text)).unwrap();
             assert_eq!((path.to_string().as_str(), path.as_file().is_some()), ("/a/b", true), "{text}");
         }

@@ -20,7 +20,8 @@ const EXAMPLES: &str = after_help!(
 Looks at each file's manifest and segments: readable, complete, of the right sizes, nothing beyond the
 end. What a program wrote is not known here: this finds lost storage, not wrong results. Of files that
 several nodes share, the stores that are given are compared: an older or damaged manifest is replaced by
-the newest one, if nobody has the file open there. Where svmio cp -f was killed, the older file is restored or
+the newest one, if nobody has the file open there. A file with parts in stores that are not given is told as not
+seen whole, with what is missing; that is no failure. Where svmio cp -f was killed, the older file is restored or
 removed, by what all of the stores that it copied to tell."
 );
 
@@ -114,8 +115,12 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<Outcome, CommandErro
         for leftover in &findings.reclaimed {
             output.line(format!("reclaimed: {leftover}"))?;
         }
+        let unseen = match findings.unseen.len() {
+            0 => String::new(),
+            files => format!(", {files} not seen whole"),
+        };
         output.line(format!(
-            "{} checked, {} damaged, {} reclaimed",
+            "{} checked, {} damaged, {} reclaimed{unseen}",
             counted(findings.checked.len() as u64, "file"),
             findings.damaged.len(),
             counted(findings.reclaimed.len() as u64, "leftover")

@@ -96,6 +96,34 @@ fn files_are_never_hidden() {
 }
 
 #[test]
+fn a_user_is_told_what_root_may_do() {
+    in_memory(|setting, store| {
+        set_mode(setting.outside("").as_path(), 0o755);
+        set_mode(store.parent().unwrap(), 0o1777);
+        let dir = path_of(store);
+        let complaint = |arguments: &[&str]| {
+            let output = run_as_nobody_by(setting, arguments, |command| command);
+            assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+            text(&output.stderr)
+        };
+        let said = complaint(&["store", "init", "--mount", "always", "--size", "64M", dir]);
+        let way_out = format!(
+            "only root may: sudo svmio store init --mount always --uid 65534 --size 67108864 {dir}\n"
+        );
+        assert!(said.ends_with(&way_out), "{said}");
+        setting.printed(&["store", "init", "--mount", "always", "--uid", "65534", dir]);
+        for force in ["", "-f "] {
+            let said = complaint(
+                &[&["store", "unmount", dir][..], if force.is_empty() { &[] } else { &["-f"] }].concat(),
+            );
+            let way_out = format!("only root may: sudo svmio store unmount {force}{dir}\n");
+            assert!(said.ends_with(&way_out), "{said}");
+        }
+        setting.printed(&["store", "unmount", dir]);
+    });
+}
+
+#[test]
 fn a_link_leads_root_nowhere() {
     in_memory(|setting, store| {
         let target = store.with_file_name("target");

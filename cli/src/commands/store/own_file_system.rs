@@ -26,6 +26,14 @@ pub(super) struct Wishes {
     pub(super) size: Option<u64>,
 }
 
+impl Wishes {
+    /// What root mounts one with, at `path`.
+    fn command(self, path: &Path) -> String {
+        let size = self.size.map(|bytes| format!(" --size {bytes}")).unwrap_or_default();
+        format!("sudo svmio store init --mount always --uid {}{size} {}", self.user, path.display())
+    }
+}
+
 /// Whether `mount` is one of these, at `path` itself.
 pub(super) fn is_at(path: &Path, mount: &Mount) -> bool {
     let place = path.canonicalize();
@@ -53,7 +61,7 @@ pub(super) fn beneath(path: &Path) -> Result<Mount, CommandError> {
 ///
 /// # Errors
 /// [`CommandError::NotMounted`] where there are files that it would hide, or where the directory is another user's;
-/// [`CommandError::Outside`].
+/// [`CommandError::OnlyRoot`] where the caller may not; [`CommandError::Outside`].
 pub(super) fn mount(path: &Path, wishes: Wishes) -> Result<&'static str, CommandError> {
     let outside =
         |source: io::Error| CommandError::Outside { action: "mounting on", path: path.into(), source };
@@ -76,7 +84,12 @@ pub(super) fn mount(path: &Path, wishes: Wishes) -> Result<&'static str, Command
     if Content::of(&beneath)? != Content::Nothing {
         return Err(refused(hidden));
     }
-    let kind = mount_on(&beneath, wishes).map_err(outside)?;
+    let kind = mount_on(&beneath, wishes).map_err(|e| match e.kind() {
+        io::ErrorKind::PermissionDenied if !rustix::process::geteuid().is_root() => {
+            CommandError::OnlyRoot { action: "mounting on", path: path.into(), command: wishes.command(path) }
+        }
+        _ => outside(e),
+    })?;
     // Somebody may have put a file there just now.
     if Content::of(&beneath)? != Content::Nothing {
         rustix::mount::unmount(path, UnmountFlags::NOFOLLOW).map_err(|e| outside(e.into()))?;
@@ -106,7 +119,7 @@ fn mount_on(path: &Path, wishes: Wishes) -> io::Result<&'static str> {
 ///
 /// # Errors
 /// [`CommandError::NotMounted`] where there is none, where files would go with it unless `with_files`, or where
-/// somebody uses it; [`CommandError::Outside`].
+/// somebody uses it; [`CommandError::OnlyRoot`] where the caller may not; [`CommandError::Outside`].
 pub(super) fn unmount(path: &Path, with_files: bool) -> Result<(), CommandError> {
     let refused = |reason: &'static str| CommandError::NotMounted { path: path.into(), reason };
     if !is_at(path, &Mount::of(path)?) {
@@ -117,6 +130,11 @@ pub(super) fn unmount(path: &Path, with_files: bool) -> Result<(), CommandError>
     }
     rustix::mount::unmount(path, UnmountFlags::NOFOLLOW).map_err(|e| match e {
         rustix::io::Errno::BUSY => refused("a program uses it still: end it first"),
+        rustix::io::Errno::PERM if !rustix::process::geteuid().is_root() => {
+            let force = if with_files { "-f " } else { "" };
+            let command = format!("sudo svmio store unmount {force}{}", path.display());
+            CommandError::OnlyRoot { action: "unmounting", path: path.into(), command }
+        }
         e => CommandError::Outside { action: "unmounting", path: path.into(), source: e.into() },
     })?;
     // What is beneath may be a store's.
