@@ -27,7 +27,8 @@ impl Installation {
     /// The installation that this program is part of, symbolic links to it resolved.
     pub(crate) fn locate() -> Result<Installation, RunError> {
         let no_installation = |source| RunError::NoInstallation { source };
-        let library_directory = match std::env::var_os(LIBRARY_DIRECTORY_VARIABLE) {
+        let told = std::env::var_os(LIBRARY_DIRECTORY_VARIABLE).filter(|directory| !directory.is_empty());
+        let library_directory = match told {
             Some(directory) => std::path::absolute(directory).map_err(no_installation)?,
             None => {
                 let program =

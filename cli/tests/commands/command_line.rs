@@ -149,6 +149,12 @@ fn a_reader_that_goes_away_is_no_failure_and_a_full_device_is_one() {
     let output = process.wait_with_output().unwrap();
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
     assert_eq!(first, noise(10, 1)[..]);
+    let mut completions = setting.svmio();
+    completions.args(["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = completions.spawn().unwrap();
+    drop(process.stdout.take());
+    let output = process.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
 
     for arguments in [&["cat", "/large"][..], &["ls"], &["stat", "/large"], &["cp", "svm:/large", "-"]] {
         let full = File::options().write(true).open("/dev/full").unwrap();

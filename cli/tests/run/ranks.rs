@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::setting::{FAMILIES, Family, field, installation, starting_ranks, stdout_of, svmio_run};
 
@@ -115,6 +115,12 @@ fn a_dry_run_prints_a_command_that_a_shell_can_run() {
                 .arg(&program)
                 .args(["SVMIO_CLAIM", "LD_PRELOAD"]),
         );
+        let mut unheard = svmio_run();
+        unheard.args(["--dry-run", "-n", "2"]).arg(&program).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut unheard = unheard.spawn().unwrap();
+        drop(unheard.stdout.take());
+        let output = unheard.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
         let printed = stdout_of(starting_ranks("sh").args(["-c", &line]));
         assert_eq!(printed.lines().count(), 2, "{line}");
         assert!(

@@ -89,7 +89,9 @@ impl Place {
 /// Whether the environment tells of a job, or of a part of one.
 #[must_use]
 pub fn is_told_of() -> bool {
-    [MASTER, RANK, SIZE, SECRET].into_iter().any(|variable| std::env::var_os(variable).is_some())
+    [MASTER, RANK, SIZE, SECRET]
+        .into_iter()
+        .any(|variable| std::env::var_os(variable).is_some_and(|text| !text.is_empty()))
 }
 
 /// This process's node: `SVMIO_NODE` where it is set, else the host's name.
@@ -100,7 +102,7 @@ pub fn current_node() -> String {
 }
 
 fn text(variable: &str) -> Result<String> {
-    std::env::var(variable).map_err(|_| {
+    std::env::var(variable).ok().filter(|text| !text.is_empty()).ok_or_else(|| {
         setting(
             variable,
             "is not set; a program that is part of a job is started by a launcher, which sets it",

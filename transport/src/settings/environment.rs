@@ -8,10 +8,11 @@ use crate::error::Result;
 /// What each variable begins with.
 const PREFIX: &str = "SVMIO_";
 
-/// What the variables assign. Those of other prefixes, and of svmio's other parts, are not looked at.
+/// What the variables assign. Those of other prefixes, and of svmio's other parts, are not looked at; an empty one assigns
+/// nothing.
 pub(super) fn read(variables: impl IntoIterator<Item = (String, String)>) -> Result<Vec<Assignment>> {
     let mut assignments = Vec::new();
-    for (variable, value) in variables {
+    for (variable, value) in variables.into_iter().filter(|(_, value)| !value.is_empty()) {
         let Some(name) = variable.strip_prefix(PREFIX).map(str::to_ascii_lowercase) else { continue };
         let Some((section, key)) = split(&name) else { continue };
         let origin = Origin::Environment { variable: variable.clone() };

@@ -53,6 +53,7 @@ fn the_environment_changes_what_the_file_says() {
         ("SVMIO_MESSAGES_MEMORY_CAP", "2 MiB"),
         ("SVMIO_WATCHDOG_SIGNALS", "true"),
         ("SVMIO_START_ADDRESS", "7"),
+        ("SVMIO_WATCHDOG_TIMEOUT", ""),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let settings = Settings::from_sources(Some(file.path()), variables).unwrap();
