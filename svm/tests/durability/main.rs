@@ -177,8 +177,11 @@ fn a_sync_of_one_rank_brings_what_it_wrote_to_the_devices_of_nodes_that_have_not
         if process.rank() == 1 {
             let (cluster, own) = (&process.cluster, process.cluster.own_node());
             let alone = Team::alone().on_node(cluster.nodes()[own.0 as usize].clone(), LocalRank::ALONE);
-            let introduction = cluster.open(&name("f"), &options(), &[own]).expect("it is there");
-            let file = cluster.attach(&introduction, &options()).expect("the file opens");
+            let open_alone = || {
+                let introduction = cluster.open(&name("f"), &options(), &[own]).expect("it is there");
+                cluster.attach(&introduction, &options()).expect("the file opens")
+            };
+            let file = open_alone();
             write(&file, 1, 0..SEGMENTS, 6);
             device.take_events();
             alone.sync(&file).expect("the device takes everything");
@@ -195,6 +198,12 @@ fn a_sync_of_one_rank_brings_what_it_wrote_to_the_devices_of_nodes_that_have_not
             let error = alone.sync(&file).expect_err("the device of node 3 fails").to_string();
             assert!(error.contains("node n3") && error.contains("Input/output error"), "{error}");
             device.refuse_nothing();
+            let error = alone.sync(&file).expect_err("the system has told it once").to_string();
+            assert!(error.contains("segment 3 could not be brought"), "{error}");
+            alone.close(&file, false).expect("the file closes");
+            drop(file);
+            let file = open_alone();
+            write(&file, 1, [2, 3], 7);
             device.take_events();
             alone.sync(&file).expect("the device takes everything");
             device.note_return();
@@ -211,7 +220,7 @@ fn where_one_nodes_device_fails_the_sync_fails_on_all_ranks_and_names_the_node()
     let errors = Mutex::new(Vec::new());
     on_device(|process, device, directory| {
         let own = process.rank();
-        let file = open(process, "f");
+        let mut file = open(process, "f");
         let mut byte = 0;
         // The data, written by all or by a rank of another node, and the manifest.
         for (what, writers) in
@@ -254,7 +263,16 @@ fn where_one_nodes_device_fails_the_sync_fails_on_all_ranks_and_names_the_node()
                     device.refuse_nothing();
                 }
                 process.meet();
-                // What was not taken comes with the next sync. Nobody has returned from a sync that was one.
+                // A manifest comes with the next sync. Of data the system does not tell a second time what it was.
+                if what != "manifest" {
+                    process.sync(&file).expect_err("what was refused once is not known to be there");
+                    process.close(file).expect("the file closes");
+                    file = open(process, "f");
+                    if writers.contains(&own) {
+                        write(&file, own, 0..SEGMENTS, byte);
+                    }
+                }
+                // Nobody has returned from a sync that was one.
                 process.sync(&file).expect("the device takes everything");
                 device.note_return();
                 process.meet();

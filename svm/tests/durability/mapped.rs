@@ -58,53 +58,57 @@ impl Mapped for StrictMapping {
 /// does, and names the node.
 fn what_is_stored_reaches_all_devices<M: Mapped>() {
     on_device(|process, device, directory| {
-        let file = Arc::new(open(process, "f"));
-        if process.rank() == OWN {
-            let range = FileOffset(0)..FileOffset(u64::from(SEGMENTS) * SEGMENT);
-            let mapping = M::of(&file, range.clone());
-            let store = |segments: &[u32], byte: u8| {
-                for segment in segments {
-                    let to = mapping.start().wrapping_add(slot(*segment, OWN) as usize);
-                    // SAFETY: it lies in the mapping, and nobody else stores there.
-                    unsafe { to.write_bytes(byte, SLOT as usize) };
-                }
-            };
-            let there = |segments: &[u32], byte: u8| {
-                device.note_return();
-                let there = segments_before_return(&device.take_events(), directory);
-                for segment in segments {
-                    let from = (slot(*segment, OWN) % SEGMENT) as usize;
-                    let bytes = &there[&(home(*segment), *segment)][from..from + SLOT as usize];
-                    assert_eq!(bytes, [byte; SLOT as usize], "segment {segment}");
-                }
-            };
-            let all: Vec<u32> = (0..SEGMENTS).collect();
-            for byte in 1..3 {
-                store(&all, byte);
-                device.take_events();
-                mapping.bring_home(range.clone()).expect("the devices take everything");
-                there(&all, byte);
+        let range = FileOffset(0)..FileOffset(u64::from(SEGMENTS) * SEGMENT);
+        // Has all open the file, one rank use a mapping of it, and all close it.
+        let mapped = |used: &dyn Fn(&M)| {
+            let file = Arc::new(open(process, "f"));
+            if process.rank() == OWN {
+                let mapping = M::of(&file, range.clone());
+                used(&mapping);
+                mapping.end();
             }
-            for segment in [1, 3] {
-                store(&[segment], 9);
+            process.meet();
+            let file = Arc::into_inner(file).expect("it is mapped no longer");
+            process.close(file).expect("the file closes");
+        };
+        let store = |mapping: &M, segments: &[u32], byte: u8| {
+            for segment in segments {
+                let to = mapping.start().wrapping_add(slot(*segment, OWN) as usize);
+                // SAFETY: it lies in the mapping, and nobody else stores there.
+                unsafe { to.write_bytes(byte, SLOT as usize) };
+            }
+        };
+        let stored_is_brought_home = |mapping: &M, segments: &[u32], byte: u8| {
+            store(mapping, segments, byte);
+            device.take_events();
+            mapping.bring_home(range.clone()).expect("the devices take everything");
+            device.note_return();
+            let there = segments_before_return(&device.take_events(), directory);
+            for segment in segments {
+                let from = (slot(*segment, OWN) % SEGMENT) as usize;
+                let bytes = &there[&(home(*segment), *segment)][from..from + SLOT as usize];
+                assert_eq!(bytes, [byte; SLOT as usize], "segment {segment}");
+            }
+        };
+        let all: Vec<u32> = (0..SEGMENTS).collect();
+        mapped(&|mapping| (1..3).for_each(|byte| stored_is_brought_home(mapping, &all, byte)));
+        for segment in [1, 3] {
+            mapped(&|mapping| {
+                store(mapping, &[segment], 9);
                 device.refuse(move |path| segment_of(path) == Some(segment));
                 let error = mapping.bring_home(range.clone()).expect_err("a device fails").to_string();
                 // Of the own node's the path tells.
                 let node = if home(segment) == 3 { "n3/objects" } else { "node n1" };
-                let what = format!("syncing segment {segment} of /f");
-                for word in [node, &what, "Input/output error"] {
+                let what = format!("segment {segment} could not be brought to the storage device");
+                for word in [node, &what, "/f", "Input/output error"] {
                     assert!(error.contains(word), "{word} in {error}");
                 }
                 device.refuse_nothing();
-                device.take_events();
-                mapping.bring_home(range.clone()).expect("the devices take everything");
-                there(&[segment], 9);
-            }
-            mapping.end();
+                mapping.bring_home(range.clone()).expect_err("the system has told it once");
+            });
+            // By an open of its own, and stored again.
+            mapped(&|mapping| stored_is_brought_home(mapping, &[segment], 8));
         }
-        process.meet();
-        let file = Arc::into_inner(file).expect("it is mapped no longer");
-        process.close(file).expect("the file closes");
     });
 }
 
