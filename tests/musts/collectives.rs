@@ -105,6 +105,15 @@ fn communicators(mpi: Mpi) {
     }
 }
 
+/// Communicators of two groups are made while these are in collectives.
+fn between(mpi: Mpi) {
+    let program = Program::c("collectives_between", mpi);
+    let scratch = Scratch::new();
+    let job = Job::new(&scratch, &program, 4).collectives("preload").variable(ALL_BEGUN.0, ALL_BEGUN.1);
+    let output = job.succeed();
+    assert!(output.contains("both groups were right"), "{output}");
+}
+
 /// Where ranks have no job of all of them, a program with more groups of ranks than there are jobs for gets its results
 /// all the same, and has no more and more threads.
 fn many_jobs(mpi: Mpi) {
@@ -201,6 +210,11 @@ macro_rules! mpis {
             #[test]
             fn communicators_come_and_go() {
                 communicators(Mpi::$mpi);
+            }
+
+            #[test]
+            fn those_of_two_groups_come_and_go() {
+                between(Mpi::$mpi);
             }
 
             #[test]

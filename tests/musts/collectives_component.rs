@@ -101,6 +101,19 @@ fn communicators_come_and_go() {
     }
 }
 
+/// So it does by others where they are of two groups, with the collectives of each of these on its way.
+#[test]
+fn communicators_of_two_groups_come_and_go() {
+    let program = Program::c("collectives_between", MPI);
+    for begun in ["long", "all"] {
+        let scratch = Scratch::new();
+        let job = with_component(Job::new(&scratch, &program, 4)).variable(ALL_BEGUN.0, begun);
+        let output = job.limit(Duration::from_secs(60)).succeed();
+        assert!(output.contains("both groups were right"), "{output}");
+        assert!(counted(&output, "reduce").0 > 0, "{output}");
+    }
+}
+
 /// A rank that goes without a word is named to all others, however they wait.
 #[test]
 fn who_is_lost_is_named() {
