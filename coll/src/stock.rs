@@ -1,5 +1,6 @@
 //! MPI's own functions, beyond those that files need.
 
+mod carrying;
 mod messages;
 mod packing;
 

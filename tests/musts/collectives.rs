@@ -128,6 +128,16 @@ fn many_jobs(mpi: Mpi) {
     assert!(output.contains("a member has formed jobs with so many others"), "{output}");
 }
 
+/// Elements that MPI cannot pack are given and received.
+fn large(mpi: Mpi) {
+    let program = Program::c("collectives_large", mpi);
+    let scratch = Scratch::new();
+    let output =
+        Job::new(&scratch, &program, 2).collectives("preload").variable("SVMIO_STATS", "1").succeed();
+    assert!(output.contains("large elements are right"), "{output}");
+    assert_eq!(counted(&output, "bcast"), (2, 2), "{output}");
+}
+
 /// A rank that goes without a word is named to all others.
 fn lost(mpi: Mpi) {
     those_left_hear_of_a_loss(mpi, Nodes::One, 3, |job| job.collectives("preload"));
@@ -225,6 +235,11 @@ macro_rules! mpis {
             #[test]
             fn borders_are_kept() {
                 borders(Mpi::$mpi);
+            }
+
+            #[test]
+            fn large_elements_go_as_others() {
+                large(Mpi::$mpi);
             }
 
             #[test]

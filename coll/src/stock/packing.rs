@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::family::Family;
 
 /// Bytes that are packed at once at most: MPI counts them in an integer.
-const PACKED_AT_ONCE: usize = 1 << 30;
+pub(super) const PACKED_AT_ONCE: usize = 1 << 30;
 
 impl<A: Family> Stock<A> {
     /// Makes a communicator for packing, with an error handler of its own. To be called once, by one thread.
@@ -36,7 +36,7 @@ impl<A: Family> Stock<A> {
     }
 
     /// One of this process alone.
-    fn packing(&self) -> Comm<A> {
+    pub(super) fn packing(&self) -> Comm<A> {
         self.packing.get().copied().unwrap_or(self.communicators.own)
     }
 
@@ -51,9 +51,15 @@ impl<A: Family> Stock<A> {
         into: &mut [u8],
     ) -> Result<()> {
         for (first, chunk) in elements.chunks(into) {
-            let (mut end, length) = (0, chunk.len() as c_int);
             let (from, datatype) =
                 self.not_null(first as isize * elements.extent, from.cast_mut(), elements)?;
+            let Ok(length) = c_int::try_from(chunk.len()) else {
+                let row = self.row(chunk.len())?;
+                // SAFETY: the caller vouches for the element; the chunk has room for it.
+                unsafe { self.carry((from, &datatype), (chunk.as_mut_ptr().cast(), &row)) }?;
+                continue;
+            };
+            let mut end = 0;
             let count = (chunk.len() / elements.size) as c_int;
             // SAFETY: the caller vouches for the elements; the chunk has room for them.
             let code = unsafe {
@@ -87,8 +93,14 @@ impl<A: Family> Stock<A> {
         into: *mut c_void,
     ) -> Result<()> {
         for (first, chunk) in elements.chunks(from) {
-            let (mut end, length) = (0, chunk.len() as c_int);
             let (into, datatype) = self.not_null(first as isize * elements.extent, into, elements)?;
+            let Ok(length) = c_int::try_from(chunk.len()) else {
+                let row = self.row(chunk.len())?;
+                // SAFETY: as above.
+                unsafe { self.carry((chunk.as_mut_ptr().cast(), &row), (into, &datatype)) }?;
+                continue;
+            };
+            let mut end = 0;
             let count = (chunk.len() / elements.size) as c_int;
             // SAFETY: as above.
             let code = unsafe {
@@ -148,15 +160,15 @@ impl<A: Family> Stock<A> {
 
 /// A datatype, of the program's or of our own, which goes with this.
 pub(crate) struct Described<'s, A: Family> {
-    stock: &'s Stock<A>,
+    pub(super) stock: &'s Stock<A>,
     pub(crate) handle: Datatype<A>,
-    is_own: bool,
+    pub(super) is_own: bool,
 }
 
 impl<A: Family> Drop for Described<'_, A> {
     fn drop(&mut self) {
         if self.is_own {
-            // SAFETY: made by `not_null`, and in no use any more.
+            // SAFETY: made by who has set it, and in no use any more.
             unsafe { (self.stock.functions.type_free)(&raw mut self.handle) };
         }
     }
