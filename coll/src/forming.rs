@@ -6,6 +6,7 @@
 
 use std::ffi::c_int;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use svmio_adio::Mpi;
 use svmio_adio::abi::{Abi, Comm};
@@ -91,7 +92,10 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
         }
         Decision::Take { found, reach } => (found, reach),
     };
-    let settings = settings?;
+    let mut settings = settings?;
+    if reach == Reach::Memory && !cards.iter().any(|card| card.is_timed) {
+        settings.watchdog.timeout = UNTIMED;
+    }
     let messages = settings.messages.clone();
     let (fabrics, members) = match found {
         Found::Known { job, members } => (jobs::fabrics(job), members),
@@ -217,6 +221,10 @@ fn costs_are(costs: MessageCosts) {
 fn can_go_on_in_background<A: Abi>(mpi: &Mpi<A>) -> bool {
     mpi.has_background_requests() && !(mpi.asks_operations() && mpi.has_many_threads())
 }
+
+/// After how long a process of one machine that stands still is lost, where its user has not said: never. The kernel tells
+/// of one that has died, and MPI's own collectives wait for one that a debugger has stopped, too.
+const UNTIMED: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// How members on several nodes wait for each other over messages of MPI's own.
 const BARRIER: &str = "two-level:dissemination";

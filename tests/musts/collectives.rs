@@ -5,10 +5,12 @@
 
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use svmio_tests::collectives::{
     ALL_BEGUN, EVERY, counted, nonblocking, numbers_of_ranks, those_left_hear_of_a_loss,
 };
 use svmio_tests::{Finished, Job, Mpi, Nodes, Program, Scratch, is_full_run};
+use svmio_transport::job::WatchdogSettings;
 
 /// Random collectives, byte for byte as MPI's own.
 fn oracle(mpi: Mpi) {
@@ -128,6 +130,24 @@ fn many_jobs(mpi: Mpi) {
     assert!(output.contains("a member has formed jobs with so many others"), "{output}");
 }
 
+/// A rank that stands still for longer than what other jobs take for a loss is waited for.
+fn standing(mpi: Mpi) {
+    let program = Program::c("collectives_standing", mpi);
+    let scratch = Scratch::new();
+    let mut job = Job::new(&scratch, &program, 3).collectives("preload").start();
+    let id = scratch.file("process");
+    let id = job.until("a rank told its number", || std::fs::read_to_string(&id).ok());
+    let process = id.trim().parse().ok().and_then(Pid::from_raw).expect("a number");
+    kill_process(process, Signal::STOP).expect("the rank is there");
+    // Nothing happens that could be waited for: that is what is to be seen.
+    std::thread::sleep(WatchdogSettings::default().timeout + Duration::from_secs(2));
+    std::fs::write(scratch.file("goes-on"), "").expect("the scratch directory can be written");
+    kill_process(process, Signal::CONT).expect("the rank is there");
+    let finished = job.wait();
+    let is_right = finished.status.success() && finished.output.contains("all went on");
+    assert!(is_right, "{}", finished.account());
+}
+
 /// Elements that MPI cannot pack are given and received.
 fn large(mpi: Mpi) {
     let program = Program::c("collectives_large", mpi);
@@ -240,6 +260,11 @@ macro_rules! mpis {
             #[test]
             fn large_elements_go_as_others() {
                 large(Mpi::$mpi);
+            }
+
+            #[test]
+            fn who_stands_still_is_waited_for() {
+                standing(Mpi::$mpi);
             }
 
             #[test]
