@@ -9,6 +9,7 @@ use svmio_transport::settings::{FabricChoice, Origin, Settings};
 
 use crate::chosen;
 use crate::jobs::{self, Known, Reach};
+use crate::room;
 use crate::setting::{self, Begun, Collectives, Nodes, Over};
 
 /// How many jobs a card tells of.
@@ -33,6 +34,8 @@ pub(crate) struct Card {
     has_failed: bool,
     /// Whether it can be in no more jobs than it is in.
     has_no_room: bool,
+    /// Whether it can be in no more groups than it is in.
+    pub(crate) has_enough: bool,
     /// Whether its user has said after how long a process that stands still is lost.
     pub(crate) is_timed: bool,
     /// Which fabric it is told to take between nodes.
@@ -94,6 +97,7 @@ impl Card {
         is_choosing: false,
         has_failed: false,
         has_no_room: false,
+        has_enough: false,
         is_timed: false,
         fabric: None,
         machine: 0,
@@ -103,17 +107,18 @@ impl Card {
         jobs: [None; JOBS],
     };
 
-    /// This process's.
+    /// This process's, for so many members.
     ///
     /// # Errors
     /// What is wrong with the environment.
-    pub(crate) fn own(settings: &Settings) -> Result<Self, String> {
+    pub(crate) fn own(settings: &Settings, members: usize) -> Result<Self, String> {
         static NUMBERS: AtomicU32 = AtomicU32::new(0);
         let rows = settings.effective();
         let is_told = |section: &str, key: &str| {
             let mut of_key = rows.iter().filter(|row| row.section == section && row.key == key);
             of_key.any(|row| !matches!(row.origin, Origin::Default))
         };
+        let has_enough = !room::has_room(members);
         Ok(Self {
             is_ready: true,
             left: setting::left_to_mpi()?,
@@ -124,9 +129,11 @@ impl Card {
             // Relaxed: see `cannot_span_nodes`.
             has_failed: HAS_FAILED.load(Ordering::Relaxed),
             has_no_room: !jobs::has_room(),
+            has_enough,
             is_timed: is_told("watchdog", "timeout"),
             fabric: is_told("", "fabric").then_some(settings.fabric),
-            machine: machine()?,
+            // Without descriptors nobody finds out.
+            machine: if has_enough { 0 } else { machine()? },
             node: hash(&current_node()),
             job: RandomState::new().hash_one(0),
             // Relaxed: only different numbers matter.
@@ -145,6 +152,7 @@ impl Card {
             | u64::from(self.over == Over::Mpi) << 6
             | u64::from(self.is_choosing) << 7
             | u64::from(self.has_no_room) << 8
+            | u64::from(self.has_enough) << 9
             | u64::from(self.is_timed) << 10;
         let words = [flags, self.left.0, self.machine, self.node, self.job, u64::from(self.number)];
         let job = |job: Option<Known>| {
@@ -176,6 +184,7 @@ impl Card {
             is_choosing: flag(7),
             has_failed: flag(2),
             has_no_room: flag(8),
+            has_enough: flag(9),
             is_timed: flag(10),
             fabric: match word(0) >> 3 & 3 {
                 1 => Some(FabricChoice::Shm),
@@ -207,6 +216,12 @@ pub(crate) fn decide(cards: &[Card]) -> Decision {
     }
     if cards.iter().any(|card| card.left.are_all()) {
         return Decision::Leave("the environment says so");
+    }
+    if cards.iter().any(|card| card.has_enough) {
+        return Decision::Leave(
+            "a member joins no more groups: it is in those of many communicators, has few descriptors left, or has \
+             waited in vain for others to join one",
+        );
     }
     let is_one_node = cards.iter().all(|card| card.place() == first.place());
     let reach = if is_one_node { Ok(Reach::Memory) } else { between_nodes(cards) };

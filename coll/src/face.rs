@@ -54,7 +54,7 @@ fn taken<A: Family>(
         let stock = A::stock().get().filter(|_| !kept.leaves(collective))?;
         let mut seat = kept.seat();
         match &mut *seat {
-            Seat::Taken(group) => {
+            Seat::Taken(group, _) => {
                 let before = group.operations();
                 match body(Call { stock, group }) {
                     Ok(true) => Some(Taken::Done(SUCCESS)),
@@ -94,7 +94,7 @@ unsafe fn begun<A: Family>(
         let stock = A::stock().get().filter(|_| !kept.leaves(collective) && !request.is_null())?;
         let mut seat = kept.seat();
         let begun = match &mut *seat {
-            Seat::Taken(group) => {
+            Seat::Taken(group, _) => {
                 match body(Start { stock, group: group.behind()?, least: kept.least() }) {
                     Ok(begun) => background::request_for(stock, collective, comm, begun?),
                     // The others begin it, and would take this member's next one for its part.
@@ -122,7 +122,7 @@ unsafe fn begun<A: Family>(
 #[cold]
 fn leave(seat: &mut Seat, collective: Collective, error: &Error) -> Failure {
     let failure = failure_of(collective, error, "all further ones of this communicator");
-    if let Seat::Taken(group) = seat {
+    if let Seat::Taken(group, _) = seat {
         group.withdraw(error);
     }
     *seat = Seat::Failed(failure.clone());

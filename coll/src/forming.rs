@@ -30,12 +30,15 @@ use crate::group::Group;
 use crate::jobs;
 use crate::jobs::Reach;
 use crate::over_mpi::OverMpi;
+use crate::room::{self, Place};
 use crate::setting::{Begun, Collectives};
 use crate::stock::Stock;
 
 /// What the members have come to.
 pub(crate) struct Formed {
     pub(crate) group: Group,
+    /// The group's place among those of this process.
+    pub(crate) place: Place,
     /// What is left to MPI all the same.
     pub(crate) left: Collectives,
     /// Which of those that do not block are not.
@@ -53,9 +56,9 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
     if rank == 0 {
         environment::tell(&[Concern::Collectives]);
     }
-    let ready = Settings::load()
-        .map_err(|error| error.to_string())
-        .and_then(|settings| Card::own(&settings).map(|card| (settings, card)));
+    let ready = Settings::load().map_err(|error| error.to_string()).and_then(|settings| {
+        Card::own(&settings, mpi.size(comm).unsigned_abs() as usize).map(|card| (settings, card))
+    });
     let warn = |problem: &str| tracing::warn!("MPI's own collectives are used: rank {rank}: {problem}");
     if let Err(problem) = &ready {
         warn(problem);
@@ -64,6 +67,8 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
     if !can_go_on_in_background(mpi) {
         card.left = card.left.or(Collectives::NONBLOCKING);
     }
+    // From now on: what other threads show tells of it.
+    let place = Place::take();
     let shown = mpi.all_gather_equal(comm, &card.to_bytes()).ok()?;
     let cards: Vec<Card> = shown.iter().map(|bytes| Card::from_bytes(bytes)).collect();
     let (found, reach) = match card::decide(&cards) {
@@ -88,7 +93,7 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
             let group = Group::over_mpi(group);
             // MPI's messages go on only while their group is waited in.
             let left = left_by(&cards).or(Collectives::NONBLOCKING);
-            return Some(Formed { group, left, begun: Begun::default() });
+            return Some(Formed { group, place, left, begun: Begun::default() });
         }
         Decision::Take { found, reach } => (found, reach),
     };
@@ -143,7 +148,12 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
         Reach::Memory => fabrics.as_ref().map_err(ToString::to_string).and_then(|fabrics| {
             let fabric = fabrics.mapped().ok_or("its node's memory is not mapped")?;
             let group = executor::Group::join(fabric, &members, id, within);
-            group.map(Group::of_memory).map_err(|error| error.to_string())
+            group.map(Group::of_memory).map_err(|error| {
+                if matches!(error, executor::Error::Fabric(svmio_transport::Error::TimedOut { .. })) {
+                    room::stall();
+                }
+                error.to_string()
+            })
         }),
         Reach::Network => over_network(own, id).and_then(|group| {
             let membership = Arc::clone(fabrics.as_ref().map_err(ToString::to_string)?.job().membership());
@@ -173,7 +183,7 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
             None => left = left.or(Collectives::NONBLOCKING),
         }
     }
-    Some(Formed { group, left, begun: if are_all { Begun::All } else { Begun::Long } })
+    Some(Formed { group, place, left, begun: if are_all { Begun::All } else { Begun::Long } })
 }
 
 /// What any member leaves to MPI.

@@ -15,6 +15,7 @@ use svmio_adio::abi::{Comm, SUCCESS};
 use crate::family::Family;
 use crate::forming::Formed;
 use crate::group::Group;
+use crate::room::Place;
 use crate::setting::{Collective, Collectives};
 use crate::stock::Stock;
 use crate::{counting, forming, jobs};
@@ -33,8 +34,8 @@ pub(crate) struct Kept {
 
 /// This process in a communicator's group.
 pub(crate) enum Seat {
-    /// It is a member.
-    Taken(Group),
+    /// It is a member, by this place of its process.
+    Taken(Group, Place),
     /// It was, until this.
     Failed(Failure),
     /// There is none.
@@ -70,8 +71,8 @@ impl Kept {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fill(&self, Formed { group, left, begun }: Formed) {
-        *self.seat() = Seat::Taken(group);
+    fn fill(&self, Formed { group, place, left, begun }: Formed) {
+        *self.seat() = Seat::Taken(group, place);
         // Relaxed: as above.
         self.least.store(begun.least(), Ordering::Relaxed);
         self.left.store(left.0, Ordering::Relaxed);

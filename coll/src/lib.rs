@@ -32,6 +32,7 @@
 //!   face        the functions that adapters call
 //!     kept      the group of a communicator: the one of the last call, or its attribute, or a new one
 //!       forming    what they show each other (card) decides; the fabrics they share (jobs), the group; agreed by all
+//!       room       how many groups a process can be in
 //!     group     of members that share memory, or of several nodes
 //!       company     who these are in their job, and which loss is behind an error
 //!       chosen      the barrier of a component that the user wants instead, by SVMIO_COMPONENTS
@@ -79,6 +80,7 @@ mod operator;
 mod over_mpi;
 pub mod preload;
 mod progress;
+mod room;
 mod setting;
 mod stock;
 

@@ -148,6 +148,20 @@ fn standing(mpi: Mpi) {
     assert!(is_right, "{}", finished.account());
 }
 
+/// A rank without descriptors has nobody wait, and more communicators than descriptors leave some to the program.
+fn descriptors(mpi: Mpi) {
+    let program = Program::c("collectives_descriptors", mpi);
+    for which in ["few", "many"] {
+        let scratch = Scratch::new();
+        let job = Job::new(&scratch, &program, 2).argument(which).collectives("preload");
+        let output = job.variable("SVMIO_STATS", "1").succeed();
+        assert!(output.contains("descriptors sufficed"), "{which}: {output}");
+        // Those of all ranks, and of the last communicator, are svmio's.
+        let (ours, all) = counted(&output, "barrier");
+        assert!(ours >= 2 && ours < all, "{which}: {output}");
+    }
+}
+
 /// Elements that MPI cannot pack are given and received.
 fn large(mpi: Mpi) {
     let program = Program::c("collectives_large", mpi);
@@ -260,6 +274,11 @@ macro_rules! mpis {
             #[test]
             fn large_elements_go_as_others() {
                 large(Mpi::$mpi);
+            }
+
+            #[test]
+            fn descriptors_are_left() {
+                descriptors(Mpi::$mpi);
             }
 
             #[test]

@@ -39,6 +39,7 @@ fn cards_survive_the_wire() {
         Card::UNREADY,
         Card { has_failed: true, nodes: Nodes::One, over: Over::Mpi, ..card },
         Card { has_no_room: true, ..card },
+        Card { has_enough: true, ..card },
         Card { is_timed: true, ..card },
     ] {
         assert_eq!(Card::from_bytes(&card.to_bytes()), card);
@@ -69,7 +70,8 @@ fn a_job_that_all_are_in_is_used() {
 #[test]
 fn who_cannot_leaves_all_to_mpi() {
     let ready = card(1, &[]);
-    for others in [Card::UNREADY, Card { left: Collectives::EVERY, ..ready }] {
+    let full = Card { has_enough: true, ..ready };
+    for others in [Card::UNREADY, Card { left: Collectives::EVERY, ..ready }, full] {
         assert!(matches!(decide(&[ready, others]), Decision::Leave(_)), "{others:?}");
     }
 }
