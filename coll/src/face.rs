@@ -10,6 +10,7 @@ use crate::background::{self, Begun};
 use crate::call::background::Start;
 use crate::call::{Call, Combined, Datatypes, Divided, Received, Sent};
 use crate::counting;
+use crate::counts::Count;
 use crate::error::Error;
 use crate::family::Family;
 use crate::kept::{self, Seat};
@@ -186,111 +187,110 @@ macro_rules! collectives {
 
 type Bytes = *const c_void;
 type Room = *mut c_void;
-type Counts = *const c_int;
 
 collectives! {
     barrier, "MPI_Barrier", Barrier, ibarrier, "MPI_Ibarrier", Ibarrier: (), call => call.barrier();
-    bcast, "MPI_Bcast", Bcast, ibcast, "MPI_Ibcast", Ibcast: (buffer: Room, count: c_int, datatype: Datatype<A>, root: c_int),
-        call => call.bcast(buffer, count, datatype, root);
+    bcast, "MPI_Bcast", Bcast, ibcast, "MPI_Ibcast", Ibcast: (buffer: Room, count: impl Count, datatype: Datatype<A>, root: c_int),
+        call => call.bcast(buffer, count.into(), datatype, root);
     gather, "MPI_Gather", Gather, igather, "MPI_Igather", Igather:
-        (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_count: c_int,
+        (send: Bytes, send_count: impl Count, send_type: Datatype<A>, receive: Room, receive_count: impl Count,
          receive_type: Datatype<A>, root: c_int),
         call => call.gather(
-            Sent { at: send, count: send_count, datatype: send_type },
-            Received { at: receive, count: receive_count, datatype: receive_type },
+            Sent { at: send, count: send_count.into(), datatype: send_type },
+            Received { at: receive, count: receive_count.into(), datatype: receive_type },
             root,
         );
     gatherv, "MPI_Gatherv", Gatherv, igatherv, "MPI_Igatherv", Igatherv:
-        (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_counts: Counts,
-         places: Counts, receive_type: Datatype<A>, root: c_int),
+        (send: Bytes, send_count: impl Count, send_type: Datatype<A>, receive: Room, receive_counts: *const impl Count,
+         places: *const impl Count, receive_type: Datatype<A>, root: c_int),
         call => call.gatherv(
-            Sent { at: send, count: send_count, datatype: send_type },
-            Divided { at: receive, counts: receive_counts, places, datatypes: Datatypes::One(receive_type) },
+            Sent { at: send, count: send_count.into(), datatype: send_type },
+            Divided { at: receive, counts: Count::numbers(receive_counts), places: Count::numbers(places), datatypes: Datatypes::One(receive_type) },
             root,
         );
     scatter, "MPI_Scatter", Scatter, iscatter, "MPI_Iscatter", Iscatter:
-        (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_count: c_int,
+        (send: Bytes, send_count: impl Count, send_type: Datatype<A>, receive: Room, receive_count: impl Count,
          receive_type: Datatype<A>, root: c_int),
         call => call.scatter(
-            Sent { at: send, count: send_count, datatype: send_type },
-            Received { at: receive, count: receive_count, datatype: receive_type },
+            Sent { at: send, count: send_count.into(), datatype: send_type },
+            Received { at: receive, count: receive_count.into(), datatype: receive_type },
             root,
         );
     scatterv, "MPI_Scatterv", Scatterv, iscatterv, "MPI_Iscatterv", Iscatterv:
-        (send: Bytes, send_counts: Counts, places: Counts, send_type: Datatype<A>, receive: Room,
-         receive_count: c_int, receive_type: Datatype<A>, root: c_int),
+        (send: Bytes, send_counts: *const impl Count, places: *const impl Count, send_type: Datatype<A>, receive: Room,
+         receive_count: impl Count, receive_type: Datatype<A>, root: c_int),
         call => call.scatterv(
-            Divided { at: send, counts: send_counts, places, datatypes: Datatypes::One(send_type) },
-            Received { at: receive, count: receive_count, datatype: receive_type },
+            Divided { at: send, counts: Count::numbers(send_counts), places: Count::numbers(places), datatypes: Datatypes::One(send_type) },
+            Received { at: receive, count: receive_count.into(), datatype: receive_type },
             root,
         );
     allgather, "MPI_Allgather", Allgather, iallgather, "MPI_Iallgather", Iallgather:
-        (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_count: c_int,
+        (send: Bytes, send_count: impl Count, send_type: Datatype<A>, receive: Room, receive_count: impl Count,
          receive_type: Datatype<A>),
         call => call.allgather(
-            Sent { at: send, count: send_count, datatype: send_type },
-            Received { at: receive, count: receive_count, datatype: receive_type },
+            Sent { at: send, count: send_count.into(), datatype: send_type },
+            Received { at: receive, count: receive_count.into(), datatype: receive_type },
         );
     allgatherv, "MPI_Allgatherv", Allgatherv, iallgatherv, "MPI_Iallgatherv", Iallgatherv:
-        (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_counts: Counts,
-         places: Counts, receive_type: Datatype<A>),
+        (send: Bytes, send_count: impl Count, send_type: Datatype<A>, receive: Room, receive_counts: *const impl Count,
+         places: *const impl Count, receive_type: Datatype<A>),
         call => call.allgatherv(
-            Sent { at: send, count: send_count, datatype: send_type },
-            Divided { at: receive, counts: receive_counts, places, datatypes: Datatypes::One(receive_type) },
+            Sent { at: send, count: send_count.into(), datatype: send_type },
+            Divided { at: receive, counts: Count::numbers(receive_counts), places: Count::numbers(places), datatypes: Datatypes::One(receive_type) },
         );
     alltoall, "MPI_Alltoall", Alltoall, ialltoall, "MPI_Ialltoall", Ialltoall:
-        (send: Bytes, send_count: c_int, send_type: Datatype<A>, receive: Room, receive_count: c_int,
+        (send: Bytes, send_count: impl Count, send_type: Datatype<A>, receive: Room, receive_count: impl Count,
          receive_type: Datatype<A>),
         call => call.alltoall(
-            Sent { at: send, count: send_count, datatype: send_type },
-            Received { at: receive, count: receive_count, datatype: receive_type },
+            Sent { at: send, count: send_count.into(), datatype: send_type },
+            Received { at: receive, count: receive_count.into(), datatype: receive_type },
         );
     alltoallv, "MPI_Alltoallv", Alltoallv, ialltoallv, "MPI_Ialltoallv", Ialltoallv:
-        (send: Bytes, send_counts: Counts, send_places: Counts, send_type: Datatype<A>, receive: Room,
-         receive_counts: Counts, receive_places: Counts, receive_type: Datatype<A>),
+        (send: Bytes, send_counts: *const impl Count, send_places: *const impl Count, send_type: Datatype<A>, receive: Room,
+         receive_counts: *const impl Count, receive_places: *const impl Count, receive_type: Datatype<A>),
         call => call.alltoallv(
-            Divided { at: send, counts: send_counts, places: send_places, datatypes: Datatypes::One(send_type) },
+            Divided { at: send, counts: Count::numbers(send_counts), places: Count::numbers(send_places), datatypes: Datatypes::One(send_type) },
             Divided {
                 at: receive,
-                counts: receive_counts,
-                places: receive_places,
+                counts: Count::numbers(receive_counts),
+                places: Count::numbers(receive_places),
                 datatypes: Datatypes::One(receive_type),
             },
         );
     alltoallw, "MPI_Alltoallw", Alltoallw, ialltoallw, "MPI_Ialltoallw", Ialltoallw:
-        (send: Bytes, send_counts: Counts, send_places: Counts, send_types: *const Datatype<A>, receive: Room,
-         receive_counts: Counts, receive_places: Counts, receive_types: *const Datatype<A>),
+        (send: Bytes, send_counts: *const impl Count, send_places: *const impl Count, send_types: *const Datatype<A>, receive: Room,
+         receive_counts: *const impl Count, receive_places: *const impl Count, receive_types: *const Datatype<A>),
         call => call.alltoallv(
-            Divided { at: send, counts: send_counts, places: send_places, datatypes: Datatypes::Each(send_types) },
+            Divided { at: send, counts: Count::numbers(send_counts), places: Count::numbers(send_places), datatypes: Datatypes::Each(send_types) },
             Divided {
                 at: receive,
-                counts: receive_counts,
-                places: receive_places,
+                counts: Count::numbers(receive_counts),
+                places: Count::numbers(receive_places),
                 datatypes: Datatypes::Each(receive_types),
             },
         );
     reduce, "MPI_Reduce", Reduce, ireduce, "MPI_Ireduce", Ireduce:
-        (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>, root: c_int),
-        call => call.reduce(Combined { send, receive, datatype, op }, count, root);
+        (send: Bytes, receive: Room, count: impl Count, datatype: Datatype<A>, op: Op<A>, root: c_int),
+        call => call.reduce(Combined { send, receive, datatype, op }, count.into(), root);
     allreduce, "MPI_Allreduce", Allreduce, iallreduce, "MPI_Iallreduce", Iallreduce:
-        (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>),
-        call => call.allreduce(Combined { send, receive, datatype, op }, count);
+        (send: Bytes, receive: Room, count: impl Count, datatype: Datatype<A>, op: Op<A>),
+        call => call.allreduce(Combined { send, receive, datatype, op }, count.into());
     reduce_scatter, "MPI_Reduce_scatter", ReduceScatter, ireduce_scatter, "MPI_Ireduce_scatter", IreduceScatter:
-        (send: Bytes, receive: Room, counts: Counts, datatype: Datatype<A>, op: Op<A>),
+        (send: Bytes, receive: Room, counts: *const impl Count, datatype: Datatype<A>, op: Op<A>),
         call => {
-            let size = call.group.size();
+            let numbers = Count::numbers(counts).all(call.group.size());
             // No counts are wrong, which MPI says.
-            let counts = if counts.is_null() { &[-1] } else { std::slice::from_raw_parts(counts, size) };
-            call.reduce_scatter(Combined { send, receive, datatype, op }, counts)
-        };
-    reduce_scatter_block, "MPI_Reduce_scatter_block", ReduceScatterBlock, ireduce_scatter_block, "MPI_Ireduce_scatter_block", IreduceScatterBlock:
-        (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>),
-        call => {
-            let counts = vec![count; call.group.size()];
+            let counts: Vec<i64> = numbers.map_or_else(|| vec![-1], Iterator::collect);
             call.reduce_scatter(Combined { send, receive, datatype, op }, &counts)
         };
-    scan, "MPI_Scan", Scan, iscan, "MPI_Iscan", Iscan: (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>),
-        call => call.scan(Combined { send, receive, datatype, op }, count);
-    exscan, "MPI_Exscan", Exscan, iexscan, "MPI_Iexscan", Iexscan: (send: Bytes, receive: Room, count: c_int, datatype: Datatype<A>, op: Op<A>),
-        call => call.exscan(Combined { send, receive, datatype, op }, count);
+    reduce_scatter_block, "MPI_Reduce_scatter_block", ReduceScatterBlock, ireduce_scatter_block, "MPI_Ireduce_scatter_block", IreduceScatterBlock:
+        (send: Bytes, receive: Room, count: impl Count, datatype: Datatype<A>, op: Op<A>),
+        call => {
+            let counts = vec![count.into(); call.group.size()];
+            call.reduce_scatter(Combined { send, receive, datatype, op }, &counts)
+        };
+    scan, "MPI_Scan", Scan, iscan, "MPI_Iscan", Iscan: (send: Bytes, receive: Room, count: impl Count, datatype: Datatype<A>, op: Op<A>),
+        call => call.scan(Combined { send, receive, datatype, op }, count.into());
+    exscan, "MPI_Exscan", Exscan, iexscan, "MPI_Iexscan", Iexscan: (send: Bytes, receive: Room, count: impl Count, datatype: Datatype<A>, op: Op<A>),
+        call => call.exscan(Combined { send, receive, datatype, op }, count.into());
 }

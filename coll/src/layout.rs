@@ -2,7 +2,7 @@
 
 mod blocks;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ops::Deref;
 
 use svmio_adio::abi::{Abi, Datatype};
@@ -94,7 +94,7 @@ impl<A: Family> Buffer<A> {
     pub(crate) unsafe fn of(
         stock: &Stock<A>,
         at: *const c_void,
-        count: c_int,
+        count: i64,
         datatype: Datatype<A>,
     ) -> Option<Self> {
         let (count, layout) = (usize::try_from(count).ok()?, Layout::of(stock, datatype)?);

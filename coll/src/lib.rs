@@ -11,7 +11,7 @@
 //! ```
 //!
 //! * The functions have exactly the arguments of MPI's C functions, and their names without `MPI_`: `ibarrier` and so
-//!   on are those that do not block.
+//!   on are those that do not block. Those for large counts (`MPI_Bcast_c`) are the same with other [numbers](Count).
 //! * All members of a communicator get the same answer, unless one of them has passed an argument that is wrong in
 //!   itself (a negative count, a root that is not there): that one is told `NotMine`, for MPI to say what is wrong.
 //! * A code that is not `MPI_SUCCESS` has not been given to the communicator's error handler: a component returns it to
@@ -37,6 +37,7 @@
 //!       company     who these are in their job, and which loss is behind an error
 //!       chosen      the barrier of a component that the user wants instead, by SVMIO_COMPONENTS
 //!       over_mpi    messages of MPI's own, where the user has several nodes go by these
+//!     counts    numbers of elements, large or not
 //!     call      moving, varying, reducing: a call's arguments as those of the group's function
 //!       layout      a buffer, or blocks: bytes in a row as they are, others by MPI_Pack and MPI_Unpack
 //!       operator    MPI_Op: predefined ones in loops of our own, all others by MPI_Reduce_local
@@ -54,11 +55,10 @@
 //! apart are referred to one by one, and the gaps of a datatype are MPI's to leave alone.
 //!
 //! What is left to MPI: intercommunicators; communicators of one process or of several worlds; those of several nodes,
-//! unless the user wants them taken and a job can be formed; neighbourhood and persistent collectives; those with large
-//! counts (`MPI_Bcast_c`). Of collectives that do not block also short ones, unless the user wants them taken; those of
-//! a communicator without a group, since forming one would wait; of several nodes, unless the user wants all taken;
-//! that reduce by an operation that MPI carries out; and, with MPICH, of programs that call MPI by several threads at the
-//! same time.
+//! unless the user wants them taken and a job can be formed; neighbourhood and persistent collectives. Of collectives
+//! that do not block also short ones, unless the user wants them taken; those of a communicator without a group, since
+//! forming one would wait; of several nodes, unless the user wants all taken; that reduce by an operation that MPI
+//! carries out; and, with MPICH, of programs that call MPI by several threads at the same time.
 
 mod background;
 mod behind;
@@ -68,6 +68,7 @@ mod chosen;
 mod company;
 pub mod component;
 mod counting;
+mod counts;
 mod error;
 mod face;
 pub mod family;
@@ -84,6 +85,7 @@ mod room;
 mod setting;
 mod stock;
 
+pub use counts::{Count, Numbers};
 pub use face::{
     Taken, allgather, allgatherv, allreduce, alltoall, alltoallv, alltoallw, barrier, bcast, begin, exscan,
     gather, gatherv, iallgather, iallgatherv, iallreduce, ialltoall, ialltoallv, ialltoallw, ibarrier,

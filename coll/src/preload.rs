@@ -1,5 +1,7 @@
 //! What a preload library is made of: MPI's functions, of one family.
 
+mod large;
+
 use std::ffi::{CStr, c_int};
 
 use svmio_adio::library::Library;
@@ -110,7 +112,7 @@ macro_rules! export_collectives {
     )*};
     (@one $family:ty, $face:ident, $name:ident, $profiled:ident, ($($argument:ident: $kind:ty),*),
         ($($request:ident: $of:ty)?)) => {
-        #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
+        #[doc = concat!("`", stringify!($name), "`.")]
         ///
         /// # Safety
         /// As MPI wants it.

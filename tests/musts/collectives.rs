@@ -312,6 +312,24 @@ mpis! {
     openmpi5: WheelOpenMpi;
 }
 
+/// Some members of a communicator call collectives by one name, some by that for large counts, which Open MPI 4 and 5 do not
+/// have.
+#[test]
+fn large_counts_are_mixed_with_others() {
+    for mpi in [Mpi::DebianMpich, Mpi::WheelMpich] {
+        let program = Program::c("collectives_large_counts", mpi);
+        for ranks in [2, 3] {
+            let scratch = Scratch::new();
+            let job = Job::new(&scratch, &program, ranks).collectives("preload").variable("SVMIO_STATS", "1");
+            let output = job.variable(ALL_BEGUN.0, ALL_BEGUN.1).limit(Duration::from_secs(60)).succeed();
+            assert!(output.contains("all counts are right"), "{output}");
+            for collective in EVERY.into_iter().filter(|&name| name != "barrier").chain(["ibcast"]) {
+                assert_eq!(counted(&output, collective), (1, 1), "{collective}: {output}");
+            }
+        }
+    }
+}
+
 /// What MPI refuses, MPI says. Open MPI looks at no buffers.
 #[test]
 fn without_a_buffer_mpi_says_so() {

@@ -13,6 +13,7 @@ use svmio_adio::abi::{Abi, Comm, Datatype, Op, Request, SUCCESS};
 use svmio_adio::library::Library;
 
 svmio_coll::export_collectives!(Mpich);
+svmio_coll::export_large_collectives!(Mpich);
 
 /// `MPI_Error_class` of MPI-3.1.
 ///

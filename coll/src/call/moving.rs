@@ -19,7 +19,7 @@ impl<A: Family> Call<'_, A> {
     pub(crate) unsafe fn bcast(
         self,
         buffer: *mut c_void,
-        count: c_int,
+        count: i64,
         datatype: Datatype<A>,
         root: c_int,
     ) -> Outcome {
@@ -114,7 +114,7 @@ impl<A: Family> Call<'_, A> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent<A: Family> {
     pub(crate) at: *const c_void,
-    pub(crate) count: c_int,
+    pub(crate) count: i64,
     pub(crate) datatype: Datatype<A>,
 }
 
@@ -157,7 +157,7 @@ impl<A: Family> Sent<A> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Received<A: Family> {
     pub(crate) at: *mut c_void,
-    pub(crate) count: c_int,
+    pub(crate) count: i64,
     pub(crate) datatype: Datatype<A>,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Combined<A: Family> {
 impl<A: Family> Call<'_, A> {
     /// # Safety
     /// The arguments are those of `MPI_Allreduce`.
-    pub(crate) unsafe fn allreduce(self, call: Combined<A>, count: c_int) -> Outcome {
+    pub(crate) unsafe fn allreduce(self, call: Combined<A>, count: i64) -> Outcome {
         self.reduced(call, count, count, |group, operands, operation| {
             // SAFETY: the caller vouches for the arguments.
             unsafe { operands.in_received(group, |group, data| Ok(group.allreduce(data, operation)?)) }
@@ -40,7 +40,7 @@ impl<A: Family> Call<'_, A> {
 
     /// # Safety
     /// The arguments are those of `MPI_Reduce`.
-    pub(crate) unsafe fn reduce(self, call: Combined<A>, count: c_int, root: c_int) -> Outcome {
+    pub(crate) unsafe fn reduce(self, call: Combined<A>, count: i64, root: c_int) -> Outcome {
         let root = or_leave!(self.root(root));
         let is_root = self.group.member() == root;
         if !is_root && A::is_in_place(call.send) {
@@ -60,7 +60,7 @@ impl<A: Family> Call<'_, A> {
 
     /// # Safety
     /// The arguments are those of `MPI_Scan`.
-    pub(crate) unsafe fn scan(self, call: Combined<A>, count: c_int) -> Outcome {
+    pub(crate) unsafe fn scan(self, call: Combined<A>, count: i64) -> Outcome {
         self.reduced(call, count, count, |group, operands, operation| {
             // SAFETY: the caller vouches for the arguments.
             unsafe { operands.in_received(group, |group, data| Ok(group.scan(data, operation)?)) }
@@ -69,7 +69,7 @@ impl<A: Family> Call<'_, A> {
 
     /// # Safety
     /// The arguments are those of `MPI_Exscan`.
-    pub(crate) unsafe fn exscan(self, call: Combined<A>, count: c_int) -> Outcome {
+    pub(crate) unsafe fn exscan(self, call: Combined<A>, count: i64) -> Outcome {
         let received = if self.group.member() == 0 { 0 } else { count };
         self.reduced(call, count, received, |group, operands, operation| {
             // SAFETY: the caller vouches for the arguments. The first member receives nothing: it may have no buffer.
@@ -87,10 +87,10 @@ impl<A: Family> Call<'_, A> {
     ///
     /// # Safety
     /// The arguments are those of `MPI_Reduce_scatter`.
-    pub(crate) unsafe fn reduce_scatter(self, call: Combined<A>, counts: &[c_int]) -> Outcome {
+    pub(crate) unsafe fn reduce_scatter(self, call: Combined<A>, counts: &[i64]) -> Outcome {
         let elements = counts.iter().map(|&count| usize::try_from(count).ok()).collect::<Option<Vec<_>>>();
         let elements = or_leave!(elements);
-        let all = or_leave!(c_int::try_from(elements.iter().sum::<usize>()).ok());
+        let all = or_leave!(i64::try_from(elements.iter().sum::<usize>()).ok());
         let received = counts[self.group.member()];
         self.reduced(call, all, received, |group, operands, operation| {
             let bytes: Vec<usize> = elements.iter().map(|count| count * operation.width()).collect();
@@ -112,8 +112,8 @@ impl<A: Family> Call<'_, A> {
     fn reduced(
         self,
         call: Combined<A>,
-        count: c_int,
-        received: c_int,
+        count: i64,
+        received: i64,
         body: impl FnOnce(&mut Group, &Operands<'_, A>, &dyn Operation) -> Result<()>,
     ) -> Outcome {
         let Self { stock, group } = self;

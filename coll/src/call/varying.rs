@@ -6,6 +6,7 @@ use svmio_adio::abi::Datatype;
 
 use super::moving::{Received, Sent};
 use super::{Call, Outcome, or_leave};
+use crate::counts::Numbers;
 use crate::family::Family;
 use crate::layout::{Blocks, Buffer, Data, bytes_of};
 use crate::stock::Stock;
@@ -14,8 +15,8 @@ use crate::stock::Stock;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Divided<A: Family> {
     pub(crate) at: *const c_void,
-    pub(crate) counts: *const c_int,
-    pub(crate) places: *const c_int,
+    pub(crate) counts: Numbers,
+    pub(crate) places: Numbers,
     pub(crate) datatypes: Datatypes<A>,
 }
 

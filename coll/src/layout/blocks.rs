@@ -1,10 +1,11 @@
 //! Buffers of blocks, one for each member of a group.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 
 use svmio_adio::abi::{Abi, Datatype};
 
 use super::{Buffer, Bytes, Data, Layout, Room, kept_after_errors};
+use crate::counts::Numbers;
 use crate::error::Result;
 use crate::family::Family;
 use crate::stock::{Elements, Stock};
@@ -41,19 +42,19 @@ impl<A: Family> Blocks<A> {
     pub(crate) unsafe fn of(
         stock: &Stock<A>,
         at: *const c_void,
-        counts: *const c_int,
-        places: *const c_int,
+        counts: Numbers,
+        places: Numbers,
         datatype: Datatype<A>,
         size: usize,
     ) -> Option<Self> {
         // SAFETY: the caller vouches for the arrays.
-        let (counts, places) = unsafe { (array(counts, size)?, array(places, size)?) };
+        let (counts, places) = unsafe { (counts.all(size)?, places.all(size)?) };
         let layout = Layout::of(stock, datatype)?;
-        let block = |(&count, &place): (&c_int, &c_int)| {
+        let block = |(count, place): (i64, i64)| {
             let count = usize::try_from(count).ok()?;
             Some(Buffer { at: layout.at(at.cast_mut(), place as isize), count, layout })
         };
-        let blocks: Vec<_> = counts.iter().zip(places).map(block).collect::<Option<_>>()?;
+        let blocks: Vec<_> = counts.zip(places).map(block).collect::<Option<_>>()?;
         let blocks = Self { blocks };
         let whole = Buffer { at: at.cast_mut(), count: 1, layout };
         (!(A::is_in_place(at) || whole.is_none(stock)) || blocks.are_empty()).then_some(blocks)
@@ -66,15 +67,15 @@ impl<A: Family> Blocks<A> {
     pub(crate) unsafe fn of_many(
         stock: &Stock<A>,
         at: *const c_void,
-        counts: *const c_int,
-        places: *const c_int,
+        counts: Numbers,
+        places: Numbers,
         datatypes: *const Datatype<A>,
         size: usize,
     ) -> Option<Self> {
         // SAFETY: the caller vouches for the arrays.
         let (counts, places, datatypes) =
-            unsafe { (array(counts, size)?, array(places, size)?, array(datatypes, size)?) };
-        let block = |((&count, &place), &datatype): ((&c_int, &c_int), &Datatype<A>)| {
+            unsafe { (counts.all(size)?, places.all(size)?, array(datatypes, size)?) };
+        let block = |((count, place), &datatype): ((i64, i64), &Datatype<A>)| {
             let count = usize::try_from(count).ok()?;
             // Where nothing is sent, the datatype does not matter.
             let layout = if count == 0 {
@@ -84,7 +85,7 @@ impl<A: Family> Blocks<A> {
             };
             Some(Buffer { at: at.cast_mut().wrapping_byte_offset(place as isize), count, layout })
         };
-        let blocks: Vec<_> = counts.iter().zip(places).zip(datatypes).map(block).collect::<Option<_>>()?;
+        let blocks: Vec<_> = counts.zip(places).zip(datatypes).map(block).collect::<Option<_>>()?;
         let blocks = Self { blocks };
         let is_missing = |block: &Buffer<A>| block.len() > 0 && block.is_none(stock);
         let are_missing = A::is_in_place(at) || blocks.blocks.iter().any(is_missing);

@@ -22,7 +22,7 @@ impl<A: Family> Start<'_, A> {
     pub(crate) unsafe fn bcast(
         mut self,
         buffer: *mut c_void,
-        count: c_int,
+        count: i64,
         datatype: Datatype<A>,
         root: c_int,
     ) -> Outcome {

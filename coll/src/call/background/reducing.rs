@@ -14,7 +14,7 @@ use crate::stock::Stock;
 impl<A: Family> Start<'_, A> {
     /// # Safety
     /// The arguments are those of `MPI_Iallreduce`.
-    pub(crate) unsafe fn allreduce(mut self, call: Combined<A>, count: c_int) -> Outcome {
+    pub(crate) unsafe fn allreduce(mut self, call: Combined<A>, count: i64) -> Outcome {
         let operands = or_leave!(self.operands(call, count, count));
         // SAFETY: the caller vouches for the arguments.
         let data = unsafe { operands.in_received() };
@@ -23,7 +23,7 @@ impl<A: Family> Start<'_, A> {
 
     /// # Safety
     /// The arguments are those of `MPI_Ireduce`.
-    pub(crate) unsafe fn reduce(mut self, call: Combined<A>, count: c_int, root: c_int) -> Outcome {
+    pub(crate) unsafe fn reduce(mut self, call: Combined<A>, count: i64, root: c_int) -> Outcome {
         let root = or_leave!(self.root(root));
         let is_root = self.group.member() == root;
         if !is_root && A::is_in_place(call.send) {
@@ -43,7 +43,7 @@ impl<A: Family> Start<'_, A> {
 
     /// # Safety
     /// The arguments are those of `MPI_Iscan`.
-    pub(crate) unsafe fn scan(mut self, call: Combined<A>, count: c_int) -> Outcome {
+    pub(crate) unsafe fn scan(mut self, call: Combined<A>, count: i64) -> Outcome {
         let operands = or_leave!(self.operands(call, count, count));
         // SAFETY: the caller vouches for the arguments.
         let data = unsafe { operands.in_received() };
@@ -52,7 +52,7 @@ impl<A: Family> Start<'_, A> {
 
     /// # Safety
     /// The arguments are those of `MPI_Iexscan`.
-    pub(crate) unsafe fn exscan(mut self, call: Combined<A>, count: c_int) -> Outcome {
+    pub(crate) unsafe fn exscan(mut self, call: Combined<A>, count: i64) -> Outcome {
         let received = if self.group.member() == 0 { 0 } else { count };
         let operands = or_leave!(self.operands(call, count, received));
         // SAFETY: the caller vouches for the arguments. The first member receives nothing: it may have no buffer.
@@ -69,10 +69,10 @@ impl<A: Family> Start<'_, A> {
     ///
     /// # Safety
     /// The arguments are those of `MPI_Ireduce_scatter`.
-    pub(crate) unsafe fn reduce_scatter(mut self, call: Combined<A>, counts: &[c_int]) -> Outcome {
+    pub(crate) unsafe fn reduce_scatter(mut self, call: Combined<A>, counts: &[i64]) -> Outcome {
         let elements = counts.iter().map(|&count| usize::try_from(count).ok()).collect::<Option<Vec<_>>>();
         let elements = or_leave!(elements);
-        let all = or_leave!(c_int::try_from(elements.iter().sum::<usize>()).ok());
+        let all = or_leave!(i64::try_from(elements.iter().sum::<usize>()).ok());
         let operands = or_leave!(self.operands(call, all, counts[self.group.member()]));
         let bytes: Vec<usize> = elements.iter().map(|count| count * operands.width).collect();
         let own = bytes[self.group.member()];
@@ -86,7 +86,7 @@ impl<A: Family> Start<'_, A> {
     }
 
     /// What a call combines, if it is taken. This member receives so many elements.
-    fn operands(&self, call: Combined<A>, count: c_int, received: c_int) -> Option<Operands<A>> {
+    fn operands(&self, call: Combined<A>, count: i64, received: i64) -> Option<Operands<A>> {
         let operands = Operands::of(self.stock, call, count, received)?;
         self.takes(operands.length)?;
         Some(operands)
@@ -103,7 +103,7 @@ struct Operands<A: Family> {
 }
 
 impl<A: Family> Operands<A> {
-    fn of(stock: &Stock<A>, call: Combined<A>, count: c_int, received: c_int) -> Option<Self> {
+    fn of(stock: &Stock<A>, call: Combined<A>, count: i64, received: i64) -> Option<Self> {
         let (kind, operator) = (stock.kind(call.datatype)?, stock.operator(call.op)?);
         let operation = native(operator, kind).filter(|_| operator.is_for(kind))?;
         let width = operation.width();

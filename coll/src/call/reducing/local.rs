@@ -13,6 +13,9 @@ use crate::error::Error;
 use crate::family::Family;
 use crate::stock::Stock;
 
+/// How many elements MPI combines at once.
+const AT_ONCE: usize = c_int::MAX as usize;
+
 /// An operation as MPI does it, by `MPI_Reduce_local`.
 pub(super) struct Local<'c, A: Family> {
     pub(super) stock: &'c Stock<A>,
@@ -30,11 +33,15 @@ impl<A: Family> Local<'_, A> {
         let [left, right] =
             [left.cast_mut(), right].map(|at| at.wrapping_offset(-self.span.lower).cast::<c_void>());
         let (datatype, op) = (self.call.datatype, self.call.op);
-        // SAFETY: the caller vouches for the elements.
-        let combined = unsafe { self.stock.reduce_local(left, right, count as c_int, datatype, op) };
-        if let Err(error) = combined {
-            let first = self.failure.take().unwrap_or(error);
-            self.failure.set(Some(first));
+        for first in (0..count).step_by(AT_ONCE) {
+            let [left, right] = [left, right].map(|at| at.wrapping_byte_add(first * self.span.extent));
+            let piece = AT_ONCE.min(count - first) as c_int;
+            // SAFETY: the caller vouches for the elements.
+            let combined = unsafe { self.stock.reduce_local(left, right, piece, datatype, op) };
+            if let Err(error) = combined {
+                let first = self.failure.take().unwrap_or(error);
+                self.failure.set(Some(first));
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a reduction combines, where the program has it, and where it wants the result.
 
 use std::cell::Cell;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ops::Deref;
 
 use svmio_adio::abi::Datatype;
@@ -58,7 +58,7 @@ impl<A: Family> Operands<'_, A> {
 
     /// Whether MPI refuses the call, in which this member receives so many elements: it says what is wrong with no
     /// buffer.
-    pub(super) fn lack_buffer(&self, received: c_int) -> bool {
+    pub(super) fn lack_buffer(&self, received: i64) -> bool {
         // Elements that begin elsewhere than where they are put may have their place from the beginning of memory on.
         let is_none = |at: *const c_void| at.is_null() && self.span.lower == 0;
         let receive = self.call.receive.cast_const();
