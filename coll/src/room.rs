@@ -78,7 +78,7 @@ fn are_left(limit: u64, members: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{COUNT, MOST, Ordering, Place, SPARE, are_left, most};
+    use super::{COUNT, MOST, Ordering, Place, SPARE, are_left, has_room, most, stall};
 
     #[test]
     fn groups_take_a_part_of_the_descriptors() {
@@ -91,6 +91,12 @@ mod tests {
     #[test]
     fn descriptors_are_counted_that_are_open() {
         assert!(are_left(1 << 30, 2) && !are_left(SPARE as u64, 0));
+    }
+
+    #[test]
+    fn who_has_waited_in_vain_joins_no_more() {
+        stall();
+        assert!(!has_room(2));
     }
 
     #[test]
