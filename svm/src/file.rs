@@ -161,7 +161,7 @@ impl File {
     /// Brings everything that this process wrote to the storage device. The size follows with [`File::commit`].
     ///
     /// # Errors
-    /// [`Error::Unsynced`](crate::Error::Unsynced) where the storage device does not take something: then, and each time
+    /// [`Error::Unsynced`] where the storage device does not take something: then, and each time
     /// until this process has closed the file. Otherwise what the operating system says; the data is then still to be
     /// synced.
     pub fn sync_data(&self) -> Result<()> {
