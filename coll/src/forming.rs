@@ -261,11 +261,14 @@ const NODES: SegmentId = SegmentId::new(SPACES - 1, 0);
 /// How many ports a group has.
 const PORTS: u32 = 3;
 
-/// One of the ports of the group of that number among those of which that rank of a job of so many is the first. There
-/// are many: what was freed before is used again only after all others.
+/// One of the ports of the group of that number among those of which that rank of a job of so many is the first. None is
+/// used twice: who had it first may have it still.
 fn port(first: u32, number: u32, which: u32, processes: u32) -> Option<Port> {
     let groups = Port::SILENT / processes / PORTS;
-    let group = first.checked_mul(groups)?.checked_add(number.checked_rem(groups)?)?;
+    if number >= groups {
+        return None;
+    }
+    let group = first.checked_mul(groups)?.checked_add(number)?;
     Port::silent(group.checked_mul(PORTS)?.checked_add(which)?)
 }
 

@@ -122,7 +122,7 @@ fn setting(variable: &str, problem: impl Into<String>) -> Error {
 /// The listener that the launcher made, so that its port is certainly free.
 fn inherited_listener() -> Result<Option<TcpListener>> {
     static IS_TAKEN: AtomicBool = AtomicBool::new(false);
-    let Ok(text) = std::env::var(LISTENER) else { return Ok(None) };
+    let Some(text) = std::env::var(LISTENER).ok().filter(|text| !text.is_empty()) else { return Ok(None) };
     let number: RawFd = text
         .parse()
         .ok()
