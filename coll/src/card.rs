@@ -118,7 +118,7 @@ impl Card {
             let mut of_key = rows.iter().filter(|row| row.section == section && row.key == key);
             of_key.any(|row| !matches!(row.origin, Origin::Default))
         };
-        let has_enough = !room::has_room(members);
+        let has_enough = room::shortage(members).is_some();
         Ok(Self {
             is_ready: true,
             left: setting::left_to_mpi()?,

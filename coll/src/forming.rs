@@ -56,14 +56,20 @@ pub(crate) fn form<A: Family>(stock: &'static Stock<A>, comm: Comm<A>) -> Option
     if rank == 0 {
         environment::tell(&[Concern::Collectives]);
     }
-    let ready = Settings::load().map_err(|error| error.to_string()).and_then(|settings| {
-        Card::own(&settings, mpi.size(comm).unsigned_abs() as usize).map(|card| (settings, card))
-    });
+    let members = mpi.size(comm).unsigned_abs() as usize;
+    let ready = Settings::load()
+        .map_err(|error| error.to_string())
+        .and_then(|settings| Card::own(&settings, members).map(|card| (settings, card)));
     let warn = |problem: &str| tracing::warn!("MPI's own collectives are used: rank {rank}: {problem}");
     if let Err(problem) = &ready {
         warn(problem);
     }
     let (settings, mut card) = ready.map_or((None, Card::UNREADY), |(settings, card)| (Some(settings), card));
+    if card.has_enough
+        && let Some(shortage) = room::shortage(members)
+    {
+        room::tell(rank, shortage);
+    }
     if !can_go_on_in_background(mpi) {
         card.left = card.left.or(Collectives::NONBLOCKING);
     }

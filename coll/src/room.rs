@@ -44,12 +44,33 @@ impl Drop for Place {
     }
 }
 
-/// Whether this process can be in one more, of so many members.
-pub(crate) fn has_room(members: usize) -> bool {
+/// Why a process is in no more groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Shortage {
+    #[error(
+        "it is in those of {0} communicators, as many as it may have with its limit of descriptors (ulimit -n)"
+    )]
+    Groups(usize),
+    #[error("of its descriptors (ulimit -n) fewer than {0} are left")]
+    Descriptors(usize),
+    #[error("it has waited in vain for others who were to join one")]
+    Stalled,
+}
+
+/// Why this process cannot be in one more group, of so many members; `None` where it can.
+pub(crate) fn shortage(members: usize) -> Option<Shortage> {
     // Relaxed: as above, and the next card tells it.
     let (count, has_stalled) = (COUNT.load(Ordering::Relaxed), HAS_STALLED.load(Ordering::Relaxed));
-    let descriptors = getrlimit(Resource::Nofile).current;
-    count < most(descriptors) && !has_stalled && descriptors.is_none_or(|limit| are_left(limit, members))
+    shortage_of(count, has_stalled, getrlimit(Resource::Nofile).current, members)
+}
+
+/// Tells, the first time, what this process, `rank` in some communicator, is short of.
+pub(crate) fn tell(rank: i32, shortage: Shortage) {
+    static IS_TOLD: AtomicBool = AtomicBool::new(false);
+    // Relaxed: only that one tells it matters.
+    if !IS_TOLD.swap(true, Ordering::Relaxed) {
+        tracing::warn!("MPI's own collectives are used for further communicators: rank {rank}: {shortage}");
+    }
 }
 
 /// From now on, this process joins no groups: another one would have it wait as long again, and come to the same.
@@ -58,27 +79,44 @@ pub(crate) fn stall() {
     HAS_STALLED.store(true, Ordering::Relaxed);
 }
 
+fn shortage_of(
+    groups: usize,
+    has_stalled: bool,
+    descriptors: Option<u64>,
+    members: usize,
+) -> Option<Shortage> {
+    let needed = SPARE + SPARE_FOR_EACH * members.min(MOST_MEMBERS);
+    if has_stalled {
+        Some(Shortage::Stalled)
+    } else if groups >= most(descriptors) {
+        Some(Shortage::Groups(groups))
+    } else if descriptors.is_some_and(|limit| !are_left(limit, needed)) {
+        Some(Shortage::Descriptors(needed))
+    } else {
+        None
+    }
+}
+
 /// In how many groups a process is at most that may have so many descriptors.
 fn most(descriptors: Option<u64>) -> usize {
     let share = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX) / SHARE;
     descriptors.map_or(MOST, |limit| share(limit).min(MOST))
 }
 
-/// Whether enough of `limit` descriptors are left.
-fn are_left(limit: u64, members: usize) -> bool {
+/// Whether so many of `limit` descriptors are left.
+fn are_left(limit: u64, needed: usize) -> bool {
     // Looking takes one, trying would take them from other threads.
     let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return false };
     let is_below = |name: &OsStr| {
         name.to_str().and_then(|name| name.parse().ok()).is_some_and(|number: u64| number < limit)
     };
     let taken = open.flatten().filter(|entry| is_below(&entry.file_name())).count();
-    let needed = SPARE + SPARE_FOR_EACH * members.min(MOST_MEMBERS);
     limit >= (taken + needed) as u64
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{COUNT, MOST, Ordering, Place, SPARE, are_left, has_room, most, stall};
+    use super::{COUNT, MOST, Ordering, Place, SPARE, Shortage, most, shortage_of};
 
     #[test]
     fn groups_take_a_part_of_the_descriptors() {
@@ -89,14 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_are_counted_that_are_open() {
-        assert!(are_left(1 << 30, 2) && !are_left(SPARE as u64, 0));
-    }
-
-    #[test]
-    fn who_has_waited_in_vain_joins_no_more() {
-        stall();
-        assert!(!has_room(2));
+    fn what_a_process_is_short_of_is_told() {
+        for limit in [Some(1 << 30), None] {
+            assert_eq!(shortage_of(MOST - 1, false, limit, 2), None);
+            assert_eq!(shortage_of(MOST, false, limit, 2), Some(Shortage::Groups(MOST)));
+            assert_eq!(shortage_of(0, true, limit, 2), Some(Shortage::Stalled));
+        }
+        assert_eq!(shortage_of(0, false, Some(SPARE as u64), 2), Some(Shortage::Descriptors(SPARE + 4)));
     }
 
     #[test]

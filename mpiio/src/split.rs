@@ -1,7 +1,7 @@
 //! The exported functions of split collective access, the same in every family.
 
 /// Defines the eight functions that begin or end a split collective access, under both of their names, for the family
-/// `$abi`.
+/// `$abi`, or the four large ones that begin one.
 #[macro_export]
 macro_rules! export_split {
     ($abi:ty) => {
@@ -22,6 +22,19 @@ macro_rules! export_split {
             MPI_File_write_at_all_end, PMPI_File_write_at_all_end: (buffer: *const c_void, status: *mut Status);
         }
     };
+    // Those of MPI-4 that begin one, whose counts are of the type `MPI_Count`.
+    ($abi:ty, large) => {
+        $crate::export_split! { @begin $abi;
+            MPI_File_read_all_begin_c, PMPI_File_read_all_begin_c, Read:
+                (buffer: *mut c_void, count: i64, datatype: Datatype<$abi>);
+            MPI_File_write_all_begin_c, PMPI_File_write_all_begin_c, Write:
+                (buffer: *const c_void, count: i64, datatype: Datatype<$abi>);
+            MPI_File_read_at_all_begin_c, PMPI_File_read_at_all_begin_c, Read:
+                (offset: i64, buffer: *mut c_void, count: i64, datatype: Datatype<$abi>);
+            MPI_File_write_at_all_begin_c, PMPI_File_write_at_all_begin_c, Write:
+                (offset: i64, buffer: *const c_void, count: i64, datatype: Datatype<$abi>);
+        }
+    };
     (@begin $abi:ty; $($name:ident, $profiled:ident, $direction:ident: $arguments:tt;)*) => {$(
         $crate::export_split!(@one $abi; $name, $profiled, (begin $direction), $arguments);
         $crate::export_split!(@one $abi; $profiled, $profiled, (begin $direction), $arguments);
@@ -31,7 +44,7 @@ macro_rules! export_split {
         $crate::export_split!(@one $abi; $profiled, $profiled, (end), $arguments);
     )*};
     (@one $abi:ty; $name:ident, $profiled:ident, ($($how:ident)*), ($($argument:ident: $kind:ty),*)) => {
-        #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
+        #[doc = concat!("`", stringify!($name), "` of MPI.")]
         ///
         /// # Safety
         /// As MPI wants it.

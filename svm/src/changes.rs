@@ -158,6 +158,7 @@ fn next_period() -> u64 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     const SEGMENT: SegmentIndex = SegmentIndex(7);
 
@@ -229,15 +230,15 @@ mod tests {
     fn what_the_device_did_not_take_once_is_never_taken_for_synced() {
         let (changes, mark) = (Changes::default(), Mark::default());
         let unsynced = || {
-            let (name, path) = ("/f".to_owned(), "store".into());
-            Error::Unsynced(Unsynced { name, segment: SEGMENT, path, problem: "no device".into() })
+            let (name, path, kind) = ("/f".to_owned(), "store".into(), ErrorKind::NoSpace);
+            Error::Unsynced(Unsynced { name, segment: SEGMENT, path, kind, problem: "it is full".into() })
         };
         changes.enter(SEGMENT, &mark, || false);
         assert!(changes.sync(|_| Err(unsynced())).is_err());
         changes.enter(SEGMENT, &mark, || false);
         for _ in 0..2 {
             let error = changes.sync(|_| Ok(())).unwrap_err();
-            assert_eq!(error.to_string(), unsynced().to_string());
+            assert_eq!((error.to_string(), error.kind()), (unsynced().to_string(), ErrorKind::NoSpace));
         }
         assert!(changes.have_failed());
     }

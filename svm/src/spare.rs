@@ -30,8 +30,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags, fallocate};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
 
 use svmio_transport::settings::byte_size;
 
@@ -253,14 +253,7 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 
 /// Gives `range` of `file` storage; bytes that had none are zero.
 pub(crate) fn reserve(file: &File, range: Range<u64>) -> io::Result<()> {
-    /// Kernels before 6.12 give back, in memory, all that a call has reserved when a signal comes in the middle of it:
-    /// with a timer that ticks every few milliseconds, a longer one would never end.
-    const AT_ONCE: usize = 4 << 20;
-    for start in range.clone().step_by(AT_ONCE) {
-        let length = (range.end - start).min(AT_ONCE as u64);
-        with_room(file, || Ok(retry_on_intr(|| fallocate(file, FallocateFlags::empty(), start, length))?))?;
-    }
-    Ok(())
+    with_room(file, || segment::give_storage(file, range.clone()))
 }
 
 /// Gives all spares back of the stores that this process knows on the file system of `file`, which is full. False where

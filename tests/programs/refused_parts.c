@@ -39,9 +39,24 @@ static int begin_read_at(MPI_File file, MPI_Offset at, int count, MPI_Datatype d
     return code != MPI_SUCCESS ? code : MPI_File_read_at_all_end(file, bytes, MPI_STATUS_IGNORE);
 }
 
-static access *const writes[] = {write_at, write_all, begin_write_at};
-static access *const reads[] = {read_at, read_all, begin_read_at};
-enum { METHODS = 3, KINDS = 3 };
+#if MPI_VERSION >= 4
+static int begin_write_large(MPI_File file, MPI_Offset at, int count, MPI_Datatype datatype) {
+    int code = MPI_File_write_at_all_begin_c(file, at, bytes, count, datatype);
+    return code != MPI_SUCCESS ? code : MPI_File_write_at_all_end(file, bytes, MPI_STATUS_IGNORE);
+}
+
+static int begin_read_large(MPI_File file, MPI_Offset at, int count, MPI_Datatype datatype) {
+    int code = MPI_File_read_at_all_begin_c(file, at, bytes, count, datatype);
+    return code != MPI_SUCCESS ? code : MPI_File_read_at_all_end(file, bytes, MPI_STATUS_IGNORE);
+}
+#else
+#define begin_write_large begin_write_at
+#define begin_read_large begin_read_at
+#endif
+
+static access *const writes[] = {write_at, write_all, begin_write_at, begin_write_large};
+static access *const reads[] = {read_at, read_all, begin_read_at, begin_read_large};
+enum { METHODS = 4, KINDS = 3 };
 
 /* The last rank's part is refused: for its count, its datatype or its place. */
 static void refused(access *do_access, MPI_File file, MPI_Offset at, int kind) {

@@ -125,6 +125,7 @@ svmio_mpiio::export_set_atomicity!(Mpich);
 svmio_mpiio::export_set_size!(Mpich);
 svmio_mpiio::export_set_view!(Mpich);
 svmio_mpiio::export_split!(Mpich);
+svmio_mpiio::export_split!(Mpich, large);
 
 /// By what `libsvmio` finds the functions of this library: see [`svmio_c`].
 #[unsafe(no_mangle)]

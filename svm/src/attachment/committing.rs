@@ -37,7 +37,8 @@ impl Attachment {
         self.changes.sync(|index| {
             self.mapping(index)?.sync().map_err(|source| {
                 let (name, path, problem) = (self.name.clone(), self.path(), source.to_string());
-                Error::Unsynced(Unsynced { name, segment: index, path, problem })
+                let kind = Error::io("syncing", &path, source).kind();
+                Error::Unsynced(Unsynced { name, segment: index, path, kind, problem })
             })
         })
     }

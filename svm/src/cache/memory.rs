@@ -15,8 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
-use rustix::io::retry_on_intr;
+use rustix::fs::{MemfdFlags, SealFlags};
 use svmio_transport::copy_bytes;
 
 use super::byte_map::{ByteMap, Storage};
@@ -24,6 +23,7 @@ use super::layout::{FrameRecord, Header, SetRecord, WAYS};
 use super::settings::CacheSettings;
 use crate::copying::Course;
 use crate::robust_mutex::RobustMutex;
+use crate::segment::give_storage;
 
 /// What is aligned to the pages of every kernel that matters here.
 const ALIGNMENT: u64 = 64 << 10;
@@ -86,7 +86,7 @@ impl Memory {
         file.set_len(places.end)?;
         // Nobody can take mapped memory away.
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
-        retry_on_intr(|| rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, places.bits))?;
+        give_storage(&file, 0..places.bits)?;
         let memory = Memory::map(file, places)?;
         for set in 0..places.sets {
             // SAFETY: the mutex is the first field of the record; the memory is mapped, writable, shared, and

@@ -9,6 +9,7 @@ mod directory;
 mod files;
 mod lending;
 mod names;
+mod opening;
 mod published;
 mod showing;
 mod tables;
@@ -38,7 +39,7 @@ use waiting::Waiting;
 pub(super) struct Agent {
     context: Arc<Context>,
     files: Files,
-    /// Held while a name is being looked up, made or removed: one at a time.
+    /// Held while a name is being looked up, made or removed, or the size of segments settled: one at a time.
     naming: Mutex<()>,
     /// Where other processes' cached pages go.
     caches: Mutex<HashMap<Rank, Arc<RemoteSegment>>>,
@@ -273,6 +274,7 @@ fn waits(request: &Request) -> bool {
         | Request::Remove { .. }
         | Request::Closed { .. }
         | Request::Forget { .. }
+        | Request::Choose { .. }
         | Request::Commit { .. }
         | Request::Adopt { .. }
         | Request::Resize { .. }
@@ -284,7 +286,6 @@ fn waits(request: &Request) -> bool {
         | Request::Lock { .. } => true,
         Request::Join { .. }
         | Request::Place { .. }
-        | Request::Choose { .. }
         | Request::Grow { .. }
         | Request::Refresh { .. }
         | Request::Read { .. }

@@ -72,7 +72,9 @@ fn own_manifest(path: &Path, name: &str) -> Result<Option<Manifest>> {
 pub(super) fn refresh(attachment: &Attachment, manifest: &Manifest, truth: &FileTruth) -> Result<()> {
     let (state, _) = attachment.writable()?;
     // It may have been settled since this node last heard of the file.
-    state.set_segment_size(manifest.segment_size);
+    if manifest.epoch >= state.epoch() {
+        state.set_segment_size(manifest.segment_size);
+    }
     let homes: Vec<_> = manifest.homes().collect();
     attachment.note_homes(&homes, Filling::Sparse, truth.also_locked_at_master)?;
     take_size(state, manifest.size, truth.truncations);

@@ -84,6 +84,7 @@ impl Error {
             Error::LeftBehind { source, .. } => source.kind(),
             Error::OnNode { kind, .. } | Error::OnHost { kind, .. } | Error::WritesLost { kind, .. } => *kind,
             Error::OfMember { kind, .. } | Error::NotStaged { kind, .. } => *kind,
+            Error::Unsynced(unsynced) => unsynced.kind,
             Error::NodesMissing { .. } => ErrorKind::OutOfReach,
             _ => ErrorKind::Other,
         }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::ErrorKind;
 use crate::units::SegmentIndex;
 
 /// A segment could not be brought to the storage device. The system tells of that once, and does not tell which bytes
@@ -20,6 +21,8 @@ pub struct Unsynced {
     pub segment: SegmentIndex,
     /// The file's directory in the store.
     pub path: PathBuf,
+    /// What kind of error it is.
+    pub kind: ErrorKind,
     /// What the operating system said.
     pub problem: String,
 }

@@ -5,8 +5,25 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{FallocateFlags, SeekFrom};
-use rustix::io::retry_on_intr;
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate};
+use rustix::io::{Errno, retry_on_intr};
+
+/// Gives `range` of `file` storage: all of it, or nothing where the file system is full, but where a signal comes in
+/// between.
+pub(crate) fn give_storage(file: &File, range: Range<u64>) -> io::Result<()> {
+    /// Kernels before 6.12 give back, in memory, all that a call has reserved when a signal comes in the middle of it:
+    /// with a timer that ticks every few milliseconds, a longer one would never end.
+    const AT_ONCE: usize = 4 << 20;
+    let reserve = |start, length| fallocate(file, FallocateFlags::empty(), start, length);
+    match reserve(range.start, range.end - range.start) {
+        Err(Errno::INTR) => {}
+        whole => return Ok(whole?),
+    }
+    for start in range.clone().step_by(AT_ONCE) {
+        retry_on_intr(|| reserve(start, (range.end - start).min(AT_ONCE as u64)))?;
+    }
+    Ok(())
+}
 
 /// Takes the storage of `range` of `file` back.
 pub(crate) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
@@ -14,7 +31,7 @@ pub(crate) fn punch(file: &File, range: Range<u64>) -> io::Result<()> {
         return Ok(());
     }
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    Ok(retry_on_intr(|| rustix::fs::fallocate(file, flags, range.start, range.end - range.start))?)
+    Ok(retry_on_intr(|| fallocate(file, flags, range.start, range.end - range.start))?)
 }
 
 /// The first range of `within` that has storage in `file`.

@@ -1,19 +1,17 @@
-//! Names: opening, finding and removing files, for all nodes, at the master.
+//! Names: finding files and removing them, for all nodes, at the master.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, PoisonError};
 
 use crate::attachment::{self, Attachment, How};
-use crate::cluster::wire::{FileTruth, Kept, Reply, Request};
+use crate::cluster::wire::{Kept, Reply, Request};
 use crate::cluster::{NodeIndex, install, wire_name};
 use crate::error::{Error, Result};
 use crate::finding::{self, Finding};
 use crate::manifest::Manifest;
 use crate::name::FileName;
 use crate::node::NodeName;
-use crate::open_options::OpenOptions;
-use crate::placement::Placement;
 use crate::units::FileId;
 
 use super::Agent;
@@ -24,71 +22,8 @@ impl Agent {
         finding::find(&self.context.store, &file_name(name)?, self.context.id()).map(Reply::Found)
     }
 
-    pub(super) fn open(&self, name: &[u8], options: &OpenOptions, nodes: &[NodeIndex]) -> Result<Reply> {
-        if nodes.iter().any(|node| node.0 as usize >= self.context.roster.names().len()) {
-            return Err(self.cut_short());
-        }
-        let _one_at_a_time = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = &file_name(name)?;
-        let (served, unasked) = self.served(name)?;
-        let goes_with_its_users = options.create && options.temporary;
-        let served = match served {
-            Some(served) if options.create && options.exclusive => {
-                let store = self.context.store.path().into();
-                self.let_go_if_unused(served);
-                return Err(Error::Exists { name: name.to_string(), store });
-            }
-            Some(served) => served,
-            // A second file of the name is not to be made, but for one that goes with its users.
-            None if !unasked.is_empty() && !goes_with_its_users => {
-                return Err(self.only_lost_ones_may_know(name, &unasked));
-            }
-            None if options.create => self.create(name, options)?,
-            None => return Err(self.context.store.no_such_file(name)),
-        };
-        match self.prepare(&served, options, name, nodes) {
-            Ok(truth) => {
-                served.add_open();
-                Ok(Reply::Opened { truth })
-            }
-            Err(error) => {
-                self.let_go_if_unused(served);
-                Err(error)
-            }
-        }
-    }
-
-    /// Has all nodes know the file that are going to have to do with it; returns what those who open it have to know.
-    fn prepare(
-        &self,
-        served: &Served,
-        options: &OpenOptions,
-        name: &FileName,
-        opening: &[NodeIndex],
-    ) -> Result<FileTruth> {
-        served.add_nodes(opening);
-        let placement = self.placement(served, options, name);
-        let truth = truth(served)?;
-        self.install_elsewhere(served, &truth, &placement, opening)?;
-        Ok(truth)
-    }
-
-    /// After an open that failed: has no node hold the file open, unless somebody has it open. Other jobs could not open
-    /// it otherwise.
-    fn let_go_if_unused(&self, served: Arc<Served>) {
-        if served.opens() > 0 {
-            return;
-        }
-        let name = served.attachment.name().to_owned();
-        // All that were asked to serve it may do so.
-        let others: Vec<_> = self.context.roster.others().collect();
-        if let Err(error) = self.forget_everywhere(served, &others) {
-            tracing::warn!("{name}: other nodes hold it open until the job ends: {error}");
-        }
-    }
-
     /// Has these nodes and this one let go of a file.
-    fn forget_everywhere(&self, served: Arc<Served>, others: &[NodeIndex]) -> Result<()> {
+    pub(super) fn forget_everywhere(&self, served: Arc<Served>, others: &[NodeIndex]) -> Result<()> {
         let file = served.attachment.id();
         drop(served);
         let elsewhere = self.context.ask_those_left(others, &Request::Forget { file });
@@ -172,7 +107,7 @@ impl Agent {
 
     /// The file that is called `name` on whatever nodes, served by this one; `None` where there is none, and which
     /// nodes are lost and could not be asked then.
-    fn served(&self, name: &FileName) -> Result<(Option<Arc<Served>>, Vec<NodeIndex>)> {
+    pub(super) fn served(&self, name: &FileName) -> Result<(Option<Arc<Served>>, Vec<NodeIndex>)> {
         if let Ok(id) = self.context.store.lookup(name)
             && let Some(served) = match self.files.known(id) {
                 Some(served) => Some(served),
@@ -235,7 +170,7 @@ impl Agent {
         }
     }
 
-    fn only_lost_ones_may_know(&self, name: &FileName, lost: &[NodeIndex]) -> Error {
+    pub(super) fn only_lost_ones_may_know(&self, name: &FileName, lost: &[NodeIndex]) -> Error {
         Error::NodesUnasked { name: name.to_string(), nodes: self.names_of(lost) }
     }
 
@@ -301,20 +236,6 @@ impl Agent {
         Ok(Reply::Reopened(if is_as_it_was { Kept::AsItWas } else { Kept::Changed }))
     }
 
-    fn create(&self, name: &FileName, options: &OpenOptions) -> Result<Arc<Served>> {
-        let context = &self.context;
-        let nodes = context.roster.names();
-        let options = &options.clone().placement(options.placement_among(nodes));
-        let unnamed = context.store.create_unnamed_for(name, options, nodes, context.id())?;
-        let file = unnamed.enter()?.ok_or_else(|| Error::Exists {
-            name: name.to_string(),
-            store: context.store.path().to_path_buf(),
-        })?;
-        let served = self.files.insert(Arc::clone(file.attachment()));
-        served.begin_round();
-        Ok(served)
-    }
-
     /// What each node has under `name` that is not lost.
     fn find_everywhere(&self, name: &FileName) -> Result<Everywhere> {
         let roster = &self.context.roster;
@@ -372,42 +293,6 @@ impl Agent {
         let attached = attachment::attach(&self.context.store, manifest.id, &manifest.name, how);
         attached.map_err(|error| error.into_error(manifest.id))
     }
-
-    /// The placement in force for who opens a file. What a writer asks for is the file's own from then on.
-    fn placement(&self, served: &Served, options: &OpenOptions, name: &FileName) -> Placement {
-        let nodes = self.context.roster.names();
-        let mut policies = served.attachment.policies();
-        options.warn_of_missing(policies.placement.as_ref(), &name.to_string(), nodes);
-        options.enforce_placement(&mut policies, nodes)
-    }
-
-    /// Has those nodes know the file that hold parts of it, or will by its placement, and do not open it themselves.
-    fn install_elsewhere(
-        &self,
-        served: &Served,
-        truth: &FileTruth,
-        placement: &Placement,
-        opening: &[NodeIndex],
-    ) -> Result<()> {
-        let roster = &self.context.roster;
-        let mut holders: Vec<_> = match placement {
-            Placement::FirstTouch => {
-                let homes = served.attachment.homes();
-                homes.filter_map(|(_, home)| served.node_at(&self.context, home)).collect()
-            }
-            Placement::RoundRobin | Placement::Block | Placement::Node(_) => roster.others().collect(),
-        };
-        holders.sort_unstable();
-        holders.dedup();
-        // No file with parts on a lost node is opened; what is to be put there by its placement fails when it is
-        // written.
-        let to_install = |node: &NodeIndex| {
-            *node != roster.own() && !opening.contains(node) && !self.context.is_lost(*node)
-        };
-        let nodes: Vec<_> = holders.into_iter().filter(to_install).collect();
-        served.add_nodes(&nodes);
-        self.context.ask_all(&nodes, &Request::Install { truth: truth.clone() }).map(|_| ())
-    }
 }
 
 /// What nodes know under a name.
@@ -418,17 +303,6 @@ struct Everywhere {
     unasked: Vec<NodeIndex>,
 }
 
-/// The file as it is now.
-fn truth(served: &Served) -> Result<FileTruth> {
-    let (state, _) = served.attachment.writable()?;
-    // Before the size, which the manifest has: see `File::size_and_truncations`.
-    let truncations = state.truncations();
-    let manifest = served.attachment.manifest(state, state.epoch());
-    // After the homes, which it has, too.
-    let also_locked_at_master = state.are_also_locked_at_master();
-    Ok(FileTruth { manifest: manifest.pack(), truncations, also_locked_at_master })
-}
-
-fn file_name(bytes: &[u8]) -> Result<FileName> {
+pub(super) fn file_name(bytes: &[u8]) -> Result<FileName> {
     FileName::new(OsStr::from_bytes(bytes))
 }

@@ -1,5 +1,6 @@
 //! Segment tables, sizes and manifests: what the master keeps for all nodes, and what the others do at its word.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use crate::attachment::Filling;
@@ -31,6 +32,8 @@ impl Agent {
         segment_size: SegmentSize,
         reason: SizeReason,
     ) -> Result<Reply> {
+        // Nobody opens the file meanwhile, and learns of the old size.
+        let _one_at_a_time = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
         let served = self.files.get(&self.context, file)?;
         let (state, _) = served.attachment.writable()?;
         // Open only once: all who could claim a segment meanwhile are waiting for the answer.

@@ -1,0 +1,140 @@
+//! Opening files for all nodes, at the master.
+
+use std::sync::{Arc, PoisonError};
+
+use crate::cluster::NodeIndex;
+use crate::cluster::wire::{FileTruth, Reply, Request};
+use crate::error::{Error, Result};
+use crate::name::FileName;
+use crate::open_options::OpenOptions;
+use crate::placement::Placement;
+
+use super::Agent;
+use super::files::Served;
+use super::names::file_name;
+
+impl Agent {
+    pub(super) fn open(&self, name: &[u8], options: &OpenOptions, nodes: &[NodeIndex]) -> Result<Reply> {
+        if nodes.iter().any(|node| node.0 as usize >= self.context.roster.names().len()) {
+            return Err(self.cut_short());
+        }
+        let _one_at_a_time = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = &file_name(name)?;
+        let (served, unasked) = self.served(name)?;
+        let goes_with_its_users = options.create && options.temporary;
+        let served = match served {
+            Some(served) if options.create && options.exclusive => {
+                let store = self.context.store.path().into();
+                self.let_go_if_unused(served);
+                return Err(Error::Exists { name: name.to_string(), store });
+            }
+            Some(served) => served,
+            // A second file of the name is not to be made, but for one that goes with its users.
+            None if !unasked.is_empty() && !goes_with_its_users => {
+                return Err(self.only_lost_ones_may_know(name, &unasked));
+            }
+            None if options.create => self.create(name, options)?,
+            None => return Err(self.context.store.no_such_file(name)),
+        };
+        match self.prepare(&served, options, name, nodes) {
+            Ok(truth) => {
+                served.add_open();
+                Ok(Reply::Opened { truth })
+            }
+            Err(error) => {
+                self.let_go_if_unused(served);
+                Err(error)
+            }
+        }
+    }
+
+    /// Has all nodes know the file that are going to have to do with it; returns what those who open it have to know.
+    fn prepare(
+        &self,
+        served: &Served,
+        options: &OpenOptions,
+        name: &FileName,
+        opening: &[NodeIndex],
+    ) -> Result<FileTruth> {
+        served.add_nodes(opening);
+        let placement = self.placement(served, options, name);
+        let truth = truth(served)?;
+        self.install_elsewhere(served, &truth, &placement, opening)?;
+        Ok(truth)
+    }
+
+    /// After an open that failed: has no node hold the file open, unless somebody has it open. Other jobs could not open
+    /// it otherwise.
+    fn let_go_if_unused(&self, served: Arc<Served>) {
+        if served.opens() > 0 {
+            return;
+        }
+        let name = served.attachment.name().to_owned();
+        // All that were asked to serve it may do so.
+        let others: Vec<_> = self.context.roster.others().collect();
+        if let Err(error) = self.forget_everywhere(served, &others) {
+            tracing::warn!("{name}: other nodes hold it open until the job ends: {error}");
+        }
+    }
+
+    fn create(&self, name: &FileName, options: &OpenOptions) -> Result<Arc<Served>> {
+        let context = &self.context;
+        let nodes = context.roster.names();
+        let options = &options.clone().placement(options.placement_among(nodes));
+        let unnamed = context.store.create_unnamed_for(name, options, nodes, context.id())?;
+        let file = unnamed.enter()?.ok_or_else(|| Error::Exists {
+            name: name.to_string(),
+            store: context.store.path().to_path_buf(),
+        })?;
+        let served = self.files.insert(Arc::clone(file.attachment()));
+        served.begin_round();
+        Ok(served)
+    }
+
+    /// The placement in force for who opens a file. What a writer asks for is the file's own from then on.
+    fn placement(&self, served: &Served, options: &OpenOptions, name: &FileName) -> Placement {
+        let nodes = self.context.roster.names();
+        let mut policies = served.attachment.policies();
+        options.warn_of_missing(policies.placement.as_ref(), &name.to_string(), nodes);
+        options.enforce_placement(&mut policies, nodes)
+    }
+
+    /// Has those nodes know the file that hold parts of it, or will by its placement, and do not open it themselves.
+    fn install_elsewhere(
+        &self,
+        served: &Served,
+        truth: &FileTruth,
+        placement: &Placement,
+        opening: &[NodeIndex],
+    ) -> Result<()> {
+        let roster = &self.context.roster;
+        let mut holders: Vec<_> = match placement {
+            Placement::FirstTouch => {
+                let homes = served.attachment.homes();
+                homes.filter_map(|(_, home)| served.node_at(&self.context, home)).collect()
+            }
+            Placement::RoundRobin | Placement::Block | Placement::Node(_) => roster.others().collect(),
+        };
+        holders.sort_unstable();
+        holders.dedup();
+        // No file with parts on a lost node is opened; what is to be put there by its placement fails when it is
+        // written.
+        let to_install = |node: &NodeIndex| {
+            *node != roster.own() && !opening.contains(node) && !self.context.is_lost(*node)
+        };
+        let nodes: Vec<_> = holders.into_iter().filter(to_install).collect();
+        served.add_nodes(&nodes);
+        self.context.ask_all(&nodes, &Request::Install { truth: truth.clone() }).map(|_| ())
+    }
+}
+
+/// The file as it is now.
+fn truth(served: &Served) -> Result<FileTruth> {
+    let (state, _) = served.attachment.writable()?;
+    // Before the size, which the manifest has: see `File::size_and_truncations`.
+    let truncations = state.truncations();
+    let manifest = served.attachment.manifest(state, state.epoch());
+    // After the homes, which it has, too.
+    let also_locked_at_master = state.are_also_locked_at_master();
+    Ok(FileTruth { manifest: manifest.pack(), truncations, also_locked_at_master })
+}
