@@ -47,6 +47,7 @@ use super::slots::{Lane, Layout, Memories};
 use progress::Progress;
 use two_ways::Ways;
 
+pub(super) use direct::kept_after_errors;
 pub use progress::Request;
 pub use settings::GroupSettings;
 pub use starting::LentMemory;

@@ -10,6 +10,7 @@ mod counting;
 #[path = "../calls/data.rs"]
 mod data;
 mod joining;
+mod lending;
 mod over_channels;
 mod refusing;
 mod seats;

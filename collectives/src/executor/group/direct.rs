@@ -5,6 +5,7 @@ use svmio_transport::back_end::{MemoryKey, Piece, Place, Remote};
 use svmio_transport::{Registration, UserMemory};
 
 use super::Group;
+use crate::executor::board::{Awaited, Deed, Whom};
 use crate::executor::error::{Error, Result};
 
 impl Group {
@@ -82,20 +83,41 @@ impl Group {
     }
 
     /// Copies into a member's memory, for operation `number`: where that fails, no one goes on waiting for this member
-    /// to finish with it.
+    /// to finish with it. One that is known to have left with an error is not written to.
     pub(super) fn push(&mut self, number: u64, remote: &Remote, piece: Piece<'_>) -> Result<()> {
+        self.check_lent(number)?;
         let pushed = self.fabric.write(remote, &[piece]).map_err(Error::from);
         pushed.inspect_err(|error| self.refuse(number, error))
     }
 
-    /// The same from a member's memory.
+    /// The same from a member's memory. What is there when that member has left with an error is not taken for data.
     pub(super) fn pull(&mut self, number: u64, remote: &Remote, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.check_lent(number)?;
         let pulled = self.fabric.read(remote, offset, into).map_err(Error::from);
-        pulled.inspect_err(|error| self.refuse(number, error))
+        pulled.inspect_err(|error| self.refuse(number, error))?;
+        self.check_lent(number)
+    }
+
+    /// That nothing is known for which a member leaves operation `number` with an error, and its memory to whoever
+    /// wants it.
+    fn check_lent(&mut self, number: u64) -> Result<()> {
+        self.check(Awaited { whom: Whom::All, deed: Deed::Published, number })
     }
 
     /// The memory of a member with that key.
     pub(super) fn remote(&self, member: usize, key: [u64; 3]) -> Remote {
         Remote { owner: self.members[member], place: Place::Registered(MemoryKey(key)) }
+    }
+}
+
+/// `memory`, which others copy to or from while an operation goes on, once that has `ended`. After an error it stays for
+/// ever: who goes on may still do so.
+pub(in crate::executor) fn kept_after_errors(memory: Vec<u8>, ended: Result<()>) -> Result<Vec<u8>> {
+    match ended {
+        Ok(()) => Ok(memory),
+        Err(error) => {
+            std::mem::forget(memory);
+            Err(error)
+        }
     }
 }

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::Group;
+use super::direct::kept_after_errors;
 use crate::executor::blocks::{Row, apart, apart_mut};
 use crate::executor::error::Result;
 use crate::executor::operation::Operation;
@@ -87,7 +88,8 @@ impl Group {
     pub fn alltoall_in_place(&mut self, data: &mut [u8]) -> Result<()> {
         // Others may read this member's data after theirs has come.
         let sent = data.to_vec();
-        self.alltoall(&sent, data)
+        let ended = self.alltoall(&sent, data);
+        kept_after_errors(sent, ended).map(drop)
     }
 
     /// As [`alltoallv`](Self::alltoallv); what comes from a member replaces what went to it, which is as long. All
@@ -97,7 +99,8 @@ impl Group {
     /// As [`alltoallv`](Self::alltoallv).
     pub fn alltoallv_in_place(&mut self, data: &mut [u8], blocks: &[Range<usize>]) -> Result<()> {
         let sent = data.to_vec();
-        self.alltoallv(&sent, blocks, data, blocks)
+        let ended = self.alltoallv(&sent, blocks, data, blocks);
+        kept_after_errors(sent, ended).map(drop)
     }
 
     /// As [`reduce_scatter`](Self::reduce_scatter); the first bytes of `data` become what this member gets, the others

@@ -16,7 +16,6 @@ use svmio_transport::{Registration, UserMemory};
 
 use super::Group;
 use crate::executor::blocks::{Room, copy};
-use crate::executor::board::{Awaited, Deed, Whom};
 use crate::executor::error::Result;
 use crate::executor::operation::Elementwise;
 use crate::executor::slots::SLOTS;
@@ -149,8 +148,6 @@ impl Group {
     pub(super) fn bcast_halves_from(&mut self, data: &[u8], watch: &mut Watch) -> Result<()> {
         let (pulled, pushed) = data.split_at(half(data.len()));
         let (number, remote, _lent) = self.lend_each_other(UserMemory::of(pulled), watch)?;
-        // One that has left with an error is not to be written to.
-        self.check(Awaited { whom: Whom::Member(1 - self.own), deed: Deed::Published, number })?;
         let begun = Instant::now();
         self.push(number, &remote, Piece { offset: 0, bytes: pushed })?;
         self.end_together(number, begun.elapsed())

@@ -19,6 +19,7 @@ use super::two_level::TwoLevelGroup;
 use crate::executor::arguments::{check_count, check_elements, check_length};
 use crate::executor::blocks::apart_mut;
 use crate::executor::error::Result;
+use crate::executor::group::kept_after_errors;
 use crate::executor::operation::Operation;
 
 /// How many bytes a first member keeps for others at most: with so many, one message more or less matters little.
@@ -55,7 +56,8 @@ impl TwoLevelGroup {
                 let mut parts: Vec<&[u8]> = vec![&[]; node.size()];
                 parts[root_place] = &held;
                 let mut passed = vec![0; if is_root { into.len() } else { 0 }];
-                node.scatter_blocks(0, &parts, &mut passed)?;
+                let scattered = node.scatter_blocks(0, &parts, &mut passed);
+                kept_after_errors(held, scattered)?;
                 held = passed;
             }
             if is_root {
@@ -102,7 +104,7 @@ impl TwoLevelGroup {
                 first.scatterv(root_node, &held, &nodes, &mut own)?;
                 held = own;
             }
-            group.scattered_in_node(&held, into)
+            group.scattered_in_node(held, into)
         })
     }
 
@@ -151,7 +153,7 @@ impl TwoLevelGroup {
                 }
             }
             let mut own = vec![0; into.len()];
-            group.scattered_in_node(&arranged, &mut own)?;
+            group.scattered_in_node(arranged, &mut own)?;
             group.to_members(&own, length, into);
             Ok(())
         })
@@ -266,7 +268,8 @@ impl TwoLevelGroup {
                 return Ok(());
             };
             let parts = one_behind_the_other(group.nodes[own_node].iter().map(|&member| counts[member]));
-            node.scatterv(0, &held, &parts, into)
+            let scattered = node.scatterv(0, &held, &parts, into);
+            kept_after_errors(held, scattered).map(drop)
         })
     }
 
@@ -285,11 +288,14 @@ impl TwoLevelGroup {
     }
 
     /// To each of this node its part of what the first has.
-    fn scattered_in_node(&mut self, held: &[u8], into: &mut [u8]) -> Result<()> {
+    fn scattered_in_node(&mut self, held: Vec<u8>, into: &mut [u8]) -> Result<()> {
         match &mut self.node {
-            Some(node) => node.scatter(0, held, into),
+            Some(node) => {
+                let scattered = node.scatter(0, &held, into);
+                kept_after_errors(held, scattered).map(drop)
+            }
             None => {
-                into.copy_from_slice(held);
+                into.copy_from_slice(&held);
                 Ok(())
             }
         }
@@ -324,16 +330,4 @@ fn one_behind_the_other(lengths: impl Iterator<Item = usize>) -> Vec<Range<usize
         end - length..end
     };
     lengths.map(range).collect()
-}
-
-/// `memory`, into which others write while an operation goes on, once that has `ended`. After an error it stays for
-/// ever: who goes on may still write there.
-fn kept_after_errors(memory: Vec<u8>, ended: Result<()>) -> Result<Vec<u8>> {
-    match ended {
-        Ok(()) => Ok(memory),
-        Err(error) => {
-            std::mem::forget(memory);
-            Err(error)
-        }
-    }
 }

@@ -22,7 +22,7 @@ use super::group::{NetworkGroup, NetworkSettings};
 use crate::algorithm::Algorithm;
 use crate::executor::arguments::{check_elements, check_is_not_root, check_length};
 use crate::executor::error::{Error, Result};
-use crate::executor::group::{Group, GroupSettings};
+use crate::executor::group::{Group, GroupSettings, kept_after_errors};
 use crate::executor::joining;
 use crate::executor::operation::Operation;
 use crate::partition::Partition;
@@ -285,26 +285,8 @@ impl TwoLevelGroup {
             // Node by node: where that is the order of members, straight into its place.
             let mut by_node = if group.is_ordered { Vec::new() } else { vec![0; into.len()] };
             let target: &mut [u8] = if group.is_ordered { into } else { &mut by_node };
-            let blocks: Vec<Range<usize>> = group
-                .nodes
-                .iter()
-                .scan(0, |end, node| {
-                    let begin = *end;
-                    *end += node.len() * length;
-                    Some(begin..*end)
-                })
-                .collect();
-            let block = blocks[group.places[group.all.member()].0].clone();
-            match &mut group.node {
-                Some(node) => node.gather(0, own, &mut target[block])?,
-                None => target[block].copy_from_slice(own),
-            }
-            if let Some(first) = &mut group.first {
-                first.allgatherv(target, &blocks)?;
-            }
-            if let Some(node) = &mut group.node {
-                node.bcast(0, target)?;
-            }
+            let gathered = group.allgather_by_nodes(own, target);
+            by_node = kept_after_errors(by_node, gathered)?;
             if !group.is_ordered && length > 0 {
                 let members = group.nodes.iter().flatten();
                 for (&member, bytes) in members.zip(by_node.chunks_exact(length)) {
@@ -313,6 +295,28 @@ impl TwoLevelGroup {
             }
             Ok(())
         })
+    }
+
+    /// `target` becomes all members' `own`, node by node.
+    fn allgather_by_nodes(&mut self, own: &[u8], target: &mut [u8]) -> Result<()> {
+        let blocks: Vec<Range<usize>> = self
+            .nodes
+            .iter()
+            .scan(0, |end, node| {
+                let begin = *end;
+                *end += node.len() * own.len();
+                Some(begin..*end)
+            })
+            .collect();
+        let block = blocks[self.own_node()].clone();
+        match &mut self.node {
+            Some(node) => node.gather(0, own, &mut target[block])?,
+            None => target[block].copy_from_slice(own),
+        }
+        if let Some(first) = &mut self.first {
+            first.allgatherv(target, &blocks)?;
+        }
+        self.node.as_mut().map_or(Ok(()), |node| node.bcast(0, target))
     }
 
     pub(super) fn own_node(&self) -> usize {
