@@ -139,7 +139,7 @@ impl<E> Handover<E> {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use loom::sync::Arc;
-    use loom::thread;
+    use loom::thread::{self, JoinHandle};
 
     use super::{Handover, Outstanding};
 
@@ -163,16 +163,23 @@ mod loom_tests {
 
     /// In all interleavings with at most so many preemptions, the thread ends: what `body` leaves is done.
     fn check(preemptions: usize, body: fn(&Shared)) {
+        model(preemptions, move |shared, thread| {
+            body(shared);
+            shared.0.close(&shared.1);
+            thread.join().expect("it ends");
+            assert!(shared.1.is_none());
+        });
+    }
+
+    /// All interleavings of `body`, which joins it, with the thread.
+    fn model(preemptions: usize, body: impl Fn(&Shared, JoinHandle<()>) + Send + Sync + 'static) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(preemptions);
         builder.check(move || {
             let shared: Shared = Arc::new((Handover::new(()), Outstanding::default()));
             let own = Arc::clone(&shared);
             let thread = thread::spawn(move || run(&own));
-            body(&shared);
-            shared.0.close(&shared.1);
-            thread.join().expect("it ends");
-            assert!(shared.1.is_none());
+            body(&shared, thread);
         });
     }
 
@@ -202,6 +209,22 @@ mod loom_tests {
             } else {
                 handover.announce(outstanding);
             }
+        });
+    }
+
+    #[test]
+    fn loom_what_is_left_when_the_engine_was_only_found_free_is_done() {
+        model(3, |shared, thread| {
+            let (handover, outstanding) = &**shared;
+            outstanding.begin();
+            // The last that wakes the thread by itself.
+            handover.close(outstanding);
+            if let Some(engine) = handover.try_take() {
+                // Whoever comes now finds it taken.
+                thread::yield_now();
+                handover.give_back(engine, outstanding);
+            }
+            thread.join().expect("it ends");
         });
     }
 

@@ -185,7 +185,16 @@ impl Shared {
     }
 
     fn wait_for_engine<B>(&self, completion: &Completion<B>, meanwhile: Option<fn()>) {
-        let is_over = || completion.is_done() || self.handover.try_take().is_some();
+        // Given back, not dropped: it was taken for a moment, in which the thread may have gone to sleep because of that.
+        let outstanding = &self.backlog.outstanding;
+        let is_free = || match self.handover.try_take() {
+            Some(engine) => {
+                self.handover.give_back(engine, outstanding);
+                true
+            }
+            None => false,
+        };
+        let is_over = || completion.is_done() || is_free();
         for _ in 0..TURNS {
             if is_over() {
                 return;
