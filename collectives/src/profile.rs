@@ -9,9 +9,10 @@ mod positions;
 mod regression;
 mod survey;
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::num::NonZeroU32;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -77,11 +78,20 @@ impl Profile {
     /// What writing gives.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        serde_json::to_writer(io::BufWriter::new(&mut file), self)?;
-        file.flush()?;
+        let mut file =
+            tempfile::Builder::new().permissions(Permissions::from_mode(MODE)).tempfile_in(folder)?;
+        self.write_to(&mut file)?;
+        // Before it takes the other one's place, which a crash would leave with a part of it.
+        file.as_file().sync_all()?;
         file.persist(path)?;
         Ok(())
+    }
+
+    fn write_to(&self, file: impl Write) -> io::Result<()> {
+        let mut writer = io::BufWriter::new(file);
+        serde_json::to_writer(&mut writer, self)?;
+        // Dropped, it would keep to itself what becomes of the last bytes.
+        writer.flush()
     }
 
     /// How many ranks it is of.
@@ -153,6 +163,9 @@ struct ProfileFile {
 }
 
 const FORMAT: &str = "svmio profile 1";
+
+/// Who may do what with a file, as far as the process's mask has it.
+const MODE: u32 = 0o666;
 
 impl TryFrom<ProfileFile> for Profile {
     type Error = ProfileError;
@@ -226,6 +239,23 @@ mod tests {
             assert_eq!(error.kind(), std::io::ErrorKind::InvalidData, "{to}: {error}");
         }
         assert!(Profile::load(&folder.path().join("absent")).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told() {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let error = profile().write_to(full).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    }
+
+    #[test]
+    fn others_may_read_a_profile_as_they_may_other_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let [profiles, other] = ["profile.json", "other"].map(|name| folder.path().join(name));
+        std::fs::write(&other, "").unwrap();
+        profile().save(&profiles).unwrap();
+        let [own, other] = [profiles, other].map(|file| std::fs::metadata(file).unwrap().permissions());
+        assert_eq!(own, other);
     }
 
     #[test]
