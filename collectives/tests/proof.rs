@@ -6,7 +6,9 @@
 use std::collections::HashSet;
 
 use proptest::prelude::*;
-use svmio_collectives::{Algorithm, Partition, Rank, Schedule, Signal, StepDescription};
+use svmio_collectives::{
+    Algorithm, EmissionError, Language, Partition, Rank, Schedule, Signal, StepDescription,
+};
 
 /// All algorithms with parameters that make a difference for so many ranks.
 fn algorithms(ranks: u32) -> Vec<Algorithm> {
@@ -99,6 +101,26 @@ fn schedules_that_leave_somebody_out_are_none() {
     assert!(Schedule::new(1025, steps.clone()).unwrap().is_barrier());
     steps.iter_mut().for_each(|step| step.signals.retain(|signal| signal.from != Rank(1024)));
     assert!(!Schedule::new(1025, steps).unwrap().is_barrier());
+}
+
+/// A file of few bytes may claim any number of ranks: telling takes neither time nor memory for each.
+#[test]
+fn ranks_without_signals_cost_nothing() {
+    let schedule: Schedule = serde_json::from_str(r#"{"ranks":4294967295,"steps":[]}"#).unwrap();
+    assert!(!schedule.is_barrier());
+    assert_eq!(schedule.emit(&Language::Rust), Err(EmissionError::NoBarrier));
+    let last = u32::MAX - 2;
+    let few = Schedule::new(u32::MAX, [vec![Signal::new(last, 0)], vec![Signal::new(0, last)]]).unwrap();
+    assert!(!few.is_barrier());
+}
+
+/// Signals in words to count in are signals, too: here as many as there are ranks, or few more.
+#[test]
+fn barriers_with_the_fewest_signals_are_proved() {
+    for (name, ranks) in [("dissemination", 2), ("linear", 2), ("x1tree", 2), ("x1tree", 3), ("tree:2", 3)] {
+        let schedule = name.parse::<Algorithm>().unwrap().schedule(ranks).unwrap();
+        assert!(schedule.is_barrier(), "{name} for {ranks}: {} signals", schedule.signals());
+    }
 }
 
 #[test]
