@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -140,6 +140,40 @@ fn nothing_is_overwritten_without_force() {
     let message = setting.complaint(1, &["cp", "-f", "svm:/file", "svm:file"]);
     assert!(message.contains("same file"), "{message}");
     assert_eq!(setting.printed(&["cat", "/file"]), "new");
+}
+
+#[test]
+fn what_is_overwritten_keeps_its_owner_or_loses_set_user_id() {
+    let setting = Setting::new();
+    setting.put("/file", b"new");
+    let out = setting.outside("out");
+    fs::write(&out, "old").unwrap();
+    // Somebody else's, where the tests run as root; else one's own.
+    let given_away = chown(&out, Some(12_345), Some(23_456)).is_ok();
+    fs::set_permissions(&out, fs::Permissions::from_mode(0o6751)).unwrap();
+    let old = fs::metadata(&out).unwrap();
+    setting.printed(&["cp", "-f", "svm:/file", "out"]);
+    let new = fs::metadata(&out).unwrap();
+    assert_eq!(fs::read(&out).unwrap(), b"new");
+    assert_eq!((new.uid(), new.gid()), (old.uid(), old.gid()));
+    if given_away {
+        assert_eq!(new.mode() & 0o7777, 0o6751);
+    } else {
+        // The kernel takes the upper bits away when one who is not root writes.
+        assert_eq!(new.mode() & 0o777, 0o751);
+    }
+    if !given_away {
+        return;
+    }
+
+    // One who may not give files away gets one of its own, without these rights.
+    let mut unprivileged = setting.with_store(Command::new("setpriv"));
+    unprivileged.args(["--bounding-set", "-chown", "--inh-caps", "-chown", PROGRAM]);
+    let status = unprivileged.args(["cp", "-f", "svm:/file", "out"]).status().unwrap();
+    assert!(status.success());
+    let new = fs::metadata(&out).unwrap();
+    assert_ne!(new.uid(), old.uid());
+    assert_eq!(new.mode() & 0o7777, 0o751);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Where a copy is written, and how it gets its name only when it is whole.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use svmio_svm::{FileOffset, Placement, SpreadFile, StoreSet};
@@ -71,8 +71,8 @@ impl Sink {
             Err(e) if e.kind() == io::ErrorKind::NotFound => path.to_path_buf(),
             Err(e) => return Err(failed(e)),
         };
-        let mode = match fs::metadata(&path) {
-            Ok(metadata) if metadata.is_file() => Some(metadata.permissions()),
+        let old = match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => Some(metadata),
             Ok(_) => {
                 let file = OpenOptions::new().write(true).open(&path).map_err(failed)?;
                 return Ok(Sink::Stream { file, target: Target::Path(path), position: 0 });
@@ -87,8 +87,8 @@ impl Sink {
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(directory)
             .map_err(failed)?;
-        if let Some(mode) = mode {
-            file.as_file().set_permissions(mode).map_err(failed)?;
+        if let Some(old) = old {
+            take_after(file.as_file(), &old).map_err(failed)?;
         }
         Ok(Sink::Outside { file, path, force })
     }
@@ -140,6 +140,21 @@ impl Target {
             Target::Path(path) => writing(path, error),
         }
     }
+}
+
+/// Gives a new file the owner, the group and the permissions of the one that it replaces.
+fn take_after(file: &File, old: &Metadata) -> io::Result<()> {
+    match fchown(file, Some(old.uid()), Some(old.gid())) {
+        // Only root may give files away, and within a user namespace only to those who are known there.
+        Err(e) if !matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput) => {
+            return Err(e);
+        }
+        _ => {}
+    }
+    let new = file.metadata()?;
+    // Set-user-ID and set-group-ID would otherwise hand out the rights of somebody else.
+    let kept = if (new.uid(), new.gid()) == (old.uid(), old.gid()) { 0o7777 } else { 0o777 };
+    file.set_permissions(Permissions::from_mode(old.mode() & kept))
 }
 
 fn finish_outside(file: NamedTempFile, path: &Path, size: u64, force: bool) -> Result<(), CommandError> {
