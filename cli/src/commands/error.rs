@@ -51,6 +51,9 @@ pub(crate) enum CommandError {
     #[error("{action} {}: {source}", path.display())]
     Outside { action: &'static str, path: PathBuf, source: io::Error },
 
+    #[error("{} became shorter while it was copied: copy it again when nobody changes it", path.display())]
+    BecameShorter { path: PathBuf },
+
     #[error("writing to standard output: {0}")]
     Output(io::Error),
 

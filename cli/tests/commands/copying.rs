@@ -91,6 +91,12 @@ fn standard_input_and_what_has_no_size_are_copied() {
 
     setting.printed(&["cp", "/proc/version", "svm:/version"]);
     assert_eq!(setting.printed(&["cat", "/version"]), fs::read_to_string("/proc/version").unwrap());
+    // Of this one the kernel says that it has a page.
+    let short = "/sys/devices/system/cpu/online";
+    for policy in ["first", "block"] {
+        setting.printed(&["cp", "-f", "--placement", policy, short, "svm:/short"]);
+        assert_eq!(setting.printed(&["cat", "/short"]), fs::read_to_string(short).unwrap(), "{policy}");
+    }
 }
 
 #[test]

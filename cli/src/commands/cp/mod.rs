@@ -141,7 +141,7 @@ fn copy_all(
 ) -> Result<(), CommandError> {
     let progress = progress(source.size(), &sink);
     let mut buffer = vec![0; BUFFER_BYTES as usize];
-    let mut at = 0;
+    let (mut at, mut ended) = (0, false);
     while let Some(data) = source.next_data(at)? {
         at = data.start;
         while at < data.end {
@@ -158,10 +158,11 @@ fn copy_all(
             progress.set_position(at);
         }
         if at < data.end {
+            ended = true;
             break;
         }
     }
-    sink.finish(source.size().unwrap_or(at))?;
+    sink.finish(source.end(at, ended)?)?;
     progress.finish_and_clear();
     Ok(())
 }

@@ -129,6 +129,24 @@ impl Source {
         }
     }
 
+    /// How long the copy is, once all was read up to `read`; `ended` where there was less than [`next_data`] had told.
+    ///
+    /// [`next_data`]: Source::next_data
+    ///
+    /// # Errors
+    /// [`CommandError::BecameShorter`]; what keeps its size from being known.
+    pub(super) fn end(&self, read: u64, ended: bool) -> Result<u64, CommandError> {
+        match self {
+            Source::InStore(file) => Ok(file.size()),
+            Source::Stream { .. } => Ok(read),
+            Source::Outside { file, path, size } => {
+                let now = file.metadata().map_err(|e| reading(path, e))?.len();
+                end(*size, now, ended.then_some(read))
+                    .ok_or_else(|| CommandError::BecameShorter { path: path.clone() })
+            }
+        }
+    }
+
     /// Waits until there is something to read.
     ///
     /// # Errors
@@ -144,6 +162,13 @@ impl Source {
     }
 }
 
+/// How much of a file is copied that had `opened` bytes at first, has `now`, and could be read up to `ended`, where that
+/// came before. `None` where it became shorter.
+fn end(opened: u64, now: u64, ended: Option<u64>) -> Option<u64> {
+    // The kernel's own files in /sys have a size larger than what there is to be read.
+    (now >= opened).then(|| ended.unwrap_or(opened))
+}
+
 fn next_data(file: &File, from: u64, size: u64) -> io::Result<Option<Range<u64>>> {
     let start = match rustix::fs::seek(file, SeekFrom::Data(from)) {
         Ok(start) => start,
@@ -152,7 +177,12 @@ fn next_data(file: &File, from: u64, size: u64) -> io::Result<Option<Range<u64>>
         Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(from..size)),
         Err(e) => return Err(e.into()),
     };
-    let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
+    let end = match rustix::fs::seek(file, SeekFrom::Hole(start)) {
+        Ok(end) => end,
+        // It became shorter meanwhile.
+        Err(Errno::NXIO) => return Ok(None),
+        Err(e) => return Err(e.into()),
+    };
     Ok((start < size).then(|| start..end.min(size)))
 }
 
@@ -162,4 +192,35 @@ fn reading(path: &Path, source: io::Error) -> CommandError {
 
 fn is_directory(name: String) -> CommandError {
     CommandError::IsDirectory { name, way_out: "svmio cp copies single files" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_became_shorter_has_no_end_to_go_by() {
+        assert_eq!(end(10, 10, None), Some(10));
+        // What was appended meanwhile is not part of the copy.
+        assert_eq!(end(10, 12, None), Some(10));
+        assert_eq!(end(4096, 4096, Some(4)), Some(4));
+        for ended in [None, Some(0), Some(9)] {
+            assert_eq!(end(10, 9, ended), None, "{ended:?}");
+        }
+    }
+
+    #[test]
+    fn who_finds_no_more_data_behind_a_new_end_learns_that_it_is_one() {
+        let named = tempfile::NamedTempFile::new().unwrap();
+        named.as_file().set_len(1 << 20).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(named.as_file(), b"data", 1 << 19).unwrap();
+        let mut source = Source::open_outside(named.path()).unwrap();
+        assert_eq!(source.end(0, false).unwrap(), 1 << 20);
+        for size in [100, 0] {
+            named.as_file().set_len(size).unwrap();
+            assert_eq!(source.next_data(0).unwrap(), None);
+            assert_eq!(source.read_at(1 << 19, &mut [0; 4]).unwrap(), 0);
+            assert!(matches!(source.end(0, false), Err(CommandError::BecameShorter { .. })));
+        }
+    }
 }
