@@ -33,7 +33,7 @@ const MARGIN: Duration = Duration::from_secs(2);
 
 /// What comes again within so long is the same: `timeout`, for one, signals its child, and then the child's group. A
 /// process ends at once by the second one that it gets.
-const SAME: Duration = Duration::from_millis(250);
+pub(super) const SAME: Duration = Duration::from_millis(250);
 
 /// Starts the processes and waits until all have ended well. A signal to one of them ends them all, unless the settings
 /// say something about that; one to this process goes to them.

@@ -2,10 +2,11 @@
 //! stands for the remote one.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -348,6 +349,30 @@ fn an_interrupted_copy_leaves_nothing_on_any_host() {
         assert_eq!(hosts.printed("a,b,c", &["cat", "/f"]), "older", "{signal:?}");
         assert_eq!(hosts.nodes.objects(), [1, 0, 0], "{signal:?}");
     }
+}
+
+#[test]
+fn a_copy_that_waits_for_a_host_is_ended_by_a_second_signal() {
+    let hosts = Hosts::new();
+    let mut process = hosts.half_a_copy();
+    // It is waited for until it has undone its part, so that the first signal ends nothing.
+    kill_process(hosts.process("b"), Signal::STOP).unwrap();
+    let begin = Instant::now();
+    let status = loop {
+        match process.try_wait().unwrap() {
+            Some(status) => break status,
+            None => kill_process(Pid::from_child(&process), Signal::TERM).unwrap(),
+        }
+        assert!(begin.elapsed() < Duration::from_secs(25), "signals do nothing");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(status.signal(), Some(Signal::TERM.as_raw()), "{status:?}");
+    let mut message = String::new();
+    process.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+    assert_eq!(message, "", "it ended by itself");
+    kill_process(hosts.process("b"), Signal::CONT).unwrap();
+    ["a", "b", "c"].into_iter().for_each(|host| hosts.wait_for_end(host));
+    assert_eq!(hosts.printed("a,b,c", &["ls"]), "");
 }
 
 #[test]

@@ -162,7 +162,11 @@ fn copy_all(
             break;
         }
     }
-    sink.finish(source.end(at, ended)?)?;
+    let end = source.end(at, ended)?;
+    if let Some(interruption) = interruption {
+        interruption.check()?;
+    }
+    sink.finish(end)?;
     progress.finish_and_clear();
     Ok(())
 }
