@@ -153,8 +153,9 @@ impl Job {
         };
         let all = exchange.all_gather(ours);
         let listener = invited.transpose()?.map(|(listener, _)| listener);
-        let (secret, addresses) = exchange::accept(size, &all?)?;
-        let (addresses, known) = route::agree(exchange, addresses)?;
+        let invited = exchange::accept(size, &all?)?;
+        let (addresses, known) = route::agree(exchange, invited.addresses)?;
+        let secret = invited.secret?;
         let place = Place { rank, size, node: current_node(), master: Master::Known(addresses), secret };
         place.check().map_err(|problem| Error::StartUp { problem })?;
         Self::meet(&place, listener, known, settings, name, prepare)
