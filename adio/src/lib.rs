@@ -101,4 +101,4 @@ pub use opening::{after_ordered_access, agreed, exchange};
 pub use resizing::{after_preallocation, all_are_there, before_preallocation, set_size};
 pub use shared_pointer::settle;
 pub use standing_in::collective;
-pub use svmio_svm::environment;
+pub use svmio_svm::{environment, strip_prefix};

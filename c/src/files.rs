@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use svmio_svm::session::Session;
-use svmio_svm::{File, FileName, FileOffset, OpenOptions, SegmentSize};
+use svmio_svm::{File, FileName, FileOffset, OpenOptions, SegmentSize, strip_prefix};
 
 use crate::failure::{Failure, Result, reported};
 use crate::job::{self, Members, Scope};
@@ -62,8 +62,7 @@ impl Asked {
             None
         } else {
             // SAFETY: the caller's promise.
-            let text = unsafe { CStr::from_ptr(name) }.to_bytes();
-            Some(FileName::new(OsStr::from_bytes(text.strip_prefix(b"svm:").unwrap_or(text)))?)
+            Some(file_name(unsafe { CStr::from_ptr(name) })?)
         };
         let opened = match (has(SVM_READ), has(SVM_WRITE)) {
             (_, true) if name.is_none() => OpenOptions::read_write(),
@@ -322,8 +321,13 @@ pub(crate) unsafe extern "C" fn remove(name: *const c_char) -> c_int {
             return Err(Failure::argument("svm_remove: the name is a null pointer"));
         }
         // SAFETY: the caller's promise.
-        let text = unsafe { CStr::from_ptr(name) }.to_bytes();
-        let name = FileName::new(OsStr::from_bytes(text.strip_prefix(b"svm:").unwrap_or(text)))?;
+        let name = file_name(unsafe { CStr::from_ptr(name) })?;
         Ok(job::members()?.with(Scope::Own, |session| session.remove(&name))?)
     })
+}
+
+/// The name `text`, with or without `svm:`.
+fn file_name(text: &CStr) -> Result<FileName> {
+    let text = OsStr::from_bytes(text.to_bytes());
+    Ok(FileName::new(strip_prefix(text).unwrap_or(text))?)
 }

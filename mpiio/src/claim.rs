@@ -8,8 +8,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-const PREFIX: &[u8] = b"svm:";
-
 /// The directories that `SVMIO_CLAIM` lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Claims {
@@ -37,7 +35,7 @@ impl Claims {
 
     /// The name within svmio of the file that a program calls `name`; `None` where it is not svmio's.
     pub fn claimed(&self, name: &OsStr) -> Option<OsString> {
-        if let Some(rest) = own(name) {
+        if let Some(rest) = svmio_adio::strip_prefix(name) {
             return Some(rest.to_owned());
         }
         if *self == Claims::default() || has_prefix(name) || name.is_empty() {
@@ -47,12 +45,6 @@ impl Claims {
         let claimed = self.everything || self.directories.iter().any(|directory| path.starts_with(directory));
         claimed.then(|| path.into_os_string())
     }
-}
-
-/// What follows `svm:`, in any case, as ROMIO takes its own prefixes.
-fn own(name: &OsStr) -> Option<&OsStr> {
-    let (prefix, rest) = name.as_bytes().split_at_checked(PREFIX.len())?;
-    prefix.eq_ignore_ascii_case(PREFIX).then(|| OsStr::from_bytes(rest))
 }
 
 /// Whether ROMIO would look for a file system's name in `name`: before a colon that is not its second character.

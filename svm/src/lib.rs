@@ -125,7 +125,7 @@ pub use error::{Error, ErrorKind, Result, Unsynced};
 pub use file::{File, SegmentInfo, StridedRead, StridedWrite};
 pub use locks::{LockError, Mode as LockMode};
 pub use manifest::{MANIFEST_VERSION, Manifest, SegmentRun};
-pub use name::{DirectoryName, FileName};
+pub use name::{DirectoryName, FileName, strip_prefix};
 pub use node::{BootId, NodeName};
 pub use open_options::OpenOptions;
 pub use placement::{Placement, SizeReason, UnknownPlacement};

@@ -10,6 +10,15 @@ use crate::error::{Error, Result};
 /// How the names begin that the store itself uses beside the files' names.
 pub(crate) const RESERVED_PREFIX: &str = ".svmio-";
 
+/// How the names begin by which programs and people mean files of svmio.
+const PREFIX: &[u8] = b"svm:";
+
+/// What follows `svm:`, in any case, as ROMIO takes its own prefixes; `None` where `text` does not begin so.
+pub fn strip_prefix(text: &OsStr) -> Option<&OsStr> {
+    let (prefix, rest) = text.as_bytes().split_at_checked(PREFIX.len())?;
+    prefix.eq_ignore_ascii_case(PREFIX).then(|| OsStr::from_bytes(rest))
+}
+
 /// The name of a file in a store: a path from the store's root, with directories.
 ///
 /// `/results/step1.h5`, `results/step1.h5` and `results/./old/../step1.h5` are one name. Directories need
@@ -112,6 +121,17 @@ mod tests {
             assert_eq!(FileName::new(other).unwrap(), name);
         }
         assert_eq!(name.to_string(), "/results/step1.h5");
+    }
+
+    #[test]
+    fn the_prefix_is_taken_off_in_any_case_and_once() {
+        let stripped = |text: &'static str| strip_prefix(OsStr::new(text)).and_then(OsStr::to_str);
+        for (text, rest) in [("svm:/a", "/a"), ("SVM:x:y", "x:y"), ("Svm:svm:a", "svm:a"), ("svm:", "")] {
+            assert_eq!(stripped(text), Some(rest), "{text}");
+        }
+        for text in ["", "svm", "/svm:a", "ufs:a"] {
+            assert_eq!(stripped(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -4,9 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use svmio_svm::{DirectoryName, Error, FileName, StoreSet};
-
-const PREFIX: &[u8] = b"svm:";
+use svmio_svm::{DirectoryName, Error, FileName, StoreSet, strip_prefix};
 
 /// A path in a store: the name of a file, or of a directory, or of what may turn out to be either.
 #[derive(Debug, Clone)]
@@ -28,17 +26,11 @@ impl StorePath {
     /// # Errors
     /// [`Error::BadName`] where no file and no directory can be called so.
     pub(crate) fn new(text: &OsStr) -> Result<StorePath, Error> {
-        let text = Self::strip_prefix(text).unwrap_or(text);
+        let text = strip_prefix(text).unwrap_or(text);
         let directory = DirectoryName::new(text)?;
         let can_be_file = !directory.as_path().as_os_str().is_empty() && !text.as_bytes().ends_with(b"/");
         let file = can_be_file.then(|| FileName::new(text)).transpose()?;
         Ok(StorePath { file, directory })
-    }
-
-    /// What follows `svm:`, in any case, as MPI programs may write it; `None` where `text` does not begin so.
-    pub(crate) fn strip_prefix(text: &OsStr) -> Option<&OsStr> {
-        let (prefix, rest) = text.as_bytes().split_at_checked(PREFIX.len())?;
-        prefix.eq_ignore_ascii_case(PREFIX).then(|| OsStr::from_bytes(rest))
     }
 
     /// The store's root.

@@ -33,7 +33,7 @@ impl Place {
     /// # Errors
     /// [`Error::BadName`].
     pub(super) fn new(text: &OsStr) -> Result<Place, Error> {
-        Ok(match StorePath::strip_prefix(text) {
+        Ok(match svmio_svm::strip_prefix(text) {
             Some(_) => Place::InStore(StorePath::new(text)?),
             None if text == "-" => Place::Stream,
             None => Place::Outside(text.into()),
