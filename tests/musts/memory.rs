@@ -67,6 +67,16 @@ fn messages_pass_through_files_and_through_memory_without_a_name() {
 }
 
 #[test]
+fn a_job_can_be_left_and_joined_again() {
+    let scratch = Scratch::new();
+    let program = MemoryProgram::compile(&scratch, &source("again.c"), Compiled::C);
+    for (processes, nodes) in COUNTS {
+        let said = program.succeed(&Scratch::new(), processes, nodes, &[]);
+        assert_eq!(said, "all have met three times\n", "{processes} on {nodes:?}");
+    }
+}
+
+#[test]
 fn programs_in_cxx_and_programs_linked_statically_do_the_same() {
     for how in [Compiled::Cxx, Compiled::Statically] {
         let scratch = Scratch::new();

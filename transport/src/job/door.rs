@@ -91,6 +91,14 @@ impl Door {
         })
     }
 
+    /// Lets nobody in any more. Who calls finds nobody listening, also where another process has the listener, too: a
+    /// shell that has started this one.
+    pub(super) fn close(&mut self) {
+        self.poller.remove(&self.listener);
+        // It fails only where that was done before.
+        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+    }
+
     /// Where others knock.
     pub(super) fn address(&self) -> Result<SocketAddr> {
         self.listener
@@ -189,7 +197,8 @@ impl Door {
                     }
                 }
                 Err(problem) => match problem.kind() {
-                    ErrorKind::WouldBlock => return,
+                    // Nobody has come, or it was closed meanwhile.
+                    ErrorKind::WouldBlock | ErrorKind::InvalidInput => return,
                     ErrorKind::Interrupted | ErrorKind::ConnectionAborted => {}
                     // No sockets left, most likely. Whoever wants in waits in the backlog meanwhile.
                     _ => {

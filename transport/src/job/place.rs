@@ -130,7 +130,8 @@ fn inherited_listener() -> Result<Option<TcpListener>> {
         .ok_or_else(|| setting(LISTENER, format!("is {text:?}, should be a file descriptor")))?;
     // AcqRel: only that one thread gets it matters.
     if IS_TAKEN.swap(true, Ordering::AcqRel) {
-        return Err(setting(LISTENER, "was used up by an earlier job of this process"));
+        // It went with an earlier job of this process: now rank 0 listens by itself.
+        return Ok(None);
     }
     // SAFETY: the descriptor is only asked about here; a number that is none gives an error.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };

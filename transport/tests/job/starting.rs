@@ -48,6 +48,21 @@ fn all_meet_and_finish() {
 }
 
 #[test]
+fn all_meet_again_at_the_place_where_they_have_met_before() {
+    // It keeps the listener, as does a shell that the launcher has started for the program.
+    let meeting = Meeting::new(3);
+    let meet = &|rank, time| {
+        let mut place = meeting.place(rank);
+        if time > 0 {
+            place.master = Master::At(meeting.address.to_string());
+        }
+        Job::start(place, quick())?.finish()
+    };
+    let all = (0..meeting.size).map(|rank| move || (0..4).try_for_each(|time| meet(rank, time)));
+    together(all).into_iter().for_each(Result::unwrap);
+}
+
+#[test]
 fn all_meet_over_libfabric() {
     let mut settings = quick();
     settings.fabric = FabricChoice::Ofi;

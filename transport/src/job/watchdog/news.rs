@@ -158,6 +158,8 @@ impl Watchdog {
 
     /// Says a last word to those who have to do with this process.
     fn part(&mut self, word: &Frame, is_over: bool, now: Instant) {
+        // Before the others know: they may come at once for another job at the same place, and are to find its rank 0.
+        self.door.close();
         self.peers.retain(|_, peer| {
             let is_to_be_told = match &peer.role {
                 Role::Member | Role::Leader => true,
