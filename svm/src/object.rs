@@ -69,9 +69,13 @@ pub(crate) fn destroy(store: &Path, directory: &Path) -> io::Result<()> {
             segment::punch(&file, 0..file.metadata()?.len())?;
         }
     }
-    match fs::remove_dir_all(directory) {
-        // Somebody who came too late put a state there, and finds it unlinked now.
-        Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => fs::remove_dir_all(directory),
-        removed => removed,
+    // Somebody who came too late may put a state there, and finds it unlinked then.
+    const MOST: usize = 16;
+    for _ in 1..MOST {
+        match fs::remove_dir_all(directory) {
+            Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            removed => return removed,
+        }
     }
+    fs::remove_dir_all(directory)
 }

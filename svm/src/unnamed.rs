@@ -6,7 +6,6 @@
 //! leads to, which [`crate::verify()`] reclaims.
 
 use std::fs::{self, DirBuilder};
-use std::io;
 use std::os::unix::fs::DirBuilderExt;
 
 use crate::attachment::{self, AttachError, Filling, How};
@@ -69,11 +68,29 @@ impl Store {
         nodes: &[NodeName],
         cluster: u64,
     ) -> Result<UnnamedFile> {
-        let again = || self.create_unnamed_as(id, name, options, nodes, cluster);
-        let failed = |e: io::Error| Error::io(format!("creating {name}"), self.path(), e);
         let directory = object::path(self.shared_path(), id);
-        DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
+        loop {
+            let made = DirBuilder::new().mode(0o700).create(&directory);
+            made.map_err(|e| Error::io(format!("creating {name}"), self.path(), e))?;
+            // Somebody who verifies the store may take it for what a killed process left.
+            if let Some(unnamed) = self.make_unnamed(id, name, options, nodes, cluster)? {
+                return Ok(unnamed);
+            }
+        }
+    }
+
+    /// Makes such a file of its directory, which is empty; `None` where that has gone, of which nothing is left then.
+    fn make_unnamed(
+        &self,
+        id: FileId,
+        name: &FileName,
+        options: &OpenOptions,
+        nodes: &[NodeName],
+        cluster: u64,
+    ) -> Result<Option<UnnamedFile>> {
+        let directory = object::path(self.shared_path(), id);
         let object = Object { store: self.clone(), id, keep: false };
+        let unless_gone = |e| if directory.exists() { Err(e) } else { Ok(None) };
         let policies = options.policies();
         let manifest = Manifest {
             id,
@@ -88,8 +105,7 @@ impl Store {
             segment_size_reason: policies.size_reason,
         };
         if let Err(e) = manifest.commit(&directory, !options.temporary) {
-            // Somebody who verifies the store took it for what a killed process left.
-            return if directory.exists() { Err(e) } else { again() };
+            return unless_gone(e);
         }
         if !options.temporary {
             // The object's own entry: a name that survives a power cut must lead to something.
@@ -100,12 +116,11 @@ impl Store {
         }
         let attachment = match attachment::attach(self, id, &name.to_string(), How::through(cluster)) {
             Ok(attachment) => attachment,
-            Err(AttachError::Failed(e)) => return Err(e),
-            // As above.
-            Err(AttachError::Gone | AttachError::Abandoned) => return again(),
+            Err(AttachError::Failed(e)) => return unless_gone(e),
+            Err(AttachError::Gone | AttachError::Abandoned) => return Ok(None),
         };
         let file = File::new(attachment, options)?;
-        Ok(UnnamedFile { file, object, name: name.clone(), durable: !options.temporary })
+        Ok(Some(UnnamedFile { file, object, name: name.clone(), durable: !options.temporary }))
     }
 }
 
@@ -214,6 +229,8 @@ impl Drop for Object {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
     use crate::killing::{self, End};
     use crate::name::DirectoryName;
@@ -244,6 +261,26 @@ mod tests {
         drop(unnamed(&store, &name, b"lost"));
         assert_eq!(store.list(&DirectoryName::root()).unwrap(), []);
         assert_eq!(std::fs::read_dir(store.path().join(object::OBJECTS)).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn one_that_is_taken_for_a_leftover_while_it_is_made_is_made_again() {
+        let (_directory, store, name) = setting();
+        for _ in 0..200 {
+            let together = Barrier::new(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    together.wait();
+                    for _ in 0..3 {
+                        // It may meet what goes just now; this is about who makes files beside it.
+                        let _ = crate::verify::reclaim(&store);
+                    }
+                });
+                together.wait();
+                drop(unnamed(&store, &name, b"whole").replace().unwrap());
+            });
+            assert_eq!(content(&store, &name), b"whole");
+        }
     }
 
     #[test]

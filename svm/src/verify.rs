@@ -207,7 +207,10 @@ pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
             // Nobody alive means that no maker is about to name it either; so the names are read now.
             let alive = gate.anybody_present().map_err(failed)?;
             if !alive && !named(store)?.contains(&id) {
-                object::destroy(store.path(), &object).map_err(failed)?;
+                let deleted = object::deleted_path(store.path(), id);
+                // A maker finds it whole or gone.
+                fs::rename(&object, &deleted).map_err(failed)?;
+                object::destroy(store.path(), &deleted).map_err(failed)?;
                 reclaimed.push(object);
             }
             drop(gate);
