@@ -1,7 +1,7 @@
 //! The name space of a store: what is where, and which file a name leads to.
 
 use std::fs::{self, DirBuilder};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,9 @@ use crate::spare;
 use crate::units::FileId;
 
 use super::{Entry, NAMES, Store};
+
+/// So many bytes of a name's file are read: more than an identity has.
+const LONGEST: u64 = 256;
 
 impl Store {
     /// What the directory `name` holds, by name.
@@ -79,8 +82,11 @@ impl Store {
     /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::NameTooLong`], [`Error::CorruptManifest`].
     pub fn lookup(&self, name: &FileName) -> Result<FileId> {
         let path = self.entry(name);
-        let text = fs::read_to_string(&path).map_err(|e| self.name_error(name, e))?;
-        text.trim_end().parse().map_err(|_| Error::CorruptManifest {
+        let mut text = Vec::new();
+        let read = fs::File::open(&path).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
+        read.map_err(|e| self.name_error(name, e))?;
+        let id = std::str::from_utf8(&text).ok().and_then(|text| text.trim_end().parse().ok());
+        id.ok_or_else(|| Error::CorruptManifest {
             name: name.to_string(),
             path,
             reason: "it should hold the identity of a file".into(),
