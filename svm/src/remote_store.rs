@@ -111,7 +111,15 @@ impl RemoteStore {
 
     pub(crate) fn list(&self, name: &DirectoryName) -> Result<Vec<Entry>> {
         match self.ask(Question::List { name: protocol::bytes_of(name.as_path()) })? {
-            Answer::Entries(entries) => entries.0.into_iter().map(protocol::entry).collect(),
+            Answer::Entries(entries) => {
+                let entries = entries.0.into_iter().map(protocol::entry).collect::<Result<Vec<_>>>()?;
+                // Whoever walks through directories, or removes what is in one, relies on it.
+                let is_there = |entry: &Entry| match entry {
+                    Entry::Directory(inner) => inner.as_path().parent() == Some(name.as_path()),
+                    Entry::File(file, _) => file.as_path().parent() == Some(name.as_path()),
+                };
+                entries.iter().all(is_there).then_some(entries).ok_or_else(|| self.out_of_place())
+            }
             _ => Err(self.out_of_place()),
         }
     }
@@ -319,5 +327,52 @@ fn ended(connection: &Connection, error: &io::Error) -> String {
 impl fmt::Debug for RemoteStore {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("RemoteStore").field("label", &self.label).field("node", &self.node).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store that answers a question with these entries.
+    fn answering(entries: &[(&str, bool)]) -> RemoteStore {
+        let entries = entries.iter().map(|(path, is_directory)| {
+            let id = (!is_directory).then_some(None);
+            (protocol::bytes_of(Path::new(path)), id)
+        });
+        let mut answers = Vec::new();
+        greeting::send(&mut answers).unwrap();
+        let hello = Hello { node: NodeName::new("n0"), path: protocol::bytes_of(Path::new("/s")) };
+        protocol::send(&mut answers, &Ok::<_, Failure>(hello), &[]).unwrap();
+        let answer = Answer::Entries(AtMost(entries.collect()));
+        protocol::send(&mut answers, &Ok::<_, Failure>(answer), &[]).unwrap();
+        let connection = Connection {
+            answers: Box::new(io::Cursor::new(answers)),
+            questions: Box::new(io::sink()),
+            last_words: Box::new(|| None),
+        };
+        RemoteStore::connect("host", connection).unwrap()
+    }
+
+    #[test]
+    fn what_a_host_lists_lies_in_the_directory() {
+        let directory = DirectoryName::new("d").unwrap();
+        let all = [("d/file", false), ("d/inner", true)];
+        assert_eq!(answering(&all).list(&directory).unwrap().len(), 2);
+        let elsewhere = [
+            ("d", true),
+            ("d/..", true),
+            ("", true),
+            ("other/file", false),
+            ("d/inner/file", false),
+            ("d", false),
+        ];
+        for one in elsewhere {
+            let listed = answering(&[("d/file", false), one]).list(&directory);
+            assert!(matches!(listed, Err(Error::OnHost { .. })), "{one:?}: {listed:?}");
+        }
+        let root = DirectoryName::root();
+        assert_eq!(answering(&[("file", false)]).list(&root).unwrap().len(), 1);
+        assert!(answering(&[("", true)]).list(&root).is_err());
     }
 }
