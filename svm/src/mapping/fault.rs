@@ -262,7 +262,10 @@ impl Service {
         let lost = LostPage { range: self.bytes_of(&(page..page + 1)), error };
         tell_loss(self.on_loss.as_ref(), &lost);
         let mut table = self.table();
+        let place = table.segments.get(&self.segment_of(page)).map(|segment| segment.place);
         let poisoned = match table.state(page) {
+            // Its segment was mapped in place in the meantime: a thread that looks again finds it.
+            _ if place == Some(Place::Direct) => self.memory.wake(&(page..page + 1)),
             None => {
                 table.set(page, PageState::Lost, None);
                 self.memory.poison(page)
