@@ -108,6 +108,8 @@
 //! # What to keep from
 //!
 //! * Memory of a mapping is not for `madvise`, `mprotect` and the like, and a child that is forked does not have it.
+//! * A signal handler must not touch a mapping: the thread that it interrupts may be in a call of the mapping's, and hold
+//!   what serving the handler's fault takes. It would wait for itself.
 //! * A transfer of the kernel's that is under way on its own (`O_DIRECT` with `io_uring`, a network card) into mapped
 //!   memory must not be under way during a sync, a release or an eviction: it stores without a fault.
 

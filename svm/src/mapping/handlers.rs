@@ -76,7 +76,7 @@ impl<S: ServesFaults> Handlers<S> {
 
 /// Starts a thread of a mapping's.
 pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    // The program's signals are served by its own threads: a handler may touch the mapping.
+    // The program's signals are served by its own threads: a handler that waits must not hold up who serves faults.
     spawn_service_thread(name, body).map_err(io::Error::other)
 }
 
