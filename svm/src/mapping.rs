@@ -242,6 +242,9 @@ impl Mapping {
         let mut handlers = Handlers::start(&service, options.handlers).map_err(failed)?;
         let ahead = Arc::clone(&service);
         handlers.add("svmio-ahead", move || ahead.fetch_ahead()).map_err(failed)?;
+        if may_write {
+            reserving::lengthen(&service.file, &range)?;
+        }
         Ok(Mapping { handlers: Some(handlers), _registration: registration, service, range })
     }
 

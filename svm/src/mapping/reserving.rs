@@ -12,7 +12,8 @@ use crate::units::FileOffset;
 use super::memory::Memory;
 use super::userfault;
 
-/// Reserves addresses for `range` of a file, which is made as long if `may_write`.
+/// Reserves addresses for `range` of a file, which has to be as long unless `may_write`: then it is [made](lengthen) so
+/// once it is mapped.
 ///
 /// # Errors
 /// As [`MappingOptions::map`](super::MappingOptions::map).
@@ -32,7 +33,7 @@ pub(super) fn reserve(file: &Arc<File>, range: &Range<FileOffset>, may_write: bo
         return Err(Error::TooLarge { name, offset: range.end, segment_size, limit });
     }
     if may_write {
-        file.attachment().writable()?.0.grow(range.end.0);
+        file.attachment().writable()?;
     } else if range.end.0 > file.size() {
         let size = file.size();
         return Err(bad(format!("the file has {size} bytes, and was opened for reading")));
@@ -51,4 +52,13 @@ pub(super) fn reserve(file: &Arc<File>, range: &Range<FileOffset>, may_write: bo
     let pages = range.start.0 / page..range.end.0.div_ceil(page);
     let alignment = large_page().unwrap_or(page).min(file.segment_size().bytes());
     Memory::reserve(uffd, pages, alignment, may_write).map_err(failed)
+}
+
+/// Makes a file as long as `range`, which is mapped: one that cannot be mapped stays as it is.
+///
+/// # Errors
+/// [`Error::Access`], [`Error::ReadOnly`].
+pub(super) fn lengthen(file: &File, range: &Range<FileOffset>) -> Result<()> {
+    file.attachment().writable()?.0.grow(range.end.0);
+    Ok(())
 }

@@ -219,6 +219,7 @@ impl StrictMapping {
         let mut handlers = Handlers::start(&keeper, options.handlers).map_err(failed)?;
         let ahead = Arc::clone(&keeper);
         handlers.add("svmio-ahead", move || ahead.fetch_ahead()).map_err(failed)?;
+        reserving::lengthen(file, &range)?;
         Ok(StrictMapping { handlers: Some(handlers), _registration: registration, keeper, range })
     }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use svmio_svm::mapping::Advice;
+use svmio_svm::mapping::{Advice, StrictMapping};
 use svmio_svm::{Error, ErrorKind, LockMode};
 use svmio_transport::Rank;
 
@@ -86,7 +86,11 @@ fn a_process_that_may_not_serve_faults_hears_of_the_way_out() {
         let nobody = rustix::thread::Uid::from_raw(65534);
         // Of this thread alone.
         rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("the test runs as root");
-        Mapping::new(&file, all(SEGMENT)).map(|_| ()).unwrap_err()
+        let strict = StrictMapping::new(&file, all(SEGMENT)).map(|_| ()).unwrap_err();
+        assert!(matches!(strict, Error::FaultsRefused { .. }), "{strict:?}");
+        let error = Mapping::new(&file, all(SEGMENT)).map(|_| ()).unwrap_err();
+        assert_eq!(file.size(), 0, "a file that is not mapped stays as it is");
+        error
     });
     let error = nobody.join().unwrap();
     assert!(matches!(error, Error::FaultsRefused { .. }) && error.kind() == ErrorKind::Access, "{error:?}");
