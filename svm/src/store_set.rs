@@ -152,7 +152,11 @@ impl StoreSet {
         for entry in self.list(directory)? {
             match entry {
                 Entry::File(name, id) => files.push((name, id)),
-                Entry::Directory(inner) => files.extend(self.files(&inner)?),
+                Entry::Directory(inner) => match self.files(&inner) {
+                    // Its last file went meanwhile, or it became a file.
+                    Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => {}
+                    inner => files.extend(inner?),
+                },
             }
         }
         Ok(files)

@@ -186,6 +186,7 @@ fn check_zero(file: &File, range: std::ops::Range<u64>) -> Result<()> {
 /// Removes objects that no name leads to and no process has open.
 pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
     let mut reclaimed = Vec::new();
+    let before = named(store)?;
     for directory in [object::DELETED, object::OBJECTS] {
         let path = store.path().join(directory);
         let failed = |e: io::Error| Error::io("verifying the store", &path, e);
@@ -195,6 +196,10 @@ pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
             else {
                 continue;
             };
+            // One that loses its name now waits for the next time; who opens files is not held up.
+            if directory == object::OBJECTS && before.contains(&id) {
+                continue;
+            }
             // Made where its maker did not get that far; a maker who is alive finds it gone and makes another.
             let mut options = fs::OpenOptions::new();
             let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -204,12 +209,19 @@ pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
                 Err(_) => continue,
             };
             let gate = Gate::lock(&state).map_err(failed)?;
+            if object::is_unlinked(&state).map_err(failed)? {
+                continue;
+            }
             // Nobody alive means that no maker is about to name it either; so the names are read now.
             let alive = gate.anybody_present().map_err(failed)?;
             if !alive && !named(store)?.contains(&id) {
                 let deleted = object::deleted_path(store.path(), id);
                 // A maker finds it whole or gone.
-                fs::rename(&object, &deleted).map_err(failed)?;
+                match fs::rename(&object, &deleted) {
+                    // Who was the last to close it is removing it there.
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                    moved => moved.map_err(failed)?,
+                }
                 object::destroy(store.path(), &deleted).map_err(failed)?;
                 reclaimed.push(object);
             }
@@ -239,11 +251,13 @@ fn reclaim_unfinished(objects: &Path, reclaimed: &mut Vec<PathBuf>) -> Result<()
         if is_unfinished && is_abandoned(&entry) {
             match fs::remove_dir_all(entry.path()) {
                 Ok(()) => reclaimed.push(entry.path()),
-                // Not ours to remove.
+                // Gone meanwhile, or not ours to remove.
                 Err(e)
                     if matches!(
                         e.kind(),
-                        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                        io::ErrorKind::NotFound
+                            | io::ErrorKind::PermissionDenied
+                            | io::ErrorKind::ReadOnlyFilesystem
                     ) => {}
                 Err(e) => return Err(failed(e)),
             }
@@ -256,14 +270,18 @@ fn reclaim_unfinished(objects: &Path, reclaimed: &mut Vec<PathBuf>) -> Result<()
 fn reclaim_names(store: &Store, directory: &DirectoryName, reclaimed: &mut Vec<PathBuf>) -> Result<()> {
     let path = store.names().join(directory.as_path());
     let failed = |e: io::Error| Error::io("verifying the store", &path, e);
-    for entry in fs::read_dir(&path).map_err(failed)? {
+    let entries = match fs::read_dir(&path) {
+        // Its last file went meanwhile, or it became a file.
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(()),
+        entries => entries.map_err(failed)?,
+    };
+    for entry in entries {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
         if entry.path().is_dir() {
             reclaim_names(store, &DirectoryName::new(directory.as_path().join(name))?, reclaimed)?;
         } else if name.to_string_lossy().starts_with(RESERVED_PREFIX) && is_abandoned(&entry) {
-            fs::remove_file(entry.path()).map_err(failed)?;
-            reclaimed.push(entry.path());
+            remove_unless_gone(&entry, reclaimed).map_err(failed)?;
         }
     }
     // Its last file may just have gone; most often it is not empty.
@@ -283,7 +301,18 @@ fn reclaim_records(directory: &Path, reclaimed: &mut Vec<PathBuf>) -> Result<()>
     for entry in entries {
         let entry = entry.map_err(failed)?;
         if entry.file_name().to_string_lossy().starts_with(RESERVED_PREFIX) && is_abandoned(&entry) {
-            fs::remove_file(entry.path()).map_err(failed)?;
+            remove_unless_gone(&entry, reclaimed).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a file that somebody else may remove as well.
+fn remove_unless_gone(entry: &fs::DirEntry, reclaimed: &mut Vec<PathBuf>) -> io::Result<()> {
+    match fs::remove_file(entry.path()) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        removed => {
+            removed?;
             reclaimed.push(entry.path());
         }
     }

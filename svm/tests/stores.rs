@@ -3,6 +3,7 @@
 mod job;
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use job::{Process, stores};
 use proptest::prelude::*;
@@ -250,6 +251,39 @@ fn unfinished_objects_of_other_nodes_are_reclaimed_once_they_are_old() {
     let report = set(&stores).verify(&DirectoryName::root()).unwrap();
     assert_eq!(report.reclaimed, std::slice::from_ref(&old));
     assert!(young.exists() && !old.exists());
+}
+
+#[test]
+fn stores_are_looked_over_while_files_come_and_go() {
+    let (_directory, stores) = stores(2);
+    let (set, root) = (set(&stores), DirectoryName::root());
+    put(&set, "stays", b"here");
+    // Relaxed: it tells of nothing else.
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                // In turn a file, and a directory with one.
+                for text in ["come/and/go", "come"] {
+                    let made = stores[0].open_file(&name(text), &OpenOptions::read_write().create(true));
+                    drop(made.expect("it can be made"));
+                    stores[0].remove(&name(text)).expect("it can be removed");
+                }
+            }
+        });
+        let looked = std::panic::catch_unwind(|| {
+            for _ in 0..100 {
+                let ids =
+                    [stores[0].files(&root), set.files(&root)].map(|files| files.map(|files| files.len()));
+                assert!(ids.iter().all(|count| matches!(count, Ok(1..=2))), "{ids:?}");
+                assert!(
+                    set.verify(&root).expect("nothing keeps it from looking").files.contains(&name("stays"))
+                );
+            }
+        });
+        is_over.store(true, Ordering::Relaxed);
+        looked.unwrap();
+    });
 }
 
 #[derive(Debug, Clone)]

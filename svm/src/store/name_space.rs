@@ -50,8 +50,8 @@ impl Store {
                 let id = match self.lookup(&name) {
                     Ok(id) => Some(id),
                     Err(Error::CorruptManifest { .. }) => None,
-                    // Removed since.
-                    Err(Error::NoSuchFile { .. }) => continue,
+                    // Removed since, or a directory took its place.
+                    Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => continue,
                     Err(e) => return Err(e),
                 };
                 entries.push((entry.file_name(), Entry::File(name, id)));
@@ -70,7 +70,11 @@ impl Store {
         for entry in self.list(directory)? {
             match entry {
                 Entry::File(name, id) => files.push((name, id)),
-                Entry::Directory(inner) => files.extend(self.files(&inner)?),
+                Entry::Directory(inner) => match self.files(&inner) {
+                    // Its last file went meanwhile, or it became a file.
+                    Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => {}
+                    inner => files.extend(inner?),
+                },
             }
         }
         Ok(files)
