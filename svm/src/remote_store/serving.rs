@@ -135,9 +135,7 @@ impl Server {
                 }
             }
             Question::EnterName { name, file } => {
-                let name = protocol::file_name(&name)?;
-                let is_entered = store.enter_name(&name, file, true)?;
-                paths(is_entered.then(|| store.names().join(name.as_path())))
+                paths(store.give_back_name(&protocol::file_name(&name)?, file)?)
             }
             Question::Reclaim => paths(reclaim(store)?),
             Question::Asides => Answer::Asides(store.asides()?.iter().map(SetAside::new).collect()),

@@ -133,6 +133,18 @@ impl Store {
         Ok(true)
     }
 
+    /// Gives the file `id` its name again, which it has lost here; says where, unless the name is taken or the file is
+    /// being removed.
+    ///
+    /// # Errors
+    /// As [`Store::enter_name`].
+    pub(crate) fn give_back_name(&self, name: &FileName, id: FileId) -> Result<Option<PathBuf>> {
+        // Who removes a file takes its name and then its object, with the gate held.
+        let entered = self.with_object(id, |_| Ok(self.enter_name(name, id, true)));
+        let is_entered = entered.map_err(|e| self.name_error(name, e))?.unwrap_or(Ok(false))?;
+        Ok(is_entered.then(|| self.entry(name)))
+    }
+
     /// Lets `name` lead to the file `to` at once, where it has led to the file `from` or, without one, nowhere. The
     /// caller sees to it that nobody else changes it meanwhile.
     ///

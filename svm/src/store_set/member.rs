@@ -101,13 +101,10 @@ impl<'s> Member<'s> {
         }
     }
 
-    /// Gives the file `id` its name; says where, unless the name is taken.
+    /// Gives the file `id` its name again, as [`Store::give_back_name`] has it.
     pub(crate) fn enter_name(self, name: &FileName, id: FileId) -> Result<Option<PathBuf>> {
         match self {
-            Member::Here(store) => {
-                let is_entered = store.enter_name(name, id, true)?;
-                Ok(is_entered.then(|| store.names().join(name.as_path())))
-            }
+            Member::Here(store) => store.give_back_name(name, id),
             Member::There(store) => store.enter_name(name, id),
         }
     }

@@ -96,13 +96,14 @@ impl StoreSet {
 pub(crate) enum Repair {
     /// The newest one is there now.
     Done(PathBuf),
-    /// It is somebody's who has the file open, or is not there any more.
+    /// It is somebody's who has the file open, is another one by now, or is not there any more.
     Undone,
     /// It stays: beside it lies this segment, which the newest one does not tell of.
     Against(PathBuf),
 }
 
-/// Puts `newest` in place of a store's manifest, `own` if it can be read, unless that might lose something.
+/// Puts `newest` in place of a store's manifest, `own` if it can be read, unless that might lose something or it is
+/// another one by now.
 pub(crate) fn repair(store: &Store, own: Option<&Manifest>, newest: &Manifest) -> Result<Repair> {
     let path = object::path(store.path(), newest.id);
     let failed = |e: std::io::Error| Error::io(format!("repairing {}", newest.name), &path, e);
@@ -115,6 +116,10 @@ pub(crate) fn repair(store: &Store, own: Option<&Manifest>, newest: &Manifest) -
     };
     let gate = Gate::lock(&state).map_err(failed)?;
     if object::is_unlinked(&state).map_err(failed)? || gate.anybody_present().map_err(failed)? {
+        return Ok(Repair::Undone);
+    }
+    let present = Manifest::read(&path, &newest.name).ok().filter(|manifest| manifest.id == newest.id);
+    if present.as_ref() != own {
         return Ok(Repair::Undone);
     }
     let position = newest.position_of(store.node());
@@ -134,4 +139,36 @@ pub(crate) fn repair(store: &Store, own: Option<&Manifest>, newest: &Manifest) -
         State::map(state.try_clone().map_err(failed)?).map_err(failed)?.void();
     }
     Ok(Repair::Done(path.join(manifest::FILE_NAME)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open_options::OpenOptions;
+
+    #[test]
+    fn what_has_changed_since_it_was_looked_at_is_left_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let name = FileName::new("/a/b").unwrap();
+        drop(store.open_file(&name, &OpenOptions::read_write().create(true)).unwrap());
+        let id = store.lookup(&name).unwrap();
+        crate::attachment::forget(store.shared_path(), id);
+        let read = || Manifest::read(&object::path(store.path(), id), "/a/b").unwrap();
+        let looked_at = read();
+        let newer = |by| Manifest { epoch: looked_at.epoch + by, ..looked_at.clone() };
+        assert!(matches!(repair(&store, Some(&looked_at), &newer(2)), Ok(Repair::Done(_))));
+        for own in [Some(&looked_at), None] {
+            assert!(matches!(repair(&store, own, &newer(1)), Ok(Repair::Undone)));
+        }
+        assert_eq!(read(), newer(2));
+
+        // It has lost its name, and then goes.
+        let entry = store.names().join(name.as_path());
+        fs::remove_file(&entry).unwrap();
+        assert_eq!(store.give_back_name(&name, id).unwrap(), Some(entry));
+        store.remove(&name).unwrap();
+        assert_eq!(store.give_back_name(&name, id).unwrap(), None);
+        assert!(matches!(store.lookup(&name), Err(Error::NoSuchFile { .. })));
+    }
 }
