@@ -31,7 +31,7 @@ use crate::manifest::Manifest;
 use crate::name::{DirectoryName, FileName};
 use crate::node::NodeName;
 use crate::store::Entry;
-use crate::store::aside::{Recorded, Stays};
+use crate::store::aside::{Asides, Stays};
 use crate::stored_file::{Piece, Whereabouts};
 use crate::units::{FileId, SegmentIndex};
 use crate::verify::agreement::Repair;
@@ -232,9 +232,12 @@ impl RemoteStore {
         self.paths(Question::Reclaim)
     }
 
-    pub(crate) fn asides(&self) -> Result<Vec<Recorded>> {
+    pub(crate) fn asides(&self) -> Result<Asides> {
         match self.ask(Question::Asides)? {
-            Answer::Asides(asides) => asides.0.into_iter().map(SetAside::recorded).collect(),
+            Answer::Asides(asides, damaged) => Ok(Asides {
+                recorded: asides.0.into_iter().map(SetAside::recorded).collect::<Result<_>>()?,
+                damaged: damaged.0.into_iter().map(|path| self.path(path)).collect(),
+            }),
             _ => Err(self.out_of_place()),
         }
     }

@@ -38,6 +38,9 @@ pub struct Report {
     /// Segments that the newest manifest of their file does not tell of, where the store has an older one, each with
     /// the file. They were left as they are; the next job of all the file's nodes takes them up or drops them.
     pub put_aside: Vec<(FileName, PathBuf)>,
+    /// Records of older files that were being replaced, which cannot be read. Which files they keep is not known, so that
+    /// leftovers were left as they are until these records are removed.
+    pub damaged_records: Vec<PathBuf>,
     /// A file whose name is damaged: what it led to looks like a leftover, so that leftovers were left as they are.
     pub unreclaimed: Option<FileName>,
     /// What killed processes left behind and nobody can reach any more. It has been removed.
@@ -45,9 +48,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether every file is whole, as far as it was looked at.
+    /// Whether every file is whole, as far as it was looked at, and every record can be read.
     pub fn is_clean(&self) -> bool {
-        self.damaged.is_empty()
+        self.damaged.is_empty() && self.damaged_records.is_empty()
     }
 }
 
@@ -85,7 +88,7 @@ impl StoreSet {
         if directory.as_path().as_os_str().is_empty() {
             // What a damaged name led to looks like a leftover, and is all that is left of a file.
             report.unreclaimed = files.into_iter().find(|(_, id)| id.is_none()).map(|(name, _)| name);
-            if report.unreclaimed.is_none() {
+            if report.unreclaimed.is_none() && report.damaged_records.is_empty() {
                 for member in self.members() {
                     report.reclaimed.extend(member.reclaim()?);
                 }
@@ -324,6 +327,11 @@ fn named(store: &Store) -> Result<HashSet<FileId>> {
     let mut named: HashSet<_> =
         store.files(&DirectoryName::root())?.into_iter().filter_map(|(_, id)| id).collect();
     // What is set aside has no name, and may get it again. Who gives or takes it has the file's gate.
-    named.extend(store.asides()?.into_iter().filter_map(|recorded| recorded.over.older));
+    let asides = store.asides()?;
+    if let Some(path) = asides.damaged.first() {
+        let damaged = io::Error::new(io::ErrorKind::InvalidData, "it is damaged, and may keep a file");
+        return Err(Error::io("verifying the store", path, damaged));
+    }
+    named.extend(asides.recorded.into_iter().filter_map(|recorded| recorded.over.older));
     Ok(named)
 }

@@ -35,6 +35,8 @@ A JSON object instead; it has
              older file was restored that a killed svmio cp had set aside
   put_aside  if any: for each segment that the newest manifest of its file does not tell of its path (segment) and
              the file's: it was left as it is
+  damaged_records  if any: records of older files that were being replaced, which cannot be read: leftovers were left
+             as they are
   unreclaimed  if leftovers were left as they are: the path of a file whose name is damaged
   unseen     if any: for each file with parts on nodes whose stores were not given its path, and which (error)";
 
@@ -64,6 +66,8 @@ struct Findings {
     repaired: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     put_aside: Vec<Aside>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damaged_records: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unreclaimed: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -105,6 +109,12 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<Outcome, CommandErro
                 "put aside: {}: the newest manifest does not tell of {}: open the file in a job of all its nodes, \
                  which takes it up or drops it",
                 aside.path, aside.segment
+            ))?;
+        }
+        for record in &findings.damaged_records {
+            output.line(format!(
+                "damaged record: {record}: it tells of an older file that was being replaced: look at your files, and \
+                 remove it; leftovers are not reclaimed until then"
             ))?;
         }
         if let Some(name) = &findings.unreclaimed {
@@ -154,6 +164,7 @@ impl From<Report> for Findings {
                 .iter()
                 .map(|(name, path)| Aside { path: name.to_string(), segment: path.display().to_string() })
                 .collect(),
+            damaged_records: report.damaged_records.iter().map(|path| path.display().to_string()).collect(),
             unreclaimed: report.unreclaimed.as_ref().map(ToString::to_string),
             unseen: report.unseen.iter().map(damage).collect(),
         }

@@ -196,7 +196,8 @@ pub(super) enum Answer {
     Paths(AtMost<MOST_ENTRIES, PathBytes>),
     /// A manifest stays for the sake of this segment.
     Against(PathBytes),
-    Asides(AtMost<MOST_ENTRIES, SetAside>),
+    /// What is set aside, and records of it that cannot be read.
+    Asides(AtMost<MOST_ENTRIES, SetAside>, AtMost<MOST_ENTRIES, PathBytes>),
 }
 
 /// What a shared state tells: the size, and the segments that lie on the node that tells it.

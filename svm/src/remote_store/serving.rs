@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::finding;
 use crate::manifest::Manifest;
 use crate::store::Store;
+use crate::store::aside::Asides;
 use crate::stored_file::{PartHere, Whereabouts};
 use crate::verify::agreement::{self, Repair};
 use crate::verify::{look_over_alone, reclaim};
@@ -138,7 +139,11 @@ impl Server {
                 paths(store.give_back_name(&protocol::file_name(&name)?, file)?)
             }
             Question::Reclaim => paths(reclaim(store)?),
-            Question::Asides => Answer::Asides(store.asides()?.iter().map(SetAside::new).collect()),
+            Question::Asides => {
+                let Asides { recorded, damaged } = store.asides()?;
+                let damaged = damaged.iter().map(|path| protocol::bytes_of(path)).collect();
+                Answer::Asides(recorded.iter().map(SetAside::new).collect(), damaged)
+            }
             Question::SettleAside { new, stays } => paths(store.settle_aside(new, stays)?),
             Question::Make(file, step) => {
                 self.making.take_step(file, step)?;

@@ -5,6 +5,7 @@ use crate::killing::{self, End};
 use crate::name::DirectoryName;
 use crate::object;
 use crate::store::Store;
+use crate::store::aside::Asides;
 
 const SEGMENT: u64 = 64 << 10;
 
@@ -59,7 +60,7 @@ fn replace_while_killed(older: &Placement, new: &Placement) {
         assert!(again.repaired.is_empty() && again.reclaimed.is_empty(), "{point}: {report:?}, {again:?}");
         for store in &stores {
             assert!(count(store, object::OBJECTS) <= 1 && count(store, object::DELETED) == 0, "{point}");
-            assert!(store.asides().unwrap().is_empty(), "{point}");
+            assert_eq!(store.asides().unwrap(), Asides::default(), "{point}");
         }
         if end == End::Finished {
             // The stores are asked side by side: how far the others have come where one comes to a point differs.
@@ -124,4 +125,29 @@ fn what_is_set_aside_stays_as_long_as_nobody_knows_which_file_is_to_stay() {
     assert_eq!(report.repaired.len(), 1, "{report:?}");
     assert_eq!(here.lookup(&name).unwrap(), older);
     assert!(content(&both, &name) == vec![1; SEGMENT as usize]);
+}
+
+#[test]
+fn a_damaged_record_is_told_and_holds_up_no_other_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let ([a, ..], set) = stores_in(directory.path());
+    let name = FileName::new("/f").unwrap();
+    put(&set, &name, 1, 3, &Placement::RoundRobin).unwrap();
+    let record = a.path().join(crate::store::aside::ASIDE).join(FileId::random().unwrap().to_string());
+    std::fs::create_dir_all(record.parent().unwrap()).unwrap();
+    std::fs::write(&record, "?").unwrap();
+    let leftover = object::path(a.path(), FileId::random().unwrap());
+    std::fs::create_dir(&leftover).unwrap();
+
+    put(&set, &name, 2, 3, &Placement::RoundRobin).unwrap();
+    assert_eq!(content(&set, &name), vec![2; 3 * SEGMENT as usize]);
+    let report = set.verify(&DirectoryName::root()).unwrap();
+    assert!(!report.is_clean() && report.damaged.is_empty(), "{report:?}");
+    assert_eq!((report.damaged_records, report.reclaimed), (vec![record.clone()], vec![]));
+    assert!(leftover.exists());
+
+    std::fs::remove_file(&record).unwrap();
+    let report = set.verify(&DirectoryName::root()).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(report.reclaimed, [leftover]);
 }

@@ -50,6 +50,14 @@ pub(crate) struct Recorded {
     pub(crate) in_use: bool,
 }
 
+/// All records that a store has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Asides {
+    pub(crate) recorded: Vec<Recorded>,
+    /// Records that cannot be read: which files they are about is not known.
+    pub(crate) damaged: Vec<PathBuf>,
+}
+
 /// A record, locked by this process.
 #[derive(Debug)]
 pub(crate) struct Aside {
@@ -174,21 +182,22 @@ impl Store {
     ///
     /// # Errors
     /// What keeps it from reading them.
-    pub(crate) fn asides(&self) -> Result<Vec<Recorded>> {
+    pub(crate) fn asides(&self) -> Result<Asides> {
         let directory = self.path().join(ASIDE);
         let failed = |e: io::Error| Error::io("reading what is set aside in the store", &directory, e);
         let entries = match fs::read_dir(&directory) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Asides::default()),
             entries => entries.map_err(failed)?,
         };
-        let mut found = Vec::new();
+        let mut found = Asides::default();
         for entry in entries {
             let entry = entry.map_err(failed)?;
             let Some(new) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             match read(&entry.path(), new) {
-                Ok(recorded) => found.push(recorded),
+                Ok(recorded) => found.recorded.push(recorded),
                 // Settled just now.
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
+                Err(e) if e.kind() == ErrorKind::InvalidData => found.damaged.push(entry.path()),
                 Err(e) => return Err(failed(e)),
             }
         }
@@ -238,7 +247,7 @@ impl Store {
         // One at a time: a file is set aside for one other only.
         let turn = fs::File::open(&directory).map_err(failed)?;
         flock(&turn, FlockOperation::LockExclusive).map_err(|e| failed(e.into()))?;
-        if self.asides()?.iter().any(|recorded| recorded.name == *name) {
+        if self.asides()?.recorded.iter().any(|recorded| recorded.name == *name) {
             return Err(Error::BeingReplaced { name: name.to_string(), store: self.path().to_path_buf() });
         }
         let mut file =

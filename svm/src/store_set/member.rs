@@ -9,7 +9,7 @@ use crate::manifest::Manifest;
 use crate::name::{DirectoryName, FileName};
 use crate::node::NodeName;
 use crate::remote_store::RemoteStore;
-use crate::store::aside::{Recorded, Stays};
+use crate::store::aside::{Asides, Stays};
 use crate::store::{Entry, Store};
 use crate::stored_file::{Part, Whereabouts};
 use crate::units::FileId;
@@ -110,7 +110,7 @@ impl<'s> Member<'s> {
     }
 
     /// What is set aside there.
-    pub(crate) fn asides(self) -> Result<Vec<Recorded>> {
+    pub(crate) fn asides(self) -> Result<Asides> {
         match self {
             Member::Here(store) => store.asides(),
             Member::There(store) => store.asides(),

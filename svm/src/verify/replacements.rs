@@ -24,7 +24,9 @@ impl StoreSet {
     ) -> Result<()> {
         let mut found = BTreeMap::<String, Vec<_>>::new();
         for member in self.members() {
-            for recorded in member.asides()? {
+            let asides = member.asides()?;
+            report.damaged_records.extend(asides.damaged);
+            for recorded in asides.recorded {
                 found.entry(recorded.new.to_string()).or_default().push((member, recorded));
             }
         }
