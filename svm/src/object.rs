@@ -64,9 +64,16 @@ pub(crate) fn destroy(store: &Path, directory: &Path) -> io::Result<()> {
             tracing::debug!("{} is not kept: {e}", path.display());
             false
         });
-        if !is_kept {
-            let file = File::options().write(true).open(&path)?;
-            segment::punch(&file, 0..file.metadata()?.len())?;
+        if is_kept {
+            continue;
+        }
+        match File::options().write(true).open(&path) {
+            // Somebody else removes it, too.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            file => {
+                let file = file?;
+                segment::punch(&file, 0..file.metadata()?.len())?;
+            }
         }
     }
     // Somebody who came too late may put a state there, and finds it unlinked then.
@@ -74,8 +81,16 @@ pub(crate) fn destroy(store: &Path, directory: &Path) -> io::Result<()> {
     for _ in 1..MOST {
         match fs::remove_dir_all(directory) {
             Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-            removed => return removed,
+            removed => return unless_gone(removed),
         }
     }
-    fs::remove_dir_all(directory)
+    unless_gone(fs::remove_dir_all(directory))
+}
+
+/// What comes of a removal: somebody else may have been faster.
+fn unless_gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }

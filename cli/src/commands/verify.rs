@@ -27,7 +27,7 @@ removed, by what all of the stores that it copied to tell."
 
 const FIELDS: &str = "\
 A JSON object instead; it has
-  clean      whether nothing is damaged
+  clean      whether nothing is damaged, no record either
   checked    the paths of the files that were looked at
   damaged    for each damaged file its path and the error
   reclaimed  what killed programs left behind and was removed

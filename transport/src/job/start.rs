@@ -3,7 +3,7 @@
 //! Here is the master's part; `register` is the others'.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -64,7 +64,7 @@ impl Offer {
 pub(super) fn listen(master: Master) -> Result<TcpListener> {
     let at = match master {
         Master::Listening(listener) => return Ok(listener),
-        Master::At(at) => reachable(at),
+        Master::At(at) => at,
         Master::Known(addresses) => {
             return TcpListener::bind(&addresses[..])
                 .map_err(|problem| failed(format!("rank 0 cannot listen at {addresses:?}: {problem}")));
@@ -85,27 +85,6 @@ pub(super) fn listen(master: Master) -> Result<TcpListener> {
             }
         }
     }
-}
-
-/// Where the master listens that was told to be at `at`, a host and a port. Where that is its own host's name, and leads
-/// to the loopback here, as Debian's `/etc/hosts` has it, others find another address behind it: it listens at all.
-fn reachable(at: String) -> String {
-    let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    match at.rsplit_once(':') {
-        Some((host, port)) if is_own_name(host, &own) && leads_to_loopback(&at) => format!("0.0.0.0:{port}"),
-        _ => at,
-    }
-}
-
-/// Whether a host is called so, with its domain or without.
-fn is_own_name(host: &str, own: &str) -> bool {
-    let is_short_for =
-        |short: &str, long: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('.'));
-    host == own || is_short_for(host, own) || is_short_for(own, host)
-}
-
-fn leads_to_loopback(at: &str) -> bool {
-    at.to_socket_addrs().is_ok_and(|mut found| found.all(|address| address.ip().is_loopback()))
 }
 
 /// The master's part: waits for all others, who reach it at `known`, where that is known.

@@ -144,16 +144,23 @@ impl Target {
 
 /// Gives a new file the owner, the group and the permissions of the one that it replaces.
 fn take_after(file: &File, old: &Metadata) -> io::Result<()> {
-    match fchown(file, Some(old.uid()), Some(old.gid())) {
-        // Only root may give files away, and within a user namespace only to those who are known there.
-        Err(e) if !matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput) => {
-            return Err(e);
+    let is_of_both = |new: &Metadata| (new.uid(), new.gid()) == (old.uid(), old.gid());
+    let mut is_alike = is_of_both(&file.metadata()?);
+    if !is_alike {
+        if let Err(e) = fchown(file, Some(old.uid()), Some(old.gid())) {
+            match e.kind() {
+                // Only root may give files away, within a user namespace only to those who are known there, and on some
+                // file systems nobody.
+                io::ErrorKind::PermissionDenied
+                | io::ErrorKind::InvalidInput
+                | io::ErrorKind::Unsupported => {}
+                _ => return Err(e),
+            }
         }
-        _ => {}
+        is_alike = is_of_both(&file.metadata()?);
     }
-    let new = file.metadata()?;
     // Set-user-ID and set-group-ID would otherwise hand out the rights of somebody else.
-    let kept = if (new.uid(), new.gid()) == (old.uid(), old.gid()) { 0o7777 } else { 0o777 };
+    let kept = if is_alike { 0o7777 } else { 0o777 };
     file.set_permissions(Permissions::from_mode(old.mode() & kept))
 }
 

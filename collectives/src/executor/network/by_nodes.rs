@@ -203,7 +203,8 @@ impl TwoLevelGroup {
                 first.allgatherv(&mut all, &nodes)?;
             }
             if let Some(node) = &mut group.node {
-                node.bcast(0, &mut all)?;
+                let told = node.bcast(0, &mut all);
+                all = kept_after_errors(all, told)?;
             }
             for (&member, range) in group.nodes.iter().flatten().zip(ranges) {
                 blocks[member].copy_from_slice(&all[range]);

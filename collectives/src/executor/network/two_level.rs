@@ -213,8 +213,8 @@ impl TwoLevelGroup {
                 return group.all.reduce(root, data, operation);
             }
             let mut sum = data.to_vec();
-            group.reduce_by_nodes(root, &mut sum, operation)?;
-            data.copy_from_slice(&sum);
+            let reduced = group.reduce_by_nodes(root, &mut sum, operation);
+            data.copy_from_slice(&kept_after_errors(sum, reduced)?);
             Ok(())
         })
     }
@@ -231,7 +231,9 @@ impl TwoLevelGroup {
             if !group.combines(operation) {
                 return group.all.reduce_to(root, data, operation);
             }
-            group.reduce_by_nodes(root, &mut data.to_vec(), operation)
+            let mut sum = data.to_vec();
+            let reduced = group.reduce_by_nodes(root, &mut sum, operation);
+            kept_after_errors(sum, reduced).map(drop)
         })
     }
 
