@@ -190,7 +190,11 @@ impl StoreSet {
     /// # Errors
     /// As [`Store::remove`]; [`Error::StoresMissing`], [`Error::TwoFiles`].
     pub fn remove(&self, name: &FileName, incomplete: bool) -> Result<()> {
-        self.check_removable(name, incomplete)?;
+        // Otherwise a file that a killed process had set aside would have the name again later.
+        match self.settle_replacement(name)? {
+            Some(undecided) if !incomplete => return Err(undecided),
+            _ => self.check_removable(name, incomplete)?,
+        }
         match self.of_each(|member| member.remove(name))? {
             Some(_) => Ok(()),
             None => Err(self.nothing_called(&name.to_string())),

@@ -31,6 +31,8 @@ fn count(store: &Store, directory: &str) -> usize {
 
 const KILLED_TEST: &str =
     "spread_file::tests::wherever_a_copy_over_a_file_is_killed_verifying_finds_the_old_or_the_new";
+const REMOVED_TEST: &str =
+    "spread_file::tests::a_file_removed_after_a_copy_over_it_was_killed_does_not_come_back";
 
 fn stores_in(directory: &Path) -> ([Store; 3], StoreSet) {
     let open = |node| Store::open_for(&directory.join(node), &NodeName::new(node)).unwrap();
@@ -88,6 +90,38 @@ fn wherever_a_copy_over_a_file_is_killed_verifying_finds_the_old_or_the_new() {
     ] {
         replace_while_killed(&older, &new);
     }
+}
+
+#[test]
+fn a_file_removed_after_a_copy_over_it_was_killed_does_not_come_back() {
+    let name = FileName::new("/d/f").unwrap();
+    if let Some((directory, point)) = killing::task() {
+        let (_, set) = stores_in(Path::new(&directory));
+        killing::arm(point);
+        return put(&set, &name, 2, 4, &Placement::RoundRobin).unwrap();
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (stores, set) = stores_in(directory.path());
+    // By the tool, which knows all stores, and as the agents of a job, each of which knows its own.
+    let each = || stores.iter().try_for_each(|store| store.remove(&name));
+    for (by_agents, point) in (1..1000).flat_map(|point| [(false, point), (true, point)]) {
+        put(&set, &name, 1, 5, &Placement::RoundRobin).unwrap();
+        let end = killing::run_anew(REMOVED_TEST, &directory.path().to_string_lossy(), point);
+        let removed = if by_agents && set.find(&name).is_ok() { each() } else { set.remove(&name, false) };
+        removed.unwrap();
+        let report = set.verify(&DirectoryName::root()).unwrap();
+        assert!(report.is_clean(), "{point}: {report:?}");
+        let found = set.lookup(&name);
+        assert!(matches!(found, Err(Error::NoSuchFile { .. })), "{point}: {found:?}");
+        for store in &stores {
+            assert_eq!(store.asides().unwrap(), Asides::default(), "{point}");
+            assert_eq!((count(store, object::OBJECTS), count(store, object::DELETED)), (0, 0), "{point}");
+        }
+        if end == End::Finished {
+            return;
+        }
+    }
+    panic!("it never came to its end");
 }
 
 #[test]

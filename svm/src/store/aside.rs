@@ -229,6 +229,17 @@ impl Store {
         Ok(Some(path))
     }
 
+    /// Releases what is set aside for the file `new`, unless somebody is about it, or its record is damaged.
+    ///
+    /// # Errors
+    /// As [`Store::release`].
+    pub(super) fn release_aside(&self, new: FileId) -> Result<()> {
+        match self.settle_aside(new, Stays::New) {
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::InvalidData => Ok(()),
+            settled => settled.map(drop),
+        }
+    }
+
     fn check_older(&self, name: &FileName, holder: FileId, over: &Over) -> Result<()> {
         if Some(holder) == over.older {
             return Ok(());

@@ -31,6 +31,10 @@ impl Store {
     /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::Access`], [`Error::ReadOnly`].
     pub fn remove(&self, name: &FileName) -> Result<()> {
         let failed = |e: io::Error| Error::io(format!("removing {name}"), &self.root, e);
+        if let Ok(id) = self.lookup(name) {
+            // What a killed process had set aside for this file would have the name again once it is gone.
+            self.release_aside(id)?;
+        }
         self.with_holder(name, |held| {
             fs::remove_file(self.entry(name)).map_err(failed)?;
             self.prune(name);

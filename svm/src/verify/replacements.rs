@@ -50,6 +50,13 @@ impl StoreSet {
         Ok(())
     }
 
+    /// The same for the file `name`; what keeps it from being told where other stores know it.
+    pub(crate) fn settle_replacement(&self, name: &FileName) -> Result<Option<Error>> {
+        let mut report = Report::default();
+        self.settle_replacements(|other| other == name, &mut report)?;
+        Ok(report.unseen.pop().map(|(_, undecided)| undecided))
+    }
+
     /// Which of both files stays; `None` where the stores that are not here would have to be asked.
     fn which_stays(&self, name: &FileName, new: FileId, over: &Over) -> Result<Option<Stays>> {
         let mut is_known = true;
