@@ -12,12 +12,13 @@ use super::remote;
 #[derive(Debug, Args)]
 pub(crate) struct StoreOption {
     /// The store; once for each node's store, for files that several nodes share
-    /// [default: SVMIO_STORES (A:B:..), else SVMIO_STORE, else /dev/shm/svmio-UID]
+    /// [default: SVMIO_STORES (A:B:..), else SVMIO_STORE, else /dev/shm/svmio-UID, or /dev/shm/svmio-UID-NODE where
+    /// SVMIO_NODE says which node this is]
     #[arg(long = "store", value_name = "DIR", value_hint = ValueHint::DirPath)]
     stores: Vec<PathBuf>,
 
     /// The hosts whose stores these are, with `,` between them: svmio is started there, from the same path as here;
-    /// --store, if given, is the store's directory on each
+    /// --store, or else SVMIO_STORE, is the store's directory on each; SVMIO_STORES means nothing then
     #[arg(long, value_name = "HOST,..", value_delimiter = ',', value_hint = ValueHint::Hostname)]
     hosts: Vec<String>,
 
