@@ -57,8 +57,9 @@ impl Default for SurveySettings {
 }
 
 impl SurveySettings {
-    /// What the paper measured (section IV.A): a byte to a mebibyte, 25 times each, all counting the same. How long
-    /// its bursts were is not told.
+    /// What the paper measured (section IV.A): messages of a byte to a mebibyte and bursts of up to 32, 25 times each,
+    /// all counting the same. Of the 25 the paper took the arithmetic mean; what [measures](Measure) here takes the
+    /// median.
     #[must_use]
     pub fn paper() -> Self {
         Self { largest_message: 1 << 20, longest_burst: 32, repetitions: 25, weights: Weights::Equal }
