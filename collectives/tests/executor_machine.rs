@@ -1,4 +1,4 @@
-//! Profiles of real processes' memory.
+//! Profiles that are measured by signalling.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -8,6 +8,7 @@ use svmio_collectives::executor::Machine;
 use svmio_collectives::profile::{Profile, SurveySettings, survey};
 use svmio_collectives::{Rank, tune};
 use svmio_transport::message::Port;
+use svmio_transport::sim::{Model, SimOptions, World};
 use svmio_transport::{Fabric, SegmentId, shm};
 
 /// What rank 0 of so many threads that are a job measures.
@@ -40,6 +41,23 @@ fn what_signals_cost_is_measured_between_all() {
         assert!(profile.start(one) > 0.0);
     }
     assert!(tune(&profile).unwrap().iter().all(|candidate| candidate.schedule.is_barrier()));
+}
+
+/// In virtual time nothing takes any but what goes over the fabric.
+#[test]
+fn what_it_costs_to_begin_to_signal_has_no_signal_in_it() {
+    let settings =
+        SurveySettings { largest_message: 256, longest_burst: 4, repetitions: 1, ..Default::default() };
+    let options = SimOptions::new(3, Model::named("infiniband-hdr").unwrap());
+    let report = World::new(options).run(move |fabric| {
+        let machine = Machine::join(&fabric, Port::FIRST, SegmentId::new(77, 0), &settings).unwrap();
+        machine.measured_by(|machine| survey(machine, &settings)).unwrap()
+    });
+    let profile = report.unwrap().results.swap_remove(0).flatten().unwrap();
+    for rank in (0..3).map(Rank) {
+        assert!(profile.latency(rank, Rank((rank.0 + 1) % 3)) > 100.0, "a store takes longer");
+        assert_eq!(profile.start(rank), 0.0);
+    }
 }
 
 #[test]

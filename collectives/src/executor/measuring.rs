@@ -39,8 +39,8 @@ pub struct Machine {
 enum Order {
     /// Exchange signals with another one.
     Exchange(Exchange),
-    /// Signal another one, who does not wait for it.
-    Start { member: usize, repetitions: u32 },
+    /// Begin to signal.
+    Start { repetitions: u32 },
     /// All is measured.
     Dismissed,
 }
@@ -100,7 +100,7 @@ impl Machine {
             let order = serde_json::from_slice(&bytes[..length]).map_err(|error| self.misfit(&error))?;
             let time = match order {
                 Order::Dismissed => return Ok(self.control.flush(Rank(0))?),
-                Order::Start { member, repetitions } => self.pairs.time_start(member, repetitions)?,
+                Order::Start { repetitions } => self.pairs.time_start(repetitions)?,
                 Order::Exchange(exchange) => match self.pairs.exchange(exchange)? {
                     Some(time) => time,
                     None => continue,
@@ -131,7 +131,7 @@ impl Machine {
             return self.answer(member);
         }
         match *order {
-            Order::Start { member, repetitions } => self.pairs.time_start(member, repetitions),
+            Order::Start { repetitions } => self.pairs.time_start(repetitions),
             Order::Exchange(exchange) => Ok(self.pairs.exchange(exchange)?.unwrap_or(0.0)),
             Order::Dismissed => Ok(0.0),
         }
@@ -159,8 +159,8 @@ impl Conductor for Machine {
         self.answer(from.0)
     }
 
-    fn started(&mut self, from: usize, to: usize, repetitions: u32) -> Result<f64> {
-        self.timed(from, &Order::Start { member: to, repetitions })
+    fn started(&mut self, member: usize, repetitions: u32) -> Result<f64> {
+        self.timed(member, &Order::Start { repetitions })
     }
 }
 

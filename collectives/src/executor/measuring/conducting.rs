@@ -11,8 +11,8 @@ pub(in crate::executor) trait Conductor {
     /// Has two do their parts of an exchange, as it was planned; the time that the one has taken who begins.
     fn exchanged(&mut self, from: (usize, Exchange), to: (usize, Exchange)) -> Result<f64>;
 
-    /// Has one take the time of signalling another one.
-    fn started(&mut self, from: usize, to: usize, repetitions: u32) -> Result<f64>;
+    /// Has one take the time of beginning to signal.
+    fn started(&mut self, member: usize, repetitions: u32) -> Result<f64>;
 }
 
 /// Makes a [`Conductor`] one who [measures](crate::profile::Measure).
@@ -48,9 +48,8 @@ macro_rules! measure_by_conducting {
             }
 
             fn start(&mut self, rank: $crate::Rank, repetitions: u32) -> $crate::executor::Result<f64> {
-                let other = (rank.index() + 1) % self.pairs.size();
-                // One alone signals nobody.
-                if other == rank.index() { Ok(0.0) } else { self.started(rank.index(), other, repetitions) }
+                // One alone never signals.
+                if self.pairs.size() == 1 { Ok(0.0) } else { self.started(rank.index(), repetitions) }
             }
         }
     };

@@ -59,9 +59,9 @@ impl Conductor for Concerted<'_> {
         self.told(time)
     }
 
-    fn started(&mut self, from: usize, to: usize, repetitions: u32) -> Result<f64> {
-        let is_own = self.pairs.own() == from;
-        let time = is_own.then(|| self.pairs.time_start(to, repetitions)).transpose()?;
+    fn started(&mut self, member: usize, repetitions: u32) -> Result<f64> {
+        let is_own = self.pairs.own() == member;
+        let time = is_own.then(|| self.pairs.time_start(repetitions)).transpose()?;
         self.told(time)
     }
 }
