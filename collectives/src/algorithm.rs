@@ -71,9 +71,12 @@ impl Algorithm {
     /// The schedule for so many ranks. Each rank counts as a node of its own: what takes the machine's nodes into
     /// account is better given them by [`schedule_on`](Self::schedule_on).
     ///
-    /// # Errors [`AlgorithmError::Ranks`] where there is no rank, [`AlgorithmError::TooManySignals`] where the schedule
-    /// would not fit into memory, as for millions of ranks each of which tells each.
+    /// # Errors
+    /// [`AlgorithmError::Ranks`] where there is no rank, [`AlgorithmError::TooManySignals`] where the schedule would not
+    /// fit into memory, as for a hundred thousand ranks each of which tells each, or for hundreds of millions at all.
     pub fn schedule(&self, ranks: u32) -> Result<Schedule, AlgorithmError> {
+        // Before as many nodes are made.
+        self.check(ranks, ranks)?;
         self.schedule_on(&Partition::blocks(ranks, 1))
     }
 
@@ -82,6 +85,7 @@ impl Algorithm {
     /// # Errors
     /// As [`schedule`](Self::schedule).
     pub fn schedule_on(&self, partition: &Partition) -> Result<Schedule, AlgorithmError> {
+        self.check(partition.ranks(), partition.nodes().len() as u32)?;
         let steps = match self {
             Self::TwoLevel { nodes, masters } => {
                 let blocks;
@@ -101,7 +105,6 @@ impl Algorithm {
 
     /// The steps of an algorithm of one level, for ranks from 0.
     fn steps(&self, ranks: u32) -> Result<Vec<StepDescription>, AlgorithmError> {
-        self.check(ranks)?;
         let there_and_back = |arrival: Steps| {
             let departure = constructors::transposed(&arrival);
             [arrival, departure].concat()
@@ -122,20 +125,40 @@ impl Algorithm {
         Ok(steps.into_iter().map(StepDescription::from).collect())
     }
 
-    fn check(&self, ranks: u32) -> Result<(), AlgorithmError> {
+    fn check(&self, ranks: u32, nodes: u32) -> Result<(), AlgorithmError> {
         // So many take some gigabytes.
         const MOST: u64 = 1 << 27;
         if ranks == 0 {
             return Err(AlgorithmError::Ranks);
         }
-        if let Self::Exchange { group: width } | Self::NaryDissemination { radix: width } = *self {
-            let width = width.clamp(2, ranks.max(2));
-            let signals = u64::from(ranks) * u64::from(width - 1) * u64::from(ranks.ilog(width).max(1));
-            if signals > MOST {
-                return Err(AlgorithmError::TooManySignals { algorithm: self.to_string(), ranks });
-            }
+        if self.signals_about(ranks, nodes) > MOST {
+            return Err(AlgorithmError::TooManySignals { algorithm: self.to_string(), ranks });
         }
         Ok(())
+    }
+
+    /// How many signals there are between so many ranks on so many nodes, roughly.
+    fn signals_about(&self, ranks: u32, nodes: u32) -> u64 {
+        let in_groups = |width: u32| {
+            let width = width.clamp(2, ranks.max(2));
+            u64::from(ranks) * u64::from(width - 1) * u64::from(ranks.max(1).ilog(width).max(1))
+        };
+        // Each of the others tells somebody, and is told.
+        let there_and_back = |others: u32| 2 * u64::from(others);
+        match self {
+            Self::Linear | Self::Tree { .. } | Self::Hsb { .. } | Self::X1Tree => {
+                there_and_back(ranks.saturating_sub(1))
+            }
+            Self::Dissemination => in_groups(2),
+            Self::Exchange { group: width } | Self::NaryDissemination { radix: width } => in_groups(*width),
+            Self::TwoLevel { nodes: of, masters } => {
+                let nodes = match of {
+                    NodesOf::Machine => nodes,
+                    NodesOf::Blocks(size) => ranks.div_ceil(size.get()),
+                };
+                there_and_back(ranks - nodes) + masters.signals_about(nodes, nodes)
+            }
+        }
     }
 }
 
@@ -251,7 +274,9 @@ pub enum AlgorithmError {
     #[error("a barrier needs at least one rank")]
     Ranks,
     /// Too large for memory.
-    #[error("{algorithm} for {ranks} ranks has too many signals; give it a smaller parameter")]
+    #[error(
+        "{algorithm} for {ranks} ranks has too many signals; a smaller parameter or fewer ranks have fewer"
+    )]
     TooManySignals {
         /// Which algorithm.
         algorithm: String,
@@ -266,6 +291,7 @@ pub enum AlgorithmError {
 #[cfg(test)]
 mod tests {
     use super::{Algorithm, AlgorithmError};
+    use crate::partition::Partition;
 
     #[test]
     fn an_algorithm_is_named_as_users_write_it() {
@@ -313,5 +339,14 @@ mod tests {
         let all: Algorithm = "nx2".parse().unwrap();
         assert!(matches!(all.schedule(100_000), Err(AlgorithmError::TooManySignals { .. })));
         assert!(all.schedule(1000).is_ok());
+        for text in
+            ["linear", "tree:4", "dissemination", "hsb", "nx:2", "nx2:2", "x1tree", "two-level:16:nx2:2"]
+        {
+            let refused = text.parse::<Algorithm>().unwrap().schedule(u32::MAX);
+            assert!(matches!(refused, Err(AlgorithmError::TooManySignals { .. })), "{text}");
+        }
+        let masters: Algorithm = "two-level:nx2".parse().unwrap();
+        assert!(masters.schedule_on(&Partition::blocks(100_000, 1000)).is_ok());
+        assert!(masters.schedule_on(&Partition::blocks(100_000, 1)).is_err());
     }
 }
