@@ -10,8 +10,8 @@ use svmio_collectives::profile::{SurveySettings, survey};
 use svmio_collectives::simulation::figures::{
     barrier_time, comparison, message_barrier_time, optimization, scaling,
 };
-use svmio_collectives::simulation::{SimulatedMachine, Simulation};
-use svmio_collectives::{Algorithm, CostModel, Partition, Rank, Schedule, compose};
+use svmio_collectives::simulation::{Signalling, SimulatedMachine, Simulation};
+use svmio_collectives::{Algorithm, CostModel, Partition, Rank, Schedule, Signal, compose};
 use svmio_transport::Time;
 use svmio_transport::sim::Model;
 
@@ -94,6 +94,19 @@ fn a_second_rank_per_node_costs_half_a_microsecond() {
         let both = simulation.run(&schedule).total.as_secs_f64() * 1e6;
         let more = both - time("nx2", nodes);
         assert!((0.35..0.65).contains(&more), "{more} µs on {nodes} nodes");
+    }
+}
+
+/// A message-passing library is in the way of a message to a rank of the same node, too.
+#[test]
+fn a_message_costs_its_library_within_a_node_as_between_nodes() {
+    let software = Duration::from_nanos(1200);
+    let schedule = algorithm("dissemination").schedule(2).unwrap();
+    for per_node in [1, 2] {
+        let flags = Simulation::new(torus(), Partition::blocks(2, per_node));
+        let messages = flags.clone().signalling(Signalling::Messages { software });
+        let more = messages.run(&schedule).total - flags.run(&schedule).total;
+        assert!(more >= 2 * software, "{more:?} with {per_node} per node");
     }
 }
 

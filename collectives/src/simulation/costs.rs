@@ -45,8 +45,14 @@ impl<'simulation> Costs<'simulation> {
         let (poll, seen) = (local.poll_ns.0, local.delay_ns.0);
         let (from, to) = (self.node(from), self.node(to));
         if from == to {
+            let software = match self.simulation.signalling {
+                Signalling::Flags => Duration::ZERO,
+                Signalling::Messages { software } => software,
+            };
             // A store to a line that the other then fetches.
-            return Sent { free: now.after(poll), arrived: now.after(seen), look: poll, acknowledged: None };
+            let stored = now.after(software);
+            let (free, arrived) = (stored.after(poll), stored.after(seen));
+            return Sent { free, arrived, look: poll + software, acknowledged: None };
         }
         let model = &self.simulation.model;
         // What came over the fabric is in no cache.
