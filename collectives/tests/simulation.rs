@@ -198,6 +198,53 @@ fn a_run_depends_on_nothing_but_what_is_run() {
     assert_eq!(simulation.run(&schedule), simulation.run(&schedule));
 }
 
+/// What a survey finds is what a schedule meets: *O* when a signal is seen, *L* by how much later the next is, *O*ᵢᵢ when
+/// its sender goes on.
+#[test]
+fn a_simulated_machine_costs_what_schedules_are_run_with() {
+    for name in Model::names() {
+        let simulation = Simulation::new(Model::named(name).unwrap(), Partition::blocks(12, 4));
+        let settings = SurveySettings::default();
+        let profile = survey(&mut SimulatedMachine::new(&simulation), &settings).unwrap();
+        let leaves = |signals: Vec<Signal>| {
+            let timing = simulation.run(&Schedule::new(12, [signals]).unwrap());
+            move |rank: u32| timing.leaves[rank as usize].since(Time(0)).as_secs_f64() * 1e9
+        };
+        let is_near = |found: f64, met: f64| (found - met).abs() < 0.02 * met + 1.0;
+        for (one, other) in (0..12).flat_map(|one| (one + 1..12).map(move |other| (one, other))) {
+            // Signals to and fro: around a ring, one way is longer than the other.
+            let there = leaves(vec![Signal::new(one, other)]);
+            let back = leaves(vec![Signal::new(other, one)]);
+            let met = f64::midpoint(there(other), back(one));
+            let overhead = profile.overhead(Rank(one), Rank(other));
+            assert!(is_near(overhead, met), "{name}, {one} and {other}: O is {overhead}, not {met}");
+            // By the farthest node's acknowledgement.
+            if one / 4 == 0 && other / 4 == 2 {
+                let told = profile.latency(Rank(one), Rank(other)) + profile.start(Rank(one));
+                let met = there(one);
+                assert!(is_near(told, met), "{name}, {one} to {other}: goes on after {met}, not {told}");
+            }
+        }
+        // Three more to the same node.
+        let met =
+            leaves((4..8).map(|to| Signal::new(0, to)).collect())(7) - leaves(vec![Signal::new(0, 4)])(4);
+        let told = 3.0 * profile.latency(Rank(0), Rank(4));
+        assert!(is_near(told, met), "{name}: the fourth is seen {met} later, not {told}");
+    }
+}
+
+/// Wherever a rank is, and whichever number it has, it pays for the check of what it sends to other nodes.
+#[test]
+fn what_it_costs_to_begin_to_send_does_not_depend_on_a_ranks_number() {
+    for (nodes, is_checked) in [(Partition::blocks(16, 4), true), (Partition::blocks(16, 16), false)] {
+        let simulation = Simulation::new(torus(), nodes);
+        let settings = SurveySettings::default();
+        let profile = survey(&mut SimulatedMachine::new(&simulation), &settings).unwrap();
+        let starts: Vec<f64> = (0..16).map(|rank| profile.start(Rank(rank))).collect();
+        assert!(starts.iter().all(|&start| (start > 3000.0) == is_checked), "{starts:?}");
+    }
+}
+
 /// The tuner's word is good: what it composes for a machine of nodes is the fastest there, and the order of the
 /// algorithms is as predicted where they differ by much.
 #[test]

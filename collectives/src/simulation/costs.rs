@@ -28,6 +28,7 @@ pub(super) struct Sent {
 }
 
 /// The fabric while a schedule runs.
+#[derive(Debug)]
 pub(super) struct Costs<'simulation> {
     simulation: &'simulation Simulation,
     network: Network,
@@ -101,6 +102,17 @@ impl<'simulation> Costs<'simulation> {
         let arrived = self.network.transfer(from, to, bytes, issued, injection).arrived;
         let acknowledged = (!model.abilities.is_reliable).then(|| self.acknowledged(from, to, arrived));
         Sent { free: issued.after(injection), arrived, look: poll + seen, acknowledged }
+    }
+
+    /// What so many bytes in front of a flag add to how long it takes, where nobody is in their way.
+    pub(super) fn added(&self, from: Rank, to: Rank, bytes: u64) -> Duration {
+        let model = &self.simulation.model;
+        let (from, to) = (self.node(from), self.node(to));
+        if from == to {
+            return model.copy_time(bytes);
+        }
+        let takes = |bytes| model.store_time(bytes) + self.network.undisturbed(from, to, bytes);
+        takes(bytes + FLAG_BYTES) - takes(FLAG_BYTES)
     }
 
     /// How long a rank works at so many bytes within its memory.
