@@ -54,7 +54,7 @@ impl Outcome {
                 let least = self.seconds[other].iter().copied().fold(f64::INFINITY, f64::min);
                 if most < least {
                     different += 1;
-                    in_order += usize::from(self.barriers[one].seconds <= self.barriers[other].seconds);
+                    in_order += usize::from(self.barriers[one].seconds < self.barriers[other].seconds);
                 }
             }
         }

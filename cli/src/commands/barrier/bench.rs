@@ -196,7 +196,7 @@ fn order(rows: &[MeasuredRow]) -> (usize, usize) {
         for other in &rows[number + 1..] {
             if one.most() < other.least() {
                 different += 1;
-                in_order += usize::from(one.predicted.predicted_seconds <= other.predicted.predicted_seconds);
+                in_order += usize::from(one.predicted.predicted_seconds < other.predicted.predicted_seconds);
             }
         }
     }
@@ -295,5 +295,24 @@ impl MeasuredRow {
     /// The same for all numbers of ranks: what is tuned may be something else for each.
     fn name(&self) -> &str {
         self.predicted.algorithm.split(" (").next().unwrap_or(&self.predicted.algorithm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MeasuredRow, Row, order};
+
+    fn row(predicted_seconds: f64, seconds: [f64; 3]) -> MeasuredRow {
+        let algorithm = "linear".to_owned();
+        let predicted = Row { algorithm, steps: 2, signals: 4, predicted_seconds, critical_path: Vec::new() };
+        MeasuredRow::new(predicted, false, seconds.to_vec())
+    }
+
+    #[test]
+    fn what_is_predicted_to_be_the_same_is_predicted_in_no_order() {
+        let (fast, slow, varying) = ([1.0, 1.1, 1.2], [2.0, 2.1, 2.2], [1.1, 1.2, 2.1]);
+        assert_eq!(order(&[row(1.0, fast), row(2.0, slow), row(0.5, varying)]), (1, 1));
+        assert_eq!(order(&[row(2.0, fast), row(1.0, slow)]), (1, 0));
+        assert_eq!(order(&[row(1.0, fast), row(1.0, slow)]), (1, 0));
     }
 }
