@@ -19,7 +19,7 @@ use crate::commands::table::Table;
 /// Signals of a step that are printed at most.
 const SHOWN: usize = 16;
 
-/// The most ranks whose steps are proved a barrier and drawn: more take long, and are no picture.
+/// The most ranks whose steps are proved a barrier: more take long.
 const MOST_PROVED: u32 = 1 << 14;
 
 /// The arguments of `svmio barrier show`.
@@ -83,8 +83,8 @@ fn show_barrier(arguments: &ShowArguments, barrier: &Named, output: &mut Output)
         let mut panels = Panels::default();
         for (number, step) in schedule.steps().iter().enumerate() {
             let title = format!("step {number}: {}", counted(step.len() as u64, "signal"));
-            let has_signal = |from, to| step.signalled_by(Rank(from)).binary_search(&Rank(to)).is_ok();
-            panels.add(title, schedule.ranks(), |from, to| if has_signal(from, to) { 1.0 } else { 0.0 });
+            let signals = step.signals().map(|signal| (signal.from.0, signal.to.0));
+            panels.add_marks(title, schedule.ranks(), signals);
         }
         panels.draw(path)?;
     }
