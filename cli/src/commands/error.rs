@@ -132,6 +132,17 @@ pub(crate) enum CommandError {
     #[error("{ranks} ranks are more than the {limit} that can be started here; sim:MODEL simulates more")]
     TooManyRanks { ranks: u32, limit: u32 },
 
+    #[error(
+        "{ranks} ranks are more than the {limit} whose profile can be measured; --profile FILE names one, and svmio sim \
+         barrier needs none"
+    )]
+    TooManyToProfile { ranks: u32, limit: u32 },
+
+    #[error(
+        "{ranks} ranks are more than the {limit} that can be simulated; take fewer nodes, or fewer ranks on each"
+    )]
+    TooManyToSimulate { ranks: u32, limit: u32 },
+
     #[error("for how many ranks? --ranks N or --profile FILE tells")]
     HowManyRanks,
 
@@ -175,6 +186,8 @@ impl CommandError {
             | CommandError::Emission(svmio_collectives::EmissionError::Prefix { .. })
             | CommandError::OtherRanks { .. }
             | CommandError::TooManyRanks { .. }
+            | CommandError::TooManyToProfile { .. }
+            | CommandError::TooManyToSimulate { .. }
             | CommandError::HowManyRanks
             | CommandError::NoProfile
             | CommandError::Svm(svmio_svm::Error::BadName { .. }) => ExitCode::from(2),

@@ -264,7 +264,16 @@ fn what_makes_no_sense_is_refused() {
         (&["barrier", "profile", "x.json", "--ranks", "2", "--fabric", "sim:abacus"], "sci-switch"),
         (&["barrier", "bench", "--ranks", "3..2"], "from more to less"),
         (&["barrier", "bench", "--ranks", "2000"], "more than the 1024"),
+        (&["barrier", "bench", "--ranks", "131072", "--fabric", "sim:infiniband-hdr"], "--profile FILE"),
         (&["sim", "barrier", "--nodes", "0"], "1 to 1048576"),
+        (
+            &["sim", "barrier", "dissemination", "--nodes", "1048576", "--per-node", "16"],
+            "16777216 ranks are more than the 1048576",
+        ),
+        (
+            &["sim", "collective", "bcast:binomial", "--nodes", "1048576", "--per-node", "2"],
+            "2097152 ranks are more than the 1048576",
+        ),
         (&["sim", "barrier", "--model", "abacus"], "sci-switch"),
         (&["sim", "barrier", "nx", "--nodes", "100000"], "too many signals"),
         (&["sim", "collective", "allreduce"], "reduce:rabenseifner"),

@@ -11,6 +11,7 @@ use super::counts::{Counts, MOST_RANKS};
 use super::group::{self, Group};
 use super::job::{self, BenchPlan, Benched, ProfilePlan};
 use super::place::PlaceArguments;
+use super::profile;
 use super::row::Row;
 use super::wanted::{Named, Wanted};
 use crate::commands::Outcome;
@@ -100,6 +101,9 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<Outcome, CommandError>
     if most > limit {
         return Err(CommandError::TooManyRanks { ranks: most, limit });
     }
+    if most > profile::MOST && arguments.profile.is_none() {
+        return Err(CommandError::TooManyToProfile { ranks: most, limit: profile::MOST });
+    }
     let mut all = Vec::new();
     for &ranks in &counts {
         all.push(arguments.measured(ranks)?);
@@ -137,8 +141,9 @@ impl BenchArguments {
     }
 
     fn measured(&self, ranks: u32) -> Result<Measured, CommandError> {
-        let profile = self.profile(ranks)?;
-        let group = Group { profile: Some(profile.clone()), ranks: Some(ranks), per_node: self.per_node };
+        let group =
+            Group { profile: Some(self.profile(ranks)?), ranks: Some(ranks), per_node: self.per_node };
+        let profile = group.profile()?;
         let mut barriers: Vec<Named> = Vec::new();
         for wanted in &self.wanted() {
             let barrier = group.barrier(wanted)?;
@@ -156,7 +161,7 @@ impl BenchArguments {
         let rows = barriers.iter().zip(benched).map(|(barrier, Benched { seconds, counts })| {
             let mut steps = barrier.schedule.steps().iter();
             let as_signals = !counts && steps.any(|step| step.kind() == StepKind::FetchAdd);
-            MeasuredRow::new(Row::of(barrier, &profile, CostModel::Writes), as_signals, seconds)
+            MeasuredRow::new(Row::of(barrier, profile, CostModel::Writes), as_signals, seconds)
         });
         let mut rows: Vec<_> = rows.collect();
         rows.sort_by(|one, other| one.median_seconds.total_cmp(&other.median_seconds));

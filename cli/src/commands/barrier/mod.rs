@@ -32,7 +32,7 @@ use clap::{Args, Subcommand};
 use self::bench::BenchArguments;
 use self::components::ComponentsArguments;
 use self::controller::ControllerArguments;
-pub(in crate::commands) use self::counts::Counts;
+pub(in crate::commands) use self::counts::{Counts, MOST_RANKS};
 use self::emit::EmitArguments;
 use self::job::ProcessArguments;
 use self::predict::PredictArguments;

@@ -15,7 +15,7 @@ use crate::commands::output::{Output, counted};
 use crate::commands::table::Table;
 
 /// The most ranks whose profile is measured: the matrices of more would be gigabytes.
-const MOST: i64 = 8192;
+pub(super) const MOST: u32 = 8192;
 
 /// The arguments of `svmio barrier profile`.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ pub(crate) struct ProfileArguments {
     file: PathBuf,
 
     /// How many ranks
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
     ranks: u32,
 
     #[command(flatten)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use svmio_collectives::simulation::figures::MESSAGE_SOFTWARE;
 use svmio_collectives::simulation::{Signalling, Simulation};
-use svmio_collectives::{Algorithm, AlgorithmError, Partition};
+use svmio_collectives::{Algorithm, AlgorithmError};
 use svmio_transport::sim::Model;
 
 use crate::commands::Outcome;
@@ -60,7 +60,7 @@ enum Simulated {
 /// Simulates, and shows.
 ///
 /// # Errors
-/// Where an algorithm has no schedule for so many ranks, or a file cannot be written.
+/// Where an algorithm has no schedule for so many ranks, there are too many, or a file cannot be written.
 pub(super) fn barrier(arguments: &BarrierArguments) -> Result<Outcome, CommandError> {
     let (model, nodes) = (Model::find(&arguments.model)?, Counts::all(&arguments.nodes));
     let mut algorithms = Vec::new();
@@ -94,7 +94,7 @@ impl Simulated {
     }
 
     fn time(&self, model: &Arc<Model>, nodes: u32, per_node: u32) -> Result<Duration, CommandError> {
-        let nodes = Partition::blocks(nodes.saturating_mul(per_node), per_node);
+        let nodes = super::nodes(nodes, per_node)?;
         let simulation = Simulation::new(Arc::clone(model), nodes);
         let (simulation, algorithm) = match self {
             Self::Algorithm(algorithm) => (simulation, algorithm),

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
-use svmio_collectives::Partition;
 use svmio_collectives::collective::CollectiveAlgorithm;
 use svmio_collectives::simulation::Simulation;
 use svmio_transport::sim::Model;
@@ -66,11 +65,12 @@ pub(super) fn collective(arguments: &CollectiveArguments) -> Result<Outcome, Com
     for algorithm in &arguments.algorithms {
         let mut seconds = Vec::new();
         for &nodes in &nodes {
-            let ranks = nodes.saturating_mul(ranks_per_node);
+            let nodes = super::nodes(nodes, ranks_per_node)?;
+            let ranks = nodes.ranks();
             if algorithm.messages_about(ranks) > MOST_MESSAGES {
                 return Err(CommandError::TooManyMessages { algorithm: algorithm.to_string(), ranks });
             }
-            let simulation = Simulation::new(Arc::clone(&model), Partition::blocks(ranks, ranks_per_node));
+            let simulation = Simulation::new(Arc::clone(&model), nodes);
             let block_bytes = algorithm.block_bytes(ranks, bytes);
             let timing = simulation.run_collective(&algorithm.schedule(ranks), block_bytes);
             seconds.push(timing.total.as_secs_f64());

@@ -11,10 +11,12 @@ mod collective;
 mod times;
 
 use clap::{Args, Subcommand};
+use svmio_collectives::Partition;
 
 use self::barrier::BarrierArguments;
 use self::collective::CollectiveArguments;
 use super::Outcome;
+use super::barrier::MOST_RANKS;
 use super::error::CommandError;
 
 /// The arguments of `svmio sim`.
@@ -53,4 +55,16 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<Outcome, CommandError> {
         Simulated::Barrier(arguments) => barrier::barrier(arguments),
         Simulated::Collective(arguments) => collective::collective(arguments),
     }
+}
+
+/// So many nodes with so many ranks on each.
+///
+/// # Errors
+/// [`CommandError::TooManyToSimulate`], before they take memory.
+fn nodes(nodes: u32, per_node: u32) -> Result<Partition, CommandError> {
+    let ranks = nodes.saturating_mul(per_node);
+    if ranks > MOST_RANKS {
+        return Err(CommandError::TooManyToSimulate { ranks, limit: MOST_RANKS });
+    }
+    Ok(Partition::blocks(ranks, per_node))
 }
