@@ -180,13 +180,23 @@ fn on_a_simulated_fabric_barriers_take_what_is_predicted() {
     let tuned =
         barriers.iter().find(|row| row["algorithm"].as_str().unwrap().starts_with("tuned (")).unwrap();
     assert_eq!(tuned["median_seconds"], barriers[0]["median_seconds"], "{result}");
+    let time = |row: &Value, which: &str| row[which].as_f64().unwrap();
+    // It is predicted as signals, and counts here.
+    let counts = |row: &Value| row["algorithm"] == "x1tree";
     for row in barriers {
-        let ratio = row["median_seconds"].as_f64().unwrap() / row["predicted_seconds"].as_f64().unwrap();
-        assert!((0.8..1.25).contains(&ratio), "{row}");
+        let ratio = time(row, "median_seconds") / time(row, "predicted_seconds");
+        let near = if counts(row) { 0.8..1.25 } else { 0.94..1.06 };
+        assert!(near.contains(&ratio), "{row}");
+        for other in barriers.iter().filter(|other| !counts(row) && !counts(other)) {
+            // What differs by less than predictions are wrong by is in no order that they tell.
+            let is_faster = time(row, "median_seconds") < 0.95 * time(other, "median_seconds");
+            let is_told = time(row, "predicted_seconds") < time(other, "predicted_seconds");
+            assert!(!is_faster || is_told, "{row} {other}");
+        }
     }
     let (all, right) =
         (result["different_pairs"].as_u64().unwrap(), result["pairs_in_order"].as_u64().unwrap());
-    assert!(10 * right >= 9 * all, "{result}");
+    assert!(right <= all && 10 * right >= 8 * all, "{result}");
     assert!(fs::read_to_string(setting.outside("bench.svg")).unwrap().contains("as predicted"));
     let printed = setting.printed(&arguments);
     assert!(
