@@ -26,33 +26,33 @@ pub(crate) fn soak(paths: &Paths) -> Result<()> {
     ready(paths)?;
     let mut cargo = cargo(paths);
     cargo.args(["test", "--package", "svmio-tests", "--no-fail-fast", "--", "--nocapture"]);
-    process::run(cargo.env("SVMIO_FULL", "1"))?;
+    test::demand(cargo.env("SVMIO_FULL", "1"), 1)?;
     // Random programs with the longest messages, and the fuzz targets of everything that arrives from the wire.
-    process::run(test_of_transport(paths, "sizes").env("SVMIO_FULL", "1"))?;
-    process::run(test_of_transport(paths, "decoders").env("BOLERO_RANDOM_ITERATIONS", "10000000"))?;
+    test::demand(test_of_transport(paths, "sizes").env("SVMIO_FULL", "1"), 1)?;
+    test::demand(test_of_transport(paths, "decoders").env("BOLERO_RANDOM_ITERATIONS", "10000000"), 1)?;
     // Random programs of messages on every back end, with faults and losses, against plain queues; and losses alone.
-    process::run(programs_of_messages(paths).env("PROPTEST_CASES", "4000"))?;
-    process::run(test_of_transport(paths, "simulated").env("PROPTEST_CASES", "4000"))?;
+    test::demand(programs_of_messages(paths).env("PROPTEST_CASES", "4000"), 1)?;
+    test::demand(test_of_transport(paths, "simulated").env("PROPTEST_CASES", "4000"), 1)?;
     // Random programs of ranks on several nodes, compared with a model.
     let mut model = cargo_of(paths, "svmio-svm", "model");
-    process::run(model.env("SVMIO_FULL", "1"))?;
+    test::demand(model.env("SVMIO_FULL", "1"), 1)?;
     // Files as memory: litmus tests and random programs of each kind of consistency, faults while pages go, and what
     // mappings take. Locks in segments that get their homes meanwhile. Copies to hosts that are lost on the way.
     for name in ["mapping", "mapping_resources", "node_locks", "remote_stores"] {
-        process::run(cargo_of(paths, "svmio-svm", name).env("SVMIO_FULL", "1"))?;
+        test::demand(cargo_of(paths, "svmio-svm", name).env("SVMIO_FULL", "1"), 1)?;
     }
     // A hundred thousand simulated ranks.
     for name in ["simulation", "collective"] {
-        process::run(cargo_of(paths, "svmio-collectives", name).env("SVMIO_FULL", "1"))?;
+        test::demand(cargo_of(paths, "svmio-collectives", name).env("SVMIO_FULL", "1"), 1)?;
     }
     // Every algorithm with 1 to 64 ranks, each late in turn; ten million barriers of real processes with random delays,
     // and random programs of collectives.
     for name in ["executor_barriers", "executor_processes"] {
-        process::run(cargo_of(paths, "svmio-collectives", name).env("SVMIO_FULL", "1"))?;
+        test::demand(cargo_of(paths, "svmio-collectives", name).env("SVMIO_FULL", "1"), 1)?;
     }
     // The lock-free parts, in more orders.
-    for mut tests in loom(paths) {
-        process::run(tests.env("SVMIO_FULL", "1"))?;
+    for (packages, mut tests) in loom(paths) {
+        test::demand(tests.env("SVMIO_FULL", "1"), packages)?;
     }
     let suites_pass = test::run(paths, &test::long_stage_names())?;
     // Files over hosts, beside other file systems: that nothing is far off.
@@ -84,7 +84,8 @@ fn cargo_of(paths: &Paths, package: &str, name: &str) -> Command {
 
 /// Cargo, about to explore the interleavings of the lock-free parts. They are made otherwise for that; what they depend
 /// on is what the other tests have, too. Apart, for `svmio-svm` cannot use the other two as they are made then.
-pub(crate) fn loom(paths: &Paths) -> [Command; 2] {
+/// Each with its number of packages, all of which have such tests.
+pub(crate) fn loom(paths: &Paths) -> [(usize, Command); 2] {
     [&["svmio-transport", "svmio-collectives"][..], &["svmio-svm"]].map(|packages| {
         let mut cargo = build::cargo(paths);
         cargo.args(["test", "--lib"]);
@@ -93,7 +94,7 @@ pub(crate) fn loom(paths: &Paths) -> [Command; 2] {
         }
         // These have no library. They are there for cargo to choose the features that it has chosen already.
         cargo.args(["--package", "xtask", "--package", "svmio", "loom"]);
-        cargo
+        (packages.len(), cargo)
     })
 }
 

@@ -8,16 +8,18 @@
 //! ```
 
 mod apart;
+mod counting;
 mod programs;
 mod results;
 
-use std::io::{BufRead, BufReader};
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+
+use counting::counted;
+pub(crate) use counting::demand;
 
 use crate::comparison::Tally;
 use crate::paths::Paths;
@@ -272,8 +274,8 @@ fn doc(paths: &Paths) -> Result<()> {
 /// The lock-free parts, in every order in which threads can meet in them.
 fn loom(paths: &Paths) -> Result<Tally> {
     let mut tally = Tally::default();
-    for mut tests in promises::loom(paths) {
-        tally += counted(&mut tests)?;
+    for (packages, mut tests) in promises::loom(paths) {
+        tally += counted(&mut tests, packages)?;
     }
     Ok(tally)
 }
@@ -281,30 +283,7 @@ fn loom(paths: &Paths) -> Result<Tally> {
 /// A suite over several hosts, with the MPIs that run there.
 fn on_hosts(paths: &Paths, suite: &str) -> Result<Tally> {
     let words = [suite, "--on", "hosts", "--mpi", "mpich,openmpi"];
-    counted(&mut hosts::beside_hosts(paths, &words)?)
-}
-
-/// Runs `command`, shows its output and adds up the results that Rust's test programs, or suites, print.
-fn counted(command: &mut Command) -> Result<Tally> {
-    process::end_with_us(command);
-    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
-    let output = child.stdout.take().context("cargo has no output")?;
-    let mut tally = Tally::default();
-    for line in BufReader::new(output).lines() {
-        let line = line.context("cannot read cargo's output")?;
-        println!("{line}");
-        if let Some(result) = results::of_line(&line) {
-            tally += result;
-        }
-    }
-    let status = child.wait().context("cannot wait for cargo")?;
-    if !status.success() && tally.failed == 0 {
-        bail!("it failed before it could count; see above");
-    }
-    if tally.passed == 0 {
-        bail!("no tests were run");
-    }
-    Ok(tally)
+    counted(&mut hosts::beside_hosts(paths, &words)?, 1)
 }
 
 #[cfg(test)]

@@ -116,6 +116,8 @@ enum Program {
         /// Its package's folder: there it is to run.
         folder: PathBuf,
         executable: PathBuf,
+        /// Whether it is there for its tests alone: libraries and programs may have none.
+        has_tests: bool,
         /// Whether its nodes reach each other over libfabric.
         is_over_network: bool,
     },
@@ -176,7 +178,9 @@ fn built(root: &Path, message: &str) -> Result<Option<Program>> {
     let source = source.strip_prefix(root).unwrap_or(&source).to_path_buf();
     let manifest = path(&message["manifest_path"])?;
     let folder = manifest.parent().context("a manifest without a folder")?.to_path_buf();
-    Ok(Some(Program::Built { source, folder, executable: executable.into(), is_over_network: false }))
+    let has_tests = message["target"]["kind"][0] == "test";
+    let executable = executable.into();
+    Ok(Some(Program::Built { source, folder, executable, has_tests, is_over_network: false }))
 }
 
 impl Program {
@@ -191,11 +195,19 @@ impl Program {
     /// The same with nodes that reach each other over libfabric, if it is run so, too.
     fn over_network(&self) -> Option<Self> {
         match self {
-            Self::Built { source, folder, executable, .. } if self.is_one_of(&OVER_NETWORK) => {
+            Self::Built { source, folder, executable, has_tests, .. } if self.is_one_of(&OVER_NETWORK) => {
                 let (source, folder, executable) = (source.clone(), folder.clone(), executable.clone());
-                Some(Self::Built { source, folder, executable, is_over_network: true })
+                Some(Self::Built { source, folder, executable, has_tests: *has_tests, is_over_network: true })
             }
             _ => None,
+        }
+    }
+
+    /// How many tests it has to run at least: one that runs none shows nothing.
+    fn least(&self) -> usize {
+        match self {
+            Self::Built { has_tests, .. } => usize::from(*has_tests),
+            Self::Documentation => 1,
         }
     }
 
@@ -244,7 +256,7 @@ impl Program {
         let log = paths.test_logs().join("programs").join(format!("{name}.log"));
         let finished = process::run_limited(&mut self.command(paths), LIMIT, &log);
         let (outcome, text) = match finished {
-            Ok(finished) => (judged(&title, &finished), finished.output),
+            Ok(finished) => (judged(&title, self.least(), &finished), finished.output),
             Err(error) => (failure(&title), format!("{error:#}\n")),
         };
         // There is nobody to tell of a terminal that is gone.
@@ -253,20 +265,22 @@ impl Program {
     }
 }
 
-/// What a finished program's output and end amount to.
-fn judged(title: &str, finished: &Finished) -> Outcome {
+/// What the output and end of a finished program amount to, which has to run so many tests at least.
+fn judged(title: &str, least: usize, finished: &Finished) -> Outcome {
     let (title, computing) = (title.to_owned(), finished.computing);
-    let tally = results::of_programs(&finished.output);
+    let told = results::of_programs(&finished.output);
+    let tally = told.unwrap_or_default();
     let failed = results::failed_tests(&finished.output);
     let mut failed: Vec<String> = failed.map(|test| format!("{title}: {test}")).collect();
-    if finished.succeeded() && tally.failed == 0 {
-        return Outcome { title, computing, tally, failed };
-    }
-    if finished.ending != Ending::Exited(101) || tally.failed == 0 {
+    let why = match finished.ending {
+        Ending::Exited(0) if told.is_none() => "it has not said how its tests went".to_owned(),
+        Ending::Exited(0) if tally.passed + tally.failed < least => "no tests were run".to_owned(),
+        Ending::Exited(0) if tally.failed == 0 => return Outcome { title, computing, tally, failed },
+        Ending::Exited(101) if tally.failed > 0 => return Outcome { title, computing, tally, failed },
         // It did not come to its end: what it did before is not all that it had to do.
-        let why = finished.complaint(&format!("{title}: {:?}", finished.ending));
-        failed.push(why);
-    }
+        ending => format!("{ending:?}"),
+    };
+    failed.push(finished.complaint(&format!("{title}: {why}")));
     Outcome { title, computing, tally: Tally { failed: tally.failed.max(1), ..tally }, failed }
 }
 
@@ -292,14 +306,14 @@ mod tests {
     #[test]
     fn messages_of_test_programs_are_told_from_others() {
         let message = r#"{"reason":"compiler-artifact","manifest_path":"/w/svm/Cargo.toml",
-            "target":{"src_path":"/w/svm/tests/files.rs"},"profile":{"test":true},"executable":"/t/files-1"}"#;
-        let Some(Program::Built { source, folder, executable, .. }) =
-            built(Path::new("/w"), message).unwrap()
-        else {
-            panic!("it is one");
-        };
+            "target":{"kind":["test"],"src_path":"/w/svm/tests/files.rs"},"profile":{"test":true},"executable":"/t/files-1"}"#;
+        let program = built(Path::new("/w"), message).unwrap().expect("it is one");
+        assert_eq!(program.least(), 1);
+        let Program::Built { source, folder, executable, .. } = program else { panic!("cargo has built it") };
         assert_eq!((source, folder), ("svm/tests/files.rs".into(), "/w/svm".into()));
         assert_eq!(executable, Path::new("/t/files-1"));
+        let of_library = message.replace(r#"["test"]"#, r#"["lib"]"#);
+        assert_eq!(built(Path::new("/w"), &of_library).unwrap().map(|program| program.least()), Some(0));
         let library = message.replace(r#""/t/files-1""#, "null");
         assert!(built(Path::new("/w"), &library).unwrap().is_none());
         let tool = message.replace(r#""test":true"#, r#""test":false"#);
@@ -319,7 +333,7 @@ mod tests {
     fn failed_tests_are_named() {
         let output = "running 2 tests\ntest a::b ... FAILED\ntest c ... ok\n\n\
             test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0s\n";
-        let outcome = judged("svm/tests/files.rs", &finished(Ending::Exited(101), output));
+        let outcome = judged("svm/tests/files.rs", 1, &finished(Ending::Exited(101), output));
         assert_eq!(outcome.tally, Tally { passed: 1, failed: 1 });
         assert_eq!(outcome.failed, ["svm/tests/files.rs: a::b"]);
     }
@@ -327,12 +341,23 @@ mod tests {
     #[test]
     fn a_program_that_does_not_come_to_its_end_has_failed() {
         for ending in [Ending::Signalled(6), Ending::TimedOut, Ending::Exited(101)] {
-            let outcome = judged("x", &finished(ending, "running 2 tests\ntest a ... ok\n"));
+            let outcome = judged("x", 1, &finished(ending, "running 2 tests\ntest a ... ok\n"));
             assert_eq!(outcome.tally, Tally { passed: 0, failed: 1 });
             assert!(outcome.failed[0].starts_with("x: "), "{:?}", outcome.failed);
         }
         let all_well = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; finished in 0.01s\n";
-        assert_eq!(judged("x", &finished(Ending::Exited(0), all_well)).failed, Vec::<String>::new());
-        assert_eq!(judged("x", &finished(Ending::Signalled(11), all_well)).tally.failed, 1);
+        assert_eq!(judged("x", 1, &finished(Ending::Exited(0), all_well)).failed, Vec::<String>::new());
+        assert_eq!(judged("x", 1, &finished(Ending::Signalled(11), all_well)).tally.failed, 1);
+    }
+    #[test]
+    fn a_program_that_runs_nothing_has_failed() {
+        let judged = |least, output: &str| judged("x", least, &finished(Ending::Exited(0), output));
+        let nothing = "test result: ok. 0 passed; 0 failed; 2 ignored; 0 measured; finished in 0.01s\n";
+        assert_eq!(judged(0, nothing).tally, Tally::default());
+        for (least, output) in [(1, nothing), (0, "usage: ...\n"), (0, "")] {
+            let outcome = judged(least, output);
+            assert_eq!(outcome.tally, Tally { passed: 0, failed: 1 });
+            assert!(outcome.failed[0].starts_with("x: "), "{:?}", outcome.failed);
+        }
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::comparison::Tally;
 
-/// All results in what test programs printed.
-pub(super) fn of_programs(output: &str) -> Tally {
-    output.lines().filter_map(test_result).fold(Tally::default(), |mut sum, tally| {
+/// All results in what test programs printed; nothing where there is none.
+pub(super) fn of_programs(output: &str) -> Option<Tally> {
+    output.lines().filter_map(test_result).reduce(|mut sum, tally| {
         sum += tally;
         sum
     })
@@ -48,7 +48,8 @@ mod tests {
             0 filtered out; finished in 0.01s";
         assert_eq!(of_line(line), Some(Tally { passed: 12, failed: 3 }));
         assert_eq!(of_line("test a::b ... ok"), None);
-        assert_eq!(of_programs(&format!("{line}\ntest a\n{line}\n")), Tally { passed: 24, failed: 6 });
+        assert_eq!(of_programs(&format!("{line}\ntest a\n{line}\n")), Some(Tally { passed: 24, failed: 6 }));
+        assert_eq!(of_programs("test a::b ... ok\n"), None);
         let line = "ROMIO's tests: 14 runs good, 2 bad, 11 s of runs";
         assert_eq!(of_line(line), Some(Tally { passed: 14, failed: 2 }));
         assert_eq!(of_line("the runs good, and bad"), None);
