@@ -32,7 +32,7 @@ impl FabricJob {
     /// # Panics
     /// Where there is no room for what they tell.
     pub fn new(program: &str, words: &[&str], size: u32) -> FabricJob {
-        let reports = leftovers::directory(&leftovers::own_mark());
+        let reports = leftovers::directory();
         let mut arguments: Vec<OsString> = words.iter().map(OsString::from).collect();
         arguments.insert(1, reports.path().into());
         let launcher = Launcher::new(program).arguments(arguments).size(size).streams(Streams::Inherit);

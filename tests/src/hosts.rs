@@ -33,7 +33,7 @@ use keeper::Keeper;
 use wire::Wire;
 
 /// The environment variable that marks what runs in the hosts.
-const MARK: &str = "SVMIO_TESTS_HOSTS";
+pub(crate) const MARK: &str = "SVMIO_TESTS_HOSTS";
 
 /// The environment variable that, set to anything, has remote shells carry no environment, as `ssh` does.
 pub const BARE_SHELL: &str = "SVMIO_TESTS_BARE_SHELL";
@@ -82,9 +82,9 @@ impl Hosts {
     fn linked(count: usize, delay: Option<Duration>) -> Hosts {
         assert!((1..=100).contains(&count), "{count} hosts on one bridge");
         demand_tools();
-        leftovers::remove(MARK);
+        leftovers::remove();
         let mark = leftovers::own_mark();
-        let directory = leftovers::directory(&mark);
+        let directory = leftovers::directory();
         let switch = Keeper::of_network(&mark);
         let hosts: Vec<_> = (0..count).map(|host| Keeper::of_host(&name(host), &mark)).collect();
         let wire = delay.map(|delay| Wire::between([(hosts[0].id(), "eth0"), (switch.id(), "v0")], delay));

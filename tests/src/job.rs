@@ -12,15 +12,17 @@ use std::time::{Duration, Instant};
 
 use crate::installation::Installation;
 use crate::launching;
+use crate::leftovers;
 use crate::mpi::Mpi;
 use crate::nodes::{self, Nodes};
+use crate::processes;
 use crate::program::Program;
 use crate::scratch::Scratch;
 
 pub use running::{Finished, Mark, Running};
 
 /// In the environment of each job's processes, to tell them from all others.
-const MARK: &str = "SVMIO_TESTS_JOB";
+pub(crate) const MARK: &str = "SVMIO_TESTS_JOB";
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Who keeps a job's files.
@@ -131,7 +133,7 @@ impl<'s> Job<'s> {
         self
     }
 
-    /// Starts it.
+    /// Starts it, to be ended when the thread that does so is no more, as after Ctrl-C.
     ///
     /// # Panics
     /// Where it cannot be started.
@@ -139,12 +141,13 @@ impl<'s> Job<'s> {
         static JOBS: AtomicU64 = AtomicU64::new(0);
         // Relaxed: only different numbers matter.
         let number = JOBS.fetch_add(1, Ordering::Relaxed);
-        let mark = format!("{}-{number}", std::process::id());
+        let mark = format!("{}.{number}", leftovers::own_mark());
         let log = self.scratch.file(&format!("output-{number}"));
         let output = File::create(&log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
         let errors = output.try_clone().expect("a descriptor can be duplicated");
         let mut command = self.command();
         command.env(MARK, &mark).stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
+        processes::end_with_us(&mut command);
         let child = command.spawn().unwrap_or_else(|error| panic!("starting {command:?}: {error}"));
         Running {
             child: Some(child),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::installation::Installation;
+use crate::processes;
 use crate::scratch::Scratch;
 
 /// How a program is compiled and linked.
@@ -116,6 +117,7 @@ impl MemoryProgram {
         command.args(["--kill-after=5", "60"]).arg(Installation::get().tool()).arg("start").args(options);
         command.arg("-n").arg(processes.to_string()).arg("--store").arg(scratch.store());
         command.args(nodes.map(|nodes| format!("--nodes={nodes}"))).arg("--").arg(&self.0).args(arguments);
+        processes::end_with_us(&mut command);
         command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
     }
 }

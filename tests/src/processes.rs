@@ -1,10 +1,27 @@
 //! Ending processes, by their ids, and waiting until they have ended.
 
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, getppid, kill_process, pidfd_open, set_parent_process_death_signal,
+};
+
+/// Has a command that is to be started asked to end when the thread that starts it is no more: a group of its own does
+/// not hear the terminal's Ctrl-C. Launchers of MPI jobs end their ranks then.
+pub fn end_with_us(command: &mut Command) {
+    let parent = getpid();
+    let ask = move || {
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        // The parent may have ended just before.
+        if getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
+    };
+    // SAFETY: between fork and exec the closure makes two system calls and touches no memory but its own.
+    unsafe { command.pre_exec(ask) };
+}
 
 /// Kills the processes `ids`, as much at once as that is possible, and waits until they have ended.
 ///
@@ -85,5 +102,24 @@ pub fn ended_within(handle: &impl AsFd, limit: Duration) -> bool {
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => panic!("poll on a process: {error}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn a_group_of_its_own_ends_with_who_started_it() {
+        let start = || {
+            let mut command = Command::new("sleep");
+            command.arg("infinity").process_group(0);
+            end_with_us(&mut command);
+            command.spawn().unwrap()
+        };
+        let mut child = std::thread::spawn(start).join().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
     }
 }

@@ -1,4 +1,6 @@
 //! A place for what one test makes: gone when the test is over, and in memory where that can be.
+//!
+//! What a test run that was killed could not remove, the next one does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +21,8 @@ impl Scratch {
     /// Where `/dev/shm` cannot be written to.
     #[expect(clippy::new_without_default, reason = "each one is another directory")]
     pub fn new() -> Scratch {
-        let directory = tempfile::Builder::new().prefix("svmio-tests-").tempdir_in("/dev/shm");
+        leftovers::remove_once();
+        let directory = leftovers::directory_in(Path::new("/dev/shm"));
         let directory = directory.expect("the tests need a writable tmpfs on /dev/shm");
         let store = directory.path().join("store");
         Scratch { directory, store }
@@ -30,7 +33,8 @@ impl Scratch {
     /// # Panics
     /// Where temporary files cannot be written.
     pub fn seen_by_hosts() -> Scratch {
-        let directory = leftovers::directory(&leftovers::own_mark());
+        leftovers::remove_once();
+        let directory = leftovers::directory();
         let store = directory.path().join("store");
         Scratch { directory, store }
     }

@@ -73,7 +73,7 @@ pub(crate) fn run(paths: &Paths) -> Result<()> {
 }
 
 fn measure(paths: &Paths, mpi: Mpi, launcher: Launcher, ranks: u32, executable: &Path) -> Result<Bandwidth> {
-    let scratch = paths::scratch("svmio-demo-").context("cannot make a folder for the run")?;
+    let scratch = paths::scratch("demo").context("cannot make a folder for the run")?;
     let file = match launcher {
         Launcher::Stock => scratch.path().join("coll_perf.dat").display().to_string(),
         _ => "svm:/demo/coll_perf.dat".to_owned(),

@@ -62,11 +62,11 @@ impl Launcher {
         self != Self::SvmOverHosts || Mpi::DEBIAN.contains(&mpi)
     }
 
-    /// A folder for a run's files, which all of its ranks see.
-    pub(crate) fn scratch(self, prefix: &str) -> std::io::Result<tempfile::TempDir> {
+    /// A folder for a run's files, which all of its ranks see, with a word for what it is.
+    pub(crate) fn scratch(self, what: &str) -> std::io::Result<tempfile::TempDir> {
         match self {
-            Self::SvmOverHosts => tempfile::Builder::new().prefix(prefix).tempdir(),
-            _ => paths::scratch(prefix),
+            Self::SvmOverHosts => paths::scratch_in(&std::env::temp_dir(), what),
+            _ => paths::scratch(what),
         }
     }
 

@@ -79,7 +79,7 @@ fn tests_run(output: &str) -> Vec<u64> {
 
 /// Runs one case in a folder of its own.
 fn attempt(paths: &Paths, tests: &Path, case: &Case) -> Result<Attempt> {
-    let scratch = case.launcher.scratch("svmio-mpi4py-").context("cannot make a folder for the run")?;
+    let scratch = case.launcher.scratch("mpi4py").context("cannot make a folder for the run")?;
     let python = case.mpi.python(paths);
     let mut arguments: Vec<OsString> = vec![tests.join("main.py").into()];
     arguments.extend(["-i", case.program].map(OsString::from));

@@ -67,10 +67,14 @@ impl Paths {
     }
 }
 
-/// A folder for a run's files: in memory where there is a tmpfs, so that disks do not blur results.
-pub(crate) fn scratch(prefix: &str) -> std::io::Result<tempfile::TempDir> {
+/// A folder for a run's files, with a word for what it is: in memory where there is a tmpfs, so that disks do not blur
+/// results. What a run that is killed leaves of it, the next one removes.
+pub(crate) fn scratch(what: &str) -> std::io::Result<tempfile::TempDir> {
     let memory = Path::new("/dev/shm");
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(prefix);
-    if memory.is_dir() { builder.tempdir_in(memory) } else { builder.tempdir() }
+    if memory.is_dir() { scratch_in(memory, what) } else { scratch_in(&std::env::temp_dir(), what) }
+}
+
+/// The same in a folder.
+pub(crate) fn scratch_in(folder: &Path, what: &str) -> std::io::Result<tempfile::TempDir> {
+    svmio_leftovers::directory(folder, &svmio_leftovers::own_mark(), &format!("{what}-"))
 }

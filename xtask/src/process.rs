@@ -21,6 +21,9 @@ use rustix::process::{
 /// Set in the environment of every limited run, so that its processes can be told from all others.
 const MARK: &str = "SVMIO_XTASK_JOB";
 
+/// The same of the tests' jobs and hosts.
+const MARKS_OF_TESTS: [&str; 2] = ["SVMIO_TESTS_JOB", "SVMIO_TESTS_HOSTS"];
+
 /// How long a run may take to end by itself after being asked to.
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -108,7 +111,7 @@ pub(crate) fn run_limited(command: &mut Command, limit: Duration, log: &Path) ->
     static JOBS: AtomicU64 = AtomicU64::new(0);
     // Relaxed: only the number's uniqueness matters.
     let job = JOBS.fetch_add(1, Ordering::Relaxed);
-    let mark = format!("{}-{job}", std::process::id());
+    let mark = format!("{}.{job}", svmio_leftovers::own_mark());
     let (out, err) = log_file(log)?;
     let started = Instant::now();
     command.env(MARK, &mark).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
@@ -136,6 +139,15 @@ pub(crate) fn run_limited(command: &mut Command, limit: Duration, log: &Path) ->
         kill_marked(&mark)?;
     }
     Ok(Finished { ending, output: read_lossy(log)?, log: log.to_path_buf(), elapsed, computing })
+}
+
+/// Removes what runs that were killed, with Ctrl-C or otherwise, left behind: processes, and directories in memory.
+pub(crate) fn remove_leftovers() -> Result<()> {
+    let variables = [&[MARK][..], &MARKS_OF_TESTS].concat();
+    let left = svmio_leftovers::orphaned_processes(&variables).context("cannot read /proc")?;
+    left.into_iter().filter_map(Pid::from_raw).try_for_each(kill_and_wait)?;
+    svmio_leftovers::remove_directories();
+    Ok(())
 }
 
 /// The last `lines` lines of `text`.

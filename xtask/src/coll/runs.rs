@@ -180,7 +180,7 @@ fn run_all(paths: &Paths, tree: &Tree, cases: &[Case]) -> Vec<Outcome> {
 /// Runs one case in a folder of its own.
 fn attempt(paths: &Paths, tree: &Tree, case: &Case) -> Result<Outcome> {
     let Test { program, ranks, arguments } = case.test;
-    let scratch = Launcher::Stock.scratch("svmio-coll-").context("cannot make a folder for the run")?;
+    let scratch = Launcher::Stock.scratch("coll").context("cannot make a folder for the run")?;
     let executable = tree.executable(case.mpi, program);
     let job = Job {
         mpi: case.mpi,

@@ -71,7 +71,7 @@ fn attempt(paths: &Paths, case: &Case) -> Result<Attempt> {
     if let Load::Heavy { gibibytes } = case.program.load {
         check_memory(gibibytes)?;
     }
-    let scratch = case.launcher.scratch("svmio-romio-").context("cannot make a folder for the run")?;
+    let scratch = case.launcher.scratch("romio").context("cannot make a folder for the run")?;
     let folder = scratch.path();
     let program = compile::executable(paths, case.mpi, case.program);
     let file = match case.launcher {

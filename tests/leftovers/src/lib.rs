@@ -1,0 +1,142 @@
+//! What a run of tests that was killed left behind: processes, and directories that take memory.
+//!
+//! ```text
+//!   own_mark            ID.START of the process that a thing belongs to
+//!     in an environment   SVMIO_TESTS_JOB=ID.START.7          orphaned_processes finds those whose owner is no more
+//!     in a name           /dev/shm/svmio-tests.ID.START.aB3   remove_directories removes those
+//! ```
+//!
+//! Nothing else is touched: a mark names its owner by its id and by when it started, since ids come again.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+/// What the names of all directories begin with.
+const PREFIX: &str = "svmio-tests.";
+
+/// Where they are: in memory, or where temporary files are.
+const MEMORY: &str = "/dev/shm";
+
+/// The mark of this process.
+///
+/// # Panics
+/// Where the kernel does not tell when this process started.
+pub fn own_mark() -> String {
+    let id = std::process::id();
+    let started = start_time(id).expect("this process is alive");
+    format!("{id}.{started}")
+}
+
+/// A new directory in `place` that tells by a mark whose it is, and in a word what for.
+///
+/// # Errors
+/// Where `place` cannot be written to.
+pub fn directory(place: &Path, mark: &str, what: &str) -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix(&format!("{PREFIX}{mark}.{what}")).tempdir_in(place)
+}
+
+/// The processes with a mark in one of these variables of their environment whose owner is no more.
+///
+/// # Errors
+/// Where the machine's processes cannot be listed.
+pub fn orphaned_processes(variables: &[&str]) -> io::Result<Vec<i32>> {
+    let has_orphaned_mark = |variable: &[u8]| {
+        let variable = std::str::from_utf8(variable).ok().and_then(|text| text.split_once('='));
+        variable.is_some_and(|(name, mark)| variables.contains(&name) && is_orphaned(mark))
+    };
+    let ids = fs::read_dir("/proc")?.flatten().filter_map(|entry| {
+        let id = entry.file_name().to_str()?.parse().ok()?;
+        // What cannot be read belongs to others, or has ended.
+        let environment = fs::read(entry.path().join("environ")).ok()?;
+        environment.split(|byte| *byte == 0).any(has_orphaned_mark).then_some(id)
+    });
+    Ok(ids.collect())
+}
+
+/// Removes the directories whose owner is no more, in memory and where temporary files are.
+pub fn remove_directories() {
+    for place in [Path::new(MEMORY), &std::env::temp_dir()] {
+        for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if name.to_str().and_then(|name| name.strip_prefix(PREFIX)).is_some_and(is_orphaned) {
+                // Another run may be removing it as well.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+}
+
+/// Whether the process of a mark, `ID.START...`, is no more.
+fn is_orphaned(mark: &str) -> bool {
+    let mut numbers = mark.split('.').map(str::parse::<u64>);
+    let (Some(Ok(id)), Some(Ok(started))) = (numbers.next(), numbers.next()) else { return false };
+    u32::try_from(id).is_ok_and(|id| start_time(id) != Some(started))
+}
+
+/// When a process that has not ended started, in the kernel's ticks.
+fn start_time(id: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // Behind the program's name, which is in parentheses; the 22nd field of all, and the state is the third.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    // A zombie has ended, though nobody has asked how.
+    if fields.next()? == "Z" { None } else { fields.nth(18)?.parse().ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// The mark of a process that has ended.
+    fn orphaned() -> String {
+        let mut ended = Command::new("true").spawn().unwrap();
+        let mark = format!("{}.1", ended.id());
+        ended.wait().unwrap();
+        mark
+    }
+
+    #[test]
+    fn marks_tell_whose_owner_is_no_more() {
+        assert!(is_orphaned(&orphaned()) && is_orphaned(&format!("{}.7.else", orphaned())));
+        assert!(!is_orphaned(&own_mark()) && !is_orphaned(&format!("{}.7", own_mark())));
+        assert!(!is_orphaned("else") && !is_orphaned("1.else"));
+    }
+
+    #[test]
+    fn only_processes_of_killed_runs_are_found() {
+        // Its own: others look for the processes of real runs.
+        let variable = format!("SVMIO_TESTS_LEFTOVERS_{}", std::process::id());
+        let start = |mark: &str| Command::new("sleep").arg("infinity").env(&variable, mark).spawn().unwrap();
+        let mut processes = [start(&format!("{}.3", orphaned())), start(&own_mark())];
+        // The environment is a process's own only once it has become the program.
+        let has_mark = |id| {
+            let environment = fs::read(format!("/proc/{id}/environ")).unwrap();
+            String::from_utf8_lossy(&environment).contains(&variable)
+        };
+        while !processes.iter().all(|process| has_mark(process.id())) {
+            std::thread::yield_now();
+        }
+        let found = orphaned_processes(&["SVMIO_TESTS_NONE", &variable]).unwrap();
+        let left = i32::try_from(processes[0].id()).unwrap();
+        for process in &mut processes {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+        assert_eq!(found, [left]);
+    }
+
+    #[test]
+    fn only_directories_of_killed_runs_are_removed() {
+        for place in [Path::new(MEMORY), &std::env::temp_dir()] {
+            let left = directory(place, &orphaned(), "").unwrap();
+            let ours = directory(place, &own_mark(), "ours-").unwrap();
+            fs::write(left.path().join("file"), "text").unwrap();
+            remove_directories();
+            assert!(!left.path().exists() && ours.path().exists());
+        }
+    }
+}
