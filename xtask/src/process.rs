@@ -117,28 +117,48 @@ pub(crate) fn run_limited(command: &mut Command, limit: Duration, log: &Path) ->
     command.env(MARK, &mark).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
     end_with_us(command);
     let mut child = command.spawn().with_context(|| format!("cannot start {}", line(command)))?;
-    let (status, computing) = wait_until(&mut child, limit)?;
-    let ending = match status {
-        Some(status) => match status.code() {
-            Some(code) => Ending::Exited(code),
-            None => Ending::Signalled(status.signal().unwrap_or(0)),
-        },
-        None => {
-            fs::write(stuck_log(log), stuck::describe(&marked(&mark)?))
-                .context("cannot tell where it stands")?;
-            signal_group(&child, Signal::TERM);
-            if wait_until(&mut child, GRACE)?.0.is_none() {
-                signal_group(&child, Signal::KILL);
-                child.wait().context("cannot wait for a killed child")?;
-            }
-            Ending::TimedOut
-        }
-    };
+    let ended = end(&mut child, limit, &mark);
     let elapsed = started.elapsed();
-    if ending != Ending::Exited(0) {
+    if !matches!(ended, Ok(Ended { ending: Ending::Exited(0), .. })) {
+        // After an error on the way it may run still.
+        if let Ok(None) = child.try_wait() {
+            signal_group(&child, Signal::KILL);
+            child.wait().context("cannot wait for a killed child")?;
+        }
         kill_marked(&mark)?;
     }
+    let Ended { ending, computing, standing } = ended?;
+    if let Some(standing) = standing {
+        fs::write(stuck_log(log), standing).context("cannot tell where it stood")?;
+    }
     Ok(Finished { ending, output: read_lossy(log)?, log: log.to_path_buf(), elapsed, computing })
+}
+
+/// How the first process of a limited run ended.
+struct Ended {
+    ending: Ending,
+    computing: Duration,
+    /// Where the run's processes stood when the limit passed.
+    standing: Option<String>,
+}
+
+/// Waits until it has ended, and ends it when the limit has passed.
+fn end(child: &mut Child, limit: Duration, mark: &str) -> Result<Ended> {
+    let (status, computing) = wait_until(child, limit)?;
+    if let Some(status) = status {
+        let ending = match status.code() {
+            Some(code) => Ending::Exited(code),
+            None => Ending::Signalled(status.signal().unwrap_or(0)),
+        };
+        return Ok(Ended { ending, computing, standing: None });
+    }
+    let standing = Some(stuck::describe(&marked(mark)?));
+    signal_group(child, Signal::TERM);
+    if wait_until(child, GRACE)?.0.is_none() {
+        signal_group(child, Signal::KILL);
+        child.wait().context("cannot wait for a killed child")?;
+    }
+    Ok(Ended { ending: Ending::TimedOut, computing, standing })
 }
 
 /// Removes what runs that were killed, with Ctrl-C or otherwise, left behind: processes, and directories in memory.
@@ -284,6 +304,20 @@ mod tests {
         let orphan: i32 = finished.output.trim().parse().unwrap();
         let state = fs::read_to_string(format!("/proc/{orphan}/stat")).unwrap_or_default();
         assert!(state.is_empty() || state.contains(") Z "), "still alive: {state}");
+    }
+
+    #[test]
+    fn an_error_on_the_way_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        // So that there is no room for telling where it stood.
+        fs::create_dir(stuck_log(&log)).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $$; exec sleep 600"]);
+        let error = run_limited(&mut command, Duration::from_millis(500), &log).unwrap_err();
+        assert!(format!("{error:#}").contains("cannot tell where it stood"), "{error:#}");
+        let id = fs::read_to_string(&log).unwrap();
+        assert!(!Path::new("/proc").join(id.trim()).exists(), "it runs still");
     }
 
     #[test]
