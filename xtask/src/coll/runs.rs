@@ -15,6 +15,7 @@ use crate::launcher::{Job, Launcher, cores};
 use crate::mpi::Mpi;
 use crate::paths::Paths;
 use crate::process::{self, Ending, Finished};
+use crate::romio::programs::Success;
 use crate::{pool, table};
 
 /// How long one run may take.
@@ -235,7 +236,7 @@ fn has_taken_some(output: &str, nonblocking: bool) -> bool {
 
 /// What is wrong with a finished run, if anything.
 fn judged(finished: &Finished) -> Option<String> {
-    let says_that_all_is_well = finished.output.contains(" No Errors") && !finished.output.contains("Found ");
+    let says_that_all_is_well = Success::NoErrors.is_in(&finished.output);
     let why = match finished.ending {
         Ending::Exited(0) if says_that_all_is_well => return None,
         Ending::Exited(0) => "its output does not say that all went well".to_owned(),
