@@ -27,7 +27,7 @@ pub(crate) fn collectives_tests(paths: &Paths) -> Result<PathBuf> {
 /// Fetches and unpacks the source package, once; returns one of its folders.
 fn folder_of_mpich(paths: &Paths, name: &str) -> Result<PathBuf> {
     let folder = paths.sources().join("mpich");
-    let version = installed_source_version()?;
+    let version = installed_version()?;
     let stamp = Stamp::new(&folder, &version);
     if !stamp.is_current() {
         if folder.exists() {
@@ -48,7 +48,7 @@ fn folder_of_mpich(paths: &Paths, name: &str) -> Result<PathBuf> {
 }
 
 /// The version of the source package that the installed libmpich was built from.
-fn installed_source_version() -> Result<String> {
+pub(crate) fn installed_version() -> Result<String> {
     let mut query = Command::new("dpkg-query");
     query.args(["--show", "--showformat=${source:Version}", "libmpich12"]);
     process::capture(&mut query).context("MPICH is not installed; run `cargo xtask setup` first")

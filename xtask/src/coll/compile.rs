@@ -12,6 +12,7 @@ use super::testlist::Test;
 use crate::launcher::cores;
 use crate::mpi::Mpi;
 use crate::paths::Paths;
+use crate::stamp::Stamp;
 use crate::{pool, process, sources};
 
 /// Of the folder of all of MPICH's tests: what every program is linked with.
@@ -37,16 +38,24 @@ pub(crate) struct Tree {
     tests: PathBuf,
     headers: PathBuf,
     made: PathBuf,
+    /// What all programs are made of, but their own sources.
+    ingredients: String,
 }
 
 impl Tree {
     /// Fetches the sources where they are not there yet.
     pub(crate) fn fetch(paths: &Paths) -> Result<Self> {
-        Ok(Self {
-            tests: sources::collectives_tests(paths)?,
-            headers: paths.root().join("tests/coll/include"),
-            made: paths.collectives_tests(),
-        })
+        let tests = sources::collectives_tests(paths)?;
+        let own = paths.root().join("tests/coll");
+        let headers = own.join("include");
+        let folders =
+            [&own, &headers, &tests.join("include"), &tests.join("dtpools/include"), &tests.join("util")];
+        // Of an older or newer package, sources may be older than what was made of others.
+        let mut ingredients = format!("{} {FLAGS:?}\n", sources::installed_version()?);
+        for folder in folders {
+            ingredients.push_str(&texts_of_headers(folder)?);
+        }
+        Ok(Self { tests, headers, made: paths.collectives_tests(), ingredients })
     }
 
     /// The folder with the programs and their list.
@@ -59,11 +68,11 @@ impl Tree {
     }
 
     /// Builds the programs of `tests` for `mpi`, but those known not to build with it; what is newer than its source
-    /// is kept. Returns what went wrong, by program.
+    /// is kept, as long as all else is what it was made of. Returns what went wrong, by program.
     pub(crate) fn build(&self, paths: &Paths, mpi: Mpi, tests: &[Test]) -> Result<Vec<(String, String)>> {
         let compiler = mpi.c_compiler(paths);
         let folder = self.folder(mpi);
-        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        clear_of_others(&folder, &self.ingredients)?;
         let objects: Vec<PathBuf> = HARNESS.iter().map(|source| object(&folder, source)).collect();
         let parts: Vec<(&str, &PathBuf)> = HARNESS.iter().copied().zip(&objects).collect();
         let done = pool::run(
@@ -125,6 +134,31 @@ impl Tree {
     }
 }
 
+/// Makes the folder, with nothing in it that was made of other ingredients.
+fn clear_of_others(folder: &Path, ingredients: &str) -> Result<()> {
+    let stamp = Stamp::new(folder, ingredients);
+    if stamp.is_current() {
+        return Ok(());
+    }
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    stamp.write()
+}
+
+/// The texts of all headers in a folder.
+fn texts_of_headers(folder: &Path) -> Result<String> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut headers: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    headers.retain(|file| file.extension().is_some_and(|extension| extension == "h"));
+    headers.sort();
+    let texts = headers.iter().map(|header| {
+        fs::read_to_string(header).with_context(|| format!("cannot read {}", header.display()))
+    });
+    texts.collect()
+}
+
 fn object(folder: &Path, source: &str) -> PathBuf {
     let name = Path::new(source).file_name().unwrap_or_default();
     folder.join(name).with_extension("o")
@@ -136,4 +170,25 @@ fn make(made: &Path, needs: &[&Path], command: &mut Command) -> Result<()> {
     let is_current = time_of(made)
         .is_some_and(|time| needs.iter().all(|file| time_of(file).is_some_and(|needed| needed < time)));
     if is_current { Ok(()) } else { process::run_logged(command, &made.with_extension("build.log")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_of_other_headers_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (headers, made) = (folder.path().join("headers"), folder.path().join("made"));
+        fs::create_dir(&headers).unwrap();
+        let program = made.join("program");
+        let clear = || clear_of_others(&made, &texts_of_headers(&headers).unwrap()).unwrap();
+        clear();
+        fs::write(&program, "").unwrap();
+        clear();
+        assert!(program.exists());
+        fs::write(headers.join("names.h"), "text").unwrap();
+        clear();
+        assert!(!program.exists() && made.is_dir());
+    }
 }
