@@ -4,6 +4,7 @@
 
 mod c_interface;
 mod component;
+mod made;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::paths::Paths;
-use crate::process;
+use made::Made;
 
 /// A file of an installation: which package makes it, under what name, and where it goes.
 struct Product {
@@ -50,13 +51,13 @@ impl Family {
 
 /// Builds everything for release and lays it out under `target/svmio`.
 pub(crate) fn run(paths: &Paths) -> Result<()> {
-    process::run(&mut for_release(paths))?;
-    let release = release(paths);
+    let made = Made::by(&mut for_release(paths))?;
     for product in &products() {
-        put(&release.join(product.made), &paths.installation().join(&product.place))?;
+        put(made.file(product.made)?, &paths.installation().join(&product.place))?;
     }
-    put(&component::link(paths, &release)?, &paths.installation().join(component::PLACE))?;
-    for (made, place) in c_interface::make(paths, &release)? {
+    let release = made.folder_of(component::LIBRARY)?;
+    put(&component::link(paths, release)?, &paths.installation().join(component::PLACE))?;
+    for (made, place) in c_interface::make(paths, release)? {
         put(&made, &paths.installation().join(place))?;
     }
     c_interface::strip(&paths.installation().join(c_interface::STATIC.1))?;
@@ -69,8 +70,8 @@ pub(crate) fn run(paths: &Paths) -> Result<()> {
 pub(crate) fn benchmark(paths: &Paths, name: &str) -> Result<PathBuf> {
     // Together with the installation, it finds all that it depends on built already: for other packages cargo would
     // choose other features.
-    process::run(for_release(paths).args(["--package", "svmio-benches", "--bin", name]))?;
-    Ok(release(paths).join(name))
+    let made = Made::by(for_release(paths).args(["--package", "svmio-benches", "--bin", name]))?;
+    made.file(name).map(Path::to_path_buf)
 }
 
 /// Copies the built installation to `prefix`, building it first.
@@ -143,19 +144,6 @@ fn for_release(paths: &Paths) -> Command {
         cargo.args(["--package", package]);
     }
     cargo
-}
-
-/// Cargo's folder of what is built for release.
-fn release(paths: &Paths) -> PathBuf {
-    cargo_target(paths).join("release")
-}
-
-fn cargo_target(paths: &Paths) -> PathBuf {
-    match std::env::var_os("CARGO_TARGET_DIR") {
-        // Relative ones count from where cargo was started, which is the workspace's root.
-        Some(folder) => paths.root().join(folder),
-        None => paths.target().to_path_buf(),
-    }
 }
 
 /// Copies `from` to `to` so that a running program that uses the old `to` keeps it.

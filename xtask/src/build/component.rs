@@ -17,7 +17,7 @@ pub(super) const PACKAGE: &str = "svmio-coll-component";
 pub(super) const PLACE: &str = "lib/openmpi/component/mca_coll_svmio.so";
 
 /// The static library among what cargo made.
-const LIBRARY: &str = "libsvmio_coll_component.a";
+pub(super) const LIBRARY: &str = "libsvmio_coll_component.a";
 
 const FLAGS: &[&str] = &[
     "-std=gnu11",
