@@ -150,7 +150,40 @@ fn for_release(paths: &Paths) -> Command {
 fn put(from: &Path, to: &Path) -> Result<()> {
     let folder = to.parent().context("an installed file without a folder")?;
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let new = to.with_extension("new");
+    let mut new = to.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    clear(&new)?;
     fs::copy(from, &new).with_context(|| format!("cannot copy {} to {}", from.display(), new.display()))?;
     fs::rename(&new, to).with_context(|| format!("cannot put {} in place", to.display()))
+}
+
+/// Removes what an attempt that was interrupted left under this name: what is written there would go where a link leads.
+fn clear(new: &Path) -> Result<()> {
+    match fs::remove_file(new) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", new.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_interrupted_attempt_left_is_not_written_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        fs::write(file("from"), "new").unwrap();
+        fs::write(file("libsvmio.so.0"), "old").unwrap();
+        for left in ["libsvmio.so.new", "libsvmio.so.0.new"] {
+            std::os::unix::fs::symlink("libsvmio.so.0", file(left)).unwrap();
+        }
+        let kept = fs::File::open(file("libsvmio.so.0")).unwrap();
+        put(&file("from"), &file("libsvmio.so.0")).unwrap();
+        assert_eq!(fs::read_to_string(file("libsvmio.so.0")).unwrap(), "new");
+        assert_eq!(std::io::read_to_string(kept).unwrap(), "old", "a program that uses it keeps it");
+    }
 }

@@ -61,10 +61,7 @@ pub(super) fn make(paths: &Paths, release: &Path) -> Result<[(PathBuf, &'static 
 pub(super) fn link(prefix: &Path) -> Result<()> {
     let (link, new) = (prefix.join(LINK), prefix.join("lib/libsvmio.so.new"));
     let failed = || format!("cannot make {} lead to {LINKED}", link.display());
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).with_context(failed),
-        _ => {}
-    }
+    super::clear(&new)?;
     std::os::unix::fs::symlink(LINKED, &new).with_context(failed)?;
     fs::rename(&new, &link).with_context(failed)
 }
