@@ -76,7 +76,7 @@ enum Task {
         /// The folder that gets bin/, lib/ and include/
         prefix: PathBuf,
     },
-    /// Run ROMIO's own test programs
+    /// Build, and run ROMIO's own test programs
     Romio {
         #[command(flatten)]
         selection: Selection,
@@ -84,12 +84,12 @@ enum Task {
         #[arg(long = "program", value_name = "NAME", value_delimiter = ',')]
         programs: Vec<String>,
     },
-    /// Run mpi4py's own file tests
+    /// Build, and run mpi4py's own file tests
     Mpi4py {
         #[command(flatten)]
         selection: Selection,
     },
-    /// Run MPICH's tests of collectives
+    /// Build, and run MPICH's tests of collectives
     Coll {
         #[command(flatten)]
         selection: coll::runs::Selection,
@@ -102,7 +102,7 @@ enum Task {
     Bench,
     /// Set up, build and run all checks but those that take long, which `soak` has
     Test {
-        /// Only these stages [default: all but those that end in -full, -8-ranks and -hosts]
+        /// Only these stages, after a build where they need one [default: all but those that end in -full, -8-ranks and -hosts]
         #[arg(long = "only", value_name = "STAGE", value_delimiter = ',', value_parser = test::stage_names())]
         only: Vec<String>,
     },
@@ -136,9 +136,18 @@ fn run(task: Task) -> Result<bool> {
         Task::Wheels => wheels::run(paths).map(|()| true),
         Task::Build => build::run(paths).map(|()| true),
         Task::Install { prefix } => build::install(paths, &prefix).map(|()| true),
-        Task::Romio { selection, programs } => romio::runs::run(paths, &selection, &programs).map(holds),
-        Task::Mpi4py { selection } => mpi4py::run(paths, &selection).map(holds),
-        Task::Coll { selection } => coll::runs::run(paths, &selection).map(holds),
+        Task::Romio { selection, programs } => {
+            build::run(paths)?;
+            romio::runs::run(paths, &selection, &programs).map(holds)
+        }
+        Task::Mpi4py { selection } => {
+            build::run(paths)?;
+            mpi4py::run(paths, &selection).map(holds)
+        }
+        Task::Coll { selection } => {
+            build::run(paths)?;
+            coll::runs::run(paths, &selection).map(holds)
+        }
         Task::Demo => demo::run(paths).map(|()| true),
         Task::Soak => promises::soak(paths).map(|()| true),
         Task::Bench => bench::run(paths).map(|()| true),

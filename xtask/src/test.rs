@@ -34,16 +34,22 @@ struct Stage {
     is_needed: bool,
     /// Whether it runs only when it is named, or in a soak.
     takes_long: bool,
+    /// Whether it tests the installation in `target/svmio`, which is to be that of the present sources then.
+    uses_installation: bool,
     run: fn(&Paths) -> Result<Tally>,
 }
 
 impl Stage {
     const fn new(name: &'static str, run: fn(&Paths) -> Result<Tally>) -> Self {
-        Self { name, is_needed: false, takes_long: false, run }
+        Self { name, is_needed: false, takes_long: false, uses_installation: true, run }
+    }
+
+    const fn of_sources(name: &'static str, run: fn(&Paths) -> Result<Tally>) -> Self {
+        Self { uses_installation: false, ..Self::new(name, run) }
     }
 
     const fn needed(name: &'static str, run: fn(&Paths) -> Result<Tally>) -> Self {
-        Self { is_needed: true, ..Self::new(name, run) }
+        Self { is_needed: true, ..Self::of_sources(name, run) }
     }
 
     const fn long(name: &'static str, run: fn(&Paths) -> Result<Tally>) -> Self {
@@ -61,20 +67,20 @@ const ROUNDS: &[&[Queue]] = &[
     &[&[Stage::needed("setup", |paths| done(set_up(paths)))]],
     &[
         &[Stage::needed("wheels", |paths| done(wheels::run(paths)))],
-        &[Stage::needed("build", |paths| done(build::run(paths)))],
+        &[Stage::needed(BUILD, |paths| done(build::run(paths)))],
     ],
     &[
         &[
-            Stage::new("fmt", |paths| done(fmt(paths))),
-            Stage::new("clippy", |paths| done(clippy(paths))),
-            Stage::new("doc", |paths| done(doc(paths))),
+            Stage::of_sources("fmt", |paths| done(fmt(paths))),
+            Stage::of_sources("clippy", |paths| done(clippy(paths))),
+            Stage::of_sources("doc", |paths| done(doc(paths))),
             Stage::new("cargo-test", programs::run),
         ],
         &[
             Stage::new("romio", |paths| romio::runs::run(paths, &Selection::short(), &[])),
             Stage::new("coll", |paths| coll::runs::run(paths, &coll::runs::Selection::short())),
             Stage::new("romio-nodes", |paths| romio::runs::run(paths, &Selection::over_nodes(), &[])),
-            Stage::new("loom", loom),
+            Stage::of_sources("loom", loom),
             Stage::new("benches", |paths| done(promises::benches(paths))),
         ],
     ],
@@ -94,6 +100,9 @@ const ROUNDS: &[&[Queue]] = &[
         Stage::long("mpi4py-hosts", |paths| on_hosts(paths, "mpi4py")),
     ]],
 ];
+
+/// The stage that makes the installation.
+const BUILD: &str = "build";
 
 /// The stage of which part may have to be left unjudged.
 const AIMS: &str = "aims";
@@ -124,18 +133,16 @@ struct Outcome {
 /// A stage that is over.
 type Ended = (&'static Stage, Outcome);
 
-/// Runs the stages named in `only`; when it is empty, all that do not take long. True when nothing failed.
+/// Runs the stages named in `only`, the installation being built for those that use it; when it is empty, all that do
+/// not take long. True when nothing failed.
 pub(crate) fn run(paths: &Paths, only: &[String]) -> Result<bool> {
     if let Some(unknown) = only.iter().find(|name| !stage_names().contains(&name.as_str())) {
         bail!("there is no stage {unknown}; there are {}", stage_names().join(", "));
     }
-    let is_wanted = |stage: &Stage| {
-        if only.is_empty() { !stage.takes_long } else { only.iter().any(|name| name == stage.name) }
-    };
     let started = Instant::now();
     let mut ended: Vec<Ended> = Vec::new();
     for round in ROUNDS {
-        let queues = round.iter().map(|queue| queue.iter().filter(|stage| is_wanted(stage)).collect());
+        let queues = round.iter().map(|queue| queue.iter().filter(|stage| is_wanted(stage, only)).collect());
         let queues: Vec<Vec<&'static Stage>> = queues.filter(|queue: &Vec<_>| !queue.is_empty()).collect();
         ended.extend(run_round(paths, &queues));
         let is_useless = |(stage, outcome): &&Ended| stage.is_needed && outcome.tally.failed > 0;
@@ -145,6 +152,16 @@ pub(crate) fn run(paths: &Paths, only: &[String]) -> Result<bool> {
         }
     }
     Ok(report(&ended, started.elapsed()))
+}
+
+/// Whether a stage is run where `only` are asked for.
+fn is_wanted(stage: &Stage, only: &[String]) -> bool {
+    let is_named = |stage: &Stage| only.iter().any(|name| name == stage.name);
+    if only.is_empty() {
+        return !stage.takes_long;
+    }
+    let is_used = || stages().any(|other| other.uses_installation && is_named(other));
+    is_named(stage) || (stage.name == BUILD && is_used())
 }
 
 /// Runs the stage `name` for the process that runs the check.
@@ -297,6 +314,18 @@ mod tests {
         let count = names.len();
         names.dedup();
         assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn no_old_installation_is_tested() {
+        let wanted = |only: &str| {
+            let only = [only.to_owned()];
+            stages().filter(|stage| is_wanted(stage, &only)).map(|stage| stage.name).collect::<Vec<_>>()
+        };
+        assert_eq!(wanted("romio"), [BUILD, "romio"]);
+        assert_eq!(wanted("mpi4py-hosts"), [BUILD, "mpi4py-hosts"]);
+        assert_eq!(wanted("fmt"), ["fmt"]);
+        assert_eq!(wanted(BUILD), [BUILD]);
     }
 
     #[test]
