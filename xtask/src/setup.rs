@@ -36,9 +36,11 @@ const COMPARED: [&str; 4] = ["glusterfs-server", "sshfs", "openssh-sftp-server",
 /// Installs what is missing.
 ///
 /// # Errors
-/// Where there is no apt, or no way to become root: the message says what to install by hand.
+/// Where there is no apt, or no way to become root: the message says what to install by hand. Where the system's Open MPI
+/// is none that svmio can be built with.
 pub(crate) fn run() -> Result<()> {
-    install(&PACKAGES)
+    install(&PACKAGES)?;
+    check_open_mpi()
 }
 
 /// Installs what is missing, and what only the benchmarks need.
@@ -46,7 +48,30 @@ pub(crate) fn run() -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub(crate) fn run_for_benchmarks() -> Result<()> {
-    install(&[&PACKAGES[..], &COMPARED].concat())
+    install(&[&PACKAGES[..], &COMPARED].concat())?;
+    check_open_mpi()
+}
+
+/// The Open MPI that svmio's component of its collectives is made for.
+const OPEN_MPI: &str = "4.1";
+
+/// Fails where the installed Open MPI is another one, as that of Debian 13 is.
+fn check_open_mpi() -> Result<()> {
+    let mut query = Command::new("dpkg-query");
+    query.args(["--show", "--showformat=${Version}", "libopenmpi-dev"]);
+    let version = process::capture(&mut query)?;
+    if !is_of_release(&version, OPEN_MPI) {
+        bail!(
+            "this system has Open MPI {version}, and svmio is built beside Open MPI {OPEN_MPI}, as its component of Open \
+             MPI's collectives (coll/component) fits no other: use Debian 12, or another system that has it"
+        );
+    }
+    Ok(())
+}
+
+/// Whether a package's version is one of a program's release: `4.1.4-3+b1` of `4.1`.
+fn is_of_release(version: &str, release: &str) -> bool {
+    version.strip_prefix(release).is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
 }
 
 fn install(packages: &[&'static str]) -> Result<()> {
@@ -115,4 +140,19 @@ fn as_root(program: &str) -> Result<Command> {
     };
     command.env("DEBIAN_FRONTEND", "noninteractive");
     Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_a_release_are_told_from_others() {
+        for version in ["4.1.4-3+b1", "4.1-1", "4.1"] {
+            assert!(is_of_release(version, OPEN_MPI), "{version}");
+        }
+        for version in ["5.0.7-1", "4.10.1-1", "4.0.3-1"] {
+            assert!(!is_of_release(version, OPEN_MPI), "{version}");
+        }
+    }
 }
