@@ -103,8 +103,11 @@ fn attempt(paths: &Paths, tests: &Path, case: &Case) -> Result<Attempt> {
         case.ranks,
         case.launcher.name()
     ));
-    let finished = process::run_limited(&mut command, LIMIT, &log)?;
-    let fault = judged(case, &finished).or_else(|| job.misplacement());
+    let finished = process::run_limited(&mut command, LIMIT, &log);
+    // However it ended: what hosts keep of it is to be removed.
+    let misplacement = job.misplacement();
+    let finished = finished?;
+    let fault = judged(case, &finished).or(misplacement);
     Ok(Attempt { finished, fault })
 }
 

@@ -126,8 +126,11 @@ fn attempt(paths: &Paths, case: &Case) -> Result<Attempt> {
     if case.launcher == Launcher::Stock {
         command.envs(case.mpi.stock_romio());
     }
-    let finished = process::run_limited(command.envs(environment), LIMIT, &log)?;
-    let fault = judged(case.program, &finished).or_else(|| job.misplacement());
+    let finished = process::run_limited(command.envs(environment), LIMIT, &log);
+    // However it ended: what hosts keep of it is to be removed.
+    let misplacement = job.misplacement();
+    let finished = finished?;
+    let fault = judged(case.program, &finished).or(misplacement);
     Ok(Attempt { finished, fault })
 }
 
