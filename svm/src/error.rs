@@ -107,6 +107,16 @@ pub enum Error {
         /// Where the quota ended.
         path: PathBuf,
     },
+    /// This process, or all together, have as many files open as they may.
+    #[error("{subject}: {}: too many open files ({way_out})", path.display())]
+    TooManyFiles {
+        /// What was attempted.
+        subject: String,
+        /// The path that could not be opened.
+        path: PathBuf,
+        /// How there can be more, or fewer do.
+        way_out: &'static str,
+    },
     /// The file would need more segments than its table can hold.
     #[error(
         "offset {offset} of {name} lies beyond what segments of {segment_size} bytes can hold ({limit} bytes); create the file with a larger svm_segment_size"

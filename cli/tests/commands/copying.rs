@@ -225,6 +225,44 @@ fn a_copy_that_fails_leaves_nothing() {
     assert_eq!(fs::read(setting.outside("older")).unwrap(), b"older");
 }
 
+/// Where it may have few files open, and what keeps fewer mapped segments.
+#[test]
+fn what_may_open_no_more_files_says_how_it_could() {
+    let setting = Setting::new();
+    let content = noise(100 << 16, 1);
+    fs::write(setting.outside("in"), &content).unwrap();
+    setting.put_segmented("/file", &content, SegmentSize::MIN);
+    let limited = |files: u32, mappings: u32, arguments: &[&str]| {
+        let mut shell = setting.with_store(Command::new("sh"));
+        shell.args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\""), PROGRAM]).args(arguments);
+        shell.env("SVMIO_MAPPINGS", mappings.to_string()).output().unwrap()
+    };
+    let refused = |files: u32, arguments: &[&str]| {
+        let output = limited(files, 256, arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        for word in ["too many open files", "ulimit -n", "SVMIO_MAPPINGS", "/file"] {
+            assert!(message.contains(word), "{word} is not in {message}");
+        }
+        output.stdout
+    };
+    let out = setting.outside("out");
+    assert!(content.starts_with(&refused(60, &["cat", "/file"])));
+    refused(60, &["cp", "svm:/file", "out"]);
+    assert!(!out.exists());
+    refused(60, &["cp", "svm:/file", "svm:/copy"]);
+    // Whatever it is that finds no descriptor, the last one the manifest's: none of the copy is left.
+    for files in 4..16 {
+        let output = limited(files, 8, &["cp", "in", "svm:/new"]);
+        if output.status.success() {
+            setting.printed(&["rm", "/new"]);
+        }
+        assert_eq!(setting.object_count(), 1, "{}", text(&output.stderr));
+    }
+    assert!(limited(60, 8, &["cat", "/file"]).stdout == content);
+    assert!(limited(60, 8, &["cp", "svm:/file", "svm:/copy"]).status.success());
+}
+
 #[test]
 fn an_interrupted_copy_leaves_nothing() {
     let setting = Setting::new();

@@ -32,13 +32,30 @@ impl Error {
     /// The error for `source`, met while doing `subject` to `path`.
     pub(crate) fn io(subject: impl Into<String>, path: &Path, source: impl Into<io::Error>) -> Error {
         let (subject, path, source) = (subject.into(), path.to_path_buf(), source.into());
-        // By kind: errors that carry a path within have no number any more.
+        // By kind where there is one: errors that carry a path within do not tell a number.
         match source.kind() {
             io::ErrorKind::PermissionDenied => Error::Access { subject, path },
             io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly { subject, path },
             io::ErrorKind::StorageFull => Error::NoSpace { subject, path },
             io::ErrorKind::QuotaExceeded => Error::Quota { subject, path },
-            _ => Error::Io { subject, path, source },
+            _ => match number(&source) {
+                Some(libc::EMFILE) => Error::TooManyFiles { subject, path, way_out: OF_THIS_PROCESS },
+                Some(libc::ENFILE) => Error::TooManyFiles { subject, path, way_out: OF_ALL },
+                _ => Error::Io { subject, path, source },
+            },
         }
     }
+}
+
+const OF_THIS_PROCESS: &str = "let each process have more, by ulimit -n or the system's limits.conf, or fewer mapped \
+                               segments, by SVMIO_MAPPINGS";
+const OF_ALL: &str =
+    "the processes of this machine have all that it may have together: raise the sysctl fs.file-max";
+
+/// The system's number of an error, also of one that a path was put around.
+fn number(error: &io::Error) -> Option<i32> {
+    error.raw_os_error().or_else(|| {
+        let within = error.get_ref()?.source()?;
+        number(within.downcast_ref()?)
+    })
 }
