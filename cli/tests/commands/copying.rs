@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use svmio_svm::SegmentSize;
 
-use crate::setting::{PROGRAM, Setting, noise, text, write_sparse};
+use crate::setting::{PROGRAM, Setting, need_root, noise, text, write_sparse};
 
 #[test]
 fn what_is_copied_in_is_what_comes_out() {
@@ -150,27 +150,19 @@ fn nothing_is_overwritten_without_force() {
 
 #[test]
 fn what_is_overwritten_keeps_its_owner_or_loses_set_user_id() {
+    need_root("gives a file to somebody else");
     let setting = Setting::new();
     setting.put("/file", b"new");
     let out = setting.outside("out");
     fs::write(&out, "old").unwrap();
-    // Somebody else's, where the tests run as root; else one's own.
-    let given_away = chown(&out, Some(12_345), Some(23_456)).is_ok();
+    chown(&out, Some(12_345), Some(23_456)).unwrap();
     fs::set_permissions(&out, fs::Permissions::from_mode(0o6751)).unwrap();
     let old = fs::metadata(&out).unwrap();
     setting.printed(&["cp", "-f", "svm:/file", "out"]);
     let new = fs::metadata(&out).unwrap();
     assert_eq!(fs::read(&out).unwrap(), b"new");
     assert_eq!((new.uid(), new.gid()), (old.uid(), old.gid()));
-    if given_away {
-        assert_eq!(new.mode() & 0o7777, 0o6751);
-    } else {
-        // The kernel takes the upper bits away when one who is not root writes.
-        assert_eq!(new.mode() & 0o777, 0o751);
-    }
-    if !given_away {
-        return;
-    }
+    assert_eq!(new.mode() & 0o7777, 0o6751);
 
     // One who may not give files away gets one of its own, without these rights.
     let mut unprivileged = setting.with_store(Command::new("setpriv"));
