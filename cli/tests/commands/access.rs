@@ -5,7 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use svmio_tests::mounts::{in_own_mounts, tmpfs};
+
 use crate::setting::{PROGRAM, Setting, need_root, noise, text};
+use crate::several_stores::Nodes;
 
 pub(crate) fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
@@ -153,4 +156,53 @@ fn a_copy_into_a_full_store_says_so_and_leaves_what_was_there() {
     assert_eq!(text(&output.stdout), expected, "{message}");
     assert_eq!(message.matches("no space left in").count(), 2, "{message}");
     assert_eq!(message.matches("nothing of the copy was left").count(), 2, "{message}");
+}
+
+#[test]
+fn a_copy_over_stores_one_of_which_is_full_names_it_and_leaves_what_was_there() {
+    need_root("mounts a file system");
+    let nodes = Nodes { setting: Setting::new() };
+    let old = noise(200_000, 1);
+    fs::write(nodes.setting.outside("large"), noise(40 << 20, 2)).unwrap();
+    let full = nodes.path("b");
+    fs::create_dir(&full).unwrap();
+    in_own_mounts(|| {
+        tmpfs(&full, 4 << 20);
+        ["a", "b", "c"].into_iter().for_each(|node| drop(nodes.store(node)));
+        nodes.put("/old", &old);
+        for to in ["svm:/new", "svm:/old"] {
+            let message = nodes.complaint("abc", &["cp", "-f", "--placement", "round_robin", "large", to]);
+            assert!(message.contains(&format!("no space left in {}", full.display())), "{to}: {message}");
+            assert!(message.contains("nothing of the copy was left"), "{to}: {message}");
+        }
+        assert_eq!(nodes.objects(), [1; 3]);
+        assert_eq!(nodes.printed("abc", &["ls"]), "old\n");
+        nodes.printed("abc", &["cp", "svm:/old", "out"]);
+        assert!(fs::read(nodes.setting.outside("out")).unwrap() == old);
+        assert_eq!(nodes.printed("abc", &["verify"]), "1 file checked, 0 damaged, 0 leftovers reclaimed\n");
+    });
+}
+
+#[test]
+fn a_copy_out_of_a_store_onto_a_full_file_system_leaves_no_half_file() {
+    need_root("mounts a file system");
+    let setting = Setting::new();
+    setting.put("/file", &noise(8 << 20, 1));
+    let full = setting.outside("full");
+    fs::create_dir(&full).unwrap();
+    in_own_mounts(|| {
+        tmpfs(&full, 4 << 20);
+        fs::write(full.join("older"), "older").unwrap();
+        for to in ["full/new", "full/older", "full"] {
+            let message = setting.complaint(1, &["cp", "-f", "svm:/file", to]);
+            for word in [to, "No space left", "nothing of the copy was left"] {
+                assert!(message.contains(word), "{word} is not in {message}");
+            }
+            let left: Vec<_> = fs::read_dir(&full).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            assert_eq!(left, ["older"], "{to}");
+            assert_eq!(fs::read(full.join("older")).unwrap(), b"older", "{to}");
+        }
+        // Its space is free again.
+        fs::write(full.join("next"), noise(3 << 20, 2)).unwrap();
+    });
 }

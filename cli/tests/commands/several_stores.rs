@@ -30,7 +30,7 @@ impl Nodes {
         self.setting.outside(&format!("store-{node}"))
     }
 
-    fn store(&self, node: &str) -> Store {
+    pub(crate) fn store(&self, node: &str) -> Store {
         Store::open_for(&self.path(node), &NodeName::new(node)).unwrap()
     }
 
@@ -76,7 +76,7 @@ impl Nodes {
         serde_json::from_str(&self.printed(nodes, arguments)).unwrap()
     }
 
-    fn complaint(&self, nodes: &str, arguments: &[&str]) -> String {
+    pub(crate) fn complaint(&self, nodes: &str, arguments: &[&str]) -> String {
         let output = self.run(nodes, arguments);
         let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");
