@@ -13,6 +13,10 @@ fn json_with(setting: &Setting, variables: &[(&str, &str)], arguments: &[&str]) 
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
 /// Value and origin of a setting.
 fn effective<'a>(configuration: &'a Value, section: &str, key: &str) -> (&'a Value, &'a Value) {
     let settings = configuration["settings"].as_array().unwrap();
@@ -101,10 +105,10 @@ fn buffers_shrink_to_the_memory_that_there_is() {
     };
     let (enough, short) = (buffers("64MiB"), buffers("1MiB"));
     for key in ["eager_buffer", "staging_buffer", "ring"] {
-        assert!(short["peer"][key].as_u64() <= enough["peer"][key].as_u64(), "{key}: {short}");
+        assert!(number(&short["peer"][key]) <= number(&enough["peer"][key]), "{key}: {short}");
     }
-    assert!(short["peer"]["bytes"].as_u64() < enough["peer"]["bytes"].as_u64(), "{short}");
-    assert!(short["total"].as_u64() <= short["limit"].as_u64() && short["limit"] == 1 << 20, "{short}");
+    assert!(number(&short["peer"]["bytes"]) < number(&enough["peer"]["bytes"]), "{short}");
+    assert!(number(&short["total"]) <= number(&short["limit"]) && short["limit"] == 1 << 20, "{short}");
 
     let mut command = setting.svmio();
     command.args(["config", "--show", "--ranks", "9"]).env("SVMIO_MESSAGES_MEMORY_CAP", "4KiB");
@@ -122,11 +126,11 @@ fn buffers_shrink_to_the_part_of_a_process_of_the_available_memory() {
     };
     // More memory for each than machines have, so that the part decides, and not the cap.
     let (few, many) = (buffers("1"), buffers("4000"));
-    assert!(many["limit"].as_u64().unwrap() <= few["limit"].as_u64().unwrap() / 1000, "{few} {many}");
+    assert!(number(&many["limit"]) <= number(&few["limit"]) / 1000, "{few} {many}");
     for key in ["eager_buffer", "staging_buffer", "ring"] {
-        assert!(many["peer"][key].as_u64() < few["peer"][key].as_u64(), "{key}: {many}");
+        assert!(number(&many["peer"][key]) < number(&few["peer"][key]), "{key}: {many}");
     }
-    assert!(many["total"].as_u64() <= many["limit"].as_u64(), "{many}");
+    assert!(number(&many["total"]) <= number(&many["limit"]), "{many}");
 }
 
 #[test]
