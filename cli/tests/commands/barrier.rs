@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::setting::{Setting, text};
@@ -341,19 +343,25 @@ fn a_controller_is_there_until_a_signal_ends_it() {
     let obstacle =
         || setting.json(&["barrier", "components", "--set", &device, "--json"])[0]["obstacle"].clone();
     assert!(obstacle().as_str().is_some_and(|why| why.contains("svmio barrier controller")));
-    let mut controller = setting.svmio();
-    controller.args(["barrier", "controller"]).arg(&lines).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut controller = controller.spawn().unwrap();
-    let mut said = String::new();
-    BufReader::new(controller.stdout.take().unwrap()).read_line(&mut said).unwrap();
-    assert!(said.contains("8 circuits"), "{said}");
-    let there = obstacle();
-    let again = setting.complaint(1, &["barrier", "controller", &lines.to_string_lossy()]);
-    controller.kill().unwrap();
-    controller.wait().unwrap();
-    assert!(there.is_null(), "{there}");
-    assert!(again.contains("has a controller already"), "{again}");
-    assert!(obstacle().as_str().is_some_and(|why| why.contains("has ended")));
+    // However one has ended, the next one takes its place.
+    for signal in [Signal::TERM, Signal::INT, Signal::KILL] {
+        let mut controller = setting.svmio();
+        controller.args(["barrier", "controller"]).arg(&lines).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut controller = controller.spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(controller.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let there = obstacle();
+        let again = setting.complaint(1, &["barrier", "controller", &lines.to_string_lossy()]);
+        kill_process(Pid::from_child(&controller), signal).unwrap();
+        let ended = controller.wait_with_output().unwrap();
+        assert!(said.contains("8 circuits"), "{said}");
+        assert!(there.is_null(), "{there}");
+        assert!(again.contains("has a controller already"), "{again}");
+        let complaint = text(&ended.stderr);
+        assert_eq!(ended.status.signal(), Some(signal.as_raw()), "{:?}: {complaint}", ended.status);
+        assert_eq!(complaint.contains("interrupted"), signal != Signal::KILL, "{complaint}");
+        assert!(obstacle().as_str().is_some_and(|why| why.contains("has ended")));
+    }
     setting.complaint(2, &["barrier", "controller", &lines.to_string_lossy(), "--circuits", "0"]);
 }
 
