@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -32,6 +33,11 @@ const BOUND: Duration = Duration::from_secs(20);
 #[test]
 #[ignore = "it is a process of the other tests"]
 fn rank_process() {
+    // Should nothing else end it: whoever waits for the job goes on.
+    std::thread::spawn(|| {
+        std::thread::sleep(6 * BOUND);
+        std::process::abort();
+    });
     let job = Job::from_environment().unwrap();
     let (rank, size) = (job.rank(), job.size());
     let plan = std::env::var(PLAN).unwrap();
@@ -137,8 +143,7 @@ impl Started {
     fn end_after(mut self, cause: impl FnOnce(&mut Self)) -> Ended {
         let begin = Instant::now();
         cause(&mut self);
-        let mut output = String::new();
-        self.output.read_to_string(&mut output).unwrap();
+        let output = self.rest(begin + 3 * BOUND);
         let took = begin.elapsed();
         let mut complaints = String::new();
         self.shell.stderr.take().unwrap().read_to_string(&mut complaints).unwrap();
@@ -148,6 +153,38 @@ impl Started {
         assert!(took < BOUND, "it took {took:?}");
         assert!(self.ranks.iter().all(|rank| rustix::process::test_kill_process(*rank).is_err()));
         Ended { status: status.parse().unwrap(), left_in_memory: left_in_memory.into(), complaints, took }
+    }
+
+    /// What it prints until its end, which has to come before `deadline`.
+    fn rest(&mut self, deadline: Instant) -> String {
+        let mut rest = Vec::new();
+        loop {
+            if self.output.buffer().is_empty() {
+                let left = deadline.saturating_duration_since(Instant::now()).try_into().unwrap();
+                let output = PollFd::new(self.output.get_ref(), PollFlags::IN);
+                assert_ne!(poll(&mut [output], Some(&left)).unwrap(), 0, "the job does not end");
+            }
+            let piece = self.output.fill_buf().unwrap();
+            if piece.is_empty() {
+                return String::from_utf8(rest).unwrap();
+            }
+            rest.extend_from_slice(piece);
+            let length = piece.len();
+            self.output.consume(length);
+        }
+    }
+}
+
+impl Drop for Started {
+    /// Ends what a test that has failed leaves.
+    fn drop(&mut self) {
+        if matches!(self.shell.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        for process in self.ranks.iter().copied().chain([self.launcher, Pid::from_child(&self.shell)]) {
+            let _ = kill_process(process, Signal::KILL);
+        }
+        let _ = self.shell.wait();
     }
 }
 

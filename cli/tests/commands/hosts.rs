@@ -72,7 +72,9 @@ impl Hosts {
     fn wait_for_end(&self, host: &str) {
         match pidfd_open(self.process(host), PidfdFlags::empty()) {
             Ok(process) => {
-                poll(&mut [PollFd::new(&process, PollFlags::IN)], None).unwrap();
+                let limit = Duration::from_secs(60).try_into().unwrap();
+                let ended = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)).unwrap();
+                assert_ne!(ended, 0, "what answers for {host} does not end");
             }
             Err(error) => assert_eq!(error, Errno::SRCH),
         }
