@@ -305,12 +305,20 @@ fn start(role: &str, number: u64, store: &Store) -> Child {
         .unwrap()
 }
 
+fn finish(child: Child) -> String {
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    // A process that ran no test would have nothing to fail with.
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    said
+}
+
 #[test]
 fn a_file_grows_under_many_processes() {
     let (_directory, store) = store();
     let children: Vec<Child> = (0..4).map(|number| start("grow", number, &store)).collect();
     for child in children {
-        assert!(child.wait_with_output().unwrap().status.success());
+        finish(child);
     }
     let file = store.open_file(&name("grown"), &OpenOptions::reading()).unwrap();
     let bytes = content(&file);
@@ -324,7 +332,7 @@ fn directories_come_and_go_under_many_processes() {
     let (_directory, store) = store();
     let children: Vec<Child> = (0..4).map(|number| start("churn", number, &store)).collect();
     for child in children {
-        assert!(child.wait_with_output().unwrap().status.success());
+        finish(child);
     }
     assert_eq!(store.list(&DirectoryName::root()).unwrap(), []);
 }

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs::OpenOptions;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -170,7 +171,7 @@ impl Job {
             .env(ROLE, role)
             .env(FILE, &self.site.path)
             .env(NUMBER, number.to_string())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         Process(child)
@@ -206,8 +207,11 @@ pub(super) struct Process(Child);
 impl Process {
     #[track_caller]
     pub(super) fn finish(mut self) {
+        let mut said = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
         let status = self.0.wait().unwrap();
-        assert!(status.success(), "{status}");
+        // A process that ran no test would have nothing to fail with.
+        assert!(status.success() && said.contains("1 passed"), "{status}: {said}");
     }
 
     /// Kills it, unless it has ended by itself.

@@ -193,6 +193,9 @@ fn succeeds_alone(body: &str) {
         .output()
         .unwrap();
     assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stderr));
+    // A process that ran no test would have nothing to fail with.
+    let said = String::from_utf8_lossy(&outcome.stdout);
+    assert!(said.contains("1 passed"), "{body}: {said}");
 }
 
 fn limit_descriptors(current: u64) {
