@@ -58,6 +58,21 @@ struct Progress {
     left: AtomicU64,
 }
 
+/// Ends this process should its thread panic: the other ranks wait for it, in a barrier that none of them can leave.
+struct EndsAll;
+
+impl Drop for EndsAll {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            // Past what the test has captured, and would lose.
+            let told =
+                b"a rank has failed and the others wait for it: run the test with --nocapture to see why\n";
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), told);
+            std::process::abort();
+        }
+    }
+}
+
 /// Runs barriers in which each rank is late in turn: it comes when all others are inside, and finds that none has left.
 fn hold_all(fabrics: &[Fabric], join: impl Fn(&Fabric, &[Rank]) -> Box<dyn Hold> + Sync) {
     let members: Vec<Rank> = (0..fabrics.len() as u32).map(Rank).collect();
@@ -67,6 +82,7 @@ fn hold_all(fabrics: &[Fabric], join: impl Fn(&Fabric, &[Rank]) -> Box<dyn Hold>
         for fabric in fabrics {
             let (members, join, progress) = (&members, &join, &progress);
             scope.spawn(move || {
+                let _others_wait = EndsAll;
                 let mut barrier = join(fabric, members);
                 for round in 0..2 * size {
                     if round % size == u64::from(fabric.rank().0) {

@@ -86,11 +86,13 @@ fn late(fabric: &Fabric, algorithms: &[String], counters: &Counters) {
     let (came, left) = (counters.of(0), counters.of(1));
     let mut round = 0;
     for (name, number) in algorithms.iter().zip(0..) {
+        let begun = Instant::now();
         let schedule = name.parse::<Algorithm>().unwrap().schedule(fabric.size()).unwrap();
         let mut barrier = Barrier::join(fabric, &members, SegmentId::new(SPACE, number), &schedule).unwrap();
         for _ in 0..2 * size {
             if round % size == own {
                 while came.load(Ordering::SeqCst) < round * size + size - 1 {
+                    assert!(begun.elapsed() < Duration::from_secs(60), "{name}: the others do not come");
                     std::thread::yield_now();
                 }
                 for _ in 0..10 {
@@ -238,9 +240,20 @@ fn idle(fabric: &Fabric) {
     come_to(0);
 }
 
+/// Ends this process should it take longer than any test does: whoever waits for it goes on, and hears of that.
+fn end_in_time() {
+    let limit = Duration::from_secs(if is_full() { 3 * 3600 } else { 300 });
+    std::thread::spawn(move || {
+        std::thread::sleep(limit);
+        eprintln!("it has not ended after {limit:?}");
+        std::process::abort();
+    });
+}
+
 #[test]
 #[ignore = "it is a process of the other tests"]
 fn rank_process() {
+    end_in_time();
     let job = Job::from_environment().unwrap();
     let fabric = job.fabric();
     match serde_json::from_str(&std::env::var(PLAN).unwrap()).unwrap() {

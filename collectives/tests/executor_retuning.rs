@@ -76,9 +76,25 @@ struct Progress {
     left: AtomicU64,
 }
 
+/// Ends this process should its thread panic: the other ranks wait for it, in a barrier that none of them can leave.
+struct EndsAll;
+
+impl Drop for EndsAll {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            // Past what the test has captured, and would lose.
+            let told =
+                b"a rank has failed and the others wait for it: run the test with --nocapture to see why\n";
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), told);
+            std::process::abort();
+        }
+    }
+}
+
 impl Progress {
     /// A barrier, to which one of the ranks comes when all others are inside, and finds that none has left.
     fn hold(&self, barrier: &mut TunedBarrier, own: u32, round: u64) {
+        let _others_wait = EndsAll;
         let size = barrier.size() as u64;
         if round % size == u64::from(own) {
             while self.came.load(Ordering::SeqCst) < round * size + size - 1 {
