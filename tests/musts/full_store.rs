@@ -1,7 +1,7 @@
 //! A store without space gives an error on every rank that is told so, and keeps what it has.
 
 use svmio_tests::mounts::{in_own_mounts, tmpfs};
-use svmio_tests::{Installation, Job, Mpi, Program, Reports, Scratch};
+use svmio_tests::{Installation, Job, Mpi, Nodes, Program, Reports, Scratch};
 
 const RANKS: u32 = 3;
 
@@ -35,7 +35,7 @@ fn full_store_where(returned: &str, mpi: Mpi) {
             let of =
                 |way: &str| lines.iter().position(|line| line.what == way).expect("each way is reported");
             for way in ways {
-                let lines = &lines[of(way)..of(way) + 5];
+                let lines = &lines[of(way)..of(way) + 6];
                 let told = format!("rank {rank}, {way}: {lines:?}");
                 let [outcome, rounds, after @ ..] = lines else { unreachable!("{told}") };
                 assert_eq!(outcome.result, "MPI_ERR_NO_SPACE", "{told}");
@@ -47,7 +47,8 @@ fn full_store_where(returned: &str, mpi: Mpi) {
                     assert!(["MPI_SUCCESS", "MPI_ERR_NO_SPACE"].contains(&&*after.result), "{told}");
                 }
                 // What could not be made durable is not called so. (Shared pointers' files make room when they go.)
-                let [sync, close, _] = after else { unreachable!("{told}") };
+                let [sync, close, open_again, _] = after else { unreachable!("{told}") };
+                assert_eq!(open_again.result, "MPI_SUCCESS", "{told}");
                 assert!(
                     sync.result == close.result || way.contains("shared") || way.contains("ordered"),
                     "{told}"
@@ -55,6 +56,41 @@ fn full_store_where(returned: &str, mpi: Mpi) {
             }
         }
         Installation::get().verify(&scratch);
+    });
+}
+
+/// To two of the ranks the store is another node's, and has to take all of the file. What they write may be on its way
+/// when the call returns: all ranks are told by the sync and the close, whoever's bytes found no room.
+fn full_store_of_another_node(mpi: Mpi) {
+    const WAYS: [&str; 3] = ["write_at", "write_at_all", "iwrite_at_all"];
+    let program = Program::c("full_store", mpi);
+    let (nodes, scratch) = (Nodes::Emulated(2), Scratch::new());
+    let full = nodes.store(&scratch, 1);
+    std::fs::create_dir(&full).expect("the scratch directory can be written to");
+    in_own_mounts(|| {
+        tmpfs(&full, 4 << 20);
+        let reports = Reports::new(&scratch, "reports");
+        let job = Job::new(&scratch, &program, RANKS).over(nodes);
+        let job = job.variable("SVMIO_PLACEMENT", format!("node={}", nodes.name(1)));
+        let job = job.argument(reports.path()).argument("svm:/full").argument("10");
+        WAYS.into_iter().fold(job, |job, way| job.argument(way)).succeed();
+        for (rank, lines) in reports.read(RANKS).iter().enumerate() {
+            for way in WAYS {
+                let at = lines.iter().position(|line| line.what == way).expect("each way is reported");
+                let told = format!("rank {rank}, {way}: {:?}", &lines[at..at + 6]);
+                for line in [&lines[at + 2], &lines[at + 3]] {
+                    assert_eq!(line.result, "MPI_ERR_NO_SPACE", "{told}");
+                    let store = full.to_string_lossy();
+                    for word in ["/full", "no space left in", "node n1", &store] {
+                        assert!(line.message.contains(word), "{word}: {told}");
+                    }
+                }
+            }
+        }
+        let stores = nodes.stores(&scratch).into_iter().map(|store| format!("--store={}", store.display()));
+        let words: Vec<String> = ["verify".to_owned()].into_iter().chain(stores).collect();
+        let verified = nodes.ask(&scratch, 0, &words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(verified.status.success(), "{verified:?}");
     });
 }
 
@@ -66,4 +102,14 @@ fn mpich() {
 #[test]
 fn openmpi() {
     full_store(Mpi::DebianOpenMpi);
+}
+
+#[test]
+fn mpich_of_another_node() {
+    full_store_of_another_node(Mpi::DebianMpich);
+}
+
+#[test]
+fn openmpi_of_another_node() {
+    full_store_of_another_node(Mpi::DebianOpenMpi);
 }
