@@ -224,6 +224,32 @@ fn read_only_store(mpi: Mpi) {
     expect(&broken.attempt(&["update", "svm:/dir/file"]), "whole", "1", &[]);
 }
 
+/// One rank may have no more files open: all are told how it could, and later it goes on.
+fn no_descriptors(mpi: Mpi) {
+    let broken = Broken::new(mpi);
+    let file = "svm:/dir/file";
+    // MPI opens files of its own before the first one, and one of them each time.
+    let first = ["exclusive", "svm:/first", "delete", "svm:/first", "descriptors", "1"];
+    let opens = ["update", file, "read", file];
+    let words = ["too many open files", "ulimit -n", "SVMIO_MAPPINGS"];
+    let lines = broken.attempt(&[&first[..], &opens].concat());
+    expect(&lines, "update", "MPI_ERR_IO", &words);
+    expect(&lines, "read", "MPI_ERR_IO", &words);
+    let attempts = [&first[..], &opens, &["descriptors", "-1"], &opens].concat();
+    for (rank, lines) in broken.attempt(&attempts).iter().enumerate() {
+        let results = [
+            ("update", &["MPI_ERR_IO", "MPI_SUCCESS"][..]),
+            ("read", &["MPI_ERR_IO", "MPI_SUCCESS"]),
+            ("whole", &["0", "1", "1"]),
+        ];
+        for (what, expected) in results {
+            let of_it = lines.iter().filter(|line| line.what == what);
+            let found: Vec<&str> = of_it.map(|line| &*line.result).collect();
+            assert_eq!(found, expected, "rank {rank}: {lines:?}");
+        }
+    }
+}
+
 /// An MPI that is not known: no file of svmio's, nothing touched, and other files as ever.
 fn unknown_mpi(mpi: Mpi) {
     let broken = Broken { mpi, scratch: Scratch::new() };
@@ -259,5 +285,6 @@ with_both!(
     bad_names,
     no_store,
     read_only_store,
+    no_descriptors,
     unknown_mpi
 );

@@ -1,5 +1,8 @@
-/* Does what its arguments say, pairs of an action and a file's name, and reports what comes of each. */
+/* Does what its arguments say, pairs of an action and a file's name (or how many descriptors the last rank may have more
+ * than it has, -1 for as many as it had), and reports what comes of each. */
 #include <sys/fsuid.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "random.h"
@@ -23,6 +26,19 @@ static int is_whole(MPI_File file) {
     return memcmp(expected, found, BYTES) == 0;
 }
 
+/* Lets this process have so many more files open than it has, or where that is negative as many as before. */
+static void leave_descriptors(int spare) {
+    static struct rlimit before;
+    struct rlimit limit;
+    if (before.rlim_cur == 0) CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0, "getrlimit fails");
+    limit = before;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit fails");
+    int next = dup(0);
+    CHECK(next >= 0 && close(next) == 0, "there is no descriptor");
+    if (spare >= 0) limit.rlim_cur = (rlim_t)(next + spare);
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit fails");
+}
+
 static void attempt(const char *action, const char *name) {
     static const struct {
         const char *action;
@@ -37,6 +53,10 @@ static void attempt(const char *action, const char *name) {
     if (strcmp(action, "delete") == 0) {
         report(action, rank == 0 ? MPI_File_delete(name, MPI_INFO_NULL) : MPI_SUCCESS);
         MPI_Barrier(MPI_COMM_WORLD);
+        return;
+    }
+    if (strcmp(action, "descriptors") == 0) {
+        if (rank == ranks - 1) leave_descriptors(atoi(name));
         return;
     }
     size_t which = 0;
