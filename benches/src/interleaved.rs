@@ -54,10 +54,15 @@ pub fn in_turn<T>(repetitions: usize, sides: usize, mut run: impl FnMut(usize) -
     runs
 }
 
-/// The median of some values.
+/// The median of some values; of an even number, the mean of both in the middle. Not a number where one is not, or there
+/// is none.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    match values.len() {
+        0 => f64::NAN,
+        _ if values.iter().any(|value| value.is_nan()) => f64::NAN,
+        count => f64::midpoint(values[(count - 1) / 2], values[count / 2]),
+    }
 }
 
 #[cfg(test)]
@@ -74,6 +79,14 @@ mod tests {
         });
         assert_eq!(order, [0, 1, 0, 1, 0, 1, 0, 1, 0, 1]);
         assert_eq!(medians, [[5.0, 0.0], [6.0, -6.0]]);
+    }
+
+    #[test]
+    fn neither_side_of_the_middle_is_preferred_and_what_failed_is_not_passed_by() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![8.0, 1.0, 2.0, 4.0]), 3.0);
+        assert!(median(vec![1.0, f64::NAN, 2.0]).is_nan());
+        assert!(median(Vec::new()).is_nan());
     }
 
     #[test]

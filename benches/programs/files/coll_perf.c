@@ -92,7 +92,7 @@ void coll_perf(const char *file, char **arguments) {
     int64_t bytes = (int64_t)edge * edge * edge * (int64_t)sizeof(int);
     int *elements = touched((size_t)block.elements * sizeof *elements);
 
-    struct passes fresh = passes_of(1), writes = passes_of(number(arguments[2])), reads = writes;
+    struct passes fresh = passes_of(1), writes = repeated(number(arguments[2])), reads = writes;
     elements_of(&block, elements, 0, 0);
     begin_pass(&fresh);
     write_all(file, &block, elements);
@@ -101,13 +101,13 @@ void coll_perf(const char *file, char **arguments) {
 
     double inner = 0;
     while (is_wanting(&writes)) {
-        elements_of(&block, elements, writes.count + 1, 0);
+        elements_of(&block, elements, writes.done + 1, 0);
         begin_pass(&writes);
         inner = write_all(file, &block, elements);
         end_pass(&writes);
     }
     /* What is written for the second time may still have to be mapped. */
-    tell_moved("second", writes.seconds[0], bytes);
+    tell_moved("second", writes.first, bytes);
     tell_moved("write", median_of(&writes), bytes);
     tell_moved("write_all", inner, bytes);
 
@@ -117,7 +117,7 @@ void coll_perf(const char *file, char **arguments) {
         begin_pass(&reads);
         read_all(file, &block, elements);
         end_pass(&reads);
-        wrong += elements_of(&block, elements, writes.count, 1);
+        wrong += elements_of(&block, elements, writes.done, 1);
     }
     tell_moved("read", median_of(&reads), bytes);
     tell_wrong(wrong);

@@ -67,7 +67,7 @@ static void copy(const struct layout *layout, char *memory, int is_write) {
 static void tell_floors(const struct layout *layout, int64_t wanted) {
     char *memory = touched((size_t)(layout->count * layout->block));
     for (int is_write = 1; is_write >= 0; is_write--) {
-        struct passes passes = passes_of(wanted);
+        struct passes passes = repeated(wanted);
         while (is_wanting(&passes)) {
             begin_pass(&passes);
             copy(layout, memory, is_write);
@@ -86,14 +86,14 @@ static void measure(const char *file, struct layout *layout, int64_t bytes, int6
     fill(layout, rank);
     layout->handle = opened(file, MPI_MODE_CREATE | MPI_MODE_RDWR);
 
-    struct passes fresh = passes_of(1), writes = passes_of(wanted), reads = writes;
+    struct passes fresh = passes_of(1), writes = repeated(wanted), reads = writes;
     begin_pass(&fresh);
     write_blocks(layout, 0);
     end_pass(&fresh);
     tell_moved("fresh", median_of(&fresh), moved);
     while (is_wanting(&writes)) {
         begin_pass(&writes);
-        write_blocks(layout, writes.count + 1);
+        write_blocks(layout, writes.done + 1);
         end_pass(&writes);
     }
     tell_moved("write", median_of(&writes), moved);
@@ -105,7 +105,7 @@ static void measure(const char *file, struct layout *layout, int64_t bytes, int6
         end_pass(&reads);
     }
     tell_moved("read", median_of(&reads), moved);
-    tell_wrong(wrong_of(layout, next, writes.count));
+    tell_wrong(wrong_of(layout, next, writes.done));
     closed(&layout->handle);
     free(layout->buffer);
 }

@@ -95,14 +95,14 @@ void noncontig(const char *file, char **arguments) {
         MPI_OK(MPI_File_set_view(handle, rank * own, MPI_INT64_T, MPI_INT64_T, "native", MPI_INFO_NULL));
     }
 
-    struct passes fresh = passes_of(1), writes = passes_of(number(arguments[4])), reads = writes;
+    struct passes fresh = passes_of(1), writes = repeated(number(arguments[4])), reads = writes;
     pieces_of(&shape, words, 0, 0);
     begin_pass(&fresh);
     write_pieces(handle, &shape, words);
     end_pass(&fresh);
     tell_moved("fresh", median_of(&fresh), bytes);
     while (is_wanting(&writes)) {
-        pieces_of(&shape, words, writes.count + 1, 0);
+        pieces_of(&shape, words, writes.done + 1, 0);
         begin_pass(&writes);
         write_pieces(handle, &shape, words);
         end_pass(&writes);
@@ -116,7 +116,7 @@ void noncontig(const char *file, char **arguments) {
         begin_pass(&reads);
         read_pieces(handle, &shape, words);
         end_pass(&reads);
-        wrong += pieces_of(&shape, words, writes.count, 1);
+        wrong += pieces_of(&shape, words, writes.done, 1);
     }
     tell_moved("read", median_of(&reads), bytes);
     tell_wrong(wrong);

@@ -54,18 +54,27 @@ void tell_wrong(long wrong) {
 }
 
 struct passes passes_of(int64_t wanted) {
-    CHECK(wanted <= MOST_PASSES, "more than %d passes", MOST_PASSES);
+    /* One more makes an even number odd. */
+    CHECK(wanted < MOST_PASSES, "%d passes or more", MOST_PASSES);
     return (struct passes){.wanted = (int)wanted};
 }
 
+struct passes repeated(int64_t wanted) {
+    struct passes passes = passes_of(wanted);
+    passes.untimed = wanted > 1;
+    return passes;
+}
+
 int is_wanting(const struct passes *passes) {
-    return passes->count == 0 || (passes->count < passes->wanted && passes->total < ENOUGH);
+    return passes->count % 2 == 0 || (passes->count < passes->wanted && passes->total < ENOUGH);
 }
 
 void begin_pass(struct passes *passes) { passes->since = started(); }
 
 void end_pass(struct passes *passes) {
     double seconds = longest_since(passes->since);
+    if (passes->done == 0) passes->first = seconds;
+    if (passes->done++ < passes->untimed) return;
     passes->seconds[passes->count++] = seconds;
     passes->total += seconds;
 }
@@ -80,5 +89,5 @@ double median_of(const struct passes *passes) {
     CHECK(passes->count > 0, "nothing was timed");
     memcpy(sorted, passes->seconds, (size_t)passes->count * sizeof *sorted);
     qsort(sorted, (size_t)passes->count, sizeof *sorted, in_order);
-    return sorted[passes->count / 2];
+    return (sorted[(passes->count - 1) / 2] + sorted[passes->count / 2]) / 2;
 }

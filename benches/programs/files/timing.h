@@ -28,17 +28,22 @@ void tell_moved(const char *what, double seconds, int64_t bytes);
 /* Rank 0 prints how many words were not as they should be, on all ranks together. */
 void tell_wrong(long wrong);
 
-/* The times of something that is done again and again. */
+/* The times of something that is done again and again: `count` of these, after `done` passes in all. */
 enum { MOST_PASSES = 64 };
 struct passes {
-    int count, wanted;
-    double since, total, seconds[MOST_PASSES];
+    int count, wanted, done, untimed;
+    double since, first, total, seconds[MOST_PASSES];
 };
 
 /* None yet of as many as are wanted. */
 struct passes passes_of(int64_t wanted);
 
-/* Whether to do it once more: not when it has taken more than a second in all. The same on all ranks. */
+/* The same of what is done once more before it, untimed, so that neither who does it often nor who is slow and does it
+ * once has only a first time to tell; but where one is wanted, that is the first. */
+struct passes repeated(int64_t wanted);
+
+/* Whether to do it once more: not when it has taken more than a second in all, but an odd number of times. The same on
+ * all ranks. */
 int is_wanting(const struct passes *passes);
 
 /* Begins one with all ranks. */
@@ -47,7 +52,7 @@ void begin_pass(struct passes *passes);
 /* Ends it: it took what it took the rank that needed longest. */
 void end_pass(struct passes *passes);
 
-/* The median of their times. */
+/* The median of their times; of an even number, the mean of both in the middle. */
 double median_of(const struct passes *passes);
 
 #endif

@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use svmio_benches::aims::{self, Aim, Extent};
-use svmio_benches::interleaved::{CHECKED, REPETITIONS, least_of_lists, medians_of_lists};
+use svmio_benches::interleaved::{CHECKED, REPETITIONS, least_of_lists, median, medians_of_lists};
 use svmio_benches::left_out::LeftOut;
 use svmio_benches::messages::{Pattern, Sender};
 use svmio_benches::phase::{self, Phase};
@@ -63,6 +63,7 @@ fn compare(senders: &[Sender], pattern: Pattern, sizes: &[u64], extent: Extent) 
         Extent::Check => least_of_lists(senders.len(), run),
     };
     round_trips.sort_by(f64::total_cmp);
+    let middle = median(round_trips.clone());
     let names: Vec<&str> = senders.iter().map(Sender::name).collect();
     let (title, verdict) = match pattern {
         Pattern::Pingpong => ("Half a round trip, µs", "svmio's time / the best MPI's"),
@@ -83,7 +84,7 @@ fn compare(senders: &[Sender], pattern: Pattern, sizes: &[u64], extent: Extent) 
     }
     println!(
         "\nBefore the runs a bare cache line took {:.2} µs for half its way to and fro (median; {:.2} to {:.2}).",
-        round_trips[round_trips.len() / 2] / 2e3,
+        middle / 2e3,
         round_trips[0] / 2e3,
         round_trips[round_trips.len() - 1] / 2e3
     );

@@ -37,8 +37,8 @@ const BT_EDGE: u32 = 64;
 /// How often it writes in class A, and in a check.
 const BT_STEPS: (u32, u32) = (40, 10);
 
-/// The cube is written once, and then at most so many times again, and read as often: of these the median counts. Who
-/// takes more than a second in all does it less often.
+/// The cube is written once, and then at most so many times again, and read as often, where that is more than once after a
+/// time that does not count: of these the median counts. Who takes more than a second in all does it once.
 fn coll_perf(edge: u32, times_again: u32) -> Application {
     let row = |number, what| Row {
         title: format!("coll_perf {edge}³: {what}, MB/s"),
