@@ -7,10 +7,12 @@
 //!     run       a Plan, done by two processes of this very program (member); what the first of them tells
 //!       bare      faults that nobody but the kernel serves, and a bare thread with `userfaultfd`: the bound
 //!       peer      the second process: keeps the file, and answers bare messages
+//!       content   what is written, and whether it has come
 //!   report    the tables, and what is aimed at
 //! ```
 
 mod bare;
+mod content;
 pub mod member;
 mod peer;
 mod placed;

@@ -1,8 +1,9 @@
 //! A process that takes part in svmio's collectives, or those of XHC's design (module `xhc`), and measures them.
 
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use svmio_collectives::executor::{Elementwise, Group, GroupSettings};
 use svmio_transport::job::Job;
 use svmio_transport::{Rank, SegmentId};
@@ -24,10 +25,11 @@ const ID: SegmentId = SegmentId::new(0x626e_6368, 0);
 /// How many calls of each kind there are at least and at most.
 const COUNTS: [f64; 2] = [4.0, 1e6];
 
-/// Measures what the arguments behind [`WORD`] name, as `programs/collectives` does.
+/// Measures what the arguments behind [`WORD`] name, as `programs/collectives` does. What they give is checked before and
+/// after they are timed.
 ///
 /// # Panics
-/// Where something fails.
+/// Where something fails, or something else comes than was given.
 pub fn run(arguments: &[String]) {
     let (limit, mut names) = arguments.split_first().expect("the milliseconds are given");
     let limit = limit.parse::<f64>().expect("milliseconds are a number") / 1e3;
@@ -57,16 +59,15 @@ pub fn run(arguments: &[String]) {
             }
             continue;
         }
+        member.check(name, call, 0);
         for share in [0.0, 0.1, 1.0] {
             let count = (limit * share / seconds).clamp(COUNTS[0], COUNTS[1]) as u64;
             seconds = member.seconds_of(call, count);
         }
+        member.check(name, call, 1);
         if member.group.member() == 0 {
             println!("{name} {seconds:.12}");
         }
-    }
-    if names.iter().any(|name| name == "bcast") && by_design == member.design.is_some() {
-        assert!(member.one.iter().all(|byte| *byte == 1), "what was broadcast is not what has come");
     }
     // Nobody reads from anybody any more.
     member.barrier();
@@ -80,6 +81,8 @@ struct Member {
     design: Option<xhc::Members>,
     one: Vec<u8>,
     all: Vec<u8>,
+    /// What is added to the member's number where numbers are summed up: another one in each check.
+    turn: i64,
 }
 
 type Call = fn(&mut Member);
@@ -98,8 +101,8 @@ fn call_of_design(name: &str) -> Call {
     match name {
         "barrier" => |member| member.by_design().barrier(),
         "allreduce" => |member| {
-            let (own, size) = (member.group.member() as i64, member.group.size() as i64);
-            assert_eq!(member.by_design().allreduce(own), size * (size - 1) / 2);
+            let own = member.own_number();
+            assert_eq!(member.by_design().allreduce(own), member.sum());
         },
         "bcast" => |member| {
             let design = member.design.as_mut().expect("it takes part");
@@ -111,9 +114,8 @@ fn call_of_design(name: &str) -> Call {
 
 impl Member {
     fn new(group: Group) -> Self {
-        let one = vec![group.member() as u8 + 1; LENGTH];
-        let all = vec![0; LENGTH * group.size()];
-        Self { group, design: None, one, all }
+        let (one, all) = (vec![0; LENGTH], vec![0; LENGTH * group.size()]);
+        Self { group, design: None, one, all, turn: 0 }
     }
 
     fn by_design(&mut self) -> &mut xhc::Members {
@@ -126,10 +128,64 @@ impl Member {
         for _ in 0..count {
             call(self);
         }
-        let mut longest = started.elapsed().as_secs_f64().to_ne_bytes();
-        let answer = self.group.allreduce(&mut longest, &Elementwise::commutative(f64::max));
+        let own = started.elapsed().as_secs_f64();
+        self.most(own) / count as f64
+    }
+
+    /// Does it once, with data of this turn, and looks at what has come.
+    fn check(&mut self, name: &str, call: Call, turn: i64) {
+        self.turn = turn;
+        let own = self.group.member();
+        for (at, byte) in self.one.iter_mut().enumerate() {
+            *byte = byte_of(own, turn, at);
+        }
+        self.all.fill(0);
+        // Whose data all look at is not changed before all have done so.
+        self.barrier();
+        if name == "barrier" {
+            return self.check_barrier(call, turn);
+        }
+        call(self);
+        match name {
+            "bcast" => check_bytes(&self.one, 0, turn),
+            "allgather" => {
+                let parts = self.all.chunks_exact(LENGTH).enumerate();
+                parts.for_each(|(giver, bytes)| check_bytes(bytes, giver, turn));
+            }
+            // The call has compared it.
+            _ => {}
+        }
+        self.barrier();
+    }
+
+    /// Nobody leaves before the last, another one in each turn, has come.
+    fn check_barrier(&mut self, call: Call, turn: i64) {
+        if self.group.member() as i64 == turn % self.group.size() as i64 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let come = monotonic_seconds();
+        call(self);
+        let left = monotonic_seconds();
+        let last = self.most(come);
+        assert!(left >= last, "a member has left a barrier {} s before the last one came", last - left);
+    }
+
+    /// The largest of all members' numbers.
+    fn most(&mut self, own: f64) -> f64 {
+        let mut most = own.to_ne_bytes();
+        let answer = self.group.allreduce(&mut most, &Elementwise::commutative(f64::max));
         answer.unwrap_or_else(|error| panic!("allreduce: {error}"));
-        f64::from_ne_bytes(longest) / count as f64
+        f64::from_ne_bytes(most)
+    }
+
+    fn own_number(&self) -> i64 {
+        self.group.member() as i64 + self.turn
+    }
+
+    /// Of all members' numbers.
+    fn sum(&self) -> i64 {
+        let size = self.group.size() as i64;
+        size * (size - 1) / 2 + size * self.turn
     }
 
     fn barrier(&mut self) {
@@ -137,11 +193,10 @@ impl Member {
     }
 
     fn allreduce(&mut self) {
-        let mut sum = (self.group.member() as i64).to_ne_bytes();
+        let mut sum = self.own_number().to_ne_bytes();
         let answer = self.group.allreduce(&mut sum, &Elementwise::commutative(|a: i64, b: i64| a + b));
         answer.unwrap_or_else(|error| panic!("allreduce: {error}"));
-        let size = self.group.size() as i64;
-        assert_eq!(i64::from_ne_bytes(sum), size * (size - 1) / 2);
+        assert_eq!(i64::from_ne_bytes(sum), self.sum());
     }
 
     fn bcast(&mut self) {
@@ -152,4 +207,21 @@ impl Member {
         let answer = self.group.allgather(black_box(&self.one), black_box(&mut self.all));
         answer.unwrap_or_else(|error| panic!("allgather: {error}"));
     }
+}
+
+/// What a member gives, as `programs/collectives` has it: another byte for each giver, turn and place.
+fn byte_of(giver: usize, turn: i64, at: usize) -> u8 {
+    let spread = (at as u64).wrapping_mul(2_654_435_761) >> 13;
+    (spread as u8).wrapping_add((giver as u8).wrapping_mul(31)).wrapping_add((turn as u8).wrapping_mul(7))
+}
+
+fn check_bytes(bytes: &[u8], giver: usize, turn: i64) {
+    let wrong = bytes.iter().enumerate().find(|(at, byte)| **byte != byte_of(giver, turn, *at));
+    assert!(wrong.is_none(), "something else has come of member {giver} than it gave: {wrong:?}");
+}
+
+/// By a clock that all processes of this machine share.
+fn monotonic_seconds() -> f64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }

@@ -13,6 +13,7 @@ use svmio_svm::{CacheSettings, Cluster, File, FileName, FileOffset, OpenOptions,
 use svmio_transport::job::Job;
 
 use super::bare::{Bare, Kernel, PAGE};
+use super::content::{self, word};
 use super::peer::{LONGEST_READ, Peer, Window};
 use super::placed::Servers;
 use super::{Kind, Miss, Part, Plan, Rates, Read, THREADS, Times, Write, Writes};
@@ -117,7 +118,7 @@ impl Member {
             for first in (0..pages).step_by(CHUNK as usize) {
                 bytes.clear();
                 for page in first..(first + CHUNK).min(pages) {
-                    bytes.extend_from_slice(&word(page).to_le_bytes());
+                    bytes.extend_from_slice(&word(page, 0).to_le_bytes());
                     bytes.resize(bytes.len().next_multiple_of(PAGE), page as u8);
                 }
                 file.write_at(FileOffset(first * PAGE as u64), &bytes).expect("it is written");
@@ -244,112 +245,146 @@ impl Member {
         /// So much, or so many of them, are written with each size.
         const BYTES: u64 = 8 << 20;
         const COUNT: u64 = 512;
+        const LONGEST: usize = 1 << 19;
+        /// The most that a write touches.
+        const PAGES: u64 = (LONGEST / PAGE) as u64;
         let sizes = (10..=19).map(|power| 1_u64 << power);
         let file = self.file("remote", BYTES / PAGE as u64, Some(false));
-        let data = vec![7; 1 << 19];
-        let take = |bytes: u64| {
+        let mut data = vec![7; LONGEST];
+        // Where it lies, each write is found to have come.
+        let at_home = |[bytes, count, taken]: [u64; 3]| {
+            let mut there = vec![0; bytes as usize];
+            for turn in 0..count {
+                let length = file.read_at(FileOffset(turn * bytes), &mut there).expect("it is read");
+                assert_eq!(length, there.len());
+                content::check(&there, turn * PAGES, |_| taken);
+            }
+        };
+        let mut taken = 0;
+        let mut take = |bytes: u64| {
             let count = COUNT.min(BYTES / bytes);
+            taken += 1;
             let all = seconds(|| {
                 for turn in 0..count {
-                    let written = file.write_at(FileOffset(turn * bytes), &data[..bytes as usize]);
-                    written.expect("it is written");
+                    let data = &mut data[..bytes as usize];
+                    content::stamp(data, turn * PAGES, taken);
+                    file.write_at(FileOffset(turn * bytes), data).expect("it is written");
                 }
                 file.flush().expect("it comes home");
             });
+            self.peer.have_done([bytes, count, taken]);
             all / count as f64
         };
-        let of_size = |bytes| {
-            let ways = [Some(u64::MAX), Some(1), None];
-            let times = in_turn(rounds, ways.len(), |way| {
-                self.cluster.set_long_write(ways[way]);
-                take(bytes)
-            });
-            let [cached, straight, chosen] = [0, 1, 2].map(|way| median(times[way].clone()));
-            Write { bytes, cached, straight, chosen }
-        };
-        self.beside(|| {
+        let measure = || {
             // Windows are opened, and pages of the cache have memory.
             for way in [Some(u64::MAX), Some(1)] {
                 self.cluster.set_long_write(way);
                 take(1 << 15);
-                take(1 << 19);
+                take(LONGEST as u64);
             }
             self.cluster.set_long_write(None);
-            let writes = sizes.map(of_size).collect();
+            let mut of_size = |bytes| {
+                let ways = [Some(u64::MAX), Some(1), None];
+                let times = in_turn(rounds, ways.len(), |way| {
+                    self.cluster.set_long_write(ways[way]);
+                    take(bytes)
+                });
+                let [cached, straight, chosen] = [0, 1, 2].map(|way| median(times[way].clone()));
+                Write { bytes, cached, straight, chosen }
+            };
+            let writes = sizes.map(&mut of_size).collect();
             Writes { bound: self.cluster.long_write(), writes }
-        })
+        };
+        self.beside_asked(measure, at_home)
     }
 
     fn reads(&self, rounds: usize) -> Option<Vec<Read>> {
         const SIZES: [u64; 4] = [4 << 10, 64 << 10, 256 << 10, LONGEST_READ];
-        let window = self.peer.window(&|| self.meet());
+        let mut window = self.peer.window(&|| self.meet());
         self.meet();
-        let measured = self.beside_window(&window, || {
+        let measured = if self.is_first {
             let mut memory = vec![0; LONGEST_READ as usize];
+            let mut turn = Window::HELD;
             let mut of_size = |bytes: u64| {
                 let times = in_turn(rounds, 2, |way| {
-                    seconds(|| match way {
-                        0 => window.read(&mut memory[..bytes as usize]),
-                        _ => self.peer.have_written(bytes),
-                    })
+                    let memory = &mut memory[..bytes as usize];
+                    if way == 0 {
+                        // What was read before is not to pass for this.
+                        content::stamp(memory, 0, 0);
+                        let taken = seconds(|| window.read(memory));
+                        content::check(memory, 0, |_| Window::HELD);
+                        return taken;
+                    }
+                    turn += 1;
+                    let taken = seconds(|| self.peer.have_done([bytes, turn, 0]));
+                    window.check(bytes, turn);
+                    taken
                 });
                 let [native, written] = [0, 1].map(|way| median(times[way].clone()));
                 Read { bytes, native, written }
             };
-            SIZES.map(&mut of_size).to_vec()
-        });
+            let measured = SIZES.map(&mut of_size).to_vec();
+            self.peer.end();
+            Some(measured)
+        } else {
+            self.peer.do_as_asked(|[bytes, turn, _]| window.write(bytes as usize, turn));
+            None
+        };
         self.meet();
         measured
     }
 
-    fn beside_window<T>(&self, window: &Window, measure: impl FnOnce() -> T) -> Option<T> {
+    /// Has the second one do as it is asked until `measure` of the first has ended.
+    fn beside_asked<T>(&self, measure: impl FnOnce() -> T, act: impl FnMut([u64; 3])) -> Option<T> {
         if self.is_first {
             let measured = measure();
             self.peer.end();
             Some(measured)
         } else {
-            self.peer.write_as_asked(window);
+            self.peer.do_as_asked(act);
             None
         }
     }
 
-    /// Both take part: between two measurements the second one changes the file, so that nothing of it stays cached.
+    /// Both take part: between two measurements the second one changes the file, so that nothing of it stays cached, and
+    /// the first one looks whether it reads what is there.
     fn misses(&self, rounds: usize) -> Vec<Miss> {
         /// So much, or so many of them, are read with each size.
         const BYTES: u64 = 64 << 20;
         const COUNT: u64 = 256;
         let file = self.file("remote", BYTES / PAGE as u64, Some(false));
         let mut memory = vec![0; 4 << 20];
-        let mut take = |bytes: u64, is_in_sequence: bool| {
-            if !self.is_first {
-                let segment = file.segment_size().bytes();
-                (0..BYTES).step_by(segment as usize).for_each(|at| {
-                    file.write_at(FileOffset(at), &word(at / PAGE as u64).to_le_bytes())
-                        .expect("it is written");
-                });
-            }
-            self.team.sync(&file).expect("it is synced");
-            let count = COUNT.min(BYTES / bytes);
-            let mut read = 0.0;
-            if self.is_first {
-                read = seconds(|| {
-                    for turn in 0..count {
-                        // Of as many as a power of two, half the product of neighbours is each once, at no one
-                        // distance.
-                        let turn =
-                            if is_in_sequence { turn } else { turn * (turn + 1) / 2 % (BYTES / bytes) };
-                        let part = &mut memory[..bytes as usize];
-                        assert_eq!(
-                            file.read_at(FileOffset(turn * bytes), part).expect("it is read"),
-                            part.len()
-                        );
-                        black_box(part);
-                    }
-                });
-            }
-            self.meet();
-            read / count as f64
-        };
+        let segment = file.segment_size().bytes();
+        let mut taken = 0;
+        let mut take =
+            |bytes: u64, is_in_sequence: bool| {
+                taken += 1;
+                if !self.is_first {
+                    (0..BYTES).step_by(segment as usize).for_each(|at| {
+                        file.write_at(FileOffset(at), &word(at / PAGE as u64, taken).to_le_bytes())
+                            .expect("it is written");
+                    });
+                }
+                self.team.sync(&file).expect("it is synced");
+                let count = COUNT.min(BYTES / bytes);
+                let mut read = 0.0;
+                for turn in (0..count).filter(|_| self.is_first) {
+                    // Of as many as a power of two, half the product of neighbours is each once, at no one distance.
+                    let turn = if is_in_sequence { turn } else { turn * (turn + 1) / 2 % (BYTES / bytes) };
+                    let part = &mut memory[..bytes as usize];
+                    let mut length = 0;
+                    read += seconds(|| {
+                        length = file.read_at(FileOffset(turn * bytes), part).expect("it is read")
+                    });
+                    assert_eq!(length, part.len());
+                    let pages = segment / PAGE as u64;
+                    content::check(part, turn * bytes / PAGE as u64, |page| {
+                        if page % pages == 0 { taken } else { 0 }
+                    });
+                }
+                self.meet();
+                read / count as f64
+            };
         // Segments are opened, and pages of the cache have memory.
         (0..3).for_each(|_| _ = take(4 << 20, true));
         let mut of_size = |bytes, is_in_sequence| {
@@ -389,7 +424,7 @@ impl Touched {
     }
 
     fn check(&self, page: u64) {
-        assert_eq!(self.load(page), word(page), "page {page}");
+        assert_eq!(self.load(page), word(page, 0), "page {page}");
     }
 
     /// What is there already: other mappings of the file may look later.
@@ -397,13 +432,8 @@ impl Touched {
         let at = page as usize * PAGE;
         assert!(at + PAGE <= self.mapping.len());
         // SAFETY: as above.
-        unsafe { self.mapping.as_mut_ptr().add(at).cast::<u64>().write_volatile(word(page)) }
+        unsafe { self.mapping.as_mut_ptr().add(at).cast::<u64>().write_volatile(word(page, 0)) }
     }
-}
-
-/// What a page of a file begins with; never 0.
-fn word(page: u64) -> u64 {
-    (page + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 fn seconds(what: impl FnOnce()) -> f64 {

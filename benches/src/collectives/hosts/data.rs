@@ -95,7 +95,7 @@ fn groups_in_turn(groups: &mut [TwoLevelGroup], function: &str, length: usize, c
         for place in 0..groups.len() {
             // Another one first each time: what a call leaves a link to carry yet is the next one's burden.
             let which = (turn + place) % groups.len();
-            let time = call(&mut groups[which], function, length);
+            let time = call(&mut groups[which], function, length, turn);
             // The first ones connect.
             if turn > 0 {
                 times[which].push(time);
@@ -105,12 +105,12 @@ fn groups_in_turn(groups: &mut [TwoLevelGroup], function: &str, length: usize, c
     times.into_iter().map(median).collect()
 }
 
-/// Seconds from when all have come until all are done.
-fn call(group: &mut TwoLevelGroup, function: &str, length: usize) -> f64 {
-    let size = group.size();
+/// Seconds from when all have come until all are done. What has come is compared with what was given in this turn.
+fn call(group: &mut TwoLevelGroup, function: &str, length: usize, turn: usize) -> f64 {
+    let (size, member) = (group.size(), group.member());
     let sum = Elementwise::commutative(u64::wrapping_add);
-    let mut own = vec![group.member() as u8; length];
-    let each = vec![1; length * size];
+    let mut own = given(member, 0, turn, length);
+    let each: Vec<u8> = (0..size).flat_map(|taker| given(member, taker, turn, length)).collect();
     let mut all = vec![0; length * size];
     let mut run = || -> Result<f64, svmio_collectives::executor::Error> {
         group.barrier()?;
@@ -125,7 +125,39 @@ fn call(group: &mut TwoLevelGroup, function: &str, length: usize) -> f64 {
         group.barrier()?;
         Ok(begun.elapsed().as_secs_f64())
     };
-    run().unwrap_or_else(|error| panic!("{function} of {length} bytes: {error}"))
+    let seconds = run().unwrap_or_else(|error| panic!("{function} of {length} bytes: {error}"));
+    let of_all = |taker| (0..size).flat_map(move |giver| given(giver, taker, turn, length)).collect();
+    let (come, expected): (&[u8], Vec<u8>) = match function {
+        "bcast" => (&own, given(0, 0, turn, length)),
+        // Only the root has it.
+        "reduce" if member > 0 => return seconds,
+        "reduce" | "allreduce" => (&own, summed((0..size).map(|giver| given(giver, 0, turn, length)))),
+        "allgather" => (&all, of_all(0)),
+        _ => (&all, of_all(member)),
+    };
+    assert!(
+        come == expected,
+        "{function} of {length} bytes: member {member} has something else than was given"
+    );
+    seconds
+}
+
+/// What a member gives to another one, or to all: other words for each of them, each turn and each place.
+fn given(giver: usize, taker: usize, turn: usize, length: usize) -> Vec<u8> {
+    let first = [giver, taker, turn].iter().fold(1_u64, |sum, number| sum * 1009 + *number as u64);
+    let words = (0..length as u64 / 8).map(|at| (first << 32 | at).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    words.flat_map(u64::to_ne_bytes).collect()
+}
+
+/// The sums of the words of as many bytes each.
+fn summed(all: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+    const WORD: usize = size_of::<u64>();
+    let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("whole words"));
+    let add = |one: Vec<u8>, other: Vec<u8>| {
+        let both = one.chunks_exact(WORD).zip(other.chunks_exact(WORD));
+        both.flat_map(|(one, other)| word(one).wrapping_add(word(other)).to_ne_bytes()).collect()
+    };
+    all.reduce(add).unwrap_or_default()
 }
 
 /// All that was measured.
@@ -203,5 +235,21 @@ impl Outcome {
             })
             .collect();
         json!({ "functions": functions, "bytes": LENGTHS, "runs": self.runs })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{given, summed};
+
+    #[test]
+    fn everybody_gives_something_else_each_time_and_sums_are_those_of_words() {
+        let all =
+            [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)].map(|(one, to, turn)| given(one, to, turn, 16));
+        for (at, one) in all.iter().enumerate() {
+            assert!(one.len() == 16 && one[..8] != one[8..] && !all[..at].contains(one));
+        }
+        let words = [1_u64, u64::MAX, 3].map(|word| word.to_ne_bytes().to_vec());
+        assert_eq!(summed(words.into_iter()), 3_u64.to_ne_bytes());
     }
 }
