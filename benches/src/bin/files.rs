@@ -154,7 +154,7 @@ fn main() -> ExitCode {
             left_out.add(&format!("files on {}", kind.name()), &why);
         }
     }
-    tell(&mut told, &format!("\nAt the end {}.\n", Phase::now()));
+    tell(&mut told, &format!("\nAt the end {}.\n{}", Phase::now(), report::faults(&outcomes)));
     if let Some((directory, name)) = &figures {
         keep(&told, &outcomes, directory, name);
         // Of what has an aim there are too few points, which would take the place of all.
@@ -169,7 +169,8 @@ fn main() -> ExitCode {
         Amount::Aims | Amount::Short => aims::end(Judging::Missed, &aims, was_calm),
     };
     let code = left_out.end(code);
-    if has_faults(&outcomes) { ExitCode::from(aims::FAULTY) } else { code }
+    let is_faulty = outcomes.iter().any(|outcome| !outcome.faults(true).is_empty());
+    if is_faulty { ExitCode::from(aims::FAULTY) } else { code }
 }
 
 /// Prints it, and adds it to what was told.
@@ -185,16 +186,4 @@ fn keep(told: &str, outcomes: &[Outcome], directory: &Path, name: &str) {
     fs::write(directory.join(format!("{name}.md")), told).unwrap_or_else(failed);
     fs::write(directory.join(format!("{name}.json")), format!("{:#}\n", report::json(outcomes)))
         .unwrap_or_else(failed);
-}
-
-/// Tells where svmio, or others, failed; whether svmio did.
-fn has_faults(outcomes: &[Outcome]) -> bool {
-    let faults = |of_svmio| outcomes.iter().flat_map(move |outcome| outcome.faults(of_svmio));
-    for fault in faults(false) {
-        println!("\nA stock driver's fault: {fault}");
-    }
-    for fault in faults(true) {
-        println!("\nFAILED: {fault}");
-    }
-    faults(true).next().is_some()
 }

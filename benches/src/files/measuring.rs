@@ -86,11 +86,8 @@ fn run(place: &Place, program: &Program, workload: &Workload, keeper: &Keeper) -
         }
     }
     let finished = job.run();
-    let told = Told::parse(workload.title.clone(), &finished.output);
     if !finished.status.success() {
-        return Run { numbers: vec![f64::NAN; workload.rows.len()], fault: Some(finished.account()) };
+        return Run::failed(workload, finished.account());
     }
-    let wrong = told.wrong();
-    let fault = (wrong != 0.0).then(|| format!("{wrong} words were read that had not been written"));
-    Run { numbers: workload.rows.iter().map(|row| row.quantity.shown(told.get(row.name))).collect(), fault }
+    Run::told(workload, &Told::parse(workload.title.clone(), &finished.output))
 }

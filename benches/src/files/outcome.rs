@@ -7,14 +7,32 @@ use super::place::Kind;
 use super::workload::{Goal, Quantity, Row, Workload};
 use crate::aims::Aim;
 use crate::interleaved::median;
+use crate::told::Told;
 
 /// A run: what is shown of each row, and what was wrong with it.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// In the order of the workload's rows; NaN where it failed.
+    /// In the order of the workload's rows; NaN where there is a fault.
     pub numbers: Vec<f64>,
     /// Where it failed, or where something else was read than was written.
     pub fault: Option<String>,
+}
+
+impl Run {
+    /// One that has told this. However fast it was: who reads something else than was written has not done it.
+    pub(super) fn told(workload: &Workload, told: &Told) -> Run {
+        let wrong = told.wrong();
+        if wrong != 0.0 {
+            return Run::failed(workload, format!("{wrong} words were read that had not been written"));
+        }
+        let numbers = workload.rows.iter().map(|row| row.quantity.shown(told.get(row.name)));
+        Run { numbers: numbers.collect(), fault: None }
+    }
+
+    /// One that counts for nothing.
+    pub(super) fn failed(workload: &Workload, fault: String) -> Run {
+        Run { numbers: vec![f64::NAN; workload.rows.len()], fault: Some(fault) }
+    }
 }
 
 /// What of several runs counts.
@@ -224,6 +242,24 @@ mod tests {
         assert_eq!(measured, [3.0, 0.6]);
         let undisturbed = Outcome { counting: Counting::Best, ..outcome };
         assert_eq!(undisturbed.ratio(0, None), 70.0 / 30.0);
+    }
+
+    #[test]
+    fn who_reads_something_else_than_was_written_has_no_numbers() {
+        let goals = vec![Goal::TimesStock(3.0)];
+        let mut of = outcome([[1.0; 3]; 5], Quantity::Seconds, goals);
+        let run = |output: &str| Run::told(&of.workload, &Told::parse("small".to_owned(), output));
+        let (good, wrong) = (run("write 2.0\nwrong 0\n"), run("write 0.5\nwrong 3\n"));
+        assert_eq!((good.numbers, good.fault), (vec![2.0], None));
+        assert!(wrong.fault.as_ref().unwrap().starts_with("3 words"));
+        // The fastest stock driver.
+        of.runs[2].1 = vec![wrong.clone(), wrong.clone(), wrong.clone()];
+        assert!(of.of_keeper(2, 0).is_nan());
+        assert_eq!((of.stock(0, None), of.aims()[0].measured), (1.0, 1.0));
+        assert_eq!((of.faults(false).len(), of.faults(true).len()), (1, 0));
+        of.runs[0].1[1] = wrong.clone();
+        of.runs[1].1[1] = wrong;
+        assert!(of.aims()[0].measured.is_nan());
     }
 
     #[test]

@@ -45,6 +45,15 @@ pub fn lines(outcome: &Outcome) -> String {
     text
 }
 
+/// What went wrong, below the table: of stock drivers first.
+pub fn faults(outcomes: &[Outcome]) -> String {
+    let of = |of_svmio, what: &'static str| {
+        let faults = outcomes.iter().flat_map(move |outcome| outcome.faults(of_svmio));
+        faults.map(move |fault| format!("\n{what}: {fault}\n"))
+    };
+    of(false, "A stock driver's fault").chain(of(true, "FAILED")).collect()
+}
+
 /// All of it, with every run.
 pub fn json(outcomes: &[Outcome]) -> Value {
     let of_row = |outcome: &Outcome, number: usize| {
@@ -54,6 +63,7 @@ pub fn json(outcomes: &[Outcome]) -> Value {
                 "keeper": who.name(),
                 "median": finite(outcome.of_keeper(keeper, number)),
                 "runs": runs.iter().map(|run| finite(run.numbers[number])).collect::<Vec<_>>(),
+                "faults": runs.iter().filter_map(|run| run.fault.as_deref()).collect::<Vec<_>>(),
             })
         };
         json!({

@@ -154,6 +154,8 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
             let words = measured.wrong();
             if words > 0.0 {
                 wrong.push(format!("{} {}: {words} words", application.what, keeper.name()));
+                // However fast it was: that is not what was asked for.
+                return vec![f64::NAN; application.rows.len()];
             }
             application.rows.iter().map(|row| measured.get(row.number)).collect()
         });
@@ -162,15 +164,18 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
             print!("| {} |", row.title);
             for (keeper, own) in Keeper::ALL.iter().zip(&seconds) {
                 match row.unit {
+                    _ if own.is_nan() => print!(" wrong data |"),
                     Unit::MegabytesPerSecond => print!(" {:.0} |", application.megabytes / own),
                     Unit::Seconds => print!(" {own:.2} |"),
                 }
-                if *keeper != Keeper::Svmio {
-                    print!(" {:.1} |", own / seconds[0]);
+                match own / seconds[0] {
+                    _ if *keeper == Keeper::Svmio => {}
+                    ratio if ratio.is_nan() => print!(" - |"),
+                    ratio => print!(" {ratio:.1} |"),
                 }
             }
             println!();
-            let best = seconds[1..].iter().copied().fold(f64::INFINITY, f64::min) / seconds[0];
+            let best = seconds[1..].iter().copied().fold(f64::NAN, f64::min) / seconds[0];
             aims.push(Aim::at_least(
                 format!("{mpi}, {}: times the better of the others", row.title),
                 best,
