@@ -38,7 +38,7 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
         "\n{mpi}: {HOSTS} ranks write {pieces} pieces of 8 bytes each, interleaved, into a file that lies with all of \
          them, until it is there; µs for a piece.\n\n| | µs | times as fast as messages |\n|---|--:|--:|"
     );
-    println!("| one message for each piece, and its answer | {message:.2} | |");
+    println!("| one message for each piece of another rank's, and its answer | {message:.2} | |");
     let mut aims = Vec::new();
     for ((_, name), [own]) in WAYS.iter().zip(&times[1..]) {
         let ratio = message / own;
