@@ -56,11 +56,6 @@ impl Conditions {
         }
     }
 
-    /// What the names of files of them end with.
-    pub fn suffix(self) -> String {
-        self.options().replace(" --", "-")
-    }
-
     /// What a table says of them behind a collective's name.
     pub(crate) fn beside(self) -> &'static str {
         match (self.is_busy, self.has_sessions) {

@@ -22,6 +22,7 @@
 //!
 //!   messages         running the one or the other; programs/messages.c is what MPIs run
 //!   wire             the same over a network of a given rate
+//!   figures          the files that are left of it all, and their names
 //!   aims             what is to be shown, and when it is missed by far
 //!   left_out         what cannot be measured here
 //!   phase            how fast the cores copy, and reach each other, while it is measured
@@ -33,6 +34,7 @@
 
 pub mod aims;
 pub mod collectives;
+pub mod figures;
 pub mod files;
 pub mod interleaved;
 pub mod left_out;

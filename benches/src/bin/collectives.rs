@@ -1,14 +1,13 @@
 //! Barriers and collectives of processes on one node: svmio beside XHC's design, both of Debian's MPIs, and the newest ones
 //! where `SVMIO_MPICH5` and `SVMIO_OPENMPI5` name their virtual environments, in turn. Prints a table in Markdown; the
-//! same, as JSON too, goes as `collectives.md` and `collectives.json` into the directory that `SVMIO_FIGURES` names.
+//! same, as JSON too, goes as `collectives.md` and `collectives.json`, with options in their names, into the directory that
+//! `SVMIO_FIGURES` names.
 //!
 //! With `--adapters`: one MPI program with each MPI's own collectives and with svmio's, by each adapter; the table goes
 //! to `collectives-adapters.md` and `collectives-adapters.json`.
 //!
 //! With `--aims` it fails where an aim is missed, with `--check` where one is missed by far.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -16,9 +15,16 @@ use clap::builder::PossibleValuesParser;
 use svmio_benches::aims::{self, Judging};
 use svmio_benches::collectives::report::{self, Outcome};
 use svmio_benches::collectives::{Conditions, Contender, NAMES, adapters, hosts, member};
+use svmio_benches::figures;
 use svmio_benches::interleaved::{self, in_turn, median};
 use svmio_benches::left_out;
 use svmio_benches::phase::{self, Phase};
+
+/// With how many ranks by default.
+const RANKS: &str = "2,4,8,16";
+
+/// How long each is repeated by default.
+const MILLISECONDS: u32 = 100;
 
 /// svmio's collectives beside those of MPIs
 #[derive(Debug, Parser)]
@@ -51,10 +57,10 @@ struct CommandLine {
     #[arg(long, default_value_t = interleaved::REPETITIONS)]
     runs: usize,
     /// With how many ranks
-    #[arg(long, value_name = "RANKS", value_delimiter = ',', default_value = "2,4,8,16")]
+    #[arg(long, value_name = "RANKS", value_delimiter = ',', default_value = RANKS)]
     ranks: Vec<u32>,
     /// How long each collective is repeated in a run
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = MILLISECONDS)]
     milliseconds: u32,
     /// With a process beside them that computes all the time
     #[arg(long)]
@@ -91,6 +97,7 @@ fn main() -> ExitCode {
 }
 
 fn measure(mut command_line: CommandLine) -> ExitCode {
+    let name = command_line.table("collectives");
     if command_line.check {
         (command_line.runs, command_line.ranks) = (3, vec![2, 4]);
     }
@@ -112,10 +119,7 @@ fn measure(mut command_line: CommandLine) -> ExitCode {
         command_line.ranks.iter().map(|&ranks| outcome(&command_line, &contenders, ranks)).collect();
     let table = report::markdown(&outcomes);
     println!("{table}\nAt the end {}.", Phase::now());
-    if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
-        let name = format!("collectives{}", command_line.conditions().suffix());
-        write(&PathBuf::from(directory), &name, &table, &report::json(&outcomes));
-    }
+    figures::keep(&name, &table, &report::json(&outcomes));
     let aims: Vec<_> = outcomes.iter().flat_map(Outcome::aims).collect();
     aims::end(command_line.judging(), &aims, was_calm)
 }
@@ -130,8 +134,10 @@ fn over_hosts(command_line: &CommandLine) -> ExitCode {
     println!("Medians of {runs} runs of each, in turn. At the beginning {}.\n", Phase::now());
     let outcome = hosts::compare(runs, COUNT, command_line.milliseconds);
     println!("{}\nAt the end {}.", outcome.markdown(), Phase::now());
-    if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
-        outcome.write(&PathBuf::from(directory));
+    let name = command_line.table("collectives-hosts");
+    figures::keep(&name, &outcome.markdown(), &outcome.json());
+    if let Some(directory) = figures::directory() {
+        outcome.draw(&directory.join(format!("{name}.svg")));
     }
     aims::end(command_line.judging(), &outcome.aims(), was_calm)
 }
@@ -146,9 +152,8 @@ fn data_over_hosts(command_line: &CommandLine) -> ExitCode {
     println!("Medians of {runs} runs. At the beginning {}.\n", Phase::now());
     let outcome = hosts::data::compare(runs, DATA_COUNT);
     println!("{}\nAt the end {}.", outcome.markdown(), Phase::now());
-    if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
-        write(&PathBuf::from(directory), "collectives-data", &outcome.markdown(), &outcome.json());
-    }
+    let name = command_line.table("collectives-data");
+    figures::keep(&name, &outcome.markdown(), &outcome.json());
     aims::end(command_line.judging(), &outcome.aims(), was_calm)
 }
 
@@ -172,6 +177,7 @@ const CHECK_MILLISECONDS: u32 = 5;
 
 fn by_adapters(mut command_line: CommandLine) -> ExitCode {
     use adapters::report;
+    let name = command_line.table("collectives-adapters");
     if command_line.check {
         (command_line.runs, command_line.ranks) = (1, vec![4]);
         command_line.milliseconds = CHECK_MILLISECONDS;
@@ -190,10 +196,7 @@ fn by_adapters(mut command_line: CommandLine) -> ExitCode {
     let outcomes: Vec<report::Outcome> = command_line.ranks.iter().map(outcome).collect();
     let table = report::markdown(&outcomes);
     println!("{table}\nAt the end {}.", Phase::now());
-    if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
-        let name = format!("collectives-adapters{}", conditions.suffix());
-        write(&PathBuf::from(directory), &name, &table, &report::json(&outcomes));
-    }
+    figures::keep(&name, &table, &report::json(&outcomes));
     // So short a run says nothing of how fast they are.
     let aims = outcomes.iter().filter(|_| !command_line.check).flat_map(report::Outcome::aims);
     let code = aims::end(command_line.judging(), &aims.collect::<Vec<_>>(), was_calm);
@@ -222,6 +225,23 @@ fn adapted(
 }
 
 impl CommandLine {
+    /// The name of the tables' files. A check has its own number of runs and ranks.
+    fn table(&self, benchmark: &str) -> String {
+        let is_asked = !self.check;
+        let ranks = figures::joined(&self.ranks);
+        let options = [
+            (self.busy, "busy".to_owned()),
+            (self.sessions, "sessions".to_owned()),
+            (self.check, "check".to_owned()),
+            (!self.only.is_empty(), figures::joined(&self.only)),
+            (!self.against.is_empty(), format!("against-{}", figures::joined(&self.against))),
+            (is_asked && ranks != RANKS, format!("ranks-{ranks}")),
+            (is_asked && self.runs != interleaved::REPETITIONS, format!("runs-{}", self.runs)),
+            (self.milliseconds != MILLISECONDS, format!("milliseconds-{}", self.milliseconds)),
+        ];
+        figures::name(benchmark, &options)
+    }
+
     fn names(&self) -> Vec<&'static str> {
         let is_wanted = |name: &&str| self.only.is_empty() || self.only.iter().any(|only| only == name);
         NAMES.into_iter().filter(is_wanted).collect()
@@ -238,14 +258,4 @@ impl CommandLine {
     fn conditions(&self) -> Conditions {
         Conditions { is_busy: self.busy, has_sessions: self.sessions }
     }
-}
-
-fn write(directory: &Path, name: &str, table: &str, json: &serde_json::Value) {
-    let write = |extension: &str, text: &str| {
-        let path = directory.join(format!("{name}.{extension}"));
-        fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    };
-    fs::create_dir_all(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-    write("md", table);
-    write("json", &format!("{json:#}\n"));
 }

@@ -1,14 +1,14 @@
 //! Files on one node: svmio beside the stock drivers of both MPIs, the very same programs on the same file system, in
 //! turn. Prints a table in Markdown; the same, as JSON too, and curves over the size of pieces go as `files.md`,
-//! `files.json` and `files-*.svg` into the directory that `SVMIO_FIGURES` names.
+//! `files.json` and `files-*.svg`, with options in their names, into the directory that `SVMIO_FIGURES` names.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use svmio_benches::aims::{self, Judging};
+use svmio_benches::figures::{self, joined};
 use svmio_benches::files::measuring::{self, Measuring};
 use svmio_benches::files::outcome::{Counting, Outcome};
 use svmio_benches::files::place::{Kind, Place};
@@ -17,6 +17,9 @@ use svmio_benches::left_out::LeftOut;
 use svmio_benches::phase::{self, Phase};
 use svmio_benches::{interleaved, told};
 use svmio_tests::{Installation, Mpi};
+
+/// Where files lie on a disk by default.
+const DISK: &str = "target/on-disk";
 
 /// svmio beside stock MPI-IO on one node
 #[derive(Debug, Parser)]
@@ -45,7 +48,7 @@ struct CommandLine {
     #[arg(long, value_name = "PLACE", value_delimiter = ',', default_value = "shm", value_parser = kind)]
     on: Vec<Kind>,
     /// Which directory of a disk
-    #[arg(long, value_name = "DIRECTORY", default_value = "target/on-disk")]
+    #[arg(long, value_name = "DIRECTORY", default_value = DISK)]
     disk: PathBuf,
     /// Which classes of BT's
     #[arg(long, value_name = "CLASS", value_delimiter = ',', default_value = "W,A,B", value_parser = class)]
@@ -55,21 +58,23 @@ struct CommandLine {
 impl CommandLine {
     /// The name of the table's files, by what is not as it is without options: a part does not overwrite the whole.
     fn table(&self) -> String {
-        let joined = |words: Vec<String>| words.join(",");
-        let ranks = joined(self.ranks.iter().map(u32::to_string).collect());
-        let places = joined(self.on.iter().map(|kind| kind.name().to_owned()).collect());
-        let classes = joined(self.classes.iter().map(|class| class.name().to_owned()).collect());
-        let parts = [
-            (!self.only.is_empty(), format!("-{}", self.only.join(","))),
-            (classes != "W,A,B", format!("-classes-{classes}")),
-            (ranks != "2,4", format!("-ranks-{ranks}")),
-            (places != "shm", format!("-on-{places}")),
-            (self.aims, "-aims".to_owned()),
-            (self.check, "-check".to_owned()),
-            (self.short, "-short".to_owned()),
+        let ranks = joined(&self.ranks);
+        let places = joined(&self.on.iter().map(|kind| kind.name()).collect::<Vec<_>>());
+        let classes = joined(&self.classes.iter().map(|class| class.name()).collect::<Vec<_>>());
+        // A check, and a short look, have their own number of runs.
+        let has_runs = !self.check && !self.short && self.runs != interleaved::REPETITIONS;
+        let options = [
+            (!self.only.is_empty(), joined(&self.only)),
+            (classes != "W,A,B", format!("classes-{classes}")),
+            (ranks != "2,4", format!("ranks-{ranks}")),
+            (places != "shm", format!("on-{places}")),
+            (self.disk != Path::new(DISK), format!("disk-{}", self.disk.display())),
+            (has_runs, format!("runs-{}", self.runs)),
+            (self.aims, "aims".to_owned()),
+            (self.check, "check".to_owned()),
+            (self.short, "short".to_owned()),
         ];
-        let wanted = parts.into_iter().filter(|(is_other, _)| *is_other).map(|(_, part)| part);
-        format!("files{}", wanted.collect::<String>())
+        figures::name("files", &options)
     }
 
     fn amount(&self) -> Amount {
@@ -127,8 +132,6 @@ fn main() -> ExitCode {
         Phase::now()
     );
     println!("cargo run --release -p svmio-benches --bin files{}\n\n{told}", amount.option());
-    let figures = std::env::var_os("SVMIO_FIGURES").map(PathBuf::from);
-    let figures = figures.map(|directory| (directory, name));
     // What a short look judges is written again, and read.
     let warms_memory = matches!(amount, Amount::All | Amount::Aims);
     let how = Measuring { programs: &programs, repetitions: line.runs, warms_memory, counting };
@@ -145,9 +148,7 @@ fn main() -> ExitCode {
                 tell(&mut told, report::lines(&outcome).trim_end());
                 outcomes.push(outcome);
                 // All of it takes long, and what is measured is not to be lost.
-                if let Some((directory, name)) = &figures {
-                    keep(&told, &outcomes, directory, name);
-                }
+                figures::keep(&name, &told, &report::json(&outcomes));
             }
         });
         if let Err(why) = done {
@@ -155,11 +156,11 @@ fn main() -> ExitCode {
         }
     }
     tell(&mut told, &format!("\nAt the end {}.\n{}", Phase::now(), report::faults(&outcomes)));
-    if let Some((directory, name)) = &figures {
-        keep(&told, &outcomes, directory, name);
+    figures::keep(&name, &told, &report::json(&outcomes));
+    if let Some(directory) = figures::directory() {
         // Of what has an aim there are too few points, which would take the place of all.
         if matches!(amount, Amount::All | Amount::Check) {
-            curves::draw(&outcomes, directory).unwrap_or_else(|error| panic!("{error}"));
+            curves::draw(&outcomes, &directory, &name).unwrap_or_else(|error| panic!("{error}"));
         }
     }
     let aims: Vec<_> = outcomes.iter().flat_map(Outcome::aims).collect();
@@ -178,12 +179,4 @@ fn tell(told: &mut String, text: &str) {
     println!("{text}");
     told.push_str(text);
     told.push('\n');
-}
-
-fn keep(told: &str, outcomes: &[Outcome], directory: &Path, name: &str) {
-    let failed = |error| panic!("{}: {error}", directory.display());
-    fs::create_dir_all(directory).unwrap_or_else(failed);
-    fs::write(directory.join(format!("{name}.md")), told).unwrap_or_else(failed);
-    fs::write(directory.join(format!("{name}.json")), format!("{:#}\n", report::json(outcomes)))
-        .unwrap_or_else(failed);
 }

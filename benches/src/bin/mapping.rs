@@ -1,16 +1,15 @@
 //! Files as memory: what a fault costs, beside the kernel's and a bare thread's with `userfaultfd`; how fast a file of
 //! another host is gone through, beside iperf3; what threads gain that wait at the same time; what plain reads take of
 //! which nothing is cached, by asking their home and without. Prints tables in Markdown; the same, as JSON too, goes as
-//! `mapping.md` and `mapping.json` into the directory that `SVMIO_FIGURES` names. Needs root.
+//! `mapping.md` and `mapping.json`, with options in their names, into the directory that `SVMIO_FIGURES` names. Needs root.
 
-use std::fs;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 use svmio_benches::aims::{self, Aim, Extent};
+use svmio_benches::figures::{self, joined};
 use svmio_benches::interleaved::{self, in_turn};
 use svmio_benches::left_out;
 use svmio_benches::mapping::report::{Bare, Faults, Misses, Random, Scan, Straight};
@@ -78,16 +77,26 @@ fn main() -> ExitCode {
         };
         part.iter().for_each(|outcome| println!("{}", outcome.table));
         outcomes.extend(part);
+        // All of it takes long, and what is measured is not to be lost.
+        keep(&command_line.table(), &outcomes);
     }
     println!("At the end {}.", Phase::now());
-    if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
-        keep(&PathBuf::from(directory), &outcomes);
-    }
     let aims: Vec<Aim> = outcomes.into_iter().flat_map(|outcome| outcome.aims).collect();
     aims::end(extent, &aims, was_calm)
 }
 
 impl CommandLine {
+    /// The name of the tables' files.
+    fn table(&self) -> String {
+        let options = [
+            (self.check, "check".to_owned()),
+            (!self.only.is_empty(), joined(&self.only)),
+            (!self.bed.is_empty(), format!("bed-{}", joined(&self.bed))),
+            (!self.check && self.runs != interleaved::REPETITIONS, format!("runs-{}", self.runs)),
+        ];
+        figures::name("mapping", &options)
+    }
+
     /// How often each way is taken in a run.
     fn rounds(&self) -> usize {
         if self.check { 3 } else { 7 }
@@ -180,14 +189,8 @@ fn misses(command_line: &CommandLine) -> Vec<Outcome> {
     misses.map(|it| Outcome { table: it.markdown(), json: it.json(), aims: Vec::new() }).collect()
 }
 
-fn keep(directory: &std::path::Path, outcomes: &[Outcome]) {
-    let write = |extension: &str, text: &str| {
-        let path = directory.join(format!("mapping.{extension}"));
-        fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    };
-    fs::create_dir_all(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+fn keep(name: &str, outcomes: &[Outcome]) {
     let tables: Vec<&str> = outcomes.iter().map(|outcome| outcome.table.as_str()).collect();
     let values: Vec<&Value> = outcomes.iter().map(|outcome| &outcome.json).collect();
-    write("md", &tables.join("\n"));
-    write("json", &format!("{:#}\n", json!({ "measurements": values })));
+    figures::keep(name, &tables.join("\n"), &json!({ "measurements": values }));
 }

@@ -36,17 +36,18 @@ struct Diagram {
     copying: Vec<(f64, f64)>,
 }
 
-/// Draws all curves that have more than one point into a directory, and tells into which files.
+/// Draws all curves that have more than one point into a directory, and tells into which files, whose names begin with
+/// `table`.
 ///
 /// # Errors
 /// Where a file cannot be written.
-pub fn draw(outcomes: &[Outcome], directory: &Path) -> Result<Vec<PathBuf>, String> {
+pub fn draw(outcomes: &[Outcome], directory: &Path, table: &str) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     for (name, diagram) in diagrams(outcomes) {
         if diagram.copying.len() < 2 {
             continue;
         }
-        let file = directory.join(format!("{name}.svg"));
+        let file = directory.join(format!("{table}-{name}.svg"));
         let mut svg = String::new();
         diagram.draw_into(&mut svg)?;
         std::fs::write(&file, svg).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -61,7 +62,7 @@ fn diagrams(outcomes: &[Outcome]) -> BTreeMap<String, Diagram> {
         let Some(point) = &outcome.workload.point else { continue };
         let (ranks, on, bytes) = (outcome.workload.ranks, outcome.kind.name(), point.bytes as f64);
         for (number, row) in outcome.workload.rows.iter().enumerate() {
-            let name = format!("files-{}-{}-{ranks}-{on}", point.curve, row.name);
+            let name = format!("{}-{}-{ranks}-{on}", point.curve, row.name);
             let diagram = diagrams.entry(name).or_insert_with(|| Diagram {
                 title: format!("{}, {}, {ranks} ranks, {on}", point.curve.replace('-', ", "), row.name),
                 lines: outcome.runs.iter().map(|(keeper, _)| (keeper.name(), Vec::new())).collect(),

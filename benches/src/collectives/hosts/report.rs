@@ -136,18 +136,11 @@ impl Outcome {
         })
     }
 
-    /// Writes both, and the plot, into a directory.
+    /// Draws the plot into a file.
     ///
     /// # Panics
-    /// Where something cannot be written.
-    pub fn write(&self, directory: &Path) {
-        let write = |name: &str, text: &str| {
-            let path = directory.join(name);
-            std::fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        };
-        std::fs::create_dir_all(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-        write("collectives-hosts.md", &self.markdown());
-        write("collectives-hosts.json", &format!("{:#}\n", self.json()));
+    /// Where it cannot be written.
+    pub fn draw(&self, file: &Path) {
         let points: Vec<_> = self
             .barriers
             .iter()
@@ -160,7 +153,7 @@ impl Outcome {
             .collect();
         let mpis: Vec<_> = self.mpis.iter().map(|(name, runs)| (*name, median(runs.clone()) * 1e6)).collect();
         let svg = plot::draw(&points, &mpis).unwrap_or_else(|problem| panic!("drawing the plot: {problem}"));
-        write("collectives-hosts.svg", &svg);
+        std::fs::write(file, svg).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     }
 }
 
