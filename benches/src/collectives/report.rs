@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Conditions, XHCS_DESIGN};
+use super::{Conditions, XHCS_DESIGN, has_in_design};
 use crate::aims::Aim;
 use crate::phase::Phase;
 
@@ -44,11 +44,14 @@ impl Outcome {
     pub fn aims(&self) -> Vec<Aim> {
         let of_name = |(at, name): (usize, &&'static str)| {
             let what = format!("{name}, {} ranks{}", self.ranks, self.conditions.beside());
-            let (ratio, to_design) = (self.ratio(at), self.ratio_to_design(at));
+            // What could not be measured is an aim as well, and missed; what nobody was to do is none.
+            let has_mpi = self.contenders[1..].iter().any(|contender| *contender != XHCS_DESIGN);
+            let has_design = self.contenders.contains(&XHCS_DESIGN) && has_in_design(name);
             let aims = [
-                (!ratio.is_nan()).then(|| aim(what.clone(), name, self.ranks, ratio)),
-                (!to_design.is_nan()).then(|| {
-                    Aim::at_most(format!("{what}: time, of that of XHC's design"), to_design, 1.0, 3.0)
+                has_mpi.then(|| aim(what.clone(), name, self.ranks, self.ratio(at))),
+                has_design.then(|| {
+                    let ratio = self.ratio_to_design(at);
+                    Aim::at_most(format!("{what}: time, of that of XHC's design"), ratio, 1.0, 3.0)
                 }),
             ];
             aims.into_iter().flatten()
@@ -125,4 +128,31 @@ pub fn json(outcomes: &[Outcome]) -> Value {
         })
     };
     json!({ "measurements": outcomes.iter().map(of_outcome).collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_measured_is_an_aim_that_is_missed() {
+        let of = |contenders: &[&'static str], seconds: &[[f64; 2]]| {
+            let outcome = Outcome {
+                ranks: 2,
+                conditions: Conditions::default(),
+                names: vec!["barrier", "allgather"],
+                contenders: contenders.to_vec(),
+                seconds: seconds.iter().map(|seconds| seconds.to_vec()).collect(),
+                phase: Phase { round_trip_ns: 100.0, copy_gb_per_s: 10.0 },
+            };
+            outcome.aims().iter().map(|aim| aim.measured).collect::<Vec<_>>()
+        };
+        let failed = f64::NAN;
+        let all = of(&["svmio", "mpich", XHCS_DESIGN], &[[1.0, 1.0], [2.0, failed], [failed, failed]]);
+        assert_eq!(all.len(), 3);
+        assert_eq!(all[0], 0.5);
+        assert!(all[1].is_nan() && all[2].is_nan());
+        assert_eq!(of(&["svmio", XHCS_DESIGN], &[[1.0, 1.0], [2.0, failed]]), [0.5]);
+        assert!(of(&["svmio"], &[[1.0, 1.0]]).is_empty());
+    }
 }
