@@ -37,6 +37,48 @@ pub fn keep(name: &str, tables: &str, json: &Value) {
     write(&directory.join(format!("{name}.json")), &format!("{json:#}\n"));
 }
 
+/// What a benchmark tells, and has measured: printed at once, and kept after each part, since all of it takes long.
+#[derive(Debug, Default)]
+pub struct Record {
+    name: String,
+    told: String,
+    measured: Vec<Value>,
+}
+
+impl Record {
+    /// Of files with this [`name`].
+    pub fn new(name: String) -> Record {
+        Record { name, ..Record::default() }
+    }
+
+    /// The files' name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Prints it as a line, or several, and remembers it.
+    pub fn tell(&mut self, text: impl std::fmt::Display) {
+        let line = format!("{text}\n");
+        print!("{line}");
+        self.told += &line;
+    }
+
+    /// Remembers what was measured.
+    pub fn add(&mut self, measured: Value) {
+        self.measured.push(measured);
+    }
+
+    /// Writes all that there is so far, with what is aimed at.
+    ///
+    /// # Panics
+    /// As [`keep`].
+    pub fn keep(&self, aims: &[Aim]) {
+        let list: String = aims.iter().map(|aim| format!("\n- {aim}")).collect();
+        let json = json!({ "measurements": self.measured, "aims": self::aims(aims) });
+        keep(&self.name, &format!("{}{list}\n", self.told), &json);
+    }
+}
+
 /// What is aimed at, and was measured, as JSON.
 pub fn aims(aims: &[Aim]) -> Value {
     let of = |aim: &Aim| json!({ "what": aim.what, "measured": aim.measured, "aim": aim.aim });

@@ -3,10 +3,11 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use svmio_tests::{Hosts, Rate};
 
 use crate::aims::Extent;
+use crate::figures::Record;
 use crate::interleaved::{CHECKED, REPETITIONS, medians_of_lists, most_of_lists};
 use crate::messages::{Pattern, svmio};
 
@@ -66,7 +67,7 @@ impl Default for Wire {
 ///
 /// # Panics
 /// Where one of them fails, or something is missing.
-pub fn compare(extent: Extent) -> f64 {
+pub fn compare(extent: Extent, record: &mut Record) -> f64 {
     let wire = Wire::new();
     let sizes: &[u64] = if extent == Extent::Full { &SIZES } else { &SIZES[3..] };
     let server = Server::start(&wire.hosts, 1);
@@ -85,12 +86,14 @@ pub fn compare(extent: Extent) -> f64 {
     };
     drop(server);
     let peer = values[0][0];
-    println!(
+    record.tell(format_args!(
         "\nBetween two hosts over {MEGABITS} Mbit/s each way, MB/s of payload, {summary} runs in turn; iperf3 gets \
          {peer:.1}:\n\n| bytes | svmio (ofi) | svmio / iperf3 |\n|--:|--:|--:|"
-    );
+    ));
     for (size, own) in sizes.iter().zip(&values[1]) {
-        println!("| {size} | {own:.1} | {:.3} |", own / peer);
+        record.tell(format_args!("| {size} | {own:.1} | {:.3} |", own / peer));
+        record
+            .add(json!({ "what": "1 Gbit/s", "bytes": size, "unit": "MB/s", "svmio": own, "iperf3": peer }));
     }
     values[1].last().map_or(f64::NAN, |own| own / peer)
 }

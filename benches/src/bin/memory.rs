@@ -3,15 +3,14 @@
 //! links of 1 Gbit/s; the sort also beside itself in a local file that is mapped. Prints tables in Markdown. Needs
 //! root.
 //!
-//! What is measured goes as `memory.json` into the directory that `SVMIO_FIGURES` names.
+//! What is told goes as `memory.md`, and as `memory.json` with what is aimed at, with options in their names, into the directory that `SVMIO_FIGURES` names.
 //!
 //! With `--check` small sizes, and a failure where an aim is missed by far.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use serde_json::json;
-use svmio_benches::aims::{self, Aim, Extent};
+use svmio_benches::aims::{self, Extent};
+use svmio_benches::figures::{self, Record};
 use svmio_benches::interleaved::REPETITIONS;
 use svmio_benches::left_out;
 use svmio_benches::memory::job::{self, Nodes};
@@ -32,24 +31,20 @@ fn main() -> ExitCode {
     }
     let was_calm = phase::is_calm();
     println!("cargo run --release -p svmio-benches --bin memory\n");
-    println!("Medians of {REPETITIONS} runs of each side, in turn. At the beginning {}.", Phase::now());
+    let others = [(extent == Extent::Check, "check".to_owned())];
+    let mut record = Record::new(figures::name("memory", &others));
+    record.tell(format_args!(
+        "Medians of {REPETITIONS} runs of each side, in turn. At the beginning {}.",
+        Phase::now()
+    ));
     let bed = Bed::new();
     let places = [Nodes::Memory, Nodes::Hosts(&bed)];
-    let figures = std::env::var_os("SVMIO_FIGURES").map(PathBuf::from);
-    let disk = figures.clone().unwrap_or_else(|| ".".into());
-    let mut aims = stencil::compare(&places, extent);
-    aims.extend(sort::compare(&places, &disk, extent));
+    let disk = figures::directory().unwrap_or_else(|| ".".into());
+    let mut aims = stencil::compare(&places, extent, &mut record);
+    record.keep(&aims);
+    aims.extend(sort::compare(&places, &disk, extent, &mut record));
     drop(bed);
-    println!("\nAt the end {}.", Phase::now());
-    if let Some(directory) = figures {
-        keep(&aims, &directory.join("memory.json"));
-    }
+    record.tell(format_args!("\nAt the end {}.", Phase::now()));
+    record.keep(&aims);
     aims::end(extent, &aims, was_calm)
-}
-
-/// Writes what was measured, with what is aimed at, as JSON.
-fn keep(aims: &[Aim], file: &Path) {
-    let of = |aim: &Aim| json!({ "what": aim.what, "measured": aim.measured, "aim": aim.aim });
-    let text = json!({ "aims": aims.iter().map(of).collect::<Vec<_>>() }).to_string();
-    std::fs::write(file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
 }

@@ -2,19 +2,18 @@
 //! applications do, beside iperf3 in reading, beside messages in writing small pieces; and what it costs the
 //! processors. Prints tables in Markdown. Needs root.
 //!
-//! What is aimed at goes as `nodes.json` into the directory that `SVMIO_FIGURES` names.
+//! What is told goes as `nodes.md`, and as `nodes.json` with what is aimed at, with options in their names, into the directory that `SVMIO_FIGURES` names.
 //!
 //! With `--aims` a failure where an aim is missed; with `--check` fewer and smaller runs, and a failure where one is missed
 //! by far; with `--only PART,...` some of `processor`, `remote`, `pieces`, `apart`,
 //! `application`.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
-use serde_json::json;
 use svmio_benches::aims::{self, Aim, Extent, Judging};
+use svmio_benches::figures::{self, Record, joined};
 use svmio_benches::interleaved::REPETITIONS;
 use svmio_benches::left_out;
 use svmio_benches::nodes::bed::{self, Bed};
@@ -23,7 +22,7 @@ use svmio_benches::phase::{self, Phase};
 use svmio_benches::told;
 use svmio_tests::{Installation, Mpi, Program};
 
-type Part = fn(&Bed, &Program, Extent) -> Vec<Aim>;
+type Part = fn(&Bed, &Program, Extent, &mut Record) -> Vec<Aim>;
 
 const PARTS: [(&str, Part); 5] = [
     ("processor", processor::compare),
@@ -66,7 +65,12 @@ fn main() -> ExitCode {
     // Rather now than after minutes.
     Installation::get();
     println!("cargo run --release -p svmio-benches --bin nodes\n");
-    println!("Medians of {REPETITIONS} runs of each side, in turn. At the beginning {}.", Phase::now());
+    let others = [(check, "check".to_owned()), (!only.is_empty(), joined(&only))];
+    let mut record = Record::new(figures::name("nodes", &others));
+    record.tell(format_args!(
+        "Medians of {REPETITIONS} runs of each side, in turn. At the beginning {}.",
+        Phase::now()
+    ));
     let mut bed = Bed::new();
     if parts.iter().any(|(name, _)| *name == APPLICATION) {
         bed.mount();
@@ -75,22 +79,12 @@ fn main() -> ExitCode {
     let mut aims = Vec::new();
     for (_, part) in parts {
         for program in &programs {
-            aims.extend(part(&bed, program, extent));
+            aims.extend(part(&bed, program, extent, &mut record));
+            record.keep(&aims);
         }
     }
     drop(bed);
-    println!("\nAt the end {}.", Phase::now());
-    if let Some(directory) = std::env::var_os("SVMIO_FIGURES") {
-        let directory = Path::new(&directory);
-        std::fs::create_dir_all(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-        keep(&aims, &directory.join("nodes.json"));
-    }
+    record.tell(format_args!("\nAt the end {}.", Phase::now()));
+    record.keep(&aims);
     aims::end(Judging::of(judges, check), &aims, was_calm)
-}
-
-/// Writes what was measured, with what is aimed at, as JSON.
-fn keep(aims: &[Aim], file: &Path) {
-    let of = |aim: &Aim| json!({ "what": aim.what, "measured": aim.measured, "aim": aim.aim });
-    let text = json!({ "aims": aims.iter().map(of).collect::<Vec<_>>() }).to_string();
-    std::fs::write(file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
 }

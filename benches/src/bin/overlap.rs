@@ -2,14 +2,15 @@
 //! the transfer the computation hides, and from which computation on sending asynchronously is the better choice.
 //! On shared memory a bare copy stands beside it, by a peer that is told by one word and tells by another one: as much
 //! as can be hidden on this machine at this time.
-//! Prints tables in Markdown, and draws them into the directory `SVMIO_FIGURES` names. With `--check` a few sizes on
+//! Prints tables in Markdown, keeps them as `overlap.md` and `overlap.json`, and draws them, in the directory that
+//! `SVMIO_FIGURES` names. With `--check` a few sizes on
 //! shared memory only, and a failure where an aim is missed by far.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use svmio_benches::aims::{self, Aim, Extent};
+use svmio_benches::figures::{self, Record};
 use svmio_benches::left_out::LeftOut;
 use svmio_benches::messages::tool;
 use svmio_benches::phase::{self, Phase};
@@ -26,56 +27,62 @@ fn main() -> ExitCode {
     let extent = Extent::from_command_line("overlap", "Computing while a message is sent");
     let was_calm = phase::is_calm();
     println!("cargo run --release -p svmio-benches --bin overlap\n");
-    println!("Times without computation, µs. At the beginning {}.", Phase::now());
+    let others = [(extent == Extent::Check, "check".to_owned())];
+    let mut record = Record::new(figures::name("overlap", &others));
+    record.tell(format_args!("Times without computation, µs. At the beginning {}.", Phase::now()));
     let mut left_out = LeftOut::default();
     let aims = match extent {
         Extent::Full => {
-            let mut aims = overlapped("shared memory", &["--sizes", "64K..16M", "--compute", COMPUTE]);
+            let mut aims =
+                overlapped("shared memory", &["--sizes", "64K..16M", "--compute", COMPUTE], &mut record);
             if left_out.unless_root("computing while sending over 1 Gbit/s between two hosts") {
-                aims.extend(overlapped_by_wire());
+                aims.extend(overlapped_by_wire(&mut record));
             }
             aims
         }
-        Extent::Check => {
-            overlapped("shared memory", &["--sizes", "256K,4M,16M", "--compute", "0,5,20", "--least"])
-        }
+        Extent::Check => overlapped(
+            "shared memory",
+            &["--sizes", "256K,4M,16M", "--compute", "0,5,20", "--least"],
+            &mut record,
+        ),
     };
-    println!("\nAt the end {}.", Phase::now());
+    record.tell(format_args!("\nAt the end {}.", Phase::now()));
+    record.keep(&aims);
     left_out.end(aims::end(extent, &aims, was_calm))
 }
 
 /// Measures between two hosts, and prints the tables.
-fn overlapped_by_wire() -> Vec<Aim> {
+fn overlapped_by_wire(record: &mut Record) -> Vec<Aim> {
     let wire = Wire::even();
     let network = wire.options();
     let runs = [("1 Gbit/s", "64K..2M", COMPUTE), ("1 Gbit/s, long messages", "4M..16M", LONG_COMPUTE)];
     let of_run = |(fabric, sizes, compute)| {
         let mut options = vec!["--sizes", sizes, "--compute", compute, "--repeat", "3"];
         options.extend(network.iter().map(String::as_str));
-        overlapped(fabric, &options)
+        overlapped(fabric, &options, record)
     };
     runs.into_iter().flat_map(of_run).collect()
 }
 
 /// Measures on one fabric, and prints the table.
-fn overlapped(fabric: &str, options: &[&str]) -> Vec<Aim> {
-    let plot = std::env::var_os("SVMIO_FIGURES").map(|directory| {
-        let directory = PathBuf::from(directory);
+fn overlapped(fabric: &str, options: &[&str], record: &mut Record) -> Vec<Aim> {
+    let plot = figures::directory().map(|directory| {
         std::fs::create_dir_all(&directory)
             .unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
         let name = fabric.replace(',', "").replace([' ', '/'], "-");
-        directory.join(format!("overlap-{name}.svg")).to_string_lossy().into_owned()
+        directory.join(format!("{}-{name}.svg", record.name())).to_string_lossy().into_owned()
     });
     let mut arguments = [&["bench", "overlap", "--json"], options].concat();
     arguments.extend(plot.iter().flat_map(|path| ["--plot", path]));
     let result = tool(&arguments);
+    record.add(json!({ "between": fabric, "result": result }));
     let sizes = result["modes"][0]["sizes"].as_array().unwrap_or_else(|| panic!("no sizes in {result}"));
-    println!(
+    record.tell(format_args!(
         "\n{fabric}; hidden at least by computations from once and from twice the transfer's time on:\n\n| bytes | \
          synchronous | asynchronous | break-even measured | calculated | hidden by once | not hidden there, µs | by \
          twice | not hidden there, µs | bare copy: by once | not hidden, µs | by twice | not hidden, µs |\n|{}",
         "--:|".repeat(13)
-    );
+    ));
     let mut aims = Vec::new();
     for size in sizes {
         let number = |key: &str| size[key].as_f64().unwrap_or(f64::NAN);
@@ -92,7 +99,7 @@ fn overlapped(fabric: &str, options: &[&str]) -> Vec<Aim> {
         };
         let message = |key| told(key, &|step| step);
         let bare = |key| told(key, &|step| &step["bare"]);
-        println!(
+        record.tell(format_args!(
             "| {bytes} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {} | {} | {} |",
             synchronous * 1e6,
             asynchronous * 1e6,
@@ -102,7 +109,7 @@ fn overlapped(fabric: &str, options: &[&str]) -> Vec<Aim> {
             message("hidden_by_double"),
             bare("bare_hidden"),
             bare("bare_hidden_by_double"),
-        );
+        ));
         let what = |what: &str| format!("{fabric}, {bytes} B: {what}");
         // A short transfer is over in the time that two calls take. On shared memory both ends copy at rest, the receiver
         // alone beside a computation: of that, one that is no longer may have hidden half.
@@ -118,6 +125,7 @@ fn overlapped(fabric: &str, options: &[&str]) -> Vec<Aim> {
         let share = number("break_even_calculated") / synchronous;
         aims.push(Aim::at_most(what("break-even point, of the transfer's time"), share, 0.0, 0.3));
     }
+    record.keep(&aims);
     aims
 }
 

@@ -1,11 +1,13 @@
 //! Collective writes in which each rank writes what lies on its own node, beside independent ones: nobody has to ask
 //! anybody.
 
+use serde_json::json;
 use svmio_tests::Program;
 
 use super::bed::{Bed, HOSTS, Keeper};
 use super::measured::{self, Call};
 use crate::aims::{Aim, Extent};
+use crate::figures::Record;
 use crate::interleaved::medians;
 
 /// Bytes of a block, and how many of them a rank writes in a pass.
@@ -18,13 +20,13 @@ const KINDS: [&str; 3] = ["independent", "collective", "shared"];
 ///
 /// # Panics
 /// Where a run fails.
-pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
+pub fn compare(bed: &Bed, program: &Program, extent: Extent, record: &mut Record) -> Vec<Aim> {
     let mpi = program.mpi;
-    println!(
+    record.tell(format_args!(
         "\n{mpi}: each of {HOSTS} ranks on hosts of their own writes blocks to what lies with it and was written before; \
          µs for a call.\n\n| block | independent | collective | / independent | of all ranks' outcome |\n\
          |--:|--:|--:|--:|--:|"
-    );
+    ));
     let mut aims = Vec::new();
     for (block, calls) in BLOCKS {
         let calls = if extent == Extent::Full { calls } else { calls / 4 };
@@ -36,7 +38,13 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
             KINDS.map(|kind| measured.get(kind) * 1e6)
         })[0];
         let ratio = collective / independent;
-        println!("| {block} B | {independent:.2} | {collective:.2} | {ratio:.2} | {shared:.1} |");
+        record.tell(format_args!(
+            "| {block} B | {independent:.2} | {collective:.2} | {ratio:.2} | {shared:.1} |"
+        ));
+        record.add(json!({
+            "part": "apart", "mpi": mpi.name(), "bytes": block, "independent_microseconds": independent,
+            "collective_microseconds": collective, "shared_microseconds": shared,
+        }));
         let what = format!("{mpi}, {block} B of a rank's own, collective: of an independent call's time");
         aims.push(Aim::at_most(what, ratio, 1.1, 2.0));
     }

@@ -1,11 +1,13 @@
 //! What applications do with files, on svmio and on what is mounted: the table of ratios, as the papers have it.
 
+use serde_json::json;
 use svmio_tests::Program;
 
 use super::bed::{Bed, HOSTS, Keeper, MEGABITS};
 use super::gluster;
 use super::measured::{self, Call};
 use crate::aims::{Aim, Extent};
+use crate::figures::Record;
 use crate::interleaved::medians_of_lists;
 
 /// What is run.
@@ -122,7 +124,7 @@ fn remote(readers: u32, mebibytes: u32, place: Place) -> Application {
 ///
 /// # Panics
 /// Where a run fails.
-pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
+pub fn compare(bed: &Bed, program: &Program, extent: Extent, record: &mut Record) -> Vec<Aim> {
     let mut applications = vec![coll_perf(256, 3)];
     if extent == Extent::Full {
         applications.push(coll_perf(512, 1));
@@ -133,15 +135,13 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
         applications.extend([remote(1, 32, place), remote(HOSTS, 32, place)]);
     }
     let mpi = program.mpi;
-    println!(
+    record.tell(format_args!(
         "\n{mpi}, {HOSTS} ranks on {HOSTS} hosts, {MEGABITS} Mbit/s each way. Beside the others: how many times as \
          fast svmio is.\n"
-    );
-    print!("| |");
-    for keeper in Keeper::ALL {
-        print!(" {} |{}", keeper.name(), if keeper == Keeper::Svmio { "" } else { " ratio |" });
-    }
-    println!("\n|---|--:|--:|--:|--:|--:|");
+    ));
+    let beside = |keeper: Keeper| if keeper == Keeper::Svmio { "" } else { " ratio |" };
+    let columns = Keeper::ALL.map(|keeper| format!(" {} |{}", keeper.name(), beside(keeper)));
+    record.tell(format_args!("| |{}\n|---|--:|--:|--:|--:|--:|", columns.concat()));
     let carried = f64::from(HOSTS * MEGABITS) / 8.0;
     let mut aims = Vec::new();
     let mut wrong = Vec::new();
@@ -161,20 +161,26 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
         });
         for (at, row) in application.rows.iter().enumerate() {
             let seconds: Vec<f64> = seconds.iter().map(|of_keeper| of_keeper[at]).collect();
-            print!("| {} |", row.title);
+            let mut line = format!("| {} |", row.title);
             for (keeper, own) in Keeper::ALL.iter().zip(&seconds) {
-                match row.unit {
-                    _ if own.is_nan() => print!(" wrong data |"),
-                    Unit::MegabytesPerSecond => print!(" {:.0} |", application.megabytes / own),
-                    Unit::Seconds => print!(" {own:.2} |"),
-                }
-                match own / seconds[0] {
-                    _ if *keeper == Keeper::Svmio => {}
-                    ratio if ratio.is_nan() => print!(" - |"),
-                    ratio => print!(" {ratio:.1} |"),
-                }
+                line += &match row.unit {
+                    _ if own.is_nan() => " wrong data |".to_owned(),
+                    Unit::MegabytesPerSecond => format!(" {:.0} |", application.megabytes / own),
+                    Unit::Seconds => format!(" {own:.2} |"),
+                };
+                line += &match own / seconds[0] {
+                    _ if *keeper == Keeper::Svmio => String::new(),
+                    ratio if ratio.is_nan() => " - |".to_owned(),
+                    ratio => format!(" {ratio:.1} |"),
+                };
             }
-            println!();
+            record.tell(line);
+            let of_keeper = Keeper::ALL.iter().zip(&seconds);
+            let of_keeper = of_keeper.map(|(keeper, own)| (keeper.name().to_owned(), json!(own)));
+            record.add(json!({
+                "part": "application", "mpi": mpi.name(), "what": row.title,
+                "seconds": of_keeper.collect::<serde_json::Map<_, _>>(),
+            }));
             let best = seconds[1..].iter().copied().fold(f64::NAN, f64::min) / seconds[0];
             aims.push(Aim::at_least(
                 format!("{mpi}, {}: times the better of the others", row.title),
@@ -191,7 +197,7 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
         }
     }
     if !wrong.is_empty() {
-        println!("\nRead back, but not what was written: {}.", wrong.join("; "));
+        record.tell(format_args!("\nRead back, but not what was written: {}.", wrong.join("; ")));
     }
     aims
 }

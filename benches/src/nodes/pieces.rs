@@ -1,10 +1,12 @@
 //! Eight bytes at a time into what lies on all nodes, in turn with those of all other ranks.
 
+use serde_json::json;
 use svmio_tests::Program;
 
 use super::bed::{Bed, HOSTS, Keeper};
 use super::measured::{self, Call};
 use crate::aims::{Aim, Extent};
+use crate::figures::Record;
 use crate::interleaved::medians;
 
 /// How svmio is asked to write them, and what that is called.
@@ -18,7 +20,7 @@ const WAYS: [(&str, &str); 3] = [
 ///
 /// # Panics
 /// Where a run fails.
-pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
+pub fn compare(bed: &Bed, program: &Program, extent: Extent, record: &mut Record) -> Vec<Aim> {
     let (pieces, messages): (u32, u32) =
         if extent == Extent::Full { (1 << 20, 10_000) } else { (1 << 17, 2_000) };
     let mpi = program.mpi;
@@ -34,15 +36,20 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent) -> Vec<Aim> {
         [measured.get("write") / f64::from(pieces) * 1e6]
     });
     let message = times[0][0];
-    println!(
+    record.tell(format_args!(
         "\n{mpi}: {HOSTS} ranks write {pieces} pieces of 8 bytes each, interleaved, into a file that lies with all of \
          them, until it is there; µs for a piece.\n\n| | µs | times as fast as messages |\n|---|--:|--:|"
-    );
-    println!("| one message for each piece of another rank's, and its answer | {message:.2} | |");
+    ));
+    record.tell(format_args!(
+        "| one message for each piece of another rank's, and its answer | {message:.2} | |"
+    ));
     let mut aims = Vec::new();
     for ((_, name), [own]) in WAYS.iter().zip(&times[1..]) {
         let ratio = message / own;
-        println!("| svmio, {name} | {own:.3} | {ratio:.0} |");
+        record.tell(format_args!("| svmio, {name} | {own:.3} | {ratio:.0} |"));
+        record.add(json!({
+            "part": "pieces", "mpi": mpi.name(), "way": name, "microseconds": own, "message_microseconds": message,
+        }));
         aims.push(Aim::at_least(format!("{mpi}, 8 B, {name}: times as fast as messages"), ratio, 50.0, 5.0));
     }
     aims
