@@ -56,6 +56,27 @@ pub fn cleaned_up() -> bool {
     clean_up::is_done_here()
 }
 
+/// What is not installed of what [`mount`](Bed::mount) needs; `None` where all is there.
+pub fn missing() -> Option<String> {
+    /// Programs, and the packages that have them.
+    const NEEDED: [(&str, &str); 5] = [
+        ("glusterd", "glusterfs-server"),
+        ("gluster", "glusterfs-cli"),
+        ("sshfs", "sshfs"),
+        ("socat", "socat"),
+        (one_server::PROGRAM, "openssh-sftp-server"),
+    ];
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // An absolute path goes before what it is added to.
+    let is_there = |program: &str| std::env::split_paths(&path).any(|place| place.join(program).is_file());
+    let mut packages =
+        NEEDED.into_iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| package);
+    let first = packages.next()?;
+    Some(
+        packages.fold(format!("these packages are missing: {first}"), |told, next| format!("{told}, {next}")),
+    )
+}
+
 impl Bed {
     /// The hosts, with nothing mounted.
     ///

@@ -13,7 +13,7 @@ use super::bed::on_host;
 const PORT: &str = "2222";
 
 /// Debian's place for it.
-const PROGRAM: &str = "/usr/lib/openssh/sftp-server";
+pub(super) const PROGRAM: &str = "/usr/lib/openssh/sftp-server";
 
 /// Files that one host writes are read by another at once: names and sizes are not kept.
 const MOUNT: &str = "
