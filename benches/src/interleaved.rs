@@ -1,10 +1,21 @@
 //! Comparing runs on a machine whose speed drifts.
 
+use std::str::FromStr;
+
 /// How often each side of a comparison is run.
 pub const REPETITIONS: usize = 5;
 
 /// How often, where a comparison is only to show that nothing is far from what it was.
 pub const CHECKED: usize = 3;
+
+/// How often, or how many, as an option says it.
+///
+/// # Errors
+/// Where that is not at least one.
+pub fn at_least_one<T: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
+    let number = text.parse::<T>().ok().filter(|number| *number >= T::from(1));
+    number.ok_or_else(|| "a number above zero is needed".to_owned())
+}
 
 /// Runs the sides in turn, each [`REPETITIONS`] times, and gives the median of each value of each side.
 pub fn medians<const VALUES: usize>(

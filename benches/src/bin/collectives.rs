@@ -54,7 +54,7 @@ struct CommandLine {
     #[arg(long, value_name = "MPI", value_delimiter = ',')]
     against: Vec<String>,
     /// How often each contender is run
-    #[arg(long, default_value_t = interleaved::REPETITIONS)]
+    #[arg(long, default_value_t = interleaved::REPETITIONS, value_parser = interleaved::at_least_one::<usize>)]
     runs: usize,
     /// With how many ranks
     #[arg(long, value_name = "RANKS", value_delimiter = ',', default_value = RANKS)]

@@ -13,6 +13,7 @@ use svmio_benches::files::measuring::{self, Measuring};
 use svmio_benches::files::outcome::{Counting, Outcome};
 use svmio_benches::files::place::{Kind, Place};
 use svmio_benches::files::{Amount, BtClass, NAMES, Wanted, curves, report, workloads};
+use svmio_benches::interleaved::at_least_one;
 use svmio_benches::left_out::LeftOut;
 use svmio_benches::phase::{self, Phase};
 use svmio_benches::{interleaved, told};
@@ -85,11 +86,6 @@ impl CommandLine {
             _ => Amount::All,
         }
     }
-}
-
-fn at_least_one<T: std::str::FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
-    let number = text.parse::<T>().ok().filter(|number| *number >= T::from(1));
-    number.ok_or_else(|| "a number above zero is needed".to_owned())
 }
 
 fn kind(text: &str) -> Result<Kind, String> {

@@ -35,7 +35,7 @@ struct CommandLine {
     #[arg(long, value_name = "BED", value_delimiter = ',', value_parser = PossibleValuesParser::new(BEDS))]
     bed: Vec<String>,
     /// How often each is run
-    #[arg(long, default_value_t = interleaved::REPETITIONS)]
+    #[arg(long, default_value_t = interleaved::REPETITIONS, value_parser = interleaved::at_least_one::<usize>)]
     runs: usize,
 }
 
@@ -135,7 +135,7 @@ fn faults(command_line: &CommandLine) -> Vec<Outcome> {
 }
 
 fn scan(command_line: &CommandLine) -> Vec<Outcome> {
-    let bed = Bed::hosts();
+    let Some(bed) = command_line.beds(&["hosts"]).pop() else { return Vec::new() };
     let bytes = if command_line.check { 128 << 20 } else { 1 << 30 };
     let mut runs = in_turn(command_line.runs, 2, |side| match side {
         0 => bed.line_rate(),

@@ -45,6 +45,14 @@ pub enum Counting {
 }
 
 impl Counting {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Counting::Median => "median",
+            Counting::Best => "best",
+        }
+    }
+
     fn of(self, quantity: Quantity, numbers: impl Iterator<Item = f64>) -> f64 {
         let numbers: Vec<f64> = numbers.collect();
         match self {

@@ -61,7 +61,7 @@ pub fn json(outcomes: &[Outcome]) -> Value {
         let of_keeper = |(keeper, (who, runs)): (usize, &(Keeper, Vec<super::outcome::Run>))| {
             json!({
                 "keeper": who.name(),
-                "median": finite(outcome.of_keeper(keeper, number)),
+                (outcome.counting.name()): finite(outcome.of_keeper(keeper, number)),
                 "runs": runs.iter().map(|run| finite(run.numbers[number])).collect::<Vec<_>>(),
                 "faults": runs.iter().filter_map(|run| run.fault.as_deref()).collect::<Vec<_>>(),
             })
