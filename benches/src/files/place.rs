@@ -154,14 +154,14 @@ fn written(file: &Path, bytes: usize) -> std::io::Result<()> {
 const PREFIX: &str = "svmio-benches-";
 
 /// A directory that tells whose it is.
-fn temporary(base: &Path) -> TempDir {
+pub(crate) fn temporary(base: &Path) -> TempDir {
     let prefix = format!("{PREFIX}{}-", std::process::id());
     let directory = tempfile::Builder::new().prefix(&prefix).tempdir_in(base);
     directory.unwrap_or_else(|error| panic!("{}: {error}", base.display()))
 }
 
 /// Removes the directories of benchmarks that were killed: files in memory would stay there.
-fn remove_left(base: &Path) {
+pub(crate) fn remove_left(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let owner =

@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+const PREFIX: &str = "svmio-benches-";
+
 /// A control group, gone when this is dropped.
 #[derive(Debug)]
 pub(super) struct Limited {
@@ -22,7 +24,8 @@ impl Limited {
             root if root.is_dir() => (root, "memory.limit_in_bytes"),
             _ => (Path::new("/sys/fs/cgroup"), "memory.max"),
         };
-        let limited = Limited { directory: root.join(format!("svmio-benches-{}", std::process::id())) };
+        let limited = Limited { directory: root.join(format!("{PREFIX}{}", std::process::id())) };
+        remove_left(root);
         fs::create_dir(&limited.directory)?;
         fs::write(limited.directory.join(file), bytes.to_string())?;
         Ok(limited)
@@ -36,9 +39,39 @@ impl Limited {
     }
 }
 
+/// Removes the groups of benchmarks that were killed.
+fn remove_left(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        if owner.is_some_and(|id| !Path::new("/proc").join(id).exists()) {
+            // Where it cannot be removed, somebody is in it yet.
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
 impl Drop for Limited {
     fn drop(&mut self) {
         // Nobody is in it any more; where it cannot be removed, it holds nothing.
         let _ = fs::remove_dir(&self.directory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_killed_benchmarks_are_removed_and_no_others() {
+        let root = tempfile::tempdir().unwrap();
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let names =
+            [format!("{PREFIX}{}", ended.id()), format!("{PREFIX}{}", std::process::id()), "else".into()];
+        let groups = names.map(|name| root.path().join(name));
+        groups.iter().for_each(|group| fs::create_dir(group).unwrap());
+        remove_left(root.path());
+        assert_eq!(groups.map(|group| group.exists()), [false, true, true]);
     }
 }

@@ -9,6 +9,7 @@ use super::job::{self, NODES, Nodes};
 use super::limited::Limited;
 use crate::aims::{Aim, Extent};
 use crate::figures::Record;
+use crate::files::place::{remove_left, temporary};
 use crate::interleaved::medians;
 
 /// How many times what all processes may have in memory the keys take.
@@ -57,7 +58,8 @@ pub fn compare(places: &[Nodes<'_>], disk: &Path, extent: Extent, record: &mut R
             return aims;
         }
     };
-    let directory = tempfile::tempdir_in(disk).unwrap_or_else(|error| panic!("{}: {error}", disk.display()));
+    remove_left(disk);
+    let directory = temporary(disk);
     let below = directory.path().to_string_lossy().into_owned();
     let words = [&words[..], &["local", "--directory", &below]].concat();
     let processes = [1, NODES];
