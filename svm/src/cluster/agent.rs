@@ -305,3 +305,11 @@ fn waits(request: &Request) -> bool {
         | Request::Unlock { .. } => false,
     }
 }
+
+#[cfg(test)]
+impl Agent {
+    /// Whether a file is open here for other nodes.
+    pub(super) fn serves(&self, file: crate::units::FileId) -> bool {
+        self.files.known(file).is_some()
+    }
+}

@@ -2,10 +2,12 @@
 //! he has. Nothing is written home to make room for them.
 //!
 //! What was asked for ahead is taken by a thread of its own, so that the other processes of the node, who may wait for
-//! the same pages, do not depend on when the one that asked calls again.
+//! the same pages, do not depend on when the one that asked calls again. Before a file is closed it is waited for what
+//! is still on its way: a home that is asked after all have closed the file would open it once more, for nobody.
 
 use std::ops::Range;
-use std::sync::mpsc::{Receiver, SendError, Sender, channel};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvError, SendError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use svmio_transport::back_end::Service;
@@ -25,9 +27,19 @@ use super::{Asked, Context, NodeIndex, SharedFile};
 pub(super) struct Ahead(Mutex<Option<Thread>>);
 
 struct Thread {
-    sender: Sender<Coming>,
+    sender: Sender<Task>,
     service: Box<dyn Service>,
 }
+
+/// What the thread does, one after the other.
+enum Task {
+    Take(Coming),
+    /// Says that all before this has been done, by dropping it.
+    Tell(Sender<Never>),
+}
+
+/// What is never sent.
+enum Never {}
 
 struct Coming {
     node: NodeIndex,
@@ -50,6 +62,14 @@ impl SharedFile {
         let ranges = foresight.after(&access, cache.page().into(), room, home_at, is_kept);
         if let Err(e) = self.begin_ahead(ranges, size) {
             tracing::debug!("nothing is read ahead: {e}");
+        }
+    }
+
+    /// Waits until all that this handle has asked for ahead has come, or will not come.
+    pub(crate) fn end_ahead(&self) {
+        // Relaxed: whoever reads by a handle that is being closed is not waited for.
+        if self.reads_ahead().swap(false, Ordering::Relaxed) {
+            self.cluster().ahead.wait();
         }
     }
 
@@ -135,6 +155,7 @@ impl SharedFile {
         match asking.asked {
             Asked::Elsewhere(node, question) => {
                 let coming = Coming { node, question, tickets: asking.tickets };
+                self.reads_ahead().store(true, Ordering::Relaxed);
                 self.cluster().ahead.take(self.cluster().context(), self.cluster().shared_cache(), coming)
             }
             // Pages of this node's own segments are not cached.
@@ -160,13 +181,25 @@ impl Ahead {
                 }
             }
         }
-        let unsent = thread.as_ref().and_then(|thread| thread.sender.send(coming).err());
+        let unsent = thread.as_ref().and_then(|thread| thread.sender.send(Task::Take(coming)).err());
         drop(thread);
-        if let Some(SendError(coming)) = unsent {
+        if let Some(SendError(Task::Take(coming))) = unsent {
             // The thread ends only when the sender goes, or by a panic.
             take_one(context, own_cache, coming);
         }
         Ok(())
+    }
+
+    /// Waits until the thread has taken what was asked for before.
+    fn wait(&self) {
+        let (sender, receiver) = channel();
+        if let Some(thread) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            // Where it has ended, nothing is on its way, and the sender is dropped here.
+            let _ = thread.sender.send(Task::Tell(sender));
+        } else {
+            return;
+        }
+        let Err(RecvError) = receiver.recv();
     }
 
     /// Ends the thread, when it has taken what was asked for.
@@ -179,9 +212,12 @@ impl Ahead {
     }
 }
 
-fn take_all(context: &Context, cache: &PageCache, receiver: &Receiver<Coming>) {
-    while let Ok(coming) = receiver.recv() {
-        take_one(context, cache, coming);
+fn take_all(context: &Context, cache: &PageCache, receiver: &Receiver<Task>) {
+    while let Ok(task) = receiver.recv() {
+        match task {
+            Task::Take(coming) => take_one(context, cache, coming),
+            Task::Tell(waiter) => drop(waiter),
+        }
     }
 }
 

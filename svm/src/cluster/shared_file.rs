@@ -5,7 +5,7 @@ mod accesses;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use svmio_transport::SegmentId;
 
@@ -35,6 +35,8 @@ pub(crate) struct SharedFile {
     told_losses: AtomicU64,
     /// How many ranges this handle has locked.
     locked: AtomicU32,
+    /// Whether something may be on its way that was asked for ahead.
+    reads_ahead: AtomicBool,
 }
 
 /// As long as this is there, something is locked.
@@ -45,7 +47,8 @@ impl SharedFile {
         let losses = attachment.state().map_or(0, |state| state.losses().0);
         let (windows, sources) = (Windows::default(), Sources::default());
         let (told_losses, locked) = (AtomicU64::new(losses), AtomicU32::new(0));
-        SharedFile { cluster, attachment, windows, sources, told_losses, locked }
+        let reads_ahead = AtomicBool::new(false);
+        SharedFile { cluster, attachment, windows, sources, told_losses, locked, reads_ahead }
     }
 
     /// Whether there is more than one node.
@@ -305,6 +308,10 @@ impl SharedFile {
         &self.told_losses
     }
 
+    pub(super) fn reads_ahead(&self) -> &AtomicBool {
+        &self.reads_ahead
+    }
+
     pub(super) fn windows(&self) -> &Windows {
         &self.windows
     }
@@ -329,6 +336,12 @@ impl SharedFile {
             let parts = format!("a segment lies on node {node}, which is");
             Error::NodesMissing { name: attachment.name().into(), parts }
         })
+    }
+}
+
+impl Drop for SharedFile {
+    fn drop(&mut self) {
+        self.end_ahead();
     }
 }
 

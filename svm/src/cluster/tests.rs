@@ -1,5 +1,6 @@
 //! Files over nodes, looked at from within: processes that die, and files that other processes have open.
 
+mod closing;
 #[path = "../../tests/job/mod.rs"]
 mod job;
 mod joining;

@@ -167,6 +167,13 @@ impl File {
         self.shared.as_ref().map_or(Ok(()), |shared| shared.sync_node())
     }
 
+    /// Waits until no other node is asked any more for what this handle would have read next.
+    pub(crate) fn end_ahead(&self) {
+        if let Some(shared) = &self.shared {
+            shared.end_ahead();
+        }
+    }
+
     /// Says that all who opened the file together by way of a cluster have closed it, or are about to without using it
     /// any more. One of them calls this; then nothing is held open for them on any node.
     ///

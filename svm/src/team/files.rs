@@ -72,6 +72,8 @@ impl Team {
     /// # Errors
     /// As [`Team::sync`]. The file is to be closed all the same.
     pub fn close(&self, file: &File, goes: bool) -> Result<()> {
+        // Before all agree that nobody uses it: a home that hears of it later would open it again, until the job ends.
+        file.end_ahead();
         let flushed = if file.is_shared_by_nodes() && !goes {
             self.flush(file)
         } else {
