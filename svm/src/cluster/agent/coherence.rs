@@ -172,6 +172,10 @@ impl Agent {
                 Act::Tell { party, number, orders } => {
                     self.send(party.rank, number, &Reply::Orders(orders), &[]);
                 }
+                Act::End { asked } => {
+                    let reply = Reply::of_error(&self.closed_by_all(served));
+                    self.send(asked.party.rank, asked.number, &reply, &[]);
+                }
                 Act::Dismiss { party, number } => {
                     self.send(party.rank, number, &Reply::Done, &[]);
                 }
@@ -201,6 +205,13 @@ impl Agent {
     fn lost_with(&self, lost: Rank) -> Error {
         let node = self.context.roster.name(self.context.roster.node_of(lost));
         let message = format!("what rank {} of node {node} had stored here last is lost", lost.0);
+        Error::OnNode { node: self.context.store.node().clone(), kind: ErrorKind::Other, message }
+    }
+
+    fn closed_by_all(&self, served: &Served) -> Error {
+        let name = served.attachment.name();
+        let message =
+            format!("all have closed {name}, and pages of it are still asked for: unmap it before closing");
         Error::OnNode { node: self.context.store.node().clone(), kind: ErrorKind::Other, message }
     }
 

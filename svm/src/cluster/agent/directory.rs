@@ -45,6 +45,8 @@ pub(super) enum Act {
     Refuse { asked: Asked, lost: Rank },
     /// Orders, in answer to that request.
     Tell { party: Party, number: u64, orders: Vec<Order> },
+    /// The file has been closed by all: nobody gives the wish what it waits for.
+    End { asked: Asked },
     /// That request of a mapping that has ended is answered.
     Dismiss { party: Party, number: u64 },
 }
@@ -201,13 +203,16 @@ impl Directory {
         acts
     }
 
-    /// All mappings are to end.
+    /// All mappings are to end; who waits for a page does so in vain.
     pub(super) fn end(&mut self) -> Vec<Act> {
-        let all = std::mem::take(self).parties.into_iter();
-        let dismiss = |(party, attendance): (Party, Attendance)| {
-            attendance.number.map(|number| Act::Dismiss { party, number })
-        };
-        all.filter_map(dismiss).collect()
+        let Directory { pages, parties, .. } = std::mem::take(self);
+        let waiting =
+            |page: Page| page.serving.and_then(|serving| serving.asked).into_iter().chain(page.queue);
+        let ended = pages.into_values().flat_map(waiting).map(|asked| Act::End { asked });
+        let dismissed = parties
+            .into_iter()
+            .filter_map(|(party, attendance)| attendance.number.map(|number| Act::Dismiss { party, number }));
+        ended.chain(dismissed).collect()
     }
 
     /// What a process stored into a page did not come home, and is nowhere.

@@ -63,7 +63,7 @@ impl World {
                     model.attends = false;
                     model.orders.extend(orders);
                 }
-                Act::Dismiss { .. } => {}
+                Act::End { .. } | Act::Dismiss { .. } => {}
             }
         }
         for place in (0..PLACES).map(place) {
@@ -246,4 +246,27 @@ proptest! {
         }
         prop_assert!(world.refused == 0 || lost.is_some());
     }
+}
+
+#[test]
+fn at_the_end_whoever_waits_for_a_page_is_told_before_mappings_are_dismissed() {
+    let mut directory = Directory::default();
+    let mut number = 0;
+    let mut asked = |rank, page| {
+        number += 1;
+        let wish = Wish { page: place(page), is_exclusive: true, has_copy: false, ticket: number };
+        Asked { party: party(rank), number, wish }
+    };
+    let first = asked(0, 0);
+    assert!(matches!(directory.ask(first)[..], [Act::Grant { .. }]));
+    assert_eq!(directory.attend(party(0), 50), []);
+    // One is served, and waits for the first; the other one is behind it.
+    let (served, queued) = (asked(1, 0), asked(2, 0));
+    assert!(matches!(directory.ask(served)[..], [Act::Tell { .. }]));
+    assert_eq!(directory.ask(queued), []);
+    assert_eq!(directory.attend(party(0), 51), []);
+    let end = |asked| Act::End { asked };
+    let dismissed = Act::Dismiss { party: party(0), number: 51 };
+    assert_eq!(directory.end(), [end(served), end(queued), dismissed]);
+    assert_eq!(directory.end(), []);
 }
