@@ -335,7 +335,10 @@ impl fmt::Debug for RemoteStore {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use super::*;
+    use crate::store_set::StoreSet;
 
     /// A store that answers a question with these entries.
     fn answering(entries: &[(&str, bool)]) -> RemoteStore {
@@ -355,6 +358,37 @@ mod tests {
             last_words: Box::new(|| None),
         };
         RemoteStore::connect("host", connection).unwrap()
+    }
+
+    /// Answers as a store in which each directory holds another one.
+    fn serve_for_ever(mut stream: UnixStream) -> io::Result<()> {
+        greeting::send(&mut stream)?;
+        let hello = Hello { node: NodeName::new("n0"), path: protocol::bytes_of(Path::new("/s")) };
+        protocol::send(&mut stream, &Ok::<_, Failure>(hello), &[])?;
+        while let (Message::Ask(Question::List { name }), 0) = protocol::receive(&mut stream, 0)? {
+            let inner = protocol::path_of(name).join("a-few-bytes-each");
+            let entries = AtMost(vec![(protocol::bytes_of(&inner), None)]);
+            protocol::send(&mut stream, &Ok::<_, Failure>(Answer::Entries(entries)), &[])?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn directories_of_a_host_that_never_end_come_to_an_end() {
+        let (own, theirs) = UnixStream::pair().unwrap();
+        let serving = std::thread::spawn(move || serve_for_ever(theirs));
+        let connection = Connection {
+            answers: Box::new(own.try_clone().unwrap()),
+            questions: Box::new(own),
+            last_words: Box::new(|| None),
+        };
+        let hosts = StoreSet::of_hosts(vec![RemoteStore::connect("host", connection).unwrap()]).unwrap();
+        // Too small a stack for a call to each level.
+        let walking = std::thread::Builder::new().stack_size(192 << 10);
+        let walking = walking.spawn(move || hosts.files(&DirectoryName::root()).unwrap_err()).unwrap();
+        let error = walking.join().unwrap();
+        assert!(matches!(&error, Error::HostLost { host, .. } if host == "host"), "{error}");
+        assert!(serving.join().unwrap().is_err(), "there is no more to be asked");
     }
 
     #[test]

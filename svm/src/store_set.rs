@@ -149,13 +149,16 @@ impl StoreSet {
     /// As [`Store::list`].
     pub fn files(&self, directory: &DirectoryName) -> Result<Vec<(FileName, Option<FileId>)>> {
         let mut files = Vec::new();
-        for entry in self.list(directory)? {
-            match entry {
-                Entry::File(name, id) => files.push((name, id)),
-                Entry::Directory(inner) => match self.files(&inner) {
+        // Not by a call to each level: another host says how many there are.
+        let mut open = vec![self.list(directory)?.into_iter()];
+        while let Some(entries) = open.last_mut() {
+            match entries.next() {
+                None => drop(open.pop()),
+                Some(Entry::File(name, id)) => files.push((name, id)),
+                Some(Entry::Directory(inner)) => match self.list(&inner) {
                     // Its last file went meanwhile, or it became a file.
                     Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => {}
-                    inner => files.extend(inner?),
+                    inner => open.push(inner?.into_iter()),
                 },
             }
         }
