@@ -312,4 +312,9 @@ impl Agent {
     pub(super) fn serves(&self, file: crate::units::FileId) -> bool {
         self.files.known(file).is_some()
     }
+
+    /// Answers what another process asks, but for the message.
+    pub(super) fn serve_for(&self, from: Rank, request: &Request) -> Result<Reply> {
+        self.serve(from, request, &[], &mut Vec::new())
+    }
 }

@@ -4,6 +4,7 @@ mod closing;
 #[path = "../../tests/job/mod.rs"]
 mod job;
 mod joining;
+mod late_writes;
 mod locked_holes;
 mod natively;
 mod turns;

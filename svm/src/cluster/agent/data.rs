@@ -106,21 +106,23 @@ impl Agent {
         let (node, own) = (self.context.roster.node_of(from), self.context.roster.own());
         let failed = |source| Error::Fabric { subject: format!("writing to rank {from}'s cache"), source };
         let mut bytes = Vec::new();
-        let mut versions = Vec::with_capacity(pages.len());
-        for (part, place) in pages {
+        let mut write = |(part, place): &(Part, u64)| {
             if part.bytes() > CacheSettings::LARGEST_PAGE {
                 return Err(self.cut_short());
             }
             // Before the bytes are read: what changes later is news.
-            versions.push(served.version(part.segment, node, own));
+            let version = served.version(part.segment, node, own);
             bytes.clear();
             self.append(&served, part, &mut bytes)?;
             cache.write(*place, &bytes).map_err(failed)?;
-        }
+            Ok(version)
+        };
+        let written: Result<Vec<_>> = pages.iter().map(&mut write).collect();
+        // Also after a failure: whoever hears of it uses the places of all pages for others.
         if self.context.fabric.capabilities().ordering != WriteOrder::Issued {
             self.context.fabric.store_barrier(from).map_err(failed)?;
         }
-        Ok(Reply::Fetched { versions })
+        written.map(|versions| Reply::Fetched { versions })
     }
 
     pub(super) fn versions(&self, from: Rank, file: FileId, segments: &[SegmentIndex]) -> Result<Reply> {
