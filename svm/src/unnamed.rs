@@ -235,6 +235,7 @@ mod tests {
     use crate::killing::{self, End};
     use crate::name::DirectoryName;
     use crate::units::FileOffset;
+    use crate::warnings::told_by;
 
     fn setting() -> (tempfile::TempDir, Store, FileName) {
         let directory = tempfile::tempdir().unwrap();
@@ -272,12 +273,12 @@ mod tests {
                 scope.spawn(|| {
                     together.wait();
                     for _ in 0..3 {
-                        // It may meet what goes just now; this is about who makes files beside it.
-                        let _ = crate::verify::reclaim(&store);
+                        crate::verify::reclaim(&store).unwrap();
                     }
                 });
                 together.wait();
-                drop(unnamed(&store, &name, b"whole").replace().unwrap());
+                let told = told_by(|| drop(unnamed(&store, &name, b"whole").replace().unwrap()));
+                assert_eq!(told, [""; 0]);
             });
             assert_eq!(content(&store, &name), b"whole");
         }
