@@ -153,11 +153,15 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 const SIEVING_READS: &CStr = c"romio_ds_read";
+const PERSISTENT_REALMS: &CStr = c"romio_cb_pfr";
 
-/// Switches data sieving off in `info`, which is on its way to ROMIO. For reads it would hide where the file ends;
-/// for writes ROMIO does so by itself, because the device does not say that it can.
-pub(crate) fn without_sieving<A: Abi>(mpi: &Mpi<A>, info: Info<A>) -> Result<(), Failure> {
-    mpi.set_info(info, SIEVING_READS, "disable")
+/// Overrules in `info`, which is on its way to ROMIO, what would do harm.
+///
+/// * Data sieving: for reads it would hide where the file ends; for writes ROMIO switches it off by itself, because the
+///   device does not say that it can.
+/// * Persistent file realms: closing a file, ROMIO frees what only its own collective accesses make.
+pub(crate) fn overrule<A: Abi>(mpi: &Mpi<A>, info: Info<A>) -> Result<(), Failure> {
+    [SIEVING_READS, PERSISTENT_REALMS].iter().try_for_each(|key| mpi.set_info(info, key, "disable"))
 }
 
 /// Tells in `info`, which ROMIO has filled, what became of data sieving: to a user who left it to us

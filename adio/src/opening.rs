@@ -189,7 +189,7 @@ pub(crate) fn give_hints<A: Abi>(
 ) -> Result<(), Failure> {
     // What ROMIO took when it opened the stub, once more, now that the device's features count.
     let info = fd.info;
-    hints::without_sieving(mpi, info)?;
+    hints::overrule(mpi, info)?;
     hints::hand_to_romio(host, fd, info)?;
     hints::tell_sieving(mpi, users, info)?;
     hints::tell_unknown(mpi, users, fd.comm, name);

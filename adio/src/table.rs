@@ -219,7 +219,7 @@ unsafe extern "C" fn set_info<A: HasHost>(fd: *mut RomioFile<A>, users: Info<A>,
             let given = users;
             let users = A::users_info(given);
             mpi.with_merged_info(users, given, |info| {
-                hints::without_sieving(mpi, info)?;
+                hints::overrule(mpi, info)?;
                 hints::hand_to_romio(host, &mut *fd, info)
             })?;
             hints::tell_sieving(mpi, users, (*fd).info)?;
