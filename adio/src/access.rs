@@ -36,6 +36,8 @@ pub(crate) struct Access<A: Abi> {
     pub(crate) unit: Unit,
     /// Whether all ranks make their parts of it in the same call.
     pub(crate) callers: Callers,
+    /// Whether ROMIO converts what goes by such a call where the view asks for it: the buffer is one of its own then.
+    pub(crate) may_be_converted: bool,
     pub(crate) status: *mut A::Status,
 }
 

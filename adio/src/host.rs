@@ -16,6 +16,13 @@ pub struct Generation {
     pub has_set_lock: bool,
 }
 
+impl Generation {
+    /// Whether what one rank reads or writes without blocking is converted to and from `external32`.
+    pub(crate) fn converts_nonblocking(self) -> bool {
+        self.count == CountType::Aint
+    }
+}
+
 /// The type of the count argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CountType {

@@ -88,12 +88,8 @@ pub(crate) unsafe fn independently<A: Abi>(
             None => 0,
             Some(ready) if ready.memory.is_run() && ready.view.is_contiguous() => {
                 let bytes = ready.extent.bytes.unsigned_abs();
-                // What ROMIO has converted is in a buffer of its own, without displacement.
-                let is_converted = fd.is_external32() || access.datatype.0 == mpi.constants.byte.0;
-                let buffer =
-                    if is_converted { access.buffer } else { first_byte(access.buffer, &ready.memory) };
                 // SAFETY: the caller vouches for the buffer, in which the datatype's bytes lie in a row.
-                unsafe { in_a_row(fd, &access.in_bytes(fd), buffer, bytes) }?
+                unsafe { in_a_row(fd, &access.in_bytes(fd), ready.buffer.cast(), bytes) }?
             }
             Some(ready) => {
                 let handle = handle::of(fd)?;
@@ -163,16 +159,18 @@ fn row_in_memory<A: Abi>(
     let one = flatten::of(mpi, datatype)?;
     // Open MPI's word is not to be relied on where a type has bounds that no data reaches.
     let is_row = bytes == 0 || (one.is_run() && (count == 1 || mpi.extent(datatype) == one.bytes()));
-    // What ROMIO has converted is in a buffer of its own: without displacement, but with the type's gaps.
-    let first = || if fd.is_external32() { access.buffer } else { first_byte(access.buffer, &one) };
-    Ok(is_row.then(|| (first(), bytes)))
+    Ok(is_row.then(|| (first_byte(fd, access, &one), bytes)))
 }
 
 /// Where data in a row begins: not at the buffer where the datatype has a displacement. MPI's own answer, the true
 /// lower bound, counts blocks without data where the MPI is MPICH.
-fn first_byte(buffer: *mut c_void, shape: &Shape) -> *mut c_void {
-    let first = if shape.bytes() == 0 { 0 } else { shape.address(0) };
-    buffer.wrapping_byte_offset(first as isize)
+fn first_byte<A: Abi>(fd: &RomioFile<A>, access: &Access<A>, shape: &Shape) -> *mut c_void {
+    let displacement = if shape.bytes() == 0 { 0 } else { shape.address(0) };
+    // What ROMIO has converted is in a buffer of its own. It takes a type for data without gaps there, and leaves the
+    // displacement out, unless that is positive.
+    let is_converted = fd.is_external32() && access.may_be_converted;
+    let first = if is_converted { displacement.max(0) } else { displacement };
+    access.buffer.wrapping_byte_offset(first as isize)
 }
 
 /// Begins one rank's access to a view. Where it is long, it goes on after this returns.
@@ -304,7 +302,11 @@ impl Ready {
         };
         let extent = view.extent(pointer, offset, bytes).ok_or_else(outside)?;
         let bounds = view.bounds(extent).ok_or_else(outside)?;
-        let (direction, buffer, callers) = (access.direction, access.buffer.cast(), access.callers);
+        let (direction, callers) = (access.direction, access.callers);
+        let (buffer, memory) = match memory.is_run() {
+            true => (first_byte(fd, access, &memory).cast(), Shape::run(memory.bytes())),
+            false => (access.buffer.cast(), memory),
+        };
         let is_atomic = fd.atomicity != 0;
         Ok(Some(Ready { direction, buffer, memory, view, extent, bounds, is_atomic, callers }))
     }

@@ -30,8 +30,18 @@ pub(super) unsafe extern "C" fn read_contig<A: HasHost, C: Count>(
     unsafe {
         entry::<A>(error_code, |mpi, _| {
             let (direction, count, unit) = (Direction::Read, count.get(), Unit::Bytes);
-            let callers = Callers::One;
-            let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
+            let (callers, may_be_converted) = (Callers::One, true);
+            let access = Access {
+                direction,
+                buffer,
+                count,
+                datatype,
+                position,
+                unit,
+                callers,
+                may_be_converted,
+                status,
+            };
             strided::contiguously(mpi, fd, &access).map(|_| ())
         });
     }
@@ -56,8 +66,18 @@ pub(super) unsafe extern "C" fn write_contig<A: HasHost, C: Count>(
                 shared_pointer::settle();
             }
             let (direction, count, unit) = (Direction::Write, count.get(), Unit::Bytes);
-            let (buffer, callers) = (buffer.cast_mut(), Callers::One);
-            let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
+            let (buffer, callers, may_be_converted) = (buffer.cast_mut(), Callers::One, true);
+            let access = Access {
+                direction,
+                buffer,
+                count,
+                datatype,
+                position,
+                unit,
+                callers,
+                may_be_converted,
+                status,
+            };
             strided::contiguously(mpi, fd, &access).map(|_| ())
         });
         error_code.write(outcome);
@@ -79,7 +99,10 @@ macro_rules! strided_entries {
         ) {
             let position = Position { pointer, offset };
             let (direction, count, unit, callers) = ($direction, count.get(), Unit::Etypes, Callers::$callers);
-            let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
+            let may_be_converted = true;
+            let access = Access {
+                direction, buffer, count, datatype, position, unit, callers, may_be_converted, status,
+            };
             // SAFETY: ROMIO's contract.
             unsafe { entry::<A>(error_code, |mpi, _| $run(mpi, fd, &access)) }
         }
@@ -109,10 +132,14 @@ macro_rules! nonblocking_entries {
             let mut status = std::mem::MaybeUninit::<A::Status>::zeroed();
             let (position, unit, status) = (Position { pointer, offset }, $unit, status.as_mut_ptr());
             let (direction, count, callers) = ($direction, count.get(), Callers::$callers);
-            let access = Access { direction, buffer, count, datatype, position, unit, callers, status };
             // SAFETY: ROMIO's contract; the status is a local one that nobody reads.
             unsafe {
-                entry::<A>(error_code, |mpi, _| {
+                entry::<A>(error_code, |mpi, host| {
+                    let may_be_converted =
+                        callers == Callers::All || host.generation().converts_nonblocking();
+                    let access = Access {
+                        direction, buffer, count, datatype, position, unit, callers, may_be_converted, status,
+                    };
                     request.write(mpi.constants.request_null);
                     request.write(strided::begin(mpi, fd, &access)?);
                     Ok(())
