@@ -98,7 +98,7 @@ pub use failure::{ErrorClass, Failure, behind};
 pub use flatten::is_one_run;
 pub use host::HasHost;
 pub use opening::{after_ordered_access, agreed, exchange};
-pub use resizing::{after_preallocation, all_are_there, before_preallocation, set_size};
+pub use resizing::{after_preallocation, before_preallocation, set_size};
 pub use shared_pointer::settle;
 pub use standing_in::collective;
 pub use svmio_svm::{environment, strip_prefix};

@@ -79,25 +79,3 @@ fn compare(handle: &Handle, size: i64) -> Result<(), Failure> {
         format!("the ranks give different sizes for it, this one {size} bytes")
     })
 }
-
-/// Whether all ranks of the file `fd` are there, as far as this one knows, and none at an earlier access: before a call
-/// in which ROMIO has ranks wait for each other, and change what accesses go by. The first is always so where they are
-/// on one node. All know how long the file is then.
-///
-/// # Errors
-/// That one is lost.
-///
-/// # Safety
-/// `fd` is ROMIO's structure of a file of the device's.
-pub unsafe fn all_are_there<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
-    // SAFETY: the caller vouches for the file.
-    let Ok(handle) = handle::of(unsafe { &*fd }) else { return Ok(()) };
-    match handle.company() {
-        // Agreed upon, so that no rank goes into ROMIO's waits from which another stays away.
-        Some(_) => {
-            handle.asking.resume();
-            handle.team.end_of_write(&handle.file, Ok(()))
-        }
-        None => handle.begin_change(),
-    }
-}

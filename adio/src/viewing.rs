@@ -4,30 +4,134 @@
 //! of its older releases also refuses types that are right, and writes beyond its list for some, those without data
 //! among them. The device needs no such list. So ROMIO is given a simple type of the same kind for the time of the
 //! call, and the program's own one is put in its place then.
+//!
+//! What MPI forbids about a view is found out before ([`prepare`]), and told to all ranks: ROMIO finds it when the view
+//! of before is gone already, and on some ranks alone.
 
 use std::ffi::c_int;
 use std::sync::PoisonError;
 
-use crate::abi::{Abi, Datatype, SUCCESS};
+use crate::abi::{Abi, Datatype, SUCCESS, amode};
 use crate::calls::Mpi;
-use crate::flatten;
+use crate::failure::{ErrorClass, Failure};
+use crate::flatten::{self, Cursor, Runs, Shape};
 use crate::handle;
 use crate::layout::RomioFile;
 use crate::pointer;
 
-/// `MPI_File_set_view` in the representation "native" by `stock`, which is given the file type to use; within
-/// [`replacing`].
+/// Before the ranks of the file `fd` set a view, this one from `displacement` on: whether all of them may, and are
+/// there, as far as this one knows, and none at an earlier access. All know how long the file is then.
+///
+/// # Errors
+/// `MPI_ERR_ARG` where MPI forbids the view of a rank, that a rank is lost: on all of them.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of a file of the device's, every rank of the file makes the same call, and the datatypes
+/// are the program's.
+pub unsafe fn prepare<A: Abi>(
+    mpi: &Mpi<A>,
+    fd: *const RomioFile<A>,
+    displacement: i64,
+    types: (Datatype<A>, Datatype<A>),
+) -> Result<(), Failure> {
+    // SAFETY: the caller vouches for the file.
+    let fd = unsafe { &*fd };
+    let Ok(handle) = handle::of(fd) else { return Ok(()) };
+    let mine = permitted(mpi, fd, displacement, types);
+    // Agreed upon, so that no rank goes into ROMIO's waits from which another stays away.
+    match handle.company() {
+        Some(_) => {
+            handle.asking.resume();
+            handle.team.end_of_write(&handle.file, mine)
+        }
+        None => {
+            handle.begin_change()?;
+            handle.team.agree(mine)
+        }
+    }
+}
+
+/// Whether MPI permits such a view.
+fn permitted<A: Abi>(
+    mpi: &Mpi<A>,
+    fd: &RomioFile<A>,
+    displacement: i64,
+    (etype, filetype): (Datatype<A>, Datatype<A>),
+) -> Result<(), Failure> {
+    let refused = |what: &str| {
+        let message = format!("svm:{}: no view: {what}", fd.name().to_string_lossy());
+        Err(Failure::new(ErrorClass::Argument, message))
+    };
+    // Asking for the size of what is no type would end the job.
+    if [etype, filetype].iter().any(|datatype| datatype.0 == mpi.constants.datatype_null.0) {
+        return refused("the etype or the file type is MPI_DATATYPE_NULL");
+    }
+    // In sequential mode there is only MPI_DISPLACEMENT_CURRENT, which is negative.
+    if displacement < 0 && fd.orig_access_mode & amode::SEQUENTIAL == 0 {
+        return refused(&format!("the displacement, {displacement}, is negative"));
+    }
+    let (unit, bytes) = (mpi.type_size(etype), mpi.type_size(filetype));
+    if unit != 0 && bytes % unit != 0 {
+        return refused(&format!("{bytes} bytes of a file type are no multiple of {unit} bytes of an etype"));
+    }
+    let is_written = fd.orig_access_mode & (amode::WRONLY | amode::RDWR) != 0;
+    for (kind, datatype) in [("etype", etype), ("file type", filetype)] {
+        // The accesses tell which types cannot be used, and why.
+        let Ok(shape) = flatten::of(mpi, datatype) else { continue };
+        if let Some(fault) = fault(&shape, mpi.extent(datatype), is_written) {
+            return refused(&format!("the {kind} has {fault}"));
+        }
+    }
+    Ok(())
+}
+
+/// What MPI forbids about the etypes and file types of a file that is written, or only read.
+fn fault(shape: &Shape, extent: i64, is_written: bool) -> Option<&'static str> {
+    if shape.bytes() == 0 {
+        return None;
+    }
+    if shape.bounds().0 < 0 {
+        return Some("data at a negative displacement");
+    }
+    if extent < 0 {
+        return Some("a negative extent, so that the next one lies before it");
+    }
+    if shape.is_ascending() {
+        return None;
+    }
+    if !never_goes_back(shape) {
+        return Some("data that lies before what precedes it");
+    }
+    is_written.then_some("the same bytes more than once, and the file is open for writing")
+}
+
+/// Whether no run of bytes begins before the one that precedes it.
+fn never_goes_back(shape: &Shape) -> bool {
+    let (mut cursor, mut left, mut last) = (Cursor::at(shape, 0), shape.bytes(), i64::MIN);
+    while left > 0 {
+        let Runs { at, length, stride, count } = cursor.ahead();
+        if at < last || (count > 1 && stride < 0) {
+            return false;
+        }
+        last = at + stride * (count - 1);
+        left -= length * count;
+        cursor.advance(length * count);
+    }
+    true
+}
+
+/// `MPI_File_set_view` by `stock`, which is given the file type to use; within [`replacing`].
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's, and the datatypes are the program's.
 pub unsafe fn set_view<A: Abi>(
     mpi: &Mpi<A>,
     fd: *mut RomioFile<A>,
-    (displacement, etype, filetype): (i64, Datatype<A>, Datatype<A>),
+    (etype, filetype): (Datatype<A>, Datatype<A>),
     stock: impl FnOnce(Datatype<A>) -> c_int,
 ) -> c_int {
     // All that may fail comes before, so that no rank fails alone in what all do together.
-    let made = gap_in(mpi, displacement, etype, filetype).and_then(|gap| {
+    let made = gap_in(mpi, etype, filetype).and_then(|gap| {
         let substitute = mpi.datatype_with_gap(mpi.type_size(etype), gap).ok()?;
         let own = mpi.duplicate(filetype).inspect_err(|_| mpi.free_datatype(substitute)).ok()?;
         Some((substitute, own))
@@ -123,26 +227,14 @@ fn restore<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>, before: PutBack<A>) {
     }
 }
 
-/// The gap that a simple type of the same kind has, bytes, for a file type that obeys MPI's rules. ROMIO has the say
-/// about all others, and about predefined ones.
-fn gap_in<A: Abi>(
-    mpi: &Mpi<A>,
-    displacement: i64,
-    etype: Datatype<A>,
-    filetype: Datatype<A>,
-) -> Option<isize> {
-    // Asking for the size of what is no type would end the job.
-    if [etype, filetype].iter().any(|datatype| datatype.0 == mpi.constants.datatype_null.0) {
-        return None;
-    }
+/// The gap that a simple type of the same kind has, bytes. ROMIO gets predefined types as they are, and those that
+/// cannot be used.
+fn gap_in<A: Abi>(mpi: &Mpi<A>, etype: Datatype<A>, filetype: Datatype<A>) -> Option<isize> {
     let (unit, bytes) = (mpi.type_size(etype), mpi.type_size(filetype));
-    if displacement < 0 || unit == 0 || bytes % unit != 0 || mpi.is_predefined(filetype) {
+    if unit == 0 || mpi.is_predefined(filetype) {
         return None;
     }
     let shape = flatten::of(mpi, filetype).ok()?;
-    if shape.bounds().0 < 0 || !shape.is_ascending() {
-        return None;
-    }
     let has_gaps =
         bytes == 0 || !shape.is_run() || shape.bounds().0 != 0 || mpi.extent(filetype) != shape.bytes();
     Some(has_gaps.into())

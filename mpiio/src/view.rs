@@ -1,6 +1,6 @@
 //! Setting views.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::c_int;
 
 use svmio_adio::abi::{Datatype, MpiFile};
 use svmio_adio::plug::Plug;
@@ -11,32 +11,22 @@ use crate::entry::with_stock;
 /// `MPI_File_set_view` by `stock`, which is given the file type to use.
 ///
 /// # Safety
-/// `file` is an open file, the datatypes are the program's, and `representation` is null or a string.
+/// `file` is an open file, every rank that opened it makes the same call, and the datatypes are the program's.
 pub unsafe fn file_set_view<A: Plug>(
     file: MpiFile,
-    (displacement, etype, filetype): (i64, Datatype<A>, Datatype<A>),
-    representation: *const c_char,
+    displacement: i64,
+    (etype, filetype): (Datatype<A>, Datatype<A>),
     stock: impl FnOnce(&Mpi<A>, Datatype<A>) -> c_int,
 ) -> c_int {
     with_stock::<A>(|mpi| {
-        let is_native = || {
-            // SAFETY: the caller vouches for the string.
-            let name = (!representation.is_null()).then(|| unsafe { CStr::from_ptr(representation) });
-            name.is_some_and(|name| name.to_bytes().eq_ignore_ascii_case(b"native"))
-        };
         let Some(fd) = A::opened(file) else { return stock(mpi, filetype) };
         // SAFETY: an open file of the device's is ROMIO's structure; the datatypes are the program's.
         unsafe {
-            if let Err(failure) = svmio_adio::all_are_there(fd) {
+            let types = (etype, filetype);
+            if let Err(failure) = viewing::prepare(mpi, fd, displacement, types) {
                 return mpi.report_on(file, failure.to_code(mpi));
             }
-            viewing::replacing(mpi, fd, || {
-                if !is_native() {
-                    return stock(mpi, filetype);
-                }
-                let types = (displacement, etype, filetype);
-                viewing::set_view(mpi, fd, types, |filetype| stock(mpi, filetype))
-            })
+            viewing::replacing(mpi, fd, || viewing::set_view(mpi, fd, types, |filetype| stock(mpi, filetype)))
         }
     })
 }
@@ -78,9 +68,9 @@ macro_rules! export_set_view {
                 // SAFETY: the caller's arguments, but for the file type, which is as good.
                 unsafe { stock(file, displacement, etype, filetype, representation, info) }
             };
-            // SAFETY: the caller's arguments.
+            // SAFETY: the caller's arguments; setting a view is collective.
             unsafe {
-                $crate::file_set_view::<$abi>(file, (displacement, etype, filetype), representation, stock)
+                $crate::file_set_view::<$abi>(file, displacement, (etype, filetype), stock)
             }
         }
     };

@@ -36,10 +36,53 @@ static void no_filetype(void) {
     HOLDS(MPI_File_set_view(file, 0, MPI_INT, MPI_DATATYPE_NULL, "native", MPI_INFO_NULL) != MPI_SUCCESS);
 }
 
+/* Two blocks of an etype or a file type, integers from its beginning. */
+static MPI_Datatype blocks(int length, int first, int second) {
+    MPI_Datatype type;
+    int lengths[] = {length, length}, places[] = {first, second};
+    MPI_Type_indexed(2, lengths, places, MPI_INT, &type);
+    MPI_Type_commit(&type);
+    return type;
+}
+
+/* On all ranks with the same types, or on the last one alone. */
+static void types_are_refused(MPI_Datatype etype, MPI_Datatype type, const char *representation) {
+    int mine = rank == ranks - 1;
+    MPI_FAILS(MPI_File_set_view(file, 4, etype, type, representation, MPI_INFO_NULL), MPI_ERR_ARG);
+    MPI_FAILS(MPI_File_set_view(file, 4, mine ? etype : MPI_INT, mine ? type : MPI_INT, representation, MPI_INFO_NULL),
+              MPI_ERR_ARG);
+}
+
+static void forbidden(MPI_Datatype type) {
+    types_are_refused(MPI_INT, type, "native");
+    types_are_refused(MPI_INT, type, "external32");
+    types_are_refused(type, type, "native");
+    MPI_Type_free(&type);
+}
+
+static void same_bytes_twice(void) { forbidden(blocks(2, 0, 1)); }
+
+static void going_back(void) { forbidden(blocks(1, 1, 0)); }
+
+static void before_the_beginning(void) { forbidden(blocks(1, -1, 1)); }
+
+static void one_before_the_other(void) {
+    MPI_Datatype type;
+    MPI_Type_create_resized(MPI_INT, 0, -8, &type);
+    MPI_Type_commit(&type);
+    forbidden(type);
+}
+
+static void one_rank_alone(void) {
+    MPI_FAILS(MPI_File_set_view(file, rank == 0 ? -4 : 4, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+}
+
 static void (*const refused[])(void) = {unknown_representation, negative_displacement, part_of_an_etype, no_etype,
-                                        no_filetype};
+                                        no_filetype, same_bytes_twice, going_back, before_the_beginning,
+                                        one_before_the_other, one_rank_alone};
 static const char *const names[] = {"unknown representation", "negative displacement", "part of an etype", "no etype",
-                                    "no file type"};
+                                    "no file type", "the same bytes twice", "going back", "before the beginning",
+                                    "one before the other", "one rank alone"};
 
 /* Writes half, has a view refused, writes the other half, and finds each number in its place. */
 static void view_stays(int which) {
@@ -86,6 +129,21 @@ static void too_many_levels(void) {
     MPI_Type_free(&within);
 }
 
+/* What is only read may be seen twice. */
+static void read_twice(const char *name) {
+    MPI_Datatype type = blocks(2, 0, 1), goes_back = blocks(1, 1, 0);
+    int numbers[] = {10, 11, 12, 13, 14, 15}, found[4];
+    if (rank == 0) MPI_OK(MPI_File_write_at(file, 0, numbers, 6, MPI_INT, MPI_STATUS_IGNORE));
+    MPI_OK(MPI_File_close(&file));
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
+    MPI_OK(MPI_File_set_view(file, 4, MPI_INT, type, "native", MPI_INFO_NULL));
+    MPI_FAILS(MPI_File_set_view(file, 0, MPI_INT, goes_back, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+    MPI_OK(MPI_File_read_all(file, found, 4, MPI_INT, MPI_STATUS_IGNORE));
+    for (int i = 0; i < 4; i++) EQUAL(found[i], numbers[1 + i / 2 + i % 2]);
+    MPI_Type_free(&type);
+    MPI_Type_free(&goes_back);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Datatype block;
@@ -101,6 +159,9 @@ int main(int argc, char **argv) {
     }
     doing = "too many levels";
     too_many_levels();
+    doing = "reading the same bytes twice";
+    MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    read_twice(argv[1]);
     doing = "";
     MPI_OK(MPI_File_close(&file));
     MPI_Type_free(&filetype);

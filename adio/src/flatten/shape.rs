@@ -131,7 +131,7 @@ impl Shape {
         let mut before: i64 = 0;
         let mut bounds = (i64::MAX, i64::MIN);
         let mut starts = Vec::with_capacity(joined.len());
-        let mut is_ascending = self.is_ascending && extent >= self.span();
+        let mut is_ascending = self.is_ascending;
         let mut end_of_last = i64::MIN;
         for Block { at, count } in joined {
             starts.push(Start { at, before });
@@ -139,7 +139,8 @@ impl Shape {
             bounds.0 = bounds.0.min(self.bounds.0.checked_add(at)?.checked_add(last.min(0))?);
             bounds.1 = bounds.1.max(self.bounds.1.checked_add(at)?.checked_add(last.max(0))?);
             extent.checked_mul(count)?.checked_add(at)?.checked_add(self.at)?;
-            is_ascending &= end_of_last <= self.bounds.0.checked_add(at)?;
+            is_ascending &=
+                end_of_last <= self.bounds.0.checked_add(at)? && (count < 2 || extent >= self.span());
             end_of_last = self.bounds.1.checked_add(at)?.checked_add(last)?;
             before = before.checked_add(self.bytes.checked_mul(count)?)?;
         }
@@ -196,7 +197,7 @@ impl Shape {
         matches!(self.kind, Kind::Runs { count: 0 | 1, .. })
     }
 
-    /// Whether all bytes are at different addresses, in ascending order. `false` may also be that this cannot be told.
+    /// Whether all bytes are at different addresses, in ascending order.
     pub(crate) fn is_ascending(&self) -> bool {
         self.is_ascending
     }
@@ -312,9 +313,7 @@ pub(super) mod tests {
             if shape.is_run() {
                 prop_assert!(addresses.windows(2).all(|two| two[0] + 1 == two[1]));
             }
-            if shape.is_ascending() {
-                prop_assert!(addresses.windows(2).all(|two| two[0] < two[1]));
-            }
+            prop_assert_eq!(shape.is_ascending(), addresses.windows(2).all(|two| two[0] < two[1]));
             if addresses.is_sorted() {
                 for address in -80..80 {
                     let before = addresses.iter().filter(|at| **at < address).count();
