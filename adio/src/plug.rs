@@ -35,7 +35,7 @@ pub trait Plug: HasHost {
     /// ROMIO's structure of an open file; `None` where it is not one of the device's.
     fn opened(file: MpiFile) -> Option<*mut RomioFile<Self>>;
 
-    /// Called when a file of the device's is closed that ROMIO keeps.
+    /// Called when a file of the device's is closed, whether ROMIO keeps it or is about to close it.
     fn closed(_file: MpiFile) {}
 
     /// Called when a file is opened again that ROMIO has kept.
@@ -70,12 +70,12 @@ thread_local! {
     static UNALLOCATED: Cell<Option<Failure>> = const { Cell::new(None) };
 }
 
-/// Called when closing a file of the device's fails.
+/// Called when closing a file of the device's fails, which ROMIO does not hear of.
 pub(crate) fn note_unclosed(failure: Failure) {
     UNCLOSED.set(Some(failure));
 }
 
-/// The failure of this thread's last close since it last asked: for an MPI that does not pass it on.
+/// The failure of this thread's last close since it last asked.
 pub fn take_unclosed() -> Option<Failure> {
     UNCLOSED.take()
 }

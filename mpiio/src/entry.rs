@@ -44,14 +44,11 @@ pub unsafe fn file_open<A: Plug>(
     })
 }
 
-/// `MPI_File_close`, which `close` carries out where ROMIO does not keep the file.
+/// `MPI_File_close`.
 ///
 /// # Safety
 /// The argument is that of `MPI_File_close`.
-pub unsafe fn file_close<A: Plug>(
-    file: *mut MpiFile,
-    close: impl FnOnce(&Mpi<A>, &mut MpiFile) -> c_int,
-) -> c_int {
+pub unsafe fn file_close<A: Plug>(file: *mut MpiFile) -> c_int {
     with_stock::<A>(|mpi| {
         // SAFETY: the caller vouches for the argument.
         let file = unsafe { &mut *file };
@@ -62,12 +59,22 @@ pub unsafe fn file_close<A: Plug>(
                 code
             }
             None => {
-                if let Some(fd) = A::opened(*file) {
-                    // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other
-                    // ranks.
-                    unsafe { svmio_adio::close_ahead(mpi, fd) };
-                }
-                close(mpi, file)
+                let Some(fd) = A::opened(*file) else {
+                    // SAFETY: the caller's argument.
+                    return unsafe { mpi.file_close(file) };
+                };
+                // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
+                unsafe { svmio_adio::close_ahead(mpi, fd) };
+                A::closed(*file);
+                plug::take_unclosed();
+                let mut code = SUCCESS;
+                let told = mpi.report_closed(*file, || {
+                    // SAFETY: the caller's argument.
+                    code = unsafe { mpi.file_close(file) };
+                    let unclosed = plug::take_unclosed().filter(|_| code == SUCCESS);
+                    unclosed.map_or(SUCCESS, |failure| failure.to_code(mpi))
+                });
+                if told == SUCCESS { code } else { told }
             }
         }
     })

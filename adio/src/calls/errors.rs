@@ -52,6 +52,27 @@ impl<A: Abi> Mpi<A> {
         code
     }
 
+    /// Has the error handler of the open file `file` deal with the code that `close` returns, which closes it, and
+    /// returns that. MPI has handlers called for files only: meanwhile it is that of files without a handle.
+    pub fn report_closed(&self, file: MpiFile, close: impl FnOnce() -> c_int) -> c_int {
+        let Some(mut handler) = self.error_handler(file) else { return self.report(close()) };
+        let code = close();
+        if code != SUCCESS
+            && let Some(mut before) = self.error_handler(self.constants.file_null)
+        {
+            // SAFETY: files without a handle have any handler of files; both came with references of their own.
+            unsafe {
+                (self.file_set_errhandler)(self.constants.file_null, handler);
+                self.report(code);
+                (self.file_set_errhandler)(self.constants.file_null, before);
+                (self.errhandler_free)(&raw mut before);
+            }
+        }
+        // SAFETY: as above.
+        unsafe { (self.errhandler_free)(&raw mut handler) };
+        code
+    }
+
     /// Calls the error handler of `file`.
     pub(crate) fn call_handler(&self, file: MpiFile, code: c_int) {
         // SAFETY: the file is open, or MPI_FILE_NULL.

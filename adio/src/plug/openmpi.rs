@@ -72,7 +72,7 @@ impl Plug for OpenMpi {
     }
 
     fn closed(file: MpiFile) {
-        forget(file);
+        files().remove(&file);
     }
 
     fn reopened(file: MpiFile, fd: *mut RomioFile<OpenMpi>) {
@@ -99,11 +99,6 @@ pub(crate) fn users_info() -> Option<Info<OpenMpi>> {
 pub fn info_of(file: MpiFile) -> Option<Info<OpenMpi>> {
     // SAFETY: an entry is made when ROMIO has opened the file and removed when it closes it.
     OpenMpi::opened(file).map(|fd| unsafe { (*fd).info })
-}
-
-/// Called when a file is about to be closed.
-pub fn forget(file: MpiFile) {
-    files().remove(&file);
 }
 
 /// Open files of the device's, and ROMIO's structure of each.

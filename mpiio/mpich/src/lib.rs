@@ -52,7 +52,7 @@ macro_rules! exported {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $close(file: *mut MpiFile) -> c_int {
             // SAFETY: the caller's argument.
-            unsafe { file_close::<Mpich>(file, |mpi, file| mpi.file_close(file)) }
+            unsafe { file_close::<Mpich>(file) }
         }
 
         /// `MPI_Error_class` of MPI-3.1.

@@ -9,9 +9,8 @@ use std::sync::OnceLock;
 
 use svmio_adio::Mpi;
 use svmio_adio::abi::openmpi::{OpenMpi, Status};
-use svmio_adio::abi::{Comm, Datatype, Info, MpiFile, Request, SUCCESS};
-use svmio_adio::plug::openmpi::{forget, info_of};
-use svmio_adio::plug::take_unclosed;
+use svmio_adio::abi::{Comm, Datatype, Info, MpiFile, Request};
+use svmio_adio::plug::openmpi::info_of;
 use svmio_mpiio::{file_close, file_delete, file_open, file_preallocate, finalize, with_stock};
 
 macro_rules! named {
@@ -48,19 +47,8 @@ macro_rules! named {
         /// As MPI wants it.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $close(file: *mut MpiFile) -> c_int {
-            let close = |mpi: &Mpi<OpenMpi>, file: &mut MpiFile| {
-                forget(*file);
-                take_unclosed();
-                // SAFETY: the caller's argument.
-                let code = unsafe { mpi.file_close(file) };
-                // Open MPI closes a file with success whatever its io component says.
-                match take_unclosed() {
-                    Some(failure) if code == SUCCESS => mpi.report(failure.to_code(mpi)),
-                    _ => code,
-                }
-            };
             // SAFETY: the caller's argument.
-            unsafe { file_close::<OpenMpi>(file, close) }
+            unsafe { file_close::<OpenMpi>(file) }
         }
 
         /// `MPI_File_get_info` of MPI-3.1.
