@@ -66,6 +66,8 @@ fn take_opened() -> *mut c_void {
 thread_local! {
     /// Why a file of the device's was not closed as it should have been.
     static UNCLOSED: Cell<Option<Failure>> = const { Cell::new(None) };
+    /// Why a read of which ROMIO says that all is well has failed.
+    static UNREAD: Cell<Option<Failure>> = const { Cell::new(None) };
     /// Why a file of the device's did not get the storage that was asked for.
     static UNALLOCATED: Cell<Option<Failure>> = const { Cell::new(None) };
 }
@@ -78,6 +80,16 @@ pub(crate) fn note_unclosed(failure: Failure) {
 /// The failure of this thread's last close since it last asked.
 pub fn take_unclosed() -> Option<Failure> {
     UNCLOSED.take()
+}
+
+/// Called when a read fails after which ROMIO converts what it takes for read, and returns what comes of that.
+pub(crate) fn note_unread(failure: Failure) {
+    UNREAD.set(Some(failure));
+}
+
+/// The failure of this thread's last such read since it last asked.
+pub fn take_unread() -> Option<Failure> {
+    UNREAD.take()
 }
 
 /// Called when a file of the device's does not get its storage.

@@ -7,9 +7,9 @@
 //! are taken at both ends: they go on in between. Views with gaps are
 //! set, and pointers in them told, without ROMIO's own lists of their pieces. Sizes are set without ROMIO's own
 //! exchange, and ranks compare the modes that they set before. Of collective accesses that block it is only looked
-//! whether the MPI refuses a rank's part before our device hears of it. Everything else (`MPI_File_write_at`, …) is the
-//! stock MPI's own: its ROMIO calls our device. What the first open would wait for is [done](warm_up) when the library is
-//! loaded.
+//! whether the MPI refuses a rank's part before our device hears of it, and of reads (`reading`) whether it tells what came
+//! of them. Everything else (`MPI_File_write_at`, …) is the stock MPI's own: its ROMIO calls our device. What the first open
+//! would wait for is [done](warm_up) when the library is loaded.
 //!
 //! ```text
 //!   program ─► MPI_File_open ─► file_open ─► claim ─┬─ svm:…  ─► Plug::open ─► ROMIO ─► ad_svm
@@ -32,6 +32,7 @@ mod entry;
 mod mode;
 mod ordered;
 mod pointer;
+mod reading;
 mod size;
 mod split;
 mod view;
@@ -43,6 +44,7 @@ pub use entry::{
 };
 pub use mode::file_set_atomicity;
 pub use pointer::{file_get_byte_offset, file_get_position, file_seek};
+pub use reading::{file_iread, file_read};
 pub use size::file_set_size;
 pub use view::file_set_view;
 pub use warming::warm_up;

@@ -5,13 +5,29 @@ use std::ffi::{c_int, c_void};
 use crate::abi::{Datatype, Request};
 use crate::access::{Access, Callers, Direction, Unit};
 use crate::contiguous::Position;
+use crate::failure::Failure;
 use crate::handle;
 use crate::host::{Count, HasHost};
 use crate::layout::RomioFile;
+use crate::plug;
 use crate::shared_pointer;
 use crate::strided;
 
 use super::{coded, entry};
+
+/// Notes why a read has failed whose data ROMIO converts: it returns what comes of that. What it returns of a write is
+/// the failure.
+///
+/// # Safety
+/// `fd` is ROMIO's file.
+unsafe fn noted<A: HasHost, T>(fd: *mut RomioFile<A>, outcome: Result<T, Failure>) -> Result<T, Failure> {
+    outcome.inspect_err(|failure| {
+        // SAFETY: the caller's promise.
+        if unsafe { (*fd).is_external32() } {
+            plug::note_unread(failure.clone());
+        }
+    })
+}
 
 // What the SAFETY comments refer to as ROMIO's contract is the same as for the other entries of the table.
 
@@ -42,7 +58,7 @@ pub(super) unsafe extern "C" fn read_contig<A: HasHost, C: Count>(
                 may_be_converted,
                 status,
             };
-            strided::contiguously(mpi, fd, &access).map(|_| ())
+            noted(fd, strided::contiguously(mpi, fd, &access)).map(|_| ())
         });
     }
 }
@@ -104,7 +120,7 @@ macro_rules! strided_entries {
                 direction, buffer, count, datatype, position, unit, callers, may_be_converted, status,
             };
             // SAFETY: ROMIO's contract.
-            unsafe { entry::<A>(error_code, |mpi, _| $run(mpi, fd, &access)) }
+            unsafe { entry::<A>(error_code, |mpi, _| noted(fd, $run(mpi, fd, &access))) }
         }
     )*};
 }
@@ -141,7 +157,7 @@ macro_rules! nonblocking_entries {
                         direction, buffer, count, datatype, position, unit, callers, may_be_converted, status,
                     };
                     request.write(mpi.constants.request_null);
-                    request.write(strided::begin(mpi, fd, &access)?);
+                    request.write(noted(fd, strided::begin(mpi, fd, &access))?);
                     Ok(())
                 });
             }

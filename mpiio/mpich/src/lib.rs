@@ -121,6 +121,8 @@ svmio_mpiio::export_ordered!(Mpich);
 svmio_mpiio::export_ordered!(Mpich, large);
 svmio_mpiio::export_seek_shared!(Mpich);
 svmio_mpiio::export_pointer!(Mpich);
+svmio_mpiio::export_read!(Mpich);
+svmio_mpiio::export_read!(Mpich, large);
 svmio_mpiio::export_set_atomicity!(Mpich);
 svmio_mpiio::export_set_size!(Mpich);
 svmio_mpiio::export_set_view!(Mpich);

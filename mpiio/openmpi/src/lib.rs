@@ -123,13 +123,8 @@ macro_rules! settled {
 }
 
 settled! {
-    MPI_File_read_shared, PMPI_File_read_shared:
-        fn(file: MpiFile, buffer: *mut c_void, count: c_int, datatype: Datatype<OpenMpi>, status: *mut Status);
     MPI_File_write_shared, PMPI_File_write_shared:
         fn(file: MpiFile, buffer: *const c_void, count: c_int, datatype: Datatype<OpenMpi>, status: *mut Status);
-    MPI_File_iread_shared, PMPI_File_iread_shared:
-        fn(file: MpiFile, buffer: *mut c_void, count: c_int, datatype: Datatype<OpenMpi>,
-           request: *mut Request<OpenMpi>);
     MPI_File_iwrite_shared, PMPI_File_iwrite_shared:
         fn(file: MpiFile, buffer: *const c_void, count: c_int, datatype: Datatype<OpenMpi>,
            request: *mut Request<OpenMpi>);
@@ -140,6 +135,7 @@ svmio_mpiio::export_collective!(OpenMpi);
 svmio_mpiio::export_ordered!(OpenMpi);
 svmio_mpiio::export_seek_shared!(OpenMpi);
 svmio_mpiio::export_pointer!(OpenMpi);
+svmio_mpiio::export_read!(OpenMpi);
 svmio_mpiio::export_set_atomicity!(OpenMpi);
 svmio_mpiio::export_set_size!(OpenMpi);
 svmio_mpiio::export_set_view!(OpenMpi);

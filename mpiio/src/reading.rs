@@ -1,0 +1,120 @@
+//! Reads of which ROMIO tells the program something else than we tell ROMIO.
+//!
+//! Where a view has the representation `external32`, ROMIO converts what was read, also where nothing was, because
+//! the read has failed; what comes of the conversion is what it returns.
+
+use std::ffi::c_int;
+
+use svmio_adio::abi::{MpiFile, SUCCESS};
+use svmio_adio::plug::{Plug, take_unread};
+use svmio_adio::{Failure, Mpi};
+
+use crate::entry::with_stock;
+
+/// A read of one rank that blocks, or any collective one that does not, which `stock` carries out.
+///
+/// # Safety
+/// `file` is an open file.
+pub unsafe fn file_read<A: Plug>(_file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
+    with_stock::<A>(|mpi| {
+        let code = told(mpi, || stock(mpi));
+        svmio_adio::settle();
+        code
+    })
+}
+
+/// A read of one rank that does not block, which `stock` carries out.
+///
+/// # Safety
+/// `file` is an open file.
+pub unsafe fn file_iread<A: Plug>(_file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
+    with_stock::<A>(|mpi| {
+        let code = told(mpi, || stock(mpi));
+        svmio_adio::settle();
+        code
+    })
+}
+
+/// The code that the stock function of a read returns, or ours where it takes a read that failed for one that did not.
+/// ROMIO has called the error handler.
+pub(crate) fn told<A: Plug>(mpi: &Mpi<A>, stock: impl FnOnce() -> c_int) -> c_int {
+    take_unread();
+    let code = stock();
+    let unread: Option<Failure> = take_unread().filter(|_| code == SUCCESS);
+    unread.map_or(code, |failure| failure.to_code(mpi))
+}
+
+/// Defines the functions that read, but for collective ones that block, under both of their names, for the family
+/// `$abi`.
+#[macro_export]
+macro_rules! export_read {
+    ($abi:ty) => {
+        $crate::export_read! { @functions $abi;
+            MPI_File_read, PMPI_File_read, file_read:
+                (buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>, status: *mut Status);
+            MPI_File_read_at, PMPI_File_read_at, file_read:
+                (offset: i64, buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>, status: *mut Status);
+            MPI_File_read_shared, PMPI_File_read_shared, file_read:
+                (buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>, status: *mut Status);
+            MPI_File_iread_all, PMPI_File_iread_all, file_read:
+                (buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>, request: *mut Request<$abi>);
+            MPI_File_iread_at_all, PMPI_File_iread_at_all, file_read:
+                (offset: i64, buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>,
+                 request: *mut Request<$abi>);
+            MPI_File_iread, PMPI_File_iread, file_iread:
+                (buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>, request: *mut Request<$abi>);
+            MPI_File_iread_at, PMPI_File_iread_at, file_iread:
+                (offset: i64, buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>,
+                 request: *mut Request<$abi>);
+            MPI_File_iread_shared, PMPI_File_iread_shared, file_iread:
+                (buffer: *mut c_void, count: c_int, datatype: Datatype<$abi>, request: *mut Request<$abi>);
+        }
+    };
+    // Those of MPI-4, whose counts are of the type `MPI_Count`.
+    ($abi:ty, large) => {
+        $crate::export_read! { @functions $abi;
+            MPI_File_read_c, PMPI_File_read_c, file_read:
+                (buffer: *mut c_void, count: i64, datatype: Datatype<$abi>, status: *mut Status);
+            MPI_File_read_at_c, PMPI_File_read_at_c, file_read:
+                (offset: i64, buffer: *mut c_void, count: i64, datatype: Datatype<$abi>, status: *mut Status);
+            MPI_File_read_shared_c, PMPI_File_read_shared_c, file_read:
+                (buffer: *mut c_void, count: i64, datatype: Datatype<$abi>, status: *mut Status);
+            MPI_File_iread_all_c, PMPI_File_iread_all_c, file_read:
+                (buffer: *mut c_void, count: i64, datatype: Datatype<$abi>, request: *mut Request<$abi>);
+            MPI_File_iread_at_all_c, PMPI_File_iread_at_all_c, file_read:
+                (offset: i64, buffer: *mut c_void, count: i64, datatype: Datatype<$abi>,
+                 request: *mut Request<$abi>);
+            MPI_File_iread_c, PMPI_File_iread_c, file_iread:
+                (buffer: *mut c_void, count: i64, datatype: Datatype<$abi>, request: *mut Request<$abi>);
+            MPI_File_iread_at_c, PMPI_File_iread_at_c, file_iread:
+                (offset: i64, buffer: *mut c_void, count: i64, datatype: Datatype<$abi>,
+                 request: *mut Request<$abi>);
+            MPI_File_iread_shared_c, PMPI_File_iread_shared_c, file_iread:
+                (buffer: *mut c_void, count: i64, datatype: Datatype<$abi>, request: *mut Request<$abi>);
+        }
+    };
+    (@functions $abi:ty; $($name:ident, $profiled:ident, $entry:ident: $arguments:tt;)*) => {$(
+        $crate::export_read!(@one $abi; $name, $profiled, $entry, $arguments);
+        $crate::export_read!(@one $abi; $profiled, $profiled, $entry, $arguments);
+    )*};
+    (@one $abi:ty; $name:ident, $profiled:ident, $entry:ident, ($($argument:ident: $kind:ty),*)) => {
+        #[doc = concat!("`", stringify!($name), "` of MPI.")]
+        ///
+        /// # Safety
+        /// As MPI wants it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(file: MpiFile, $($argument: $kind),*) -> c_int {
+            type Function = unsafe extern "C" fn(MpiFile, $($kind),*) -> c_int;
+            static STOCK: OnceLock<Option<Function>> = OnceLock::new();
+            let stock = |mpi: &Mpi<$abi>| {
+                // SAFETY: the type is that of the function in mpi.h.
+                let stock = STOCK.get_or_init(|| unsafe { mpi.stock(concat!(stringify!($profiled), "\0")) });
+                let Some(stock) = stock else { return mpi.missing(stringify!($profiled)) };
+                // SAFETY: the caller's arguments.
+                unsafe { stock(file, $($argument),*) }
+            };
+            // SAFETY: the caller's file.
+            unsafe { $crate::$entry::<$abi>(file, stock) }
+        }
+    };
+}
