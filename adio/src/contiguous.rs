@@ -35,7 +35,7 @@ pub(crate) unsafe fn read<A: Abi>(
     if handle.role == Role::SharedPointer {
         shared_pointer::before_read(handle)?;
     }
-    let read = locked(fd, handle, offset.0..offset.0.saturating_add(length), LockMode::Shared, || {
+    let read = locked(handle, offset.0..offset.0.saturating_add(length), LockMode::Shared, || {
         // SAFETY: the caller vouches for `to`.
         Ok(unsafe { handle.file.read_into(offset, to.cast(), length as usize) }? as u64)
     });
@@ -63,9 +63,7 @@ pub(crate) unsafe fn write<A: Abi>(
     };
     let written = match handle.role {
         Role::SharedPointer => shared_pointer::write(handle, write),
-        Role::Data => {
-            locked(fd, handle, offset.0..offset.0.saturating_add(length), LockMode::Exclusive, write)
-        }
+        Role::Data => locked(handle, offset.0..offset.0.saturating_add(length), LockMode::Exclusive, write),
     };
     let written = written.map_err(|failure| handle.located(failure))?;
     advance(fd, position, written);
@@ -73,14 +71,13 @@ pub(crate) unsafe fn write<A: Abi>(
 }
 
 /// Runs an access to `range`, in atomic mode while holding a lock on it.
-fn locked<A: Abi>(
-    fd: &RomioFile<A>,
+fn locked(
     handle: &Handle,
     range: Range<u64>,
     mode: LockMode,
     access: impl FnOnce() -> Result<u64, Failure>,
 ) -> Result<u64, Failure> {
-    if fd.atomicity == 0 || handle.role == Role::SharedPointer {
+    if !handle.is_atomic() || handle.role == Role::SharedPointer {
         return access();
     }
     handle.locked(range, mode, access)

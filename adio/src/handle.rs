@@ -50,6 +50,8 @@ pub(crate) struct Handle {
     pub(crate) has_given_segment_size: bool,
     /// Whether ROMIO's structure may be kept when the file is closed, see [`crate::reopening`].
     pub(crate) may_be_kept: bool,
+    /// Whether the file is in atomic mode.
+    is_atomic: AtomicBool,
     /// Whether hints were given since the file was opened.
     has_new_hints: AtomicBool,
     locks: Mutex<Vec<Held>>,
@@ -89,6 +91,7 @@ impl Handle {
             asking: Asking::default(),
             has_given_segment_size,
             may_be_kept,
+            is_atomic: AtomicBool::new(false),
             has_new_hints,
             locks,
             under_way,
@@ -113,6 +116,18 @@ impl Handle {
     pub(crate) fn position_of(&self, place: i64) -> Option<i64> {
         let pointer = *self.pointer.lock().unwrap_or_else(PoisonError::into_inner);
         pointer.filter(|(known, _)| *known == place).map(|(_, position)| position)
+    }
+
+    /// Sets the mode of accesses.
+    pub(crate) fn set_atomic(&self, is_atomic: bool) {
+        // Relaxed: all ranks set the mode together, when no access is under way.
+        self.is_atomic.store(is_atomic, Ordering::Relaxed);
+    }
+
+    /// Whether the file is in atomic mode. ROMIO's structure does not always tell, see [`crate::own_atomic_mode`].
+    pub(crate) fn is_atomic(&self) -> bool {
+        // Relaxed: as above.
+        self.is_atomic.load(Ordering::Relaxed)
     }
 
     /// Notes that hints were given for the open file.

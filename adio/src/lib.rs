@@ -30,7 +30,8 @@
 //! * `placing` gives the new segments of a collective write their homes, as `placement` says; the first such write
 //!   settles how large segments are (`choosing`). For that, `amounts` adds up by node who writes how much where.
 //! * `outcome` is who hears when what came of a collective access, `standing_in` what a rank does whose part MPI refuses.
-//! * `background` carries long accesses out while the program computes, nonblocking and [`split`] collective ones.
+//! * `background` carries long accesses out while the program computes, [`split`] collective and nonblocking ones, also
+//!   in atomic mode (`own_atomic_mode`).
 //! * `flatten` tells where the bytes of a datatype are, `view` which bytes of the file a rank sees; `pairing` brings a
 //!   buffer and a view together.
 //! * `failure` makes MPI error codes that explain themselves, `hints` are the `svm_` keys of info objects.
@@ -71,6 +72,7 @@ pub mod layout;
 pub mod library;
 mod opening;
 mod outcome;
+mod own_atomic_mode;
 mod pairing;
 mod placement;
 mod placing;
@@ -98,6 +100,7 @@ pub use failure::{ErrorClass, Failure, behind};
 pub use flatten::is_one_run;
 pub use host::HasHost;
 pub use opening::{after_ordered_access, agreed, exchange};
+pub use own_atomic_mode::in_own_atomic_mode;
 pub use resizing::{after_preallocation, before_preallocation, set_size};
 pub use shared_pointer::settle;
 pub use standing_in::collective;

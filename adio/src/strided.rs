@@ -307,7 +307,7 @@ impl Ready {
             true => (first_byte(fd, access, &memory).cast(), Shape::run(memory.bytes())),
             false => (access.buffer.cast(), memory),
         };
-        let is_atomic = fd.atomicity != 0;
+        let is_atomic = handle::of(fd)?.is_atomic();
         Ok(Some(Ready { direction, buffer, memory, view, extent, bounds, is_atomic, callers }))
     }
 

@@ -202,6 +202,7 @@ unsafe extern "C" fn fcntl<A: HasHost>(
                     handle.begin_change()?;
                     handle.team.before_change(&handle.file)?;
                     handle.team.after_change(&handle.file)?;
+                    handle.set_atomic(argument.atomicity != 0);
                     fd.atomicity = c_int::from(argument.atomicity != 0);
                 }
                 _ => {
@@ -285,9 +286,8 @@ unsafe extern "C" fn set_lock<A: HasHost>(
 ) -> c_int {
     coded::<A>(|_, _| {
         // SAFETY: ROMIO's contract.
-        let fd = unsafe { &*fd };
-        let handle = handle::of(fd)?;
-        if handle.role == handle::Role::Data && fd.atomicity != 0 {
+        let handle = handle::of(unsafe { &*fd })?;
+        if handle.role == handle::Role::Data && handle.is_atomic() {
             // ROMIO locks what it reads, too, as if it wrote there. In atomic mode each access locks for itself, and
             // knows better: readers share, and nothing that is only read gets a home.
             return Ok(());

@@ -1,7 +1,9 @@
 //! Reads of which ROMIO tells the program something else than we tell ROMIO.
 //!
-//! Where a view has the representation `external32`, ROMIO converts what was read, also where nothing was, because
-//! the read has failed; what comes of the conversion is what it returns.
+//! * Where a view has the representation `external32`, ROMIO converts what was read, also where nothing was, because
+//!   the read has failed; what comes of the conversion is what it returns.
+//! * In atomic mode it has nonblocking reads of bytes in a row block, and tells that all bytes asked for were read,
+//!   also where the file ends before.
 
 use std::ffi::c_int;
 
@@ -27,9 +29,13 @@ pub unsafe fn file_read<A: Plug>(_file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> 
 ///
 /// # Safety
 /// `file` is an open file.
-pub unsafe fn file_iread<A: Plug>(_file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
+pub unsafe fn file_iread<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
     with_stock::<A>(|mpi| {
-        let code = told(mpi, || stock(mpi));
+        let code = told(mpi, || match A::opened(file) {
+            // SAFETY: an open file of the device's is ROMIO's structure.
+            Some(fd) => unsafe { svmio_adio::in_own_atomic_mode(fd, || stock(mpi)) },
+            None => stock(mpi),
+        });
         svmio_adio::settle();
         code
     })

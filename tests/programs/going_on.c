@@ -33,7 +33,9 @@ static char *written, *found, *whole;
 static atomic_int *seen;
 
 /* ROMIO itself carries these out as they start: it takes the file's lock and calls what blocks. */
-static int blocks_in_romio(enum kind kind) { return is_of_one_rank(kind) && is_atomic && (!is_interleaved || ranks == 1); }
+static int blocks_in_romio(enum kind kind) {
+    return writes(kind) && is_of_one_rank(kind) && is_atomic && (!is_interleaved || ranks == 1);
+}
 
 static int is_seen_at_once(void) { return is_on_one_node || is_atomic; }
 

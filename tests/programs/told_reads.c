@@ -1,9 +1,9 @@
 /* told_reads FILE: what a read tells is what came of it. One that fails fails, also where MPI converts what it takes
- * for read. */
+ * for read; one that the file's end cuts short is told short, also where MPI would have it block in atomic mode. */
 #include "check.h"
 #include "methods.h"
 
-enum { STORED = 4 };
+enum { STORED = 4, ASKED = 100 };
 
 static MPI_File file;
 
@@ -20,6 +20,39 @@ static void failing(const char *representation) {
     }
 }
 
+static void is_short(MPI_Request *request) {
+    MPI_Status status;
+    int count;
+    MPI_OK(MPI_Wait(request, &status));
+    MPI_OK(MPI_Get_count(&status, MPI_BYTE, &count));
+    EQUAL(count, STORED);
+}
+
+static void short_ones(void) {
+    char bytes[ASKED];
+    MPI_Request request;
+    int is_atomic;
+    MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    MPI_OK(MPI_File_set_atomicity(file, 1));
+    doing = "iread_at in atomic mode";
+    MPI_OK(MPI_File_iread_at(file, 0, bytes, ASKED, MPI_BYTE, &request));
+    is_short(&request);
+    doing = "iread in atomic mode";
+    MPI_OK(MPI_File_iread(file, bytes, ASKED, MPI_BYTE, &request));
+    is_short(&request);
+    doing = "iread_shared in atomic mode";
+    for (int turn = 0; turn < ranks; turn++) {
+        MPI_OK(MPI_File_seek_shared(file, 0, MPI_SEEK_SET));
+        if (turn == rank) {
+            MPI_OK(MPI_File_iread_shared(file, bytes, ASKED, MPI_BYTE, &request));
+            is_short(&request);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_OK(MPI_File_get_atomicity(file, &is_atomic));
+    EQUAL(is_atomic, 1);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     CHECK(argc == 2, "usage: told_reads FILE");
@@ -28,6 +61,7 @@ int main(int argc, char **argv) {
     MPI_OK(MPI_File_sync(file));
     failing("native");
     failing("external32");
+    short_ones();
     doing = "";
     MPI_OK(MPI_File_close(&file));
     if (rank == 0) printf("told as it is\n");
