@@ -10,6 +10,7 @@ use super::sys::{self, call};
 use crate::error::Result;
 use crate::memory::UserMemory;
 use crate::shm::available;
+use crate::units::Rank;
 
 pub(super) use self::completions::Event;
 use self::completions::Reader;
@@ -22,9 +23,12 @@ mod completions;
 mod posting;
 mod queues;
 
-/// A peer, as the provider numbers them.
+/// A peer, and how the provider numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Address(sys::fi_addr_t);
+pub(super) struct Address {
+    peer: Rank,
+    number: sys::fi_addr_t,
+}
 
 /// An endpoint of reliable datagrams. `T` comes back with the completions.
 pub(super) struct Endpoint<T> {
@@ -55,9 +59,9 @@ pub(super) struct Buffers {
     pub(super) size: usize,
     /// For messages that come; fewer where memory is short.
     pub(super) receives: usize,
-    /// For messages that leave, at most.
+    /// For messages that leave, in [shares](Slots).
     pub(super) sends: usize,
-    /// Transfers under way, at most.
+    /// Transfers under way, likewise.
     pub(super) transfers: usize,
 }
 
@@ -129,7 +133,7 @@ impl<T: Send> Endpoint<T> {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         for count in 0..wanted {
             match self.buffer(self.message_size, Use::Receives) {
-                Ok(buffer) => reader.unposted.push(self.receives.grow(Some(buffer))),
+                Ok(buffer) => reader.unposted.push(self.receives.grow(buffer)),
                 Err(error) if count < ENOUGH => return Err(error),
                 Err(error) => {
                     tracing::warn!(%error, count, "fewer receive buffers than wanted");
@@ -174,23 +178,26 @@ impl<T: Send> Endpoint<T> {
     ///
     /// # Errors
     /// `Provider`.
-    pub(super) fn insert(&self, name: &[u8]) -> Result<Address> {
+    pub(super) fn insert(&self, peer: Rank, name: &[u8]) -> Result<Address> {
         let addresses = self.addresses.as_ptr();
-        let mut address = sys::ADDRESS_UNSPECIFIED;
+        let mut number = sys::ADDRESS_UNSPECIFIED;
         // SAFETY: an open table; `name` is of the length that addresses of this provider have (see `wire`).
         let count = unsafe {
-            call!(addresses, ops.insert(addresses, name.as_ptr().cast(), 1, &mut address, 0, ptr::null_mut()))
+            call!(addresses, ops.insert(addresses, name.as_ptr().cast(), 1, &mut number, 0, ptr::null_mut()))
         };
         match count {
-            1 => Ok(Address(address)),
+            1 => Ok(Address { peer, number }),
             _ => Err(self.domain.error("taking a peer's address", "it is refused")),
         }
     }
 
-    /// Forgets a peer: the provider may close its connection and end what is under way. Those of sockets do not.
+    /// Forgets a peer for good: the provider may close its connection and end what is under way. Those of sockets do
+    /// not, so that what they hold on to takes no room from others any more.
     pub(super) fn remove(&self, address: Address) {
+        self.sends.give_up(address.peer);
+        self.transfers.give_up(address.peer);
         let addresses = self.addresses.as_ptr();
-        let mut address = address.0;
+        let mut address = address.number;
         // SAFETY: an open table, an address of it.
         let answer = unsafe { call!(addresses, ops.remove(addresses, &mut address, 1, 0)) };
         if answer != 0 {

@@ -214,7 +214,7 @@ impl Adapter {
         if outgoing.is_given_up {
             self.membership.check(peer.rank)?;
         }
-        let address = endpoint.insert(&peer.name)?;
+        let address = endpoint.insert(peer.rank, &peer.name)?;
         outgoing.address = Some(address);
         Ok(address)
     }
@@ -245,7 +245,9 @@ impl Adapter {
         post: impl FnOnce(Address) -> Result<Posted>,
     ) -> bool {
         let known = outgoing.address;
-        let Ok(address) = known.map_or_else(|| endpoint.insert(&peer.name), Ok) else { return false };
+        let Ok(address) = known.map_or_else(|| endpoint.insert(peer.rank, &peer.name), Ok) else {
+            return false;
+        };
         let posted = post(address);
         if outgoing.is_given_up {
             // Nothing else goes there any more. The provider knows the connection by the peer's name.

@@ -20,7 +20,7 @@ pub(super) const INJECT_LIMIT: usize = 256;
 pub(in crate::ofi) enum Posted {
     /// Yes.
     Yes,
-    /// Not now: the connection is not up yet, or its queue is full.
+    /// Not now: the connection is not up yet, its queue is full, or the peer has its share of what there is.
     Busy,
 }
 
@@ -57,11 +57,14 @@ impl<T: Send> Endpoint<T> {
             let looking = self.domain.keys().look();
             // SAFETY: an open endpoint; the provider takes a copy before it returns.
             let answer =
-                unsafe { call!(endpoint, msg.inject(endpoint, bytes.as_ptr().cast(), length, to.0)) };
+                unsafe { call!(endpoint, msg.inject(endpoint, bytes.as_ptr().cast(), length, to.number)) };
             drop(looking);
             return self.posted("sending", answer);
         }
-        let Some(slot) = self.idle_send()? else { return Ok(Posted::Busy) };
+        let Some(slot) = self.sends.take(to.peer, || self.buffer(self.message_size, Use::Sends).map(Some))?
+        else {
+            return Ok(Posted::Busy);
+        };
         // SAFETY: the slot is ours until the provider takes it.
         let (bytes, descriptor) = unsafe {
             let slot = &mut *slot.as_ptr();
@@ -74,8 +77,9 @@ impl<T: Send> Endpoint<T> {
         let context = slot.as_ptr().cast::<c_void>();
         let looking = self.domain.keys().look();
         // SAFETY: an open endpoint; the buffer stays in place until the completion is read.
-        let answer =
-            unsafe { call!(endpoint, msg.send(endpoint, bytes.cast(), length, descriptor.0, to.0, context)) };
+        let answer = unsafe {
+            call!(endpoint, msg.send(endpoint, bytes.cast(), length, descriptor.0, to.number, context))
+        };
         drop(looking);
         if answer != 0 {
             // SAFETY: the provider did not take it.
@@ -92,11 +96,7 @@ impl<T: Send> Endpoint<T> {
     /// # Errors
     /// `Provider`.
     pub(in crate::ofi) unsafe fn transfer(&self, to: Address, part: &Part, token: T) -> Result<Posted> {
-        let slot = match self.transfers.take() {
-            Some(slot) => slot,
-            None if self.transfers.may_grow() => self.transfers.grow(None),
-            None => return Ok(Posted::Busy),
-        };
+        let Some(slot) = self.transfers.take(to.peer, || Ok(None))? else { return Ok(Posted::Busy) };
         // SAFETY: the caller's promise.
         unsafe { self.begin(to, part, token, slot) }
     }
@@ -114,7 +114,7 @@ impl<T: Send> Endpoint<T> {
         part: &Part,
         token: T,
     ) -> Result<Posted> {
-        let slot = self.transfers.take().unwrap_or_else(|| self.transfers.grow(None));
+        let slot = self.transfers.take_anyway(to.peer, || Ok(None))?;
         // SAFETY: the caller's promise.
         unsafe { self.begin(to, part, token, slot) }
     }
@@ -136,7 +136,7 @@ impl<T: Send> Endpoint<T> {
             msg_iov: &local,
             desc: &mut descriptor,
             iov_count: 1,
-            addr: to.0,
+            addr: to.number,
             rma_iov: &remote,
             rma_iov_count: 1,
             context: slot.as_ptr().cast(),
@@ -161,16 +161,6 @@ impl<T: Send> Endpoint<T> {
             drop(unsafe { self.transfers.give_back(slot) });
         }
         self.posted("transferring", answer)
-    }
-
-    fn idle_send(&self) -> Result<Option<NonNull<Slot<T>>>> {
-        match self.sends.take() {
-            Some(slot) => Ok(Some(slot)),
-            None if self.sends.may_grow() => {
-                Ok(Some(self.sends.grow(Some(self.buffer(self.message_size, Use::Sends)?))))
-            }
-            None => Ok(None),
-        }
     }
 
     /// What the provider's answer means.
