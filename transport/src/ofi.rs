@@ -88,6 +88,7 @@ mod receiving;
 mod sending;
 mod settings;
 mod slots;
+mod stopwatch;
 mod storage;
 mod sys;
 mod unheard;

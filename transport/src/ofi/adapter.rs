@@ -17,6 +17,7 @@ use super::groups::{Group, Scratch};
 use super::peers::Peer;
 use super::probes::{Anchor, Probe};
 use super::questions::Questions;
+use super::stopwatch::{STEP, Stopwatch};
 use super::waiters::{Interrupts, Waiters};
 use crate::back_end::{ConnectionId, MemoryKey, Place, Remote};
 use crate::capabilities::Capabilities;
@@ -152,7 +153,8 @@ impl Adapter {
         self.origin + Duration::from_nanos(time.0).min(far)
     }
 
-    /// Waits until `look` finds something, a while by polling, then asleep.
+    /// Waits until `look` finds something, a while by polling, then asleep. The time that this process stands still does
+    /// not count.
     ///
     /// # Errors
     /// `PeerLost`; `Ending`; `TimedOut`.
@@ -166,6 +168,7 @@ impl Adapter {
         let began = Instant::now();
         let driving = self.attendant.drive();
         let mut patience = Patience::new(began);
+        let mut stopwatch = Stopwatch::new(began);
         loop {
             let seen = self.waiters.seen();
             if let Some(found) = look() {
@@ -174,10 +177,14 @@ impl Adapter {
             if peer != self.rank() {
                 self.membership.check(peer)?;
             }
-            if began.elapsed() >= limit {
-                return Err(Error::timed_out(&self.membership, doing, peer, limit));
+            let now = Instant::now();
+            let left = limit.saturating_sub(stopwatch.look(now));
+            if left.is_zero() {
+                // What has come by now is only to be read.
+                self.process()?;
+                return look().ok_or_else(|| Error::timed_out(&self.membership, doing, peer, limit));
             }
-            self.pause(&driving, &mut patience, seen, Some(began + limit))?;
+            self.pause(&driving, &mut patience, seen, Some(now + left.min(STEP)))?;
         }
     }
 
@@ -196,13 +203,14 @@ impl Adapter {
         let _wanting = Wanting::room(&self.wanting_room);
         let driving = self.attendant.drive();
         let mut patience = Patience::new(began);
+        let mut stopwatch = Stopwatch::new(began);
         loop {
             let seen = self.waiters.seen();
             if let Some(done) = attempt()? {
                 return Ok(done);
             }
             self.membership.check(peer)?;
-            if began.elapsed() >= limit {
+            if stopwatch.look(Instant::now()) >= limit {
                 self.membership.declare_lost(peer, format!("its connection took nothing for {limit:?}"));
                 self.membership.check(peer)?;
             }

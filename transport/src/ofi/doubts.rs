@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::adapter::{Adapter, Token};
 use super::endpoint::Endpoint;
+use super::stopwatch::Stopwatch;
 use super::wire::Message;
 use crate::units::Rank;
 
@@ -35,7 +36,7 @@ struct Doubt {
     failed: Option<(Token, i32)>,
     /// How many answers had come from the peer by then.
     answers: u64,
-    since: Instant,
+    waited: Stopwatch,
     asked: Instant,
 }
 
@@ -51,7 +52,7 @@ impl Adapter {
     pub(super) fn doubt(&self, endpoint: &Endpoint<Token>, rank: Rank, failed: Option<(Token, i32)>) {
         let Some(peer) = self.peers.get(rank.index()) else { return };
         let now = Instant::now();
-        let doubt = Doubt { rank, failed, answers: peer.answers(), since: now, asked: now };
+        let doubt = Doubt { rank, failed, answers: peer.answers(), waited: Stopwatch::new(now), asked: now };
         let mut all = self.doubts.all.lock().unwrap_or_else(PoisonError::into_inner);
         if doubt.failed.is_none()
             && all.iter().any(|other| (other.rank, other.answers) == (rank, doubt.answers))
@@ -82,16 +83,17 @@ impl Adapter {
 
     fn take_clear(&self, endpoint: &Endpoint<Token>, now: Instant) -> Vec<Doubt> {
         let mut all = self.doubts.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let (clear, open) = std::mem::take(&mut *all).into_iter().partition(|doubt: &Doubt| {
+        let is_clear = |doubt: &mut Doubt| {
+            let waited = doubt.waited.look(now);
             let is_alive =
                 self.peers.get(doubt.rank.index()).is_some_and(|peer| peer.answers() > doubt.answers);
-            if !is_alive && now.saturating_duration_since(doubt.since) >= LIMIT {
+            if !is_alive && waited >= LIMIT {
                 let reason = "its connection broke, and no new one comes about";
                 self.membership.declare_lost(doubt.rank, reason);
             }
             is_alive || self.membership.check(doubt.rank).is_err()
-        });
-        *all = open;
+        };
+        let clear = all.extract_if(.., is_clear).collect();
         for doubt in all.iter_mut().filter(|doubt| now.saturating_duration_since(doubt.asked) >= INTERVAL) {
             doubt.asked = now;
             if let Some(peer) = self.peers.get(doubt.rank.index()) {

@@ -41,6 +41,7 @@ use super::adapter::{Adapter, Token};
 use super::domain::Registration;
 use super::endpoint::Endpoint;
 use super::probes::Probe;
+use super::stopwatch::STEP;
 use crate::back_end::Drain;
 use crate::memory::SharedMemory;
 use crate::units::Rank;
@@ -51,9 +52,6 @@ const UNCONNECTED: Duration = Duration::from_secs(1);
 
 /// How often a peer is asked to stop: the question, or the answer, may go down with a connection.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// The most that counts of the time between two looks: longer ones mean that this process stood still itself.
-const STEP: Duration = Duration::from_millis(100);
 
 /// All memory into which something may still be coming.
 ///

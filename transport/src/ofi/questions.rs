@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::adapter::{Adapter, Target};
 use super::exports::Description;
@@ -103,12 +103,13 @@ impl Adapter {
         mut look: impl FnMut() -> Option<R>,
     ) -> Result<R> {
         let Asked { message, doing, limit } = asked;
-        let began = Instant::now();
         self.tell(peer, message)?;
+        let mut left = *limit;
         loop {
-            let left = limit.saturating_sub(began.elapsed()).min(AGAIN);
-            match self.wait_for(peer.rank, doing, left, &mut look) {
-                Err(Error::TimedOut { .. }) if began.elapsed() < *limit => {
+            let turn = left.min(AGAIN);
+            match self.wait_for(peer.rank, doing, turn, &mut look) {
+                Err(Error::TimedOut { .. }) if left > turn => {
+                    left -= turn;
                     // Without waiting for room, for which the limit is not made.
                     self.with_endpoint(|endpoint| {
                         self.answer(endpoint, peer, message);
