@@ -11,7 +11,7 @@ use super::attendant::{Attendant, Driving};
 use super::chains::{Chain, Chains, Incoming};
 use super::doubts::Doubts;
 use super::drains::Drains;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Posted};
 use super::exports::{Description, Exports};
 use super::groups::{Group, Scratch};
 use super::peers::Peer;
@@ -188,13 +188,14 @@ impl Adapter {
         }
     }
 
-    /// Tries something that needs room in the provider's queues, until there is some.
+    /// Tries to post something until the provider takes it.
     ///
     /// # Errors
-    /// As for [`wait_for`](Self::wait_for); `PeerLost` where there is none for very long.
-    pub(super) fn insist<R>(&self, peer: Rank, mut attempt: impl FnMut() -> Result<Option<R>>) -> Result<R> {
-        if let Some(done) = attempt()? {
-            return Ok(done);
+    /// As for [`wait_for`](Self::wait_for); `PeerLost` where there is no room for very long; `Provider` where this
+    /// process lacks something for as long.
+    pub(super) fn insist(&self, peer: Rank, mut attempt: impl FnMut() -> Result<Posted>) -> Result<()> {
+        if attempt()? == Posted::Yes {
+            return Ok(());
         }
         // A connection that comes up is no event that would wake a sleeper, so nobody sleeps for long here.
         const LONGEST_NAP: Duration = Duration::from_millis(1);
@@ -206,16 +207,27 @@ impl Adapter {
         let mut stopwatch = Stopwatch::new(began);
         loop {
             let seen = self.waiters.seen();
-            if let Some(done) = attempt()? {
-                return Ok(done);
+            let posted = attempt()?;
+            if posted == Posted::Yes {
+                return Ok(());
             }
             self.membership.check(peer)?;
             if stopwatch.look(Instant::now()) >= limit {
+                if let Posted::Short(code) = posted {
+                    return Err(self.short(peer, code));
+                }
                 self.membership.declare_lost(peer, format!("its connection took nothing for {limit:?}"));
                 self.membership.check(peer)?;
             }
             self.pause(&driving, &mut patience, seen, Some(Instant::now() + LONGEST_NAP))?;
         }
+    }
+
+    /// The error of whoever lacks what it takes to reach a peer.
+    fn short(&self, peer: Rank, code: i32) -> Error {
+        let provider = self.capabilities.provider.clone();
+        let problem = std::io::Error::from_raw_os_error(code).to_string();
+        Error::Provider { doing: format!("reaching rank {peer}"), provider, problem }
     }
 
     /// Lets a waiter wait a little: by polling, or asleep until something happens after `seen`.

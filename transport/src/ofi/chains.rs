@@ -183,7 +183,7 @@ impl Adapter {
                     progress.posted += length;
                     progress.in_flight += 1;
                 }
-                Ok((Posted::Busy, _)) => {
+                Ok((Posted::Busy | Posted::Short(_), _)) => {
                     if !std::mem::replace(&mut progress.is_stalled, true) {
                         self.chains.stall(chain);
                     }

@@ -246,11 +246,11 @@ impl Adapter {
         }
     }
 
-    /// Posts one part; nothing where there is no room.
+    /// Posts one part, if there is room.
     ///
     /// # Safety
     /// The local memory stays valid until the group has ended.
-    unsafe fn post_part(&self, peer: &Peer, part: &Part, group: &Arc<Group>) -> Result<Option<()>> {
+    unsafe fn post_part(&self, peer: &Peer, part: &Part, group: &Arc<Group>) -> Result<Posted> {
         self.with_endpoint(|endpoint| {
             group.parts.begin();
             // SAFETY: the caller's promise.
@@ -258,7 +258,7 @@ impl Adapter {
             if !matches!(posted, Ok(Posted::Yes)) {
                 group.parts.end();
             }
-            Ok(matches!(posted?, Posted::Yes).then_some(()))
+            posted
         })
     }
 

@@ -42,7 +42,7 @@ impl Adapter {
             });
             match posted {
                 Ok(Posted::Yes) => return,
-                Ok(Posted::Busy) => {}
+                Ok(Posted::Busy | Posted::Short(_)) => {}
                 Err(error) => {
                     drop(outgoing);
                     self.lose(peer, &error);
@@ -78,7 +78,7 @@ impl Adapter {
                         fill,
                     )
                 });
-                if matches!(posted, Ok(Posted::Busy)) {
+                if matches!(posted, Ok(Posted::Busy | Posted::Short(_))) {
                     outgoing.answers.push_front(answer);
                     break;
                 }
@@ -178,22 +178,21 @@ impl Adapter {
                 let address = self.address(endpoint, peer, &mut outgoing)?;
                 let token = Token::Message { to: peer.rank, is_numbered };
                 let posted = endpoint.send(address, length, token, |bytes| fill(&header, bytes));
-                match posted {
+                match &posted {
                     Ok(Posted::Yes) => {
                         outgoing.sent = number;
                         if is_silent {
                             peer.has_landed.store(true, Ordering::Release);
                         }
-                        Ok(Some(()))
                     }
-                    Ok(Posted::Busy) => Ok(None),
+                    Ok(Posted::Busy | Posted::Short(_)) => {}
                     Err(error) => {
                         drop(outgoing);
-                        self.lose(peer, &error);
+                        self.lose(peer, error);
                         self.membership.check(peer.rank)?;
-                        Err(error)
                     }
                 }
+                posted
             })
         })
     }

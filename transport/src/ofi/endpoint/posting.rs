@@ -22,7 +22,12 @@ pub(in crate::ofi) enum Posted {
     Yes,
     /// Not now: the connection is not up yet, its queue is full, or the peer has its share of what there is.
     Busy,
+    /// Not now: this process or its machine lacks what a connection takes, as the system's code tells.
+    Short(i32),
 }
+
+/// What is short while others have it: descriptors, memory, ports.
+const SHORTAGES: [i32; 5] = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS, libc::EADDRNOTAVAIL];
 
 /// One side of a transfer and what it is known by.
 pub(in crate::ofi) struct Part {
@@ -168,6 +173,9 @@ impl<T: Send> Endpoint<T> {
         match answer {
             0 => Ok(Posted::Yes),
             busy if busy == -(libc::EAGAIN as isize) => Ok(Posted::Busy),
+            short if SHORTAGES.iter().any(|code| -(*code as isize) == short) => {
+                Ok(Posted::Short(-short as i32))
+            }
             code => Err(self.domain.error(doing, library()?.describe(code))),
         }
     }

@@ -1,11 +1,16 @@
-//! Connections that the network breaks.
+//! Connections that the network breaks, and such as do not come about.
 
+use std::fs::File;
 use std::net::TcpStream;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::process::Command;
 use std::sync::Barrier;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::hanging::ranks;
 use super::{PROVIDERS, SEGMENT, anonymous};
 use crate::message::{MessageSettings, Messenger, Port};
 use crate::ofi::within_process;
@@ -126,6 +131,39 @@ fn a_connection_that_breaks_amid_messages_loses_none_unnoticed() {
                 assert!(error.lost_peer().is_some(), "{provider}: {error}");
             }
             fabrics.iter().for_each(Fabric::close);
+        }
+    });
+}
+
+/// Opens files until this process may open no more.
+fn take_all_descriptors() -> Vec<File> {
+    let limit = Rlimit { current: Some(512), ..getrlimit(Resource::Nofile) };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let taken = std::iter::from_fn(|| File::open("/dev/null").ok()).collect::<Vec<_>>();
+    assert_eq!(File::open("/dev/null").unwrap_err().raw_os_error(), Some(libc::EMFILE));
+    taken
+}
+
+#[test]
+fn who_lacks_descriptors_for_a_connection_takes_nobody_for_lost() {
+    alone("who_lacks_descriptors_for_a_connection_takes_nobody_for_lost", || {
+        for provider in PROVIDERS {
+            let [(zero, adapter), (one, _)] = ranks(provider);
+            let _segment = one.create(SEGMENT, &anonymous(8)).unwrap();
+            let taken = take_all_descriptors();
+            let error = zero.connect(Rank(1), SEGMENT).unwrap_err();
+            assert!(error.to_string().contains("Too many open files"), "{provider}: {error}");
+            // It is tried again until it comes about.
+            std::thread::scope(|scope| {
+                let connecting = scope.spawn(|| zero.connect(Rank(1), SEGMENT));
+                while adapter.wanting_room.load(Ordering::Relaxed) == 0 && !connecting.is_finished() {
+                    std::thread::yield_now();
+                }
+                drop(taken);
+                connecting.join().unwrap().unwrap().write(0, &[1; 8]).unwrap();
+            });
+            assert_eq!(zero.membership().lost(), [], "{provider}");
+            [zero, one].iter().for_each(Fabric::close);
         }
     });
 }

@@ -14,7 +14,7 @@ use crate::{Fabric, JobSecret, Membership, Rank, RemoteSegment};
 const LENGTH: usize = 32 << 20;
 
 /// Ranks that give each other up after a second, and their adapters.
-fn ranks<const SIZE: usize>(provider: &str) -> [(Fabric, Arc<Adapter>); SIZE] {
+pub(super) fn ranks<const SIZE: usize>(provider: &str) -> [(Fabric, Arc<Adapter>); SIZE] {
     let secret = JobSecret::random().unwrap();
     let settings = OfiSettings {
         provider: provider.into(),
