@@ -2,8 +2,8 @@
 //!
 //! Providers over TCP close the connection over a transfer to memory that is not exported any more, and say of all
 //! that was under way that it was canceled, or that there is no connection. They say the same when the peer has died.
-//! So the peer is asked something: if it answers, it is alive and the transfer was refused; if no new connection comes
-//! about, it is lost. The same is asked where a message may be missing: where one could not be received, and nobody
+//! So the peer is asked something: if it answers, it is alive and the transfer was refused, or cut off by chance, and
+//! may be repeated; if no new connection comes about, it is lost. The same is asked where a message may be missing: where one could not be received, and nobody
 //! knows whose, or one that left went down with a connection. The answer, or what comes next, tells.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -53,6 +53,12 @@ impl Scratch {
     }
 }
 
+/// Whether a part of a transfer that ended with this code was cut off, though its peer lives: its connection was closed,
+/// perhaps over what the peer refuses. Providers do not say, so that whoever waits for it repeats it once.
+pub(super) fn was_cut_off(code: i32) -> bool {
+    code == libc::ECANCELED
+}
+
 /// Parts of a transfer that somebody waits for.
 pub(super) struct Group {
     /// With whom.
@@ -61,6 +67,14 @@ pub(super) struct Group {
     code: AtomicI32,
     // Stays until the provider has let go of it, whoever else has forgotten it by then.
     scratch: Option<Scratch>,
+}
+
+/// A part that is being read.
+struct Reading<'a> {
+    group: Arc<Group>,
+    /// Where in the remote memory.
+    at: u64,
+    into: &'a mut [u8],
 }
 
 impl Group {
@@ -84,6 +98,10 @@ impl Group {
     fn has_failed(&self) -> bool {
         self.code.load(Ordering::Relaxed) != 0
     }
+
+    fn was_cut_off(&self) -> bool {
+        was_cut_off(self.code.load(Ordering::Relaxed))
+    }
 }
 
 impl Adapter {
@@ -102,6 +120,28 @@ impl Adapter {
         // What was written by messages before comes first.
         self.settle(peer)?;
         let (descriptor, _registration) = self.describe_source(UserMemory::of(bytes))?;
+        let mut group = self.write_group(peer, target, offset, bytes, descriptor)?;
+        if group.was_cut_off() && self.membership.check(peer.rank).is_ok() {
+            // Perhaps not over this: each part has its place, so that it may come twice.
+            group = self.write_group(peer, target, offset, bytes, descriptor)?;
+        }
+        if group.has_failed() {
+            self.membership.check(peer.rank)?;
+            peer.note_failure();
+            return Err(refused(peer.rank, offset, bytes.len() as u64));
+        }
+        Ok(())
+    }
+
+    /// Writes all parts, and waits for their end.
+    fn write_group(
+        &self,
+        peer: &Peer,
+        target: &Target,
+        offset: u64,
+        bytes: &[u8],
+        descriptor: Descriptor,
+    ) -> Result<Arc<Group>> {
         let group = Group::new(peer.rank, None);
         let written = self.write_parts(peer, target, offset, bytes, descriptor, &group);
         // Refused in the middle, a peer that lives still takes what was posted before.
@@ -115,12 +155,7 @@ impl Adapter {
             self.wait_for_release(&group);
         }
         peer.has_landed.store(true, Ordering::Release);
-        outcome?;
-        if group.has_failed() {
-            self.membership.check(peer.rank)?;
-            return Err(refused(peer.rank, offset, bytes.len() as u64));
-        }
-        Ok(())
+        outcome.map(|()| group)
     }
 
     /// Waits for all parts, as long as one after the other ends within the limit. A peer for which none does is lost,
@@ -176,48 +211,51 @@ impl Adapter {
     ) -> Result<()> {
         // A process reads what it has written.
         self.settle(peer)?;
-        let total = into.len() as u64;
-        let mut under_way: VecDeque<(Arc<Group>, &mut [u8])> = VecDeque::new();
+        let mut under_way: VecDeque<Reading<'_>> = VecDeque::new();
         let mut at = offset;
         for into in into.chunks_mut(SCRATCH.min(self.settings.transfer_bytes)) {
-            if under_way.len() == WINDOW {
-                self.finish_read(&mut under_way, offset, total)?;
+            if under_way.len() == WINDOW
+                && let Some(first) = under_way.pop_front()
+            {
+                self.finish_read(peer, target, first)?;
             }
-            let mut scratch = self.with_endpoint(|endpoint| self.take_scratch(endpoint))?;
-            let local = scratch.memory(into.len());
-            let descriptor = scratch.descriptor();
-            let group = Group::new(peer.rank, Some(scratch));
-            let part = Part {
-                direction: Direction::Read,
-                local,
-                descriptor,
-                key: target.memory.key,
-                address: target.memory.base.wrapping_add(at),
-            };
-            at += into.len() as u64;
-            // SAFETY: the scratch buffer belongs to the group, which the provider's slot holds until the completion.
-            self.insist(peer.rank, || unsafe { self.post_part(peer, &part, &group) })?;
-            under_way.push_back((group, into));
+            let length = into.len();
+            let group = self.begin_read(peer, target, at, length)?;
+            under_way.push_back(Reading { group, at, into });
+            at += length as u64;
         }
-        while !under_way.is_empty() {
-            self.finish_read(&mut under_way, offset, total)?;
-        }
-        Ok(())
+        under_way.into_iter().try_for_each(|reading| self.finish_read(peer, target, reading))
     }
 
-    fn finish_read(
-        &self,
-        under_way: &mut VecDeque<(Arc<Group>, &mut [u8])>,
-        offset: u64,
-        total: u64,
-    ) -> Result<()> {
-        let Some((group, into)) = under_way.pop_front() else { return Ok(()) };
-        self.wait_for(group.peer, "reading from", self.settings.answer_limit(), || {
-            group.has_ended().then_some(())
-        })?;
+    fn begin_read(&self, peer: &Peer, target: &Target, at: u64, length: usize) -> Result<Arc<Group>> {
+        let mut scratch = self.with_endpoint(|endpoint| self.take_scratch(endpoint))?;
+        let local = scratch.memory(length);
+        let descriptor = scratch.descriptor();
+        let group = Group::new(peer.rank, Some(scratch));
+        let part = Part {
+            direction: Direction::Read,
+            local,
+            descriptor,
+            key: target.memory.key,
+            address: target.memory.base.wrapping_add(at),
+        };
+        // SAFETY: the scratch buffer belongs to the group, which the provider's slot holds until the completion.
+        self.insist(peer.rank, || unsafe { self.post_part(peer, &part, &group) })?;
+        Ok(group)
+    }
+
+    fn finish_read(&self, peer: &Peer, target: &Target, reading: Reading<'_>) -> Result<()> {
+        let Reading { mut group, at, into } = reading;
+        self.wait_for_read(&group)?;
+        if group.was_cut_off() && self.membership.check(peer.rank).is_ok() {
+            // As for writes.
+            group = self.begin_read(peer, target, at, into.len())?;
+            self.wait_for_read(&group)?;
+        }
         if group.has_failed() {
-            self.membership.check(group.peer)?;
-            return Err(refused(group.peer, offset, total));
+            self.membership.check(peer.rank)?;
+            peer.note_failure();
+            return Err(refused(peer.rank, at, into.len() as u64));
         }
         // The slot may hold the group a moment longer; then the buffer is not kept, only copied from.
         if let Some(scratch) = &group.scratch {
@@ -227,6 +265,11 @@ impl Adapter {
             self.keep_scratch(scratch);
         }
         Ok(())
+    }
+
+    fn wait_for_read(&self, group: &Group) -> Result<()> {
+        let limit = self.settings.answer_limit();
+        self.wait_for(group.peer, "reading from", limit, || group.has_ended().then_some(()))
     }
 
     /// A buffer to read into.

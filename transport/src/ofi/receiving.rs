@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::adapter::{Adapter, Token};
 use super::attendant::Task;
 use super::endpoint::{Endpoint, Event};
+use super::groups;
 use super::peers::{Heard, Peer};
 use super::questions::Answer;
 use super::sys::library;
@@ -99,7 +100,10 @@ impl Adapter {
             // A transfer that the peer refused is a failed one; all else means that the peer cannot be reached.
             let is_refusal = REFUSALS.contains(&code) || code > FIRST_OF_LIBFABRIC;
             if is_refusal && !matches!(token, Token::Message { .. }) {
-                peer.note_failure();
+                // Whoever repeats it counts its failure.
+                if !(matches!(token, Token::Part(_)) && groups::was_cut_off(code)) {
+                    peer.note_failure();
+                }
             } else {
                 self.lose(peer, &error);
             }

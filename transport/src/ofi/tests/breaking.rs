@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::process::Command;
 use std::sync::Barrier;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -131,6 +131,46 @@ fn a_connection_that_breaks_amid_messages_loses_none_unnoticed() {
                 assert!(error.lost_peer().is_some(), "{provider}: {error}");
             }
             fabrics.iter().for_each(Fabric::close);
+        }
+    });
+}
+
+#[test]
+fn a_connection_that_breaks_under_direct_transfers_is_none_that_refuses_them() {
+    const LENGTH: usize = 64 << 20;
+    alone("a_connection_that_breaks_under_direct_transfers_is_none_that_refuses_them", || {
+        for provider in PROVIDERS {
+            let fabrics = within_process(2, provider).unwrap();
+            let segment = fabrics[1].create(SEGMENT, &anonymous(LENGTH as u64)).unwrap();
+            let remote = fabrics[0].connect(Rank(1), SEGMENT).unwrap();
+            let bytes = vec![7; LENGTH];
+            let (begun, broken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let transfers: [&(dyn Fn() + Sync); 2] = [&|| remote.write(0, &bytes).unwrap(), &|| {
+                let mut read = vec![0; LENGTH];
+                remote.read(0, &mut read).unwrap();
+                assert!(read == bytes, "{provider}");
+            }];
+            for transfer in transfers {
+                std::thread::scope(|scope| {
+                    let before = begun.load(Ordering::SeqCst);
+                    let transferring = scope.spawn(|| {
+                        let broken_before = broken.load(Ordering::SeqCst);
+                        while broken.load(Ordering::SeqCst) == broken_before {
+                            begun.fetch_add(1, Ordering::SeqCst);
+                            transfer();
+                        }
+                    });
+                    while begun.load(Ordering::SeqCst) < before + 3 && !transferring.is_finished() {
+                        std::thread::yield_now();
+                    }
+                    assert!(break_connections() > 0, "{provider}: there was nothing to break");
+                    broken.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+            let mut found = vec![0; LENGTH];
+            segment.memory().read(0, &mut found).unwrap();
+            assert!(found == bytes, "{provider}");
+            fabrics.iter().for_each(|fabric| assert_eq!(fabric.membership().lost(), [], "{provider}"));
         }
     });
 }
