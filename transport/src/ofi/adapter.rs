@@ -224,7 +224,7 @@ impl Adapter {
     }
 
     /// The error of whoever lacks what it takes to reach a peer.
-    fn short(&self, peer: Rank, code: i32) -> Error {
+    pub(super) fn short(&self, peer: Rank, code: i32) -> Error {
         let provider = self.capabilities.provider.clone();
         let problem = std::io::Error::from_raw_os_error(code).to_string();
         Error::Provider { doing: format!("reaching rank {peer}"), provider, problem }

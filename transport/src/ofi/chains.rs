@@ -1,6 +1,6 @@
 //! Transfers that were handed over: chains, carried out part by part as earlier parts arrive.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +11,7 @@ use super::attendant::Task;
 use super::domain::{Descriptor, Registration};
 use super::endpoint::{Endpoint, Part, Posted};
 use super::groups::{SCRATCH, Scratch};
+use super::stopwatch::Stopwatch;
 use crate::dma::{Completion, Direction, Transfer};
 use crate::error::{Error, Result};
 use crate::membership::Membership;
@@ -61,6 +62,8 @@ struct Progress {
     posted: usize,
     in_flight: usize,
     is_stalled: bool,
+    /// For how long this process has lacked what it takes to reach a peer.
+    lacking: Option<Stopwatch>,
     has_ended: bool,
     /// Whether the provider's parts of it are waited for only so long.
     is_abandoned: bool,
@@ -71,6 +74,12 @@ impl Chains {
     /// Whether some wait for room, or for a lost peer's grace to pass.
     pub(super) fn needs_attention(&self) -> bool {
         self.stalled_count.load(Ordering::Relaxed) > 0 || self.abandoned_count.load(Ordering::Relaxed) > 0
+    }
+
+    /// With whom parts are under way, or wait for room.
+    pub(super) fn expected(&self) -> HashSet<Rank> {
+        let active = self.active.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        active.iter().filter_map(|chain| chain.expects(&chain.progress())).collect()
     }
 
     /// Fails the chains to lost peers. They end when the provider has let go of their parts, or at `deadline`.
@@ -105,6 +114,15 @@ impl Chains {
 }
 
 impl Chain {
+    /// With whom parts are under way, or wait for room.
+    fn expects(&self, progress: &Progress) -> Option<Rank> {
+        // The parts of one step end before the next begins, but where both are with one peer.
+        let is_ending = progress.in_flight > 0 && progress.posted == 0;
+        let step = if is_ending { progress.step.saturating_sub(1) } else { progress.step };
+        let lacks = progress.lacking.is_some() && progress.in_flight == 0;
+        self.steps.get(step).filter(|_| !lacks).map(|step| step.owner)
+    }
+
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -182,6 +200,10 @@ impl Adapter {
                 Ok((Posted::Yes, length)) => {
                     progress.posted += length;
                     progress.in_flight += 1;
+                    progress.lacking = None;
+                }
+                Ok((Posted::Short(code), _)) if self.lacks_too_long(&mut progress) => {
+                    progress.error = Some(self.short(step.owner, code));
                 }
                 Ok((Posted::Busy | Posted::Short(_), _)) => {
                     if !std::mem::replace(&mut progress.is_stalled, true) {
@@ -193,6 +215,13 @@ impl Adapter {
             }
         }
         self.end_if_over(chain, progress);
+    }
+
+    /// Whether a chain has lacked for as long as an answer may take what it takes to go on.
+    fn lacks_too_long(&self, progress: &mut Progress) -> bool {
+        let now = Instant::now();
+        let lacking = progress.lacking.get_or_insert_with(|| Stopwatch::new(now));
+        lacking.look(now) >= self.settings.answer_limit()
     }
 
     /// Whether the next part may be posted: within a step always; the next step waits for all before it, unless both

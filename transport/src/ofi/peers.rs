@@ -29,6 +29,7 @@ pub(super) struct Peer {
     refused: AtomicU64,
     failures: AtomicU64,
     answers: AtomicU64,
+    signs: AtomicU64,
     incoming: Incoming,
 }
 
@@ -63,6 +64,7 @@ impl Peer {
             refused: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             answers: AtomicU64::new(0),
+            signs: AtomicU64::new(0),
             incoming: Incoming::default(),
         }
     }
@@ -110,6 +112,17 @@ impl Peer {
     /// How often it has.
     pub(super) fn answers(&self) -> u64 {
         self.answers.load(Ordering::Relaxed)
+    }
+
+    /// It gave a sign of life: a message came, or a transfer with it has arrived.
+    pub(super) fn note_sign(&self) {
+        // Relaxed: it is only counted.
+        self.signs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many it has given.
+    pub(super) fn signs(&self) -> u64 {
+        self.signs.load(Ordering::Relaxed)
     }
 
     /// What came from it.

@@ -43,6 +43,11 @@ impl Adapter {
 
     /// Deals with an event; returns whether somebody may wait for it.
     fn handle(&self, endpoint: &Endpoint<Token>, event: Event<'_, Token>) -> bool {
+        if let Event::Transferred(token) = &event
+            && let Some(peer) = self.peers.get(token.peer().index())
+        {
+            peer.note_sign();
+        }
         match event {
             Event::Received(bytes) => {
                 self.receive(endpoint, bytes);
@@ -171,6 +176,7 @@ impl Adapter {
     }
 
     fn obey(&self, endpoint: &Endpoint<Token>, peer: &Peer, header: &Header, message: &Message<'_>) {
+        peer.note_sign();
         peer.note_applied(header.applied);
         let heard = peer.incoming().hear(header.number, message.is_numbered());
         match heard {

@@ -1,12 +1,16 @@
-//! Messages of which a peer has not told for long that it applied them, and peers that have to hear of a loss.
+//! Peers that have not told for long that they applied a message, that give no sign of life, or have to hear of a loss.
 //!
 //! A provider over TCP says that a message has left when the kernel has its bytes. If the connection breaks then, they
 //! are gone, and neither side hears of it: who sent goes on, and who should have received waits. What comes next shows
 //! it by its number; where both wait for each other, nothing does. So the attendant asks: the question carries the
 //! number of the last message, and whoever misses one takes the sender for lost, as after any gap. It says so, also
 //! where it lost a message of its own, since the other one, which is alive, may wait for what comes no more.
+//!
+//! Where the way to a peer swallows everything, the watchdog may hear of it by another one, and the kernel goes on trying
+//! for a quarter of an hour. So a peer that has not told of a message, or from or to which a chain is under way, and
+//! gives no sign of life, though it is asked, is lost after the time that any answer may take.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -19,13 +23,17 @@ use crate::units::Rank;
 /// How long between two looks at the least. Peers that talk tell within it what they have applied.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// The most that counts of the time between two looks: longer ones mean that this process stood still itself.
+const LONGEST_STEP: Duration = Duration::from_secs(3);
+
 /// At how many looks a peer is told of a loss that may be dead: what goes down with a connection is said again.
 const TELLS: u32 = 32;
 
 /// What the attendant remembers of its looks.
 pub(super) struct Unheard {
-    next_look: Instant,
+    looked: Instant,
     waiting: HashMap<Rank, Waiting>,
+    silences: HashMap<Rank, Silence>,
     /// At how many looks a peer was lost here.
     parted: HashMap<Rank, u32>,
 }
@@ -38,31 +46,59 @@ struct Waiting {
     looks: u32,
 }
 
+/// A peer that owes something, and has given no sign of life since.
+struct Silence {
+    /// How many it had given by then.
+    signs: u64,
+    /// At how many looks after that there was no more.
+    looks: u32,
+    /// Whether the provider has taken the last question.
+    is_asked: bool,
+    /// For how long that has been, since it was asked first.
+    waited: Duration,
+}
+
 impl Unheard {
     pub(super) fn new(now: Instant) -> Unheard {
-        Unheard { next_look: now + INTERVAL, waiting: HashMap::new(), parted: HashMap::new() }
+        Unheard { looked: now, waiting: HashMap::new(), silences: HashMap::new(), parted: HashMap::new() }
     }
 
     /// Asks peers that have told nothing since the look before last, and tells those of a loss that know nothing of it.
     pub(super) fn look(&mut self, adapter: &Adapter, now: Instant) {
-        if now < self.next_look {
+        let passed = now.saturating_duration_since(self.looked);
+        if passed < INTERVAL {
             return;
         }
-        self.next_look = now + INTERVAL;
+        self.looked = now;
+        let expected = adapter.chains.expected();
         for peer in adapter.peers.iter().filter(|peer| peer.rank != adapter.rank()) {
             let message = match peer.has_parted.load(Ordering::Relaxed) {
                 true if self.take_note_of_parted(peer) => Message::Parted,
-                false if self.take_note(peer) && adapter.membership.check(peer.rank).is_ok() => {
+                false if adapter.membership.check(peer.rank).is_ok() => {
+                    let is_unsure = self.take_note(peer);
+                    let is_silent = self.take_note_of_silence(peer, &expected, passed.min(LONGEST_STEP));
+                    let silence =
+                        self.silences.get(&peer.rank).map_or(Duration::ZERO, |silence| silence.waited);
+                    if silence >= adapter.settings.answer_limit() {
+                        let reason = format!("it was asked, and told nothing for {silence:?}");
+                        adapter.membership.declare_lost(peer.rank, reason);
+                        continue;
+                    }
+                    if !is_unsure && !is_silent {
+                        continue;
+                    }
                     Message::Barrier
                 }
                 _ => continue,
             };
             // Closed meanwhile, there is nobody to tell.
-            let _ = adapter.with_endpoint(|endpoint| {
+            let is_taken = adapter.with_endpoint(|endpoint| {
                 // What finds no room, or goes down with a connection, is said again.
-                adapter.post_repeated(endpoint, peer, &mut peer.outgoing(), &message);
-                Ok(())
+                Ok(adapter.post_repeated(endpoint, peer, &mut peer.outgoing(), &message))
             });
+            if let Some(silence) = self.silences.get_mut(&peer.rank) {
+                silence.is_asked = matches!(is_taken, Ok(true));
+            }
         }
     }
 
@@ -81,6 +117,29 @@ impl Unheard {
             }
             _ => {
                 self.waiting.insert(peer.rank, Waiting { number: sent, looks: 0 });
+                false
+            }
+        }
+    }
+
+    /// Takes note of the silence of a peer that owes something; says whether it is to be asked now, likewise.
+    fn take_note_of_silence(&mut self, peer: &Peer, expected: &HashSet<Rank>, passed: Duration) -> bool {
+        let owes = !peer.has_applied(peer.outgoing().sent) || expected.contains(&peer.rank);
+        let signs = peer.signs();
+        match self.silences.get_mut(&peer.rank) {
+            Some(silence) if owes && silence.signs == signs => {
+                // Where the provider takes no question there is no connection: the peer may have left.
+                silence.waited = if silence.is_asked { silence.waited + passed } else { Duration::ZERO };
+                silence.looks = silence.looks.saturating_add(1);
+                silence.looks.is_power_of_two()
+            }
+            _ if owes => {
+                let silence = Silence { signs, looks: 0, is_asked: false, waited: Duration::ZERO };
+                self.silences.insert(peer.rank, silence);
+                false
+            }
+            _ => {
+                self.silences.remove(&peer.rank);
                 false
             }
         }

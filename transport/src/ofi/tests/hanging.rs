@@ -1,15 +1,17 @@
 //! Peers that live, and do nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::Duration;
 
-use super::{PROVIDERS, SEGMENT, anonymous};
+use super::{PROVIDERS, SEGMENT, anonymous, until};
 use crate::dma::{Completion, Direction, Transfer};
 use crate::memory::UserMemory;
 use crate::ofi::adapter::Adapter;
 use crate::ofi::back_end::Ofi;
 use crate::ofi::{OfiSettings, listen};
-use crate::{Fabric, JobSecret, Membership, Rank, RemoteSegment};
+use crate::{Fabric, Interrupt, JobSecret, Membership, Rank, RemoteSegment};
 
 const LENGTH: usize = 32 << 20;
 
@@ -53,6 +55,56 @@ fn a_peer_that_takes_nothing_of_a_long_write_is_lost() {
         drop((remote, segment));
         zero.close();
         one.close();
+    }
+}
+
+#[test]
+fn a_peer_that_tells_nothing_is_lost_to_messages_and_chains() {
+    for provider in PROVIDERS {
+        for by_chain in [false, true] {
+            let [(zero, _), (one, its_adapter)] = ranks(provider);
+            let segment = one.create(SEGMENT, &anonymous(LENGTH as u64)).unwrap();
+            let remote = zero.connect(Rank(1), SEGMENT).unwrap();
+            remote.write(0, &[1; 8]).unwrap();
+            zero.store_barrier(Rank(1)).unwrap();
+
+            // From here on, rank 1 does nothing.
+            its_adapter.stop_attendant();
+            let (bytes, done) = (vec![1; LENGTH], Arc::new(Completion::new()));
+            if by_chain {
+                let local = UserMemory::of(&bytes);
+                let transfer =
+                    Transfer { direction: Direction::Write, local, remote: remote.remote(), offset: 0 };
+                // SAFETY: the bytes live longer than the fabric.
+                unsafe { zero.post(vec![transfer], &done) }.unwrap();
+                until(&zero, || done.test().is_some());
+                assert_eq!(done.test().unwrap().unwrap_err().lost_peer(), Some(Rank(1)), "{provider}");
+            } else {
+                remote.write(0, &[1; 8]).unwrap();
+                until(&zero, || !zero.membership().lost().is_empty());
+            }
+            assert_eq!(zero.membership().lost(), [Rank(1)], "{provider}");
+            drop((remote, segment));
+            zero.close();
+            one.close();
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_has_left_is_not_lost_for_what_it_does_not_tell() {
+    for provider in PROVIDERS {
+        let [(zero, _), (one, _)] = ranks(provider);
+        let segment = one.create(SEGMENT, &anonymous(8)).unwrap();
+        let remote = zero.connect(Rank(1), SEGMENT).unwrap();
+        remote.write(0, &[1; 8]).unwrap();
+        until(&one, || segment.memory().word64(0).unwrap().load(Ordering::Acquire) != 0);
+        drop(segment);
+        one.close();
+        let deadline = Some(zero.now().after(Duration::from_secs(5)));
+        assert_eq!(zero.wait_interrupt(Interrupt(1), deadline).unwrap(), 0);
+        assert_eq!(zero.membership().lost(), [], "{provider}");
+        zero.close();
     }
 }
 
