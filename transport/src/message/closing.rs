@@ -37,6 +37,8 @@ impl Engine {
             let _ = self.context.fabric.trigger(self.context.fabric.rank(), self.context.interrupt);
             service.join();
         }
+        // Release: pairs with the load in `is_ending_service`.
+        self.is_unserved.store(true, Ordering::Release);
         self.links.iter().for_each(|link| link.take_turn().leave_kept());
         // The last thing that is written: nobody else writes any more.
         self.take_leave();

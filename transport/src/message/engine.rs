@@ -34,6 +34,8 @@ pub(super) struct Engine {
     handled: AtomicU64,
     pub(super) service: ServiceThread,
     pub(super) is_stopping: AtomicBool,
+    /// Whether the service thread has ended, and none comes any more.
+    pub(super) is_unserved: AtomicBool,
     /// Has the messenger hear of what is declared.
     subscription: OnceLock<Subscription>,
     /// What is done while a call waits.
@@ -51,6 +53,7 @@ impl Engine {
             handled: AtomicU64::new(0),
             service: ServiceThread::default(),
             is_stopping: AtomicBool::new(false),
+            is_unserved: AtomicBool::new(false),
             subscription: OnceLock::new(),
             meanwhile: OnceLock::new(),
         });

@@ -14,7 +14,8 @@ use crate::units::Time;
 /// some times as long as an answer takes, so that those who talk to and fro never pay for a check.
 pub(super) const CHECK_AFTER: Duration = Duration::from_micros(200);
 
-/// How often whoever waits for a receive that failed looks whether its peer is still at a write.
+/// How often whoever waits for a receive that failed looks whether its peer is still at a write, and whoever leaves
+/// the interrupt to the service thread whether that has ended.
 const LOOK_AFTER: Duration = Duration::from_millis(1);
 
 /// How long a waiter waits at most before it does what is to be done meanwhile: often enough for others that wait for
@@ -129,9 +130,13 @@ impl Engine {
         limit: Option<Time>,
     ) -> Waited {
         let context = &self.context;
+        // Its interrupt is left to the service thread that is to end by it.
+        let attends =
+            (context.settings.asynchronous && !self.is_ending_service()).then_some(context.interrupt);
         let mut ready = || {
             let declared = context.disturbances.load(Ordering::Relaxed);
             interest()
+                || (attends.is_some() && self.is_ending_service())
                 || self.links.iter().any(|link| link.has_work())
                 || declared != seen
                 || declared != self.handled.load(Ordering::Relaxed)
@@ -142,14 +147,25 @@ impl Engine {
         let unchecked = !context.reliable && any(|link| &link.signs.unchecked);
         let check = unchecked.then(|| now().after(CHECK_AFTER));
         let look = any(|link| &link.signs.lent).then(|| now().after(LOOK_AFTER));
-        let deadline = [limit, check, look].into_iter().flatten().min();
-        let attends = context.settings.asynchronous.then_some(context.interrupt);
+        let unattended =
+            (context.settings.asynchronous && attends.is_none()).then(|| now().after(LOOK_AFTER));
+        let deadline = [limit, check, look, unattended].into_iter().flatten().min();
         let waited = context.fabric.wait_until(Wait { deadline, attends, ready: &mut ready });
+        if attends.is_some() && self.is_ending_service() {
+            // What it took note of may have been for that thread. It fails only when the fabric is closed.
+            let _ = context.fabric.trigger(context.fabric.rank(), context.interrupt);
+        }
         let is_early = || deadline.is_none_or(|deadline| now().after(EARLY) < deadline);
         if waited == Waited::TimedOut && is_early() {
             self.end_with_fabric();
         }
         waited
+    }
+
+    /// Whether somebody waits for the end of the service thread.
+    fn is_ending_service(&self) -> bool {
+        // Acquire: who has taken note of the interrupt by which it is to end sees it.
+        self.is_stopping.load(Ordering::Acquire) && !self.is_unserved.load(Ordering::Acquire)
     }
 
     /// Has all end that waits: a fabric that was closed under the messenger waits for nothing any more.

@@ -227,3 +227,27 @@ fn a_peer_that_opens_none_is_told_by_name_and_can_open_one_later() {
     });
     run.unwrap();
 }
+
+#[test]
+fn a_messenger_ends_while_another_thread_waits_in_it() {
+    for ground in GROUNDS {
+        worlds::run(&ground, 2, &MessageSettings::default(), |fabric, messenger| {
+            if fabric.rank() == Rank(1) {
+                messenger.send(Rank(0), b"hello").unwrap();
+                return;
+            }
+            messenger.receive(Rank(1), &mut [0; 8]).unwrap();
+            std::thread::scope(|scope| {
+                // From itself nothing comes.
+                let waiting = scope.spawn(|| messenger.receive(Rank(0), &mut [0; 8]));
+                while !messenger.engine().context.waiters.are_there() {
+                    std::thread::yield_now();
+                }
+                messenger.end();
+                fabric.membership().declare_ending("for the test");
+                let error = waiting.join().unwrap().unwrap_err();
+                assert!(matches!(error, Error::Ending { .. }), "{ground:?}: {error}");
+            });
+        });
+    }
+}
