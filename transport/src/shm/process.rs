@@ -189,15 +189,16 @@ impl Process {
         unsafe { reach.copy(step.direction, step.local, step.offset) }
     }
 
-    /// Where a wait for an interrupt has another reason to end than the interrupt.
-    pub(super) fn reason_to_end(&self, told: &AtomicU64) -> Option<Result<u64>> {
+    /// Where a wait for an interrupt has another reason to end than the interrupt. When it began, `known` disturbances
+    /// were told of; all who wait for one interrupt are told of those that come meanwhile.
+    pub(super) fn reason_to_end(&self, told: &AtomicU64, known: u64) -> Option<Result<u64>> {
         // Acquire: pairs with the swap in `close`, and with the increment at a disturbance.
         if self.is_closed.load(Ordering::Acquire) {
             return Some(Err(Error::Ending { reason: "the fabric was closed".into() }));
         }
         let disturbances = self.disturbances.load(Ordering::Acquire);
-        // Relaxed: only a number; two waiters that are told of the same disturbance do no harm.
-        if told.load(Ordering::Relaxed) != disturbances {
+        if disturbances != known {
+            // Relaxed: only a number.
             told.store(disturbances, Ordering::Relaxed);
             return Some(Ok(0));
         }

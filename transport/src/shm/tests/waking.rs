@@ -80,6 +80,34 @@ fn what_is_declared_wakes_who_waits_for_interrupts_and_who_polls() {
 }
 
 #[test]
+fn all_who_wait_for_one_interrupt_are_told_of_what_is_declared() {
+    let (one, _other) = pair();
+    let (begin, begun) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let sleepers: Vec<_> = (0..3)
+            .map(|_| {
+                let (one, begin) = (&one, begin.clone());
+                scope.spawn(move || {
+                    begin.send(rustix::thread::gettid()).unwrap();
+                    let deadline = one.now().after(Duration::from_secs(20));
+                    assert_eq!(one.wait_interrupt(INTERRUPT, Some(deadline)).unwrap(), 0);
+                    assert!(one.now() < deadline, "it was told of nothing");
+                })
+            })
+            .collect();
+        for thread in begun.iter().take(3) {
+            // After what it sent it sleeps nowhere else.
+            let status = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
+            while !std::fs::read_to_string(&status).unwrap().contains(") S ") {
+                std::thread::yield_now();
+            }
+        }
+        one.membership().declare_lost(Rank(1), "for the test");
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+}
+
+#[test]
 fn closing_ends_the_waits_for_interrupts_and_the_callbacks() {
     let (one, other) = pair();
     let sum = Arc::new(AtomicU64::new(0));
