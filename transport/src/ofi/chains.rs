@@ -246,7 +246,7 @@ impl Adapter {
         let (mut local, mut descriptor, mut incoming) =
             (step.local.part(from, longest), step.descriptor, None);
         if step.direction == Direction::Read {
-            let mut scratch = self.take_scratch(endpoint)?;
+            let scratch = self.take_scratch(endpoint)?;
             let into = step.local.part(from, longest.min(SCRATCH));
             (local, descriptor) = (scratch.memory(into.length), scratch.descriptor());
             incoming = Some(Incoming { scratch, into });

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::domain::{Domain, Registration, Use, close, opened};
-use super::slots::{Buffer, Slots};
+use super::slots::{Buffer, Bytes, Slots};
 use super::sys::{self, call};
 use crate::error::Result;
 use crate::memory::UserMemory;
@@ -238,10 +238,10 @@ impl<T: Send> Endpoint<T> {
             return Err(self.domain.error("making a buffer", "memory is short"));
         }
         bytes.resize(size, 0);
-        let mut bytes = bytes.into_boxed_slice();
+        let bytes = Bytes::from(bytes.into_boxed_slice());
         let registration = if self.domain.offer().registers(sys::FI_MR_LOCAL) {
             // SAFETY: the buffer drops the registration before the bytes, and only this process knows the key.
-            Some(unsafe { self.register(UserMemory::of_mut(&mut bytes), purpose) }?)
+            Some(unsafe { self.register(bytes.memory(size), purpose) }?)
         } else {
             None
         };

@@ -38,8 +38,8 @@ pub(super) struct Scratch(Buffer);
 
 impl Scratch {
     /// Its first bytes, for a transfer.
-    pub(super) fn memory(&mut self, length: usize) -> UserMemory {
-        UserMemory::of_mut(&mut self.0.bytes[..length])
+    pub(super) fn memory(&self, length: usize) -> UserMemory {
+        self.0.bytes.memory(length)
     }
 
     /// What a transfer gives along.
@@ -228,7 +228,7 @@ impl Adapter {
     }
 
     fn begin_read(&self, peer: &Peer, target: &Target, at: u64, length: usize) -> Result<Arc<Group>> {
-        let mut scratch = self.with_endpoint(|endpoint| self.take_scratch(endpoint))?;
+        let scratch = self.with_endpoint(|endpoint| self.take_scratch(endpoint))?;
         let local = scratch.memory(length);
         let descriptor = scratch.descriptor();
         let group = Group::new(peer.rank, Some(scratch));

@@ -1,11 +1,13 @@
 //! What a provider holds while an operation is under way: the operation's context, and its buffer.
 
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::domain::{Descriptor, Registration};
 use super::sys::fi_context2;
 use crate::error::Result;
+use crate::memory::UserMemory;
 use crate::units::Rank;
 
 /// An operation. The provider has its address from posting it until its completion is read.
@@ -38,7 +40,51 @@ pub(super) enum Role<T> {
 pub(super) struct Buffer {
     // Before the bytes: dropped before them.
     pub(super) registration: Option<Registration>,
-    pub(super) bytes: Box<[u8]>,
+    pub(super) bytes: Bytes,
+}
+
+/// Bytes that stay where they are, for whoever has their address, when this is moved: a box would claim them anew.
+pub(super) struct Bytes(NonNull<[u8]>);
+
+// SAFETY: it owns plain bytes, as a box does.
+unsafe impl Send for Bytes {}
+// SAFETY: as above.
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    /// The first `length` of them, at most all.
+    pub(super) fn memory(&self, length: usize) -> UserMemory {
+        UserMemory { start: self.0.cast(), length: length.min(self.0.len()) }
+    }
+}
+
+impl From<Box<[u8]>> for Bytes {
+    fn from(bytes: Box<[u8]>) -> Self {
+        Self(NonNull::from(Box::leak(bytes)))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: from a box that was leaked, and ours until it is dropped.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl DerefMut for Bytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        // SAFETY: from a box that was leaked, and nobody has it any more.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
 }
 
 impl Buffer {

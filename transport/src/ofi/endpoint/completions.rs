@@ -121,7 +121,7 @@ impl<T: Send> Endpoint<T> {
             Role::Receive => {
                 // SAFETY: as above; nobody else has it until it is posted again.
                 let buffer = unsafe { &(*slot.as_ptr()).buffer };
-                let bytes = buffer.as_ref().map_or(&[][..], |buffer| &buffer.bytes);
+                let bytes = buffer.as_ref().map_or(&[][..], |buffer| &*buffer.bytes);
                 match outcome {
                     Ok(length) => handle(Event::Received(&bytes[..length.min(bytes.len())])),
                     // That is what the provider says of the receives of an endpoint that is closed.
