@@ -282,8 +282,10 @@ mod tests {
     }
 
     fn give_back(slots: &Slots<()>, taken: Vec<NonNull<Slot<()>>>) {
-        // SAFETY: they were taken, and no provider has them.
-        taken.into_iter().for_each(|slot| drop(unsafe { slots.give_back(slot) }));
+        for slot in taken {
+            // SAFETY: it was taken, and no provider has it.
+            unsafe { slots.give_back(slot) };
+        }
     }
 
     #[test]
