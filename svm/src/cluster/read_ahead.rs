@@ -6,9 +6,8 @@
 //! is still on its way: a home that is asked after all have closed the file would open it once more, for nobody.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvError, SendError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use svmio_transport::back_end::Service;
 
@@ -27,24 +26,51 @@ use super::{Asked, Context, NodeIndex, SharedFile};
 pub(super) struct Ahead(Mutex<Option<Thread>>);
 
 struct Thread {
-    sender: Sender<Task>,
+    sender: Sender<Coming>,
     service: Box<dyn Service>,
 }
-
-/// What the thread does, one after the other.
-enum Task {
-    Take(Coming),
-    /// Says that all before this has been done, by dropping it.
-    Tell(Sender<Never>),
-}
-
-/// What is never sent.
-enum Never {}
 
 struct Coming {
     node: NodeIndex,
     question: Question,
     tickets: Vec<FetchTicket>,
+    under_way: UnderWay,
+}
+
+/// How many requests of one file handle are under way that ask for pages ahead.
+#[derive(Default)]
+pub(super) struct Requests {
+    number: Mutex<usize>,
+    one_ended: Condvar,
+}
+
+/// As long as this is there, one more is.
+struct UnderWay(Arc<Requests>);
+
+impl UnderWay {
+    fn of(requests: &Arc<Requests>) -> UnderWay {
+        *requests.number() += 1;
+        UnderWay(Arc::clone(requests))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        *self.0.number() -= 1;
+        self.0.one_ended.notify_all();
+    }
+}
+
+impl Requests {
+    fn wait(&self) {
+        let number = self.number();
+        drop(self.one_ended.wait_while(number, |number| *number > 0).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn number(&self) -> MutexGuard<'_, usize> {
+        // Changed by single assignments.
+        self.number.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl SharedFile {
@@ -67,10 +93,7 @@ impl SharedFile {
 
     /// Waits until all that this handle has asked for ahead has come, or will not come.
     pub(crate) fn end_ahead(&self) {
-        // Relaxed: whoever reads by a handle that is being closed is not waited for.
-        if self.reads_ahead().swap(false, Ordering::Relaxed) {
-            self.cluster().ahead.wait();
-        }
+        self.requests_ahead().wait();
     }
 
     fn begin_ahead(&self, ranges: Vec<Range<u64>>, size: u64) -> Result<()> {
@@ -126,7 +149,7 @@ impl SharedFile {
 
     /// Whether the page at `offset` is here or on its way, if its bytes are on another node. Where that cannot be told,
     /// nothing is to change.
-    fn is_kept(&self, offset: u64) -> bool {
+    pub(super) fn is_kept(&self, offset: u64) -> bool {
         let page = PageNumber(offset / u64::from(self.cache().page()));
         let is_elsewhere = self.node_of_page(offset).is_ok_and(|node| node.is_some());
         !is_elsewhere || self.cache().has(&self.key(page)).unwrap_or(true)
@@ -154,8 +177,8 @@ impl SharedFile {
         let asking = self.ask_for(node, tickets)?;
         match asking.asked {
             Asked::Elsewhere(node, question) => {
-                let coming = Coming { node, question, tickets: asking.tickets };
-                self.reads_ahead().store(true, Ordering::Relaxed);
+                let under_way = UnderWay::of(self.requests_ahead());
+                let coming = Coming { node, question, tickets: asking.tickets, under_way };
                 self.cluster().ahead.take(self.cluster().context(), self.cluster().shared_cache(), coming)
             }
             // Pages of this node's own segments are not cached.
@@ -181,25 +204,13 @@ impl Ahead {
                 }
             }
         }
-        let unsent = thread.as_ref().and_then(|thread| thread.sender.send(Task::Take(coming)).err());
+        let unsent = thread.as_ref().and_then(|thread| thread.sender.send(coming).err());
         drop(thread);
-        if let Some(SendError(Task::Take(coming))) = unsent {
+        if let Some(SendError(coming)) = unsent {
             // The thread ends only when the sender goes, or by a panic.
             take_one(context, own_cache, coming);
         }
         Ok(())
-    }
-
-    /// Waits until the thread has taken what was asked for before.
-    fn wait(&self) {
-        let (sender, receiver) = channel();
-        if let Some(thread) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            // Where it has ended, nothing is on its way, and the sender is dropped here.
-            let _ = thread.sender.send(Task::Tell(sender));
-        } else {
-            return;
-        }
-        let Err(RecvError) = receiver.recv();
     }
 
     /// Ends the thread, when it has taken what was asked for.
@@ -212,18 +223,15 @@ impl Ahead {
     }
 }
 
-fn take_all(context: &Context, cache: &PageCache, receiver: &Receiver<Task>) {
-    while let Ok(task) = receiver.recv() {
-        match task {
-            Task::Take(coming) => take_one(context, cache, coming),
-            Task::Tell(waiter) => drop(waiter),
-        }
+fn take_all(context: &Context, cache: &PageCache, receiver: &Receiver<Coming>) {
+    while let Ok(coming) = receiver.recv() {
+        take_one(context, cache, coming);
     }
 }
 
 /// Waits for pages that were asked for, and has them be in the cache.
 fn take_one(context: &Context, cache: &PageCache, coming: Coming) {
-    let Coming { node, question, tickets } = coming;
+    let Coming { node, question, tickets, under_way: _under_way } = coming;
     let answer = context.client.wait(question, context.roster.name(node), &mut |_, _| {});
     let versions = match &answer {
         Ok(Reply::Fetched { versions }) if versions.len() == tickets.len() => Some(versions.clone()),

@@ -5,7 +5,7 @@ mod accesses;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use svmio_transport::SegmentId;
 
@@ -18,6 +18,7 @@ use crate::state::State;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 use super::natively::Sources;
+use super::read_ahead::Requests;
 use super::windows::Windows;
 use super::wire::{Reply, Request, SegmentHome};
 use super::{Cluster, NodeIndex, Roster, install};
@@ -35,8 +36,8 @@ pub(crate) struct SharedFile {
     told_losses: AtomicU64,
     /// How many ranges this handle has locked.
     locked: AtomicU32,
-    /// Whether something may be on its way that was asked for ahead.
-    reads_ahead: AtomicBool,
+    /// What this handle has asked for ahead.
+    requests_ahead: Arc<Requests>,
 }
 
 /// As long as this is there, something is locked.
@@ -47,8 +48,8 @@ impl SharedFile {
         let losses = attachment.state().map_or(0, |state| state.losses().0);
         let (windows, sources) = (Windows::default(), Sources::default());
         let (told_losses, locked) = (AtomicU64::new(losses), AtomicU32::new(0));
-        let reads_ahead = AtomicBool::new(false);
-        SharedFile { cluster, attachment, windows, sources, told_losses, locked, reads_ahead }
+        let requests_ahead = Arc::default();
+        SharedFile { cluster, attachment, windows, sources, told_losses, locked, requests_ahead }
     }
 
     /// Whether there is more than one node.
@@ -308,8 +309,8 @@ impl SharedFile {
         &self.told_losses
     }
 
-    pub(super) fn reads_ahead(&self) -> &AtomicBool {
-        &self.reads_ahead
+    pub(super) fn requests_ahead(&self) -> &Arc<Requests> {
+        &self.requests_ahead
     }
 
     pub(super) fn windows(&self) -> &Windows {

@@ -119,10 +119,12 @@ impl Agent {
         };
         let written: Result<Vec<_>> = pages.iter().map(&mut write).collect();
         // Also after a failure: whoever hears of it uses the places of all pages for others.
-        if self.context.fabric.capabilities().ordering != WriteOrder::Issued {
-            self.context.fabric.store_barrier(from).map_err(failed)?;
-        }
-        written.map(|versions| Reply::Fetched { versions })
+        let arrived = match self.context.fabric.capabilities().ordering {
+            WriteOrder::Issued => Ok(()),
+            _ => self.context.fabric.store_barrier(from).map_err(failed),
+        };
+        let versions = written?;
+        arrived.map(|()| Reply::Fetched { versions })
     }
 
     pub(super) fn versions(&self, from: Rank, file: FileId, segments: &[SegmentIndex]) -> Result<Reply> {
