@@ -33,7 +33,7 @@ use keeper::Keeper;
 use wire::Wire;
 
 /// The environment variable that marks what runs in the hosts.
-pub(crate) const MARK: &str = "SVMIO_TESTS_HOSTS";
+pub(crate) const MARK: &str = svmio_leftovers::HOSTS_MARK;
 
 /// The environment variable that, set to anything, has remote shells carry no environment, as `ssh` does.
 pub const BARE_SHELL: &str = "SVMIO_TESTS_BARE_SHELL";

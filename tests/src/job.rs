@@ -22,7 +22,7 @@ use crate::scratch::Scratch;
 pub use running::{Finished, Mark, Running};
 
 /// In the environment of each job's processes, to tell them from all others.
-pub(crate) const MARK: &str = "SVMIO_TESTS_JOB";
+pub(crate) const MARK: &str = svmio_leftovers::JOB_MARK;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Who keeps a job's files.

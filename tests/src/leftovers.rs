@@ -32,3 +32,26 @@ pub(crate) fn remove_once() {
     static REMOVED: Once = Once::new();
     REMOVED.call_once(remove);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn processes_of_killed_runs_are_killed() {
+        for variable in [job::MARK, hosts::MARK] {
+            let mut ended = Command::new("true").spawn().unwrap();
+            let orphaned = own_mark().replacen(&std::process::id().to_string(), &ended.id().to_string(), 1);
+            ended.wait().unwrap();
+            let mut left = Command::new("sh");
+            left.args(["-c", "echo; exec sleep 600"]).env(variable, format!("{orphaned}.1"));
+            let mut left = left.stdout(Stdio::piped()).spawn().unwrap();
+            // It has become the program, whose environment tells, when it says something; whoever kills it, does it right.
+            let _ = std::io::Read::read(left.stdout.as_mut().unwrap(), &mut [0]);
+            remove();
+            assert!(!left.wait().unwrap().success(), "{variable}");
+        }
+    }
+}

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use anyhow::{Context, Result, bail};
+
 use crate::paths::Paths;
 use crate::wheels;
 
@@ -50,6 +52,18 @@ impl Mpi {
     /// The C compiler's wrapper.
     pub(crate) fn c_compiler(self, paths: &Paths) -> PathBuf {
         self.tool(paths, "mpicc")
+    }
+
+    /// All that its `mpi.h` defines by macros, its version among it: programs are made of that, too.
+    pub(crate) fn definitions(self, paths: &Paths) -> Result<String> {
+        let compiler = self.c_compiler(paths);
+        let mut command = Command::new(&compiler);
+        command.args(["-dM", "-E", "-include", "mpi.h", "-x", "c", "/dev/null"]);
+        let output = command.output().with_context(|| format!("cannot start {}", compiler.display()))?;
+        if !output.status.success() {
+            bail!("{} cannot read mpi.h: {}", compiler.display(), String::from_utf8_lossy(&output.stderr));
+        }
+        String::from_utf8(output.stdout).context("mpi.h is no text")
     }
 
     /// The Fortran compiler's wrapper; the wheels have none.

@@ -21,9 +21,6 @@ use rustix::process::{
 /// Set in the environment of every limited run, so that its processes can be told from all others.
 const MARK: &str = "SVMIO_XTASK_JOB";
 
-/// The same of the tests' jobs and hosts.
-const MARKS_OF_TESTS: [&str; 2] = ["SVMIO_TESTS_JOB", "SVMIO_TESTS_HOSTS"];
-
 /// How long a run may take to end by itself after being asked to.
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -163,7 +160,7 @@ fn end(child: &mut Child, limit: Duration, mark: &str) -> Result<Ended> {
 
 /// Removes what runs that were killed, with Ctrl-C or otherwise, left behind: processes, and directories in memory.
 pub(crate) fn remove_leftovers() -> Result<()> {
-    let variables = [&[MARK][..], &MARKS_OF_TESTS].concat();
+    let variables = [MARK, svmio_leftovers::JOB_MARK, svmio_leftovers::HOSTS_MARK];
     let left = svmio_leftovers::orphaned_processes(&variables).context("cannot read /proc")?;
     left.into_iter().filter_map(Pid::from_raw).try_for_each(kill_and_wait)?;
     svmio_leftovers::remove_directories();
@@ -312,12 +309,31 @@ mod tests {
         let log = folder.path().join("log");
         // So that there is no room for telling where it stood.
         fs::create_dir(stuck_log(&log)).unwrap();
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo $$; exec sleep 600"]);
+        let variable = format!("SVMIO_XTASK_TEST_{}", std::process::id());
+        let mut command = Command::new("sleep");
+        command.arg("600").env(&variable, "1");
         let error = run_limited(&mut command, Duration::from_millis(500), &log).unwrap_err();
         assert!(format!("{error:#}").contains("cannot tell where it stood"), "{error:#}");
-        let id = fs::read_to_string(&log).unwrap();
-        assert!(!Path::new("/proc").join(id.trim()).exists(), "it runs still");
+        let is_left = |entry: fs::DirEntry| {
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            String::from_utf8_lossy(&environment).contains(&variable)
+        };
+        assert!(!fs::read_dir("/proc").unwrap().flatten().any(is_left), "it runs still");
+    }
+
+    #[test]
+    fn processes_of_killed_runs_are_killed() {
+        let mut ended = Command::new("true").spawn().unwrap();
+        let (own, other) = (std::process::id().to_string(), ended.id().to_string());
+        let orphaned = svmio_leftovers::own_mark().replacen(&own, &other, 1);
+        ended.wait().unwrap();
+        let mut left = Command::new("sh");
+        left.args(["-c", "echo; exec sleep 600"]).env(MARK, format!("{orphaned}.1"));
+        let mut left = left.stdout(Stdio::piped()).spawn().unwrap();
+        // It has become the program, whose environment tells, when it says something; whoever kills it, does it right.
+        let _ = std::io::Read::read(left.stdout.as_mut().unwrap(), &mut [0]);
+        remove_leftovers().unwrap();
+        assert!(!left.wait().unwrap().success());
     }
 
     #[test]

@@ -1,18 +1,26 @@
 //! What a run of tests that was killed left behind: processes, and directories that take memory.
 //!
 //! ```text
-//!   own_mark            ID.START of the process that a thing belongs to
-//!     in an environment   SVMIO_TESTS_JOB=ID.START.7          orphaned_processes finds those whose owner is no more
-//!     in a name           /dev/shm/svmio-tests.ID.START.aB3   remove_directories removes those
+//!   own_mark            ID.START.SPACE of the process that a thing belongs to
+//!     in an environment   SVMIO_TESTS_JOB=ID.START.SPACE.7          orphaned_processes finds those whose owner is no more
+//!     in a name           /dev/shm/svmio-tests.ID.START.SPACE.aB3   remove_directories removes those
 //! ```
 //!
-//! Nothing else is touched: a mark names its owner by its id and by when it started, since ids come again.
+//! Nothing else is touched: a mark names its owner by its id and by when it started, since ids come again, and by the
+//! space of ids that it is in, as of a container: what is of another space is left to those who can see its owner.
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use tempfile::TempDir;
+
+/// Set in the environment of processes of the tests' jobs.
+pub const JOB_MARK: &str = "SVMIO_TESTS_JOB";
+
+/// The same of what runs on the tests' hosts.
+pub const HOSTS_MARK: &str = "SVMIO_TESTS_HOSTS";
 
 /// What the names of all directories begin with.
 const PREFIX: &str = "svmio-tests.";
@@ -27,7 +35,7 @@ const MEMORY: &str = "/dev/shm";
 pub fn own_mark() -> String {
     let id = std::process::id();
     let started = start_time(id).expect("this process is alive");
-    format!("{id}.{started}")
+    format!("{id}.{started}.{}", own_space())
 }
 
 /// A new directory in `place` that tells by a mark whose it is, and in a word what for.
@@ -58,22 +66,34 @@ pub fn orphaned_processes(variables: &[&str]) -> io::Result<Vec<i32>> {
 
 /// Removes the directories whose owner is no more, in memory and where temporary files are.
 pub fn remove_directories() {
-    for place in [Path::new(MEMORY), &std::env::temp_dir()] {
-        for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            if name.to_str().and_then(|name| name.strip_prefix(PREFIX)).is_some_and(is_orphaned) {
-                // Another run may be removing it as well.
-                let _ = fs::remove_dir_all(entry.path());
-            }
+    remove_directories_in(Path::new(MEMORY));
+    remove_directories_in(&std::env::temp_dir());
+}
+
+fn remove_directories_in(place: &Path) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if name.to_str().and_then(|name| name.strip_prefix(PREFIX)).is_some_and(is_orphaned) {
+            // Another run may be removing it as well.
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// Whether the process of a mark, `ID.START...`, is no more.
+/// Whether the process of a mark, `ID.START.SPACE...`, is no more.
 fn is_orphaned(mark: &str) -> bool {
     let mut numbers = mark.split('.').map(str::parse::<u64>);
-    let (Some(Ok(id)), Some(Ok(started))) = (numbers.next(), numbers.next()) else { return false };
-    u32::try_from(id).is_ok_and(|id| start_time(id) != Some(started))
+    let (Some(Ok(id)), Some(Ok(started)), Some(Ok(space))) = (numbers.next(), numbers.next(), numbers.next())
+    else {
+        return false;
+    };
+    space == own_space() && u32::try_from(id).is_ok_and(|id| start_time(id) != Some(started))
+}
+
+/// The space of ids of processes that this one is in.
+fn own_space() -> u64 {
+    // Where the kernel has no such spaces, there is one.
+    fs::metadata("/proc/self/ns/pid").map_or(0, |space| space.ino())
 }
 
 /// When a process that has not ended started, in the kernel's ticks.
@@ -94,7 +114,7 @@ mod tests {
     /// The mark of a process that has ended.
     fn orphaned() -> String {
         let mut ended = Command::new("true").spawn().unwrap();
-        let mark = format!("{}.1", ended.id());
+        let mark = format!("{}.1.{}", ended.id(), own_space());
         ended.wait().unwrap();
         mark
     }
@@ -104,6 +124,9 @@ mod tests {
         assert!(is_orphaned(&orphaned()) && is_orphaned(&format!("{}.7.else", orphaned())));
         assert!(!is_orphaned(&own_mark()) && !is_orphaned(&format!("{}.7", own_mark())));
         assert!(!is_orphaned("else") && !is_orphaned("1.else"));
+        // Of a container: its owner cannot be seen from here.
+        let elsewhere = orphaned().replace(&own_space().to_string(), "1");
+        assert!(!is_orphaned(&elsewhere), "{elsewhere}");
     }
 
     #[test]
@@ -131,12 +154,12 @@ mod tests {
 
     #[test]
     fn only_directories_of_killed_runs_are_removed() {
-        for place in [Path::new(MEMORY), &std::env::temp_dir()] {
-            let left = directory(place, &orphaned(), "").unwrap();
-            let ours = directory(place, &own_mark(), "ours-").unwrap();
-            fs::write(left.path().join("file"), "text").unwrap();
-            remove_directories();
-            assert!(!left.path().exists() && ours.path().exists());
-        }
+        // A place of its own: others sweep the real ones at the same time.
+        let place = tempfile::tempdir().unwrap();
+        let left = directory(place.path(), &orphaned(), "").unwrap();
+        let ours = directory(place.path(), &own_mark(), "ours-").unwrap();
+        fs::write(left.path().join("file"), "text").unwrap();
+        remove_directories_in(place.path());
+        assert!(!left.path().exists() && ours.path().exists());
     }
 }

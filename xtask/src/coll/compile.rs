@@ -38,7 +38,7 @@ pub(crate) struct Tree {
     tests: PathBuf,
     headers: PathBuf,
     made: PathBuf,
-    /// What all programs are made of, but their own sources.
+    /// What all programs are made of, but their own sources and the MPI's header.
     ingredients: String,
 }
 
@@ -72,7 +72,7 @@ impl Tree {
     pub(crate) fn build(&self, paths: &Paths, mpi: Mpi, tests: &[Test]) -> Result<Vec<(String, String)>> {
         let compiler = mpi.c_compiler(paths);
         let folder = self.folder(mpi);
-        clear_of_others(&folder, &self.ingredients)?;
+        clear_of_others(&folder, &[&self.ingredients[..], &mpi.definitions(paths)?].concat())?;
         let objects: Vec<PathBuf> = HARNESS.iter().map(|source| object(&folder, source)).collect();
         let parts: Vec<(&str, &PathBuf)> = HARNESS.iter().copied().zip(&objects).collect();
         let done = pool::run(

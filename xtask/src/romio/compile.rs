@@ -45,7 +45,8 @@ pub(crate) fn run(paths: &Paths, mpi: Mpi) -> Result<()> {
         description.push_str(&text);
         texts.push(text);
     }
-    description.push_str(&format!("{C_FLAGS:?} {FORTRAN_FLAGS:?} {mpi:?}"));
+    description.push_str(&format!("{C_FLAGS:?} {FORTRAN_FLAGS:?} {mpi:?}\n"));
+    description.push_str(&mpi.definitions(paths)?);
     let stamp = Stamp::new(&folder, description);
     if stamp.is_current() {
         return Ok(());
