@@ -3,7 +3,8 @@
 //! links of 1 Gbit/s; the sort also beside itself in a local file that is mapped. Prints tables in Markdown. Needs
 //! root.
 //!
-//! What is told goes as `memory.md`, and as `memory.json` with what is aimed at, with options in their names, into the directory that `SVMIO_FIGURES` names.
+//! What is told goes as `memory.md`, and as `memory.json` with what is aimed at, with options in their names, into the
+//! directory that `SVMIO_FIGURES` names.
 //!
 //! With `--check` small sizes, and a failure where an aim is missed by far.
 

@@ -2,7 +2,8 @@
 //! applications do, beside iperf3 in reading, beside messages in writing small pieces; and what it costs the
 //! processors. Prints tables in Markdown. Needs root.
 //!
-//! What is told goes as `nodes.md`, and as `nodes.json` with what is aimed at, with options in their names, into the directory that `SVMIO_FIGURES` names.
+//! What is told goes as `nodes.md`, and as `nodes.json` with what is aimed at, with options in their names, into the
+//! directory that `SVMIO_FIGURES` names.
 //!
 //! With `--aims` a failure where an aim is missed; with `--check` fewer and smaller runs, and a failure where one is missed
 //! by far; with `--only PART,...` some of `processor`, `remote`, `pieces`, `apart`,

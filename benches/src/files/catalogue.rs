@@ -280,7 +280,9 @@ impl Bed {
 
     fn memory(self) -> Workload {
         const MOST: f64 = 64.0;
-        let bytes = self.of(1024 * MEBIBYTE, 8 * MEBIBYTE);
+        // As many whole pieces for each rank.
+        let every_rank = 8 * u64::from(self.ranks);
+        let bytes = self.of(1024 * MEBIBYTE, 8 * MEBIBYTE) / every_rank * every_rank;
         let goals = vec![Goal::AtMost(MOST)];
         Workload {
             title: format!(

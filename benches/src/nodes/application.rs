@@ -136,8 +136,9 @@ pub fn compare(bed: &Bed, program: &Program, extent: Extent, record: &mut Record
     }
     let mpi = program.mpi;
     record.tell(format_args!(
-        "\n{mpi}, {HOSTS} ranks on {HOSTS} hosts, {MEGABITS} Mbit/s each way. Beside the others: how many times as \
-         fast svmio is.\n"
+        "\n{mpi}, {HOSTS} ranks on {HOSTS} hosts, {MEGABITS} Mbit/s each way, the others through {}. Beside them: how \
+         many times as fast svmio is.\n",
+        measured::driver(mpi).component.unwrap_or("ufs")
     ));
     let beside = |keeper: Keeper| if keeper == Keeper::Svmio { "" } else { " ratio |" };
     let columns = Keeper::ALL.map(|keeper| format!(" {} |{}", keeper.name(), beside(keeper)));

@@ -29,6 +29,11 @@ impl<'a> Call<'a> {
     }
 }
 
+/// The driver by which the MPI reaches files of other keepers: ROMIO's, which all that is measured goes well through.
+pub fn driver(mpi: Mpi) -> &'static Stock {
+    &Stock::of(mpi)[0]
+}
+
 /// Runs it on a file of that keeper's, which is gone afterwards.
 ///
 /// # Panics
@@ -38,8 +43,7 @@ pub fn run(bed: &Bed, program: &Program, keeper: Keeper, call: Call<'_>) -> Told
     let nodes = Nodes::Hosts(bed.hosts());
     let scratch = nodes.scratch();
     let directory = bed.directory(keeper);
-    // Best of the MPI's own drivers.
-    let stock = &Stock::of(program.mpi)[0];
+    let stock = driver(program.mpi);
     let (name, files) = match keeper {
         Keeper::Svmio => ("svm:/nodes".to_owned(), Files::Svmio),
         _ => (format!("{}{}", stock.prefix, directory.join("nodes").display()), Files::Stock),
