@@ -66,9 +66,14 @@ impl<T: Send> Endpoint<T> {
             drop(looking);
             return self.posted("sending", answer);
         }
-        let Some(slot) = self.sends.take(to.peer, || self.buffer(self.message_size, Use::Sends).map(Some))?
-        else {
-            return Ok(Posted::Busy);
+        let slot = match self.sends.take(to.peer, || self.buffer(self.message_size, Use::Sends).map(Some)) {
+            Ok(Some(slot)) => slot,
+            Ok(None) => return Ok(Posted::Busy),
+            Err(error) => {
+                // It is this process that lacks it, not the peer; what is under way may give one back.
+                tracing::debug!(%error, "no buffer to send from");
+                return Ok(Posted::Short(libc::ENOMEM));
+            }
         };
         // SAFETY: the slot is ours until the provider takes it.
         let (bytes, descriptor) = unsafe {

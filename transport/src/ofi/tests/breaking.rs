@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::hanging::ranks;
+use super::hanging::{quick, ranks, ranks_by};
 use super::{PROVIDERS, SEGMENT, anonymous};
 use crate::message::{MessageSettings, Messenger, Port};
-use crate::ofi::within_process;
+use crate::ofi::{OfiSettings, within_process};
 use crate::{Error, Fabric, Rank};
 
 /// Set in a process that does what a test is about: it breaks all connections that it has.
@@ -205,5 +205,39 @@ fn who_lacks_descriptors_for_a_connection_takes_nobody_for_lost() {
             assert_eq!(zero.membership().lost(), [], "{provider}");
             [zero, one].iter().for_each(Fabric::close);
         }
+    });
+}
+
+/// Takes memory by the mebibyte until this process may have no more.
+fn take_all_memory() -> Vec<Vec<u8>> {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let used = pages.split(' ').next().unwrap().parse::<u64>().unwrap() * rustix::param::page_size() as u64;
+    let limit = Rlimit { current: Some(used + (64 << 20)), ..getrlimit(Resource::As) };
+    setrlimit(Resource::As, limit).unwrap();
+    let take = || {
+        let mut block = Vec::new();
+        block.try_reserve_exact(1 << 20).is_ok().then_some(block)
+    };
+    std::iter::from_fn(take).collect()
+}
+
+#[test]
+fn who_lacks_memory_for_a_message_takes_nobody_for_lost() {
+    alone("who_lacks_memory_for_a_message_takes_nobody_for_lost", || {
+        // That provider has room for messages that take more than any piece of what is left.
+        let settings = OfiSettings { message_bytes: 1 << 20, receive_buffers: 8, ..quick(PROVIDERS[0]) };
+        let [(zero, _), (one, _)] = ranks_by(&settings);
+        let _segment = one.create(SEGMENT, &anonymous(1000)).unwrap();
+        let remote = zero.connect(Rank(1), SEGMENT).unwrap();
+        let bytes = vec![1; 1000];
+        let taken = take_all_memory();
+        let error = remote.write(0, &bytes).unwrap_err();
+        drop(taken);
+        assert!(error.to_string().contains("Cannot allocate memory"), "{error}");
+        assert_eq!(zero.membership().lost(), []);
+        remote.write(0, &bytes).unwrap();
+        zero.store_barrier(Rank(1)).unwrap();
+        drop(remote);
+        [zero, one].iter().for_each(Fabric::close);
     });
 }

@@ -15,18 +15,27 @@ use crate::{Fabric, Interrupt, JobSecret, Membership, Rank, RemoteSegment};
 
 const LENGTH: usize = 32 << 20;
 
-/// Ranks that give each other up after a second, and their adapters.
-pub(super) fn ranks<const SIZE: usize>(provider: &str) -> [(Fabric, Arc<Adapter>); SIZE] {
-    let secret = JobSecret::random().unwrap();
-    let settings = OfiSettings {
+/// Settings by which ranks give each other up after a second.
+pub(super) fn quick(provider: &str) -> OfiSettings {
+    OfiSettings {
         provider: provider.into(),
         address: "127.0.0.1".into(),
         // More parts of a long write than can be under way.
         transfer_bytes: 64 << 10,
         answer_seconds: 1,
         ..OfiSettings::default()
-    };
-    let listening = [(); SIZE].map(|()| listen(&settings, &secret).unwrap());
+    }
+}
+
+/// Ranks that give each other up after a second, and their adapters.
+pub(super) fn ranks<const SIZE: usize>(provider: &str) -> [(Fabric, Arc<Adapter>); SIZE] {
+    ranks_by(&quick(provider))
+}
+
+/// Ranks with these settings, and their adapters.
+pub(super) fn ranks_by<const SIZE: usize>(settings: &OfiSettings) -> [(Fabric, Arc<Adapter>); SIZE] {
+    let secret = JobSecret::random().unwrap();
+    let listening = [(); SIZE].map(|()| listen(settings, &secret).unwrap());
     let addresses = listening.each_ref().map(|listening| listening.address.encode());
     let mut rank = 0;
     listening.map(|listening| {
