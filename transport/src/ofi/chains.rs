@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::adapter::{Adapter, Token, closed};
 use super::attendant::Task;
@@ -62,8 +62,10 @@ struct Progress {
     posted: usize,
     in_flight: usize,
     is_stalled: bool,
-    /// For how long this process has lacked what it takes to reach a peer.
+    /// For how long this process has lacked what it takes to reach a peer, since the last part left.
     lacking: Option<Stopwatch>,
+    /// Whether it did so at the last part that did not leave.
+    is_lacking: bool,
     has_ended: bool,
     /// Whether the provider's parts of it are waited for only so long.
     is_abandoned: bool,
@@ -119,12 +121,25 @@ impl Chain {
         // The parts of one step end before the next begins, but where both are with one peer.
         let is_ending = progress.in_flight > 0 && progress.posted == 0;
         let step = if is_ending { progress.step.saturating_sub(1) } else { progress.step };
-        let lacks = progress.lacking.is_some() && progress.in_flight == 0;
+        let lacks = progress.is_lacking && progress.in_flight == 0;
         self.steps.get(step).filter(|_| !lacks).map(|step| step.owner)
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress {
+    /// Takes note of whether this process lacks what the next part takes; returns for how long it has.
+    fn note(&mut self, is_lacking: bool) -> Duration {
+        self.is_lacking = is_lacking;
+        if !is_lacking && self.lacking.is_none() {
+            return Duration::ZERO;
+        }
+        let now = Instant::now();
+        // What takes no part for want of room is no shortage, nor the end of one.
+        self.lacking.get_or_insert_with(|| Stopwatch::new(now)).look_if(now, is_lacking)
     }
 }
 
@@ -196,13 +211,15 @@ impl Adapter {
                 }
                 continue;
             }
-            match self.post_next(endpoint, chain, step, progress.posted) {
+            let posted = self.post_next(endpoint, chain, step, progress.posted);
+            let lacked = progress.note(matches!(posted, Ok((Posted::Short(_), _))));
+            match posted {
                 Ok((Posted::Yes, length)) => {
                     progress.posted += length;
                     progress.in_flight += 1;
                     progress.lacking = None;
                 }
-                Ok((Posted::Short(code), _)) if self.lacks_too_long(&mut progress) => {
+                Ok((Posted::Short(code), _)) if lacked >= self.settings.answer_limit() => {
                     progress.error = Some(self.short(step.owner, code));
                 }
                 Ok((Posted::Busy | Posted::Short(_), _)) => {
@@ -215,13 +232,6 @@ impl Adapter {
             }
         }
         self.end_if_over(chain, progress);
-    }
-
-    /// Whether a chain has lacked for as long as an answer may take what it takes to go on.
-    fn lacks_too_long(&self, progress: &mut Progress) -> bool {
-        let now = Instant::now();
-        let lacking = progress.lacking.get_or_insert_with(|| Stopwatch::new(now));
-        lacking.look(now) >= self.settings.answer_limit()
     }
 
     /// Whether the next part may be posted: within a step always; the next step waits for all before it, unless both

@@ -248,6 +248,7 @@ impl Adapter {
             return false;
         };
         let posted = post(address);
+        outgoing.is_short = matches!(posted, Ok(Posted::Short(_)));
         if outgoing.is_given_up {
             // Nothing else goes there any more. The provider knows the connection by the peer's name.
             endpoint.remove(address);

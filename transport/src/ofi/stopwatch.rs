@@ -20,7 +20,14 @@ impl Stopwatch {
 
     /// Counts the time since the last look; returns how much it is in all.
     pub(super) fn look(&mut self, now: Instant) -> Duration {
-        self.waited += now.saturating_duration_since(self.looked).min(STEP);
+        self.look_if(now, true)
+    }
+
+    /// The same, but the time since the last look counts only if `counts`.
+    pub(super) fn look_if(&mut self, now: Instant, counts: bool) -> Duration {
+        if counts {
+            self.waited += now.saturating_duration_since(self.looked).min(STEP);
+        }
         self.looked = now;
         self.waited
     }
@@ -40,5 +47,15 @@ mod tests {
         assert_eq!(stopwatch.look(began + short), short);
         assert_eq!(stopwatch.look(began + Duration::from_secs(40)), short + STEP);
         assert_eq!(stopwatch.look(began + Duration::from_secs(40) + short), 2 * short + STEP);
+    }
+
+    #[test]
+    fn time_that_does_not_count_is_left_out() {
+        let began = Instant::now();
+        let mut stopwatch = Stopwatch::new(began);
+        let short = Duration::from_millis(30);
+        assert_eq!(stopwatch.look_if(began + short, true), short);
+        assert_eq!(stopwatch.look_if(began + 2 * short, false), short);
+        assert_eq!(stopwatch.look_if(began + 3 * short, true), 2 * short);
     }
 }

@@ -6,11 +6,12 @@
 //! number of the last message, and whoever misses one takes the sender for lost, as after any gap. It says so, also
 //! where it lost a message of its own, since the other one, which is alive, may wait for what comes no more.
 //!
-//! Where the way to a peer swallows everything, the watchdog may hear of it by another one, and the kernel goes on trying
-//! for a quarter of an hour. So a peer that has not told of a message, or from or to which a chain is under way, and
-//! gives no sign of life, though it is asked, is lost after the time that any answer may take.
+//! Where the way to a peer swallows everything, the watchdog may hear of it by another one, and the kernel goes on
+//! trying for a quarter of an hour. So a peer that has not told of a message, or from or to which a chain is under way,
+//! and gives no sign of life, though it is asked, is lost after the time that any answer may take; with a chain under
+//! way also where its connection takes no question, unless it is this process that lacks what that takes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -52,10 +53,21 @@ struct Silence {
     signs: u64,
     /// At how many looks after that there was no more.
     looks: u32,
-    /// Whether the provider has taken the last question.
-    is_asked: bool,
-    /// For how long that has been, since it was asked first.
+    /// Whether the provider has taken the last question, once there was one.
+    is_taken: Option<bool>,
+    /// For how long that counts, since it was asked first.
     waited: Duration,
+}
+
+impl Silence {
+    /// Why the peer is lost over it.
+    fn reason(&self) -> String {
+        let what = match self.is_taken {
+            Some(true) => "it was asked, and told nothing",
+            Some(false) | None => "its connection took no question",
+        };
+        format!("{what} for {:?}", self.waited)
+    }
 }
 
 impl Unheard {
@@ -76,12 +88,12 @@ impl Unheard {
                 true if self.take_note_of_parted(peer) => Message::Parted,
                 false if adapter.membership.check(peer.rank).is_ok() => {
                     let is_unsure = self.take_note(peer);
-                    let is_silent = self.take_note_of_silence(peer, &expected, passed.min(LONGEST_STEP));
-                    let silence =
-                        self.silences.get(&peer.rank).map_or(Duration::ZERO, |silence| silence.waited);
-                    if silence >= adapter.settings.answer_limit() {
-                        let reason = format!("it was asked, and told nothing for {silence:?}");
-                        adapter.membership.declare_lost(peer.rank, reason);
+                    let is_expected = expected.contains(&peer.rank);
+                    let is_silent = self.take_note_of_silence(peer, is_expected, passed.min(LONGEST_STEP));
+                    if let Some(silence) = self.silences.get(&peer.rank)
+                        && silence.waited >= adapter.settings.answer_limit()
+                    {
+                        adapter.membership.declare_lost(peer.rank, silence.reason());
                         continue;
                     }
                     if !is_unsure && !is_silent {
@@ -97,7 +109,7 @@ impl Unheard {
                 Ok(adapter.post_repeated(endpoint, peer, &mut peer.outgoing(), &message))
             });
             if let Some(silence) = self.silences.get_mut(&peer.rank) {
-                silence.is_asked = matches!(is_taken, Ok(true));
+                silence.is_taken = Some(matches!(is_taken, Ok(true)));
             }
         }
     }
@@ -122,19 +134,28 @@ impl Unheard {
         }
     }
 
-    /// Takes note of the silence of a peer that owes something; says whether it is to be asked now, likewise.
-    fn take_note_of_silence(&mut self, peer: &Peer, expected: &HashSet<Rank>, passed: Duration) -> bool {
-        let owes = !peer.has_applied(peer.outgoing().sent) || expected.contains(&peer.rank);
+    /// Takes note of the silence of a peer that owes something; says whether it is to be asked now, likewise, or until
+    /// the provider takes the question where a chain is under way.
+    fn take_note_of_silence(&mut self, peer: &Peer, is_expected: bool, passed: Duration) -> bool {
+        let outgoing = peer.outgoing();
+        let (sent, is_short) = (outgoing.sent, outgoing.is_short);
+        drop(outgoing);
+        let owes = !peer.has_applied(sent) || is_expected;
         let signs = peer.signs();
         match self.silences.get_mut(&peer.rank) {
             Some(silence) if owes && silence.signs == signs => {
-                // Where the provider takes no question there is no connection: the peer may have left.
-                silence.waited = if silence.is_asked { silence.waited + passed } else { Duration::ZERO };
+                // Where the provider takes no question there is no connection. The peer may have left, which matters
+                // to nobody but those who wait for it.
+                let counts = match silence.is_taken {
+                    None => false,
+                    Some(is_taken) => is_taken || (is_expected && !is_short),
+                };
+                silence.waited = if counts { silence.waited + passed } else { Duration::ZERO };
                 silence.looks = silence.looks.saturating_add(1);
-                silence.looks.is_power_of_two()
+                silence.looks.is_power_of_two() || (is_expected && silence.is_taken == Some(false))
             }
             _ if owes => {
-                let silence = Silence { signs, looks: 0, is_asked: false, waited: Duration::ZERO };
+                let silence = Silence { signs, looks: 0, is_taken: None, waited: Duration::ZERO };
                 self.silences.insert(peer.rank, silence);
                 false
             }

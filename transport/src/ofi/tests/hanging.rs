@@ -118,6 +118,26 @@ fn a_peer_that_has_left_is_not_lost_for_what_it_does_not_tell() {
     }
 }
 
+#[test]
+fn a_peer_that_has_left_is_lost_to_a_chain_that_comes_later() {
+    for provider in PROVIDERS {
+        let [(zero, _), (one, _)] = ranks(provider);
+        let segment = one.create(SEGMENT, &anonymous(LENGTH as u64)).unwrap();
+        let remote = zero.connect(Rank(1), SEGMENT).unwrap();
+        let bytes = vec![1; LENGTH];
+        // From here on, no connection to it comes about.
+        one.close();
+        let (done, local) = (Arc::new(Completion::new()), UserMemory::of(&bytes));
+        let transfer = Transfer { direction: Direction::Write, local, remote: remote.remote(), offset: 0 };
+        // SAFETY: the bytes live longer than the fabric.
+        unsafe { zero.post(vec![transfer], &done) }.unwrap();
+        until(&zero, || done.test().is_some());
+        assert_eq!(done.test().unwrap().unwrap_err().lost_peer(), Some(Rank(1)), "{provider}");
+        drop((remote, segment));
+        zero.close();
+    }
+}
+
 /// What a write to a peer that hangs brings, which is tried until it is lost.
 type Hung = fn(&RemoteSegment, &[u8]) -> crate::Error;
 
