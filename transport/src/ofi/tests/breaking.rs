@@ -1,7 +1,7 @@
 //! Connections that the network breaks, and such as do not come about.
 
 use std::fs::File;
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::process::Command;
 use std::sync::Barrier;
@@ -33,18 +33,24 @@ fn alone(test: &str, body: impl FnOnce()) {
 
 /// Shuts down all connections of this process over TCP, as a network does that loses them; returns how many.
 fn break_connections() -> usize {
+    let connections = connections();
+    connections.iter().for_each(|connection| connection.shutdown(Shutdown::Both).unwrap_or(()));
+    connections.len()
+}
+
+/// Copies of all connections of this process over TCP.
+fn connections() -> Vec<TcpStream> {
     let descriptors = std::fs::read_dir("/proc/self/fd").expect("/proc is there");
     let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<RawFd>().ok();
     let numbers: Vec<RawFd> = descriptors.filter_map(|entry| number(entry.expect("it is listed"))).collect();
-    let is_broken = |number: &RawFd| {
+    // All before the first is broken: the provider closes those that are, and their numbers come again.
+    numbers
+        .iter()
         // SAFETY: it is used for one call, which fails where it was closed since.
-        let Ok(copy) = (unsafe { BorrowedFd::borrow_raw(*number) }).try_clone_to_owned() else {
-            return false;
-        };
-        let stream = TcpStream::from(copy);
-        stream.peer_addr().is_ok() && stream.shutdown(std::net::Shutdown::Both).is_ok()
-    };
-    numbers.iter().filter(|number| is_broken(number)).count()
+        .filter_map(|number| unsafe { BorrowedFd::borrow_raw(*number) }.try_clone_to_owned().ok())
+        .map(TcpStream::from)
+        .filter(|stream| stream.peer_addr().is_ok())
+        .collect()
 }
 
 fn messengers(fabrics: &[Fabric]) -> Vec<Messenger> {
