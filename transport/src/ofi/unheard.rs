@@ -93,7 +93,11 @@ impl Unheard {
                     if let Some(silence) = self.silences.get(&peer.rank)
                         && silence.waited >= adapter.settings.answer_limit()
                     {
-                        adapter.membership.declare_lost(peer.rank, silence.reason());
+                        // What has come by now, while this process stood still itself, is only to be read.
+                        let _ = adapter.process();
+                        if peer.signs() == silence.signs {
+                            adapter.membership.declare_lost(peer.rank, silence.reason());
+                        }
                         continue;
                     }
                     if !is_unsure && !is_silent {
