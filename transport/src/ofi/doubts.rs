@@ -3,8 +3,9 @@
 //! Providers over TCP close the connection over a transfer to memory that is not exported any more, and say of all
 //! that was under way that it was canceled, or that there is no connection. They say the same when the peer has died.
 //! So the peer is asked something: if it answers, it is alive and the transfer was refused, or cut off by chance, and
-//! may be repeated; if no new connection comes about, it is lost. The same is asked where a message may be missing: where one could not be received, and nobody
-//! knows whose, or one that left went down with a connection. The answer, or what comes next, tells.
+//! may be repeated; if no new connection comes about, it is lost, unless it is this process that lacks what one takes.
+//! The same is asked where a message may be missing: where one could not be received, and nobody knows whose, or one
+//! that left went down with a connection. The answer, or what comes next, tells.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -37,6 +38,9 @@ struct Doubt {
     /// How many answers had come from the peer by then.
     answers: u64,
     waited: Stopwatch,
+    /// For how long the questions have not left because this process lacks what that takes, which says nothing of the
+    /// peer.
+    lacked: Stopwatch,
     asked: Instant,
 }
 
@@ -52,7 +56,8 @@ impl Adapter {
     pub(super) fn doubt(&self, endpoint: &Endpoint<Token>, rank: Rank, failed: Option<(Token, i32)>) {
         let Some(peer) = self.peers.get(rank.index()) else { return };
         let now = Instant::now();
-        let doubt = Doubt { rank, failed, answers: peer.answers(), waited: Stopwatch::new(now), asked: now };
+        let (waited, lacked) = (Stopwatch::new(now), Stopwatch::new(now));
+        let doubt = Doubt { rank, failed, answers: peer.answers(), waited, lacked, asked: now };
         let mut all = self.doubts.all.lock().unwrap_or_else(PoisonError::into_inner);
         if doubt.failed.is_none()
             && all.iter().any(|other| (other.rank, other.answers) == (rank, doubt.answers))
@@ -84,14 +89,17 @@ impl Adapter {
     fn take_clear(&self, endpoint: &Endpoint<Token>, now: Instant) -> Vec<Doubt> {
         let mut all = self.doubts.all.lock().unwrap_or_else(PoisonError::into_inner);
         let is_clear = |doubt: &mut Doubt| {
-            let waited = doubt.waited.look(now);
-            let is_alive =
-                self.peers.get(doubt.rank.index()).is_some_and(|peer| peer.answers() > doubt.answers);
+            let peer = self.peers.get(doubt.rank.index());
+            let is_short = peer.is_some_and(|peer| peer.outgoing().is_short);
+            let waited = doubt.waited.look_if(now, !is_short);
+            // Whoever repeats the transfer is told of the shortage.
+            let is_hopeless = doubt.lacked.look_if(now, is_short) >= LIMIT;
+            let is_alive = peer.is_some_and(|peer| peer.answers() > doubt.answers);
             if !is_alive && waited >= LIMIT {
                 let reason = "its connection broke, and no new one comes about";
                 self.membership.declare_lost(doubt.rank, reason);
             }
-            is_alive || self.membership.check(doubt.rank).is_err()
+            is_alive || is_hopeless || self.membership.check(doubt.rank).is_err()
         };
         let clear = all.extract_if(.., is_clear).collect();
         for doubt in all.iter_mut().filter(|doubt| now.saturating_duration_since(doubt.asked) >= INTERVAL) {

@@ -40,7 +40,7 @@ pub(super) struct Outgoing {
     pub(super) address: Option<Address>,
     /// Whether the peer was given up: nothing is posted to it any more.
     pub(super) is_given_up: bool,
-    /// Whether the last message did not leave because this process lacks what that takes.
+    /// Whether the last question or answer did not leave because this process lacks what that takes.
     pub(super) is_short: bool,
     /// The number of the last numbered message.
     pub(super) sent: u64,

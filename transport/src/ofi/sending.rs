@@ -40,6 +40,7 @@ impl Adapter {
                     fill,
                 )
             });
+            outgoing.is_short = matches!(posted, Ok(Posted::Short(_)));
             match posted {
                 Ok(Posted::Yes) => return,
                 Ok(Posted::Busy | Posted::Short(_)) => {}
@@ -78,6 +79,7 @@ impl Adapter {
                         fill,
                     )
                 });
+                outgoing.is_short = matches!(posted, Ok(Posted::Short(_)));
                 if matches!(posted, Ok(Posted::Busy | Posted::Short(_))) {
                     outgoing.answers.push_front(answer);
                     break;

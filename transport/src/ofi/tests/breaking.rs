@@ -2,16 +2,18 @@
 
 use std::fs::File;
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::process::Command;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::hanging::{quick, ranks, ranks_by};
-use super::{PROVIDERS, SEGMENT, anonymous};
+use super::{PROVIDERS, SEGMENT, anonymous, until};
+use crate::dma::{Completion, Direction, Transfer};
+use crate::memory::UserMemory;
 use crate::message::{MessageSettings, Messenger, Port};
 use crate::ofi::{OfiSettings, within_process};
 use crate::{Error, Fabric, Rank};
@@ -34,8 +36,15 @@ fn alone(test: &str, body: impl FnOnce()) {
 /// Shuts down all connections of this process over TCP, as a network does that loses them; returns how many.
 fn break_connections() -> usize {
     let connections = connections();
-    connections.iter().for_each(|connection| connection.shutdown(Shutdown::Both).unwrap_or(()));
+    shut_down(&connections);
     connections.len()
+}
+
+fn shut_down(connections: &[TcpStream]) {
+    for connection in connections {
+        // The other end may have closed it over its own.
+        let _ = connection.shutdown(Shutdown::Both);
+    }
 }
 
 /// Copies of all connections of this process over TCP.
@@ -211,6 +220,41 @@ fn who_lacks_descriptors_for_a_connection_takes_nobody_for_lost() {
             assert_eq!(zero.membership().lost(), [], "{provider}");
             [zero, one].iter().for_each(Fabric::close);
         }
+    });
+}
+
+#[test]
+fn who_lacks_descriptors_for_a_new_connection_takes_nobody_for_lost() {
+    const LENGTH: usize = 64 << 20;
+    alone("who_lacks_descriptors_for_a_new_connection_takes_nobody_for_lost", || {
+        // The numbers that may be opened under the limit below are all taken.
+        let files = std::iter::repeat_with(|| File::open("/dev/null").unwrap());
+        let taken: Vec<File> = files.take_while(|file| file.as_raw_fd() < 64).collect();
+        for provider in PROVIDERS {
+            let [(zero, _), (one, _)] = ranks(provider);
+            let segment = one.create(SEGMENT, &anonymous(LENGTH as u64)).unwrap();
+            let remote = zero.connect(Rank(1), SEGMENT).unwrap();
+            let (bytes, done) = (vec![1; LENGTH], Arc::new(Completion::new()));
+            remote.write(0, &bytes[..8]).unwrap();
+            zero.store_barrier(Rank(1)).unwrap();
+            let connections = connections();
+            let unlimited = getrlimit(Resource::Nofile);
+            setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..unlimited }).unwrap();
+            let local = UserMemory::of(&bytes);
+            let transfer =
+                Transfer { direction: Direction::Write, local, remote: remote.remote(), offset: 0 };
+            // SAFETY: the bytes live longer than the fabric.
+            unsafe { zero.post(vec![transfer], &done) }.unwrap();
+            shut_down(&connections);
+            until(&zero, || done.test().is_some());
+            let error = done.test().unwrap().unwrap_err();
+            assert_eq!((error.lost_peer(), zero.membership().lost()), (None, vec![]), "{provider}: {error}");
+            setrlimit(Resource::Nofile, unlimited).unwrap();
+            remote.write(0, &bytes).unwrap();
+            drop((remote, segment));
+            [zero, one].iter().for_each(Fabric::close);
+        }
+        drop(taken);
     });
 }
 
