@@ -204,7 +204,8 @@ impl Adapter {
         let _wanting = Wanting::room(&self.wanting_room);
         let driving = self.attendant.drive();
         let mut patience = Patience::new(began);
-        let mut stopwatch = Stopwatch::new(began);
+        // Apart: what was lacking here is no fault of the peer's.
+        let (mut waiting, mut lacking) = (Stopwatch::new(began), Stopwatch::new(began));
         loop {
             let seen = self.waiters.seen();
             let posted = attempt()?;
@@ -212,12 +213,15 @@ impl Adapter {
                 return Ok(());
             }
             self.membership.check(peer)?;
-            if stopwatch.look(Instant::now()) >= limit {
-                if let Posted::Short(code) = posted {
-                    return Err(self.short(peer, code));
+            let (now, is_busy) = (Instant::now(), posted == Posted::Busy);
+            let (waited, lacked) = (waiting.look_if(now, is_busy), lacking.look_if(now, !is_busy));
+            match posted {
+                Posted::Short(code) if lacked >= limit => return Err(self.short(peer, code)),
+                Posted::Busy if waited >= limit => {
+                    self.membership.declare_lost(peer, format!("its connection took nothing for {limit:?}"));
+                    self.membership.check(peer)?;
                 }
-                self.membership.declare_lost(peer, format!("its connection took nothing for {limit:?}"));
-                self.membership.check(peer)?;
+                _ => {}
             }
             self.pause(&driving, &mut patience, seen, Some(Instant::now() + LONGEST_NAP))?;
         }
