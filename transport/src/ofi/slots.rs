@@ -98,7 +98,8 @@ impl Buffer {
 ///
 /// **Shares.** A peer that hangs holds its slots until it goes on, which may be never, and others are not to starve of
 /// that. So a peer may have as many as it leaves to others: half of all where nobody else has any, and always
-/// `reserved` ones, whatever others have. When it is given up, what it holds counts no more.
+/// `reserved` ones, whatever others have; once all together have twice the limit, always one. When it is given up, what
+/// it holds counts no more.
 pub(super) struct Slots<T> {
     limit: usize,
     reserved: usize,
@@ -156,7 +157,7 @@ impl<T> Pool<T> {
 }
 
 impl<T> Slots<T> {
-    /// None yet; at most `limit`, not counting those that are reserved.
+    /// None yet; at most `limit`, not counting those that peers always get.
     pub(super) fn new(limit: usize) -> Self {
         let pool = Pool { all: Vec::new(), idle: Vec::new(), shares: Vec::new(), counted: 0 };
         Self { limit, reserved: limit.div_ceil(16), pool: Mutex::new(pool) }
@@ -175,7 +176,8 @@ impl<T> Slots<T> {
         let mut pool = self.pool();
         let (limit, counted) = (self.limit, pool.counted);
         let Share { slots, is_given_up } = *pool.share(peer);
-        let may_have = slots < self.reserved || (!is_given_up && slots < limit.saturating_sub(counted));
+        let reserved = if counted < 2 * limit { self.reserved } else { 1 };
+        let may_have = slots < reserved || (!is_given_up && slots < limit.saturating_sub(counted));
         if may_have { self.hand_out(pool, peer, make).map(Some) } else { Ok(None) }
     }
 
@@ -297,6 +299,19 @@ mod tests {
         taken.into_iter().for_each(|taken| give_back(&slots, taken));
         assert_eq!((slots.busy(), take_all(&slots, 8).len()), (0, 16));
         assert_eq!(take_all(&Slots::new(1), 0).len(), 1);
+    }
+
+    #[test]
+    fn many_peers_get_one_each_once_they_have_twice_the_limit() {
+        let slots = Slots::new(32);
+        let taken: Vec<_> = (0..1000).map(|peer| take_all(&slots, peer)).collect();
+        let twos = taken.iter().filter(|taken| taken.len() == 2).count();
+        assert_eq!(taken.iter().take(3).map(Vec::len).collect::<Vec<_>>(), [16, 8, 4]);
+        assert_eq!((twos, taken.last().map(Vec::len)), (18, Some(1)));
+        assert_eq!(slots.busy(), 16 + 8 + 4 + 18 * 2 + (1000 - 3 - 18));
+        // As soon as others have given theirs back, it gets more.
+        taken.into_iter().for_each(|taken| give_back(&slots, taken));
+        assert_eq!(take_all(&slots, 999).len(), 16);
     }
 
     #[test]
