@@ -234,8 +234,8 @@ impl Messenger {
     /// was taken for lost may be at a write into `into`: then the error comes when that write is over, or the peer's
     /// process has ended. One on this machine that was stopped in the midst of it is continued (SIGCONT). For one
     /// elsewhere that does not even acknowledge, this waits `ofi.silence` at most: should it go on later, what it had
-    /// begun to write may still come into `into`, and the log tells of it. [`Error::Wire`] where what came makes no sense: nothing more is exchanged
-    /// with that peer.
+    /// begun to write may still come into `into`, and the log tells of it. [`Error::Wire`] where what came makes no
+    /// sense: nothing more is exchanged with that peer.
     #[inline]
     pub fn receive(&self, from: Rank, into: &mut [u8]) -> Result<usize> {
         let link = self.engine.ready_link(from)?;

@@ -153,8 +153,8 @@ impl Adapter {
         self.origin + Duration::from_nanos(time.0).min(far)
     }
 
-    /// Waits until `look` finds something, a while by polling, then asleep. The time that this process stands still does
-    /// not count.
+    /// Waits until `look` finds something, a while by polling, then asleep. The time that this process stands still
+    /// does not count.
     ///
     /// # Errors
     /// `PeerLost`; `Ending`; `TimedOut`.

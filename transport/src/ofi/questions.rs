@@ -84,7 +84,7 @@ impl Adapter {
     /// What a peer answers that is asked for a segment.
     ///
     /// # Errors
-    /// `PeerLost`; `Ending`; `TimedOut`.
+    /// As for [`tell`](Self::tell); `TimedOut`.
     pub(super) fn ask_for_segment(&self, peer: &Peer, id: SegmentId, limit: Duration) -> Result<Answer> {
         let question = self.questions.ask(peer.rank);
         let message = Message::Connect { ticket: question.ticket, id };
@@ -95,7 +95,7 @@ impl Adapter {
     /// Asks what may be asked twice, until `look` finds the answer.
     ///
     /// # Errors
-    /// `PeerLost`; `Ending`; `TimedOut`.
+    /// As for [`tell`](Self::tell); `TimedOut`.
     pub(super) fn ask_again_until<R>(
         &self,
         peer: &Peer,

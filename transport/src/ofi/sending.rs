@@ -15,7 +15,7 @@ impl Adapter {
     /// Sends a message, as soon as there is room.
     ///
     /// # Errors
-    /// `PeerLost`; `Ending`.
+    /// `PeerLost`; `Ending`; `Provider` where this process lacks for long what it takes to reach the peer.
     pub(super) fn tell(&self, peer: &Peer, message: &Message<'_>) -> Result<()> {
         self.send(peer, message.is_numbered(), false, message.length(), |header, bytes| {
             message.encode(header, bytes);
@@ -97,7 +97,7 @@ impl Adapter {
     /// Writes pieces by messages: in order, in as few as hold them. The last one triggers `interrupt`.
     ///
     /// # Errors
-    /// `PeerLost`; `Ending`.
+    /// `PeerLost`; `Ending`; `Provider` where this process lacks for long what it takes to reach the peer.
     pub(super) fn write_by_messages(
         &self,
         peer: &Peer,
@@ -149,7 +149,7 @@ impl Adapter {
     /// Returns when the peer has applied all messages that it was sent, or refused them.
     ///
     /// # Errors
-    /// `PeerLost`; `Ending`; `TimedOut`.
+    /// As for [`tell`](Self::tell); `TimedOut`.
     pub(super) fn settle(&self, peer: &Peer) -> Result<()> {
         let sent = peer.outgoing().sent;
         if peer.has_applied(sent) {
