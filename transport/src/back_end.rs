@@ -325,7 +325,8 @@ pub trait BackEnd: Send + Sync {
     }
 
     /// Sleeps, using no processor, until the interrupt has been triggered; returns how often since the last time,
-    /// 0 when the deadline passed or something was declared in the membership.
+    /// 0 when the deadline passed or something was declared in the membership. Where several threads wait for one
+    /// interrupt, each needs a deadline: of what is declared just before its wait only one may be told.
     ///
     /// # Errors
     /// `Ending`, once the back end is closed.

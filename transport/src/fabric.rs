@@ -295,7 +295,8 @@ impl Fabric {
     }
 
     /// Sleeps until the interrupt has been triggered; returns how often since the last time, 0 when the deadline
-    /// passed or the membership changed.
+    /// passed or the membership changed. Where several threads wait for one interrupt, one of them takes its triggers,
+    /// and of a change just before its wait a thread may not be told: give each a deadline, and look again after it.
     ///
     /// # Errors
     /// [`Error::Ending`], once the fabric is closed.

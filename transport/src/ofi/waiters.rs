@@ -130,7 +130,8 @@ impl Interrupts {
     pub(super) fn wait(&self, interrupt: Interrupt, deadline: Option<Instant>) -> Raised {
         let Some(line) = self.lines.get(interrupt.0 as usize) else { return Raised::Not };
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of those since the last wait as well: whoever looks at the membership and then waits misses none.
+        // Of those since the last wait as well: who alone waits for this interrupt, and looks at the membership before,
+        // misses none. One of several may: what comes before its wait another is told of.
         let known = line.disturbances.load(Ordering::SeqCst);
         loop {
             let count = line.pending.swap(0, Ordering::SeqCst);

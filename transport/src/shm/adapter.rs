@@ -181,8 +181,8 @@ impl BackEnd for Adapter {
         let process = &self.0;
         let line = process.control.get().line(interrupt)?;
         let told = &process.told[interrupt.0 as usize];
-        // Relaxed: only a number. Of those since the last wait as well: whoever looks at the membership and then waits
-        // misses none.
+        // Relaxed: only a number. Of those since the last wait as well: who alone waits for this interrupt, and looks at
+        // the membership before, misses none. One of several may: what comes before its wait another is told of.
         let known = told.load(Ordering::Relaxed);
         let look = |count| if count > 0 { Some(Ok(count)) } else { process.reason_to_end(told, known) };
         line.sleep(|| waiting::remaining(deadline), look).unwrap_or(Ok(0))
