@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 
-use crate::abi::{Abi, Comm, Datatype, Errhandler, Info, Win};
+use crate::abi::{Abi, Comm, Datatype, Errhandler, Info, Win, amode};
 
 /// What `cookie` is in every file structure.
 pub const COOKIE: c_int = 2_487_376;
@@ -188,6 +188,11 @@ impl<A: Abi> RomioFile<A> {
     /// Whether its data is converted to the portable representation.
     pub(crate) fn is_external32(&self) -> bool {
         self.is_external32 != 0
+    }
+
+    /// Whether it is accessed by its shared pointer only, and ROMIO itself tells where a view begins.
+    pub(crate) fn is_sequential(&self) -> bool {
+        self.orig_access_mode & amode::SEQUENTIAL != 0
     }
 
     /// Whether all that a program can change of an open file, but for pointers and handlers, is as after the open.

@@ -3,9 +3,10 @@
 //! Newer releases of ROMIO lock around that (`SetLock`). Older ones lock a system file descriptor that we do
 //! not have, which means not at all; there the read takes the lock and the write that follows gives it
 //! back. Where no write follows (the pointer is only asked for, or increased by nothing) the lock is given
-//! back by the thread's next call into the device, or when its MPI call returns: [`settle`].
+//! back by the thread's next call into the device, or when its MPI call returns: [`settle`]. Where all ranks ask for it
+//! and then wait for each other, none takes the lock: [`asking`].
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use svmio_svm::{FileId, FileOffset, LockMode, RangeLock};
@@ -21,6 +22,7 @@ static PENDING_LOCKS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static PENDING: RefCell<Option<(FileId, RangeLock)>> = const { RefCell::new(None) };
+    static IS_ASKING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Says that this process's ROMIO has no `SetLock`.
@@ -29,9 +31,17 @@ pub(crate) fn romio_does_not_lock() {
     ROMIO_LOCKS.store(false, Ordering::Relaxed);
 }
 
+/// Runs what only asks for a shared pointer, while no rank moves it, and has the ranks wait for each other after that.
+pub(crate) fn asking<T>(ask: impl FnOnce() -> T) -> T {
+    IS_ASKING.set(true);
+    let answer = ask();
+    IS_ASKING.set(false);
+    answer
+}
+
 /// Before a shared pointer is read.
 pub(crate) fn before_read(handle: &Handle) -> Result<(), Failure> {
-    if !ROMIO_LOCKS.load(Ordering::Relaxed) {
+    if !IS_ASKING.get() && !ROMIO_LOCKS.load(Ordering::Relaxed) {
         settle();
         let lock = handle.file.lock(FileOffset(0)..FileOffset(8), LockMode::Exclusive)?;
         // Relaxed, here and below: a thread asks for its own lock only.

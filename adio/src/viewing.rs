@@ -18,6 +18,7 @@ use crate::flatten::{self, Cursor, Runs, Shape};
 use crate::handle;
 use crate::layout::RomioFile;
 use crate::pointer;
+use crate::shared_pointer;
 
 /// Before the ranks of the file `fd` set a view, this one from `displacement` on: whether all of them may, and are
 /// there, as far as this one knows, and none at an earlier access. All know how long the file is then.
@@ -130,8 +131,10 @@ pub unsafe fn set_view<A: Abi>(
     (etype, filetype): (Datatype<A>, Datatype<A>),
     stock: impl FnOnce(Datatype<A>) -> c_int,
 ) -> c_int {
+    // SAFETY: the caller vouches for the file.
+    let gap = gap_in(mpi, unsafe { &*fd }, etype, filetype);
     // All that may fail comes before, so that no rank fails alone in what all do together.
-    let made = gap_in(mpi, etype, filetype).and_then(|gap| {
+    let made = gap.and_then(|gap| {
         let substitute = mpi.datatype_with_gap(mpi.type_size(etype), gap).ok()?;
         let own = mpi.duplicate(filetype).inspect_err(|_| mpi.free_datatype(substitute)).ok()?;
         Some((substitute, own))
@@ -193,7 +196,8 @@ pub unsafe fn replacing<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, set: impl F
         // By its shape it is known again: another type may be given the same handle when ROMIO has freed it.
         let _ = flatten::of(mpi, romios);
     }
-    let code = set();
+    // In sequential mode ROMIO asks for the shared pointer, on all ranks.
+    let code = shared_pointer::asking(set);
     // SAFETY: as above.
     unsafe {
         match code {
@@ -227,11 +231,16 @@ fn restore<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>, before: PutBack<A>) {
     }
 }
 
-/// The gap that a simple type of the same kind has, bytes. ROMIO gets predefined types as they are, and those that
-/// cannot be used.
-fn gap_in<A: Abi>(mpi: &Mpi<A>, etype: Datatype<A>, filetype: Datatype<A>) -> Option<isize> {
+/// The gap that a simple type of the same kind has, bytes. ROMIO gets predefined types as they are, those that cannot
+/// be used and, in sequential mode, all with data: it finds by the program's own where the next view begins.
+fn gap_in<A: Abi>(
+    mpi: &Mpi<A>,
+    fd: &RomioFile<A>,
+    etype: Datatype<A>,
+    filetype: Datatype<A>,
+) -> Option<isize> {
     let (unit, bytes) = (mpi.type_size(etype), mpi.type_size(filetype));
-    if unit == 0 || mpi.is_predefined(filetype) {
+    if unit == 0 || mpi.is_predefined(filetype) || (fd.is_sequential() && bytes != 0) {
         return None;
     }
     let shape = flatten::of(mpi, filetype).ok()?;

@@ -188,6 +188,29 @@ static void append(const char *name, int ints) {
     MPI_OK(MPI_File_close(&file));
 }
 
+/* In sequential mode a view begins where the shared pointer is in the one before, gaps included. */
+static void views_in_a_row(const char *name) {
+    enum { VIEWS = 3, GAPS = 4 };
+    MPI_Datatype with_gaps;
+    int number, numbers = VIEWS * ranks * GAPS;
+    MPI_File file = open_new(name, MPI_MODE_WRONLY);
+    for (int i = rank; i < numbers; i += ranks) {
+        MPI_OK(MPI_File_write_at(file, i * (int)sizeof i, &i, 1, MPI_INT, MPI_STATUS_IGNORE));
+    }
+    MPI_OK(MPI_File_close(&file));
+    MPI_Type_create_resized(MPI_INT, 0, GAPS * (int)sizeof number, &with_gaps);
+    MPI_Type_commit(&with_gaps);
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY | MPI_MODE_SEQUENTIAL, MPI_INFO_NULL, &file));
+    MPI_Datatype views[VIEWS] = {with_gaps, with_gaps, MPI_INT};
+    for (int i = 0; i < VIEWS; i++) {
+        MPI_OK(MPI_File_set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_INT, views[i], "native", MPI_INFO_NULL));
+        MPI_OK(MPI_File_read_ordered(file, &number, 1, MPI_INT, MPI_STATUS_IGNORE));
+        EQUAL(number, i * ranks * GAPS + rank * (views[i] == with_gaps ? GAPS : 1));
+    }
+    MPI_Type_free(&with_gaps);
+    MPI_OK(MPI_File_close(&file));
+}
+
 /* MPI_MODE_SEQUENTIAL allows shared pointers only. */
 void test_sequential(const char *name) {
     const char *own = beside(name, ".sequential");
@@ -208,4 +231,5 @@ void test_sequential(const char *name) {
     EQUAL(seen, (1 << ranks) - 1);
     MPI_OK(MPI_File_close(&file));
     append(own, 2 * ranks);
+    views_in_a_row(beside(name, ".views"));
 }
