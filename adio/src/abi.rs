@@ -148,5 +148,7 @@ pub const SEEK_SET: c_int = 600;
 pub const SEEK_CUR: c_int = 602;
 /// `MPI_SEEK_END`, equal in all families.
 pub const SEEK_END: c_int = 604;
+/// `MPI_DISPLACEMENT_CURRENT`, equal in all families.
+pub const DISPLACEMENT_CURRENT: i64 = -54_278_278;
 /// `MPI_SUCCESS`.
 pub const SUCCESS: c_int = 0;

@@ -39,10 +39,12 @@ pub enum ErrorClass {
     ReadOnly,
     /// `MPI_ERR_UNSUPPORTED_OPERATION`.
     Unsupported,
+    /// `MPI_ERR_UNSUPPORTED_DATAREP`.
+    UnsupportedRepresentation,
 }
 
 impl ErrorClass {
-    const ALL: [ErrorClass; 13] = [
+    const ALL: [ErrorClass; 14] = [
         ErrorClass::Access,
         ErrorClass::Amode,
         ErrorClass::Argument,
@@ -56,6 +58,7 @@ impl ErrorClass {
         ErrorClass::Quota,
         ErrorClass::ReadOnly,
         ErrorClass::Unsupported,
+        ErrorClass::UnsupportedRepresentation,
     ];
 
     /// A number from 1 on, the same in every process, for telling other ranks.

@@ -8,10 +8,10 @@
 //! What MPI forbids about a view is found out before ([`prepare`]), and told to all ranks: ROMIO finds it when the view
 //! of before is gone already, and on some ranks alone.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::sync::PoisonError;
 
-use crate::abi::{Abi, Datatype, SUCCESS, amode};
+use crate::abi::{Abi, DISPLACEMENT_CURRENT, Datatype, SUCCESS, amode};
 use crate::calls::Mpi;
 use crate::failure::{ErrorClass, Failure};
 use crate::flatten::{self, Cursor, Runs, Shape};
@@ -20,11 +20,13 @@ use crate::layout::RomioFile;
 use crate::pointer;
 use crate::shared_pointer;
 
-/// Before the ranks of the file `fd` set a view, this one from `displacement` on: whether all of them may, and are
-/// there, as far as this one knows, and none at an earlier access. All know how long the file is then.
+/// Before the ranks of the file `fd` set a view, this one from `displacement` on, with data in the `representation` of
+/// that name: whether all of them may, and are there, as far as this one knows, and none at an earlier access. All know
+/// how long the file is then.
 ///
 /// # Errors
-/// `MPI_ERR_ARG` where MPI forbids the view of a rank, that a rank is lost: on all of them.
+/// `MPI_ERR_ARG` where MPI forbids the view of a rank, `MPI_ERR_UNSUPPORTED_DATAREP`, that a rank is lost: on all of
+/// them.
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's, every rank of the file makes the same call, and the datatypes
@@ -34,11 +36,12 @@ pub unsafe fn prepare<A: Abi>(
     fd: *const RomioFile<A>,
     displacement: i64,
     types: (Datatype<A>, Datatype<A>),
+    representation: Option<&CStr>,
 ) -> Result<(), Failure> {
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &*fd };
     let Ok(handle) = handle::of(fd) else { return Ok(()) };
-    let mine = permitted(mpi, fd, displacement, types);
+    let mine = permitted(mpi, fd, displacement, types).and_then(|()| is_known(fd, representation));
     // Agreed upon, so that no rank goes into ROMIO's waits from which another stays away.
     match handle.company() {
         Some(_) => {
@@ -67,9 +70,16 @@ fn permitted<A: Abi>(
     if [etype, filetype].iter().any(|datatype| datatype.0 == mpi.constants.datatype_null.0) {
         return refused("the etype or the file type is MPI_DATATYPE_NULL");
     }
-    // In sequential mode there is only MPI_DISPLACEMENT_CURRENT, which is negative.
-    if displacement < 0 && fd.orig_access_mode & amode::SEQUENTIAL == 0 {
-        return refused(&format!("the displacement, {displacement}, is negative"));
+    match fd.is_sequential() {
+        true if displacement != DISPLACEMENT_CURRENT => {
+            return refused(&format!(
+                "the displacement, {displacement}, is not MPI_DISPLACEMENT_CURRENT, in sequential mode"
+            ));
+        }
+        false if displacement < 0 => {
+            return refused(&format!("the displacement, {displacement}, is negative"));
+        }
+        _ => {}
     }
     let (unit, bytes) = (mpi.type_size(etype), mpi.type_size(filetype));
     if unit != 0 && bytes % unit != 0 {
@@ -84,6 +94,20 @@ fn permitted<A: Abi>(
         }
     }
     Ok(())
+}
+
+/// Whether ROMIO knows data in the `representation` of that name.
+fn is_known<A: Abi>(fd: &RomioFile<A>, representation: Option<&CStr>) -> Result<(), Failure> {
+    const KNOWN: [&CStr; 6] = [c"native", c"NATIVE", c"external32", c"EXTERNAL32", c"internal", c"INTERNAL"];
+    if representation.is_some_and(|name| KNOWN.contains(&name)) {
+        return Ok(());
+    }
+    let named = representation.map_or("NULL".into(), CStr::to_string_lossy);
+    let message = format!(
+        "svm:{}: no view: the data representation is '{named}', not native, internal or external32",
+        fd.name().to_string_lossy()
+    );
+    Err(Failure::new(ErrorClass::UnsupportedRepresentation, message))
 }
 
 /// What MPI forbids about the etypes and file types of a file that is written, or only read.

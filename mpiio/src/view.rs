@@ -1,6 +1,6 @@
 //! Setting views.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_char, c_int};
 
 use svmio_adio::abi::{Datatype, MpiFile};
 use svmio_adio::plug::Plug;
@@ -11,19 +11,22 @@ use crate::entry::with_stock;
 /// `MPI_File_set_view` by `stock`, which is given the file type to use.
 ///
 /// # Safety
-/// `file` is an open file, every rank that opened it makes the same call, and the datatypes are the program's.
+/// `file` is an open file, every rank that opened it makes the same call, the datatypes are the program's, and the name
+/// of the representation is a string or null.
 pub unsafe fn file_set_view<A: Plug>(
     file: MpiFile,
     displacement: i64,
     (etype, filetype): (Datatype<A>, Datatype<A>),
+    representation: *const c_char,
     stock: impl FnOnce(&Mpi<A>, Datatype<A>) -> c_int,
 ) -> c_int {
     with_stock::<A>(|mpi| {
         let Some(fd) = A::opened(file) else { return stock(mpi, filetype) };
-        // SAFETY: an open file of the device's is ROMIO's structure; the datatypes are the program's.
+        // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the rest.
         unsafe {
             let types = (etype, filetype);
-            if let Err(failure) = viewing::prepare(mpi, fd, displacement, types) {
+            let representation = (!representation.is_null()).then(|| CStr::from_ptr(representation));
+            if let Err(failure) = viewing::prepare(mpi, fd, displacement, types, representation) {
                 return mpi.report_on(file, failure.to_code(mpi));
             }
             viewing::replacing(mpi, fd, || viewing::set_view(mpi, fd, types, |filetype| stock(mpi, filetype)))
@@ -70,7 +73,7 @@ macro_rules! export_set_view {
             };
             // SAFETY: the caller's arguments; setting a view is collective.
             unsafe {
-                $crate::file_set_view::<$abi>(file, displacement, (etype, filetype), stock)
+                $crate::file_set_view::<$abi>(file, displacement, (etype, filetype), representation, stock)
             }
         }
     };

@@ -77,12 +77,19 @@ static void one_rank_alone(void) {
     MPI_FAILS(MPI_File_set_view(file, rank == 0 ? -4 : 4, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG);
 }
 
+static void representation_of_one_rank(void) {
+    MPI_FAILS(MPI_File_set_view(file, 4, MPI_INT, MPI_INT, rank == 1 ? "nativ" : "native", MPI_INFO_NULL),
+              MPI_ERR_UNSUPPORTED_DATAREP);
+    MPI_FAILS(MPI_File_set_view(file, 4, MPI_INT, MPI_INT, rank == 0 ? NULL : "native", MPI_INFO_NULL),
+              MPI_ERR_UNSUPPORTED_DATAREP);
+}
+
 static void (*const refused[])(void) = {unknown_representation, negative_displacement, part_of_an_etype, no_etype,
                                         no_filetype, same_bytes_twice, going_back, before_the_beginning,
-                                        one_before_the_other, one_rank_alone};
+                                        one_before_the_other, one_rank_alone, representation_of_one_rank};
 static const char *const names[] = {"unknown representation", "negative displacement", "part of an etype", "no etype",
                                     "no file type", "the same bytes twice", "going back", "before the beginning",
-                                    "one before the other", "one rank alone"};
+                                    "one before the other", "one rank alone", "representation of one rank"};
 
 /* Writes half, has a view refused, writes the other half, and finds each number in its place. */
 static void view_stays(int which) {
@@ -144,6 +151,18 @@ static void read_twice(const char *name) {
     MPI_Type_free(&goes_back);
 }
 
+/* In sequential mode a view begins where the shared pointer is, and nowhere else. */
+static void elsewhere_in_sequential_mode(const char *name) {
+    MPI_OK(MPI_File_close(&file));
+    MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY | MPI_MODE_SEQUENTIAL, MPI_INFO_NULL, &file));
+    MPI_Offset elsewhere[] = {0, 4, -4};
+    for (int i = 0; i < 3; i++) {
+        MPI_Offset place = rank == 1 ? elsewhere[i] : MPI_DISPLACEMENT_CURRENT;
+        MPI_FAILS(MPI_File_set_view(file, place, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+    }
+    MPI_OK(MPI_File_set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Datatype block;
@@ -162,6 +181,8 @@ int main(int argc, char **argv) {
     doing = "reading the same bytes twice";
     MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
     read_twice(argv[1]);
+    doing = "another displacement in sequential mode";
+    elsewhere_in_sequential_mode(argv[1]);
     doing = "";
     MPI_OK(MPI_File_close(&file));
     MPI_Type_free(&filetype);

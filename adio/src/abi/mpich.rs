@@ -45,6 +45,7 @@ impl Abi for Mpich {
             ErrorClass::Quota => 39,
             ErrorClass::ReadOnly => 40,
             ErrorClass::Unsupported => 44,
+            ErrorClass::UnsupportedRepresentation => 43,
         }
     }
 

@@ -76,6 +76,7 @@ impl Abi for OpenMpi {
             ErrorClass::Quota => 44,
             ErrorClass::ReadOnly => 45,
             ErrorClass::Unsupported => 52,
+            ErrorClass::UnsupportedRepresentation => 51,
         }
     }
 
