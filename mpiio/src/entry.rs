@@ -174,7 +174,7 @@ pub unsafe fn file_ordered<A: Plug>(file: MpiFile, access: impl FnOnce(&Mpi<A>) 
                 return code;
             }
         }
-        let code = told(mpi, || access(mpi));
+        let code = told(mpi, file, || access(mpi));
         svmio_adio::settle();
         // SAFETY: as above. A rank whose access failed takes part, too.
         let ended = A::opened(file).map_or(Ok(()), |fd| unsafe { svmio_adio::after_ordered_access(fd) });
@@ -196,7 +196,9 @@ pub unsafe fn file_collective<A: Plug>(
 ) -> c_int {
     with_stock::<A>(|mpi| {
         // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
-        told(mpi, || unsafe { svmio_adio::collective(mpi, direction, || A::opened(file), || stock(mpi)) })
+        told(mpi, file, || unsafe {
+            svmio_adio::collective(mpi, direction, || A::opened(file), || stock(mpi))
+        })
     })
 }
 

@@ -17,9 +17,9 @@ use crate::entry::with_stock;
 ///
 /// # Safety
 /// `file` is an open file.
-pub unsafe fn file_read<A: Plug>(_file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
+pub unsafe fn file_read<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
     with_stock::<A>(|mpi| {
-        let code = told(mpi, || stock(mpi));
+        let code = told(mpi, file, || stock(mpi));
         svmio_adio::settle();
         code
     })
@@ -31,7 +31,7 @@ pub unsafe fn file_read<A: Plug>(_file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> 
 /// `file` is an open file.
 pub unsafe fn file_iread<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
     with_stock::<A>(|mpi| {
-        let code = told(mpi, || match A::opened(file) {
+        let code = told(mpi, file, || match A::opened(file) {
             // SAFETY: an open file of the device's is ROMIO's structure.
             Some(fd) => unsafe { svmio_adio::in_own_atomic_mode(fd, || stock(mpi)) },
             None => stock(mpi),
@@ -42,12 +42,14 @@ pub unsafe fn file_iread<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> 
 }
 
 /// The code that the stock function of a read returns, or ours where it takes a read that failed for one that did not.
-/// ROMIO has called the error handler.
-pub(crate) fn told<A: Plug>(mpi: &Mpi<A>, stock: impl FnOnce() -> c_int) -> c_int {
+/// The error handler of `file` has dealt with it.
+pub(crate) fn told<A: Plug>(mpi: &Mpi<A>, file: MpiFile, stock: impl FnOnce() -> c_int) -> c_int {
     take_unread();
     let code = stock();
     let unread: Option<Failure> = take_unread().filter(|_| code == SUCCESS);
-    unread.map_or(code, |failure| failure.to_code(mpi))
+    let Some(failure) = unread else { return code };
+    let code = failure.to_code(mpi);
+    if A::ROMIO_CALLS_HANDLERS { code } else { mpi.report_on(file, code) }
 }
 
 /// Defines the functions that read, but for collective ones that block, under both of their names, for the family
