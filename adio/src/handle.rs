@@ -60,7 +60,7 @@ pub(crate) struct Handle {
     pub(crate) split: Split,
     /// The individual file pointer as it was set last, and to which byte of the view's data.
     pointer: Mutex<Option<(i64, i64)>>,
-    /// ROMIO's copy of the file type for which the program's own one stands in, see [`crate::viewing`].
+    /// ROMIO's copies of the view's types for which the program's own ones stand in, see [`crate::viewing`].
     pub(crate) replaced: Mutex<Option<Box<dyn Any + Send>>>,
     /// What came of closing it before ROMIO does, see [`crate::closing`].
     pub(crate) closed_ahead: Mutex<Option<Box<dyn Any + Send>>>,

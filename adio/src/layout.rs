@@ -185,6 +185,11 @@ impl<A: Abi> RomioFile<A> {
         u64::try_from(self.etype_size).unwrap_or(1)
     }
 
+    /// The etype and the file type of the view.
+    pub(crate) fn types(&mut self) -> [&mut Datatype<A>; 2] {
+        [&mut self.etype, &mut self.filetype]
+    }
+
     /// Whether its data is converted to the portable representation.
     pub(crate) fn is_external32(&self) -> bool {
         self.is_external32 != 0

@@ -1,9 +1,9 @@
-//! Setting a view without ROMIO's own flattening of the file type.
+//! Setting a view without ROMIO's own flattening of its types.
 //!
-//! ROMIO makes a list of all pieces of a file type when a view is set: megabytes for a vector of a million blocks. That
-//! of its older releases also refuses types that are right, and writes beyond its list for some, those without data
-//! among them. The device needs no such list. So ROMIO is given a simple type of the same kind for the time of the
-//! call, and the program's own one is put in its place then.
+//! ROMIO makes a list of all pieces of an etype and a file type when a view is set: megabytes for a vector of a million
+//! blocks. Its releases also refuse types that are right, and the older ones write beyond their list for some, those
+//! without data among them. The device needs no such list. So ROMIO is given a simple type of the same kind for the
+//! time of the call, and the program's own one is put in its place then.
 //!
 //! What MPI forbids about a view is found out before ([`prepare`]), and told to all ranks: ROMIO finds it when the view
 //! of before is gone already, and on some ranks alone.
@@ -145,7 +145,7 @@ fn never_goes_back(shape: &Shape) -> bool {
     true
 }
 
-/// `MPI_File_set_view` by `stock`, which is given the file type to use; within [`replacing`].
+/// `MPI_File_set_view` by `stock`, which is given the etype and the file type to use; within [`replacing`].
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's, and the datatypes are the program's.
@@ -153,59 +153,81 @@ pub unsafe fn set_view<A: Abi>(
     mpi: &Mpi<A>,
     fd: *mut RomioFile<A>,
     (etype, filetype): (Datatype<A>, Datatype<A>),
-    stock: impl FnOnce(Datatype<A>) -> c_int,
+    stock: impl FnOnce(Datatype<A>, Datatype<A>) -> c_int,
 ) -> c_int {
+    let unit = mpi.type_size(etype);
+    let gap_in_etype = (unit != 0 && !mpi.is_predefined(etype)).then_some(0);
     // SAFETY: the caller vouches for the file.
     let gap = gap_in(mpi, unsafe { &*fd }, etype, filetype);
     // All that may fail comes before, so that no rank fails alone in what all do together.
-    let made = gap.and_then(|gap| {
-        let substitute = mpi.datatype_with_gap(mpi.type_size(etype), gap).ok()?;
-        let own = mpi.duplicate(filetype).inspect_err(|_| mpi.free_datatype(substitute)).ok()?;
-        Some((substitute, own))
+    let substitutes = [(etype, gap_in_etype), (filetype, gap)].map(|(datatype, gap)| {
+        let simple = mpi.datatype_with_gap(unit, gap?).ok()?;
+        let own = mpi.duplicate(datatype).inspect_err(|_| mpi.free_datatype(simple)).ok()?;
+        Some(Substitute { simple, own })
     });
-    let Some((substitute, own)) = made else { return stock(filetype) };
-    let code = stock(substitute);
-    mpi.free_datatype(substitute);
+    let given = |substitute: Option<Substitute<A>>, datatype| substitute.map_or(datatype, |to| to.simple);
+    let code = stock(given(substitutes[0], etype), given(substitutes[1], filetype));
+    for substitute in substitutes.iter().flatten() {
+        mpi.free_datatype(substitute.simple);
+        if code != SUCCESS {
+            mpi.free_datatype(substitute.own);
+        }
+    }
     if code != SUCCESS {
-        mpi.free_datatype(own);
         return code;
     }
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &mut *fd };
-    let romios = std::mem::replace(&mut fd.filetype, own);
+    let [of_etype, of_filetype] = fd.types();
+    let replace = |place, by: Option<Substitute<A>>| by.map(|by| std::mem::replace(place, by.own));
+    let romios: Romios<A> = [replace(of_etype, substitutes[0]), replace(of_filetype, substitutes[1])];
     if let Ok(handle) = handle::of(fd) {
         *handle.replaced.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(romios));
     }
-    if let Err(failure) = pointer::seek(mpi, fd, 0) {
+    if substitutes[1].is_some()
+        && let Err(failure) = pointer::seek(mpi, fd, 0)
+    {
         // So will each access, for the same reason.
         tracing::debug!("{}", failure.message);
     }
     code
 }
 
-/// A view for which ROMIO was given its own type again: what the device had in its place.
+/// What ROMIO gets in the place of a type of the program's, and what takes that place then: another handle of it.
+#[derive(Debug, Clone, Copy)]
+struct Substitute<A: Abi> {
+    simple: Datatype<A>,
+    own: Datatype<A>,
+}
+
+/// ROMIO's etype and file type, where the program's own one stands in for it.
+type Romios<A> = [Option<Datatype<A>>; 2];
+
+/// A view for which ROMIO was given its own types again: what the device had in their place.
 #[derive(Debug)]
 #[must_use]
 pub struct PutBack<A: Abi> {
-    /// The program's type, and ROMIO's.
-    types: Option<(Datatype<A>, Datatype<A>)>,
+    /// The program's etype, and ROMIO's; and the same of the file type.
+    types: [Option<(Datatype<A>, Datatype<A>)>; 2],
     pointer: Option<(i64, i64)>,
 }
 
-/// Before ROMIO gives up the view of the file `fd`, or refuses to: it finds its own copy of the file type, to which its
-/// list of pieces belongs. [`finish`] has to follow.
+/// Before ROMIO gives up the view of the file `fd`, or refuses to: it finds its own copies of the etype and the file
+/// type, to which its lists of pieces belong. [`finish`] has to follow.
 ///
 /// # Safety
 /// `fd` is ROMIO's structure of a file of the device's.
 pub unsafe fn put_back<A: Abi>(fd: *mut RomioFile<A>) -> PutBack<A> {
     // SAFETY: the caller vouches for the file.
     let fd = unsafe { &mut *fd };
-    let Ok(handle) = handle::of(fd) else { return PutBack { types: None, pointer: None } };
+    let Ok(handle) = handle::of(fd) else { return PutBack { types: [None; 2], pointer: None } };
     let pointer = handle.take_pointer();
     let romios = handle.replaced.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let romios = romios.and_then(|romios| romios.downcast::<Datatype<A>>().ok());
-    let types = romios.map(|romios| (std::mem::replace(&mut fd.filetype, *romios), *romios));
-    PutBack { types, pointer }
+    let romios = romios.and_then(|romios| romios.downcast::<Romios<A>>().ok());
+    let [etype, filetype] = romios.map_or([None; 2], |romios| *romios);
+    let [of_etype, of_filetype] = fd.types();
+    let put = |place, romios: Option<_>| romios.map(|romios| (std::mem::replace(place, romios), romios));
+    PutBack { types: [put(of_etype, etype), put(of_filetype, filetype)], pointer }
 }
 
 /// `MPI_File_set_view` by `set`; where ROMIO refuses the new view, the one before
@@ -216,7 +238,7 @@ pub unsafe fn put_back<A: Abi>(fd: *mut RomioFile<A>) -> PutBack<A> {
 pub unsafe fn replacing<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, set: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: the caller vouches for the file.
     let before = unsafe { put_back(fd) };
-    if let Some((_, romios)) = before.types {
+    for (_, romios) in before.types.into_iter().flatten() {
         // By its shape it is known again: another type may be given the same handle when ROMIO has freed it.
         let _ = flatten::of(mpi, romios);
     }
@@ -234,24 +256,28 @@ pub unsafe fn replacing<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, set: impl F
 
 /// After ROMIO has given up a view.
 pub fn finish<A: Abi>(mpi: &Mpi<A>, before: PutBack<A>) {
-    if let Some((own, _)) = before.types {
+    for (own, _) in before.types.into_iter().flatten() {
         mpi.free_datatype(own);
     }
 }
 
 /// After ROMIO has refused a view: that of before is in force again, unless ROMIO itself has not kept it.
 fn restore<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>, before: PutBack<A>) {
-    if let Some((own, romios)) = before.types {
-        if fd.filetype.0 != romios.0 || !flatten::is_kept(mpi, romios) {
-            return mpi.free_datatype(own);
+    let is_there = |place: &Datatype<A>, types: Option<(Datatype<A>, Datatype<A>)>| {
+        types.is_none_or(|(_, romios)| place.0 == romios.0 && flatten::is_kept(mpi, romios))
+    };
+    if !fd.types().into_iter().zip(before.types).all(|(place, types)| is_there(place, types)) {
+        return finish(mpi, before);
+    }
+    for (place, types) in fd.types().into_iter().zip(before.types) {
+        if let Some((own, _)) = types {
+            *place = own;
         }
-        fd.filetype = own;
     }
     if let Ok(handle) = handle::of(fd) {
         handle.note_pointer(before.pointer);
-        if let Some((_, romios)) = before.types {
-            *handle.replaced.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(romios));
-        }
+        let romios: Romios<A> = before.types.map(|types| types.map(|(_, romios)| romios));
+        *handle.replaced.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(romios));
     }
 }
 

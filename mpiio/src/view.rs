@@ -8,7 +8,7 @@ use svmio_adio::{Mpi, viewing};
 
 use crate::entry::with_stock;
 
-/// `MPI_File_set_view` by `stock`, which is given the file type to use.
+/// `MPI_File_set_view` by `stock`, which is given the etype and the file type to use.
 ///
 /// # Safety
 /// `file` is an open file, every rank that opened it makes the same call, the datatypes are the program's, and the name
@@ -18,10 +18,10 @@ pub unsafe fn file_set_view<A: Plug>(
     displacement: i64,
     (etype, filetype): (Datatype<A>, Datatype<A>),
     representation: *const c_char,
-    stock: impl FnOnce(&Mpi<A>, Datatype<A>) -> c_int,
+    stock: impl FnOnce(&Mpi<A>, Datatype<A>, Datatype<A>) -> c_int,
 ) -> c_int {
     with_stock::<A>(|mpi| {
-        let Some(fd) = A::opened(file) else { return stock(mpi, filetype) };
+        let Some(fd) = A::opened(file) else { return stock(mpi, etype, filetype) };
         // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the rest.
         unsafe {
             let types = (etype, filetype);
@@ -29,7 +29,9 @@ pub unsafe fn file_set_view<A: Plug>(
             if let Err(failure) = viewing::prepare(mpi, fd, displacement, types, representation) {
                 return mpi.report_on(file, failure.to_code(mpi));
             }
-            viewing::replacing(mpi, fd, || viewing::set_view(mpi, fd, types, |filetype| stock(mpi, filetype)))
+            viewing::replacing(mpi, fd, || {
+                viewing::set_view(mpi, fd, types, |etype, filetype| stock(mpi, etype, filetype))
+            })
         }
     })
 }
@@ -64,11 +66,11 @@ macro_rules! export_set_view {
                 Info<$abi>,
             ) -> c_int;
             static STOCK: OnceLock<Option<Function>> = OnceLock::new();
-            let stock = |mpi: &Mpi<$abi>, filetype| {
+            let stock = |mpi: &Mpi<$abi>, etype, filetype| {
                 // SAFETY: the type is that of the function in mpi.h.
                 let stock = STOCK.get_or_init(|| unsafe { mpi.stock("PMPI_File_set_view\0") });
                 let Some(stock) = stock else { return mpi.missing("PMPI_File_set_view") };
-                // SAFETY: the caller's arguments, but for the file type, which is as good.
+                // SAFETY: the caller's arguments, but for the types, which are as good.
                 unsafe { stock(file, displacement, etype, filetype, representation, info) }
             };
             // SAFETY: the caller's arguments; setting a view is collective.
