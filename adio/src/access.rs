@@ -1,5 +1,6 @@
 //! One access to a file, as ROMIO hands it over.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 
 use crate::abi::{Abi, Datatype};
@@ -39,6 +40,23 @@ pub(crate) struct Access<A: Abi> {
     /// Whether ROMIO converts what goes by such a call where the view asks for it: the buffer is one of its own then.
     pub(crate) may_be_converted: bool,
     pub(crate) status: *mut A::Status,
+}
+
+thread_local! {
+    static IS_NEVER_CONVERTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs the stock function of an access whose data ROMIO converts in no view: `MPI_File_read_ordered`.
+pub fn never_converted<T>(stock: impl FnOnce() -> T) -> T {
+    IS_NEVER_CONVERTED.set(true);
+    let outcome = stock();
+    IS_NEVER_CONVERTED.set(false);
+    outcome
+}
+
+/// Whether ROMIO converts what goes by this thread's access that blocks, where the view asks for it.
+pub(crate) fn may_be_converted() -> bool {
+    !IS_NEVER_CONVERTED.get()
 }
 
 /// Who makes an access.

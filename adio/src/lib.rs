@@ -91,7 +91,7 @@ mod view;
 pub mod viewing;
 mod watched;
 
-pub use access::Direction;
+pub use access::{Direction, never_converted};
 pub use calls::{Background, Mpi, complete_requests};
 pub use closing::{close_ahead, delete};
 pub use clusters::finish;

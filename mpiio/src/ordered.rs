@@ -5,27 +5,29 @@
 macro_rules! export_ordered {
     ($abi:ty) => {
         $crate::export_ordered! { @functions $abi, c_int;
-            MPI_File_read_ordered, PMPI_File_read_ordered: (buffer: *mut c_void; status: *mut Status);
-            MPI_File_write_ordered, PMPI_File_write_ordered: (buffer: *const c_void; status: *mut Status);
-            MPI_File_read_ordered_begin, PMPI_File_read_ordered_begin: (buffer: *mut c_void;);
-            MPI_File_write_ordered_begin, PMPI_File_write_ordered_begin: (buffer: *const c_void;);
+            MPI_File_read_ordered, PMPI_File_read_ordered: never_converted(buffer: *mut c_void; status: *mut Status);
+            MPI_File_write_ordered, PMPI_File_write_ordered: as_it_is(buffer: *const c_void; status: *mut Status);
+            MPI_File_read_ordered_begin, PMPI_File_read_ordered_begin: as_it_is(buffer: *mut c_void;);
+            MPI_File_write_ordered_begin, PMPI_File_write_ordered_begin: as_it_is(buffer: *const c_void;);
         }
     };
     // Those of MPI-4, whose counts are of the type `MPI_Count`.
     ($abi:ty, large) => {
         $crate::export_ordered! { @functions $abi, i64;
-            MPI_File_read_ordered_c, PMPI_File_read_ordered_c: (buffer: *mut c_void; status: *mut Status);
-            MPI_File_write_ordered_c, PMPI_File_write_ordered_c: (buffer: *const c_void; status: *mut Status);
-            MPI_File_read_ordered_begin_c, PMPI_File_read_ordered_begin_c: (buffer: *mut c_void;);
-            MPI_File_write_ordered_begin_c, PMPI_File_write_ordered_begin_c: (buffer: *const c_void;);
+            MPI_File_read_ordered_c, PMPI_File_read_ordered_c: never_converted(buffer: *mut c_void; status: *mut Status);
+            MPI_File_write_ordered_c, PMPI_File_write_ordered_c: as_it_is(buffer: *const c_void; status: *mut Status);
+            MPI_File_read_ordered_begin_c, PMPI_File_read_ordered_begin_c: as_it_is(buffer: *mut c_void;);
+            MPI_File_write_ordered_begin_c, PMPI_File_write_ordered_begin_c: as_it_is(buffer: *const c_void;);
         }
     };
     (@functions $abi:ty, $count:ty; $($name:ident, $profiled:ident:
-        ($buffer:ident: $kind:ty; $($last:ident: $last_kind:ty)?);)*) => {$(
-        $crate::export_ordered!(@one $abi, $count; $name, $profiled, $buffer: $kind; $($last: $last_kind)?);
-        $crate::export_ordered!(@one $abi, $count; $profiled, $profiled, $buffer: $kind; $($last: $last_kind)?);
+        $how:ident($buffer:ident: $kind:ty; $($last:ident: $last_kind:ty)?);)*) => {$(
+        $crate::export_ordered!(@one $abi, $count; $name, $profiled, $how, $buffer: $kind; $($last: $last_kind)?);
+        $crate::export_ordered!(@one $abi, $count; $profiled, $profiled, $how, $buffer: $kind; $($last: $last_kind)?);
     )*};
-    (@one $abi:ty, $count:ty; $name:ident, $profiled:ident, $buffer:ident: $kind:ty; $($last:ident: $last_kind:ty)?) => {
+    (@never_converted $access:expr) => { svmio_adio::never_converted(|| $access) };
+    (@as_it_is $access:expr) => { $access };
+    (@one $abi:ty, $count:ty; $name:ident, $profiled:ident, $how:ident, $buffer:ident: $kind:ty; $($last:ident: $last_kind:ty)?) => {
         #[doc = concat!("`", stringify!($name), "` of MPI.")]
         ///
         /// # Safety
@@ -45,7 +47,7 @@ macro_rules! export_ordered {
                 let stock = STOCK.get_or_init(|| unsafe { mpi.stock(concat!(stringify!($profiled), "\0")) });
                 let Some(stock) = stock else { return mpi.missing(stringify!($profiled)) };
                 // SAFETY: the caller's arguments.
-                unsafe { stock(file, $buffer, count, datatype $(, $last)?) }
+                $crate::export_ordered!(@$how unsafe { stock(file, $buffer, count, datatype $(, $last)?) })
             };
             // SAFETY: the caller's file; ordered access is collective.
             unsafe { $crate::file_ordered::<$abi>(file, access) }

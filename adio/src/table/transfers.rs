@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::abi::{Datatype, Request};
-use crate::access::{Access, Callers, Direction, Unit};
+use crate::access::{self, Access, Callers, Direction, Unit};
 use crate::contiguous::Position;
 use crate::failure::Failure;
 use crate::handle;
@@ -115,7 +115,7 @@ macro_rules! strided_entries {
         ) {
             let position = Position { pointer, offset };
             let (direction, count, unit, callers) = ($direction, count.get(), Unit::Etypes, Callers::$callers);
-            let may_be_converted = true;
+            let may_be_converted = access::may_be_converted();
             let access = Access {
                 direction, buffer, count, datatype, position, unit, callers, may_be_converted, status,
             };
