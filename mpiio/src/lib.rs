@@ -1,15 +1,25 @@
 //! MPI's file functions for svmio: the part that the preload libraries of all MPI families share.
 //!
-//! `libsvmio_mpi.so` comes before MPI in a program and defines the few functions in which files are named.
-//! [`claim`] decides whose a name is; svmio's go to [`svmio_adio::plug`], all others to the stock function.
-//! `MPI_File_close` is defined, too, because files that are opened again and again are [kept](svmio_adio::reopening);
-//! and `MPI_Finalize`: processes of several nodes that shared files leave each other there. Split collective accesses
-//! are taken at both ends: they go on in between. Views with gaps are
-//! set, and pointers in them told, without ROMIO's own lists of their pieces. Sizes are set without ROMIO's own
-//! exchange, and ranks compare the modes that they set before. Of collective accesses that block it is only looked
-//! whether the MPI refuses a rank's part before our device hears of it, and of reads (`reading`) whether it tells what came
-//! of them. Everything else (`MPI_File_write_at`, …) is the stock MPI's own: its ROMIO calls our device. What the first open
-//! would wait for is [done](warm_up) when the library is loaded.
+//! `libsvmio_mpi.so` comes before MPI in a program and defines the functions in which files are named, and those before
+//! or after which something is to be done that ROMIO leaves out, or does at a price. Each under its `MPI_` and its
+//! `PMPI_` name, those with counts also in the large form of MPI-4 where the MPI has that (`MPI_File_` is left out):
+//!
+//! * `open`, `delete`: [`claim`] decides whose a name is; svmio's go to [`svmio_adio::plug`], all others to the stock
+//!   function.
+//! * `close`: files that are opened again and again are [kept](svmio_adio::reopening), and a close that fails is told.
+//! * `preallocate`, `set_size`, `set_atomicity`: the ranks agree, without ROMIO's own exchanges.
+//! * `set_view`, `seek`, `get_position`, `get_byte_offset`: views with gaps are set, and pointers in them told, without
+//!   ROMIO's own lists of their pieces; what MPI forbids about a view is found out before.
+//! * `seek_shared`, `read_ordered`, `write_ordered` and the beginnings of split ones: all ranks hear before of what
+//!   only one of ROMIO's would find out.
+//! * `read_all`, `write_all`, `read_at_all`, `write_at_all`: it is looked whether the MPI refuses a rank's part before
+//!   our device hears of it. Split ones are taken at both ends: they go on in between.
+//! * `read`, `read_at`, `read_shared` and all of `iread`: the program is told what came of them (`reading`).
+//!
+//! And `MPI_Finalize`: processes of several nodes that shared files leave each other there. What a family needs beyond
+//! that, the page of its library tells. Everything else (`MPI_File_write_at`, `MPI_File_iwrite`, `MPI_File_sync`,
+//! `MPI_File_get_size`, …) is the stock MPI's own: its ROMIO calls our device, as it does below the functions above.
+//! What the first open would wait for is [done](warm_up) when the library is loaded.
 //!
 //! ```text
 //!   program ─► MPI_File_open ─► file_open ─► claim ─┬─ svm:…  ─► Plug::open ─► ROMIO ─► ad_svm

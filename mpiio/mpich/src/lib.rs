@@ -1,7 +1,7 @@
 //! The preload library for programs on MPICH. See [`svmio_mpiio`].
 //!
 //! MPICH's Fortran functions call the C ones, so that those are enough. Both names of each are taken: tools
-//! that stand between program and MPI call the second. Beyond the functions that name files it takes
+//! that stand between program and MPI call the second. Beyond the functions of all families it takes
 //! `MPI_Error_class`: that of MPICH 4.0 does not tell the class of a code that was added to a predefined class; and
 //! `MPI_Request_get_status`, which is the only function that does not ask what goes on in the background whether it is
 //! over.

@@ -1,7 +1,7 @@
 //! The preload library for programs on Open MPI. See [`svmio_mpiio`].
 //!
 //! Open MPI's Fortran functions call the `PMPI_` names, which are therefore taken, too. Beyond the functions
-//! that name files it takes `MPI_File_get_info`, for which Open MPI does not ask ROMIO, and those that use
+//! of all families it takes `MPI_File_get_info`, for which Open MPI does not ask ROMIO, and those that use
 //! shared file pointers, see [`svmio_adio::settle`].
 
 use std::ffi::{c_char, c_int, c_void};
