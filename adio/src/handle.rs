@@ -15,6 +15,7 @@ use crate::background::UnderWay;
 use crate::failure::{ErrorClass, Failure};
 use crate::layout::RomioFile;
 use crate::outcome::{Heading, Outcome, Unheard};
+use crate::own_atomic_mode::WithoutRomios;
 use crate::placement::Rule;
 use crate::placing::Asking;
 use crate::split::Split;
@@ -52,6 +53,8 @@ pub(crate) struct Handle {
     pub(crate) may_be_kept: bool,
     /// Whether the file is in atomic mode.
     is_atomic: AtomicBool,
+    /// The calls for which ROMIO does not hear of atomic mode.
+    pub(crate) without_romios: WithoutRomios,
     /// Whether hints were given since the file was opened.
     has_new_hints: AtomicBool,
     locks: Mutex<Vec<Held>>,
@@ -92,6 +95,7 @@ impl Handle {
             has_given_segment_size,
             may_be_kept,
             is_atomic: AtomicBool::new(false),
+            without_romios: WithoutRomios::default(),
             has_new_hints,
             locks,
             under_way,
