@@ -27,7 +27,8 @@ macro_rules! export_ordered {
     )*};
     (@never_converted $access:expr) => { svmio_adio::never_converted(|| $access) };
     (@as_it_is $access:expr) => { $access };
-    (@one $abi:ty, $count:ty; $name:ident, $profiled:ident, $how:ident, $buffer:ident: $kind:ty; $($last:ident: $last_kind:ty)?) => {
+    (@one $abi:ty, $count:ty; $name:ident, $profiled:ident, $how:ident,
+        $buffer:ident: $kind:ty; $($last:ident: $last_kind:ty)?) => {
         #[doc = concat!("`", stringify!($name), "` of MPI.")]
         ///
         /// # Safety
