@@ -231,7 +231,8 @@ fn no_descriptors(mpi: Mpi) {
     // MPI opens files of its own before the first one, and one of them each time.
     let first = ["exclusive", "svm:/first", "delete", "svm:/first", "descriptors", "1"];
     let opens = ["update", file, "read", file];
-    let words = ["too many open files", "ulimit -n", "SVMIO_MAPPINGS"];
+    // What else there is to do may be behind the 256 characters that a text of Open MPI has.
+    let words = ["too many open files", "ulimit -n"];
     let lines = broken.attempt(&[&first[..], &opens].concat());
     expect(&lines, "update", "MPI_ERR_IO", &words);
     expect(&lines, "read", "MPI_ERR_IO", &words);
