@@ -1,6 +1,8 @@
 //! Error codes, classes and handlers.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_int};
+use std::sync::{Mutex, PoisonError};
 
 use super::{Mpi, check};
 use crate::abi::{Abi, Errhandler, MpiFile, SUCCESS};
@@ -57,16 +59,17 @@ impl<A: Abi> Mpi<A> {
     pub fn report_closed(&self, file: MpiFile, close: impl FnOnce() -> c_int) -> c_int {
         let Some(mut handler) = self.error_handler(file) else { return self.report(close()) };
         let code = close();
-        if code != SUCCESS
-            && let Some(mut before) = self.error_handler(self.constants.file_null)
-        {
-            // SAFETY: files without a handle have any handler of files; both came with references of their own.
-            unsafe {
-                (self.file_set_errhandler)(self.constants.file_null, handler);
-                self.report(code);
-                (self.file_set_errhandler)(self.constants.file_null, before);
-                (self.errhandler_free)(&raw mut before);
-            }
+        if code != SUCCESS {
+            one_at_a_time(|| {
+                let Some(mut before) = self.error_handler(self.constants.file_null) else { return };
+                // SAFETY: files without a handle have any handler of files; both came with references of their own.
+                unsafe {
+                    (self.file_set_errhandler)(self.constants.file_null, handler);
+                    self.report(code);
+                    (self.file_set_errhandler)(self.constants.file_null, before);
+                    (self.errhandler_free)(&raw mut before);
+                }
+            });
         }
         // SAFETY: as above.
         unsafe { (self.errhandler_free)(&raw mut handler) };
@@ -97,5 +100,49 @@ impl<A: Abi> Mpi<A> {
         unsafe {
             ((self.file_get_errhandler)(file, handler.as_mut_ptr()) == SUCCESS).then(|| handler.assume_init())
         }
+    }
+}
+
+/// Runs `swap`, which gives files without a handle another error handler for a time, while no other thread does so: it
+/// would keep that one for the one of before. The handler itself may close files that fail to be closed.
+fn one_at_a_time(swap: impl FnOnce()) {
+    static SWAPPING: Mutex<()> = Mutex::new(());
+    thread_local! {
+        static IS_SWAPPING: Cell<bool> = const { Cell::new(false) };
+    }
+    if IS_SWAPPING.get() {
+        return swap();
+    }
+    // What a panic elsewhere leaves is as good as ever.
+    let _swapping = SWAPPING.lock().unwrap_or_else(PoisonError::into_inner);
+    IS_SWAPPING.set(true);
+    swap();
+    IS_SWAPPING.set(false);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn threads_swap_handlers_one_at_a_time_and_a_handler_may_swap_again() {
+        static WITHIN: AtomicUsize = AtomicUsize::new(0);
+        let swap = || {
+            one_at_a_time(|| {
+                assert_eq!(WITHIN.fetch_add(1, Ordering::SeqCst), 0, "another thread swaps");
+                let mut has_swapped_again = false;
+                one_at_a_time(|| has_swapped_again = true);
+                assert!(has_swapped_again);
+                std::thread::yield_now();
+                WITHIN.fetch_sub(1, Ordering::SeqCst);
+            });
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..100).for_each(|_| swap()));
+            }
+        });
     }
 }
