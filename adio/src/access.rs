@@ -48,9 +48,9 @@ thread_local! {
 
 /// Runs the stock function of an access whose data ROMIO converts in no view: `MPI_File_read_ordered`.
 pub fn never_converted<T>(stock: impl FnOnce() -> T) -> T {
-    IS_NEVER_CONVERTED.set(true);
+    let before = IS_NEVER_CONVERTED.replace(true);
     let outcome = stock();
-    IS_NEVER_CONVERTED.set(false);
+    IS_NEVER_CONVERTED.set(before);
     outcome
 }
 

@@ -4,7 +4,7 @@
 //! not have, which means not at all; there the read takes the lock and the write that follows gives it
 //! back. Where no write follows (the pointer is only asked for, or increased by nothing) the lock is given
 //! back by the thread's next call into the device, or when its MPI call returns: [`settle`]. Where all ranks ask for it
-//! and then wait for each other, none takes the lock: [`asking`].
+//! and then wait for each other, none keeps the lock: [`asking`].
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -31,19 +31,25 @@ pub(crate) fn romio_does_not_lock() {
     ROMIO_LOCKS.store(false, Ordering::Relaxed);
 }
 
-/// Runs what only asks for a shared pointer, while no rank moves it, and has the ranks wait for each other after that.
+/// Runs what only asks for a shared pointer, while no rank moves it, and has the ranks wait for each other after that:
+/// a lock that one kept until then would hold up the others.
 pub(crate) fn asking<T>(ask: impl FnOnce() -> T) -> T {
-    IS_ASKING.set(true);
+    let before = IS_ASKING.replace(true);
     let answer = ask();
-    IS_ASKING.set(false);
+    IS_ASKING.set(before);
     answer
 }
 
 /// Before a shared pointer is read.
 pub(crate) fn before_read(handle: &Handle) -> Result<(), Failure> {
-    if !IS_ASKING.get() && !ROMIO_LOCKS.load(Ordering::Relaxed) {
+    if !ROMIO_LOCKS.load(Ordering::Relaxed) {
         settle();
-        let lock = handle.file.lock(FileOffset(0)..FileOffset(8), LockMode::Exclusive)?;
+        let mode = if IS_ASKING.get() { LockMode::Shared } else { LockMode::Exclusive };
+        let lock = handle.file.lock(FileOffset(0)..FileOffset(8), mode)?;
+        if IS_ASKING.get() {
+            // What another node has moved it to is seen by whoever has had the lock.
+            return Ok(());
+        }
         // Relaxed, here and below: a thread asks for its own lock only.
         PENDING_LOCKS.fetch_add(1, Ordering::Relaxed);
         PENDING.set(Some((handle.file.id(), lock)));

@@ -3,7 +3,8 @@
 //! ROMIO makes a list of all pieces of an etype and a file type when a view is set: megabytes for a vector of a million
 //! blocks. Its releases also refuse types that are right, and the older ones write beyond their list for some, those
 //! without data among them. The device needs no such list. So ROMIO is given a simple type of the same kind for the
-//! time of the call, and the program's own one is put in its place then.
+//! time of the call, and the program's own one is put in its place then. But for file types in sequential mode: ROMIO
+//! has to find by them where the next view begins.
 //!
 //! What MPI forbids about a view is found out before ([`prepare`]), and told to all ranks: ROMIO finds it when the view
 //! of before is gone already, and on some ranks alone.
@@ -242,8 +243,10 @@ pub unsafe fn replacing<A: Abi>(mpi: &Mpi<A>, fd: *mut RomioFile<A>, set: impl F
         // By its shape it is known again: another type may be given the same handle when ROMIO has freed it.
         let _ = flatten::of(mpi, romios);
     }
-    // In sequential mode ROMIO asks for the shared pointer, on all ranks.
-    let code = shared_pointer::asking(set);
+    // SAFETY: as above.
+    let is_sequential = unsafe { &*fd }.is_sequential();
+    // In that mode ROMIO asks for the shared pointer, on all ranks.
+    let code = if is_sequential { shared_pointer::asking(set) } else { set() };
     // SAFETY: as above.
     unsafe {
         match code {
