@@ -1,8 +1,8 @@
 //! Error codes, classes and handlers.
 
-use std::cell::Cell;
+use std::any::Any;
 use std::ffi::{CStr, c_int};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Mpi, check};
 use crate::abi::{Abi, Errhandler, MpiFile, SUCCESS};
@@ -59,19 +59,11 @@ impl<A: Abi> Mpi<A> {
     pub fn report_closed(&self, file: MpiFile, close: impl FnOnce() -> c_int) -> c_int {
         let Some(mut handler) = self.error_handler(file) else { return self.report(close()) };
         let code = close();
-        if code != SUCCESS {
-            one_at_a_time(|| {
-                let Some(mut before) = self.error_handler(self.constants.file_null) else { return };
-                // SAFETY: files without a handle have any handler of files; both came with references of their own.
-                unsafe {
-                    (self.file_set_errhandler)(self.constants.file_null, handler);
-                    self.report(code);
-                    (self.file_set_errhandler)(self.constants.file_null, before);
-                    (self.errhandler_free)(&raw mut before);
-                }
-            });
+        if code != SUCCESS && self.lend_handler(handler) {
+            self.report(code);
+            self.take_handler_back();
         }
-        // SAFETY: as above.
+        // SAFETY: it came with a reference of its own.
         unsafe { (self.errhandler_free)(&raw mut handler) };
         code
     }
@@ -84,12 +76,46 @@ impl<A: Abi> Mpi<A> {
 
     /// Gives the open file `file` the error handler that files without a handle have, as a new file gets it.
     pub(crate) fn reset_error_handler(&self, file: MpiFile) {
-        if let Some(mut handler) = self.error_handler(self.constants.file_null) {
+        let lent = lent();
+        if let Some(own) = lent.as_ref().and_then(|lent| lent.downcast_ref::<Lent<Errhandler<A>>>()) {
+            // SAFETY: the file is open.
+            unsafe { (self.file_set_errhandler)(file, own.before) };
+        } else if let Some(mut handler) = self.error_handler(self.constants.file_null) {
             // SAFETY: the file is open; the handler came with a reference of its own.
             unsafe {
                 (self.file_set_errhandler)(file, handler);
                 (self.errhandler_free)(&raw mut handler);
             }
+        }
+    }
+
+    /// Gives files without a handle the error handler of a file, until [`Mpi::take_handler_back`]. Where two files are
+    /// closed at once one of both handlers may be called for both; whoever waited for the other could wait for ever, as
+    /// handlers may wait for other ranks.
+    fn lend_handler(&self, handler: Errhandler<A>) -> bool {
+        let mut lent = lent();
+        match lent.as_mut().and_then(|lent| lent.downcast_mut::<Lent<Errhandler<A>>>()) {
+            Some(lent) => lent.times += 1,
+            None => {
+                let Some(before) = self.error_handler(self.constants.file_null) else { return false };
+                *lent = Some(Box::new(Lent { before, times: 1 }));
+            }
+        }
+        // SAFETY: files without a handle have any handler of files.
+        unsafe { (self.file_set_errhandler)(self.constants.file_null, handler) };
+        true
+    }
+
+    fn take_handler_back(&self) {
+        let mut lent = lent();
+        let own = lent.as_mut().and_then(|lent| lent.downcast_mut::<Lent<Errhandler<A>>>());
+        if let Some(mut before) = own.and_then(Lent::end) {
+            // SAFETY: as above; it came with a reference of its own.
+            unsafe {
+                (self.file_set_errhandler)(self.constants.file_null, before);
+                (self.errhandler_free)(&raw mut before);
+            }
+            *lent = None;
         }
     }
 
@@ -103,46 +129,37 @@ impl<A: Abi> Mpi<A> {
     }
 }
 
-/// Runs `swap`, which gives files without a handle another error handler for a time, while no other thread does so: it
-/// would keep that one for the one of before. The handler itself may close files that fail to be closed.
-fn one_at_a_time(swap: impl FnOnce()) {
-    static SWAPPING: Mutex<()> = Mutex::new(());
-    thread_local! {
-        static IS_SWAPPING: Cell<bool> = const { Cell::new(false) };
+/// Files without a handle have handlers of others for a time.
+struct Lent<H> {
+    /// Their own.
+    before: H,
+    /// How many others are lent to them.
+    times: usize,
+}
+
+impl<H: Copy> Lent<H> {
+    /// One is taken back; returns their own when it was the last.
+    fn end(&mut self) -> Option<H> {
+        self.times -= 1;
+        (self.times == 0).then_some(self.before)
     }
-    if IS_SWAPPING.get() {
-        return swap();
-    }
-    // What a panic elsewhere leaves is as good as ever.
-    let _swapping = SWAPPING.lock().unwrap_or_else(PoisonError::into_inner);
-    IS_SWAPPING.set(true);
-    swap();
-    IS_SWAPPING.set(false);
+}
+
+/// What is lent in this process, a `Lent` of its MPI's handlers.
+fn lent() -> MutexGuard<'static, Option<Box<dyn Any + Send>>> {
+    static LENT: Mutex<Option<Box<dyn Any + Send>>> = Mutex::new(None);
+    // Changed by single assignments.
+    LENT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use super::*;
 
     #[test]
-    fn threads_swap_handlers_one_at_a_time_and_a_handler_may_swap_again() {
-        static WITHIN: AtomicUsize = AtomicUsize::new(0);
-        let swap = || {
-            one_at_a_time(|| {
-                assert_eq!(WITHIN.fetch_add(1, Ordering::SeqCst), 0, "another thread swaps");
-                let mut has_swapped_again = false;
-                one_at_a_time(|| has_swapped_again = true);
-                assert!(has_swapped_again);
-                std::thread::yield_now();
-                WITHIN.fetch_sub(1, Ordering::SeqCst);
-            });
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| (0..100).for_each(|_| swap()));
-            }
-        });
+    fn the_own_handler_is_there_again_after_the_last_one_lent() {
+        let mut lent = Lent { before: 'o', times: 1 };
+        lent.times += 1;
+        assert_eq!((lent.end(), lent.end()), (None, Some('o')));
     }
 }
