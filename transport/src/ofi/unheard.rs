@@ -93,9 +93,10 @@ impl Unheard {
                     if let Some(silence) = self.silences.get(&peer.rank)
                         && silence.waited >= adapter.settings.answer_limit()
                     {
-                        // What has come by now, while this process stood still itself, is only to be read.
-                        let _ = adapter.process();
-                        if peer.signs() == silence.signs {
+                        // What has come by now, while this process stood still itself, is only to be read. Where
+                        // another thread is about that, the next look decides.
+                        let is_read = matches!(adapter.process(), Ok(Some(_)));
+                        if is_read && peer.signs() == silence.signs {
                             adapter.membership.declare_lost(peer.rank, silence.reason());
                         }
                         continue;
