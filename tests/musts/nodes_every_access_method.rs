@@ -7,7 +7,7 @@ fn every_access_method(nodes: Nodes, mpi: Mpi) {
     for ranks in nodes.numbers_of_ranks() {
         let scratch = nodes.scratch();
         let job = Job::new(&scratch, &program, ranks).over(nodes);
-        let output = job.argument("svm:/some/where/file").succeed();
+        let output = job.argument("svm:/some/where/file").argument("over-nodes").succeed();
         assert!(output.contains("every access method works"), "{output}");
         nodes.demand_stores(&scratch);
     }

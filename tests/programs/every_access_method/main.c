@@ -22,8 +22,9 @@ void exchange(MPI_File file) {
 
 int main(int argc, char **argv) {
     begin(&argc, &argv);
-    CHECK(argc == 2, "usage: every_access_method NAME");
-    test_placed(argv[1]);
+    int is_over_nodes = argc == 3 && strcmp(argv[2], "over-nodes") == 0;
+    CHECK(argc == 2 || is_over_nodes, "usage: every_access_method NAME [over-nodes]");
+    test_placed(argv[1], is_over_nodes);
     test_ends(argv[1]);
     test_shared(argv[1]);
     test_ordered(argv[1]);

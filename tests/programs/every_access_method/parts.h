@@ -13,7 +13,7 @@ MPI_File open_new(const char *name, int amode);
 /* Makes what one rank did visible to the others, as MPI wants it done: sync, barrier, sync. */
 void exchange(MPI_File file);
 
-void test_placed(const char *name);
+void test_placed(const char *name, int is_over_nodes);
 void test_ends(const char *name);
 void test_shared(const char *name);
 void test_ordered(const char *name);
