@@ -80,7 +80,7 @@ pub(crate) fn destroy(store: &Path, directory: &Path) -> io::Result<()> {
     const MOST: usize = 16;
     for _ in 1..MOST {
         match fs::remove_dir_all(directory) {
-            Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => std::thread::yield_now(),
             removed => return unless_gone(removed),
         }
     }

@@ -228,9 +228,12 @@ impl Store {
     /// Removes the directories that `name` leaves empty.
     pub(crate) fn prune(&self, name: &FileName) {
         for directory in name.as_path().ancestors().skip(1).filter(|d| !d.as_os_str().is_empty()) {
-            // Not empty, most often; then the ones above it are not either.
-            if fs::remove_dir(self.root.join(NAMES).join(directory)).is_err() {
-                break;
+            match fs::remove_dir(self.root.join(NAMES).join(directory)) {
+                // Where somebody who verifies the store was faster, the ones above it may be left to be removed.
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                // Not empty, most often; then the ones above it are not either.
+                Err(_) => break,
+                Ok(()) => {}
             }
         }
     }
