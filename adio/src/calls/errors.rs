@@ -59,9 +59,12 @@ impl<A: Abi> Mpi<A> {
     pub fn report_closed(&self, file: MpiFile, close: impl FnOnce() -> c_int) -> c_int {
         let Some(mut handler) = self.error_handler(file) else { return self.report(close()) };
         let code = close();
-        if code != SUCCESS && self.lend_handler(handler) {
+        if code != SUCCESS {
+            let is_lent = self.lend_handler(handler);
             self.report(code);
-            self.take_handler_back();
+            if is_lent {
+                self.take_handler_back();
+            }
         }
         // SAFETY: it came with a reference of its own.
         unsafe { (self.errhandler_free)(&raw mut handler) };
@@ -91,7 +94,7 @@ impl<A: Abi> Mpi<A> {
 
     /// Gives files without a handle the error handler of a file, until [`Mpi::take_handler_back`]. Where two files are
     /// closed at once one of both handlers may be called for both; whoever waited for the other could wait for ever, as
-    /// handlers may wait for other ranks.
+    /// handlers may wait for other ranks. `false` where MPI does not tell what they have: it stays then.
     fn lend_handler(&self, handler: Errhandler<A>) -> bool {
         let mut lent = lent();
         match lent.as_mut().and_then(|lent| lent.downcast_mut::<Lent<Errhandler<A>>>()) {
