@@ -1,5 +1,8 @@
-//! The clusters that this process takes part in: [joined] when files are opened, left by `MPI_Finalize`, with what else
-//! was to be had until then.
+//! The clusters that this process takes part in: [joined] when files are opened, left at the end of `MPI_Finalize`, with
+//! what else was to be had until then.
+//!
+//! At its end, since a program's libraries may have something to do in it: HDF5 closes files that the program has left
+//! open when an attribute of `MPI_COMM_SELF` goes. Nobody who leaves has to have MPI go on for others then.
 
 use svmio_svm::team::Reach;
 use svmio_svm::{accounting, joined, spare};
@@ -16,19 +19,19 @@ pub(crate) fn reach(id: u64) -> Option<Reach> {
     joined::of(id)?.reach().ok()
 }
 
-/// Leaves all clusters, in the order in which they were formed, and then all other jobs: every member does so. Each is
-/// served until all of its members have got here, or are lost; MPI goes on meanwhile. What goes wrong is logged: no
+/// Before MPI is finalized: gives back what this process has of MPI's. Files are still to be had, by MPI's own
+/// collectives.
+pub fn begin_finish() {
+    circle::finish();
+    progress::finish();
+}
+
+/// After MPI was finalized: leaves all clusters, in the order in which they were formed, and then all other jobs. Every
+/// member does so. Each is served until all of its members have got here, or are lost. What goes wrong is logged: no
 /// caller of `MPI_Finalize` could do anything about it.
 pub fn finish() {
-    circle::finish();
-    let leaving = || {
-        leave_all();
-        jobs::finish();
-    };
-    if progress::advancing_while(leaving).is_none() {
-        tracing::error!("leaving those who had files open together: there can be no thread");
-    }
-    progress::finish();
+    leave_all();
+    jobs::finish();
     spare::leave();
 }
 

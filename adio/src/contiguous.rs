@@ -70,17 +70,19 @@ pub(crate) unsafe fn write<A: Abi>(
     Ok(written)
 }
 
-/// Runs an access to `range`, in atomic mode while holding a lock on it.
+/// Runs an access to `range`, in atomic mode while holding a lock on it, so that others see it as they are to.
 fn locked(
     handle: &Handle,
     range: Range<u64>,
     mode: LockMode,
     access: impl FnOnce() -> Result<u64, Failure>,
 ) -> Result<u64, Failure> {
-    if !handle.is_atomic() || handle.role == Role::SharedPointer {
-        return access();
+    match mode {
+        _ if handle.role == Role::SharedPointer => access(),
+        mode if handle.is_atomic() => handle.locked(range, mode, access),
+        LockMode::Shared => handle.reading(range, access),
+        LockMode::Exclusive => handle.writing(range, access),
     }
-    handle.locked(range, mode, access)
 }
 
 fn offset<A: Abi>(fd: &RomioFile<A>, position: Position) -> Result<FileOffset, Failure> {

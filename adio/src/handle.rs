@@ -20,6 +20,7 @@ use crate::placement::Rule;
 use crate::placing::Asking;
 use crate::split::Split;
 use crate::venue::{Company, Venue};
+use crate::visibility::Visibility;
 
 /// What a file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub(crate) struct Handle {
     pub(crate) rule: Rule,
     /// What collective accesses return.
     pub(crate) outcome: Outcome,
+    /// When other nodes see what is written.
+    pub(crate) visibility: Visibility,
     /// What failed here since all ranks heard of failures.
     pub(crate) unheard: Unheard,
     pub(crate) heading: Heading,
@@ -89,6 +92,7 @@ impl Handle {
             venue,
             rule,
             outcome: Outcome::default(),
+            visibility: Visibility::default(),
             unheard: Unheard::default(),
             heading: Heading::default(),
             asking: Asking::default(),

@@ -6,12 +6,13 @@
 //! | `svm_placement` | which nodes new segments go to: `first_touch` (who writes most), `round_robin`, `block`, `node=NAME` |
 //! | `svm_servers` | hosts beside the job whose stores may be asked for a file that is only read: `n1,n2` |
 //! | `svm_outcome` | what a collective access returns: that of all ranks' parts (`shared`), or of the rank's own (`own`) |
+//! | `svm_visibility` | when other nodes see what a rank has written: after a `sync`, or `immediate` |
 //! | `svm_store` | (told only) the directory of the store |
 //! | `svm_node` | (told only) the node that the store belongs to |
 //! | `svm_file_id` | (told only) the file's identity |
 //!
-//! For programs that set none, the environment does: `SVMIO_SEGMENT_SIZE`, `SVMIO_PLACEMENT`, `SVMIO_OUTCOME` and
-//! `SVMIO_SERVERS`. A value that makes no sense and a key that is called like these and is none are ignored, as MPI
+//! For programs that set none, the environment does: `SVMIO_SEGMENT_SIZE`, `SVMIO_PLACEMENT`, `SVMIO_OUTCOME`,
+//! `SVMIO_VISIBILITY` and `SVMIO_SERVERS`. A value that makes no sense and a key that is called like these and is none are ignored, as MPI
 //! wants it, and logged. Where no segment size is given, the first collective write to a file of several nodes settles
 //! it, see [`choosing`](crate::choosing).
 
@@ -30,10 +31,12 @@ use crate::failure::{ErrorClass, Failure};
 use crate::host::Host;
 use crate::layout::RomioFile;
 use crate::outcome::Outcome;
+use crate::visibility::Visibility;
 
 const SEGMENT_SIZE: &CStr = c"svm_segment_size";
 const PLACEMENT: &CStr = c"svm_placement";
 const OUTCOME: &CStr = c"svm_outcome";
+const VISIBILITY: &CStr = c"svm_visibility";
 const SERVERS: &CStr = c"svm_servers";
 const STORE: &CStr = c"svm_store";
 const NODE: &CStr = c"svm_node";
@@ -55,6 +58,11 @@ pub(crate) fn placement<A: Abi>(mpi: &Mpi<A>, name: &CStr, info: Info<A>) -> Opt
 /// What collective accesses to a file of that name are to return, by `info` or the environment.
 pub(crate) fn outcome<A: Abi>(mpi: &Mpi<A>, name: &CStr, info: Info<A>) -> Option<Outcome> {
     Wish::of(mpi, info, OUTCOME, "SVMIO_OUTCOME")?.understood(name)
+}
+
+/// When other nodes are to see what is written to a file of that name, by `info` or the environment.
+pub(crate) fn visibility<A: Abi>(mpi: &Mpi<A>, name: &CStr, info: Info<A>) -> Option<Visibility> {
+    Wish::of(mpi, info, VISIBILITY, "SVMIO_VISIBILITY")?.understood(name)
 }
 
 /// The hosts that may be asked for a file of that name, by `info` or the environment.
@@ -102,7 +110,7 @@ pub(crate) fn take<A: Abi>(mpi: &Mpi<A>, users: Info<A>, info: Info<A>, name: &C
     if let Some(size) = segment_size(mpi, name, users) {
         mpi.set_info(info, SEGMENT_SIZE, &size.to_string())?;
     }
-    for key in [PLACEMENT, OUTCOME, SERVERS] {
+    for key in [PLACEMENT, OUTCOME, VISIBILITY, SERVERS] {
         if let Some(text) = mpi.info(users, key) {
             mpi.set_info(info, key, &text)?;
         }
@@ -147,7 +155,7 @@ fn about_unknown(key: &str) -> String {
 
 /// All hints of svmio's; also those that are only told, which programs hand on from file to file.
 fn names() -> impl Iterator<Item = &'static str> {
-    [SEGMENT_SIZE, PLACEMENT, OUTCOME, SERVERS, STORE, NODE, FILE_ID]
+    [SEGMENT_SIZE, PLACEMENT, OUTCOME, VISIBILITY, SERVERS, STORE, NODE, FILE_ID]
         .into_iter()
         .filter_map(|name| name.to_str().ok())
 }
@@ -177,9 +185,6 @@ pub(crate) fn tell_sieving<A: Abi>(mpi: &Mpi<A>, users: Info<A>, info: Info<A>) 
 pub(crate) fn tell<A: Abi>(mpi: &Mpi<A>, info: Info<A>, store: &Store, file: &File) -> Result<(), Failure> {
     tell_segment_size(mpi, info, file.segment_size())?;
     mpi.set_info(info, PLACEMENT, &file.placement().to_string())?;
-    if file.is_shared_by_nodes() {
-        mpi.set_info(info, c"romio_visibility_immediate", "false")?;
-    }
     mpi.set_info(info, STORE, &store.path().to_string_lossy())?;
     mpi.set_info(info, NODE, store.node().as_str())?;
     mpi.set_info(info, FILE_ID, &file.id().to_string())
@@ -188,6 +193,21 @@ pub(crate) fn tell<A: Abi>(mpi: &Mpi<A>, info: Info<A>, store: &Store, file: &Fi
 /// Notes in `info` what collective accesses return.
 pub(crate) fn tell_outcome<A: Abi>(mpi: &Mpi<A>, info: Info<A>, outcome: Outcome) -> Result<(), Failure> {
     mpi.set_info(info, OUTCOME, &outcome.to_string())
+}
+
+/// Notes in `info`, of a file that several nodes may share, when others see what is written.
+pub(crate) fn tell_visibility<A: Abi>(
+    mpi: &Mpi<A>,
+    info: Info<A>,
+    visibility: Visibility,
+    file: &File,
+) -> Result<(), Failure> {
+    mpi.set_info(info, VISIBILITY, &visibility.to_string())?;
+    if file.is_shared_by_nodes() {
+        let is_immediate = visibility == Visibility::Immediate;
+        mpi.set_info(info, c"romio_visibility_immediate", &is_immediate.to_string())?;
+    }
+    Ok(())
 }
 
 /// Notes in `info` how large segments are.
@@ -226,7 +246,7 @@ mod tests {
     #[test]
     fn what_is_mistyped_is_told_with_what_was_meant() {
         let ours = names().collect::<Vec<_>>();
-        assert_eq!(ours.len(), 7);
+        assert_eq!(ours.len(), 8);
         assert!(!ours.into_iter().any(is_unknown));
         assert!(!["cb_nodes", "romio_ds_read", "striping_unit"].into_iter().any(is_unknown));
         for (key, meant) in [

@@ -30,6 +30,7 @@
 //! * `placing` gives the new segments of a collective write their homes, as `placement` says; the first such write
 //!   settles how large segments are (`choosing`). For that, `amounts` adds up by node who writes how much where.
 //! * `outcome` is who hears when what came of a collective access, `standing_in` what a rank does whose part MPI refuses.
+//! * `visibility` is when other nodes see what a rank has written.
 //! * `background` carries long accesses out while the program computes, [`split`] collective and nonblocking ones, also
 //!   in atomic mode (`own_atomic_mode`).
 //! * `flatten` tells where the bytes of a datatype are, `view` which bytes of the file a rank sees; `pairing` brings a
@@ -89,12 +90,13 @@ pub mod table;
 mod venue;
 mod view;
 pub mod viewing;
+mod visibility;
 mod watched;
 
 pub use access::{Direction, never_converted};
 pub use calls::{Background, Mpi, complete_requests};
 pub use closing::{close_ahead, delete};
-pub use clusters::finish;
+pub use clusters::{begin_finish, finish};
 pub use comparing::before_mode;
 pub use failure::{ErrorClass, Failure, behind};
 pub use flatten::is_one_run;

@@ -35,7 +35,7 @@ impl Library {
     /// [`SymbolError`] where no loaded library has MPI's functions.
     pub fn mpi() -> Result<Library, SymbolError> {
         let version = c"PMPI_Get_library_version";
-        if let Ok(address) = Library(libc::RTLD_DEFAULT).address(version) {
+        if let Ok(address) = Library::global().address(version) {
             let own = file_of(address).and_then(|path| Library::loaded(&path));
             // A program with MPI linked into itself is not to be had by its path.
             return Ok(own.unwrap_or(Library::next()));
@@ -57,6 +57,11 @@ impl Library {
     /// The libraries that come after the calling one in the process.
     pub fn next() -> Library {
         Library(libc::RTLD_NEXT)
+    }
+
+    /// What symbols of the process are bound to where nothing else is said.
+    pub fn global() -> Library {
+        Library(libc::RTLD_DEFAULT)
     }
 
     /// The first loaded library whose file name begins with `prefix` and that has `symbol`.

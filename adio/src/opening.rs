@@ -25,6 +25,7 @@ use crate::outcome::Outcome;
 use crate::placement::Rule;
 use crate::reopening::{self, Standing};
 use crate::venue::{self, Venue};
+use crate::visibility::Visibility;
 
 /// Opens the file `fd.filename` on all ranks of `fd.comm`, in the given access mode.
 pub(crate) fn open_collectively<A: Abi>(
@@ -55,16 +56,17 @@ pub(crate) fn open_collectively<A: Abi>(
     };
     let asked = Asked::of(mpi, fd, access_mode, role);
     let (rank, staging) = (team.member() as c_int, Staging::by(asked.servers.clone()));
-    let wanted = asked.outcome.unwrap_or_default();
+    let (wanted, visibility) = (asked.outcome.unwrap_or_default(), asked.visibility(&venue));
     let mut together =
         Together { mpi, fd, role, rank, venue: &venue, asked: &asked, wanted, staging, is_staged: false };
-    let opened = team.open(&mut together, [standing.number(), wanted.number()]);
+    let opened = team.open(&mut together, [standing.number(), wanted.number(), visibility.number()]);
     if rank == 0 {
         // What hosts say can be long.
         let _ = opened.as_ref().inspect_err(|failure| failure.tell_if_cut::<A>());
     }
-    let (file, [standing, outcome]) = opened?;
+    let (file, [standing, outcome, visibility]) = opened?;
     let (standing, outcome) = (Standing::from_number(standing), Outcome::from_number(outcome));
+    let visibility = Visibility::from_number(visibility);
     // The next open brings a copy of what there is then.
     let standing = if together.is_staged { Standing::Excluded } else { standing };
     if outcome != wanted {
@@ -74,15 +76,21 @@ pub(crate) fn open_collectively<A: Abi>(
         // Where that fails, the file is open all the same.
         let _ = hints::tell_outcome(mpi, fd.info, outcome);
     }
+    if let Some(own) = asked.visibility.filter(|own| *own != visibility) {
+        tracing::warn!("{}: svm_visibility is {visibility}: not all ranks ask for {own}", file.name());
+    }
+    // As above.
+    let _ = hints::tell_visibility(mpi, fd.info, visibility, &file);
     if role == Role::Data {
         reopening::note_agreed(standing);
     }
     let rule = rule(&venue, &file);
     if role == Role::Data && team.member() == 0 {
-        log(&file);
+        log(&file, visibility);
     }
     let mut handle = Handle::new(file, role, Arc::new(team), venue, rule);
     handle.outcome = outcome;
+    handle.visibility = visibility;
     handle.has_given_segment_size = asked.has_segment_size;
     handle.may_be_kept = standing == Standing::Returning;
     adopt(fd, handle, access_mode);
@@ -298,6 +306,8 @@ struct Asked {
     has_segment_size: bool,
     /// What collective accesses are to return, if anything is asked for.
     outcome: Option<Outcome>,
+    /// When other nodes are to see what is written, if anything is asked for.
+    visibility: Option<Visibility>,
     /// Whom the first rank may ask for the file.
     servers: Servers,
 }
@@ -311,12 +321,22 @@ impl Asked {
         };
         let size = hints::segment_size(mpi, fd.name(), fd.info);
         let outcome = hints::outcome(mpi, fd.name(), fd.info);
+        let visibility = match role {
+            Role::Data => hints::visibility(mpi, fd.name(), fd.info),
+            Role::SharedPointer => None,
+        };
         let servers = match role {
             Role::Data => hints::servers(mpi, fd.name(), fd.info),
             Role::SharedPointer => Servers::default(),
         };
         let options = options(access_mode).segment_size(size).placement(placement.clone());
-        Asked { options, placement, has_segment_size: size.is_some(), outcome, servers }
+        Asked { options, placement, has_segment_size: size.is_some(), outcome, visibility, servers }
+    }
+
+    /// When this rank would have other nodes see what is written. The ranks of a single one share memory.
+    fn visibility(&self, venue: &Venue) -> Visibility {
+        let unasked = || venue.company().map_or(Visibility::Immediate, |_| Visibility::of_program());
+        self.visibility.unwrap_or_else(unasked)
     }
 }
 
@@ -337,13 +357,16 @@ fn rule(venue: &Venue, file: &File) -> Rule {
 }
 
 /// Tells how the segments of a file are laid out that was opened.
-fn log(file: &File) {
+fn log(file: &File, visibility: Visibility) {
     let (name, placement, size) = (file.name(), file.placement(), file.segment_size());
     match file.segment_size_reason() {
         Some(reason) => {
             tracing::info!("{name}: placement {placement}; segments of {size} bytes: {reason}");
         }
         None => tracing::info!("{name}: placement {placement}; segments of {size} bytes"),
+    }
+    if file.is_shared_by_nodes() {
+        tracing::info!("{name}: visibility {visibility}");
     }
 }
 

@@ -323,14 +323,14 @@ impl Ready {
                 handle.locked(bounds(), LockMode::Shared, || unsafe { self.read(handle) })
             }
             // SAFETY: as above.
-            Direction::Read => unsafe { self.read(handle) },
+            Direction::Read => handle.reading(bounds(), || unsafe { self.read(handle) }),
             Direction::Write if self.is_atomic => {
                 let written = |size| self.segments(size);
                 // SAFETY: as above.
                 handle.locked_to_write(bounds(), &written, || unsafe { self.write(handle) })
             }
             // SAFETY: as above.
-            Direction::Write => unsafe { self.write(handle) },
+            Direction::Write => handle.writing(bounds(), || unsafe { self.write(handle) }),
         };
         moved.map_err(|failure| handle.located(failure))
     }

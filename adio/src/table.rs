@@ -186,7 +186,7 @@ unsafe extern "C" fn fcntl<A: HasHost>(
             let handle = handle::of(fd)?;
             match command {
                 layout::fcntl::GET_SIZE => {
-                    argument.fsize = i64::try_from(handle.file.size()).unwrap_or(i64::MAX);
+                    argument.fsize = i64::try_from(handle.size_to_see()?).unwrap_or(i64::MAX);
                 }
                 layout::fcntl::SET_DISKSPACE => {
                     let bytes = argument.diskspace.unsigned_abs();

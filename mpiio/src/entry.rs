@@ -133,16 +133,16 @@ pub unsafe fn file_preallocate<A: Plug>(file: MpiFile, size: i64) -> c_int {
     })
 }
 
-/// `MPI_Finalize`: this process leaves the clusters that it takes part in, and MPI then. Also where svmio cannot be
-/// used with this MPI.
+/// `MPI_Finalize`: this process leaves MPI, and the clusters that it takes part in then. Also where svmio cannot be used
+/// with this MPI.
 pub fn finalize() -> c_int {
     svmio_logging::start();
     reopening::finish();
-    svmio_adio::finish();
+    svmio_adio::begin_finish();
     type Finalize = unsafe extern "C" fn() -> c_int;
     // SAFETY: the type of the function in mpi.h.
     let stock = Library::mpi().and_then(|library| unsafe { library.function::<Finalize>(c"PMPI_Finalize") });
-    match stock {
+    let code = match stock {
         // SAFETY: the caller finalizes MPI.
         Ok(stock) => unsafe { stock() },
         Err(missing) => {
@@ -150,7 +150,9 @@ pub fn finalize() -> c_int {
             // No class of errors has this number in all MPIs, but success has: anything else will do.
             SUCCESS + 1
         }
-    }
+    };
+    svmio_adio::finish();
+    code
 }
 
 /// An ordered access, which `access` carries out. ROMIO passes a token from rank to rank, and keeps it where a

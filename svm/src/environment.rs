@@ -45,12 +45,13 @@ const OWN: [&str; 12] = [
 ];
 
 /// What is read above this crate.
-const ABOVE: [(Concern, &str); 13] = [
+const ABOVE: [(Concern, &str); 14] = [
     (Concern::Files, "SVMIO_CLAIM"),
     (Concern::Files, "SVMIO_LOG"),
     (Concern::Files, "SVMIO_OUTCOME"),
     (Concern::Files, "SVMIO_PLACEMENT"),
     (Concern::Files, "SVMIO_SEGMENT_SIZE"),
+    (Concern::Files, "SVMIO_VISIBILITY"),
     (Concern::Files, "SVMIO_YIELD"),
     (Concern::Collectives, "SVMIO_COLLECTIVES"),
     (Concern::Collectives, "SVMIO_COLLECTIVES_NODES"),

@@ -23,9 +23,10 @@ pub(crate) enum Discarded {
 }
 
 impl PageCache {
-    /// Drops the pages of a file for which `keep` says no, but for their dirty bytes and those that are being
+    /// Drops those of `pages` of a file for which `keep` says no, but for their dirty bytes and those that are being
     /// written back. `keep` is told the version with which the page was fetched; `None` where it never was,
-    /// or is being fetched now: such a fetch is discarded when it ends.
+    /// or is being fetched now: such a fetch is discarded when it ends. It costs something only for sets that these pages
+    /// are in.
     ///
     /// `keep` must not use the cache.
     ///
@@ -35,12 +36,14 @@ impl PageCache {
     pub(crate) fn retain(
         &self,
         file: FileId,
+        pages: &PageSet,
         mut keep: impl FnMut(PageNumber, Option<u64>) -> bool,
     ) -> Result<()> {
-        self.visit(self.all_sets(), |set, frame, key| {
+        self.visit(self.sets_of(file, pages), |set, frame, key| {
             // A frame that is neither page nor fetch is not visited.
             let version = frame.record.version().filter(|_| frame.record.state() == FrameState::Page);
-            if key.file == file && !keep(key.page, version) { set.expire(frame) } else { Ok(()) }
+            let is_meant = key.file == file && pages.contains(key.page);
+            if is_meant && !keep(key.page, version) { set.expire(frame) } else { Ok(()) }
         })
         .map_err(|source| self.error("dropping old pages", source))
     }

@@ -23,6 +23,12 @@ impl PageSet {
         PageSet { runs: merged }
     }
 
+    /// Those that bytes in `range` of the file are in, if pages are of so many bytes.
+    pub(crate) fn touched(range: &Range<u64>, page: u32) -> PageSet {
+        let page = u64::from(page);
+        PageSet::of([range.start / page..range.end.div_ceil(page)])
+    }
+
     /// Whether a page is in the set.
     pub(crate) fn contains(&self, PageNumber(page): PageNumber) -> bool {
         let behind = self.runs.partition_point(|run| run.start <= page);

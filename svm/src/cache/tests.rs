@@ -28,6 +28,10 @@ fn key(file: u8, page: u64) -> PageKey {
     PageKey { file: FileId::from_bytes([file; 16]), page: PageNumber(page) }
 }
 
+fn all_pages() -> PageSet {
+    PageSet::of([0..u64::MAX])
+}
+
 /// The calls with slices for pointers, and the fabric.
 impl PageCache {
     fn read_into(&self, key: &PageKey, at: u32, to: &mut [u8]) -> ReadOutcome {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::attachment::{Attachment, Home};
-use crate::cache::{Overwrite, PageCache, PageKey, PageNumber, SetVersion, WriteOutcome};
+use crate::cache::{Overwrite, PageCache, PageKey, PageNumber, PageSet, SetVersion, WriteOutcome};
 use crate::error::Result;
 use crate::units::{FileOffset, SegmentIndex};
 
@@ -172,11 +172,11 @@ impl SharedFile {
         let page_size = u64::from(cache.page());
         let segment_of =
             |page: PageNumber| segment_size.locate(FileOffset(page.0 * page_size)).map(|(i, _)| i);
-        let is_in = pages_in(range, cache);
+        let pages = PageSet::touched(range, cache.page());
         let mut segments: BTreeMap<NodeIndex, Vec<SegmentIndex>> = BTreeMap::new();
         let mut cached = Vec::new();
-        cache.retain(self.file(), |page, _| {
-            cached.extend(segment_of(page).filter(|_| is_in(&page)));
+        cache.retain(self.file(), &pages, |page, _| {
+            cached.extend(segment_of(page));
             true
         })?;
         cached.sort_unstable();
@@ -203,10 +203,10 @@ impl SharedFile {
         let taken =
             asked.into_iter().zip(&segments).map(|(asked, (node, segments))| take(asked, *node, segments));
         taken.fold(Ok(()), Result::and)?;
-        cache.retain(self.file(), |page, version| {
+        cache.retain(self.file(), &pages, |page, version| {
             let current = segment_of(page).and_then(|index| current.get(&index));
             // Fetched since they were asked: with a version that is as new.
-            !is_in(&page) || version.is_some_and(|version| current.is_some_and(|current| version >= *current))
+            version.is_some_and(|version| current.is_some_and(|current| version >= *current))
         })
     }
 

@@ -281,6 +281,15 @@ impl SharedFile {
         self.cluster.nodes()
     }
 
+    /// Sees what other nodes have shown of `range`, which is not locked.
+    pub(crate) fn refresh_unlocked(&self, range: &Range<u64>) -> Result<()> {
+        // Nobody makes a file shorter behind the backs of those who read it.
+        if range.end <= self.attachment.size() && !self.may_have_holes(range) {
+            return self.refresh_cached(range);
+        }
+        self.refresh_range(range)
+    }
+
     /// Sees what other nodes have shown of `range`, which is locked.
     pub(crate) fn refresh_range(&self, range: &Range<u64>) -> Result<()> {
         self.refresh_table()?;

@@ -33,6 +33,22 @@ impl File {
         self.shared.as_ref().map_or(Ok(()), |shared| shared.refresh())
     }
 
+    /// As [`File::flush`], for what this node wrote in `range`.
+    ///
+    /// # Errors
+    /// As [`File::flush`].
+    pub fn flush_range(&self, range: Range<FileOffset>) -> Result<()> {
+        self.shared.as_ref().map_or(Ok(()), |shared| shared.flush_range(&(range.start.0..range.end.0)))
+    }
+
+    /// As [`File::refresh`], for what others have flushed of `range`, and for the file's size if that ends there.
+    ///
+    /// # Errors
+    /// As [`File::refresh`].
+    pub fn refresh_range(&self, range: Range<FileOffset>) -> Result<()> {
+        self.shared.as_ref().map_or(Ok(()), |shared| shared.refresh_unlocked(&(range.start.0..range.end.0)))
+    }
+
     /// Whether nodes beside this one share the file.
     pub fn is_shared_by_nodes(&self) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.has_other_nodes())

@@ -252,7 +252,7 @@ impl Script {
             11 => cache.finish_flush(self.flush.take().unwrap()).unwrap(),
             12 => cached(cache.write_from(&one, 2000, &[8; 64])),
             13 => assert_eq!(cache.discard(&one, &(1990..2030)).unwrap(), Discarded::Dirty),
-            14 => cache.retain(one.file, |_, _| false).unwrap(),
+            14 => cache.retain(one.file, &all_pages(), |_, _| false).unwrap(),
             15 => self.ticket = Some(cache.fetch_begun(&two)),
             16 => {
                 let ticket = self.ticket.take().unwrap();

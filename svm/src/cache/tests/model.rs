@@ -331,7 +331,7 @@ impl Run {
                 self.handles[by].bury_writers().unwrap();
                 let pages = &self.pages;
                 self.handles[by]
-                    .retain(key.file, |page, version| {
+                    .retain(key.file, &all_pages(), |page, version| {
                         version == Some(pages[&PageKey { page, ..key }].version)
                     })
                     .unwrap();

@@ -97,7 +97,7 @@ fn the_least_recently_used_page_goes() {
         versions.push((page.0, version));
         true
     };
-    cache.retain(key(1, 0).file, note).unwrap();
+    cache.retain(key(1, 0).file, &all_pages(), note).unwrap();
     versions.sort_unstable();
     assert_eq!(versions, [(0, Some(0)), (2, Some(2)), (7, None)]);
 }
@@ -151,7 +151,8 @@ fn a_fetch_during_which_something_newer_came_is_discarded() {
     };
     let overwritten =
         |cache: &PageCache| assert_eq!(cache.overwrite_from(&page, 5, &[1; 3], None), Overwrite::Done(None));
-    let refreshed = |cache: &PageCache| cache.retain(page.file, |_, version| version.is_some()).unwrap();
+    let refreshed =
+        |cache: &PageCache| cache.retain(page.file, &all_pages(), |_, version| version.is_some()).unwrap();
     let forgotten = |cache: &PageCache| cache.forget(page.file).unwrap();
     let truncated = |cache: &PageCache| cache.truncate(page.file, u64::from(PAGE) + 9).unwrap();
     let cut_off = |cache: &PageCache| cache.truncate(page.file, u64::from(PAGE)).unwrap();
@@ -175,7 +176,7 @@ fn a_fetch_during_which_something_newer_came_is_discarded() {
     let elsewhere = |cache: &PageCache| {
         cache.forget(key(2, 1).file).unwrap();
         cache.truncate(page.file, 2 * u64::from(PAGE)).unwrap();
-        cache.retain(page.file, |_, _| true).unwrap();
+        cache.retain(page.file, &all_pages(), |_, _| true).unwrap();
         assert_eq!(cache.overwrite_from(&key(1, 2), 0, &[1], None), Overwrite::Done(None));
     };
     let cache = cache_of(3);
@@ -189,7 +190,7 @@ fn a_fetch_during_which_something_newer_came_is_discarded() {
 fn a_page_that_keeps_bytes_on_their_way_home_is_not_as_new_as_its_fetch() {
     let version = |cache: &PageCache| {
         let mut found = Vec::new();
-        cache.retain(key(1, 0).file, |_, version| (found.push(version), true).1).unwrap();
+        cache.retain(key(1, 0).file, &all_pages(), |_, version| (found.push(version), true).1).unwrap();
         found
     };
     let fetched = |cache: &PageCache, page: &PageKey, version| {
@@ -224,7 +225,7 @@ fn a_page_that_keeps_bytes_on_their_way_home_is_not_as_new_as_its_fetch() {
     assert_eq!(cache.overwrite_from(&page, 10, &[2; 5], Some(9)), Overwrite::Done(Some(9)));
     assert_eq!(version(&cache), [Some(9)], "nothing came meanwhile");
     assert_eq!(cache.announce_from(&page, 10, &[2; 5]), Overwrite::Done(Some(9)));
-    cache.retain(page.file, |_, _| false).unwrap();
+    cache.retain(page.file, &all_pages(), |_, _| false).unwrap();
     fetched(&cache, &page, 10);
     assert_eq!(cache.overwrite_from(&page, 10, &[2; 5], Some(9)), Overwrite::Done(Some(10)));
     assert_eq!(version(&cache), [None], "a newer page came");
@@ -241,7 +242,7 @@ fn what_is_dirty_outlives_a_refresh_and_what_is_cut_off_reads_as_zero() {
     let mut bytes = [7; 4];
     assert_eq!(cache.read_into(&page, 148, &mut bytes), ReadOutcome::Copied);
     assert_eq!(bytes, [1, 1, 0, 0]);
-    cache.retain(page.file, |_, _| false).unwrap();
+    cache.retain(page.file, &all_pages(), |_, _| false).unwrap();
     assert_eq!(cache.read_into(&page, 148, &mut bytes), ReadOutcome::Missing);
     assert_eq!(cache.read_into(&page, 100, &mut [0; 50]), ReadOutcome::Copied);
     assert_eq!(cache.flush_begun(&page).runs, [(100, 50)]);

@@ -99,7 +99,7 @@ fn work(cache: &PageCache, homes: &Homes, own: u8, steps: &[(u64, u32, u8, u8)])
                 written.insert((*page, at), *value);
             }
             5 => flush(cache, homes, &key),
-            6 => cache.retain(key.file, |page, _| page.0 % 2 == u64::from(value % 2)).unwrap(),
+            6 => cache.retain(key.file, &all_pages(), |page, _| page.0 % 2 == u64::from(value % 2)).unwrap(),
             _ => {
                 let mut bytes = [0xff; STRIPE as usize];
                 read(cache, homes, &key, at, &mut bytes);
