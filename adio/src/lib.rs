@@ -20,7 +20,7 @@
 //!   `calls` are the MPI functions that are used, found at run time by `library`.
 //! * `layout` are ROMIO's own structures. `handle` is what the device keeps of an open file.
 //! * `venue` is where files live: in the store that a communicator's ranks share, or, where these are on several nodes,
-//!   in a cluster that they form, which `clusters` leaves at `MPI_Finalize`.
+//!   in a cluster that they form, which `clusters` leaves at the end of `MPI_Finalize`.
 //! * `opening` finds or makes a file, of which an `introduction` tells the other ranks, `closing` closes and removes it, `reopening` keeps what ROMIO made of files that
 //!   are opened again and again.
 //! * What ranks do together for an open, a sync, a resize or a close is [`svmio_svm::team`]'s. `circle` is by what

@@ -9,7 +9,8 @@
 //! access: many on few cores for the slowest, again and again. So it is each rank's own that counts where nobody asks for
 //! more: a collective access costs what an independent one does, and ranks run ahead. They wait for each other at each
 //! *turn*, where a collective read follows a write or the other way round: programs read what others have just written,
-//! and forget the sync between them, which other implementations seldom need. So they do before they change what accesses
+//! and forget the sync between them, which other implementations seldom need. Where several nodes share the file, each
+//! gives away what it keeps back before a read then, and sees what the others have. So they do before they change what accesses
 //! go by: a view, the shared pointer, the mode. Where several nodes share the file, each learns then how long it has
 //! become, and collective writes wait for each other where [new segments](crate::placing) are to get their places.
 
@@ -20,6 +21,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::access::Direction;
 use crate::failure::Failure;
 use crate::handle::Handle;
+use crate::visibility::Visibility;
 
 /// What a collective access returns on a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,18 +108,27 @@ impl Heading {
 
 impl Handle {
     /// Begins a collective access: at a turn, when all ranks have done what they did before, and know how long the file
-    /// has become.
+    /// has become; where it is a read that follows a write, all see what was written.
     ///
     /// # Errors
     /// At a turn, what failed on some ranks, and not on all, since the last time that all heard of failures; then nothing
     /// is accessed.
     pub(crate) fn begin_access(&self, direction: Direction) -> Result<(), Failure> {
-        match self.outcome {
-            Outcome::Own if self.heading.turns_to(direction) => {
-                self.tell_unheard(|numbers| self.team.agree_with_size(&self.file, Ok(()), numbers))
-            }
-            Outcome::Own | Outcome::Shared => Ok(()),
+        if !self.heading.turns_to(direction) {
+            return Ok(());
         }
+        // What is seen at once has been seen.
+        let shows = direction == Direction::Read && self.visibility == Visibility::Sync;
+        if shows {
+            self.team.before_change(&self.file)?;
+        }
+        if self.outcome == Outcome::Own {
+            self.tell_unheard(|numbers| self.team.agree_with_size(&self.file, Ok(()), numbers))?;
+        }
+        if shows {
+            self.team.after_change(&self.file)?;
+        }
+        Ok(())
     }
 
     /// Before all change what accesses go by, as the view or the shared pointer: nobody is at an earlier access any more,

@@ -1,13 +1,14 @@
 //! svmio's set-up, build, tests and demonstration: `cargo xtask help`.
 //!
 //! ```text
-//! setup ── sources ─┐                        system packages; Debian's source package of MPICH
+//! setup ── sources ─┐                        system packages; Debian's source packages of MPICH, HDF5
 //! wheels ───────────┤                        mpi4py and the newest MPIs, in virtual environments
 //! build ────────────┼── install              target/svmio: the tool, the preload libraries, what there is for C
 //!                   │
 //!                   ├── coll                 MPICH's own tests of collectives, on svmio's and on stock ones
 //! mpi ── launcher ──┼── suite ── romio       ROMIO's own test programs  ┐ programs × ranks × MPIs,
-//!                   │         └─ mpi4py      mpi4py's own file tests    ┘ on svmio and on stock
+//!                   │         ├─ mpi4py      mpi4py's own file tests    │ on svmio and on stock
+//!                   │         └─ hdf5        HDF5's own parallel tests  ┘
 //!        hosts      │            comparison  what passes on stock must pass on svmio; the table
 //!                   ├── demo                 coll_perf on svmio and on stock, in one table
 //!                   ├── promises             the workspace's real MPI programs: soak, what else needs them
@@ -28,6 +29,7 @@ mod build;
 mod coll;
 mod comparison;
 mod demo;
+mod hdf5;
 mod hosts;
 mod launcher;
 mod mpi;
@@ -89,6 +91,11 @@ enum Task {
         #[command(flatten)]
         selection: Selection,
     },
+    /// Build, and run HDF5's own parallel tests
+    Hdf5 {
+        #[command(flatten)]
+        selection: Selection,
+    },
     /// Build, and run MPICH's tests of collectives
     Coll {
         #[command(flatten)]
@@ -143,6 +150,10 @@ fn run(task: Task) -> Result<bool> {
         Task::Mpi4py { selection } => {
             build::run(paths)?;
             mpi4py::run(paths, &selection).map(holds)
+        }
+        Task::Hdf5 { selection } => {
+            build::run(paths)?;
+            hdf5::runs::run(paths, &selection).map(holds)
         }
         Task::Coll { selection } => {
             build::run(paths)?;

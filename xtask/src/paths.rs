@@ -46,6 +46,11 @@ impl Paths {
         self.target.join("coll-tests")
     }
 
+    /// HDF5's parallel tests, compiled, and the logs of their runs.
+    pub(crate) fn hdf5_tests(&self) -> PathBuf {
+        self.target.join("hdf5-tests")
+    }
+
     /// mpi4py's suites: the logs of their runs.
     pub(crate) fn mpi4py_tests(&self) -> PathBuf {
         self.target.join("mpi4py-tests")

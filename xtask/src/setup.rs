@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 use crate::process;
 
 /// Debian packages without which nothing here can be built or tested; e2fsprogs makes disks, elfutils tells where a run
-/// that hangs stands, valgrind what a program does to memory that is not its own.
-const PACKAGES: [&str; 19] = [
+/// that hangs stands, valgrind what a program does to memory that is not its own. HDF5's tests are run.
+const PACKAGES: [&str; 21] = [
     "mpich",
     "libmpich-dev",
     "openmpi-bin",
@@ -22,6 +22,8 @@ const PACKAGES: [&str; 19] = [
     "dpkg-dev",
     "xz-utils",
     "libfabric-dev",
+    "libhdf5-mpich-dev",
+    "libhdf5-openmpi-dev",
     "libclang-dev",
     "iproute2",
     "iperf3",

@@ -1,5 +1,5 @@
-//! Debian's source package of MPICH, whose `src/mpi/romio/test` holds ROMIO's own test programs and whose `test/mpi`
-//! those of MPI's functions.
+//! Debian's source packages: that of MPICH, whose `src/mpi/romio/test` holds ROMIO's own test programs and whose
+//! `test/mpi` those of MPI's functions, and that of HDF5, whose `testpar` has the tests of its parallel part.
 //!
 //! apt gets a configuration of its own, derived from the machine's: the same archives, but their
 //! source packages, with all of apt's state under `target/`. The machine's apt is left as it is.
@@ -14,52 +14,69 @@ use crate::paths::Paths;
 use crate::process;
 use crate::stamp::Stamp;
 
+/// A source package, by its name, with an installed package that was built from it.
+#[derive(Debug)]
+pub(crate) struct Package {
+    name: &'static str,
+    installed: &'static str,
+}
+
+pub(crate) const MPICH: Package = Package { name: "mpich", installed: "libmpich12" };
+pub(crate) const HDF5: Package = Package { name: "hdf5", installed: "libhdf5-mpich-dev" };
+
 /// The folder of ROMIO's test programs.
 pub(crate) fn romio_tests(paths: &Paths) -> Result<PathBuf> {
-    folder_of_mpich(paths, "src/mpi/romio/test")
+    Ok(unpacked(paths, &MPICH, "src/mpi/romio/test")?.join("src/mpi/romio/test"))
 }
 
 /// The folder of MPICH's tests, of which `coll` has those of the collectives.
 pub(crate) fn collectives_tests(paths: &Paths) -> Result<PathBuf> {
-    folder_of_mpich(paths, "test/mpi")
+    Ok(unpacked(paths, &MPICH, "test/mpi")?.join("test/mpi"))
 }
 
-/// Fetches and unpacks the source package, once; returns one of its folders.
-fn folder_of_mpich(paths: &Paths, name: &str) -> Result<PathBuf> {
-    let folder = paths.sources().join("mpich");
-    let version = installed_version()?;
+/// The folder of HDF5's sources.
+pub(crate) fn hdf5(paths: &Paths) -> Result<PathBuf> {
+    unpacked(paths, &HDF5, "testpar")
+}
+
+/// Fetches and unpacks a source package, once; returns the folder that has `part` in it.
+fn unpacked(paths: &Paths, package: &Package, part: &str) -> Result<PathBuf> {
+    let folder = paths.sources().join(package.name);
+    let version = installed_version(package)?;
     let stamp = Stamp::new(&folder, &version);
     if !stamp.is_current() {
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
         }
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        println!("sources: fetching mpich {version}");
-        fetch(&paths.sources().join("apt"), &folder, &version)?;
+        println!("sources: fetching {} {version}", package.name);
+        fetch(&paths.sources().join("apt"), &folder, package, &version)?;
         stamp.write()?;
     }
     let unpacked = fs::read_dir(&folder)
         .with_context(|| format!("cannot read {}", folder.display()))?
         .flatten()
-        .map(|entry| entry.path().join(name))
-        .find(|tests| tests.is_dir());
+        .map(|entry| entry.path())
+        .find(|tree| tree.join(part).is_dir());
     unpacked
-        .with_context(|| format!("no {name} below {}; remove that folder and try again", folder.display()))
+        .with_context(|| format!("no {part} below {}; remove that folder and try again", folder.display()))
 }
 
-/// The version of the source package that the installed libmpich was built from.
-pub(crate) fn installed_version() -> Result<String> {
+/// The version of the source package that what is installed was built from.
+pub(crate) fn installed_version(package: &Package) -> Result<String> {
     let mut query = Command::new("dpkg-query");
-    query.args(["--show", "--showformat=${source:Version}", "libmpich12"]);
-    process::capture(&mut query).context("MPICH is not installed; run `cargo xtask setup` first")
+    query.args(["--show", "--showformat=${source:Version}", package.installed]);
+    process::capture(&mut query)
+        .with_context(|| format!("{} is not installed; run `cargo xtask setup` first", package.installed))
 }
 
-fn fetch(state: &Path, folder: &Path, version: &str) -> Result<()> {
+fn fetch(state: &Path, folder: &Path, package: &Package, version: &str) -> Result<()> {
     let apt = PrivateApt::new(state)?;
     let log = state.join("log");
     // One archive that cannot be reached is no failure as long as another has the package.
     let updated = process::run_logged(apt.command().arg("update"), &log);
-    let exact = format!("mpich={version}");
+    let name = package.name;
+    let exact = format!("{name}={version}");
     let get = |package: &str| {
         let mut command = apt.command();
         command.args(["source", "--only-source", package]).current_dir(folder);
@@ -67,9 +84,9 @@ fn fetch(state: &Path, folder: &Path, version: &str) -> Result<()> {
     };
     if let Err(error) = get(&exact) {
         eprintln!("sources: the archives do not have {exact} any more ({error:#}); taking their own");
-        get("mpich").with_context(|| match updated {
-            Ok(()) => "cannot fetch the source package of mpich".to_owned(),
-            Err(error) => format!("cannot fetch the source package of mpich; before that: {error:#}"),
+        get(name).with_context(|| match updated {
+            Ok(()) => format!("cannot fetch the source package of {name}"),
+            Err(error) => format!("cannot fetch the source package of {name}; before that: {error:#}"),
         })?;
     }
     Ok(())

@@ -44,6 +44,11 @@ impl Selection {
         Self::with_ranks_over_nodes(&[2, 4])
     }
 
+    /// On one node and over four emulated ones.
+    pub(crate) fn on_one_node_and_over_nodes() -> Self {
+        Self { launchers: vec![Launcher::Svm, Launcher::SvmOverNodes], ..Self::default() }
+    }
+
     /// Over four emulated nodes with two ranks each, with Debian's MPIs.
     pub(crate) fn over_crowded_nodes() -> Self {
         Self::with_ranks_over_nodes(&[8])

@@ -25,7 +25,9 @@ use crate::comparison::Tally;
 use crate::paths::Paths;
 use crate::process::computing;
 use crate::suite::Selection;
-use crate::{aims, build, coll, hosts, mpi4py, process, promises, romio, setup, sources, table, wheels};
+use crate::{
+    aims, build, coll, hdf5, hosts, mpi4py, process, promises, romio, setup, sources, table, wheels,
+};
 
 /// One stage of the check.
 struct Stage {
@@ -80,6 +82,10 @@ const ROUNDS: &[&[Queue]] = &[
             Stage::new("romio", |paths| romio::runs::run(paths, &Selection::short(), &[])),
             Stage::new("coll", |paths| coll::runs::run(paths, &coll::runs::Selection::short())),
             Stage::new("romio-nodes", |paths| romio::runs::run(paths, &Selection::over_nodes(), &[])),
+            Stage::new("hdf5", |paths| {
+                let short = Selection { short: true, ..Selection::on_one_node_and_over_nodes() };
+                hdf5::runs::run(paths, &short)
+            }),
             Stage::of_sources("loom", loom),
             Stage::new("benches", |paths| done(promises::benches(paths))),
         ],
@@ -93,10 +99,12 @@ const ROUNDS: &[&[Queue]] = &[
     &[&[
         Stage::long("romio-full", |paths| romio::runs::run(paths, &Selection::default(), &[])),
         Stage::long("mpi4py-full", |paths| mpi4py::run(paths, &Selection::default())),
+        Stage::long("hdf5-full", |paths| hdf5::runs::run(paths, &Selection::on_one_node_and_over_nodes())),
         Stage::long("romio-8-ranks", |paths| romio::runs::run(paths, &Selection::over_crowded_nodes(), &[])),
         Stage::long("mpi4py-8-ranks", |paths| mpi4py::run(paths, &Selection::over_crowded_nodes())),
         Stage::long("coll-full", |paths| coll::runs::run(paths, &coll::runs::Selection::default())),
         Stage::long("romio-hosts", |paths| on_hosts(paths, "romio")),
+        Stage::long("hdf5-hosts", |paths| on_hosts(paths, "hdf5")),
         Stage::long("mpi4py-hosts", |paths| on_hosts(paths, "mpi4py")),
     ]],
 ];

@@ -51,7 +51,7 @@ impl Tree {
         let folders =
             [&own, &headers, &tests.join("include"), &tests.join("dtpools/include"), &tests.join("util")];
         // Of an older or newer package, sources may be older than what was made of others.
-        let mut ingredients = format!("{} {FLAGS:?}\n", sources::installed_version()?);
+        let mut ingredients = format!("{} {FLAGS:?}\n", sources::installed_version(&sources::MPICH)?);
         for folder in folders {
             ingredients.push_str(&texts_of_headers(folder)?);
         }
