@@ -79,8 +79,10 @@ pub(crate) fn open_collectively<A: Abi>(
     if let Some(own) = asked.visibility.filter(|own| *own != visibility) {
         tracing::warn!("{}: svm_visibility is {visibility}: not all ranks ask for {own}", file.name());
     }
-    // As above.
-    let _ = hints::tell_visibility(mpi, fd.info, visibility, &file);
+    if asked.visibility.is_some() || file.is_shared_by_nodes() {
+        // As above.
+        let _ = hints::tell_visibility(mpi, fd.info, visibility, &file);
+    }
     if role == Role::Data {
         reopening::note_agreed(standing);
     }
@@ -241,8 +243,7 @@ pub unsafe fn exchange<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
     let fd = unsafe { &*fd };
     let handle = handle::of(fd)?;
     handle.begin_change()?;
-    handle.team.before_change(&handle.file)?;
-    Ok(handle.team.after_change(&handle.file)?)
+    handle.show_all()
 }
 
 /// Ends an ordered access to the file `fd`: all hear of what has failed, for none comes to the next one where one is

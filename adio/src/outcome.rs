@@ -16,6 +16,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::access::Direction;
@@ -85,24 +86,43 @@ impl Unheard {
     }
 }
 
-/// The way that the last collective access went since all ranks waited for each other: the same on all.
+/// The way that the last collective access went since all ranks waited for each other: the same on all. And whether
+/// there was a collective write since all nodes have seen what was written.
 #[derive(Debug, Default)]
-pub(crate) struct Heading(Mutex<Option<Direction>>);
+pub(crate) struct Heading {
+    last: Mutex<Option<Direction>>,
+    unshown: AtomicBool,
+}
 
 impl Heading {
     /// Goes on in this direction; whether that is a turn.
     fn turns_to(&self, direction: Direction) -> bool {
-        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(direction);
+        if direction == Direction::Write {
+            // Relaxed: ROMIO lets one thread at a time into a file.
+            self.unshown.store(true, Ordering::Relaxed);
+        }
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).replace(direction);
         last.is_some_and(|last| last != direction)
     }
 
     fn is_any(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// All wait for each other; whether there was an access before that.
     fn end(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+    }
+
+    /// All nodes have seen what was written.
+    pub(crate) fn note_shown(&self) {
+        // Relaxed: as above.
+        self.unshown.store(false, Ordering::Relaxed);
+    }
+
+    fn is_unshown(&self) -> bool {
+        // Relaxed: as above.
+        self.unshown.load(Ordering::Relaxed)
     }
 }
 
@@ -111,23 +131,30 @@ impl Handle {
     /// has become; where it is a read that follows a write, all see what was written.
     ///
     /// # Errors
-    /// At a turn, what failed on some ranks, and not on all, since the last time that all heard of failures; then nothing
-    /// is accessed.
+    /// At a turn, what failed on some ranks, and not on all, since the last time that all heard of failures; before a read,
+    /// what keeps a node from giving or seeing what was written. On all ranks; then nothing is accessed.
     pub(crate) fn begin_access(&self, direction: Direction) -> Result<(), Failure> {
-        if !self.heading.turns_to(direction) {
-            return Ok(());
-        }
+        let turns = self.heading.turns_to(direction);
         // What is seen at once has been seen.
-        let shows = direction == Direction::Read && self.visibility == Visibility::Sync;
-        if shows {
-            self.team.before_change(&self.file)?;
+        if direction == Direction::Read && self.visibility == Visibility::Sync && self.heading.is_unshown() {
+            self.show_all()?;
         }
-        if self.outcome == Outcome::Own {
-            self.tell_unheard(|numbers| self.team.agree_with_size(&self.file, Ok(()), numbers))?;
+        match self.outcome {
+            Outcome::Own if turns => {
+                self.tell_unheard(|numbers| self.team.agree_with_size(&self.file, Ok(()), numbers))
+            }
+            Outcome::Own | Outcome::Shared => Ok(()),
         }
-        if shows {
-            self.team.after_change(&self.file)?;
-        }
+    }
+
+    /// Where several nodes share the file, all see what all have written.
+    ///
+    /// # Errors
+    /// What keeps a node from giving or seeing it, on all ranks.
+    pub(crate) fn show_all(&self) -> Result<(), Failure> {
+        self.team.before_change(&self.file)?;
+        self.team.after_change(&self.file)?;
+        self.heading.note_shown();
         Ok(())
     }
 

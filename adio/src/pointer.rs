@@ -50,6 +50,18 @@ pub unsafe fn position<A: Abi>(mpi: &Mpi<A>, fd: *const RomioFile<A>) -> Option<
     strided(mpi, unsafe { &*fd }).map(|view| view.etypes_before_pointer())
 }
 
+/// Learns how long the file is, where that is to be seen at once.
+///
+/// # Errors
+/// That it cannot be asked for.
+///
+/// # Safety
+/// As [`position`].
+pub unsafe fn learn_end<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
+    // SAFETY: the caller vouches for the file.
+    handle::of(unsafe { &*fd })?.size_to_see().map(drop)
+}
+
 /// How many etypes are before the end of the file: none where the view begins beyond it, which ROMIO does not take into
 /// account. `None` as with [`position`].
 ///

@@ -236,7 +236,7 @@ unsafe fn started<A: Abi>(
     let Some(mut ready) = Ready::of(mpi, file, access)? else { return Ok(Operation::over(Ok(0))) };
     if access.position.pointer == INDIVIDUAL && access.direction == Direction::Read {
         // What comes later is not read: the pointer is where it ends already.
-        ready.extent = ready.view.clipped(ready.extent, handle.file.size());
+        ready.extent = ready.view.clipped(ready.extent, handle.size_to_see()?);
     }
     let end = ready.extent.position + ready.extent.bytes;
     let place = ready.view.pointer_at(end);

@@ -186,7 +186,10 @@ unsafe extern "C" fn fcntl<A: HasHost>(
             let handle = handle::of(fd)?;
             match command {
                 layout::fcntl::GET_SIZE => {
-                    argument.fsize = i64::try_from(handle.size_to_see()?).unwrap_or(i64::MAX);
+                    let told = |size: u64| i64::try_from(size).unwrap_or(i64::MAX);
+                    // ROMIO may not look whether this succeeds.
+                    argument.fsize = told(handle.file.size());
+                    argument.fsize = told(handle.size_to_see()?);
                 }
                 layout::fcntl::SET_DISKSPACE => {
                     let bytes = argument.diskspace.unsigned_abs();
@@ -200,8 +203,7 @@ unsafe extern "C" fn fcntl<A: HasHost>(
                 layout::fcntl::SET_ATOMICITY => {
                     // All ranks call this: accesses in the new mode find what was written in the old one.
                     handle.begin_change()?;
-                    handle.team.before_change(&handle.file)?;
-                    handle.team.after_change(&handle.file)?;
+                    handle.show_all()?;
                     handle.set_atomic(argument.atomicity != 0);
                     fd.atomicity = c_int::from(argument.atomicity != 0);
                 }
@@ -246,6 +248,7 @@ unsafe extern "C" fn flush<A: HasHost>(fd: *mut RomioFile<A>, error_code: *mut c
             // Where a rank is lost, the others still give away what they keep back.
             let begun = handle.begin_flush();
             let synced = handle.team.sync(&handle.file).map_err(Failure::from);
+            let synced = synced.inspect(|()| handle.heading.note_shown());
             handle.tell_failures(begun.and(synced))
         });
     }

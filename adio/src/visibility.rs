@@ -35,11 +35,12 @@ pub(crate) enum Visibility {
 impl Visibility {
     /// What is in force where nobody asks for anything.
     pub(crate) fn of_program() -> Visibility {
-        // HDF5's own way to MPI's files.
-        let driver = c"H5FD_mpio_init";
-        // Python's packages load libraries that no other symbols are bound to; a program may be linked with it statically.
-        let has_hdf5 =
-            Library::with_symbol("libhdf5", driver).is_some() || Library::global().address(driver).is_ok();
+        // Where HDF5 was built for MPI.
+        let parallel = c"H5Pset_fapl_mpio";
+        // Python's packages load libraries that no other symbols are bound to; a program may be linked with HDF5
+        // statically.
+        let has_hdf5 = Library::with_symbol("libhdf5", parallel).is_some()
+            || Library::global().address(parallel).is_ok();
         if has_hdf5 { Visibility::Immediate } else { Visibility::Sync }
     }
 
@@ -104,9 +105,16 @@ impl Handle {
     }
 
     /// The file's size, bytes, as it is to be seen.
+    ///
+    /// # Errors
+    /// That it cannot be asked for.
     pub(crate) fn size_to_see(&self) -> Result<u64, Failure> {
         let known = self.file.size();
-        self.reading(known..known.saturating_add(1), || Ok(self.file.size()))
+        if self.visibility == Visibility::Immediate || self.is_atomic() {
+            let end = FileOffset(known)..FileOffset(known.saturating_add(1));
+            self.file.refresh_range(end).map_err(|error| self.located(error.into()))?;
+        }
+        Ok(self.file.size())
     }
 }
 

@@ -19,6 +19,12 @@ pub unsafe fn file_seek<A: Plug>(
     stock: impl FnOnce(&Mpi<A>, i64, c_int) -> c_int,
 ) -> c_int {
     with_stock::<A>(|mpi| {
+        let ours = A::opened(file).filter(|_| whence == SEEK_END);
+        // SAFETY: an open file of the device's is ROMIO's structure.
+        let learnt = ours.map_or(Ok(()), |fd| unsafe { pointer::learn_end(fd) });
+        if let Err(failure) = learnt {
+            return mpi.report_on(file, failure.to_code(mpi));
+        }
         // SAFETY: the caller vouches for the file.
         let (offset, whence) = unsafe { from_beginning(mpi, file, offset, whence) };
         stock(mpi, offset, whence)

@@ -1,9 +1,9 @@
-/* unsynced FILE: what others see of what was written where nobody has synced. At once, where that is asked for; where a
+/* unsynced FILE by-default|by-hint|by-environment|left: what others see of what was written where nobody has synced. At once, where that is asked for; where a
  * collective read follows a collective write, in any case. And a file that the program leaves open is closed by a
  * library of its own at the end of MPI, as HDF5 does. */
 #include "check.h"
 
-enum { ROUNDS = 20, INTS = 3000, PIECES = 500 };
+enum { ROUNDS = 20, INTS = 3000, PIECES = 500, MANY = 1 << 16 };
 
 static MPI_File file;
 static int numbers[INTS], read_back[INTS];
@@ -76,6 +76,55 @@ static void in_pieces(void) {
     MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
 }
 
+/* The file grows behind the others' backs: what goes by its end, or is read in the background, finds the new one. */
+static void growing(void) {
+    static int many[MANY], more[MANY];
+    MPI_Datatype other;
+    MPI_Status status;
+    MPI_Request request;
+    MPI_Offset size, position;
+    int count;
+    MPI_OK(MPI_Type_create_resized(MPI_INT, 0, 8, &other));
+    MPI_OK(MPI_Type_commit(&other));
+    for (int round = 0; round < 4; round++) {
+        int writer = round % ranks;
+        MPI_OK(MPI_File_get_size(file, &size));
+        MPI_Offset begin = (size + 7) / 8 * 8;
+        for (int i = 0; i < MANY; i++) many[i] = round + i;
+        /* Setting the view, all learn the size of before. */
+        switch (round) {
+        case 2: MPI_OK(MPI_File_set_view(file, begin, MPI_INT, other, "native", MPI_INFO_NULL)); break;
+        default: MPI_OK(MPI_File_set_view(file, begin, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+        }
+        if (rank == writer) MPI_OK(MPI_File_write_at(file, 0, many, MANY, MPI_INT, MPI_STATUS_IGNORE));
+        MPI_Barrier(MPI_COMM_WORLD);
+        switch (round) {
+        case 0:
+            doing = "a long iread";
+            MPI_OK(MPI_File_iread(file, more, MANY, MPI_INT, &request));
+            MPI_OK(MPI_Wait(&request, &status));
+            break;
+        case 1:
+            doing = "a split read";
+            MPI_OK(MPI_File_read_all_begin(file, more, MANY, MPI_INT));
+            MPI_OK(MPI_File_read_all_end(file, more, &status));
+            break;
+        default:
+            doing = "going to the end";
+            MPI_OK(MPI_File_seek(file, 0, MPI_SEEK_END));
+            MPI_OK(MPI_File_get_position(file, &position));
+            EQUAL(position, MANY);
+            MPI_OK(MPI_File_read_at(file, 0, more, MANY, MPI_INT, &status));
+        }
+        MPI_OK(MPI_Get_count(&status, MPI_INT, &count));
+        EQUAL(count, MANY);
+        CHECK(memcmp(many, more, sizeof many) == 0, "round %d is not seen", round);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_OK(MPI_Type_free(&other));
+    MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+}
+
 /* All write together, each its own part, and then all read together what another one has written. */
 static void together(void) {
     doing = "a collective read after a collective write";
@@ -85,6 +134,15 @@ static void together(void) {
         MPI_OK(MPI_File_write_at_all(file, (MPI_Offset)own * PIECES * 4, numbers, PIECES, MPI_INT, MPI_STATUS_IGNORE));
         MPI_OK(MPI_File_read_at_all(file, (MPI_Offset)others * PIECES * 4, read_back, PIECES, MPI_INT, MPI_STATUS_IGNORE));
         for (int i = 0; i < PIECES; i++) EQUAL(read_back[i], round * 1000 + others);
+    }
+    doing = "a collective read after an ordered write";
+    for (int round = 0; round < ROUNDS; round++) {
+        int others = (rank + 1) % ranks;
+        for (int i = 0; i < PIECES; i++) numbers[i] = round * 1000 + rank + 500;
+        MPI_OK(MPI_File_seek_shared(file, 0, MPI_SEEK_SET));
+        MPI_OK(MPI_File_write_ordered(file, numbers, PIECES, MPI_INT, MPI_STATUS_IGNORE));
+        MPI_OK(MPI_File_read_at_all(file, (MPI_Offset)others * PIECES * 4, read_back, PIECES, MPI_INT, MPI_STATUS_IGNORE));
+        for (int i = 0; i < PIECES; i++) EQUAL(read_back[i], round * 1000 + others + 500);
     }
 }
 
@@ -131,6 +189,7 @@ int main(int argc, char **argv) {
         is_told("romio_visibility_immediate", "true");
         independently();
         in_pieces();
+        growing();
         together();
     }
     int key;

@@ -36,7 +36,7 @@ impl File {
     /// As [`File::flush`], for what this node wrote in `range`.
     ///
     /// # Errors
-    /// As [`File::flush`].
+    /// [`Error::OnNode`], [`Error::Fabric`]: what could not be brought to its home is kept, to be tried again.
     pub fn flush_range(&self, range: Range<FileOffset>) -> Result<()> {
         self.shared.as_ref().map_or(Ok(()), |shared| shared.flush_range(&(range.start.0..range.end.0)))
     }
