@@ -18,7 +18,8 @@
 //! ```
 //!
 //! * [`Store`] finds, makes and removes files ([`store`](Store) module `store`), whose directories module
-//!   `object` knows.
+//!   `object` knows. A file that is removed without some of its nodes leaves a trace, by which what these have left of
+//!   it is known for what it is.
 //! * `unnamed` makes files: the name comes last, and a copy can be whole before anybody sees it. `new_file` does so in one
 //!   of several stores, where an older file of the name is kept until the new one stays in all.
 //! * `attachment` is a file that this process has open. The first process to attach it brings the shared

@@ -32,6 +32,7 @@ use crate::name::{DirectoryName, FileName};
 use crate::node::NodeName;
 use crate::store::Entry;
 use crate::store::aside::{Asides, Stays};
+use crate::store::traces::{Removal, Trace};
 use crate::stored_file::{Piece, Whereabouts};
 use crate::units::{FileId, SegmentIndex};
 use crate::verify::agreement::Repair;
@@ -131,8 +132,26 @@ impl RemoteStore {
         }
     }
 
-    pub(crate) fn remove(&self, name: &FileName) -> Result<()> {
-        self.demand(Question::Remove { name: protocol::bytes_of(name.as_path()) })
+    pub(crate) fn remove(&self, name: &FileName, trace: Option<&Removal>) -> Result<()> {
+        let name = protocol::bytes_of(name.as_path());
+        self.demand(Question::Remove { name, trace: trace.cloned() })
+    }
+
+    pub(crate) fn traces(&self) -> Result<Vec<Trace>> {
+        match self.ask(Question::Traces)? {
+            Answer::Traces(traces) => Ok(traces.0),
+            _ => Err(self.out_of_place()),
+        }
+    }
+
+    pub(crate) fn remove_leftover(
+        &self,
+        name: &FileName,
+        file: FileId,
+        trace: Option<&Removal>,
+    ) -> Result<Option<PathBuf>> {
+        let (name, trace) = (protocol::bytes_of(name.as_path()), trace.cloned());
+        Ok(self.paths(Question::RemoveLeftover { name, file, trace })?.into_iter().next())
     }
 
     pub(crate) fn look(&self, file: FileId, name: &FileName) -> Result<Option<(Manifest, Option<Survived>)>> {
@@ -365,12 +384,17 @@ mod tests {
         greeting::send(&mut stream)?;
         let hello = Hello { node: NodeName::new("n0"), path: protocol::bytes_of(Path::new("/s")) };
         protocol::send(&mut stream, &Ok::<_, Failure>(hello), &[])?;
-        while let (Message::Ask(Question::List { name }), 0) = protocol::receive(&mut stream, 0)? {
-            let inner = protocol::path_of(name).join("a-few-bytes-each");
-            let entries = AtMost(vec![(protocol::bytes_of(&inner), None)]);
-            protocol::send(&mut stream, &Ok::<_, Failure>(Answer::Entries(entries)), &[])?;
+        loop {
+            let answer = match protocol::receive(&mut stream, 0)? {
+                (Message::Ask(Question::List { name }), 0) => {
+                    let inner = protocol::path_of(name).join("a-few-bytes-each");
+                    Answer::Entries(AtMost(vec![(protocol::bytes_of(&inner), None)]))
+                }
+                (Message::Ask(Question::Traces), 0) => Answer::Traces(AtMost(Vec::new())),
+                _ => return Ok(()),
+            };
+            protocol::send(&mut stream, &Ok::<_, Failure>(answer), &[])?;
         }
-        Ok(())
     }
 
     #[test]

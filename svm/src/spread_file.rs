@@ -186,6 +186,7 @@ impl SpreadFile {
         let nodes = self.parts.iter().zip(&self.nodes).filter_map(with_part).collect();
         let mut over = Over { older: None, nodes, cleared: Vec::new() };
         let set = self.set.clone();
+        set.remove_leftovers(&self.name, &set.removed()?)?;
         for member in set.members() {
             let gets_none = !over.nodes.contains(member.node());
             let is_there = match member.lookup(&self.name) {

@@ -28,7 +28,7 @@ use crate::name::FileName;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
 use crate::store::Store;
-use crate::store_set::StoreSet;
+use crate::store_set::{StoreSet, ToldBy};
 use crate::team::{Found, Place, Team};
 
 use copy::Copy;
@@ -175,8 +175,15 @@ impl Sought {
             let looked = look().map_err(|error| self.failed(error))?;
             known.extend(looked.map(|(manifest, survived)| (host.node(), manifest, survived)));
         }
+        let removed = self.hosts.removed().map_err(|error| self.failed(error))?;
+        let told_of = |id| -> Vec<ToldBy<'_>> {
+            let of_file = known.iter().filter(|(_, manifest, _)| manifest.id == id);
+            of_file.map(|(node, manifest, survived)| (*node, manifest, survived.as_ref())).collect()
+        };
+        let is_left = |id| !removed.is_empty() && removed.tells_of(id, &told_of(id));
         let known: Vec<_> = known
             .iter()
+            .filter(|(_, manifest, _)| !is_left(manifest.id))
             .map(|(node, manifest, survived)| (*node, manifest.clone(), survived.as_ref()))
             .collect();
         let gone = || Error::NoSuchFile {

@@ -6,6 +6,7 @@
 //! objects/IDENTITY/   manifest, state, segments of a file
 //! deleted/IDENTITY/   the same of a file that lost its name while it was open
 //! aside/IDENTITY      which file this one is taking the place of, in several stores
+//! removed/IDENTITY    that this file was removed, where other nodes still have it
 //! spare/              cleared segments of files that are gone, for new ones
 //! ```
 //!
@@ -17,6 +18,7 @@ mod description;
 mod medium;
 mod name_space;
 mod removal;
+pub(crate) mod traces;
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};

@@ -6,6 +6,7 @@
 //! [`StoredFile`](crate::StoredFile)) changes nothing, so that a job that has the file open goes on undisturbed. Making
 //! files is [`SpreadFile`](crate::SpreadFile)'s business.
 
+mod leftovers;
 mod member;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use crate::remote_store::RemoteStore;
 use crate::store::{Entry, Store};
 use crate::units::FileId;
 
+pub(crate) use leftovers::{Removed, ToldBy};
 pub(crate) use member::Member;
 
 /// One or several stores, each of another node.
@@ -120,12 +122,22 @@ impl StoreSet {
     /// # Errors
     /// As [`Store::list`].
     pub fn list(&self, name: &DirectoryName) -> Result<Vec<Entry>> {
+        self.list_without(name, &self.removed()?)
+    }
+
+    /// The same but for what is left of removed files.
+    fn list_without(&self, name: &DirectoryName, removed: &Removed) -> Result<Vec<Entry>> {
         let mut entries = BTreeMap::<OsString, Entry>::new();
         let lists = self
             .of_each(|member| member.list(name))?
             .ok_or_else(|| self.nothing_called(&name.to_string()))?;
         for (_, list) in lists {
             for entry in list {
+                if let Entry::File(name, Some(id)) = &entry
+                    && self.is_leftover(name, *id, removed)
+                {
+                    continue;
+                }
                 let last = |path: &std::path::Path| path.file_name().map(OsStr::to_owned).unwrap_or_default();
                 let key = match &entry {
                     Entry::Directory(name) => last(name.as_path()),
@@ -148,14 +160,23 @@ impl StoreSet {
     /// # Errors
     /// As [`Store::list`].
     pub fn files(&self, directory: &DirectoryName) -> Result<Vec<(FileName, Option<FileId>)>> {
+        self.files_without(directory, &self.removed()?)
+    }
+
+    /// The same but for what is left of removed files.
+    pub(crate) fn files_without(
+        &self,
+        directory: &DirectoryName,
+        removed: &Removed,
+    ) -> Result<Vec<(FileName, Option<FileId>)>> {
         let mut files = Vec::new();
         // Not by a call to each level: another host says how many there are.
-        let mut open = vec![self.list(directory)?.into_iter()];
+        let mut open = vec![self.list_without(directory, removed)?.into_iter()];
         while let Some(entries) = open.last_mut() {
             match entries.next() {
                 None => drop(open.pop()),
                 Some(Entry::File(name, id)) => files.push((name, id)),
-                Some(Entry::Directory(inner)) => match self.list(&inner) {
+                Some(Entry::Directory(inner)) => match self.list_without(&inner, removed) {
                     // Its last file went meanwhile, or it became a file.
                     Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => {}
                     inner => open.push(inner?.into_iter()),
@@ -176,8 +197,13 @@ impl StoreSet {
 
     /// The same, with the first store that has it; `None` where there is none.
     pub(crate) fn find(&self, name: &FileName) -> Result<Option<(Member<'_>, FileId)>> {
-        let Some(found) = self.of_each(|member| member.lookup(name))? else { return Ok(None) };
-        let (first, id) = found[0];
+        let Some(mut found) = self.of_each(|member| member.lookup(name))? else { return Ok(None) };
+        // Where all have the same, nobody has removed it.
+        if found.len() < self.members().count() || found.iter().any(|(_, id)| *id != found[0].1) {
+            let removed = self.removed()?;
+            found.retain(|(_, id)| !self.is_leftover(name, *id, &removed));
+        }
+        let Some(&(first, id)) = found.first() else { return Ok(None) };
         match found.iter().find(|(_, other)| *other != id) {
             Some((other, _)) => {
                 let (one, other) = (first.node().clone(), other.node().clone());
@@ -188,17 +214,20 @@ impl StoreSet {
     }
 
     /// Removes the file `name` in all of the stores; whoever has it open keeps it until closing it. With `incomplete`
-    /// also one that has parts on other nodes, which lose nothing by it but their sense.
+    /// also one that has parts on other nodes, which lose nothing by it but their sense. What other nodes have of it is
+    /// removed when they are next looked at together with these.
     ///
     /// # Errors
     /// As [`Store::remove`]; [`Error::StoresMissing`], [`Error::TwoFiles`].
     pub fn remove(&self, name: &FileName, incomplete: bool) -> Result<()> {
+        self.remove_leftovers(name, &self.removed()?)?;
         // Otherwise a file that a killed process had set aside would have the name again later.
         match self.settle_replacement(name)? {
             Some(undecided) if !incomplete => return Err(undecided),
             _ => self.check_removable(name, incomplete)?,
         }
-        match self.of_each(|member| member.remove(name))? {
+        let trace = self.lookup(name).ok().and_then(|id| self.trace_to_leave(name, id));
+        match self.of_each(|member| member.remove(name, trace.as_ref()))? {
             Some(_) => Ok(()),
             None => Err(self.nothing_called(&name.to_string())),
         }

@@ -18,7 +18,7 @@ use crate::open_options::OpenOptions;
 use crate::presence::Gate;
 use crate::store::Store;
 use crate::store::aside::ASIDE;
-use crate::store_set::StoreSet;
+use crate::store_set::{Removed, StoreSet};
 use crate::stored_file::sole_member;
 use crate::units::{FileId, FileOffset};
 
@@ -43,7 +43,8 @@ pub struct Report {
     pub damaged_records: Vec<PathBuf>,
     /// A file whose name is damaged: what it led to looks like a leftover, so that leftovers were left as they are.
     pub unreclaimed: Option<FileName>,
-    /// What killed processes left behind and nobody can reach any more. It has been removed.
+    /// What killed processes left behind and nobody can reach any more, and what other nodes had left of files that were
+    /// removed without them. It has been removed.
     pub reclaimed: Vec<PathBuf>,
 }
 
@@ -73,7 +74,8 @@ pub fn verify_file(store: &Store, name: &FileName) -> Result<()> {
 
 impl StoreSet {
     /// Looks at every file below `directory` in any of the stores, and that the stores agree about it; an older or
-    /// damaged manifest of a file that several nodes share is replaced by the newest, where nobody has the file open.
+    /// damaged manifest of a file that several nodes share is replaced by the newest, where nobody has the file open. What
+    /// is left of a file that was removed from some of its nodes' stores only is removed.
     /// Where `directory` is the root and no name is damaged, also removes what belongs to no file.
     ///
     /// # Errors
@@ -81,7 +83,17 @@ impl StoreSet {
     pub fn verify(&self, directory: &DirectoryName) -> Result<Report> {
         let mut report = Report::default();
         self.settle_replacements(|name| name.as_path().starts_with(directory.as_path()), &mut report)?;
-        let files = self.files(directory)?;
+        let removed = self.removed()?;
+        if !removed.is_empty() {
+            for (name, _) in self.files_without(directory, &Removed::default())? {
+                report.reclaimed.extend(self.remove_leftovers(&name, &removed)?);
+            }
+        }
+        let files = match self.files_without(directory, &removed) {
+            // It went with its last file.
+            Err(Error::NoSuchFile { .. }) if !report.reclaimed.is_empty() => Vec::new(),
+            files => files?,
+        };
         for (name, _) in &files {
             self.verify_into(name, &mut report);
         }
@@ -102,6 +114,10 @@ impl StoreSet {
         let mut report = Report::default();
         if let Err(error) = self.settle_replacements(|other| other == name, &mut report) {
             report.damaged.push((name.clone(), error));
+        }
+        match self.removed().and_then(|removed| self.remove_leftovers(name, &removed)) {
+            Ok(paths) => report.reclaimed.extend(paths),
+            Err(error) => report.damaged.push((name.clone(), error)),
         }
         self.verify_into(name, &mut report);
         report

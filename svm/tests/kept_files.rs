@@ -133,11 +133,31 @@ fn a_part_that_went_while_the_file_was_closed_is_missed() {
         file.write_at(own, &[1; SEGMENT as usize]).unwrap();
         process.close(file).unwrap();
         if process.rank() == 1 {
-            stores[1].remove(&name("f")).unwrap();
+            let id = stores[1].lookup(&name("f")).unwrap();
+            std::fs::remove_file(stores[1].path().join("names/f")).unwrap();
+            std::fs::remove_dir_all(stores[1].path().join("objects").join(id.to_string())).unwrap();
         }
         process.meet();
         let error = process.open(&name("f"), &OpenOptions::read_write()).unwrap_err();
         assert!(error.contains("segment 1"), "{error}");
+    });
+}
+
+#[test]
+fn a_file_that_one_node_removed_while_it_was_closed_is_removed() {
+    let (_directory, stores) = stores(2);
+    job(&stores, 2, |process| {
+        for own in 0..2 {
+            let file = open(process, "f");
+            assert_eq!(file.size(), 0, "it is a new one");
+            process.meet();
+            file.write_at(FileOffset(u64::from(process.rank()) * SEGMENT), &[1; SEGMENT as usize]).unwrap();
+            process.close(file).unwrap();
+            if process.rank() == own {
+                stores[own as usize].remove(&name("f")).unwrap();
+            }
+            process.meet();
+        }
     });
 }
 

@@ -117,5 +117,12 @@ fn files_that_have_nothing_on_a_lost_node_are_opened_written_made_durable_and_re
             assert_eq!([0, 1].map(|place| first_byte(&file, place * SEGMENT)), [1, 4], "{text}");
             process.close(file).unwrap();
         }
+        for text in ["before", "here"] {
+            let error = process.open(&name(text), &OpenOptions::reading()).unwrap_err();
+            assert!(
+                error.contains(&format!("no file /{text}")),
+                "what it has left of a removed file goes: {error}"
+            );
+        }
     });
 }

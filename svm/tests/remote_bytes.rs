@@ -76,6 +76,13 @@ fn fill(store: &Store) {
         StoreSet::from(store.clone()).create(&name("/old"), &options, None, false).expect("it can be made");
     file.write_at(FileOffset(0), &[7; 150_000]).expect("it can be written");
     file.finish(150_000).expect("it can be finished");
+    let traces = store.path().join("removed");
+    fs::create_dir(&traces).expect("it can be made");
+    fs::write(
+        traces.join("0123456789abcdef0123456789abcdef"),
+        "{\"epoch\":7,\"segments\":[[\"far\",3]]}\nremoved",
+    )
+    .expect("it can be written");
 }
 
 /// Everything that is asked of a store of another host. Few bytes of content, so that damage falls on what is decoded.

@@ -15,7 +15,8 @@ const EXAMPLES: &str = after_help!(
   svmio rm -f /scratch/tmp       no failure where there is none
 
 A program that has a file open keeps it until it closes it. A directory goes with its last file. A file
-that several nodes share is removed from all their stores: give them all, by a --store for each or by --hosts."
+that several nodes share is removed from all their stores: give them all, by a --store for each or by --hosts.
+What is left of it elsewhere goes when those stores are next used or verified together with these."
 );
 
 /// The arguments of `svmio rm`.

@@ -22,7 +22,8 @@ end. What a program wrote is not known here: this finds lost storage, not wrong 
 several nodes share, the stores that are given are compared: an older or damaged manifest is replaced by
 the newest one, if nobody has the file open there. A file with parts in stores that are not given is told as not
 seen whole, with what is missing; that is no failure. Where svmio cp -f was killed, the older file is restored or
-removed, by what all of the stores that it copied to tell."
+removed, by what all of the stores that it copied to tell. What is left in some stores of a file that was removed from
+others is reclaimed."
 );
 
 const FIELDS: &str = "\
@@ -30,7 +31,7 @@ A JSON object instead; it has
   clean      whether nothing is damaged, no record either
   checked    the paths of the files that were looked at
   damaged    for each damaged file its path and the error
-  reclaimed  what killed programs left behind and was removed
+  reclaimed  what killed programs left behind, or who removed files without some of their nodes, and was removed
   repaired   if any: what one node's store lacked, or had in an older form, and has now from another's; and where an
              older file was restored that a killed svmio cp had set aside
   put_aside  if any: for each segment that the newest manifest of its file does not tell of its path (segment) and

@@ -116,6 +116,25 @@ fn every_command_sees_the_whole_file() {
 }
 
 #[test]
+fn what_is_left_of_a_file_that_was_removed_from_some_stores_is_no_file() {
+    let nodes = Nodes::new();
+    for name in ["/d/f", "/g"] {
+        nodes.put(name, &noise(3 * SEGMENT as usize, 1));
+        nodes.printed("ac", &["rm", "-f", name]);
+    }
+    nodes.printed("ca", &["cp", "/proc/version", "svm:/g"]);
+    assert_eq!(nodes.objects(), [0, 2, 1]);
+    assert_eq!(nodes.printed("abc", &["ls", "-R"]), "/g\n");
+    assert_eq!(nodes.printed("abc", &["cat", "/g"]), fs::read_to_string("/proc/version").unwrap());
+    for command in ["stat", "cat", "rm", "ls", "verify"] {
+        assert!(nodes.complaint("abc", &[command, "/d/f"]).contains("no file /d/f"), "{command}");
+    }
+    let printed = nodes.printed("abc", &["verify"]);
+    assert!(printed.ends_with("\n1 file checked, 0 damaged, 2 leftovers reclaimed\n"), "{printed}");
+    assert_eq!(nodes.objects(), [0, 0, 1]);
+}
+
+#[test]
 fn the_environment_names_several_stores_and_options_win() {
     let nodes = Nodes::new();
     nodes.put("/f", &noise(3 * SEGMENT as usize, 1));

@@ -207,6 +207,21 @@ fn a_job_on_other_nodes_reads_what_hosts_serve() {
 }
 
 #[test]
+fn what_a_host_has_left_of_a_file_that_others_have_removed_is_not_brought() {
+    let beside = Beside::new();
+    beside.hosts.nodes.printed("ab", &["rm", "-f", NAME]);
+    let message = beside.complaint("read", "dd", "a,b,c", &[]);
+    assert!(message.contains("have no file of that name"), "{message}");
+    let new = beside.outside("new");
+    fs::write(&new, "new").unwrap();
+    beside.hosts.nodes.printed("ba", &["cp", new.to_str().unwrap(), &format!("svm:{NAME}")]);
+    fs::write(beside.outside("expected"), "new").unwrap();
+    for outcome in beside.outcomes("read", "dd", "c,a,b", &[]) {
+        assert!(outcome.starts_with("3 bytes of /staged-"), "{outcome}");
+    }
+}
+
+#[test]
 fn a_job_that_may_ask_nobody_is_told_what_is_missing() {
     let beside = Beside::new();
     let message = beside.complaint("read", "cc", "", &[]);

@@ -7,6 +7,7 @@ mod coherence;
 mod data;
 mod directory;
 mod files;
+mod leftovers;
 mod lending;
 mod names;
 mod opening;
@@ -221,7 +222,10 @@ impl Agent {
             Request::Reopen { name, file, epoch } => self.reopen(name, *file, *epoch),
             Request::Install { truth } => self.install(truth),
             Request::Remove { name } => self.remove(name),
-            Request::Discard { name, file, is_open } => self.discard(name, *file, *is_open),
+            Request::Discard { name, file, is_open, trace } => {
+                self.discard(name, *file, *is_open, trace.as_ref())
+            }
+            Request::Missing { file } => self.missing(*file),
             Request::Closed { file } => self.closed(*file),
             Request::Forget { file } => self.forget(*file),
             Request::Place { file, homes } => self.place(*file, homes),
@@ -271,6 +275,7 @@ fn waits(request: &Request) -> bool {
         | Request::Reopen { .. }
         | Request::Install { .. }
         | Request::Discard { .. }
+        | Request::Missing { .. }
         | Request::Remove { .. }
         | Request::Closed { .. }
         | Request::Forget { .. }

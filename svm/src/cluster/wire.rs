@@ -12,6 +12,7 @@ use crate::blocks::Blocks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::Finding;
 use crate::node::NodeName;
+use crate::store::traces::Removal;
 use crate::units::SegmentIndex;
 
 pub(super) use request::KINDS;
@@ -129,6 +130,8 @@ pub(crate) enum Reply {
         truth: FileTruth,
     },
     Found(Option<Finding>),
+    /// What was known of the file, where it was removed.
+    Removed(Option<Removal>),
     Reopened(Kept),
     Homes {
         homes: Vec<SegmentHome>,

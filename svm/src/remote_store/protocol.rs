@@ -22,6 +22,7 @@ use crate::placement::Policies;
 use crate::state::MAX_SEGMENTS;
 use crate::store::Entry;
 use crate::store::aside::{Over, Recorded, Stays};
+use crate::store::traces::{Removal, Trace};
 use crate::stored_file::{Piece, Whereabouts};
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
 
@@ -84,8 +85,10 @@ pub(super) enum Question {
     Lookup {
         name: PathBytes,
     },
+    /// A file is removed, with this trace where not all of its nodes are reached.
     Remove {
         name: PathBytes,
+        trace: Option<Removal>,
     },
     Look {
         file: FileId,
@@ -129,6 +132,14 @@ pub(super) enum Question {
     SettleAside {
         new: FileId,
         stays: Stays,
+    },
+    /// Which files were removed there without all of their nodes.
+    Traces,
+    /// What is left of a file is removed, which was removed on other nodes; with a trace as above.
+    RemoveLeftover {
+        name: PathBytes,
+        file: FileId,
+        trace: Option<Removal>,
     },
     /// About the file that is being made under this identity.
     Make(FileId, Step),
@@ -198,6 +209,7 @@ pub(super) enum Answer {
     Against(PathBytes),
     /// What is set aside, and records of it that cannot be read.
     Asides(AtMost<MOST_ENTRIES, SetAside>, AtMost<MOST_ENTRIES, PathBytes>),
+    Traces(AtMost<MOST_ENTRIES, Trace>),
 }
 
 /// What a shared state tells: the size, and the segments that lie on the node that tells it.

@@ -81,9 +81,13 @@ impl Server {
                 Answer::Entries(entries.into_iter().map(protocol::from_entry).collect())
             }
             Question::Lookup { name } => Answer::Id(store.lookup(&protocol::file_name(&name)?)?),
-            Question::Remove { name } => {
-                store.remove(&protocol::file_name(&name)?)?;
+            Question::Remove { name, trace } => {
+                store.remove_tracing(&protocol::file_name(&name)?, trace.as_ref())?;
                 Answer::Done
+            }
+            Question::Traces => Answer::Traces(store.traces()?.into()),
+            Question::RemoveLeftover { name, file, trace } => {
+                paths(store.remove_leftover(&protocol::file_name(&name)?, file, trace.as_ref())?)
             }
             Question::Look { file, name } => {
                 let known = finding::look(store, file, &protocol::file_name(&name)?)?;

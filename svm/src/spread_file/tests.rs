@@ -125,6 +125,47 @@ fn a_file_removed_after_a_copy_over_it_was_killed_does_not_come_back() {
 }
 
 #[test]
+fn wherever_a_removal_in_some_stores_is_killed_the_file_is_whole_or_removed() {
+    const TEST: &str =
+        "spread_file::tests::wherever_a_removal_in_some_stores_is_killed_the_file_is_whole_or_removed";
+    let name = FileName::new("/d/f").unwrap();
+    let some = |stores: &[Store; 3]| StoreSet::new(stores[1].clone(), [stores[0].clone()]).unwrap();
+    if let Some((directory, point)) = killing::task() {
+        let (stores, _) = stores_in(Path::new(&directory));
+        killing::arm(point);
+        return some(&stores).remove(&name, true).unwrap();
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (stores, set) = stores_in(directory.path());
+    let mut seen = [0; 2];
+    for (is_repeated, point) in (1..1000).flat_map(|point| [(false, point), (true, point)]) {
+        put(&set, &name, 1, 5, &Placement::RoundRobin).unwrap();
+        let end = killing::run_anew(TEST, &directory.path().to_string_lossy(), point);
+        if is_repeated {
+            match some(&stores).remove(&name, true) {
+                Ok(()) | Err(Error::NoSuchFile { .. }) => {}
+                Err(e) => panic!("{point}: {e}"),
+            }
+        }
+        let report = set.verify(&DirectoryName::root()).unwrap();
+        assert!(report.is_clean() && report.unseen.is_empty(), "{point}: {report:?}");
+        let is_there = set.lookup(&name).is_ok();
+        assert!(!(is_there && (is_repeated || end == End::Finished)), "{point}: {report:?}");
+        assert!(!is_there || content(&set, &name) == vec![1; 5 * SEGMENT as usize], "{point}: {report:?}");
+        seen[usize::from(is_there)] += 1;
+        for store in &stores {
+            assert_eq!(count(store, object::OBJECTS), usize::from(is_there), "{point}: {report:?}");
+            assert_eq!(count(store, object::DELETED), 0, "{point}: {report:?}");
+        }
+        if is_repeated && end == End::Finished {
+            assert!(seen.iter().all(|times| *times > 1), "{seen:?}");
+            return;
+        }
+    }
+    panic!("it never came to its end");
+}
+
+#[test]
 fn what_is_set_aside_stays_as_long_as_nobody_knows_which_file_is_to_stay() {
     const TEST: &str =
         "spread_file::tests::what_is_set_aside_stays_as_long_as_nobody_knows_which_file_is_to_stay";

@@ -63,7 +63,7 @@ pub(crate) struct Asides {
 pub(crate) struct Aside {
     name: FileName,
     new: FileId,
-    older: Option<FileId>,
+    over: Over,
     _lock: fs::File,
 }
 
@@ -130,10 +130,10 @@ impl Store {
         let Aside { name, new, .. } = aside;
         let failed = |e: io::Error| Error::io(format!("restoring {name}"), self.path(), e);
         // Elsewhere it may be whole, and this store have no part of it.
-        let older = aside.older.filter(|older| object::path(self.path(), *older).exists());
+        let older = aside.over.older.filter(|older| object::path(self.path(), *older).exists());
         loop {
             let is_replaced = self.with_holder(name, |held| match (&held, older) {
-                (Some(held), _) if held.id != *new => Ok(Some(held.id) != aside.older),
+                (Some(held), _) if held.id != *new => Ok(Some(held.id) != aside.over.older),
                 (_, Some(older)) => {
                     // Who reclaims objects without a name has the gate, too.
                     let turned =
@@ -168,12 +168,17 @@ impl Store {
     /// # Errors
     /// As [`Store::remove`].
     pub(crate) fn release(&self, aside: &Aside) -> Result<()> {
-        if let Some(older) = aside.older {
+        if let Some(older) = aside.over.older {
             // Where the record came, and a kill before its name went.
             self.take_back(&aside.name, older)?;
+            let is_reached =
+                |node: &NodeName| aside.over.nodes.contains(node) || aside.over.cleared.contains(node);
+            if let Some(removal) = self.removal_to_tell(older, is_reached) {
+                self.leave_trace(&aside.name, older, &removal);
+            }
         }
         self.forget(aside)?;
-        let Some(older) = aside.older else { return Ok(()) };
+        let Some(older) = aside.over.older else { return Ok(()) };
         let discarded = self.with_object(older, |held| self.discard(held));
         discarded.map(drop).map_err(|e| Error::io(format!("removing {}", aside.name), self.path(), e))
     }
@@ -221,7 +226,7 @@ impl Store {
             return Ok(None);
         }
         let Recorded { name, over, .. } = read(&path, new).map_err(failed)?;
-        let aside = Aside { name, new, older: over.older, _lock: file };
+        let aside = Aside { name, new, over, _lock: file };
         match stays {
             Stays::Older => self.restore(&aside)?,
             Stays::New => self.release(&aside)?,
@@ -273,7 +278,7 @@ impl Store {
         let root = || fs::File::open(self.path())?.sync_all();
         turn.sync_all().and_then(|()| root()).map_err(failed)?;
         point();
-        Ok(Aside { name: name.clone(), new, older: over.older, _lock: lock })
+        Ok(Aside { name: name.clone(), new, over: over.clone(), _lock: lock })
     }
 
     fn forget(&self, aside: &Aside) -> Result<()> {

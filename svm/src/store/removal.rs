@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 
 use crate::attachment;
 use crate::error::{Error, Result};
@@ -16,6 +17,7 @@ use crate::state::State;
 use crate::units::FileId;
 
 use super::Store;
+use super::traces::Removal;
 
 /// A file whose gate is held.
 pub(super) struct Held<'s> {
@@ -25,20 +27,73 @@ pub(super) struct Held<'s> {
 }
 
 impl Store {
-    /// Removes the file `name`. Whoever has it open keeps it until closing it.
+    /// Removes the file `name`. Whoever has it open keeps it until closing it. What other nodes have of it is removed
+    /// when they are next looked at together with this one.
     ///
     /// # Errors
     /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::Access`], [`Error::ReadOnly`].
     pub fn remove(&self, name: &FileName) -> Result<()> {
+        let trace = |file| self.removal_to_tell(file, |node| node == self.node());
+        self.remove_if(name, |_| Ok(true), trace).map(drop)
+    }
+
+    /// The same for somebody who removes it on other nodes, too: it leaves a [trace](super::traces), if one is
+    /// given, where he does not reach all of them.
+    ///
+    /// # Errors
+    /// As [`Store::remove`].
+    pub(crate) fn remove_tracing(&self, name: &FileName, trace: Option<&Removal>) -> Result<()> {
+        self.remove_if(name, |_| Ok(true), |_| trace.cloned()).map(drop)
+    }
+
+    /// Removes what is left here of the file `file`, which was removed on other nodes, unless somebody has it open; says
+    /// where it was.
+    ///
+    /// # Errors
+    /// As [`Store::remove`].
+    pub(crate) fn remove_leftover(
+        &self,
+        name: &FileName,
+        file: FileId,
+        trace: Option<&Removal>,
+    ) -> Result<Option<PathBuf>> {
+        let is_left = |held: Option<&Held<'_>>| match held {
+            Some(held) => Ok(held.id == file && !held.gate.anybody_present()?),
+            None => Ok(false),
+        };
+        match self.remove_if(name, is_left, |_| trace.cloned()) {
+            Ok(is_removed) => Ok(is_removed.then(|| object::path(&self.root, file))),
+            Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Removes the file `name`, if it is meant; with the trace that `trace` says, if any.
+    fn remove_if(
+        &self,
+        name: &FileName,
+        is_meant: impl Fn(Option<&Held<'_>>) -> io::Result<bool>,
+        trace: impl Fn(FileId) -> Option<Removal>,
+    ) -> Result<bool> {
         let failed = |e: io::Error| Error::io(format!("removing {name}"), &self.root, e);
         if let Ok(id) = self.lookup(name) {
             // What a killed process had set aside for this file would have the name again once it is gone.
             self.release_aside(id)?;
         }
         self.with_holder(name, |held| {
+            if !is_meant(held.as_ref()).map_err(failed)? {
+                return Ok(false);
+            }
+            if let Some(held) = &held
+                && let Some(removal) = trace(held.id)
+            {
+                self.leave_trace(name, held.id, &removal);
+            }
             fs::remove_file(self.entry(name)).map_err(failed)?;
+            #[cfg(test)]
+            crate::killing::point();
             self.prune(name);
-            held.map_or(Ok(()), |held| self.discard(held).map_err(failed))
+            held.map_or(Ok(()), |held| self.discard(held).map_err(failed)).map(|()| true)
         })
     }
 
@@ -50,6 +105,11 @@ impl Store {
     pub(crate) fn replace_name(&self, name: &FileName, id: FileId, durable: bool) -> Result<()> {
         while !self.enter_name(name, id, durable)? {
             let replaced = self.with_holder(name, |held| {
+                if let Some(held) = &held
+                    && let Some(removal) = self.removal_to_tell(held.id, |node| node == self.node())
+                {
+                    self.leave_trace(name, held.id, &removal);
+                }
                 self.turn_name(name, held.as_ref().map(|held| held.id), id, durable)?;
                 if let Some(held) = held
                     && let Err(e) = self.discard(held)

@@ -10,6 +10,7 @@ use crate::name::{DirectoryName, FileName};
 use crate::node::NodeName;
 use crate::remote_store::RemoteStore;
 use crate::store::aside::{Asides, Stays};
+use crate::store::traces::{Removal, Trace};
 use crate::store::{Entry, Store};
 use crate::stored_file::{Part, Whereabouts};
 use crate::units::FileId;
@@ -54,10 +55,32 @@ impl<'s> Member<'s> {
         }
     }
 
-    pub(crate) fn remove(self, name: &FileName) -> Result<()> {
+    /// Removes a file as [`Store::remove_tracing`] has it.
+    pub(crate) fn remove(self, name: &FileName, trace: Option<&Removal>) -> Result<()> {
         match self {
-            Member::Here(store) => store.remove(name),
-            Member::There(store) => store.remove(name),
+            Member::Here(store) => store.remove_tracing(name, trace),
+            Member::There(store) => store.remove(name, trace),
+        }
+    }
+
+    /// The traces of files that were removed there.
+    pub(crate) fn traces(self) -> Result<Vec<Trace>> {
+        match self {
+            Member::Here(store) => store.traces(),
+            Member::There(store) => store.traces(),
+        }
+    }
+
+    /// Removes what is left of a removed file, as [`Store::remove_leftover`] has it.
+    pub(crate) fn remove_leftover(
+        self,
+        name: &FileName,
+        file: FileId,
+        trace: Option<&Removal>,
+    ) -> Result<Option<PathBuf>> {
+        match self {
+            Member::Here(store) => store.remove_leftover(name, file, trace),
+            Member::There(store) => store.remove_leftover(name, file, trace),
         }
     }
 

@@ -12,6 +12,7 @@ use crate::finding::{self, Finding};
 use crate::manifest::Manifest;
 use crate::name::FileName;
 use crate::node::NodeName;
+use crate::store::traces::Removal;
 use crate::units::FileId;
 
 use super::Agent;
@@ -44,27 +45,23 @@ impl Agent {
         if !unasked.is_empty() {
             self.check_lost_hold_nothing(&file_name, &findings, &unasked)?;
         }
-        // The master's own last: as long as it is there, the removal can be repeated.
-        for (node, finding) in findings.into_iter().rev() {
-            let is_open = self.files.known(finding.file).is_some_and(|served| served.opens() > 0);
-            let request = Request::Discard { name: name.to_vec(), file: finding.file, is_open };
-            if node == self.context.roster.own() {
-                self.discard(name, finding.file, is_open)?;
-            } else {
-                self.context.ask_with(node, &request, &[], &mut |_, _| {})?;
-            }
-        }
-        Ok(Reply::Done)
+        self.remove_findings(&file_name, &findings).map(|()| Reply::Done)
     }
 
-    pub(super) fn discard(&self, name: &[u8], file: FileId, is_open: bool) -> Result<Reply> {
+    pub(super) fn discard(
+        &self,
+        name: &[u8],
+        file: FileId,
+        is_open: bool,
+        trace: Option<&Removal>,
+    ) -> Result<Reply> {
         let name = file_name(name)?;
         if is_open {
             // Those who have it open may all be on other nodes: then the agent is the one that keeps it here.
             self.files.get(&self.context, file)?;
         }
         match self.context.store.lookup(&name) {
-            Ok(known) if known == file => match self.context.store.remove(&name) {
+            Ok(known) if known == file => match self.context.store.remove_tracing(&name, trace) {
                 Ok(()) | Err(Error::NoSuchFile { .. }) => {}
                 Err(e) => return Err(e),
             },
@@ -174,7 +171,7 @@ impl Agent {
         Error::NodesUnasked { name: name.to_string(), nodes: self.names_of(lost) }
     }
 
-    fn names_of(&self, nodes: &[NodeIndex]) -> String {
+    pub(super) fn names_of(&self, nodes: &[NodeIndex]) -> String {
         let names: Vec<_> = nodes.iter().map(|node| self.context.roster.name(*node).as_str()).collect();
         names.join(", ")
     }
@@ -236,7 +233,7 @@ impl Agent {
         Ok(Reply::Reopened(if is_as_it_was { Kept::AsItWas } else { Kept::Changed }))
     }
 
-    /// What each node has under `name` that is not lost.
+    /// What each node has under `name` that is not lost. What is left of a removed file goes first.
     fn find_everywhere(&self, name: &FileName) -> Result<Everywhere> {
         let roster = &self.context.roster;
         let others: Vec<_> = roster.others().collect();
@@ -255,7 +252,7 @@ impl Agent {
                 _ => return Err(self.context.out_of_place(node)),
             }
         }
-        Ok(Everywhere { findings, unasked })
+        Ok(Everywhere { findings: self.without_leftovers(name, findings)?, unasked })
     }
 
     /// What all nodes together know of a file; the nodes of the cluster are among its nodes then.
@@ -275,17 +272,28 @@ impl Agent {
         Ok(Some(manifest))
     }
 
-    fn remove_findings(&self, name: &FileName, findings: &[(NodeIndex, Finding)]) -> Result<()> {
+    /// Removes what nodes have under `name`.
+    pub(super) fn remove_findings(&self, name: &FileName, findings: &[(NodeIndex, Finding)]) -> Result<()> {
         let name = &wire_name(name)[..];
-        for (node, finding) in findings {
+        let traces = self.traces_to_leave(findings)?;
+        // The master's own last: as long as it is there, the removal can be repeated.
+        for (node, Finding { file, .. }) in findings.iter().rev() {
+            let is_open = self.is_open(*file);
+            let trace = traces.get(file);
             if *node == self.context.roster.own() {
-                self.discard(name, finding.file, false)?;
+                self.discard(name, *file, is_open, trace)?;
             } else {
-                let request = Request::Discard { name: name.to_vec(), file: finding.file, is_open: false };
+                let (name, trace) = (name.to_vec(), trace.cloned());
+                let request = Request::Discard { name, file: *file, is_open, trace };
                 self.context.ask_with(*node, &request, &[], &mut |_, _| {})?;
             }
         }
         Ok(())
+    }
+
+    /// At the master: whether processes of the cluster have a file open.
+    pub(super) fn is_open(&self, file: FileId) -> bool {
+        self.files.known(file).is_some_and(|served| served.opens() > 0)
     }
 
     fn attach(&self, manifest: &Manifest) -> Result<Arc<Attachment>> {

@@ -9,6 +9,7 @@ use crate::cluster::NodeIndex;
 use crate::node::NodeName;
 use crate::open_options::OpenOptions;
 use crate::placement::SizeReason;
+use crate::store::traces::Removal;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
 use super::{FileTruth, Gone, LockNumber, PagePlace, Part, SegmentHome, Surrendered, Wish};
@@ -66,8 +67,11 @@ pub(crate) enum Request {
     Sync { file: FileId },
     /// Of the master: a file is removed, on all nodes.
     Remove { name: Vec<u8> },
-    /// A file's name is removed on a node; the file, too, unless it is still open.
-    Discard { name: Vec<u8>, file: FileId, is_open: bool },
+    /// A file's name is removed on a node; the file, too, unless it is still open. Where not all of its nodes are
+    /// reached, this trace stays.
+    Discard { name: Vec<u8>, file: FileId, is_open: bool, trace: Option<Removal> },
+    /// Of a node that should have a file and has not: whether it was removed there, while others were out of reach.
+    Missing { file: FileId },
     /// Of the master: all who opened a file together have closed it.
     Closed { file: FileId },
     /// Nobody has a file open any more.
@@ -106,7 +110,7 @@ pub(crate) enum Request {
 }
 
 /// The kinds of requests, in the order of [`Request::kind`].
-pub(in crate::cluster) const KINDS: [&str; 37] = [
+pub(in crate::cluster) const KINDS: [&str; 38] = [
     "join",
     "open",
     "find",
@@ -144,6 +148,7 @@ pub(in crate::cluster) const KINDS: [&str; 37] = [
     "reopen",
     "note",
     "show",
+    "missing",
 ];
 
 impl Request {
@@ -187,6 +192,7 @@ impl Request {
             Request::Reopen { .. } => 34,
             Request::Note { .. } => 35,
             Request::Show { .. } => 36,
+            Request::Missing { .. } => 37,
         }
     }
 }
