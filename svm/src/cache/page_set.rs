@@ -26,7 +26,7 @@ impl PageSet {
     /// Those that bytes in `range` of the file are in, if pages are of so many bytes.
     pub(crate) fn touched(range: &Range<u64>, page: u32) -> PageSet {
         let page = u64::from(page);
-        PageSet::of([range.start / page..range.end.div_ceil(page)])
+        PageSet::of(std::iter::once(range.start / page..range.end.div_ceil(page)))
     }
 
     /// Whether a page is in the set.

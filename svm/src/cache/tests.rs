@@ -29,7 +29,7 @@ fn key(file: u8, page: u64) -> PageKey {
 }
 
 fn all_pages() -> PageSet {
-    PageSet::of([0..u64::MAX])
+    PageSet::touched(&(0..u64::MAX), 1)
 }
 
 /// The calls with slices for pointers, and the fabric.
