@@ -6,7 +6,9 @@ mod job;
 use std::os::unix::fs::MetadataExt;
 
 use job::{Process, stores};
-use svmio_svm::{CacheSettings, File, FileName, FileOffset, OpenOptions, SegmentSize, Store};
+use svmio_svm::{
+    CacheSettings, File, FileName, FileOffset, NodeName, OpenOptions, Placement, SegmentSize, Store,
+};
 
 const SEGMENT: u64 = 1 << 16;
 
@@ -200,4 +202,25 @@ fn pages_of_another_node_stay_over_closing_and_opening_until_somebody_changes_th
         assert!(are_fetched(fetched_in(None, Some(3))));
         assert_eq!(fetched_in(None, Some(3)), 0);
     });
+}
+
+#[test]
+fn a_node_that_has_all_of_a_file_knows_how_long_it_is_once_it_is_closed() {
+    let (_directory, stores) = stores(2);
+    let placed = Placement::Node(NodeName::new(stores[1].node().as_str()));
+    for text in ["synced", "closed"] {
+        job(&stores, 2, |process| {
+            let options = OpenOptions::read_write().create(true).segment_size(Some(SegmentSize::MIN));
+            let file = process.open(&name(text), &options.placement(placed.clone())).unwrap();
+            let own = FileOffset(u64::from(1 - process.rank()) * SEGMENT / 2);
+            file.write_at(own, &[7; SEGMENT as usize / 2]).unwrap();
+            if text == "synced" {
+                process.sync(&file).unwrap();
+            }
+            process.close(file).unwrap();
+        });
+        // By what the node's shared state has kept.
+        let file = stores[1].open_file(&name(text), &OpenOptions::reading()).unwrap();
+        assert!(content(&file) == [7; SEGMENT as usize], "{text}: {} bytes", file.size());
+    }
 }

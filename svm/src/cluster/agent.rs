@@ -233,9 +233,7 @@ impl Agent {
             Request::Grow { file, size } => self.grow(*file, *size),
             Request::Refresh { file, segments } => self.news(*file, *segments),
             Request::Commit { file, durable, data } => self.commit(*file, *durable, *data),
-            Request::Adopt { manifest, durable, also_locked_at_master } => {
-                self.adopt(manifest, *durable, *also_locked_at_master)
-            }
+            Request::Adopt { truth, durable } => self.adopt(truth, *durable),
             Request::Resize { file, size } => self.resize(*file, *size),
             Request::Punch { file, size } => self.punch(*file, *size),
             Request::Read { file, parts } => self.read(*file, parts, out),

@@ -4,8 +4,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use crate::attachment::Filling;
-use crate::cluster::NodeIndex;
-use crate::cluster::wire::{Reply, Request, SegmentHome};
+use crate::cluster::wire::{FileTruth, Reply, Request, SegmentHome};
+use crate::cluster::{NodeIndex, install};
 use crate::error::Result;
 use crate::manifest::Manifest;
 use crate::placement::SizeReason;
@@ -38,14 +38,14 @@ impl Agent {
         let (state, _) = served.attachment.writable()?;
         // Open only once: all who could claim a segment meanwhile are waiting for the answer.
         if state.segments() == 0 && served.opens() <= 1 {
+            let truncations = state.truncations();
             let manifest = served.attachment.settle_segment_size(segment_size, reason)?;
             // Also nodes of which nobody has opened it may get segments; and what is found of them later, whoever is
             // killed, has this size.
             let nodes = self.nodes_of(&served, &manifest);
             let also_locked_at_master = state.are_also_locked_at_master();
-            let manifest = manifest.pack();
-            self.context
-                .ask_all(&nodes, &Request::Adopt { manifest, durable: false, also_locked_at_master })?;
+            let truth = FileTruth { manifest: manifest.pack(), truncations, also_locked_at_master };
+            self.context.ask_all(&nodes, &Request::Adopt { truth, durable: false })?;
         }
         Ok(Reply::Size(served.attachment.segment_size().bytes()))
     }
@@ -84,12 +84,15 @@ impl Agent {
         if !state.needs_commit() && (is_durable || !durable) {
             return Ok(Reply::Done);
         }
+        // Before the size, which the manifest has: see `File::size_and_truncations`.
+        let truncations = state.truncations();
         let committed = served.attachment.commit(durable)?;
         let manifest = committed.unwrap_or_else(|| served.attachment.manifest(state, state.epoch()));
         let nodes = self.nodes_of(&served, &manifest);
         // After the homes, which the manifest has.
         let also_locked_at_master = state.are_also_locked_at_master();
-        let request = Request::Adopt { manifest: manifest.pack(), durable, also_locked_at_master };
+        let truth = FileTruth { manifest: manifest.pack(), truncations, also_locked_at_master };
+        let request = Request::Adopt { truth, durable };
         self.context.ask_all(&nodes, &request)?;
         if durable {
             served.durable_epoch().store(manifest.epoch, Ordering::Relaxed);
@@ -97,10 +100,12 @@ impl Agent {
         Ok(Reply::Done)
     }
 
-    pub(super) fn adopt(&self, manifest: &[u8], durable: bool, also_locked_at_master: bool) -> Result<Reply> {
-        let manifest = self.context.unpacked(manifest)?;
+    pub(super) fn adopt(&self, truth: &FileTruth, durable: bool) -> Result<Reply> {
+        let manifest = self.context.unpacked(&truth.manifest)?;
         let served = self.files.get(&self.context, manifest.id)?;
-        served.attachment.adopt(&manifest, durable, also_locked_at_master)?;
+        // Where nobody asks any more how long the file is: this node may be the next to open it, alone.
+        install::take_size(served.attachment.writable()?.0, manifest.size, truth.truncations);
+        served.attachment.adopt(&manifest, durable, truth.also_locked_at_master)?;
         Ok(Reply::Done)
     }
 

@@ -58,7 +58,7 @@ pub(crate) enum Request {
     /// brought to the devices.
     Commit { file: FileId, durable: bool, data: bool },
     /// The manifest is put in place.
-    Adopt { manifest: Vec<u8>, durable: bool, also_locked_at_master: bool },
+    Adopt { truth: FileTruth, durable: bool },
     /// Of the master: the file's size is set.
     Resize { file: FileId, size: u64 },
     /// What lies beyond the size is given back.
