@@ -63,8 +63,8 @@ impl Stage {
 type Queue = &'static [Stage];
 
 /// Rounds, one after the other, of queues that run side by side: one that compiles, and so keeps the cores busy, beside
-/// one that waits for most of its time. What measures runs alone, and so does mpi4py: its ranks of Open MPI poll, and
-/// take ten times as long beside others.
+/// one that waits for most of its time. What measures runs alone, and so do HDF5's tests and mpi4py's: their ranks of Open MPI
+/// poll, and take ten times as long beside others.
 const ROUNDS: &[&[Queue]] = &[
     &[&[Stage::needed("setup", |paths| done(set_up(paths)))]],
     &[
@@ -82,16 +82,16 @@ const ROUNDS: &[&[Queue]] = &[
             Stage::new("romio", |paths| romio::runs::run(paths, &Selection::short(), &[])),
             Stage::new("coll", |paths| coll::runs::run(paths, &coll::runs::Selection::short())),
             Stage::new("romio-nodes", |paths| romio::runs::run(paths, &Selection::over_nodes(), &[])),
-            Stage::new("hdf5", |paths| {
-                let short = Selection { short: true, ..Selection::on_one_node_and_over_nodes() };
-                hdf5::runs::run(paths, &short)
-            }),
             Stage::of_sources("loom", loom),
             Stage::new("benches", |paths| done(promises::benches(paths))),
         ],
     ],
     &[&[
         Stage::new("mpi4py", |paths| mpi4py::run(paths, &Selection::short())),
+        Stage::new("hdf5", |paths| {
+            let short = Selection { short: true, ..Selection::on_one_node_and_over_nodes() };
+            hdf5::runs::run(paths, &short)
+        }),
         Stage::new("mpi4py-nodes", |paths| mpi4py::run(paths, &Selection::over_nodes())),
         Stage::new("cargo-test-alone", programs::run_alone),
         Stage::new(AIMS, aims::judge_all),
