@@ -1,5 +1,5 @@
-//! The clusters that this process takes part in: [joined] when files are opened, left at the end of `MPI_Finalize`, with
-//! what else was to be had until then.
+//! The clusters that this process takes part in: [joined] when files are opened, left at the end of `MPI_Finalize`,
+//! with what else was to be had until then.
 //!
 //! At its end, since a program's libraries may have something to do in it: HDF5 closes files that the program has left
 //! open when an attribute of `MPI_COMM_SELF` goes. Nobody who leaves has to have MPI go on for others then.

@@ -12,9 +12,9 @@
 //! | `svm_file_id` | (told only) the file's identity |
 //!
 //! For programs that set none, the environment does: `SVMIO_SEGMENT_SIZE`, `SVMIO_PLACEMENT`, `SVMIO_OUTCOME`,
-//! `SVMIO_VISIBILITY` and `SVMIO_SERVERS`. A value that makes no sense and a key that is called like these and is none are ignored, as MPI
-//! wants it, and logged. Where no segment size is given, the first collective write to a file of several nodes settles
-//! it, see [`choosing`](crate::choosing).
+//! `SVMIO_VISIBILITY` and `SVMIO_SERVERS`. A value that makes no sense and a key that is called like these and is none are
+//! ignored, as MPI wants it, and logged. Where no segment size is given, the first collective write to a file of several
+//! nodes settles it, see [`choosing`](crate::choosing).
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, OsString};

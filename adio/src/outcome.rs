@@ -9,10 +9,10 @@
 //! access: many on few cores for the slowest, again and again. So it is each rank's own that counts where nobody asks for
 //! more: a collective access costs what an independent one does, and ranks run ahead. They wait for each other at each
 //! *turn*, where a collective read follows a write or the other way round: programs read what others have just written,
-//! and forget the sync between them, which other implementations seldom need. Where several nodes share the file, each
-//! gives away what it keeps back before a read then, and sees what the others have. So they do before they change what accesses
+//! and forget the sync between them, which other implementations seldom need. So they do before they change what accesses
 //! go by: a view, the shared pointer, the mode. Where several nodes share the file, each learns then how long it has
-//! become, and collective writes wait for each other where [new segments](crate::placing) are to get their places.
+//! become; before a collective read that follows a write, each gives away what it keeps back, and sees what the others
+//! have; and collective writes wait for each other where [new segments](crate::placing) are to get their places.
 
 use std::fmt;
 use std::str::FromStr;
@@ -131,8 +131,8 @@ impl Handle {
     /// has become; where it is a read that follows a write, all see what was written.
     ///
     /// # Errors
-    /// At a turn, what failed on some ranks, and not on all, since the last time that all heard of failures; before a read,
-    /// what keeps a node from giving or seeing what was written. On all ranks; then nothing is accessed.
+    /// At a turn, what failed on some ranks, and not on all, since the last time that all heard of failures; before a
+    /// read, what keeps a node from giving or seeing what was written. On all ranks; then nothing is accessed.
     pub(crate) fn begin_access(&self, direction: Direction) -> Result<(), Failure> {
         let turns = self.heading.turns_to(direction);
         // What is seen at once has been seen.

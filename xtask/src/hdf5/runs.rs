@@ -14,7 +14,7 @@ use crate::paths::Paths;
 use crate::process::{self, Ending, Finished};
 use crate::suite::{self, Attempt, Selection, run_suite};
 
-/// How long one program may take: the slowest good ones need a tenth of it.
+/// How long one program may take: the slowest good ones need a third of it, over hosts.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Where a test puts its files, before their names.
