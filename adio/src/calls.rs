@@ -1,4 +1,4 @@
-//! The MPI functions that the device calls, resolved once per process.
+//! The MPI functions that the device calls, resolved once per process: also those that not every MPI has.
 //!
 //! Always the `PMPI_` names: tools that count a program's MPI calls should not count ours.
 
@@ -13,6 +13,7 @@ pub(crate) use collectives::Begun;
 pub use requests::{Background, complete_requests};
 
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
+use std::sync::OnceLock;
 
 use crate::abi::{Abi, Comm, Constants, Datatype, Errhandler, Info, MpiFile, Op, Request, SUCCESS};
 use crate::failure::{ErrorClass, Failure};
@@ -30,7 +31,10 @@ pub(crate) type CopyAttribute<A> =
 pub(crate) type DeleteAttribute<A> = unsafe extern "C" fn(Comm<A>, c_int, *mut c_void, *mut c_void) -> c_int;
 
 macro_rules! functions {
-    ($($field:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
+    (
+        in all { $($field:ident = $symbol:literal: fn($($argument:ty),*);)* }
+        in some { $($rare:ident = $($name:literal)|+: $kind:ty;)* }
+    ) => {
         /// An MPI library's functions and predefined handles.
         pub struct Mpi<A: Abi> {
             /// Predefined handles.
@@ -38,7 +42,9 @@ macro_rules! functions {
             version: String,
             library: Library,
             pub(crate) testing: Testing<A>,
+            combiner_named: OnceLock<c_int>,
             $($field: unsafe extern "C" fn($($argument),*) -> c_int,)*
+            $($rare: Option<$kind>,)*
         }
 
         impl<A: Abi> Mpi<A> {
@@ -48,8 +54,11 @@ macro_rules! functions {
                     version,
                     library,
                     testing: Testing::new(),
+                    combiner_named: OnceLock::new(),
                     // SAFETY: each type is that of the function in mpi.h (MPI-3.1).
                     $($field: unsafe { library.function($symbol) }?,)*
+                    // SAFETY: each type is that of the function in the headers that the type's own comment names.
+                    $($rare: [$($name),+].into_iter().find_map(|name| unsafe { library.function(name) }.ok()),)*
                 })
             }
         }
@@ -57,68 +66,77 @@ macro_rules! functions {
 }
 
 functions! {
-    allreduce = c"PMPI_Allreduce": fn(*const c_void, *mut c_void, c_int, Datatype<A>, Op<A>, Comm<A>);
-    allgather = c"PMPI_Allgather":
-        fn(*const c_void, c_int, Datatype<A>, *mut c_void, c_int, Datatype<A>, Comm<A>);
-    allgatherv = c"PMPI_Allgatherv":
-        fn(*const c_void, c_int, Datatype<A>, *mut c_void, *const c_int, *const c_int, Datatype<A>, Comm<A>);
-    bcast = c"PMPI_Bcast": fn(*mut c_void, c_int, Datatype<A>, c_int, Comm<A>);
-    iallreduce = c"PMPI_Iallreduce":
-        fn(*const c_void, *mut c_void, c_int, Datatype<A>, Op<A>, Comm<A>, *mut Request<A>);
-    iallgather = c"PMPI_Iallgather":
-        fn(*const c_void, c_int, Datatype<A>, *mut c_void, c_int, Datatype<A>, Comm<A>, *mut Request<A>);
-    ibcast = c"PMPI_Ibcast": fn(*mut c_void, c_int, Datatype<A>, c_int, Comm<A>, *mut Request<A>);
-    comm_rank = c"PMPI_Comm_rank": fn(Comm<A>, *mut c_int);
-    comm_dup = c"PMPI_Comm_dup": fn(Comm<A>, *mut Comm<A>);
-    comm_size = c"PMPI_Comm_size": fn(Comm<A>, *mut c_int);
-    comm_create_keyval = c"PMPI_Comm_create_keyval": fn(CopyAttribute<A>, DeleteAttribute<A>, *mut c_int, *mut c_void);
-    comm_get_attr = c"PMPI_Comm_get_attr": fn(Comm<A>, c_int, *mut c_void, *mut c_int);
-    comm_set_attr = c"PMPI_Comm_set_attr": fn(Comm<A>, c_int, *mut c_void);
-    type_size_x = c"PMPI_Type_size_x": fn(Datatype<A>, *mut c_longlong);
-    type_get_extent_x = c"PMPI_Type_get_extent_x": fn(Datatype<A>, *mut c_longlong, *mut c_longlong);
-    type_get_true_extent_x = c"PMPI_Type_get_true_extent_x": fn(Datatype<A>, *mut c_longlong, *mut c_longlong);
-    type_get_contents = c"PMPI_Type_get_contents":
-        fn(Datatype<A>, c_int, c_int, c_int, *mut c_int, *mut isize, *mut Datatype<A>);
-    type_free = c"PMPI_Type_free": fn(*mut Datatype<A>);
-    type_contiguous = c"PMPI_Type_contiguous": fn(c_int, Datatype<A>, *mut Datatype<A>);
-    type_create_resized = c"PMPI_Type_create_resized": fn(Datatype<A>, isize, isize, *mut Datatype<A>);
-    type_dup = c"PMPI_Type_dup": fn(Datatype<A>, *mut Datatype<A>);
-    type_commit = c"PMPI_Type_commit": fn(*mut Datatype<A>);
-    type_create_keyval = c"PMPI_Type_create_keyval":
-        fn(datatypes::CopyAttribute<A>, datatypes::DeleteAttribute<A>, *mut c_int, *mut c_void);
-    type_get_attr = c"PMPI_Type_get_attr": fn(Datatype<A>, c_int, *mut c_void, *mut c_int);
-    type_set_attr = c"PMPI_Type_set_attr": fn(Datatype<A>, c_int, *mut c_void);
-    type_get_envelope = c"PMPI_Type_get_envelope": fn(Datatype<A>, *mut c_int, *mut c_int, *mut c_int, *mut c_int);
-    status_set_elements_x = c"PMPI_Status_set_elements_x": fn(*mut A::Status, Datatype<A>, c_longlong);
-    status_set_cancelled = c"PMPI_Status_set_cancelled": fn(*mut A::Status, c_int);
-    grequest_start = c"PMPI_Grequest_start": fn(Query<A>, Free, Cancel, *mut c_void, *mut Request<A>);
-    grequest_complete = c"PMPI_Grequest_complete": fn(Request<A>);
-    test = c"PMPI_Test": fn(*mut Request<A>, *mut c_int, *mut A::Status);
-    request_get_status = c"PMPI_Request_get_status": fn(Request<A>, *mut c_int, *mut A::Status);
-    add_error_code = c"PMPI_Add_error_code": fn(c_int, *mut c_int);
-    add_error_string = c"PMPI_Add_error_string": fn(c_int, *const c_char);
-    error_class = c"PMPI_Error_class": fn(c_int, *mut c_int);
-    info_set = c"PMPI_Info_set": fn(Info<A>, *const c_char, *const c_char);
-    info_dup = c"PMPI_Info_dup": fn(Info<A>, *mut Info<A>);
-    info_create = c"PMPI_Info_create": fn(*mut Info<A>);
-    info_free = c"PMPI_Info_free": fn(*mut Info<A>);
-    info_get_nkeys = c"PMPI_Info_get_nkeys": fn(Info<A>, *mut c_int);
-    info_get_nthkey = c"PMPI_Info_get_nthkey": fn(Info<A>, c_int, *mut c_char);
-    info_get = c"PMPI_Info_get": fn(Info<A>, *const c_char, c_int, *mut c_char, *mut c_int);
-    file_open = c"PMPI_File_open": fn(Comm<A>, *const c_char, c_int, Info<A>, *mut MpiFile);
-    file_delete = c"PMPI_File_delete": fn(*const c_char, Info<A>);
-    file_close = c"PMPI_File_close": fn(*mut MpiFile);
-    file_get_position_shared = c"PMPI_File_get_position_shared": fn(MpiFile, *mut i64);
-    file_preallocate = c"PMPI_File_preallocate": fn(MpiFile, i64);
-    file_get_info = c"PMPI_File_get_info": fn(MpiFile, *mut Info<A>);
-    file_seek_shared = c"PMPI_File_seek_shared": fn(MpiFile, i64, c_int);
-    file_call_errhandler = c"PMPI_File_call_errhandler": fn(MpiFile, c_int);
-    file_get_errhandler = c"PMPI_File_get_errhandler": fn(MpiFile, *mut Errhandler<A>);
-    file_set_errhandler = c"PMPI_File_set_errhandler": fn(MpiFile, Errhandler<A>);
-    errhandler_free = c"PMPI_Errhandler_free": fn(*mut Errhandler<A>);
-    query_thread = c"PMPI_Query_thread": fn(*mut c_int);
-    initialized = c"PMPI_Initialized": fn(*mut c_int);
-    finalized = c"PMPI_Finalized": fn(*mut c_int);
+    in all {
+        allreduce = c"PMPI_Allreduce": fn(*const c_void, *mut c_void, c_int, Datatype<A>, Op<A>, Comm<A>);
+        allgather = c"PMPI_Allgather":
+            fn(*const c_void, c_int, Datatype<A>, *mut c_void, c_int, Datatype<A>, Comm<A>);
+        allgatherv = c"PMPI_Allgatherv":
+            fn(*const c_void, c_int, Datatype<A>, *mut c_void, *const c_int, *const c_int, Datatype<A>, Comm<A>);
+        bcast = c"PMPI_Bcast": fn(*mut c_void, c_int, Datatype<A>, c_int, Comm<A>);
+        iallreduce = c"PMPI_Iallreduce":
+            fn(*const c_void, *mut c_void, c_int, Datatype<A>, Op<A>, Comm<A>, *mut Request<A>);
+        iallgather = c"PMPI_Iallgather":
+            fn(*const c_void, c_int, Datatype<A>, *mut c_void, c_int, Datatype<A>, Comm<A>, *mut Request<A>);
+        ibcast = c"PMPI_Ibcast": fn(*mut c_void, c_int, Datatype<A>, c_int, Comm<A>, *mut Request<A>);
+        comm_rank = c"PMPI_Comm_rank": fn(Comm<A>, *mut c_int);
+        comm_dup = c"PMPI_Comm_dup": fn(Comm<A>, *mut Comm<A>);
+        comm_size = c"PMPI_Comm_size": fn(Comm<A>, *mut c_int);
+        comm_create_keyval = c"PMPI_Comm_create_keyval":
+            fn(CopyAttribute<A>, DeleteAttribute<A>, *mut c_int, *mut c_void);
+        comm_get_attr = c"PMPI_Comm_get_attr": fn(Comm<A>, c_int, *mut c_void, *mut c_int);
+        comm_set_attr = c"PMPI_Comm_set_attr": fn(Comm<A>, c_int, *mut c_void);
+        type_size_x = c"PMPI_Type_size_x": fn(Datatype<A>, *mut c_longlong);
+        type_get_extent_x = c"PMPI_Type_get_extent_x": fn(Datatype<A>, *mut c_longlong, *mut c_longlong);
+        type_get_true_extent_x = c"PMPI_Type_get_true_extent_x": fn(Datatype<A>, *mut c_longlong, *mut c_longlong);
+        type_get_contents = c"PMPI_Type_get_contents":
+            fn(Datatype<A>, c_int, c_int, c_int, *mut c_int, *mut isize, *mut Datatype<A>);
+        type_free = c"PMPI_Type_free": fn(*mut Datatype<A>);
+        type_contiguous = c"PMPI_Type_contiguous": fn(c_int, Datatype<A>, *mut Datatype<A>);
+        type_create_resized = c"PMPI_Type_create_resized": fn(Datatype<A>, isize, isize, *mut Datatype<A>);
+        type_dup = c"PMPI_Type_dup": fn(Datatype<A>, *mut Datatype<A>);
+        type_commit = c"PMPI_Type_commit": fn(*mut Datatype<A>);
+        type_create_keyval = c"PMPI_Type_create_keyval":
+            fn(datatypes::CopyAttribute<A>, datatypes::DeleteAttribute<A>, *mut c_int, *mut c_void);
+        type_get_attr = c"PMPI_Type_get_attr": fn(Datatype<A>, c_int, *mut c_void, *mut c_int);
+        type_set_attr = c"PMPI_Type_set_attr": fn(Datatype<A>, c_int, *mut c_void);
+        type_get_envelope = c"PMPI_Type_get_envelope": fn(Datatype<A>, *mut c_int, *mut c_int, *mut c_int, *mut c_int);
+        status_set_elements_x = c"PMPI_Status_set_elements_x": fn(*mut A::Status, Datatype<A>, c_longlong);
+        status_set_cancelled = c"PMPI_Status_set_cancelled": fn(*mut A::Status, c_int);
+        grequest_start = c"PMPI_Grequest_start": fn(Query<A>, Free, Cancel, *mut c_void, *mut Request<A>);
+        grequest_complete = c"PMPI_Grequest_complete": fn(Request<A>);
+        test = c"PMPI_Test": fn(*mut Request<A>, *mut c_int, *mut A::Status);
+        request_get_status = c"PMPI_Request_get_status": fn(Request<A>, *mut c_int, *mut A::Status);
+        add_error_code = c"PMPI_Add_error_code": fn(c_int, *mut c_int);
+        add_error_string = c"PMPI_Add_error_string": fn(c_int, *const c_char);
+        error_class = c"PMPI_Error_class": fn(c_int, *mut c_int);
+        info_set = c"PMPI_Info_set": fn(Info<A>, *const c_char, *const c_char);
+        info_dup = c"PMPI_Info_dup": fn(Info<A>, *mut Info<A>);
+        info_create = c"PMPI_Info_create": fn(*mut Info<A>);
+        info_free = c"PMPI_Info_free": fn(*mut Info<A>);
+        info_get_nkeys = c"PMPI_Info_get_nkeys": fn(Info<A>, *mut c_int);
+        info_get_nthkey = c"PMPI_Info_get_nthkey": fn(Info<A>, c_int, *mut c_char);
+        info_get = c"PMPI_Info_get": fn(Info<A>, *const c_char, c_int, *mut c_char, *mut c_int);
+        file_open = c"PMPI_File_open": fn(Comm<A>, *const c_char, c_int, Info<A>, *mut MpiFile);
+        file_delete = c"PMPI_File_delete": fn(*const c_char, Info<A>);
+        file_close = c"PMPI_File_close": fn(*mut MpiFile);
+        file_get_position_shared = c"PMPI_File_get_position_shared": fn(MpiFile, *mut i64);
+        file_preallocate = c"PMPI_File_preallocate": fn(MpiFile, i64);
+        file_get_info = c"PMPI_File_get_info": fn(MpiFile, *mut Info<A>);
+        file_seek_shared = c"PMPI_File_seek_shared": fn(MpiFile, i64, c_int);
+        file_call_errhandler = c"PMPI_File_call_errhandler": fn(MpiFile, c_int);
+        file_get_errhandler = c"PMPI_File_get_errhandler": fn(MpiFile, *mut Errhandler<A>);
+        file_set_errhandler = c"PMPI_File_set_errhandler": fn(MpiFile, Errhandler<A>);
+        errhandler_free = c"PMPI_Errhandler_free": fn(*mut Errhandler<A>);
+        query_thread = c"PMPI_Query_thread": fn(*mut c_int);
+        initialized = c"PMPI_Initialized": fn(*mut c_int);
+        finalized = c"PMPI_Finalized": fn(*mut c_int);
+    }
+    in some {
+        type_get_envelope_c = c"PMPI_Type_get_envelope_c": datatypes::LargeEnvelope<A>;
+        type_get_contents_c = c"PMPI_Type_get_contents_c": datatypes::LargeContents<A>;
+        grequest_start_extended = c"PMPIX_Grequest_start" | c"MPIX_Grequest_start": requests::ExtendedStart<A>;
+        progress_register = c"opal_progress_register": requests::RegisterProgress;
+    }
 }
 
 impl<A: Abi> Mpi<A> {

@@ -17,7 +17,7 @@ mod reading;
 mod shape;
 
 pub(crate) use cursor::{Cursor, Runs};
-pub(crate) use kept::{is_kept, of};
+pub(crate) use kept::{is_kept, of, share};
 pub(crate) use shape::Shape;
 
 use crate::abi::{Abi, Datatype};

@@ -164,6 +164,7 @@ pub unsafe fn set_view<A: Abi>(
     let substitutes = [(etype, gap_in_etype), (filetype, gap)].map(|(datatype, gap)| {
         let simple = mpi.datatype_with_gap(unit, gap?).ok()?;
         let own = mpi.duplicate(datatype).inspect_err(|_| mpi.free_datatype(simple)).ok()?;
+        flatten::share(mpi, datatype, own);
         Some(Substitute { simple, own })
     });
     let given = |substitute: Option<Substitute<A>>, datatype| substitute.map_or(datatype, |to| to.simple);

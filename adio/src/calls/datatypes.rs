@@ -131,8 +131,7 @@ impl<A: Abi> Mpi<A> {
             // SAFETY: the vectors have the lengths that the envelope told.
             unsafe { (self.type_get_contents)(datatype, counts.0, counts.1, counts.2, to, places, handles) }
         } else {
-            // SAFETY: the type of the function in MPI 4.0, where alone there are large counts.
-            let contents = unsafe { self.stock::<LargeContents<A>>("PMPI_Type_get_contents_c\0") }?;
+            let contents = self.type_get_contents_c?;
             let Envelope { integers, addresses, large_counts, datatypes, .. } = envelope;
             let counts = large.as_mut_ptr();
             // SAFETY: as above.
@@ -161,16 +160,23 @@ impl<A: Abi> Mpi<A> {
     /// of
     /// [`Combiner`]'s.
     pub(crate) fn unknown_combiner(&self, datatype: Datatype<A>) -> Option<c_int> {
-        let named = self.raw_envelope(self.constants.byte)?.1;
-        let distance = self.raw_envelope(datatype)?.1 - named;
+        let distance = self.raw_envelope(datatype)?.1 - self.combiner_named()?;
         Combiner::of(distance).is_none().then_some(distance)
     }
 
     fn envelope(&self, datatype: Datatype<A>) -> Option<Envelope> {
         let mut of = self.raw_envelope(datatype)?;
-        let named = self.raw_envelope(self.constants.byte)?.1;
-        of.0.combiner = Combiner::of(of.1 - named);
+        of.0.combiner = Combiner::of(of.1 - self.combiner_named()?);
         Some(of.0)
+    }
+
+    /// The number of the combiner of predefined datatypes.
+    fn combiner_named(&self) -> Option<c_int> {
+        if let Some(known) = self.combiner_named.get() {
+            return Some(*known);
+        }
+        let (_, named) = self.raw_envelope(self.constants.byte)?;
+        Some(*self.combiner_named.get_or_init(|| named))
     }
 
     /// The envelope, and the combiner's number. MPI's functions for small counts call its program's error handler where
@@ -179,8 +185,7 @@ impl<A: Abi> Mpi<A> {
         let mut envelope =
             Envelope { integers: 0, addresses: 0, large_counts: 0, datatypes: 0, combiner: None };
         let mut combiner = 0;
-        // SAFETY: the type of the function in MPI 4.0, where alone it is.
-        if let Some(function) = unsafe { self.stock::<LargeEnvelope<A>>("PMPI_Type_get_envelope_c\0") } {
+        if let Some(function) = self.type_get_envelope_c {
             let (integers, addresses) = (&raw mut envelope.integers, &raw mut envelope.addresses);
             let (large, datatypes) = (&raw mut envelope.large_counts, &raw mut envelope.datatypes);
             // SAFETY: stores four MPI_Counts and an integer; ROMIO has checked the datatype.
@@ -203,7 +208,8 @@ impl<A: Abi> Mpi<A> {
     }
 }
 
-type LargeEnvelope<A> = unsafe extern "C" fn(
+/// `MPI_Type_get_envelope_c` of MPI 4.0.
+pub(super) type LargeEnvelope<A> = unsafe extern "C" fn(
     Datatype<A>,
     *mut c_longlong,
     *mut c_longlong,
@@ -211,7 +217,8 @@ type LargeEnvelope<A> = unsafe extern "C" fn(
     *mut c_longlong,
     *mut c_int,
 ) -> c_int;
-type LargeContents<A> = unsafe extern "C" fn(
+/// `MPI_Type_get_contents_c` of MPI 4.0, where alone there are large counts.
+pub(super) type LargeContents<A> = unsafe extern "C" fn(
     Datatype<A>,
     c_longlong,
     c_longlong,

@@ -100,14 +100,14 @@ impl<A: Abi> Mpi<A> {
     /// Whether this MPI can tell of what goes on in the background.
     #[must_use]
     pub fn has_background_requests(&self) -> bool {
-        self.asks_operations() || self.progress_register().is_some()
+        self.asks_operations() || self.progress_register.is_some()
     }
 
     /// Whether this MPI, as MPICH, asks an operation's own function when the program waits, and may have its locks
     /// meanwhile.
     #[must_use]
     pub fn asks_operations(&self) -> bool {
-        self.extended_start().is_some()
+        self.grequest_start_extended.is_some()
     }
 
     /// A request that is complete when `operation` is over, and has its bytes in the status.
@@ -126,7 +126,7 @@ impl<A: Abi> Mpi<A> {
         // Of the two, one for MPI, released by `free_pending`.
         let state = Arc::into_raw(Arc::clone(&pending)).cast_mut().cast();
         let (query, free) = (query_pending::<A>, free_pending::<A>);
-        let code = match self.extended_start() {
+        let code = match self.grequest_start_extended {
             // SAFETY: all functions take the state that is given here.
             Some(start) => unsafe {
                 start(
@@ -165,16 +165,6 @@ impl<A: Abi> Mpi<A> {
         unsafe { (self.request_get_status)(request, flag, status) }
     }
 
-    fn extended_start(&self) -> Option<ExtendedStart<A>> {
-        // SAFETY: the type of the function in mpi.h of MPICH 4.0.2. It has the second name only under the MPI ABI.
-        unsafe { self.stock("PMPIX_Grequest_start\0").or_else(|| self.stock("MPIX_Grequest_start\0")) }
-    }
-
-    fn progress_register(&self) -> Option<unsafe extern "C" fn(unsafe extern "C" fn() -> c_int) -> c_int> {
-        // SAFETY: the type of the function in opal/runtime/opal_progress.h of Open MPI 4.1.4.
-        unsafe { self.stock("opal_progress_register\0") }
-    }
-
     /// Keeps `watched` where [`complete_requests`] finds it, which Open MPI calls whenever it makes progress.
     fn watch(&self, watched: Box<dyn Watched>) {
         static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
@@ -182,8 +172,7 @@ impl<A: Abi> Mpi<A> {
         WATCHED.lock().unwrap_or_else(PoisonError::into_inner).push(watched);
         // Relaxed: only a hint; whoever goes on takes the lock.
         COUNT.fetch_add(1, Ordering::Relaxed);
-        if let (Some(register), false) =
-            (self.progress_register(), IS_REGISTERED.swap(true, Ordering::Relaxed))
+        if let (Some(register), false) = (self.progress_register, IS_REGISTERED.swap(true, Ordering::Relaxed))
         {
             // SAFETY: the function is there as long as the process.
             unsafe { register(on_progress) };
@@ -192,7 +181,8 @@ impl<A: Abi> Mpi<A> {
 }
 
 type Query<A> = unsafe extern "C" fn(*mut c_void, *mut <A as Abi>::Status) -> c_int;
-type ExtendedStart<A> = unsafe extern "C" fn(
+/// `MPIX_Grequest_start` in mpi.h of MPICH 4.0.2; of its two names only the second is there under the MPI ABI.
+pub(super) type ExtendedStart<A> = unsafe extern "C" fn(
     Query<A>,
     unsafe extern "C" fn(*mut c_void) -> c_int,
     unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
@@ -201,6 +191,9 @@ type ExtendedStart<A> = unsafe extern "C" fn(
     *mut c_void,
     *mut Request<A>,
 ) -> c_int;
+
+/// `opal_progress_register` in opal/runtime/opal_progress.h of Open MPI 4.1.4.
+pub(super) type RegisterProgress = unsafe extern "C" fn(unsafe extern "C" fn() -> c_int) -> c_int;
 
 /// What a request in the background is for.
 struct Pending<A: Abi> {

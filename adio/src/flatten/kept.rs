@@ -27,7 +27,7 @@ pub(crate) fn of<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> Result<Arc<Shap
     };
     if let Some(kept) = mpi.datatype_attribute(datatype, key) {
         let kept = kept.cast::<Shape>().cast_const();
-        // SAFETY: only this function stores attributes under this key, each an Arc's pointer that it owns until `freed`
+        // SAFETY: only `keep` stores attributes under this key, each an Arc's pointer that it owns until `freed`
         // is called for it, which nobody causes while the key is locked but for a program that frees a type in use.
         return Ok(unsafe {
             Arc::increment_strong_count(kept);
@@ -41,12 +41,26 @@ pub(crate) fn of<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>) -> Result<Arc<Shap
         let message = format!("a datatype of {bytes} bytes cannot be used for files: {obstacle}");
         Failure::new(ErrorClass::Unsupported, message)
     })?);
-    let kept = Arc::into_raw(Arc::clone(&shape));
+    keep(mpi, datatype, key, &shape);
+    Ok(shape)
+}
+
+/// Keeps the shape of `datatype`, which has one, with `copy` as well, which nobody but the caller has yet.
+pub(crate) fn share<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>, copy: Datatype<A>) {
+    // Where there is none, the copy is read for itself.
+    let Ok(shape) = of(mpi, datatype) else { return };
+    if let Some(key) = *KEY.lock().unwrap_or_else(PoisonError::into_inner) {
+        keep(mpi, copy, key, &shape);
+    }
+}
+
+/// Keeps `shape` with `datatype`, while the `key` is locked.
+fn keep<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>, key: c_int, shape: &Arc<Shape>) {
+    let kept = Arc::into_raw(Arc::clone(shape));
     if !mpi.set_datatype_attribute(datatype, key, kept.cast_mut().cast()) {
         // SAFETY: MPI did not take it. The datatype is read again the next time.
         drop(unsafe { Arc::from_raw(kept) });
     }
-    Ok(shape)
 }
 
 /// Whether the shape of `datatype` is kept with it: never so with a new datatype, whatever its handle was before.
@@ -61,7 +75,7 @@ fn is_right<A: Abi>(mpi: &Mpi<A>, datatype: Datatype<A>, shape: &Shape) -> bool 
     u64::try_from(shape.bytes()) == Ok(mpi.type_size(datatype))
 }
 
-/// A copy of a datatype is read for itself.
+/// A copy of a datatype that the program or ROMIO makes is read for itself.
 unsafe extern "C" fn not_copied<A: Abi>(
     _datatype: Datatype<A>,
     _key: c_int,
@@ -81,7 +95,7 @@ unsafe extern "C" fn freed<A: Abi>(
     attribute: *mut c_void,
     _extra: *mut c_void,
 ) -> c_int {
-    // SAFETY: `of` stored an Arc's pointer, and MPI calls this once for each.
+    // SAFETY: `keep` stored an Arc's pointer, and MPI calls this once for each.
     drop(unsafe { Arc::from_raw(attribute.cast::<Shape>().cast_const()) });
     SUCCESS
 }
