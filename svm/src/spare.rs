@@ -17,9 +17,10 @@
 //! * Who takes part holds a shared lock on the directory. The last one to [`leave`] removes them; where it was
 //!   killed, whoever opens the store next does (`sweep`).
 
+mod keeping;
 mod room;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -35,20 +36,14 @@ use rustix::io::Errno;
 
 use svmio_transport::settings::byte_size;
 
-use crate::mapping_cache;
-use crate::segment::{self, Inode, Segment};
-use crate::units::SegmentIndex;
+use crate::segment;
+
+pub(crate) use keeping::Keeping;
 
 /// Where they lie in a store.
 pub(crate) const DIRECTORY: &str = "spare";
 /// How the names of those begin that somebody is removing.
 const GOING: &str = "going-";
-/// Of a segment's bytes, all but this part (one in so many) have to have storage.
-const HOLES: u64 = 8;
-/// They take at most this part (one in so many) of what would be free without them.
-const SHARE: u64 = 8;
-/// More of them would take longer to look for than they save.
-const MOST: usize = 1024;
 
 /// A store that this process has opened.
 struct Known {
@@ -130,75 +125,6 @@ pub fn leave() {
     for Known { store, part, .. } in all {
         if let Part::Taken(spares) = part {
             spares.remove_if_alone(&store);
-        }
-    }
-}
-
-/// What may be kept of a file that was removed from a store, and that nobody has open.
-pub(crate) struct Keeping {
-    spares: Arc<Spares>,
-    /// How many are kept.
-    number: usize,
-    /// Bytes that are kept.
-    kept: u64,
-    /// Bytes that are kept, or free once the segments of before are gone.
-    free: u64,
-}
-
-impl Keeping {
-    /// `None` where nothing is.
-    pub(crate) fn of(store: &Path) -> Option<Keeping> {
-        let Part::Taken(spares) = part_in(store) else { return None };
-        let look = || -> io::Result<(Vec<String>, u64)> {
-            let fs = rustix::fs::fstatvfs(&spares.directory)?;
-            Ok((spares.names()?, (fs.f_bavail * fs.f_frsize).min(room::available())))
-        };
-        let (names, free) = look().inspect_err(|e| tracing::debug!("nothing is kept: {e}")).ok()?;
-        let kept: u64 = names.iter().filter_map(|name| bytes_of_spare(name)).sum();
-        Some(Keeping { spares, number: names.len(), kept, free: free.saturating_add(kept) })
-    }
-
-    /// Keeps the storage of the segment at `path`, `index` of the file that `of_file` names. False where it is not kept,
-    /// and is there still.
-    pub(crate) fn keep(&mut self, path: &Path, of_file: &str, index: SegmentIndex) -> io::Result<bool> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        let metadata = file.metadata()?;
-        let (bytes, stored) = (metadata.len(), metadata.blocks() * 512);
-        self.free = self.free.saturating_add(stored);
-        let most = limit().min(self.free / SHARE);
-        if stored < bytes - bytes / HOLES || self.kept + bytes > most || self.number >= MOST {
-            return Ok(false);
-        }
-        match mapping_cache::of(Inode::of(&metadata)) {
-            Some(segment) => segment.clear(0..bytes)?,
-            None => Segment::map(index, file, bytes, true)?.clear(0..bytes)?,
-        }
-        let name = format!("{bytes}-{of_file}-{}", index.0);
-        rustix::fs::renameat(rustix::fs::CWD, path, &self.spares.directory, name)?;
-        self.kept += bytes;
-        self.number += 1;
-        self.spares.listed().at = None;
-        Ok(true)
-    }
-}
-
-impl Drop for Keeping {
-    /// Others may have kept something at the same time: then some of it is too much.
-    fn drop(&mut self) {
-        let trimmed = self.spares.names().and_then(|mut names| {
-            let mut kept: u64 = names.iter().filter_map(|name| bytes_of_spare(name)).sum();
-            while kept > limit()
-                && let Some(name) = names.pop()
-            {
-                if let Some(bytes) = bytes_of_spare(&name) {
-                    kept -= bytes;
-                    self.spares.remove(&name)?;
-                }
-            }
-            Ok(())
-        });
-        if let Err(e) = trimmed {
-            tracing::debug!("spare segments may take more than they should: {e}");
         }
     }
 }
