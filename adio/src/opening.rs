@@ -197,10 +197,14 @@ pub(crate) fn give_hints<A: Abi>(
     name: &CStr,
     users: Info<A>,
 ) -> Result<(), Failure> {
-    // What ROMIO took when it opened the stub, once more, now that the device's features count.
+    // ROMIO looks at the device's features then. It has taken the user's hints when it opened the stub, and of each
+    // that it is handed it asks whether all ranks have the same.
+    let none = mpi.constants.info_null;
+    mpi.with_merged_info(none, none, |overruling| {
+        hints::overrule(mpi, overruling)?;
+        hints::hand_to_romio(host, fd, overruling)
+    })?;
     let info = fd.info;
-    hints::overrule(mpi, info)?;
-    hints::hand_to_romio(host, fd, info)?;
     hints::tell_sieving(mpi, users, info)?;
     hints::tell_unknown(mpi, users, fd.comm, name);
     hints::take(mpi, users, info, name)?;
