@@ -252,7 +252,8 @@ impl Cluster {
         let manifest = context.manifest_of(&introduction.0)?;
         let name = manifest.name.clone();
         install::install(context, &manifest)?;
-        let how = How::through(self.id());
+        // It may have been removed since it was opened.
+        let how = How { removed: true, ..How::through(self.id()) };
         let attachment = attachment::attach(&context.store, manifest.id, &name, how)
             .map_err(|error| error.into_error(manifest.id))?;
         install::refresh(&attachment, &manifest, &introduction.0)?;

@@ -45,9 +45,10 @@ const OWN: [&str; 12] = [
 ];
 
 /// What is read above this crate.
-const ABOVE: [(Concern, &str); 14] = [
+const ABOVE: [(Concern, &str); 15] = [
     (Concern::Files, "SVMIO_CLAIM"),
     (Concern::Files, "SVMIO_LOG"),
+    (Concern::Files, "SVMIO_MEET"),
     (Concern::Files, "SVMIO_OUTCOME"),
     (Concern::Files, "SVMIO_PLACEMENT"),
     (Concern::Files, "SVMIO_SEGMENT_SIZE"),

@@ -18,17 +18,21 @@ use super::Context;
 use super::wire::FileTruth;
 
 /// Sees to it that this node's store has the file and its name, with a manifest that is true. Where processes of
-/// the node have it open, nothing is changed.
+/// the node have it open, nothing is changed; nor where it was removed since.
 pub(super) fn install(context: &Context, manifest: &Manifest) -> Result<()> {
     let store = &context.store;
     let path = object::path(store.path(), manifest.id);
     let failed = |e: io::Error| Error::io(format!("opening {}", manifest.name), &path, e);
+    let was_removed = || object::deleted_path(store.path(), manifest.id).exists();
     loop {
-        match make_object(context, manifest) {
-            Ok(()) => break,
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(failed(e)),
+        if was_removed() {
+            return Ok(());
         }
+        let is_new = match make_object(context, manifest) {
+            Ok(()) => true,
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => false,
+            Err(e) => return Err(failed(e)),
+        };
         let mut opening = fs::OpenOptions::new();
         opening.read(true).write(true).create(true).truncate(false).mode(0o600);
         let state = match opening.open(path.join(object::STATE)) {
@@ -40,7 +44,7 @@ pub(super) fn install(context: &Context, manifest: &Manifest) -> Result<()> {
         if object::is_unlinked(&state).map_err(failed)? {
             continue;
         }
-        if !gate.anybody_present().map_err(failed)? {
+        if !is_new && !gate.anybody_present().map_err(failed)? {
             let own = own_manifest(&path, &manifest.name)?;
             if let Some(own) = &own {
                 make_claimed(&path, own, manifest, store.node()).map_err(failed)?;
@@ -51,9 +55,9 @@ pub(super) fn install(context: &Context, manifest: &Manifest) -> Result<()> {
             // What it says is true no more. The manifest tells what all nodes together know.
             State::map(state.try_clone().map_err(failed)?).map_err(failed)?.void();
         }
-        break;
+        // Under the gate: whoever removes the file removes the name, too.
+        return enter_name(context, manifest);
     }
-    enter_name(context, manifest)
 }
 
 /// What a node's replica says of a file; `None` where it is damaged or was never written.

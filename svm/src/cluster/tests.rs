@@ -7,6 +7,7 @@ mod joining;
 mod late_writes;
 mod locked_holes;
 mod natively;
+mod opening;
 mod turns;
 mod untold;
 

@@ -56,11 +56,12 @@ impl Agent {
         name: &FileName,
         opening: &[NodeIndex],
     ) -> Result<FileTruth> {
-        served.add_nodes(opening);
         let placement = self.placement(served, options, name);
-        let truth = truth(served)?;
-        self.install_elsewhere(served, &truth, &placement, opening)?;
-        Ok(truth)
+        self.install_elsewhere(served, &truth(served)?, &placement, opening)?;
+        served.add_nodes(opening);
+        // Others may have the file open, and commit it. What they did before the new nodes were noted, these hear now; of
+        // the rest they are told.
+        truth(served)
     }
 
     /// After an open that failed: has no node hold the file open, unless somebody has it open. Other jobs could not open
@@ -99,7 +100,8 @@ impl Agent {
         options.enforce_placement(&mut policies, nodes)
     }
 
-    /// Has those nodes know the file that hold parts of it, or will by its placement, and do not open it themselves.
+    /// Has those nodes know the file that hold parts of it, or will by its placement, and do not open it themselves; and
+    /// those that open it and are new to it: whoever has it open, or removes it, may ask them for it before they attach it.
     fn install_elsewhere(
         &self,
         served: &Served,
@@ -119,12 +121,14 @@ impl Agent {
         holders.dedup();
         // No file with parts on a lost node is opened; what is to be put there by its placement fails when it is
         // written.
-        let to_install = |node: &NodeIndex| {
-            *node != roster.own() && !opening.contains(node) && !self.context.is_lost(*node)
-        };
-        let nodes: Vec<_> = holders.into_iter().filter(to_install).collect();
+        let known = served.add_nodes(&[]);
+        let holders = holders.into_iter().filter(|node| !opening.contains(node));
+        let newcomers = opening.iter().copied().filter(|node| !known.contains(node));
+        let to_install = |node: &NodeIndex| *node != roster.own() && !self.context.is_lost(*node);
+        let nodes: Vec<_> = holders.chain(newcomers).filter(to_install).collect();
+        self.context.ask_all(&nodes, &Request::Install { truth: truth.clone() })?;
         served.add_nodes(&nodes);
-        self.context.ask_all(&nodes, &Request::Install { truth: truth.clone() }).map(|_| ())
+        Ok(())
     }
 }
 

@@ -1,0 +1,92 @@
+//! What others do with a file between its being opened for a node and that node's attaching it.
+
+use super::{job, read};
+use crate::{CacheSettings, File, FileId, FileName, FileOffset, NodeIndex, OpenOptions, Store};
+use job::Process;
+
+const NODES: usize = 3;
+
+/// Opens the file for this process alone.
+fn alone(process: &Process<'_>, name: &FileName) -> File {
+    let options = OpenOptions::read_write().create(true);
+    let introduction = process.cluster.open(name, &options, &[NodeIndex(process.rank())]).unwrap();
+    process.cluster.attach(&introduction, &options).unwrap()
+}
+
+/// The master has a file open. Rank 1, of another node, opens it, and does not attach it before `meanwhile` is over on
+/// rank 0; then it does, and finds what is in the file. Returns what has the name on each node in the end.
+fn opened_meanwhile(meanwhile: impl Fn(&Process<'_>, &FileName) + Sync) -> [Option<FileId>; NODES] {
+    let (_directory, stores) = job::stores(NODES);
+    let name = FileName::new("/a/f").unwrap();
+    let cache = CacheSettings { page: 64 << 10, capacity: 1 << 20 };
+    job::run(&stores, &cache, |process| {
+        let options = OpenOptions::read_write().create(true);
+        let own = (process.rank() == 0).then(|| {
+            let file = alone(process, &name);
+            file.write_at(FileOffset(0), b"before").unwrap();
+            file
+        });
+        process.meet();
+        let open = || process.cluster.open(&name, &options, &[NodeIndex(1)]).unwrap();
+        let introduction = (process.rank() == 1).then(open);
+        process.meet();
+        if let Some(file) = &own {
+            file.write_at(FileOffset(6), b", after").unwrap();
+            file.commit(true).unwrap();
+            meanwhile(process, &name);
+        }
+        process.meet();
+        if let Some(introduction) = introduction {
+            let file = process.cluster.attach(&introduction, &options).unwrap();
+            file.refresh().unwrap();
+            assert_eq!(&read::<13>(&file, 0), b"before, after");
+            file.write_at(FileOffset(13), b"!").unwrap();
+            file.flush().unwrap();
+            file.commit(true).unwrap();
+            file.closed_by_all().unwrap();
+        }
+        process.meet();
+        if let Some(file) = own {
+            file.refresh().unwrap();
+            assert_eq!(&read::<14>(&file, 0), b"before, after!");
+            file.closed_by_all().unwrap();
+        }
+        process.meet();
+    });
+    let known = |store: &Store| store.lookup(&name).ok();
+    std::array::from_fn(|node| known(&stores[node]))
+}
+
+#[test]
+fn it_is_committed() {
+    let [one, other, third] = opened_meanwhile(|_, _| {});
+    assert!(one.is_some() && other == one && third.is_none());
+}
+
+#[test]
+fn it_is_made_shorter_and_longer_again() {
+    opened_meanwhile(|process, name| {
+        let file = alone(process, name);
+        file.set_size(3).unwrap();
+        file.write_at(FileOffset(3), b"ore, after").unwrap();
+        file.closed_by_all().unwrap();
+    });
+}
+
+#[test]
+fn it_is_removed() {
+    let known = opened_meanwhile(|process, name| process.cluster.remove(name).unwrap());
+    assert_eq!(known, [None; NODES]);
+}
+
+#[test]
+fn its_name_is_given_to_another_file() {
+    let known = opened_meanwhile(|process, name| {
+        process.cluster.remove(name).unwrap();
+        let other = alone(process, name);
+        other.write_at(FileOffset(0), b"another").unwrap();
+        other.commit(true).unwrap();
+        other.closed_by_all().unwrap();
+    });
+    assert!(matches!(known, [Some(_), None, None]), "{known:?}");
+}
