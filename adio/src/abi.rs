@@ -115,6 +115,8 @@ pub struct Constants<A: Abi> {
     pub request_null: Request<A>,
     /// `MPI_COMM_SELF`.
     pub comm_self: Comm<A>,
+    /// `MPI_COMM_WORLD`.
+    pub comm_world: Comm<A>,
     /// `MPI_INFO_NULL`.
     pub info_null: Info<A>,
     /// `MPI_FILE_NULL`.

@@ -59,6 +59,20 @@ impl Library {
         Library(libc::RTLD_NEXT)
     }
 
+    /// The function `symbol` of the libraries that come after the calling one in the process, which may have something of
+    /// their own to do; where none has it, the function `of_mpi` of the MPI library.
+    ///
+    /// # Errors
+    /// [`SymbolError`].
+    ///
+    /// # Safety
+    /// `F` is a function pointer of the type that both have.
+    pub unsafe fn behind<F: Copy>(symbol: &CStr, of_mpi: &CStr) -> Result<F, SymbolError> {
+        // SAFETY: the caller vouches for the type.
+        let function = |library: Library, symbol| unsafe { library.function::<F>(symbol) };
+        function(Library::next(), symbol).or_else(|_| function(Library::mpi()?, of_mpi))
+    }
+
     /// What symbols of the process are bound to where nothing else is said.
     pub fn global() -> Library {
         Library(libc::RTLD_DEFAULT)

@@ -95,3 +95,4 @@ pub use face::{
 pub use family::Family;
 pub use operator::{Kind, Number, Operator};
 pub use stock::Stock;
+pub use svmio_adio::{MISSING, export_initialization};

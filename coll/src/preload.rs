@@ -24,9 +24,6 @@ pub unsafe fn stock<F: Copy>(symbol: &str) -> Option<F> {
     function.map_err(missing).ok()
 }
 
-/// What a function returns that this MPI does not have: a code of a class that is an error in all families.
-pub const MISSING: c_int = 16;
-
 /// After `MPI_Init`, which returned `code`.
 pub fn initialized<A: Family>(code: c_int) -> c_int {
     if code == svmio_adio::abi::SUCCESS {
@@ -92,11 +89,7 @@ macro_rules! export_collectives {
                 (send: *const c_void, receive: *mut c_void, count: c_int, datatype: Datatype<$family>,
                  op: Op<$family>);
         }
-        $crate::export_collectives! { @initialize $family,
-            MPI_Init, PMPI_Init: (count: *mut c_int, arguments: *mut c_void);
-            MPI_Init_thread, PMPI_Init_thread:
-                (count: *mut c_int, arguments: *mut c_void, required: c_int, provided: *mut c_int);
-        }
+        $crate::export_initialization! { $crate::preload::initialized::<$family> }
     };
     (@each $family:ty, $($face:ident, $name:ident, $profiled:ident, $begin:ident, $begin_name:ident,
         $begin_profiled:ident: ($($argument:ident: $kind:ty),*);)*) => {$(
@@ -133,29 +126,9 @@ macro_rules! export_collectives {
                     // SAFETY: the type is that of the function in mpi.h.
                     let stock = STOCK.get_or_init(|| unsafe { $crate::preload::stock(symbol) });
                     // SAFETY: the caller's arguments.
-                    stock.map_or($crate::preload::MISSING, |stock| unsafe { stock($($argument,)* comm, $($request)?) })
+                    stock.map_or($crate::MISSING, |stock| unsafe { stock($($argument,)* comm, $($request)?) })
                 }
             }
-        }
-    };
-    (@initialize $family:ty, $($name:ident, $profiled:ident: $arguments:tt;)*) => {$(
-        $crate::export_collectives! { @begin $family, $name, $profiled, $arguments }
-        $crate::export_collectives! { @begin $family, $profiled, $profiled, $arguments }
-    )*};
-    (@begin $family:ty, $name:ident, $profiled:ident, ($($argument:ident: $kind:ty),*)) => {
-        #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
-        ///
-        /// # Safety
-        /// As MPI wants it.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
-            type Function = unsafe extern "C" fn($($kind),*) -> c_int;
-            // SAFETY: the type is that of the function in mpi.h.
-            let stock: Option<Function> =
-                unsafe { $crate::preload::stock(concat!(stringify!($profiled), "\0")) };
-            let Some(stock) = stock else { return $crate::preload::MISSING };
-            // SAFETY: the caller's arguments.
-            $crate::preload::initialized::<$family>(unsafe { stock($($argument),*) })
         }
     };
 }

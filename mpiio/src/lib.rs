@@ -16,7 +16,8 @@
 //!   our device hears of it. Split ones are taken at both ends: they go on in between.
 //! * `read`, `read_at`, `read_shared` and all of `iread`: the program is told what came of them (`reading`).
 //!
-//! And `MPI_Finalize`: processes of several nodes that shared files leave each other there. What a family needs beyond
+//! And `MPI_Init`, where processes of several nodes [may meet](initialized), and `MPI_Finalize`: those that shared files leave
+//! each other there. What a family needs beyond
 //! that, the page of its library tells. Everything else (`MPI_File_write_at`, `MPI_File_iwrite`, `MPI_File_sync`,
 //! `MPI_File_get_size`, …) is the stock MPI's own: its ROMIO calls our device, as it does below the functions above.
 //! What the first open would wait for is [done](warm_up) when the library is loaded.
@@ -39,6 +40,7 @@
 pub mod claim;
 mod collective;
 mod entry;
+mod initialize;
 mod mode;
 mod ordered;
 mod pointer;
@@ -52,6 +54,7 @@ pub use entry::{
     file_close, file_collective, file_delete, file_open, file_ordered, file_preallocate, file_seek_shared,
     file_split_end, finalize, with_stock,
 };
+pub use initialize::initialized;
 pub use mode::file_set_atomicity;
 pub use pointer::{file_get_byte_offset, file_get_position, file_seek};
 pub use reading::{file_iread, file_read};

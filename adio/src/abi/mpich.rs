@@ -58,6 +58,7 @@ impl Abi for Mpich {
             max: Op(0x5800_0001),
             request_null: Request(0x2c00_0000),
             comm_self: Comm(0x4400_0001),
+            comm_world: Comm(0x4400_0000),
             info_null: Info(0x1c00_0000),
             file_null: MpiFile(std::ptr::null_mut()),
         })

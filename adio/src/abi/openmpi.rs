@@ -90,6 +90,7 @@ impl Abi for OpenMpi {
             max: Op(address(c"ompi_mpi_op_max")?),
             request_null: Request(address(c"ompi_request_null")?),
             comm_self: Comm(address(c"ompi_mpi_comm_self")?),
+            comm_world: Comm(address(c"ompi_mpi_comm_world")?),
             info_null: Info(address(c"ompi_mpi_info_null")?),
             file_null: MpiFile(library.variable(c"ompi_mpi_file_null")?),
         })

@@ -81,7 +81,9 @@ Several hosts:
   --hosts LIST deals the ranks out to the hosts one by one, whichever MPI it is (Open MPI gets it as --host
   with slots for all ranks and, unless you place them otherwise, --map-by node); any other option of
   mpiexec does as well: -f, -ppn, --hostfile, a batch system's own. The program and svmio have to be at the
-  same paths on all hosts. LD_PRELOAD and SVMIO_* reach the ranks on all of them.
+  same paths on all hosts. LD_PRELOAD and SVMIO_* reach the ranks on all of them. Where such an option is given,
+  the hosts are brought together in MPI_Init, so that files of single ranks are found on all of them
+  (SVMIO_MEET=open: by the first file that ranks of several hosts open together).
 
 Which MPI is a program's that has none itself (a script, python, a wrapper)?
 The first answer of:
@@ -184,7 +186,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), RunError> {
         WaitingCure::of(launcher.family, crowding, &installation)?
     };
     let mut libraries = Vec::new();
-    let mut variables = own_variables(arguments)?;
+    let mut variables = own_variables(arguments, &line)?;
     if let Some(collectives) = arguments.collectives {
         // Before the one for files: what both take, it passes on.
         libraries.extend(collectives.library(&launcher, &installation)?);
@@ -209,8 +211,12 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), RunError> {
     Err(command.exec())
 }
 
-/// svmio's variables for the ranks: those set in the environment, and what the options say instead.
-fn own_variables(arguments: &RunArguments) -> Result<Vec<RankVariable>, RunError> {
+/// Says when the ranks' nodes are brought together.
+const MEETING: &str = "SVMIO_MEET";
+
+/// svmio's variables for the ranks: those set in the environment, and what the options say instead. Ranks on several
+/// hosts meet when MPI is initialized, unless the user says otherwise.
+fn own_variables(arguments: &RunArguments, line: &MpiexecLine) -> Result<Vec<RankVariable>, RunError> {
     let mut variables: Vec<RankVariable> = std::env::vars_os()
         .filter(|(name, _)| name.as_encoded_bytes().starts_with(b"SVMIO_"))
         .filter(|(name, _)| name != installation::LIBRARY_DIRECTORY_VARIABLE)
@@ -232,6 +238,9 @@ fn own_variables(arguments: &RunArguments) -> Result<Vec<RankVariable>, RunError
             variables.retain(|variable| variable.name != name);
             variables.push(RankVariable { name: name.into(), value });
         }
+    }
+    if line.places_ranks() && !variables.iter().any(|variable| variable.name == MEETING) {
+        variables.push(RankVariable { name: MEETING.into(), value: "init".into() });
     }
     Ok(variables)
 }

@@ -5,7 +5,7 @@
 //! predefined class. `MPI_Request_get_status`: that alone does not ask what goes on in the background whether it is
 //! over.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
 use svmio_adio::abi::mpich::Mpich;
@@ -72,19 +72,11 @@ unsafe fn status_of(request: Request<Mpich>, flag: *mut c_int, status: *mut Stat
     static NEXT: OnceLock<Option<GetStatus>> = OnceLock::new();
     svmio_adio::complete_requests();
     // SAFETY: the type of the function in mpi.h.
-    let next = NEXT.get_or_init(|| unsafe { function_behind(c"MPI_Request_get_status") });
+    let next = NEXT.get_or_init(|| {
+        unsafe { Library::behind(c"MPI_Request_get_status", c"MPI_Request_get_status") }.ok()
+    });
     // SAFETY: the caller's arguments.
-    next.map_or(svmio_coll::preload::MISSING, |next| unsafe { next(request, flag, status) })
-}
-
-/// The function of that name of the next library: the one for files, which may know more than MPICH, or MPICH.
-///
-/// # Safety
-/// `F` is a function pointer of the type that the function has.
-unsafe fn function_behind<F: Copy>(name: &CStr) -> Option<F> {
-    // SAFETY: the caller vouches for the type.
-    let after = |library: Library| unsafe { library.function::<F>(name) };
-    after(Library::next()).or_else(|_| Library::mpi().and_then(after)).ok()
+    next.map_or(svmio_coll::MISSING, |next| unsafe { next(request, flag, status) })
 }
 
 /// The class of a code of this library's own; of any other what the next library tells.
@@ -100,7 +92,7 @@ unsafe fn class_of(code: c_int, class: *mut c_int) -> c_int {
     }
     static NEXT: OnceLock<Option<ErrorClass>> = OnceLock::new();
     // SAFETY: the type of the function in mpi.h.
-    let next = NEXT.get_or_init(|| unsafe { function_behind(c"MPI_Error_class") });
+    let next = NEXT.get_or_init(|| unsafe { Library::behind(c"MPI_Error_class", c"MPI_Error_class") }.ok());
     match next {
         // SAFETY: the caller's arguments.
         Some(next) => unsafe { next(code, class) },

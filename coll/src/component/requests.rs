@@ -10,7 +10,7 @@ use svmio_adio::abi::openmpi::OpenMpi;
 use svmio_adio::abi::{Comm, Request, SUCCESS};
 use svmio_adio::{Background, ErrorClass, Failure, Mpi};
 
-use crate::preload::MISSING;
+use svmio_adio::MISSING;
 
 /// What the component does with requests.
 #[derive(Debug, Clone, Copy)]

@@ -1,0 +1,50 @@
+//! `MPI_Init`: where it is asked for, the nodes of all ranks are brought together then, and not by the first file that
+//! ranks of several nodes open together. So files of single ranks are found on all nodes from the beginning.
+
+use std::env;
+use std::ffi::c_int;
+use std::sync::Once;
+
+use svmio_adio::Mpi;
+use svmio_adio::abi::{Abi, SUCCESS};
+
+/// When the ranks' nodes are brought together.
+const VARIABLE: &str = "SVMIO_MEET";
+
+/// After `MPI_Init`, which returned `code`.
+pub fn initialized<A: Abi>(code: c_int) -> c_int {
+    if code != SUCCESS {
+        return code;
+    }
+    static MEETING: Once = Once::new();
+    // A tool may have called this within MPI_Init.
+    MEETING.call_once(|| {
+        svmio_logging::start();
+        if is_asked_for() {
+            meet::<A>();
+        }
+    });
+    code
+}
+
+fn meet<A: Abi>() {
+    // With an MPI that cannot be used, it is the first open that fails.
+    if let Ok(mpi) = Mpi::<A>::get()
+        && let Err(failure) = svmio_adio::meet(mpi)
+        && mpi.rank(mpi.constants.comm_world) == 0
+    {
+        tracing::warn!("{VARIABLE}=init has no effect: {failure}");
+    }
+}
+
+/// Whether `MPI_Init` is when that is done.
+fn is_asked_for() -> bool {
+    match env::var(VARIABLE).as_deref() {
+        Ok("init") => true,
+        Err(env::VarError::NotPresent) | Ok("open" | "") => false,
+        other => {
+            tracing::warn!("{VARIABLE} is neither init nor open: {other:?}");
+            false
+        }
+    }
+}
