@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use svmio_tests::{Hosts, Job, Mpi, Nodes, Program, Scratch};
+use svmio_tests::{Hosts, Job, Mpi, Nodes, Program, Scratch, is_full_run};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const RANKS: u32 = 4;
@@ -57,6 +57,26 @@ fn what_makes_no_sense_is_told_and_one_node_needs_no_meeting() {
             assert!(output.contains("all was found"), "{output}");
             assert_eq!(output.contains("SVMIO_MEET"), told.is_some(), "{output}");
             assert!(told.is_none_or(|told| output.contains(told)), "{output}");
+        }
+    }
+}
+
+/// Ranks by themselves make and remove files of the same names, all at once: nothing goes wrong but what may, and nothing
+/// is left in the stores that leads nowhere, or to two files.
+#[test]
+fn files_of_single_ranks_come_and_go_on_all_nodes() {
+    let rounds = if is_full_run() { "5000" } else { "300" };
+    for mpi in [Mpi::DebianMpich, Mpi::DebianOpenMpi] {
+        let program = Program::c("come_and_go", mpi);
+        for seed in ["1", "2"] {
+            let nodes = Nodes::Emulated(4);
+            let scratch: Scratch = nodes.scratch();
+            let job = Job::new(&scratch, &program, 8).over(nodes).limit(10 * LIMIT);
+            let job = job.argument("svm:/file").argument(rounds).argument(seed);
+            let output = job.variable("SVMIO_MEET", "init").succeed();
+            assert!(output.contains("they came and went"), "{output}");
+            let told = nodes.verified(&scratch);
+            assert!(told.contains("0 damaged, 0 leftovers reclaimed"), "{told}");
         }
     }
 }

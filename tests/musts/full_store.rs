@@ -98,10 +98,7 @@ fn full_store_of_another_node(mpi: Mpi) {
                 assert!(as_one, "{way}: {all:?}");
             }
         }
-        let stores = nodes.stores(&scratch).into_iter().map(|store| format!("--store={}", store.display()));
-        let words: Vec<String> = ["verify".to_owned()].into_iter().chain(stores).collect();
-        let verified = nodes.ask(&scratch, 0, &words.iter().map(String::as_str).collect::<Vec<_>>());
-        assert!(verified.status.success(), "{verified:?}");
+        nodes.verified(&scratch);
     });
 }
 

@@ -114,6 +114,18 @@ impl Nodes<'_> {
         (0..self.count()).map(|node| self.store(scratch, node)).collect()
     }
 
+    /// What `svmio verify` tells of the stores of all nodes.
+    ///
+    /// # Panics
+    /// Where it finds something damaged.
+    pub fn verified(self, scratch: &Scratch) -> String {
+        let stores = self.stores(scratch).into_iter().map(|store| format!("--store={}", store.display()));
+        let words: Vec<String> = std::iter::once("verify".to_owned()).chain(stores).collect();
+        let verified = self.ask(scratch, 0, &words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(verified.status.success(), "{verified:?}");
+        String::from_utf8_lossy(&verified.stdout).into_owned()
+    }
+
     /// Fails unless every node has a store: otherwise the ranks did not run where they should have.
     ///
     /// # Panics

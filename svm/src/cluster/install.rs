@@ -41,6 +41,13 @@ pub(super) fn install(context: &Context, manifest: &Manifest) -> Result<()> {
             state => state.map_err(failed)?,
         };
         let gate = Gate::lock(&state).map_err(failed)?;
+        // Whoever removes it has the gate, and may have had it before.
+        if was_removed() {
+            if is_new {
+                object::destroy(store.path(), &path).map_err(failed)?;
+            }
+            return Ok(());
+        }
         if object::is_unlinked(&state).map_err(failed)? {
             continue;
         }
@@ -56,7 +63,12 @@ pub(super) fn install(context: &Context, manifest: &Manifest) -> Result<()> {
             State::map(state.try_clone().map_err(failed)?).map_err(failed)?.void();
         }
         // Under the gate: whoever removes the file removes the name, too.
-        return enter_name(context, manifest);
+        return enter_name(context, manifest).inspect_err(|_| {
+            if is_new && gate.anybody_present().is_ok_and(|present| !present) {
+                // Nothing would ever lead to it. What fails here, `verify` finds.
+                let _ = object::destroy(store.path(), &path);
+            }
+        });
     }
 }
 
