@@ -331,6 +331,16 @@ pub enum Error {
         /// A node that has another file of that name.
         other: NodeName,
     },
+    /// A file of several nodes was to be changed on this one alone.
+    #[error(
+        "{subject}: {name} is a file of several nodes, of which this one would change its own part only: copy it (svmio cp), and remove it (svmio rm), with the stores of all"
+    )]
+    SharedByNodes {
+        /// What was attempted.
+        subject: String,
+        /// The file.
+        name: String,
+    },
     /// The file is open in a job whose processes this one does not work with.
     #[error(
         "{name} is open in another job of this node (or in this job, over a communicator that does not reach the same nodes): close it there first, or open it first over a communicator that has all ranks"

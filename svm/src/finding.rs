@@ -149,6 +149,8 @@ pub(crate) fn merge(
     oldest_first.sort_by_key(|(_, manifest, _)| manifest.epoch);
     let Some((_, newest, _)) = oldest_first.last() else { return Ok(None) };
     let mut merged = newest.clone();
+    // It may have had another one when it was committed last.
+    merged.name = name.into();
     let nodes = oldest_first.iter().rev().flat_map(|(_, manifest, _)| &manifest.nodes);
     let nodes = nodes.chain(oldest_first.iter().map(|(node, ..)| *node));
     for node in nodes {

@@ -128,6 +128,7 @@ pub use locks::{LockError, Mode as LockMode};
 pub use manifest::{MANIFEST_VERSION, Manifest, SegmentRun};
 pub use name::{DirectoryName, FileName, strip_prefix};
 pub use node::{BootId, NodeName};
+pub use object::Storage;
 pub use open_options::OpenOptions;
 pub use placement::{Placement, SizeReason, UnknownPlacement};
 pub use range_lock::RangeLock;

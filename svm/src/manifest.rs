@@ -33,7 +33,7 @@ pub(crate) const TEMPORARY_PREFIX: &str = ".manifest-";
 pub struct Manifest {
     /// The file's identity.
     pub id: FileId,
-    /// The name under which it was created.
+    /// The name under which it was created, or opened by whoever committed it last.
     pub name: String,
     /// The logical size, bytes.
     pub size: u64,

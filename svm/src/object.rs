@@ -2,8 +2,11 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use crate::manifest;
 use crate::segment;
 use crate::spare::Keeping;
 use crate::units::{FileId, SegmentIndex};
@@ -19,6 +22,64 @@ pub(crate) const DELETED: &str = "deleted";
 
 /// How the names of objects begin that are being made for a file of other nodes.
 pub(crate) const UNFINISHED_PREFIX: &str = ".installing-";
+
+/// What the file system says of a file, as far as it can be asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Storage {
+    /// Bytes that its segments take up, with those that were only preallocated.
+    pub allocated: u64,
+    /// When it was last committed, or a system call wrote to it: what is stored into memory that is there already is
+    /// seen where the store is on a disk.
+    pub modified: Option<SystemTime>,
+}
+
+impl Storage {
+    /// Of two parts of a file.
+    pub(crate) fn and(self, other: Storage) -> Storage {
+        Storage { allocated: self.allocated + other.allocated, modified: self.modified.max(other.modified) }
+    }
+}
+
+/// What the manifest and the segments in a file's directory take up, and when one of them was last changed.
+pub(crate) fn storage(directory: &Path) -> io::Result<Storage> {
+    /// Bytes: what the system counts in.
+    const BLOCK: u64 = 512;
+    let mut storage = Storage::default();
+    for (path, is_segment) in contents(directory)? {
+        let metadata = match fs::metadata(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            metadata => metadata?,
+        };
+        let allocated = if is_segment { metadata.blocks() * BLOCK } else { 0 };
+        storage = storage.and(Storage { allocated, modified: metadata.modified().ok() });
+    }
+    Ok(storage)
+}
+
+/// Has the manifest and the segments in a file's directory have been changed at `time`.
+pub(crate) fn set_modified(directory: &Path, time: SystemTime) -> io::Result<()> {
+    for (path, _) in contents(directory)? {
+        match File::open(path).and_then(|file| file.set_modified(time)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            set => set?,
+        }
+    }
+    Ok(())
+}
+
+/// The manifest and the segments in a file's directory; which of them are segments.
+fn contents(directory: &Path) -> io::Result<Vec<(PathBuf, bool)>> {
+    let mut contents = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_segment = name.to_str().and_then(segment_of).is_some();
+        if is_segment || name == manifest::FILE_NAME {
+            contents.push((entry.path(), is_segment));
+        }
+    }
+    Ok(contents)
+}
 
 /// The directory of a file with a name.
 pub(crate) fn path(store: &Path, id: FileId) -> PathBuf {

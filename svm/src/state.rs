@@ -76,7 +76,8 @@ struct Header {
     losses: AtomicU64,
     /// How many processes have entered and not left: more than are alive where one died.
     users: AtomicU64,
-    /// How often the state was made anew or fit for new users: what a process knows from before is then void.
+    /// How often the state was made anew or fit for new users, or the file got another name: what a process knows from
+    /// before is then void.
     revivals: AtomicU64,
     /// The epoch whose manifest is known to have reached the storage device, plus one.
     durable_epoch: AtomicU64,
@@ -287,7 +288,13 @@ impl State {
         self.header().users.load(Ordering::Acquire)
     }
 
-    /// How often the state was made anew or fit for new users.
+    /// Has processes that have the file open, or keep it, find it by its name anew.
+    pub(crate) fn void_names(&self) {
+        // Release: the name is another one before anybody learns of it.
+        self.header().revivals.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often the state was made anew or fit for new users, or the file got another name.
     pub(crate) fn revivals(&self) -> u64 {
         self.header().revivals.load(Ordering::Acquire)
     }

@@ -18,6 +18,7 @@ mod description;
 mod medium;
 mod name_space;
 mod removal;
+mod renaming;
 pub(crate) mod traces;
 
 use std::ffi::OsString;

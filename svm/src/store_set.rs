@@ -155,6 +155,19 @@ impl StoreSet {
         Ok(entries.into_values().collect())
     }
 
+    /// Whether any of the stores has a directory of that name.
+    ///
+    /// # Errors
+    /// As [`Store::has_directory`]; what other hosts say.
+    pub fn has_directory(&self, name: &DirectoryName) -> Result<bool> {
+        for member in self.members() {
+            if member.has_directory(name)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// All files below `directory` in any of the stores, by name, with their identities as in [`StoreSet::list`].
     ///
     /// # Errors

@@ -14,8 +14,10 @@ use crate::file::File;
 use crate::manifest::{self, Manifest};
 use crate::name::FileName;
 use crate::node::NodeName;
+use crate::object::Storage;
 use crate::open_options::OpenOptions;
 use crate::placement::{Placement, SizeReason};
+use crate::store::Store;
 use crate::store_set::{Known, Member, StoreSet, merged};
 use crate::units::{FileId, FileOffset, SegmentIndex, SegmentSize};
 
@@ -51,6 +53,27 @@ impl StoreSet {
     /// # Errors
     /// As [`Store::open_file`](crate::Store::open_file); [`Error::TwoFiles`].
     pub fn open(&self, name: &FileName) -> Result<StoredFile> {
+        self.open_or_look(name, |store| match store.open_file(name, &OpenOptions::reading()) {
+            Err(Error::OpenInAnotherJob { .. }) => Ok(None),
+            opened => opened.map(Some),
+        })
+    }
+
+    /// The same, but of no file anybody sees that somebody reads it: what is told of one that is being written is how it
+    /// is at this moment.
+    ///
+    /// # Errors
+    /// As [`StoreSet::open`].
+    pub fn look(&self, name: &FileName) -> Result<StoredFile> {
+        self.open_or_look(name, |_| Ok(None))
+    }
+
+    /// The same, where a file of one node alone whose store is here is opened by `open`, if it likes.
+    fn open_or_look(
+        &self,
+        name: &FileName,
+        open: impl Fn(&Store) -> Result<Option<File>>,
+    ) -> Result<StoredFile> {
         loop {
             let id = self.lookup(name)?;
             let known = self.known(id, name)?;
@@ -62,10 +85,7 @@ impl StoreSet {
                 continue;
             };
             let attached = match sole_member(&known) {
-                Some(Member::Here(store)) => match store.open_file(name, &OpenOptions::reading()) {
-                    Err(Error::OpenInAnotherJob { .. }) => None,
-                    opened => Some(opened?),
-                },
+                Some(Member::Here(store)) => open(store)?,
                 Some(Member::There(_)) | None => None,
             };
             let parts = self.parts(name, &manifest, &known);
@@ -246,6 +266,20 @@ impl StoredFile {
             stored: stored.get(&index).copied(),
         };
         Ok(self.manifest.homes().map(look).collect())
+    }
+
+    /// What the parts of the file that are within reach take up, and when one of them was last changed.
+    ///
+    /// # Errors
+    /// What is wrong with a part that cannot be looked at.
+    pub fn storage(&self) -> Result<Storage> {
+        let segments = self.by_home();
+        let parts = self.parts.iter().enumerate();
+        let parts = parts.filter_map(|(home, part)| Some((home as u32, part.as_ref()?)));
+        parts.fold(Ok(Storage::default()), |sum, (home, part)| {
+            let segments = segments.get(&home).map(Vec::as_slice).unwrap_or_default();
+            Ok(sum?.and(part.storage(segments)?))
+        })
     }
 
     /// The segments of each home.

@@ -4,7 +4,8 @@
 //! again is mostly the same still. So some closed files stay mapped, without their place among those who have them
 //! open: to all others they are closed. When one is opened again, its state tells whether it may be used as it is:
 //!
-//! * it is in place still, valid and not marked as deleted, and so its name leads to it still;
+//! * it is in place still, valid and not marked as deleted, and has not got another name (which counts as a revival), and
+//!   so its name leads to it still;
 //! * it was open through the same cluster, or was and is on this node alone;
 //! * nobody has revived it meanwhile: all that was read before is true still;
 //! * nobody died while he had it open, unless others have it open.
@@ -140,7 +141,9 @@ impl Attachment {
         let View::Full { state, presence } = &self.view else { return false };
         let is_unlinked = object::is_unlinked(presence.file()).unwrap_or(true);
         let is_there = !is_unlinked && !state.is_deleted() && !presence.has_left();
-        is_there && state.cluster() == 0 && !self.temporary
+        // Whoever gives it another name raises the count.
+        let has_same_name = state.revivals() == self.revivals;
+        is_there && has_same_name && state.cluster() == 0 && !self.temporary
     }
 
     /// Whether this process has closed the file, and keeps it.

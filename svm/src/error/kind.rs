@@ -80,7 +80,7 @@ impl Error {
             Error::ReadOnly { .. } => ErrorKind::ReadOnly,
             Error::NoSpace { .. } | Error::TooLarge { .. } => ErrorKind::NoSpace,
             Error::Quota { .. } => ErrorKind::Quota,
-            Error::Misfit { .. } => ErrorKind::Unsupported,
+            Error::Misfit { .. } | Error::SharedByNodes { .. } => ErrorKind::Unsupported,
             Error::LeftBehind { source, .. } => source.kind(),
             Error::OnNode { kind, .. } | Error::OnHost { kind, .. } | Error::WritesLost { kind, .. } => *kind,
             Error::OfMember { kind, .. } | Error::NotStaged { kind, .. } => *kind,

@@ -1,10 +1,12 @@
 //! What of a file is there: its segments, and what of them holds data.
 
 use std::ops::Range;
+use std::time::SystemTime;
 
 use super::File;
 use crate::error::Result;
 use crate::node::NodeName;
+use crate::object::{self, Storage};
 use crate::units::{FileOffset, SegmentIndex};
 
 /// One segment of a file, as [`File::segments`] tells it.
@@ -67,6 +69,26 @@ impl File {
             }
         }
         Ok(None)
+    }
+
+    /// What this node's part of the file takes up, and when it was last changed.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn storage(&self) -> Result<Storage> {
+        let path = self.attachment.path();
+        object::storage(&path).map_err(|e| self.io(format!("looking at {}", self.name()), e))
+    }
+
+    /// Has this node's part of the file have been changed at `time`, for whoever asks for its
+    /// [storage](File::storage).
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn set_modified(&self, time: SystemTime) -> Result<()> {
+        let path = self.attachment.path();
+        object::set_modified(&path, time)
+            .map_err(|e| self.io(format!("setting the time of {}", self.name()), e))
     }
 
     /// Reads bytes as they lie in the segments, also beyond the end of the file.

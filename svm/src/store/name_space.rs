@@ -61,6 +61,19 @@ impl Store {
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
     }
 
+    /// Whether there is a directory of that name: some file is below it.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn has_directory(&self, name: &DirectoryName) -> Result<bool> {
+        let path = self.root.join(NAMES).join(name.as_path());
+        match fs::metadata(&path) {
+            Ok(metadata) => Ok(metadata.is_dir()),
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+            Err(e) => Err(Error::io(format!("looking for {name}"), &path, e)),
+        }
+    }
+
     /// All files below `directory`, by name, with their identities as in [`Entry::File`].
     ///
     /// # Errors
@@ -195,7 +208,7 @@ impl Store {
     }
 
     /// Brings the directories that lead to the entry `name` to the storage device.
-    fn sync_directories(&self, name: &FileName) -> Result<()> {
+    pub(super) fn sync_directories(&self, name: &FileName) -> Result<()> {
         let entry = self.entry(name);
         for directory in entry.ancestors().skip(1).take_while(|d| d.starts_with(&*self.root)) {
             match fs::File::open(directory).and_then(|d| d.sync_all()) {
@@ -246,7 +259,7 @@ impl Store {
         Error::NoSuchFile { name: name.to_string(), stores: vec![self.root.to_path_buf()] }
     }
 
-    fn name_error(&self, name: &FileName, error: io::Error) -> Error {
+    pub(super) fn name_error(&self, name: &FileName, error: io::Error) -> Error {
         let store = self.root.to_path_buf();
         let path_through_file = "a part of its path is a file, not a directory";
         match error.kind() {
@@ -266,6 +279,6 @@ impl Store {
 }
 
 /// Whether a part of `path` is there and no directory.
-fn leads_through_file(path: &Path) -> bool {
+pub(super) fn leads_through_file(path: &Path) -> bool {
     path.ancestors().any(|part| fs::symlink_metadata(part).is_ok_and(|metadata| !metadata.is_dir()))
 }

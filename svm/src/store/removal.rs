@@ -22,8 +22,15 @@ use super::traces::Removal;
 /// A file whose gate is held.
 pub(super) struct Held<'s> {
     pub(super) id: FileId,
-    state: &'s fs::File,
+    pub(super) state: &'s fs::File,
     gate: GateGuard<'s>,
+}
+
+impl Held<'_> {
+    /// Whether anybody has the file open.
+    pub(super) fn is_open(&self) -> io::Result<bool> {
+        self.gate.anybody_present()
+    }
 }
 
 impl Store {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::finding::{self, Survived};
 use crate::manifest::Manifest;
 use crate::name::{DirectoryName, FileName};
@@ -45,6 +45,17 @@ impl<'s> Member<'s> {
         match self {
             Member::Here(store) => store.list(name),
             Member::There(store) => store.list(name),
+        }
+    }
+
+    pub(crate) fn has_directory(self, name: &DirectoryName) -> Result<bool> {
+        match self {
+            Member::Here(store) => store.has_directory(name),
+            Member::There(store) => match store.list(name) {
+                Ok(_) => Ok(true),
+                Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => Ok(false),
+                Err(e) => Err(e),
+            },
         }
     }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::name::FileName;
-use crate::object;
+use crate::object::{self, Storage};
 use crate::presence;
 use crate::remote_store::RemoteStore;
 use crate::segment;
@@ -85,6 +85,17 @@ impl Part {
         }
     }
 
+    /// What it takes up, of which segments `segments` are. When it was last changed is not known of one on another host.
+    pub(crate) fn storage(&self, segments: &[SegmentIndex]) -> Result<Storage> {
+        match self {
+            Part::Here(part) => part.storage(),
+            Part::There { store, of } => {
+                let allocated = store.stored(of, segments)?.into_iter().sum();
+                Ok(Storage { allocated, modified: None })
+            }
+        }
+    }
+
     /// That segments are there, as far as they have to be.
     pub(crate) fn check(&self, segments: &[SegmentIndex]) -> Result<()> {
         match self {
@@ -135,6 +146,16 @@ impl PartHere {
 
     pub(crate) fn stored(&self, segments: &[SegmentIndex]) -> Result<Vec<u64>> {
         segments.iter().map(|segment| self.stored_bytes(*segment)).collect()
+    }
+
+    fn storage(&self) -> Result<Storage> {
+        match object::storage(&self.object()) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound && self.own.is_none() => Ok(Storage::default()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(self.gone()),
+            storage => {
+                storage.map_err(|e| Error::io(format!("looking at {}", self.of.name), &self.object(), e))
+            }
+        }
     }
 
     pub(crate) fn check(&self, segments: &[SegmentIndex]) -> Result<()> {

@@ -1,0 +1,180 @@
+//! How a file gets another name.
+//!
+//! The entry of the name space moves, by one `rename`: at every moment one of the two names leads to the file. Its
+//! manifest is not touched: the name there is only told, and follows when it is next committed by somebody who opened
+//! it by its new one. Whoever has the file open goes on with it.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use crate::attachment;
+use crate::error::{Error, Result};
+use crate::manifest::Manifest;
+use crate::name::FileName;
+use crate::node::BootId;
+use crate::object;
+use crate::state::State;
+use crate::units::FileId;
+
+use super::Store;
+use super::name_space::leads_through_file;
+use super::removal::Held;
+
+/// What became of an attempt.
+enum Attempt {
+    Done,
+    /// Somebody else was faster with one of the names.
+    Changed,
+}
+
+impl Store {
+    /// Gives the file `from`, which is on this node alone, the name `to`. With `replacing`, it takes the place of the file
+    /// that has it, which is removed then: `to` leads to one of the two at every moment.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::NameTooLong`]; without `replacing`, [`Error::Exists`];
+    /// [`Error::SharedByNodes`], [`Error::OpenInAnotherJob`]; [`Error::Access`] and the like.
+    pub fn rename(&self, from: &FileName, to: &FileName, replacing: bool) -> Result<()> {
+        loop {
+            let id = self.lookup(from)?;
+            if from == to {
+                return Ok(());
+            }
+            let older = match self.lookup(to) {
+                Ok(_) if !replacing => {
+                    return Err(Error::Exists { name: to.to_string(), store: self.root.to_path_buf() });
+                }
+                Ok(older) => Some(older),
+                Err(Error::NoSuchFile { .. }) => None,
+                Err(e) => return Err(e),
+            };
+            for id in std::iter::once(id).chain(older) {
+                // What a killed process had set aside for it would have its name again.
+                self.release_aside(id)?;
+            }
+            if let Attempt::Done = self.rename_held(id, from, older, to)? {
+                attachment::forget(&self.root, id);
+                return Ok(());
+            }
+        }
+    }
+
+    /// The same with the gates of both files held, those who take names from files being kept out.
+    fn rename_held(
+        &self,
+        id: FileId,
+        from: &FileName,
+        older: Option<FileId>,
+        to: &FileName,
+    ) -> Result<Attempt> {
+        let failed = |e: io::Error| Error::io(format!("renaming {from}"), &self.root, e);
+        let turn = |held: &Held<'_>, older: Option<Held<'_>>| self.rename_alone(held, from, older, to);
+        let attempt = match older {
+            None => self.with_object(id, |held| Ok(turn(&held, None))),
+            // In one order, whoever renames which to which.
+            Some(older) if older < id => self
+                .with_object(older, |older| self.with_object(id, |held| Ok(turn(&held, Some(older)))))
+                .map(Option::flatten),
+            Some(older) => self
+                .with_object(id, |held| self.with_object(older, |older| Ok(turn(&held, Some(older)))))
+                .map(Option::flatten),
+        };
+        match attempt.map_err(failed)? {
+            Some(attempt) => attempt,
+            None if self.is_dangling(from)? => Err(self.lost_object(from)),
+            None if older.is_some() && self.is_dangling(to)? => Err(self.lost_object(to)),
+            None => Ok(Attempt::Changed),
+        }
+    }
+
+    fn rename_alone(
+        &self,
+        held: &Held<'_>,
+        from: &FileName,
+        older: Option<Held<'_>>,
+        to: &FileName,
+    ) -> Result<Attempt> {
+        let leads_to = |name: &FileName| match self.lookup(name) {
+            Ok(id) => Ok(Some(id)),
+            Err(Error::NoSuchFile { .. }) => Ok(None),
+            Err(e) => Err(e),
+        };
+        let state = self.check_alone(held, from)?;
+        if leads_to(from)? != Some(held.id) || leads_to(to)? != older.as_ref().map(|older| older.id) {
+            return Ok(Attempt::Changed);
+        }
+        if let Some(older) = &older
+            && let Some(removal) = self.removal_to_tell(older.id, |node| node == self.node())
+        {
+            self.leave_trace(to, older.id, &removal);
+        }
+        if !self.move_entry(from, to, older.is_some())? {
+            return Ok(Attempt::Changed);
+        }
+        if let Some(state) = state {
+            state.void_names();
+        }
+        // Before the older one goes: a name that survives a power cut must lead to something.
+        self.sync_directories(to)?;
+        self.prune(from);
+        if let Some(older) = older
+            && let Err(e) = self.discard(older)
+        {
+            tracing::warn!("what is left of the older {to} stays until svmio verify: {e}");
+        }
+        Ok(Attempt::Done)
+    }
+
+    /// That the file is this node's alone; returns its shared state, if that counts.
+    fn check_alone(&self, held: &Held<'_>, name: &FileName) -> Result<Option<State>> {
+        let path = object::path(&self.root, held.id);
+        let failed = |e: io::Error| Error::io(format!("renaming {name}"), &path, e);
+        let manifest = Manifest::read(&path, &name.to_string())?;
+        if manifest.nodes.iter().any(|node| node != self.node()) {
+            let (subject, name) = (format!("renaming {name}"), name.to_string());
+            return Err(Error::SharedByNodes { subject, name });
+        }
+        let opened = || held.state.try_clone();
+        let boot = BootId::current()?;
+        let known = opened().and_then(State::map_for_reading).map_err(failed)?;
+        if !known.is_some_and(|state| state.is_valid(boot, held.id)) {
+            return Ok(None);
+        }
+        let state = opened().and_then(State::map).map_err(failed)?;
+        if state.cluster() != 0 && held.is_open().map_err(failed)? {
+            return Err(Error::OpenInAnotherJob { name: name.to_string() });
+        }
+        Ok(Some(state))
+    }
+
+    /// Lets `to` lead to where `from` does, which leads nowhere then. False where `to` is taken and is not to be.
+    fn move_entry(&self, from: &FileName, to: &FileName, replacing: bool) -> Result<bool> {
+        let (old, new) = (self.entry(from), self.entry(to));
+        let parent = new.parent().expect("an entry lies below the names' directory");
+        let flags = if replacing { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        loop {
+            match DirBuilder::new().recursive(true).mode(0o700).create(parent) {
+                // A directory went just now, with its last file.
+                Err(e) if e.kind() == ErrorKind::NotFound => continue,
+                Err(e) if e.kind() == ErrorKind::AlreadyExists && !leads_through_file(parent) => continue,
+                made => made.map_err(|e| self.name_error(to, e))?,
+            }
+            let moved = renameat_with(CWD, &old, CWD, &new, flags).map_err(io::Error::from);
+            match moved {
+                Ok(()) => return Ok(true),
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    // As above; or the name was damaged by something other than svmio.
+                    fs::symlink_metadata(&old).map_err(|e| self.name_error(from, e))?;
+                }
+                Err(e) => {
+                    self.prune(to);
+                    return Err(self.name_error(to, e));
+                }
+            }
+        }
+    }
+}
