@@ -12,6 +12,7 @@ use crate::commands::cp::CpArguments;
 use crate::commands::fabric::FabricArguments;
 use crate::commands::ls::LsArguments;
 use crate::commands::map::MapArguments;
+use crate::commands::mount::MountArguments;
 use crate::commands::remote::ServeStoreArguments;
 use crate::commands::rm::RmArguments;
 use crate::commands::sim::SimArguments;
@@ -50,6 +51,8 @@ pub(crate) enum Command {
     Cat(CatArguments),
     /// Remove files
     Rm(RmArguments),
+    /// Show the files of a store as a directory, to any program
+    Mount(MountArguments),
     /// Look files over for lost storage, and reclaim what killed programs left
     Verify(VerifyArguments),
     /// Set a store up, tell what it lies on, take it away

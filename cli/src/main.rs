@@ -4,7 +4,7 @@
 //! main            parses the command line, turns an error into a message and an exit code
 //! ├─ command_line what can be typed: the subcommands and what they share
 //! ├─ run          `svmio run`: starts an MPI program with svmio's library in each rank
-//! ├─ commands     `svmio ls`, `cp`, `cat`, ...: a store and its files; `fabric`, `bench`, `barrier`, ...: the fabric
+//! ├─ commands     `svmio ls`, `cp`, `cat`, `mount`, ...: a store and its files; `fabric`, `bench`, `barrier`, ...: the fabric
 //! └─ completions  `svmio completions`: the shells' completion scripts
 //! ```
 //!
@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         Command::Cp(arguments) => finish(commands::cp::cp(&arguments)),
         Command::Cat(arguments) => finish(commands::cat::cat(&arguments)),
         Command::Rm(arguments) => finish(commands::rm::rm(&arguments)),
+        Command::Mount(arguments) => finish(commands::mount::mount(&arguments)),
         Command::Verify(arguments) => finish(commands::verify::verify(&arguments)),
         Command::Store(arguments) => finish(commands::store::store(&arguments)),
         Command::Fabric(arguments) => finish(commands::fabric::fabric(&arguments)),

@@ -67,6 +67,11 @@ pub(crate) fn set_modified(directory: &Path, time: SystemTime) -> io::Result<()>
     Ok(())
 }
 
+/// Has the manifest in a file's directory have been changed now.
+pub(crate) fn touch(directory: &Path) -> io::Result<()> {
+    File::open(directory.join(manifest::FILE_NAME))?.set_modified(SystemTime::now())
+}
+
 /// The manifest and the segments in a file's directory; which of them are segments.
 fn contents(directory: &Path) -> io::Result<Vec<(PathBuf, bool)>> {
     let mut contents = Vec::new();

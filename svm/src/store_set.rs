@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::error::{Error, Result};
 use crate::finding::{self, Survived};
@@ -155,17 +156,13 @@ impl StoreSet {
         Ok(entries.into_values().collect())
     }
 
-    /// Whether any of the stores has a directory of that name.
+    /// When something last came to the directory `name` in any of the stores, or went from it, as far as that is known;
+    /// `None` where none has such a directory.
     ///
     /// # Errors
-    /// As [`Store::has_directory`]; what other hosts say.
-    pub fn has_directory(&self, name: &DirectoryName) -> Result<bool> {
-        for member in self.members() {
-            if member.has_directory(name)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    /// As [`Store::directory_modified`]; what other hosts say.
+    pub fn directory_modified(&self, name: &DirectoryName) -> Result<Option<SystemTime>> {
+        self.members().try_fold(None, |latest, member| Ok(member.directory_modified(name)?.max(latest)))
     }
 
     /// All files below `directory` in any of the stores, by name, with their identities as in [`StoreSet::list`].

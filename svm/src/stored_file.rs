@@ -275,10 +275,10 @@ impl StoredFile {
     pub fn storage(&self) -> Result<Storage> {
         let segments = self.by_home();
         let parts = self.parts.iter().enumerate();
-        let parts = parts.filter_map(|(home, part)| Some((home as u32, part.as_ref()?)));
-        parts.fold(Ok(Storage::default()), |sum, (home, part)| {
+        let mut parts = parts.filter_map(|(home, part)| Some((home as u32, part.as_ref()?)));
+        parts.try_fold(Storage::default(), |sum, (home, part)| {
             let segments = segments.get(&home).map(Vec::as_slice).unwrap_or_default();
-            Ok(sum?.and(part.storage(segments)?))
+            Ok(sum.and(part.storage(segments)?))
         })
     }
 

@@ -22,6 +22,9 @@ pub(crate) enum CommandError {
     UnknownLength { from: String },
 
     #[error(transparent)]
+    Mount(#[from] super::mount::MountError),
+
+    #[error(transparent)]
     Fabric(#[from] svmio_transport::Error),
 
     #[error(transparent)]

@@ -5,6 +5,7 @@
 //!                    StoreOption    store_option  --store, SVMIO_STORE, the default; --hosts
 //!                    ByteCount      byte_count    `4K`, and sizes as people read them
 //! what is done       ls stat map cat rm verify, and cp
+//!                    mount                         files as a directory, for any program
 //!                    store              store        setting a store up, and what it lies on
 //!                    fabric bench config           the fabric: what it can do, how fast it is, its settings
 //!                    barrier sim                   barriers: measured, predicted, tuned, written, simulated
@@ -31,6 +32,7 @@ pub(crate) mod fabric;
 mod interruption;
 pub(crate) mod ls;
 pub(crate) mod map;
+pub(crate) mod mount;
 mod output;
 mod record;
 pub(crate) mod remote;

@@ -91,6 +91,15 @@ impl File {
             .map_err(|e| self.io(format!("setting the time of {}", self.name()), e))
     }
 
+    /// Has the file have been changed now: what is stored into memory that is there already is not seen by the system.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn touch(&self) -> Result<()> {
+        let path = self.attachment.path();
+        object::touch(&path).map_err(|e| self.io(format!("setting the time of {}", self.name()), e))
+    }
+
     /// Reads bytes as they lie in the segments, also beyond the end of the file.
     pub(crate) fn peek(&self, offset: FileOffset, buffer: &mut [u8]) -> Result<usize> {
         let (index, within, bytes) = self.piece(offset.0, offset.0 + buffer.len() as u64)?;

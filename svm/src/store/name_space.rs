@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use tempfile::NamedTempFile;
 
@@ -61,16 +62,20 @@ impl Store {
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
     }
 
-    /// Whether there is a directory of that name: some file is below it.
+    /// When something last came to the directory `name`, or went from it; `None` where there is no such directory: no
+    /// file is below it.
     ///
     /// # Errors
     /// What the operating system says.
-    pub fn has_directory(&self, name: &DirectoryName) -> Result<bool> {
+    pub fn directory_modified(&self, name: &DirectoryName) -> Result<Option<SystemTime>> {
         let path = self.root.join(NAMES).join(name.as_path());
-        match fs::metadata(&path) {
-            Ok(metadata) => Ok(metadata.is_dir()),
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
-            Err(e) => Err(Error::io(format!("looking for {name}"), &path, e)),
+        let modified = |metadata: fs::Metadata| match metadata.is_dir() {
+            true => metadata.modified().map(Some),
+            false => Ok(None),
+        };
+        match fs::metadata(&path).and_then(modified) {
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+            modified => modified.map_err(|e| Error::io(format!("looking for {name}"), &path, e)),
         }
     }
 

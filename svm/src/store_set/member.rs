@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::error::{Error, Result};
 use crate::finding::{self, Survived};
@@ -48,12 +49,13 @@ impl<'s> Member<'s> {
         }
     }
 
-    pub(crate) fn has_directory(self, name: &DirectoryName) -> Result<bool> {
+    /// As [`Store::directory_modified`]; another host only tells that there is one.
+    pub(crate) fn directory_modified(self, name: &DirectoryName) -> Result<Option<SystemTime>> {
         match self {
-            Member::Here(store) => store.has_directory(name),
+            Member::Here(store) => store.directory_modified(name),
             Member::There(store) => match store.list(name) {
-                Ok(_) => Ok(true),
-                Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => Ok(false),
+                Ok(_) => Ok(Some(SystemTime::UNIX_EPOCH)),
+                Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => Ok(None),
                 Err(e) => Err(e),
             },
         }

@@ -1,0 +1,181 @@
+//! What comes, goes, and gets other names.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::SystemTime;
+
+use fuser::{FileAttr, FileHandle, INodeNo, RenameFlags};
+use rustix::io::Errno as Number;
+use svmio_svm::{Error, FileName};
+
+use super::attributes::Facts;
+use super::files::{Files, Found};
+use super::refused::Answer;
+use super::tree::Node;
+
+/// What is to become of a file's or directory's attributes.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) user: Option<u32>,
+    pub(super) group: Option<u32>,
+    pub(super) size: Option<u64>,
+    pub(super) modified: Option<SystemTime>,
+}
+
+impl Files {
+    /// Sets attributes. Nothing has a mode of its own: that one is set is passed over, as programs copy modes with files.
+    pub(super) fn set_attributes(
+        &self,
+        number: INodeNo,
+        handle: Option<FileHandle>,
+        wanted: &Wanted,
+    ) -> Answer<FileAttr> {
+        if !self.rights.are_of(wanted.user, wanted.group) {
+            return Err(Number::PERM.into());
+        }
+        if let Node::File(id, _) = self.node(number)?
+            && (wanted.size.is_some() || wanted.modified.is_some())
+        {
+            let opened = handle.map(|handle| self.opened(handle)).transpose()?;
+            let known = || self.opener.known_own(id).filter(|open| open.is_writable());
+            let held;
+            let file = match &opened {
+                Some(opened) if opened.own().is_ok_and(|own| own.is_writable()) => opened.own()?,
+                _ => {
+                    held = match known() {
+                        Some(open) => open,
+                        None => self.opener.open_to_change(id, &self.file(number)?.1)?,
+                    };
+                    &held
+                }
+            };
+            if let Some(size) = wanted.size {
+                file.set_size(size)?;
+            }
+            if let Some(time) = wanted.modified {
+                file.set_modified(time)?;
+            }
+        }
+        self.attributes(number, handle)
+    }
+
+    /// Makes a file, or opens the one that is there, unless it is to be a new one.
+    pub(super) fn create(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        exclusive: bool,
+    ) -> Answer<(FileAttr, FileHandle)> {
+        let path = self.path_in(parent, name)?;
+        if self.directories.modified(&path).is_some() {
+            return Err(Number::ISDIR.into());
+        }
+        let (id, file) = self.opener.create(&self.file_name(&path)?, exclusive)?;
+        let facts = match self.find(&path)? {
+            Some(Found::File(found, facts)) if found == id => facts,
+            // Removed since.
+            _ => Facts::unknown(),
+        };
+        let attributes = self.attributes_of(id, &path, &facts);
+        Ok((attributes, self.hold(file)))
+    }
+
+    /// Makes a directory, which only this mount knows of until it holds a file.
+    pub(super) fn make_directory(&self, parent: INodeNo, name: &OsStr) -> Answer<FileAttr> {
+        let path = self.path_in(parent, name)?;
+        self.opener.own_store()?;
+        if self.find(&path)?.is_some() {
+            return Err(Number::EXIST.into());
+        }
+        self.directories.keep(&path);
+        Ok(self.rights.directory(self.tree.directory(&path), SystemTime::now()))
+    }
+
+    /// Takes a file's name away; who has it open keeps it.
+    pub(super) fn remove_file(&self, parent: INodeNo, name: &OsStr) -> Answer<()> {
+        let path = self.path_in(parent, name)?;
+        self.stores.remove(&self.file_name(&path)?, false)?;
+        self.directories.keep_around(&path);
+        Ok(())
+    }
+
+    /// Removes a directory that is empty.
+    pub(super) fn remove_directory(&self, parent: INodeNo, name: &OsStr) -> Answer<()> {
+        let path = self.path_in(parent, name)?;
+        self.check_empty(&path)?;
+        if !self.directories.remove(&path) {
+            return Err(Number::NOENT.into());
+        }
+        Ok(())
+    }
+
+    /// Gives a file, or a directory with all that is in it, another name.
+    pub(super) fn rename(
+        &self,
+        (parent, name): (INodeNo, &OsStr),
+        (new_parent, new_name): (INodeNo, &OsStr),
+        flags: RenameFlags,
+    ) -> Answer<()> {
+        if !RenameFlags::RENAME_NOREPLACE.contains(flags) {
+            return Err(Number::INVAL.into());
+        }
+        let replacing = !flags.contains(RenameFlags::RENAME_NOREPLACE);
+        let (from, to) = (self.path_in(parent, name)?, self.path_in(new_parent, new_name)?);
+        match (self.find(&from)?, self.find(&to)?) {
+            (None, _) => Err(Number::NOENT.into()),
+            (_, Some(_)) if !replacing => Err(Number::EXIST.into()),
+            (Some(Found::File(..)), Some(Found::Directory(_))) => Err(Number::ISDIR.into()),
+            (Some(Found::Directory(_)), Some(Found::File(..))) => Err(Number::NOTDIR.into()),
+            (Some(Found::File(..)), _) => {
+                self.rename_file(&from, &to, replacing)?;
+                self.tree.turn(&from, &to);
+                Ok(())
+            }
+            (Some(Found::Directory(_)), replaced) => {
+                if replaced.is_some() {
+                    self.check_empty(&to)?;
+                }
+                self.rename_directory(&from, &to)
+            }
+        }
+    }
+
+    fn rename_file(&self, from: &Path, to: &Path, replacing: bool) -> Answer<()> {
+        self.opener.own_store()?.rename(&self.file_name(from)?, &self.file_name(to)?, replacing)?;
+        self.directories.keep_around(from);
+        Ok(())
+    }
+
+    /// Stores know no directories: each file gets another name. Where one cannot, those before it have theirs.
+    fn rename_directory(&self, from: &Path, to: &Path) -> Answer<()> {
+        self.opener.own_store()?;
+        let files = match self.stores.files(&self.names.directory(from)?) {
+            Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => Vec::new(),
+            files => files?,
+        };
+        self.directories.keep(from);
+        for (name, _) in files {
+            let Some(path) = self.names.path_of(&name) else { continue };
+            let Ok(rest) = path.strip_prefix(from) else { continue };
+            self.rename_file(path, &to.join(rest), false)?;
+        }
+        self.directories.turn(from, to);
+        self.tree.turn(from, to);
+        Ok(())
+    }
+
+    fn check_empty(&self, path: &Path) -> Answer<()> {
+        match self.find(path)? {
+            None => Err(Number::NOENT.into()),
+            Some(Found::File(..)) => Err(Number::NOTDIR.into()),
+            Some(Found::Directory(_)) => {
+                let is_empty = self.entries(path)?.is_empty() && self.directories.within(path).is_empty();
+                if is_empty { Ok(()) } else { Err(Number::NOTEMPTY.into()) }
+            }
+        }
+    }
+
+    fn file_name(&self, path: &Path) -> Answer<FileName> {
+        Ok(self.names.file(path)?)
+    }
+}
