@@ -13,6 +13,7 @@ mod fabric;
 mod hosts;
 mod listing;
 mod mapping;
+mod mounting;
 mod property;
 mod removing;
 mod setting;

@@ -52,12 +52,12 @@ impl MountPoint {
         if Mount::of(&resolved).is_ok_and(|mount| mount.kind == KIND && mount.point == resolved) {
             return Err(MountError::Already { point: resolved });
         }
-        if !nonempty && fs::read_dir(directory).map_err(failed)?.next().is_some() {
-            return Err(MountError::NotEmpty { point: resolved });
-        }
         // It would wait for itself.
         if let Some(store) = stores.stores().iter().find(|store| store.path().starts_with(&resolved)) {
             return Err(MountError::StoreWithin { point: resolved, store: store.path().to_path_buf() });
+        }
+        if !nonempty && fs::read_dir(directory).map_err(failed)?.next().is_some() {
+            return Err(MountError::NotEmpty { point: resolved });
         }
         Ok(MountPoint { typed, resolved })
     }

@@ -1,0 +1,135 @@
+//! Files of stores as a mounted directory: real mounts, and the programs that everybody has.
+
+mod commands;
+mod contents;
+mod ending;
+mod likeness;
+mod sharing;
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::setting::{Setting, text};
+
+/// Whatever is waited for comes within this, or the test fails.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A mounted directory, which is taken away at the end of the test, however that ends.
+struct Mounted {
+    point: PathBuf,
+}
+
+impl Mounted {
+    /// Mounts files of the setting's store at `mounted` beside it.
+    fn of(setting: &Setting) -> Mounted {
+        Mounted::by(setting, "mounted", &mut setting.svmio(), &[])
+    }
+
+    /// The same by `command`, with these options, at `point`.
+    fn by(setting: &Setting, point: &str, command: &mut Command, options: &[&str]) -> Mounted {
+        need_fuse();
+        let point = setting.outside(point);
+        fs::create_dir_all(&point).unwrap();
+        let mounted = Mounted { point };
+        let output = command.arg("mount").args(options).arg(&mounted.point).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!((text(&output.stdout), text(&output.stderr)), (String::new(), String::new()));
+        mounted
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.point.join(name)
+    }
+
+    /// The name of a file in the store.
+    fn name(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// The process that serves it.
+    fn server(&self) -> Pid {
+        let serves = |id: &i32| {
+            let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            let words: Vec<_> = line.split(|byte| *byte == 0).collect();
+            words.contains(&&b"--in-background"[..]) && words.contains(&self.point.as_os_str().as_bytes())
+        };
+        let entries = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
+        let mut ids = entries.filter_map(|name| name.to_str()?.parse().ok()).filter(serves);
+        Pid::from_raw(ids.next().expect("a process serves it")).unwrap()
+    }
+
+    fn unmount(&self) {
+        run(
+            if is_root() { "umount" } else { "fusermount3" },
+            if is_root() { &[] } else { &["-u"] },
+            &self.point,
+        );
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if is_root() {
+            let _ = unmount(&self.point, UnmountFlags::DETACH);
+        } else {
+            let _ = Command::new("fusermount3").args(["-u", "-z", "-q"]).arg(&self.point).status();
+        }
+    }
+}
+
+/// The end of a process that is nobody's child here.
+struct End {
+    process: std::os::fd::OwnedFd,
+}
+
+impl End {
+    fn of(process: Pid) -> End {
+        End { process: pidfd_open(process, PidfdFlags::empty()).unwrap() }
+    }
+
+    fn wait(self) {
+        let limit = LIMIT.try_into().unwrap();
+        let ended = poll(&mut [PollFd::new(&self.process, PollFlags::IN)], Some(&limit)).unwrap();
+        assert_eq!(ended, 1, "the process has not ended");
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Fails the test where nothing can be mounted.
+fn need_fuse() {
+    assert!(
+        Path::new("/dev/fuse").exists(),
+        "this test mounts a directory, which needs /dev/fuse: modprobe fuse, or start the container with --device /dev/fuse"
+    );
+    let has_helper = Command::new("fusermount3").arg("--version").output().is_ok();
+    assert!(
+        is_root() || has_helper,
+        "this test mounts a directory: run it as root, or apt-get install fuse3"
+    );
+}
+
+fn run(program: &str, arguments: &[&str], path: &Path) -> String {
+    let output = Command::new(program).args(arguments).arg(path).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The system's number of an error.
+fn number<T: std::fmt::Debug>(outcome: std::io::Result<T>) -> rustix::io::Errno {
+    rustix::io::Errno::from_io_error(&outcome.unwrap_err()).unwrap()
+}
+
+fn is_mounted(point: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    mounts.lines().any(|line| line.split(' ').nth(1) == point.to_str())
+}

@@ -1,0 +1,103 @@
+//! How a mount ends, and what is left then: nothing but the files.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
+
+use rustix::io::Errno;
+use rustix::process::{Signal, kill_process};
+
+use super::{End, LIMIT, Mounted, is_mounted, need_fuse, number};
+use crate::setting::{Setting, noise, text};
+
+#[test]
+fn unmounting_ends_the_process_and_leaves_an_empty_directory() {
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    let end = End::of(mounted.server());
+    fs::write(mounted.path("file"), b"stays").unwrap();
+    mounted.unmount();
+    end.wait();
+    assert!(!is_mounted(&mounted.point));
+    assert_eq!(fs::read_dir(&mounted.point).unwrap().count(), 0);
+    assert_eq!(setting.printed(&["cat", &mounted.name("file")]), "stays");
+}
+
+#[test]
+fn a_signal_unmounts_whether_files_are_open_or_not() {
+    for signal in [Signal::TERM, Signal::INT] {
+        for is_open in [false, true] {
+            let setting = Setting::new();
+            let mounted = Mounted::of(&setting);
+            let (server, end) = (mounted.server(), End::of(mounted.server()));
+            let mut file = File::create(mounted.path("file")).unwrap();
+            file.write_all(b"written before").unwrap();
+            let file = is_open.then_some(file);
+            kill_process(server, signal).unwrap();
+            end.wait();
+            assert!(!is_mounted(&mounted.point), "{signal:?} {is_open}");
+            if let Some(file) = file {
+                assert_eq!(number(file.write_all_at(b"after", 0)), Errno::NOTCONN);
+            }
+            assert_eq!(setting.printed(&["cat", &mounted.name("file")]), "written before");
+            setting.printed(&["verify"]);
+        }
+    }
+}
+
+#[test]
+fn in_the_foreground_it_ends_by_a_signal_with_success() {
+    need_fuse();
+    let setting = Setting::new();
+    let point = setting.outside("mounted");
+    fs::create_dir(&point).unwrap();
+    let mounted = Mounted { point };
+    let mut command = setting.svmio();
+    let mut server =
+        command.args(["mount", "--foreground", "mounted"]).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    while !is_mounted(&mounted.point) {
+        assert!(server.try_wait().unwrap().is_none() && begun.elapsed() < LIMIT);
+        std::thread::yield_now();
+    }
+    fs::write(mounted.path("file"), b"x").unwrap();
+    kill_process(rustix::process::Pid::from_child(&server), Signal::INT).unwrap();
+    let output = server.wait_with_output().unwrap();
+    assert!(output.status.success(), "{:?}: {}", output.status, text(&output.stderr));
+    assert!(!is_mounted(&mounted.point));
+}
+
+#[test]
+fn killed_it_damages_nothing_and_tells_how_to_go_on() {
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    let (server, end) = (mounted.server(), End::of(mounted.server()));
+    let content = noise(1_000_000, 1);
+    let file = File::create(mounted.path("file")).unwrap();
+    file.write_all_at(&content, 0).unwrap();
+    kill_process(server, Signal::KILL).unwrap();
+    end.wait();
+    assert_eq!(number(fs::metadata(mounted.path("file"))), Errno::NOTCONN);
+    assert!(setting.complaint(1, &["mount", "mounted"]).contains("takes it away"));
+    drop(file);
+    assert!(setting.run(&["cat", &mounted.name("file")]).stdout == content);
+    setting.printed(&["verify"]);
+    mounted.unmount();
+    let again = Mounted::of(&setting);
+    assert!(fs::read(again.path("file")).unwrap() == content);
+}
+
+#[test]
+fn the_process_in_the_background_keeps_no_terminal_and_no_directory() {
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    let server = mounted.server().as_raw_nonzero();
+    let link = |name: &str| fs::read_link(format!("/proc/{server}/{name}")).unwrap();
+    assert_eq!(link("cwd"), std::path::Path::new("/"));
+    for stream in 0..3 {
+        assert_eq!(link(&format!("fd/{stream}")), std::path::Path::new("/dev/null"));
+    }
+    let session = Command::new("ps").args(["-o", "sid=", "-p", &server.to_string()]).output().unwrap();
+    assert_eq!(text(&session.stdout).trim(), server.to_string());
+}

@@ -1,0 +1,174 @@
+//! Several who use the same files at the same time, and files of several nodes.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::process::Command;
+
+use rustix::io::Errno;
+use svmio_svm::{FileName, FileOffset, OpenOptions};
+
+use super::{Mounted, number, run};
+use crate::access::run_as_nobody_by;
+use crate::setting::{Setting, need_root, noise, text};
+use crate::several_stores::Nodes;
+
+#[test]
+fn a_program_of_svmio_and_any_other_see_each_others_writes_at_once() {
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    fs::write(mounted.path("file"), b"begun").unwrap();
+    let options = OpenOptions::read_write();
+    let inside = setting.store().open_file(&FileName::new(mounted.name("file")).unwrap(), &options).unwrap();
+    let outside = File::options().read(true).write(true).open(mounted.path("file")).unwrap();
+    for turn in 0..50_u64 {
+        let (at, data) = (turn * 3000, noise(4000, turn));
+        inside.write_at(FileOffset(at), &data).unwrap();
+        let mut seen = vec![0; 4000];
+        outside.read_exact_at(&mut seen, at).unwrap();
+        assert!(seen == data, "turn {turn}");
+        assert_eq!(outside.metadata().unwrap().len(), inside.size());
+        outside.write_all_at(b"answer", at + 1000).unwrap();
+        let mut answer = [0; 6];
+        inside.read_at(FileOffset(at + 1000), &mut answer).unwrap();
+        assert_eq!(&answer, b"answer");
+    }
+    inside.set_size(10).unwrap();
+    assert_eq!(outside.metadata().unwrap().len(), 10);
+    assert_eq!(outside.read_at(&mut [0; 100], 0).unwrap(), 10);
+    outside.set_len(7).unwrap();
+    assert_eq!(inside.size(), 7);
+    fs::rename(mounted.path("file"), mounted.path("other")).unwrap();
+    inside.write_at(FileOffset(0), b"goes on").unwrap();
+    assert_eq!(fs::read(mounted.path("other")).unwrap(), b"goes on");
+}
+
+#[test]
+fn many_read_and_write_at_the_same_time() {
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    let content = noise(4_000_000, 5);
+    fs::write(mounted.path("all"), &content).unwrap();
+    std::thread::scope(|scope| {
+        for reader in 0..4_u64 {
+            let (mounted, content) = (&mounted, &content);
+            scope.spawn(move || {
+                let file = File::open(mounted.path("all")).unwrap();
+                for turn in 0..40 {
+                    let at = (reader * 977_777 + turn * 91_193) % 3_800_000;
+                    let mut bytes = vec![0; 200_000];
+                    file.read_exact_at(&mut bytes, at).unwrap();
+                    assert!(bytes == content[at as usize..at as usize + bytes.len()]);
+                }
+            });
+            scope.spawn(move || {
+                let (path, own) = (mounted.path(&format!("of-{reader}")), noise(700_000, reader + 9));
+                fs::write(&path, &own).unwrap();
+                assert!(fs::read(&path).unwrap() == own);
+            });
+        }
+    });
+    setting.printed(&["verify"]);
+}
+
+#[test]
+fn programs_that_carry_whole_trees_find_what_they_expect() {
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    let tree = setting.outside("tree");
+    fs::create_dir_all(tree.join("a/b/empty")).unwrap();
+    fs::write(tree.join("a/one"), noise(100_000, 6)).unwrap();
+    fs::write(tree.join("a/b/two"), b"a needle in it\n").unwrap();
+    let shell = |script: &str| {
+        let output =
+            Command::new("sh").args(["-ec", script]).current_dir(setting.outside("")).output().unwrap();
+        assert!(output.status.success(), "{script}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    shell("cp -rp tree mounted/copied && diff -r tree mounted/copied");
+    shell(
+        "mkdir mounted/unpacked && tar c tree | tar x -C mounted/unpacked && diff -r tree mounted/unpacked/tree",
+    );
+    assert_eq!(shell("grep -rl needle mounted/copied"), "mounted/copied/a/b/two\n");
+    shell("mv mounted/copied/a mounted/moved && diff -r tree/a mounted/moved");
+    assert_eq!(setting.printed(&["ls", "-R", &mounted.name("moved")]).lines().count(), 2);
+    shell("rm -r mounted/moved mounted/copied mounted/unpacked");
+    assert_eq!(fs::read_dir(&mounted.point).unwrap().count(), 0);
+    assert_eq!(setting.object_count(), 0);
+}
+
+#[test]
+fn a_file_of_several_nodes_is_read_and_removed_and_not_written() {
+    let nodes = Nodes::new();
+    let content = noise(1_000_000, 7);
+    nodes.put("/shared/file", &content);
+    let mut command = nodes.setting.svmio();
+    let stores: Vec<_> = ["a", "b", "c"].map(|node| nodes.path(node).to_str().unwrap().to_owned()).into();
+    let mut options = vec!["--names", "/shared"];
+    stores.iter().for_each(|store| options.extend(["--store", store]));
+    let mounted = Mounted::by(&nodes.setting, "mounted", &mut command, &options);
+    assert!(fs::read(mounted.path("file")).unwrap() == content);
+    let metadata = fs::metadata(mounted.path("file")).unwrap();
+    assert_eq!(metadata.len(), content.len() as u64);
+    assert!(metadata.blocks() * 512 >= content.len() as u64);
+    assert_eq!(number(File::options().write(true).open(mounted.path("file"))), Errno::ROFS);
+    assert_eq!(number(File::create(mounted.path("new"))), Errno::ROFS);
+    assert_eq!(number(fs::create_dir(mounted.path("new"))), Errno::ROFS);
+    assert_eq!(number(fs::rename(mounted.path("file"), mounted.path("new"))), Errno::ROFS);
+    // Who has it open sees it grow where it ended.
+    let longer = noise(1_100_000, 8);
+    let file = File::open(mounted.path("file")).unwrap();
+    nodes.put("/shared/other", &longer);
+    assert!(fs::read(mounted.path("other")).unwrap() == longer);
+    fs::remove_file(mounted.path("file")).unwrap();
+    assert_eq!(number(file.read_at(&mut [0; 10], 0)), Errno::NOENT);
+    for node in ["a", "b", "c"] {
+        assert_eq!(nodes.printed(node, &["ls", "-R"]), "/shared/other\n", "{node}");
+    }
+}
+
+#[test]
+fn of_a_file_of_several_nodes_one_store_gives_what_it_has() {
+    let nodes = Nodes::new();
+    let content = noise(200_000, 8);
+    nodes.put("/file", &content);
+    let store = nodes.path("b");
+    let options = ["--names", "/", "--store", store.to_str().unwrap()];
+    let mounted = Mounted::by(&nodes.setting, "mounted", &mut nodes.setting.svmio(), &options);
+    let file = File::open(mounted.path("file")).unwrap();
+    let mut bytes = vec![0; 1000];
+    // The second segment is b's.
+    file.read_exact_at(&mut bytes, 64 << 10).unwrap();
+    assert!(bytes == content[64 << 10..][..1000]);
+    assert_eq!(number(file.read_at(&mut bytes, 0)), Errno::REMOTEIO);
+    assert_eq!(number(File::options().write(true).open(mounted.path("file"))), Errno::ROFS);
+    fs::write(mounted.path("own"), b"of b alone").unwrap();
+    assert_eq!(nodes.printed("b", &["cat", "/own"]), "of b alone");
+}
+
+#[test]
+fn others_are_let_in_if_that_is_said() {
+    need_root("runs a program as another user");
+    let setting = Setting::new();
+    setting.put("/file", b"for all");
+    let as_nobody = |mounted: &Mounted, script: &str| {
+        let path = mounted.path("");
+        let run = run_as_nobody_by(&setting, &[], |command| {
+            *command = Command::new("setpriv");
+            command
+                .args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", script])
+                .current_dir("/")
+                .arg("sh");
+            command.arg(&path)
+        });
+        (run.status.success(), text(&run.stdout))
+    };
+    let options = ["--names", "/"];
+    let mounted = Mounted::by(&setting, "closed", &mut setting.svmio(), &options);
+    assert!(!as_nobody(&mounted, "cat $1/file").0);
+    drop(mounted);
+    let mounted = Mounted::by(&setting, "open", &mut setting.svmio(), &["--names", "/", "--allow-other"]);
+    assert_eq!(as_nobody(&mounted, "cat $1/file"), (true, "for all".to_owned()));
+    assert!(!as_nobody(&mounted, "echo x > $1/file").0);
+    assert_eq!(fs::read(mounted.path("file")).unwrap(), b"for all");
+    assert_eq!(run("stat", &["-c", "%a"], &mounted.path("file")), "644\n");
+}
