@@ -7,8 +7,9 @@ use anyhow::{Context, Result, bail};
 use crate::process;
 
 /// Debian packages without which nothing here can be built or tested; e2fsprogs makes disks, elfutils tells where a run
-/// that hangs stands, valgrind what a program does to memory that is not its own. HDF5's tests are run.
-const PACKAGES: [&str; 21] = [
+/// that hangs stands, valgrind what a program does to memory that is not its own. HDF5's tests are run, and fuse3 lets a user
+/// who is not root mount directories.
+const PACKAGES: [&str; 22] = [
     "mpich",
     "libmpich-dev",
     "openmpi-bin",
@@ -30,6 +31,7 @@ const PACKAGES: [&str; 21] = [
     "e2fsprogs",
     "elfutils",
     "valgrind",
+    "fuse3",
 ];
 
 /// What the benchmarks compare with, and nothing else needs: the file systems that could be mounted instead.

@@ -63,13 +63,13 @@ impl Hosts {
     }
 
     /// The process that answers for a host, or did.
-    fn process(&self, host: &str) -> Pid {
+    pub(crate) fn process(&self, host: &str) -> Pid {
         let number = fs::read_to_string(self.nodes.setting.outside(&format!("process-{host}"))).unwrap();
         Pid::from_raw(number.trim().parse().unwrap()).unwrap()
     }
 
     /// Waits until nobody answers for a host any more.
-    fn wait_for_end(&self, host: &str) {
+    pub(crate) fn wait_for_end(&self, host: &str) {
         match pidfd_open(self.process(host), PidfdFlags::empty()) {
             Ok(process) => {
                 let limit = Duration::from_secs(60).try_into().unwrap();

@@ -5,10 +5,12 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::process::Command;
 
 use rustix::io::Errno;
+use rustix::process::{Signal, kill_process};
 use svmio_svm::{FileName, FileOffset, OpenOptions};
 
 use super::{Mounted, number, run};
 use crate::access::run_as_nobody_by;
+use crate::hosts::Hosts;
 use crate::setting::{Setting, need_root, noise, text};
 use crate::several_stores::Nodes;
 
@@ -124,6 +126,30 @@ fn a_file_of_several_nodes_is_read_and_removed_and_not_written() {
     for node in ["a", "b", "c"] {
         assert_eq!(nodes.printed(node, &["ls", "-R"]), "/shared/other\n", "{node}");
     }
+}
+
+#[test]
+fn files_of_other_hosts_are_read_until_a_host_is_lost() {
+    let hosts = Hosts::new();
+    let content = noise(500_000, 10);
+    hosts.nodes.put("/d/file", &content);
+    let options = ["--names", "/", "--hosts", "a,b,c"];
+    let mut command = hosts.nodes.setting.svmio();
+    command.env_remove("SVMIO_STORE").env("SVMIO_RSH", hosts.nodes.setting.outside("rsh"));
+    let mounted = Mounted::by(&hosts.nodes.setting, "mounted", &mut command, &options);
+    assert!(fs::read(mounted.path("d/file")).unwrap() == content);
+    let metadata = fs::metadata(mounted.path("d/file")).unwrap();
+    assert!(metadata.blocks() * 512 >= content.len() as u64);
+    assert_eq!(number(File::create(mounted.path("d/file"))), Errno::ROFS);
+    let file = File::open(mounted.path("d/file")).unwrap();
+    kill_process(hosts.process("b"), Signal::KILL).unwrap();
+    hosts.wait_for_end("b");
+    // The second segment is b's, the first is not.
+    assert_eq!(number(file.read_at(&mut [0; 10], 64 << 10)), Errno::HOSTDOWN);
+    let mut bytes = vec![0; 1000];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert!(bytes == content[..1000]);
+    assert_eq!(number(fs::metadata(mounted.path("d/file"))), Errno::HOSTDOWN);
 }
 
 #[test]
