@@ -17,7 +17,7 @@
 //!  StrictMapping: the same without annotations; Bound: values that come and go with their lock
 //! ```
 //!
-//! * [`Store`] finds, makes and removes files ([`store`](Store) module `store`), whose directories module
+//! * [`Store`] finds, makes, renames and removes files ([`store`](Store) module `store`), whose directories module
 //!   `object` knows. A file that is removed without some of its nodes leaves a trace, by which what these have left of
 //!   it is known for what it is.
 //! * `unnamed` makes files: the name comes last, and a copy can be whole before anybody sees it. `new_file` does so in one

@@ -59,8 +59,8 @@ impl StoreSet {
         })
     }
 
-    /// The same, but of no file anybody sees that somebody reads it: what is told of one that is being written is how it
-    /// is at this moment.
+    /// The same, but nobody sees of any file that it is read: what is told of one that is being written is how it is at
+    /// this moment.
     ///
     /// # Errors
     /// As [`StoreSet::open`].

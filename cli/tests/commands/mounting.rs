@@ -109,7 +109,7 @@ fn is_root() -> bool {
 fn need_fuse() {
     assert!(
         Path::new("/dev/fuse").exists(),
-        "this test mounts a directory, which needs /dev/fuse: modprobe fuse, or start the container with --device /dev/fuse"
+        "this test mounts a directory, which needs /dev/fuse: modprobe fuse, or start the container with it"
     );
     let has_helper = Command::new("fusermount3").arg("--version").output().is_ok();
     assert!(

@@ -31,8 +31,8 @@ enum Attempt {
 }
 
 impl Store {
-    /// Gives the file `from`, which is on this node alone, the name `to`. With `replacing`, it takes the place of the file
-    /// that has it, which is removed then: `to` leads to one of the two at every moment.
+    /// Gives the file `from`, which is on this node alone, the name `to`. With `replacing`, it takes the place of the
+    /// file that has it, which is removed then: `to` leads to one of the two at every moment.
     ///
     /// # Errors
     /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::NameTooLong`]; without `replacing`, [`Error::Exists`];

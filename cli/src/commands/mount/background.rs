@@ -1,8 +1,8 @@
 //! A process of its own that goes on when the command has ended.
 //!
-//! The command starts itself anew: a process that already has threads cannot split into two. The new one tells by a line
-//! on its standard output that the directory is mounted; what keeps it from that, it says itself, as it has the standard
-//! error of the one in front until then.
+//! The command starts itself anew: a process that already has threads cannot split into two. The new one tells by a
+//! line on its standard output that the directory is mounted; what keeps it from that, it says itself, as it has the
+//! standard error of the one in front until then.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -23,7 +23,8 @@ pub(super) struct Wanted {
 }
 
 impl Files {
-    /// Sets attributes. Nothing has a mode of its own: that one is set is passed over, as programs copy modes with files.
+    /// Sets attributes. Nothing has a mode of its own: that one is set is passed over, as programs copy modes with
+    /// files.
     pub(super) fn set_attributes(
         &self,
         number: INodeNo,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use super::mount_point::HELPER;
+use super::serving::DEVICE;
 
 /// Why a directory cannot be mounted.
 #[derive(Debug, thiserror::Error)]
@@ -16,7 +17,8 @@ pub(crate) enum MountError {
     NotADirectory { point: PathBuf },
 
     #[error(
-        "{} is not empty, and what is in it could not be seen any more (--nonempty mounts on it all the same)", point.display()
+        "{} is not empty, and what is in it could not be seen any more (--nonempty mounts on it all the same)",
+        point.display()
     )]
     NotEmpty { point: PathBuf },
 
@@ -26,15 +28,26 @@ pub(crate) enum MountError {
     #[error("what served {} has been killed ({} takes it away)", point.display(), ending(point))]
     Abandoned { point: PathBuf },
 
-    #[error("the store {} is in {} itself: mount on another directory, and give its names by --names", store.display(), point.display())]
+    #[error(
+        "the store {} is in {} itself: mount on another directory, and give its names by --names",
+        store.display(),
+        point.display()
+    )]
     StoreWithin { point: PathBuf, store: PathBuf },
 
     #[error(
-        "there is no /dev/fuse: load the kernel's module (modprobe fuse), or start the container with it (--device /dev/fuse --cap-add SYS_ADMIN)"
+        "there is no {DEVICE}: load the kernel's module (modprobe fuse), or start the container with it (--device \
+         {DEVICE} --cap-add SYS_ADMIN)"
     )]
     NoFuse,
 
-    #[error("mounting {}: one who is not root needs {HELPER} for it (apt-get install fuse3)", point.display())]
+    #[error("{DEVICE}: {source} (chmod 666 {DEVICE}, by root, gives it the mode that most systems have)")]
+    Device { source: io::Error },
+
+    #[error(
+        "mounting {}: that takes the capability SYS_ADMIN, which root mostly has, or {HELPER} (apt-get install fuse3)",
+        point.display()
+    )]
     NoHelper { point: PathBuf },
 
     #[error("mounting {}: {source}", point.display())]

@@ -1,17 +1,16 @@
-//! The kernel's requests, each answered by [`Files`].
+//! The kernel's requests, each answered by [`Files`]. What is not among them is refused by the library: links, extended
+//! attributes, and copying from file to file, for which the kernel reads and writes then.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    IoctlFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
-    ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
-    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use rustix::io::Errno as Number;
 
@@ -166,14 +165,6 @@ impl Filesystem for Face {
         answer!(reply, self.files.remove_directory(parent, name), () => reply.ok());
     }
 
-    fn symlink(&self, _: &Request, _: INodeNo, _: &OsStr, _: &Path, reply: ReplyEntry) {
-        reply.error(Refused(Number::PERM).errno());
-    }
-
-    fn link(&self, _: &Request, _: INodeNo, _: INodeNo, _: &OsStr, reply: ReplyEntry) {
-        reply.error(Refused(Number::PERM).errno());
-    }
-
     fn rename(
         &self,
         _: &Request,
@@ -323,37 +314,6 @@ impl Filesystem for Face {
         });
     }
 
-    fn setxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: &[u8], _: i32, _: u32, reply: ReplyEmpty) {
-        reply.error(Refused(Number::OPNOTSUPP).errno());
-    }
-
-    fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
-        // The kernel does not ask again.
-        reply.error(Refused(Number::NOSYS).errno());
-    }
-
-    fn listxattr(&self, _: &Request, _: INodeNo, _: u32, reply: ReplyXattr) {
-        reply.error(Refused(Number::NOSYS).errno());
-    }
-
-    fn removexattr(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
-        reply.error(Refused(Number::NOSYS).errno());
-    }
-
-    fn ioctl(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        _: IoctlFlags,
-        _: u32,
-        _: &[u8],
-        _: u32,
-        reply: ReplyIoctl,
-    ) {
-        reply.error(Refused(Number::NOTTY).errno());
-    }
-
     fn fallocate(
         &self,
         _: &Request,
@@ -365,7 +325,7 @@ impl Filesystem for Face {
         reply: ReplyEmpty,
     ) {
         let allocate = || -> Answer<()> {
-            // From the beginning on is all that a store knows; for the rest programs, or the C library, have other means.
+            // Stores only know it from the beginning on; otherwise the C library writes into each page.
             if mode != 0 || offset != 0 {
                 return Err(Number::OPNOTSUPP.into());
             }
@@ -394,27 +354,10 @@ impl Filesystem for Face {
         };
         answer!(reply, seek(), at => reply.offset(at as i64));
     }
-
-    fn copy_file_range(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        _: u64,
-        _: INodeNo,
-        _: FileHandle,
-        _: u64,
-        _: u64,
-        _: CopyFileRangeFlags,
-        reply: ReplyWrite,
-    ) {
-        // The kernel reads and writes then.
-        reply.error(Refused(Number::NOSYS).errno());
-    }
 }
 
-/// How a file is accessed that is opened by `flags`: past the kernel's pages, by several at a time. Where nothing can be
-/// written, closing it settles nothing.
+/// How a file is accessed that is opened by `flags`: past the kernel's pages, by several at a time. Where nothing can
+/// be written, closing it settles nothing.
 fn access(flags: OpenFlags) -> FopenFlags {
     let direct = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
     match flags.acc_mode() {

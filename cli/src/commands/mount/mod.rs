@@ -14,7 +14,7 @@
 //!                  Rights, Facts  attributes   what a file looks like from outside
 //! what is open     Opener         opener       one open file for all who have it open here
 //!                  OwnFile        own_file     as the node's programs have it open
-//!                  SeenFile       seen_file    a file of several nodes, or of another one: as it was when it was opened
+//!                  SeenFile       seen_file    a file of several nodes, or of others: as it was when it was opened
 //!                  Handles        handles      numbers that the kernel gives back with each access
 //! what goes wrong  MountError     error        before it is mounted
 //!                  Refused        refused      afterwards: the system's number of an error

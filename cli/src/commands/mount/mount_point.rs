@@ -72,8 +72,8 @@ impl MountPoint {
         &self.resolved
     }
 
-    /// Takes the mount away, from the name space at least: whoever has something open below it finds it closed when this
-    /// process ends.
+    /// Takes the mount away, from the name space at least: whoever has something open below it finds it closed when
+    /// this process ends.
     ///
     /// # Errors
     /// What the operating system says, or the helper.
@@ -94,7 +94,8 @@ impl MountPoint {
     /// Why it could not be mounted, of which `source` is all that is told.
     pub(super) fn refused(&self, source: io::Error) -> MountError {
         let point = self.resolved.clone();
-        let lacks_helper = source.kind() == ErrorKind::NotFound && which::which(HELPER).is_err();
+        let is_not_found = matches!(source.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied);
+        let lacks_helper = is_not_found && which::which(HELPER).is_err();
         if lacks_helper { MountError::NoHelper { point } } else { MountError::Refused { point, source } }
     }
 }

@@ -50,7 +50,10 @@ impl Opener {
             match self.open_own(id, name, for_writing) {
                 // A job over several nodes has it open, or it is of such a job.
                 Err(Error::NodesMissing { .. } | Error::OpenInAnotherJob { .. }) if !for_writing => {}
-                Err(Error::NodesMissing { .. }) => return Err(Number::ROFS.into()),
+                Err(error @ Error::NodesMissing { .. }) => {
+                    tracing::warn!("{error}");
+                    return Err(Number::ROFS.into());
+                }
                 Err(error) => return Err(error.into()),
                 Ok(None) => return Err(Number::STALE.into()),
                 Ok(Some(file)) => return Ok(OpenFile::Own(file)),

@@ -1,9 +1,9 @@
 //! A mounted directory, until it is unmounted or a signal comes.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -19,7 +19,8 @@ use crate::commands::interruption::Interruption;
 /// How many requests are answered at a time: one may have to wait for another host, or for a disk.
 const AT_A_TIME: usize = 16;
 
-const DEVICE: &str = "/dev/fuse";
+/// Where the kernel is talked to.
+pub(super) const DEVICE: &str = "/dev/fuse";
 
 /// A directory that is mounted and served.
 pub(super) struct Served {
@@ -42,9 +43,10 @@ impl Served {
         read_only: bool,
         allow_other: bool,
     ) -> Result<Served, MountError> {
-        if !Path::new(DEVICE).exists() {
-            return Err(MountError::NoFuse);
-        }
+        match File::options().read(true).write(true).open(DEVICE) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Err(MountError::NoFuse),
+            opened => opened.map_err(|source| MountError::Device { source })?,
+        };
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::FSName("svmio".into()),
@@ -87,9 +89,10 @@ impl Served {
                 // Somebody has a file open still, or is in a directory.
                 tracing::debug!("unmounting {}: {error}", point.display());
                 self.point.leave()?;
-                self.files.settle_all();
-                return Ok(());
             }
+            // The helper leaves who has something open below it in peace, for as long as they like.
+            self.files.close_all();
+            return Ok(());
         }
         let served = self.server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok(served.map_err(failed)?)

@@ -167,6 +167,8 @@ fn of_a_file_of_several_nodes_one_store_gives_what_it_has() {
     assert!(bytes == content[64 << 10..][..1000]);
     assert_eq!(number(file.read_at(&mut bytes, 0)), Errno::REMOTEIO);
     assert_eq!(number(File::options().write(true).open(mounted.path("file"))), Errno::ROFS);
+    // Its other nodes would keep the old name.
+    assert_eq!(number(fs::rename(mounted.path("file"), mounted.path("other"))), Errno::XDEV);
     fs::write(mounted.path("own"), b"of b alone").unwrap();
     assert_eq!(nodes.printed("b", &["cat", "/own"]), "of b alone");
 }
