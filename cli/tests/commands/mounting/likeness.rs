@@ -110,7 +110,7 @@ fn all_below(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn it_is_like_any_directory(steps in steps()) {
         let setting = Setting::new();

@@ -1,12 +1,17 @@
 //! Several who use the same files at the same time, and files of several nodes.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::io::Errno;
 use rustix::process::{Signal, kill_process};
-use svmio_svm::{FileName, FileOffset, OpenOptions};
+use svmio_svm::session::Session;
+use svmio_svm::{Error, FileName, FileOffset, OpenOptions};
+use svmio_transport::Rank;
+use svmio_transport::job::{Launcher, Streams};
 
 use super::{Mounted, number, run};
 use crate::access::run_as_nobody_by;
@@ -125,6 +130,59 @@ fn a_file_of_several_nodes_is_read_and_removed_and_not_written() {
     assert_eq!(number(file.read_at(&mut [0; 10], 0)), Errno::NOENT);
     for node in ["a", "b", "c"] {
         assert_eq!(nodes.printed(node, &["ls", "-R"]), "/shared/other\n", "{node}");
+    }
+}
+
+/// Tells a process of a job where the store of the first one's node is mounted.
+const POINT: &str = "SVMIO_TEST_MOUNTED";
+
+#[test]
+#[ignore = "it is a process of the next test"]
+fn process_of_a_job() {
+    let Some(point) = std::env::var_os(POINT).map(PathBuf::from) else { return };
+    let session = Session::from_environment().unwrap();
+    let is_first = session.team().member() == 0;
+    let options = OpenOptions::read_write().create(true);
+    let file = session.open(&FileName::new("/of-the-job").unwrap(), &options).unwrap();
+    if is_first {
+        file.write_at(FileOffset(0), b"of two nodes").unwrap();
+        assert_eq!(fs::read(point.join("of-the-job")).unwrap(), b"of two nodes");
+        assert_eq!(number(File::options().write(true).open(point.join("of-the-job"))), Errno::BUSY);
+        assert_eq!(number(fs::rename(point.join("of-the-job"), point.join("other"))), Errno::XDEV);
+    }
+    session.close(&file, false).unwrap();
+    let held = is_first.then(|| File::open(point.join("own")).unwrap());
+    let own = FileName::new("/own").unwrap();
+    session.team().agree(Ok::<(), Error>(())).unwrap();
+    let refused = session.open(&own, &options).unwrap_err();
+    assert!(refused.to_string().contains("open in another job"), "{refused}");
+    drop(held);
+    session.finish().unwrap();
+    println!("all is as it should be");
+}
+
+#[test]
+fn a_job_over_several_nodes_and_programs_at_the_directory_keep_out_of_each_others_way() {
+    let nodes = Nodes::new();
+    let store = nodes.path("a");
+    let options = ["--names", "/", "--store", store.to_str().unwrap()];
+    let mounted = Mounted::by(&nodes.setting, "mounted", &mut nodes.setting.svmio(), &options);
+    fs::write(mounted.path("own"), b"of one node").unwrap();
+    let of = |rank: Rank| ["a", "b"][rank.index()].to_owned();
+    let stores = [store.clone(), nodes.path("b")];
+    let job = Launcher::new(std::env::current_exe().unwrap())
+        .arguments(["--exact", "mounting::sharing::process_of_a_job", "--ignored", "--nocapture"])
+        .size(2)
+        .streams(Streams::Piped)
+        .node(of)
+        .environment(POINT, &mounted.point)
+        .prefix(move |rank| {
+            let own = [OsStr::new("SVMIO_STORE="), stores[rank.index()].as_os_str()];
+            vec!["env".into(), own.into_iter().collect()]
+        });
+    for output in job.spawn().unwrap().output().unwrap() {
+        let told = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success() && told.0.contains("as it should be"), "{} {}", told.0, told.1);
     }
 }
 
