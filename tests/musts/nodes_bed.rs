@@ -17,6 +17,8 @@ fn every_rank_is_on_its_node_with(nodes: Nodes, mpi: Mpi, ranks: u32, variables:
     let program = Program::c("where", mpi);
     let scratch = nodes.scratch();
     let job = Job::new(&scratch, &program, ranks).over(nodes).argument("svm:/of-rank");
+    // Nodes that have met know of each other's files.
+    let job = job.variable("SVMIO_MEET", "open");
     let job = variables.iter().fold(job, |job, (name, value)| job.variable(*name, *value));
     let output = job.succeed();
     for rank in 0..ranks {
