@@ -49,7 +49,7 @@ use svmio_transport::back_end::{Backing, Service};
 use svmio_transport::message::{Footprint, MessageSettings, Messenger, Port};
 use svmio_transport::{Fabric, LocalSegment, Rank, SegmentId};
 
-use crate::attachment::{self, How};
+use crate::attachment::{self, AttachError, How};
 use crate::cache::{CacheSettings, PageCache};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::File;
@@ -251,11 +251,19 @@ impl Cluster {
         let context = &self.context;
         let manifest = context.manifest_of(&introduction.0)?;
         let name = manifest.name.clone();
-        install::install(context, &manifest)?;
-        // It may have been removed since it was opened.
+        // The node has it since it was opened; it may have been removed since then.
+        install::renew(context, &manifest)?;
         let how = How { removed: true, ..How::through(self.id()) };
-        let attachment = attachment::attach(&context.store, manifest.id, &name, how)
-            .map_err(|error| error.into_error(manifest.id))?;
+        let attach = || attachment::attach(&context.store, manifest.id, &name, how);
+        let attachment = match attach() {
+            // From this store alone, by who does not take part: whoever does would hold it here.
+            Err(AttachError::Gone) => {
+                install::install(context, &manifest)?;
+                attach()
+            }
+            attached => attached,
+        };
+        let attachment = attachment.map_err(|error| error.into_error(manifest.id))?;
         install::refresh(&attachment, &manifest, &introduction.0)?;
         *attachment.policies() = manifest.policies();
         let shared = SharedFile::new(Arc::clone(self), Arc::clone(&attachment));

@@ -148,12 +148,16 @@ impl Context {
 
     /// Asks all of `nodes`, none of which is this process's own, at once; returns the answers in their order.
     pub(super) fn ask_all(&self, nodes: &[NodeIndex], request: &Request) -> Result<Vec<Reply>> {
+        self.ask_each(nodes, request).into_iter().collect()
+    }
+
+    /// The same, with what each of them answers, whatever goes wrong with another one.
+    pub(super) fn ask_each(&self, nodes: &[NodeIndex], request: &Request) -> Vec<Result<Reply>> {
         let questions: Vec<_> = nodes.iter().map(|node| self.begin(*node, request, &[])).collect();
         let wait = |(node, question): (&NodeIndex, Result<Question>)| {
             self.client.wait(question?, self.roster.name(*node), &mut |_, _| {})
         };
-        let answers: Vec<_> = nodes.iter().zip(questions).map(wait).collect();
-        answers.into_iter().collect()
+        nodes.iter().zip(questions).map(wait).collect()
     }
 
     /// Whether a node's agent is lost.

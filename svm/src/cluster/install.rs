@@ -1,75 +1,109 @@
 //! Making a file known in a node's store.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::attachment::{Attachment, Filling};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
-use crate::name::FileName;
+use crate::name::{DirectoryName, FileName};
 use crate::object;
-use crate::presence::Gate;
+use crate::presence::{Gate, anybody_attached};
 use crate::recovery::make_claimed;
 use crate::state::State;
+use crate::store::Store;
+use crate::units::FileId;
 
 use super::Context;
 use super::wire::FileTruth;
 
 /// Sees to it that this node's store has the file and its name, with a manifest that is true. Where processes of
-/// the node have it open, nothing is changed; nor where it was removed since.
+/// the node have it open, nothing is changed, be it that it has lost its name here.
+///
+/// # Errors
+/// [`Error::TwoFiles`]; [`Error::NoSuchFile`] where it has got another name here; what the operating system says.
 pub(super) fn install(context: &Context, manifest: &Manifest) -> Result<()> {
-    let store = &context.store;
-    let path = object::path(store.path(), manifest.id);
-    let failed = |e: io::Error| Error::io(format!("opening {}", manifest.name), &path, e);
-    let was_removed = || object::deleted_path(store.path(), manifest.id).exists();
+    let path = object::path(context.store.path(), manifest.id);
+    let failed = |e: io::Error| opening_failed(manifest, &path, e);
     loop {
-        if was_removed() {
+        if is_open_without_name(context, manifest).map_err(failed)? {
             return Ok(());
         }
-        let is_new = match make_object(context, manifest) {
-            Ok(()) => true,
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => false,
-            Err(e) => return Err(failed(e)),
-        };
-        let mut opening = fs::OpenOptions::new();
-        opening.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let state = match opening.open(path.join(object::STATE)) {
-            // It is being removed.
-            Err(e) if e.kind() == ErrorKind::NotFound => continue,
-            state => state.map_err(failed)?,
-        };
+        let new = NewObject::make(context, manifest).map_err(failed)?;
+        let Some(state) = open_state(&path).map_err(failed)? else { continue };
         let gate = Gate::lock(&state).map_err(failed)?;
-        // Whoever removes it has the gate, and may have had it before.
-        if was_removed() {
-            if is_new {
-                object::destroy(store.path(), &path).map_err(failed)?;
-            }
-            return Ok(());
-        }
         if object::is_unlinked(&state).map_err(failed)? {
             continue;
         }
-        if !is_new && !gate.anybody_present().map_err(failed)? {
-            let own = own_manifest(&path, &manifest.name)?;
-            if let Some(own) = &own {
-                make_claimed(&path, own, manifest, store.node()).map_err(failed)?;
-            }
-            if own.as_ref() != Some(manifest) {
-                manifest.commit(&path, false)?;
-            }
-            // What it says is true no more. The manifest tells what all nodes together know.
-            State::map(state.try_clone().map_err(failed)?).map_err(failed)?.void();
+        if new.is_none() && !gate.anybody_present().map_err(failed)? {
+            renew_alone(context, manifest, &path, &state)?;
         }
-        // Under the gate: whoever removes the file removes the name, too.
-        return enter_name(context, manifest).inspect_err(|_| {
-            if is_new && gate.anybody_present().is_ok_and(|present| !present) {
-                // Nothing would ever lead to it. What fails here, `verify` finds.
-                let _ = object::destroy(store.path(), &path);
-            }
-        });
+        // Under the gate: who removes the file, or gives it another name, has it.
+        enter_name(context, manifest, new.is_some())?;
+        if let Some(new) = new {
+            new.keep();
+        }
+        return Ok(());
     }
+}
+
+/// Has the manifest be true that this node's store has of the file. Where processes of the node have it open, or where
+/// it is not there, nothing is changed.
+///
+/// # Errors
+/// What the operating system says.
+pub(super) fn renew(context: &Context, manifest: &Manifest) -> Result<()> {
+    let path = object::path(context.store.path(), manifest.id);
+    let failed = |e: io::Error| opening_failed(manifest, &path, e);
+    let Some(state) = open_state(&path).map_err(failed)? else { return Ok(()) };
+    let gate = Gate::lock(&state).map_err(failed)?;
+    // Who removes it has the gate; then somebody has it open, or it is going.
+    if gate.anybody_present().map_err(failed)? || !path.exists() {
+        return Ok(());
+    }
+    renew_alone(context, manifest, &path, &state)
+}
+
+/// The same where nobody has the file open, of whose state the caller has the gate.
+fn renew_alone(context: &Context, manifest: &Manifest, path: &Path, state: &File) -> Result<()> {
+    let failed = |e: io::Error| opening_failed(manifest, path, e);
+    let own = own_manifest(path, &manifest.name)?;
+    if let Some(own) = &own {
+        make_claimed(path, own, manifest, context.store.node()).map_err(failed)?;
+    }
+    if own.as_ref() != Some(manifest) {
+        manifest.commit(path, false)?;
+    }
+    // What it says is true no more. The manifest tells what all nodes together know.
+    State::map(state.try_clone().map_err(failed)?).map_err(failed)?.void();
+    Ok(())
+}
+
+/// The state of the file in the directory `path`, made where there is none; `None` where there is no such directory.
+fn open_state(path: &Path) -> io::Result<Option<File>> {
+    let mut opening = fs::OpenOptions::new();
+    opening.read(true).write(true).create(true).truncate(false).mode(0o600);
+    match opening.open(path.join(object::STATE)) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        state => state.map(Some),
+    }
+}
+
+/// Whether processes of this node have the file open although it has lost its name here. What was left so by killed
+/// ones goes.
+fn is_open_without_name(context: &Context, manifest: &Manifest) -> io::Result<bool> {
+    let path = object::deleted_path(context.store.path(), manifest.id);
+    match File::open(path.join(object::STATE)) {
+        Ok(state) if anybody_attached(&state)? => Ok(true),
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+        _ => object::destroy(context.store.path(), &path).map(|()| false),
+    }
+}
+
+fn opening_failed(manifest: &Manifest, path: &Path, e: io::Error) -> Error {
+    Error::io(format!("opening {}", manifest.name), path, e)
 }
 
 /// What a node's replica says of a file; `None` where it is damaged or was never written.
@@ -112,25 +146,56 @@ pub(super) fn take_size(state: &State, size: u64, truncations: u64) {
     state.set_reported_size(size);
 }
 
-/// Makes the file's directory, whole or not at all.
-fn make_object(context: &Context, manifest: &Manifest) -> io::Result<()> {
-    let objects = context.store.path().join(object::OBJECTS);
-    let path = object::path(context.store.path(), manifest.id);
-    if path.exists() {
-        return Err(io::Error::from(ErrorKind::AlreadyExists));
+/// A file's directory that was made just now. Where it is not kept, it goes again, unless somebody has come to have the
+/// file open: nothing would ever lead to it.
+struct NewObject<'c> {
+    store: &'c Path,
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl NewObject<'_> {
+    /// Makes it, whole or not at all; `None` where there is one.
+    fn make<'c>(context: &'c Context, manifest: &Manifest) -> io::Result<Option<NewObject<'c>>> {
+        let store = context.store.path();
+        let path = object::path(store, manifest.id);
+        if path.exists() {
+            return Ok(None);
+        }
+        let objects = store.join(object::OBJECTS);
+        let unfinished = tempfile::Builder::new().prefix(object::UNFINISHED_PREFIX).tempdir_in(&objects)?;
+        let directory = unfinished.path().join("object");
+        DirBuilder::new().mode(0o700).create(&directory)?;
+        manifest.commit(&directory, false).map_err(io::Error::other)?;
+        match fs::rename(&directory, &path) {
+            // Somebody was faster: his is not empty.
+            Err(e) if matches!(e.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists) => Ok(None),
+            renamed => renamed.map(|()| Some(NewObject { store, path, is_kept: false })),
+        }
     }
-    let unfinished = tempfile::Builder::new().prefix(object::UNFINISHED_PREFIX).tempdir_in(&objects)?;
-    let directory = unfinished.path().join("object");
-    DirBuilder::new().mode(0o700).create(&directory)?;
-    manifest.commit(&directory, false).map_err(io::Error::other)?;
-    // Fails where somebody was faster: his is not empty.
-    match fs::rename(&directory, &path) {
-        Err(e) if e.kind() == ErrorKind::DirectoryNotEmpty => Err(io::Error::from(ErrorKind::AlreadyExists)),
-        renamed => renamed,
+
+    fn keep(mut self) {
+        self.is_kept = true;
     }
 }
 
-fn enter_name(context: &Context, manifest: &Manifest) -> Result<()> {
+impl Drop for NewObject<'_> {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        let is_used = || match File::options().read(true).write(true).open(self.path.join(object::STATE)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            state => Gate::lock(&state?)?.anybody_present(),
+        };
+        // What stays here for an error, `verify` finds.
+        if is_used().is_ok_and(|is_used| !is_used) {
+            let _ = object::destroy(self.store, &self.path);
+        }
+    }
+}
+
+fn enter_name(context: &Context, manifest: &Manifest, is_new: bool) -> Result<()> {
     let (store, id) = (&context.store, manifest.id);
     let name = FileName::new(&manifest.name)?;
     loop {
@@ -140,6 +205,10 @@ fn enter_name(context: &Context, manifest: &Manifest) -> Result<()> {
                 let one = context.roster.name(super::Roster::MASTER).clone();
                 return Err(Error::TwoFiles { name: name.to_string(), one, other: store.node().clone() });
             }
+            // Most often because a killed process got no further; else it was given another name just now.
+            Err(Error::NoSuchFile { .. }) if !is_new && has_name(store, id)? => {
+                return Err(store.no_such_file(&name));
+            }
             Err(Error::NoSuchFile { .. }) => {}
             Err(e) => return Err(e),
         }
@@ -147,6 +216,11 @@ fn enter_name(context: &Context, manifest: &Manifest) -> Result<()> {
             return Ok(());
         }
     }
+}
+
+/// Whether any name leads to the file.
+fn has_name(store: &Store, id: FileId) -> Result<bool> {
+    Ok(store.files(&DirectoryName::root())?.into_iter().any(|(_, known)| known == Some(id)))
 }
 
 #[cfg(test)]

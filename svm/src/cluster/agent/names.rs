@@ -122,7 +122,11 @@ impl Agent {
             return Ok((None, unasked));
         }
         self.check_parts(name, &manifest)?;
-        install::install(&self.context, &manifest)?;
+        match install::install(&self.context, &manifest) {
+            // It has got another name meanwhile.
+            Err(Error::NoSuchFile { .. }) => return Ok((None, unasked)),
+            installed => installed?,
+        }
         let served = self.files.insert(self.attach(&manifest)?);
         served.begin_round();
         Ok((Some(served), unasked))

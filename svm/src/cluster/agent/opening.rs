@@ -126,9 +126,11 @@ impl Agent {
         let newcomers = opening.iter().copied().filter(|node| !known.contains(node));
         let to_install = |node: &NodeIndex| *node != roster.own() && !self.context.is_lost(*node);
         let nodes: Vec<_> = holders.chain(newcomers).filter(to_install).collect();
-        self.context.ask_all(&nodes, &Request::Install { truth: truth.clone() })?;
-        served.add_nodes(&nodes);
-        Ok(())
+        let answers = self.context.ask_each(&nodes, &Request::Install { truth: truth.clone() });
+        // Also where the open fails: who has the file is told when all have closed it.
+        let have_it = nodes.iter().zip(&answers).filter(|(_, answer)| answer.is_ok()).map(|(node, _)| *node);
+        served.add_nodes(&have_it.collect::<Vec<_>>());
+        answers.into_iter().try_for_each(|answer| answer.map(drop))
     }
 }
 

@@ -1,7 +1,10 @@
 //! What others do with a file between its being opened for a node and that node's attaching it.
 
+use super::super::install;
 use super::{job, read};
-use crate::{CacheSettings, File, FileId, FileName, FileOffset, NodeIndex, OpenOptions, Store};
+use crate::{
+    CacheSettings, Error, File, FileId, FileName, FileOffset, Manifest, NodeIndex, OpenOptions, Store, object,
+};
 use job::Process;
 
 const NODES: usize = 3;
@@ -89,4 +92,51 @@ fn its_name_is_given_to_another_file() {
         other.closed_by_all().unwrap();
     });
     assert!(matches!(known, [Some(_), None, None]), "{known:?}");
+}
+
+#[test]
+fn what_a_killed_job_left_of_it_without_a_name_is_in_nobodys_way() {
+    let (_directory, stores) = job::stores(2);
+    let cache = CacheSettings { page: 64 << 10, capacity: 1 << 20 };
+    let (name, options) = (FileName::new("/a/f").unwrap(), OpenOptions::read_write().create(true));
+    job::run(&stores, &cache, |process| {
+        let file = process.open(&name, &options).unwrap();
+        if process.rank() == 0 {
+            file.write_at(FileOffset(0), b"before").unwrap();
+        }
+        process.sync(&file).unwrap();
+        process.close(file).unwrap();
+    });
+    let (store, id) = (stores[1].path(), stores[1].lookup(&name).unwrap());
+    // As a removal that went no further leaves it, of a file that somebody had open.
+    std::fs::remove_dir_all(store.join("names/a")).unwrap();
+    std::fs::rename(object::path(store, id), object::deleted_path(store, id)).unwrap();
+    job::run(&stores, &cache, |process| {
+        let file = process.open(&name, &options).unwrap();
+        assert_eq!((file.id(), &read::<6>(&file, 0)), (id, b"before"));
+        process.close(file).unwrap();
+    });
+    assert_eq!(stores[1].lookup(&name).unwrap(), id);
+    assert!(!object::deleted_path(store, id).exists());
+}
+
+#[test]
+fn a_file_that_has_another_name_does_not_get_the_old_one_again() {
+    let (_directory, stores) = job::stores(2);
+    let [old, new] = ["/a/f", "/a/g"].map(|text| FileName::new(text).unwrap());
+    let file = stores[0].open_file(&old, &OpenOptions::read_write().create(true)).unwrap();
+    let id = file.id();
+    drop(file);
+    let manifest = Manifest::read(&object::path(stores[0].path(), id), "f").unwrap();
+    stores[0].rename(&old, &new, false).unwrap();
+    let cache = CacheSettings { page: 64 << 10, capacity: 1 << 20 };
+    job::run(&stores, &cache, |process| {
+        if process.rank() == 0 {
+            // As the master found it before it was renamed.
+            let installed = install::install(process.cluster.context(), &manifest);
+            assert!(matches!(installed, Err(Error::NoSuchFile { .. })), "{installed:?}");
+        }
+    });
+    assert_eq!(stores[0].lookup(&new).unwrap(), id);
+    assert!(stores[0].lookup(&old).is_err());
 }
