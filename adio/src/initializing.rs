@@ -32,22 +32,22 @@ pub const MISSING: c_int = 16;
 
 /// Defines the functions that initialize MPI, under both names of each: Open MPI's Fortran functions, and tools that
 /// stand between a program and MPI, call the second. They go on to the next library's of the same name, or MPI's.
-/// `$after` gets the code that these return, and returns the program's; it may be called within itself where such a tool
+/// `$before` is called first; `$after` gets the code that these return, and returns the program's; it may be called within itself where such a tool
 /// is the next library.
 #[macro_export]
 macro_rules! export_initialization {
-    ($after:expr) => {
-        $crate::export_initialization! { @each $after,
+    ($before:expr, $after:expr) => {
+        $crate::export_initialization! { @each $before, $after,
             MPI_Init, PMPI_Init: (count: *mut c_int, arguments: *mut c_void);
             MPI_Init_thread, PMPI_Init_thread:
                 (count: *mut c_int, arguments: *mut c_void, required: c_int, provided: *mut c_int);
         }
     };
-    (@each $after:expr, $($name:ident, $profiled:ident: $arguments:tt;)*) => {$(
-        $crate::export_initialization! { @one $after, $name, $profiled, $arguments }
-        $crate::export_initialization! { @one $after, $profiled, $profiled, $arguments }
+    (@each $before:expr, $after:expr, $($name:ident, $profiled:ident: $arguments:tt;)*) => {$(
+        $crate::export_initialization! { @one $before, $after, $name, $profiled, $arguments }
+        $crate::export_initialization! { @one $before, $after, $profiled, $profiled, $arguments }
     )*};
-    (@one $after:expr, $name:ident, $profiled:ident, ($($argument:ident: $kind:ty),*)) => {
+    (@one $before:expr, $after:expr, $name:ident, $profiled:ident, ($($argument:ident: $kind:ty),*)) => {
         #[doc = concat!("`", stringify!($name), "` of MPI-3.1.")]
         ///
         /// # Safety
@@ -55,6 +55,7 @@ macro_rules! export_initialization {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
             type Function = unsafe extern "C" fn($($kind),*) -> c_int;
+            $before();
             // SAFETY: the type is that of the function in mpi.h.
             match unsafe { $crate::initializing_function::<Function>(stringify!($name), stringify!($profiled)) } {
                 // SAFETY: the caller's arguments.

@@ -24,6 +24,11 @@ pub unsafe fn stock<F: Copy>(symbol: &str) -> Option<F> {
     function.map_err(missing).ok()
 }
 
+/// Before `MPI_Init`.
+pub fn initializing() {
+    svmio_logging::start();
+}
+
 /// After `MPI_Init`, which returned `code`.
 pub fn initialized<A: Family>(code: c_int) -> c_int {
     if code == svmio_adio::abi::SUCCESS {
@@ -89,7 +94,9 @@ macro_rules! export_collectives {
                 (send: *const c_void, receive: *mut c_void, count: c_int, datatype: Datatype<$family>,
                  op: Op<$family>);
         }
-        $crate::export_initialization! { $crate::preload::initialized::<$family> }
+        $crate::export_initialization! {
+            $crate::preload::initializing, $crate::preload::initialized::<$family>
+        }
     };
     (@each $family:ty, $($face:ident, $name:ident, $profiled:ident, $begin:ident, $begin_name:ident,
         $begin_profiled:ident: ($($argument:ident: $kind:ty),*);)*) => {$(

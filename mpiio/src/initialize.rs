@@ -11,6 +11,11 @@ use svmio_adio::abi::{Abi, SUCCESS};
 /// When the ranks' nodes are brought together.
 const VARIABLE: &str = "SVMIO_MEET";
 
+/// Before `MPI_Init`.
+pub fn initializing() {
+    svmio_logging::start();
+}
+
 /// After `MPI_Init`, which returned `code`.
 pub fn initialized<A: Abi>(code: c_int) -> c_int {
     if code != SUCCESS {
@@ -19,32 +24,37 @@ pub fn initialized<A: Abi>(code: c_int) -> c_int {
     static MEETING: Once = Once::new();
     // A tool may have called this within MPI_Init.
     MEETING.call_once(|| {
-        svmio_logging::start();
-        if is_asked_for() {
-            meet::<A>();
+        match Mpi::<A>::get() {
+            Ok(mpi) if is_asked_for(mpi) => meet(mpi),
+            // With an MPI that cannot be used, it is the first open that fails.
+            _ => {}
         }
     });
     code
 }
 
-fn meet<A: Abi>() {
-    // With an MPI that cannot be used, it is the first open that fails.
-    if let Ok(mpi) = Mpi::<A>::get()
-        && let Err(failure) = svmio_adio::meet(mpi)
-        && mpi.rank(mpi.constants.comm_world) == 0
+fn meet<A: Abi>(mpi: &'static Mpi<A>) {
+    if let Err(failure) = svmio_adio::meet(mpi)
+        && is_first(mpi)
     {
         tracing::warn!("{VARIABLE}=init has no effect: {failure}");
     }
 }
 
 /// Whether `MPI_Init` is when that is done.
-fn is_asked_for() -> bool {
+fn is_asked_for<A: Abi>(mpi: &Mpi<A>) -> bool {
     match env::var(VARIABLE).as_deref() {
         Ok("init") => true,
         Err(env::VarError::NotPresent) | Ok("open" | "") => false,
         other => {
-            tracing::warn!("{VARIABLE} is neither init nor open: {other:?}");
+            if is_first(mpi) {
+                tracing::warn!("{VARIABLE} is neither init nor open: {other:?}");
+            }
             false
         }
     }
+}
+
+fn is_first<A: Abi>(mpi: &Mpi<A>) -> bool {
+    mpi.rank(mpi.constants.comm_world) == 0
 }

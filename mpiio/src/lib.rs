@@ -54,7 +54,7 @@ pub use entry::{
     file_close, file_collective, file_delete, file_open, file_ordered, file_preallocate, file_seek_shared,
     file_split_end, finalize, with_stock,
 };
-pub use initialize::initialized;
+pub use initialize::{initialized, initializing};
 pub use mode::file_set_atomicity;
 pub use pointer::{file_get_byte_offset, file_get_position, file_seek};
 pub use reading::{file_iread, file_read};

@@ -1,5 +1,5 @@
-//! That files of single ranks are found on all nodes where these have met when MPI was initialized, whatever stands between
-//! the program and MPI, and that all goes on where that is not asked for.
+//! That files of single ranks are found on all nodes where these have met when MPI was initialized, also with svmio's
+//! collectives, and that all goes on where that is not asked for.
 
 use std::time::Duration;
 

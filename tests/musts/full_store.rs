@@ -98,7 +98,8 @@ fn full_store_of_another_node(mpi: Mpi) {
                 assert!(as_one, "{way}: {all:?}");
             }
         }
-        nodes.verified(&scratch);
+        let verified = nodes.verified(&scratch);
+        assert!(verified.contains("0 damaged, 0 leftovers reclaimed"), "{verified}");
     });
 }
 

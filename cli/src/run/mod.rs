@@ -82,8 +82,8 @@ Several hosts:
   with slots for all ranks and, unless you place them otherwise, --map-by node); any other option of
   mpiexec does as well: -f, -ppn, --hostfile, a batch system's own. The program and svmio have to be at the
   same paths on all hosts. LD_PRELOAD and SVMIO_* reach the ranks on all of them. Where such an option is given,
-  the hosts are brought together in MPI_Init, so that files of single ranks are found on all of them
-  (SVMIO_MEET=open: by the first file that ranks of several hosts open together).
+  and one program, the hosts are brought together in MPI_Init, so that files of single ranks are found on all of
+  them (SVMIO_MEET=open: by the first file that ranks of several hosts open together).
 
 Which MPI is a program's that has none itself (a script, python, a wrapper)?
 The first answer of:
@@ -239,7 +239,9 @@ fn own_variables(arguments: &RunArguments, line: &MpiexecLine) -> Result<Vec<Ran
             variables.push(RankVariable { name: name.into(), value });
         }
     }
-    if line.places_ranks() && !variables.iter().any(|variable| variable.name == MEETING) {
+    // Of several programs, one may be such that svmio's library is not in it: its ranks would keep the others waiting.
+    let meet = line.places_ranks() && line.programs.len() == 1;
+    if meet && !variables.iter().any(|variable| variable.name == MEETING) {
         variables.push(RankVariable { name: MEETING.into(), value: "init".into() });
     }
     Ok(variables)

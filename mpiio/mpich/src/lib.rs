@@ -135,5 +135,5 @@ pub extern "C" fn svmio_c_functions() -> *const svmio_c::Functions {
     svmio_c::beside_mpi()
 }
 
-svmio_adio::export_initialization!(svmio_mpiio::initialized::<Mpich>);
+svmio_adio::export_initialization!(svmio_mpiio::initializing, svmio_mpiio::initialized::<Mpich>);
 svmio_mpiio::warm_up_on_load!(Mpich);
