@@ -135,6 +135,7 @@ functions! {
         type_get_envelope_c = c"PMPI_Type_get_envelope_c": datatypes::LargeEnvelope<A>;
         type_get_contents_c = c"PMPI_Type_get_contents_c": datatypes::LargeContents<A>;
         grequest_start_extended = c"PMPIX_Grequest_start" | c"MPIX_Grequest_start": requests::ExtendedStart<A>;
+        create_error_code = c"MPIR_Err_create_code": errors::CreateErrorCode;
         progress_register = c"opal_progress_register": requests::RegisterProgress;
     }
 }

@@ -120,6 +120,11 @@ impl Failure {
         self
     }
 
+    /// The message, as long as an error string of this MPI may be.
+    pub(crate) fn to_c_string<A: Abi>(&self) -> CString {
+        to_c_string(&self.message, A::MAX_ERROR_STRING)
+    }
+
     /// An MPI error code whose string is the message.
     pub fn to_code<A: Abi>(&self, mpi: &Mpi<A>) -> c_int {
         if let Some(code) = self.code {

@@ -35,7 +35,7 @@
 //!   in atomic mode (`own_atomic_mode`).
 //! * `flatten` tells where the bytes of a datatype are, `view` which bytes of the file a rank sees; `pairing` brings a
 //!   buffer and a view together.
-//! * `failure` makes MPI error codes that explain themselves, `hints` are the `svm_` keys of info objects.
+//! * `failure` makes MPI error codes that explain themselves, `telling` gets them through ROMIO, `hints` are the `svm_` keys of info objects.
 //!
 //! The families' numbers differ, which is why all of this is generic:
 //!
@@ -88,6 +88,7 @@ pub mod split;
 mod standing_in;
 mod strided;
 pub mod table;
+mod telling;
 mod venue;
 mod view;
 pub mod viewing;
@@ -109,3 +110,4 @@ pub use resizing::{after_preallocation, before_preallocation, set_size};
 pub use shared_pointer::settle;
 pub use standing_in::collective;
 pub use svmio_svm::{environment, strip_prefix};
+pub use telling::heard;

@@ -72,8 +72,6 @@ thread_local! {
     static UNCLOSED: Cell<Option<Failure>> = const { Cell::new(None) };
     /// Why a read of which ROMIO says that all is well has failed.
     static UNREAD: Cell<Option<Failure>> = const { Cell::new(None) };
-    /// Why a file of the device's did not get the storage that was asked for.
-    static UNALLOCATED: Cell<Option<Failure>> = const { Cell::new(None) };
 }
 
 /// Called when closing a file of the device's fails, which ROMIO does not hear of.
@@ -94,17 +92,6 @@ pub(crate) fn note_unread(failure: Failure) {
 /// The failure of this thread's last such read since it last asked.
 pub fn take_unread() -> Option<Failure> {
     UNREAD.take()
-}
-
-/// Called when a file of the device's does not get its storage.
-pub(crate) fn note_unallocated(failure: Failure) {
-    UNALLOCATED.set(Some(failure));
-}
-
-/// The failure of this thread's last preallocation since it last asked: MPICH 5 takes the code of it for none of its
-/// own, and tells another.
-pub fn take_unallocated() -> Option<Failure> {
-    UNALLOCATED.take()
 }
 
 /// The numbers that follow `mark` in a version text: major and minor.

@@ -19,6 +19,7 @@ use crate::opening;
 use crate::plug;
 use crate::pointer;
 use crate::shared_pointer;
+use crate::telling;
 use crate::viewing;
 
 use transfers::{
@@ -84,14 +85,17 @@ unsafe fn entry<A: HasHost>(
 }
 
 fn coded<A: HasHost>(body: impl FnOnce(&'static Mpi<A>, &'static Host<A>) -> Result<(), Failure>) -> c_int {
-    let Ok(mpi) = Mpi::<A>::get() else {
-        return A::error_class(ErrorClass::Other);
-    };
-    let outcome = match A::host().get() {
+    ran(body).map_or_else(|failure| telling::code_for_romio::<A>(&failure), |()| SUCCESS)
+}
+
+fn ran<A: HasHost>(
+    body: impl FnOnce(&'static Mpi<A>, &'static Host<A>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mpi = Mpi::<A>::get()?;
+    match A::host().get() {
         Some(host) => body(mpi, host),
         None => Err(Failure::new(ErrorClass::Other, "svmio's device was called before it was plugged in")),
-    };
-    outcome.map_or_else(|failure| failure.to_code(mpi), |()| SUCCESS)
+    }
 }
 
 // In all of the following, ROMIO passes its own valid file and pointers, and calls from one thread at a time
@@ -197,8 +201,7 @@ unsafe extern "C" fn fcntl<A: HasHost>(
                         Some(company) => handle.file.preallocate_over(bytes, &company.nodes()),
                         None => handle.file.preallocate(bytes),
                     };
-                    let located = preallocated.map_err(|e| handle.located(e.into()));
-                    located.inspect_err(|failure| plug::note_unallocated(failure.clone()))?;
+                    preallocated.map_err(|e| handle.located(e.into()))?;
                 }
                 layout::fcntl::SET_ATOMICITY => {
                     // All ranks call this: accesses in the new mode find what was written in the old one.
@@ -287,7 +290,7 @@ unsafe extern "C" fn set_lock<A: HasHost>(
     _whence: c_int,
     length: i64,
 ) -> c_int {
-    coded::<A>(|_, _| {
+    let outcome = ran::<A>(|_, _| {
         // SAFETY: ROMIO's contract.
         let handle = handle::of(unsafe { &*fd })?;
         if handle.role == handle::Role::Data && handle.is_atomic() {
@@ -309,5 +312,6 @@ unsafe extern "C" fn set_lock<A: HasHost>(
         // ROMIO does not look at the outcome; the access that follows locks for itself, and fails where
         // this did.
         handle.lock(range, mode).inspect_err(|failure| tracing::error!("{failure}"))
-    })
+    });
+    outcome.map_or_else(|failure| A::error_class(failure.class), |()| SUCCESS)
 }

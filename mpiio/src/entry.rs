@@ -9,7 +9,7 @@ use svmio_adio::environment::{self, Concern};
 use svmio_adio::layout::RomioFile;
 use svmio_adio::library::Library;
 use svmio_adio::plug::{self, Plug};
-use svmio_adio::{Direction, ErrorClass, Failure, Mpi};
+use svmio_adio::{Direction, ErrorClass, Failure, Mpi, heard};
 use svmio_adio::{pointer, reopening};
 
 use crate::claim::Claims;
@@ -116,12 +116,7 @@ pub unsafe fn file_preallocate<A: Plug>(file: MpiFile, size: i64) -> c_int {
             if let Err(failure) = svmio_adio::before_preallocation(fd, size) {
                 return mpi.report_on(file, failure.to_code(mpi));
             }
-            plug::take_unallocated();
-            let code = match (mpi.file_preallocate(file, size), plug::take_unallocated()) {
-                (code, Some(failure)) if code != SUCCESS => failure.to_code(mpi),
-                (code, _) => code,
-            };
-            let code = agree(mpi, file, code);
+            let code = agree(mpi, file, mpi.file_preallocate(file, size));
             if code != SUCCESS {
                 return code;
             }
@@ -199,7 +194,7 @@ pub unsafe fn file_collective<A: Plug>(
     with_stock::<A>(|mpi| {
         // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
         told(mpi, file, || unsafe {
-            svmio_adio::collective(mpi, direction, || A::opened(file), || stock(mpi))
+            svmio_adio::collective(mpi, direction, || A::opened(file), || heard(mpi, || stock(mpi)))
         })
     })
 }
@@ -262,7 +257,7 @@ pub unsafe fn file_seek_shared<A: Plug>(
             }
             _ => (offset, whence),
         };
-        let code = seek(mpi, offset, whence);
+        let code = heard(mpi, || seek(mpi, offset, whence));
         svmio_adio::settle();
         code
     })

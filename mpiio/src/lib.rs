@@ -18,8 +18,8 @@
 //!
 //! And `MPI_Init`, where processes of several nodes [may meet](initialized), and `MPI_Finalize`: those that shared files leave
 //! each other there. What a family needs beyond
-//! that, the page of its library tells. Everything else (`MPI_File_write_at`, `MPI_File_iwrite`, `MPI_File_sync`,
-//! `MPI_File_get_size`, …) is the stock MPI's own: its ROMIO calls our device, as it does below the functions above.
+//! that, the page of its library tells. Everything else (`MPI_File_get_size`, `MPI_File_get_view`, in most families
+//! `MPI_File_write_at`, …) is the stock MPI's own: its ROMIO calls our device, as it does below the functions above.
 //! What the first open would wait for is [done](warm_up) when the library is loaded.
 //!
 //! ```text
@@ -49,6 +49,7 @@ mod size;
 mod split;
 mod view;
 mod warming;
+mod writing;
 
 pub use entry::{
     file_close, file_collective, file_delete, file_open, file_ordered, file_preallocate, file_seek_shared,
@@ -61,3 +62,4 @@ pub use reading::{file_iread, file_read};
 pub use size::file_set_size;
 pub use view::file_set_view;
 pub use warming::warm_up;
+pub use writing::file_write;

@@ -2,9 +2,9 @@
 
 use std::ffi::c_int;
 
-use svmio_adio::Mpi;
 use svmio_adio::abi::MpiFile;
 use svmio_adio::plug::Plug;
+use svmio_adio::{Mpi, heard};
 
 use crate::entry::with_stock;
 
@@ -21,7 +21,7 @@ pub unsafe fn file_set_atomicity<A: Plug>(
         let Some(fd) = A::opened(file) else { return stock(mpi) };
         // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
         match unsafe { svmio_adio::before_mode(fd, is_atomic) } {
-            Ok(()) => stock(mpi),
+            Ok(()) => heard(mpi, || stock(mpi)),
             Err(failure) => mpi.report_on(file, failure.to_code(mpi)),
         }
     })

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use svmio_adio::abi::{MpiFile, SEEK_CUR, SEEK_END, SEEK_SET, SUCCESS};
 use svmio_adio::plug::Plug;
-use svmio_adio::{Mpi, pointer};
+use svmio_adio::{Mpi, heard, pointer};
 
 use crate::entry::with_stock;
 
@@ -27,7 +27,7 @@ pub unsafe fn file_seek<A: Plug>(
         }
         // SAFETY: the caller vouches for the file.
         let (offset, whence) = unsafe { from_beginning(mpi, file, offset, whence) };
-        stock(mpi, offset, whence)
+        heard(mpi, || stock(mpi, offset, whence))
     })
 }
 

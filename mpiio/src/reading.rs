@@ -9,7 +9,7 @@ use std::ffi::c_int;
 
 use svmio_adio::abi::{MpiFile, SUCCESS};
 use svmio_adio::plug::{Plug, take_unread};
-use svmio_adio::{Failure, Mpi};
+use svmio_adio::{Failure, Mpi, heard};
 
 use crate::entry::with_stock;
 
@@ -45,7 +45,7 @@ pub unsafe fn file_iread<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> 
 /// The error handler of `file` has dealt with it.
 pub(crate) fn told<A: Plug>(mpi: &Mpi<A>, file: MpiFile, stock: impl FnOnce() -> c_int) -> c_int {
     take_unread();
-    let code = stock();
+    let code = heard(mpi, stock);
     let unread: Option<Failure> = take_unread().filter(|_| code == SUCCESS);
     let Some(failure) = unread else { return code };
     let code = failure.to_code(mpi);

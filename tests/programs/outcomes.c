@@ -189,14 +189,11 @@ static void set_size(MPI_File file) {
     }
 }
 
-/* That the code is an error on all ranks, which tells whose it was. MPICH 5 has texts of its own for accesses that fail. */
+/* That the code is an error on all ranks, which tells whose it was. */
 static void is_heard(int code, int whose) {
     char text[MPI_MAX_ERROR_STRING], meant[32];
     int length;
     HOLDS(code != MPI_SUCCESS);
-#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION >= 50000000
-    return;
-#endif
     MPI_Error_string(code, text, &length);
     snprintf(meant, sizeof meant, "rank %d", whose);
     CHECK(strstr(text, meant) && strstr(text, "/outcomes"), "%s", text);

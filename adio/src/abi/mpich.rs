@@ -19,6 +19,7 @@ impl Abi for Mpich {
     const VERSION_MARK: &'static str = "MPICH Version:";
     const STATUS_IGNORE: usize = 1;
     const MAX_ERROR_STRING: usize = 512;
+    const WRAPS_CODES: bool = true;
     const LONGEST_INFO_VALUE: usize = 1024;
     const ORDERS: [c_int; 2] = [56, 57];
     const DISTRIBUTIONS: [c_int; 3] = [121, 122, 123];

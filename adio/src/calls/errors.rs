@@ -1,14 +1,42 @@
 //! Error codes, classes and handlers.
 
 use std::any::Any;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Mpi, check};
 use crate::abi::{Abi, Errhandler, MpiFile, SUCCESS};
 use crate::failure::{ErrorClass, Failure};
 
+/// `MPIR_Err_create_code` of mpir_err.h, of MPICH 3 to 5, which its Fortran functions call: the code that led to this
+/// one, whether the job has to end, the function and the line where it is made, the class, the name of a text, and a
+/// format with its arguments.
+pub(crate) type CreateErrorCode = unsafe extern "C" fn(
+    c_int,
+    c_int,
+    *const c_char,
+    c_int,
+    c_int,
+    *const c_char,
+    *const c_char,
+    ...
+) -> c_int;
+
 impl<A: Abi> Mpi<A> {
+    /// A code of those that an MPICH makes for itself, of the class and with the text of `failure`; without a text where
+    /// it cannot be made.
+    pub(crate) fn code_of_own_kind(&self, failure: &Failure) -> c_int {
+        let class = A::error_class(failure.class);
+        let Some(create) = self.create_error_code else { return class };
+        let text = failure.to_c_string::<A>();
+        let (none, goes_on, line) = (SUCCESS, 0, 0);
+        // SAFETY: strings, and one for the format's argument, of which it keeps a copy.
+        unsafe {
+            let (place, name, format) = (c"svmio".as_ptr(), c"**io".as_ptr(), c"%s".as_ptr());
+            create(none, goes_on, place, line, class, name, format, text.as_ptr())
+        }
+    }
+
     /// A new error code in `class`.
     pub(crate) fn add_error_code(&self, class: c_int) -> Result<c_int, Failure> {
         let mut code = class;

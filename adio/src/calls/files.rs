@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use super::Mpi;
 use crate::abi::{Abi, Comm, Info, MpiFile, SEEK_SET};
+use crate::telling;
 
 impl<A: Abi> Mpi<A> {
     /// The stock `MPI_File_open`.
@@ -48,7 +49,8 @@ impl<A: Abi> Mpi<A> {
     pub unsafe fn shared_pointer(&self, file: MpiFile) -> (c_int, i64) {
         let mut position = 0;
         // SAFETY: the caller vouches for the file.
-        let code = unsafe { (self.file_get_position_shared)(file, &raw mut position) };
+        let code =
+            telling::heard(self, || unsafe { (self.file_get_position_shared)(file, &raw mut position) });
         (code, position)
     }
 
@@ -58,7 +60,7 @@ impl<A: Abi> Mpi<A> {
     /// `file` is an open file.
     pub unsafe fn file_preallocate(&self, file: MpiFile, size: i64) -> c_int {
         // SAFETY: the caller vouches for the file.
-        unsafe { (self.file_preallocate)(file, size) }
+        telling::heard(self, || unsafe { (self.file_preallocate)(file, size) })
     }
 
     /// The stock `MPI_File_get_info`.
@@ -76,6 +78,6 @@ impl<A: Abi> Mpi<A> {
     /// `file` is an open file, and every rank that opened it makes the same call.
     pub unsafe fn file_seek_shared(&self, file: MpiFile, offset: i64) -> c_int {
         // SAFETY: the caller vouches for the file.
-        unsafe { (self.file_seek_shared)(file, offset, SEEK_SET) }
+        telling::heard(self, || unsafe { (self.file_seek_shared)(file, offset, SEEK_SET) })
     }
 }

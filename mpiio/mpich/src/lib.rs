@@ -4,7 +4,7 @@
 //! that stand between program and MPI call the second. Beyond the functions of all families it takes
 //! `MPI_Error_class`: that of MPICH 4.0 does not tell the class of a code that was added to a predefined class; and
 //! `MPI_Request_get_status`, which is the only function that does not ask what goes on in the background whether it is
-//! over.
+//! over; all functions that write, and `MPI_File_sync`, of which MPICH 5 does not return the error code that ROMIO does.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -128,6 +128,8 @@ svmio_mpiio::export_set_size!(Mpich);
 svmio_mpiio::export_set_view!(Mpich);
 svmio_mpiio::export_split!(Mpich);
 svmio_mpiio::export_split!(Mpich, large);
+svmio_mpiio::export_write!(Mpich);
+svmio_mpiio::export_write!(Mpich, large);
 
 /// By what `libsvmio` finds the functions of this library: see [`svmio_c`].
 #[unsafe(no_mangle)]

@@ -1,0 +1,41 @@
+//! How a failure gets through ROMIO to the program.
+//!
+//! Most MPIs return, and give a file's error handler, what ROMIO was told: a code of [`Failure::to_code`]. MPICH from 4.1
+//! on makes a code of its own of what comes from ROMIO, and takes no code for that which was added for a program. There
+//! ROMIO is told one of MPICH's kind, so that the error handler hears class and text, if in other words; and the failure
+//! is kept for whoever called the stock function ([`heard`]), who returns the code with the whole text. MPICH 5 also
+//! returns success where a handler of the program's has been called: the failure is told then, too.
+
+use std::cell::Cell;
+use std::ffi::c_int;
+
+use crate::abi::Abi;
+use crate::calls::Mpi;
+use crate::failure::Failure;
+use crate::host::{CountType, HasHost};
+
+thread_local! {
+    /// What ROMIO was told since this thread called a stock function, where MPI makes something else of it.
+    static FAILED: Cell<Option<Failure>> = const { Cell::new(None) };
+}
+
+/// The code by which ROMIO is told `failure`.
+pub(crate) fn code_for_romio<A: HasHost>(failure: &Failure) -> c_int {
+    let Ok(mpi) = Mpi::<A>::get() else { return A::error_class(failure.class) };
+    let code = failure.to_code(mpi);
+    if !(A::WRAPS_CODES && A::host().get().is_some_and(|host| host.generation().count == CountType::Aint)) {
+        return code;
+    }
+    // The first one counts: an error handler that this one is given may go on to what fails as well.
+    FAILED.set(FAILED.take().or_else(|| Some(failure.clone())));
+    mpi.code_of_own_kind(failure)
+}
+
+/// Runs a stock function of a file. Returns its code, or that of what ROMIO was told in it where MPI has made something
+/// else of that.
+pub fn heard<A: Abi>(mpi: &Mpi<A>, stock: impl FnOnce() -> c_int) -> c_int {
+    // Within an error handler, that is another function's.
+    let outer = FAILED.take();
+    let code = stock();
+    FAILED.replace(outer).map_or(code, |failure| failure.to_code(mpi))
+}

@@ -1,0 +1,70 @@
+//! Writes of one rank, those that do not block, and syncs, where MPI makes something else of what ROMIO was told.
+
+use std::ffi::c_int;
+
+use svmio_adio::abi::MpiFile;
+use svmio_adio::plug::Plug;
+use svmio_adio::{Mpi, heard};
+
+use crate::entry::with_stock;
+
+/// A function of the file `file`, which `stock` carries out.
+pub fn file_write<A: Plug>(_file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
+    with_stock::<A>(|mpi| {
+        let code = heard(mpi, || stock(mpi));
+        svmio_adio::settle();
+        code
+    })
+}
+
+/// Defines the functions that write, but for collective ones that block, and `MPI_File_sync`, under both of their names,
+/// for the family `$abi`.
+#[macro_export]
+macro_rules! export_write {
+    ($abi:ty) => {
+        $crate::export_read! { @functions $abi;
+            MPI_File_write, PMPI_File_write, file_write:
+                (buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, status: *mut Status);
+            MPI_File_write_at, PMPI_File_write_at, file_write:
+                (offset: i64, buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, status: *mut Status);
+            MPI_File_write_shared, PMPI_File_write_shared, file_write:
+                (buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, status: *mut Status);
+            MPI_File_iwrite_all, PMPI_File_iwrite_all, file_write:
+                (buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, request: *mut Request<$abi>);
+            MPI_File_iwrite_at_all, PMPI_File_iwrite_at_all, file_write:
+                (offset: i64, buffer: *const c_void, count: c_int, datatype: Datatype<$abi>,
+                 request: *mut Request<$abi>);
+            MPI_File_iwrite, PMPI_File_iwrite, file_write:
+                (buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, request: *mut Request<$abi>);
+            MPI_File_iwrite_at, PMPI_File_iwrite_at, file_write:
+                (offset: i64, buffer: *const c_void, count: c_int, datatype: Datatype<$abi>,
+                 request: *mut Request<$abi>);
+            MPI_File_iwrite_shared, PMPI_File_iwrite_shared, file_write:
+                (buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, request: *mut Request<$abi>);
+            MPI_File_sync, PMPI_File_sync, file_write: ();
+        }
+    };
+    // Those of MPI-4, whose counts are of the type `MPI_Count`.
+    ($abi:ty, large) => {
+        $crate::export_read! { @functions $abi;
+            MPI_File_write_c, PMPI_File_write_c, file_write:
+                (buffer: *const c_void, count: i64, datatype: Datatype<$abi>, status: *mut Status);
+            MPI_File_write_at_c, PMPI_File_write_at_c, file_write:
+                (offset: i64, buffer: *const c_void, count: i64, datatype: Datatype<$abi>, status: *mut Status);
+            MPI_File_write_shared_c, PMPI_File_write_shared_c, file_write:
+                (buffer: *const c_void, count: i64, datatype: Datatype<$abi>, status: *mut Status);
+            MPI_File_iwrite_all_c, PMPI_File_iwrite_all_c, file_write:
+                (buffer: *const c_void, count: i64, datatype: Datatype<$abi>, request: *mut Request<$abi>);
+            MPI_File_iwrite_at_all_c, PMPI_File_iwrite_at_all_c, file_write:
+                (offset: i64, buffer: *const c_void, count: i64, datatype: Datatype<$abi>,
+                 request: *mut Request<$abi>);
+            MPI_File_iwrite_c, PMPI_File_iwrite_c, file_write:
+                (buffer: *const c_void, count: i64, datatype: Datatype<$abi>, request: *mut Request<$abi>);
+            MPI_File_iwrite_at_c, PMPI_File_iwrite_at_c, file_write:
+                (offset: i64, buffer: *const c_void, count: i64, datatype: Datatype<$abi>,
+                 request: *mut Request<$abi>);
+            MPI_File_iwrite_shared_c, PMPI_File_iwrite_shared_c, file_write:
+                (buffer: *const c_void, count: i64, datatype: Datatype<$abi>, request: *mut Request<$abi>);
+        }
+    };
+}

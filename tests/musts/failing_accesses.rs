@@ -1,0 +1,41 @@
+//! An access that fails says why, by class and text, whatever the MPI makes of what ROMIO tells it.
+
+use svmio_tests::{Job, Mpi, Nodes, Program};
+
+fn failing_accesses(nodes: Nodes, mpi: Mpi, ranks: u32) {
+    let program = Program::c("failing_accesses", mpi);
+    for outcome in ["own", "shared"] {
+        let scratch = nodes.scratch();
+        let job = Job::new(&scratch, &program, ranks).over(nodes).variable("SVMIO_OUTCOME", outcome);
+        let output = job.argument("svm:/failing").succeed();
+        assert!(output.contains("all have failed"), "{output}");
+        assert!(!output.contains("INTERNAL ERROR"), "{output}");
+    }
+}
+
+#[test]
+fn mpich() {
+    failing_accesses(Nodes::One, Mpi::DebianMpich, 2);
+}
+
+#[test]
+fn openmpi() {
+    failing_accesses(Nodes::One, Mpi::DebianOpenMpi, 2);
+}
+
+#[test]
+fn mpich_5() {
+    failing_accesses(Nodes::One, Mpi::WheelMpich, 2);
+}
+
+#[test]
+fn openmpi_5() {
+    failing_accesses(Nodes::One, Mpi::WheelOpenMpi, 2);
+}
+
+#[test]
+fn on_emulated_nodes() {
+    for mpi in [Mpi::DebianMpich, Mpi::DebianOpenMpi, Mpi::WheelMpich] {
+        failing_accesses(Nodes::Emulated(2), mpi, 2);
+    }
+}
