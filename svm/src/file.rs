@@ -142,7 +142,7 @@ impl File {
     /// [`Error::NotOpenedFor`] writing, [`Error::TooLarge`], or what the operating system says.
     pub fn set_size(&self, size: u64) -> Result<()> {
         let (state, presence) = self.changing()?;
-        if size > FileOffset::MAX.0 {
+        if size > self.attachment.limit() {
             return Err(self.too_large(size));
         }
         if let Some(shared) = &self.shared {

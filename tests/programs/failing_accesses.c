@@ -1,4 +1,4 @@
-/* failing_accesses FILE: each kind of access fails beyond the largest file, and says so by class and text, to the caller and
+/* failing_accesses FILE: each kind of access, and a size, fails beyond the largest file, and says so by class and text, to the caller and
  * to the file's error handler. */
 #include "check.h"
 
@@ -73,6 +73,7 @@ int main(int argc, char **argv) {
     at_pointers(file);
     fails("write_ordered", MPI_File_write_ordered(file, bytes, BYTES, MPI_BYTE, none), 1);
     fails("preallocate", MPI_File_preallocate(file, BEYOND), 1);
+    fails("set_size", MPI_File_set_size(file, BEYOND), 1);
 #if MPI_VERSION >= 4
     fails("write_at_c", MPI_File_write_at_c(file, BEYOND, bytes, BYTES, MPI_BYTE, none), 1);
     fails("write_at_all_c", MPI_File_write_at_all_c(file, BEYOND, bytes, BYTES, MPI_BYTE, none), 1);
