@@ -30,6 +30,10 @@ pub unsafe fn file_open<A: Plug>(
         // SAFETY: the caller vouches for the arguments.
         unsafe {
             match claimed(name) {
+                Some(name) if !mpi.is_active() => {
+                    file.write(mpi.constants.file_null);
+                    mpi.report(without_init(&name).to_code(mpi))
+                }
                 Some(name) => reopening::open(mpi, comm, &name, amode, info, file),
                 None => {
                     let code = mpi.file_open(comm, name, amode, info, file);
@@ -261,6 +265,16 @@ pub unsafe fn file_seek_shared<A: Plug>(
         svmio_adio::settle();
         code
     })
+}
+
+/// Why `name` is not opened where MPI has been started by sessions alone: ROMIO would return a code without a text.
+fn without_init(name: &CStr) -> Failure {
+    let message = format!(
+        "svm:{} cannot be opened outside of MPI_Init and MPI_Finalize, which ROMIO asks for: a program that uses \
+         sessions has to call MPI_Init as well",
+        name.to_string_lossy()
+    );
+    Failure::new(ErrorClass::Unsupported, message)
 }
 
 /// Where `file` is svmio's: makes an error of one rank one of all. The others' error handlers are called.
