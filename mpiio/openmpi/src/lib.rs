@@ -2,7 +2,9 @@
 //!
 //! Open MPI's Fortran functions call the `PMPI_` names, which are therefore taken, too. Beyond the functions
 //! of all families it takes `MPI_File_get_info`, for which Open MPI does not ask ROMIO, and those that use
-//! shared file pointers, see [`svmio_adio::settle`].
+//! shared file pointers, see [`svmio_adio::settle`]; and those that spawn processes, see [`spawning`].
+
+pub mod spawning;
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
