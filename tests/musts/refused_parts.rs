@@ -31,3 +31,8 @@ fn on_emulated_nodes() {
         refused_parts(Nodes::Emulated(3), mpi, 3);
     }
 }
+
+#[test]
+fn mpich_5() {
+    refused_parts(Nodes::One, Mpi::WheelMpich, 3);
+}

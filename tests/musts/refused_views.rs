@@ -19,3 +19,8 @@ fn mpich() {
 fn openmpi() {
     refused_views(Mpi::DebianOpenMpi);
 }
+
+#[test]
+fn mpich_5() {
+    refused_views(Mpi::WheelMpich);
+}

@@ -22,3 +22,8 @@ fn mpich() {
 fn openmpi() {
     shared_seeks(Mpi::DebianOpenMpi);
 }
+
+#[test]
+fn mpich_5() {
+    shared_seeks(Mpi::WheelMpich);
+}
