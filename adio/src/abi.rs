@@ -34,7 +34,7 @@ pub trait Abi: Sized + Copy + Debug + Send + Sync + 'static {
     }
 
     /// Whether members of the family, from ROMIO 4.1 on, make codes of their own of those that ROMIO returns, and do not
-    /// take those of [`Mpi::add_error_code`] for that.
+    /// take those of `MPI_Add_error_code` for that.
     const WRAPS_CODES: bool = false;
 
     /// The longest value of an info object's key: bytes, without the closing zero. MPICH's `MPI_MAX_INFO_VAL` does not

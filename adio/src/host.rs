@@ -18,7 +18,7 @@ pub struct Generation {
 
 impl Generation {
     /// Whether what one rank reads or writes without blocking is converted to and from `external32`.
-    pub(crate) fn converts_nonblocking(self) -> bool {
+    pub fn converts_nonblocking(self) -> bool {
         self.count == CountType::Aint
     }
 }

@@ -9,7 +9,7 @@ use std::ffi::c_int;
 
 use svmio_adio::abi::{MpiFile, SUCCESS};
 use svmio_adio::plug::{Plug, take_unread};
-use svmio_adio::{Failure, Mpi, heard};
+use svmio_adio::{Mpi, heard};
 
 use crate::entry::with_stock;
 
@@ -31,7 +31,8 @@ pub unsafe fn file_read<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c
 /// `file` is an open file.
 pub unsafe fn file_iread<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
     with_stock::<A>(|mpi| {
-        let code = told(mpi, file, || match A::opened(file) {
+        let converts = A::host().get().is_some_and(|host| host.generation().converts_nonblocking());
+        let code = told_of(mpi, file, A::WRAPS_CODES && converts, || match A::opened(file) {
             // SAFETY: an open file of the device's is ROMIO's structure.
             Some(fd) => unsafe { svmio_adio::in_own_atomic_mode(fd, || stock(mpi)) },
             None => stock(mpi),
@@ -44,12 +45,21 @@ pub unsafe fn file_iread<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> 
 /// The code that the stock function of a read returns, or ours where it takes a read that failed for one that did not.
 /// The error handler of `file` has dealt with it.
 pub(crate) fn told<A: Plug>(mpi: &Mpi<A>, file: MpiFile, stock: impl FnOnce() -> c_int) -> c_int {
+    told_of(mpi, file, false, stock)
+}
+
+/// The same; whether the MPI around ROMIO, which calls the error handler, does not hear of a failure where ROMIO converts.
+fn told_of<A: Plug>(mpi: &Mpi<A>, file: MpiFile, is_hidden: bool, stock: impl FnOnce() -> c_int) -> c_int {
     take_unread();
     let code = heard(mpi, stock);
-    let unread: Option<Failure> = take_unread().filter(|_| code == SUCCESS);
-    let Some(failure) = unread else { return code };
-    let code = failure.to_code(mpi);
-    if A::ROMIO_CALLS_HANDLERS { code } else { mpi.report_on(file, code) }
+    match take_unread() {
+        Some(failure) if is_hidden => mpi.report_on(file, failure.to_code(mpi)),
+        Some(failure) if code == SUCCESS => {
+            let code = failure.to_code(mpi);
+            if A::ROMIO_CALLS_HANDLERS { code } else { mpi.report_on(file, code) }
+        }
+        _ => code,
+    }
 }
 
 /// Defines the functions that read, but for collective ones that block, under both of their names, for the family

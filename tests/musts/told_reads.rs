@@ -19,3 +19,8 @@ fn mpich() {
 fn openmpi() {
     told_reads(Mpi::DebianOpenMpi);
 }
+
+#[test]
+fn mpich_5() {
+    told_reads(Mpi::WheelMpich);
+}
