@@ -13,7 +13,7 @@ const LIMIT_OF_ONE: Duration = Duration::from_secs(60);
 const LIMIT_OF_ALL: Duration = Duration::from_secs(120);
 
 /// How many calls of a thread are told, inlined ones among them.
-const CALLS: &str = "40";
+const CALLS: &str = "60";
 
 /// How many lines are told of one process, how many of all, and how many characters of each.
 const LINES_OF_ONE: usize = 200;
