@@ -35,7 +35,8 @@
 //!   in atomic mode (`own_atomic_mode`).
 //! * `flatten` tells where the bytes of a datatype are, `view` which bytes of the file a rank sees; `pairing` brings a
 //!   buffer and a view together.
-//! * `failure` makes MPI error codes that explain themselves, `telling` gets them through ROMIO, `hints` are the `svm_` keys of info objects.
+//! * `failure` makes MPI error codes that explain themselves, `telling` gets them through ROMIO, `hints` are the `svm_`
+//!   keys of info objects.
 //!
 //! The families' numbers differ, which is why all of this is generic:
 //!

@@ -16,11 +16,11 @@
 //!   our device hears of it. Split ones are taken at both ends: they go on in between.
 //! * `read`, `read_at`, `read_shared` and all of `iread`: the program is told what came of them (`reading`).
 //!
-//! And `MPI_Init`, where processes of several nodes [may meet](initialized), and `MPI_Finalize`: those that shared files leave
-//! each other there. What a family needs beyond
-//! that, the page of its library tells. Everything else (`MPI_File_get_size`, `MPI_File_get_view`, in most families
-//! `MPI_File_write_at`, …) is the stock MPI's own: its ROMIO calls our device, as it does below the functions above.
-//! What the first open would wait for is [done](warm_up) when the library is loaded.
+//! And `MPI_Init`, where processes of several nodes [may meet](initialized), and `MPI_Finalize`: those that shared files
+//! leave each other there. What a family needs beyond that, the page of its library tells. Everything else
+//! (`MPI_File_get_size`, `MPI_File_get_view`, in most families `MPI_File_write_at`, …) is the stock MPI's own: its ROMIO
+//! calls our device, as it does below the functions above. What the first open would wait for is [done](warm_up) when the
+//! library is loaded.
 //!
 //! ```text
 //!   program ─► MPI_File_open ─► file_open ─► claim ─┬─ svm:…  ─► Plug::open ─► ROMIO ─► ad_svm
