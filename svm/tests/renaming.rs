@@ -1,10 +1,16 @@
 //! Files that get other names.
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail the test like the test itself")]
 
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use svmio_svm::{DirectoryName, Error, File, FileName, FileOffset, OpenOptions, Store};
 use tempfile::TempDir;
+
+/// Whatever is waited for comes within this, or the test fails.
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn setting() -> (TempDir, Store) {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -31,6 +37,19 @@ fn content(file: &File) -> Vec<u8> {
 
 fn content_of(store: &Store, of: &str) -> Vec<u8> {
     content(&store.open_file(&name(of), &OpenOptions::reading()).unwrap())
+}
+
+/// Fails the test where `act` waits for ever.
+fn within_limit(act: impl FnOnce() + Send + 'static) {
+    let (done, ended) = mpsc::channel();
+    let acting = thread::spawn(move || {
+        act();
+        done.send(()).unwrap();
+    });
+    match ended.recv_timeout(LIMIT) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it waits for ever"),
+        _ => acting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+    }
 }
 
 /// How many files the store holds, with or without a name.
@@ -133,4 +152,35 @@ fn whoever_renames_removes_and_makes_files_at_the_same_time_nothing_is_lost_or_l
         assert!([&b"one"[..], b"two"].contains(&&found[..]), "{name}: {found:?}");
     }
     assert!(svmio_svm::verify(&store, &DirectoryName::root()).unwrap().is_clean());
+}
+
+#[test]
+fn a_file_is_opened_while_it_takes_the_place_of_another_and_neither_waits_for_ever() {
+    const TURNS: usize = 300;
+    let (_directory, store) = setting();
+    let (new, old) = (name("/new"), name("/old"));
+    drop(put(&store, "/old", b"content"));
+    within_limit(move || {
+        let (together, is_done) = (Barrier::new(2), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                together.wait();
+                // Relaxed: nothing else hangs on it.
+                while !is_done.load(Ordering::Relaxed) {
+                    match store.open_file(&new, &OpenOptions::reading()) {
+                        Ok(_) | Err(Error::NoSuchFile { .. }) => {}
+                        Err(e) => panic!("{e}"),
+                    }
+                }
+            });
+            together.wait();
+            for _ in 0..TURNS {
+                drop(put(&store, "/new", b"content"));
+                store.rename(&new, &old, true).unwrap();
+            }
+            is_done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(content_of(&store, "/old"), b"content");
+        assert_eq!(objects(&store), 1);
+    });
 }

@@ -190,7 +190,19 @@ impl Store {
     }
 
     /// Removes the object of a file that has lost its name. Whoever has it open keeps it until closing it.
+    ///
+    /// The caller holds no other file's gate: that is what [`Store::take_away`] is for.
     pub(super) fn discard(&self, held: Held<'_>) -> io::Result<()> {
+        let id = held.id;
+        if self.take_away(held)? {
+            self.let_go(id);
+        }
+        Ok(())
+    }
+
+    /// The same for somebody who holds another file's gate, and lets go of this one once he holds none: who opens a file
+    /// waits for its gate while nobody else of the process can open or close one. False where somebody has it open.
+    pub(super) fn take_away(&self, held: Held<'_>) -> io::Result<bool> {
         let Held { id, state, gate } = held;
         let deleted = object::deleted_path(&self.root, id);
         fs::rename(object::path(&self.root, id), &deleted)?;
@@ -203,11 +215,14 @@ impl Store {
         };
         if !in_use {
             object::destroy(&self.root, &deleted)?;
-            // This process may have kept the file, and takes the gate itself to let go of one that is marked.
-            drop(gate);
-            attachment::forget(&self.root, id);
-            crate::mapping_cache::forget(&self.root, id);
         }
-        Ok(())
+        Ok(!in_use)
+    }
+
+    /// Keeps nothing more of a file that was taken away. The caller holds no gate: this process may have kept the file,
+    /// and takes the gate itself to let go of one that is marked.
+    pub(super) fn let_go(&self, id: FileId) {
+        attachment::forget(&self.root, id);
+        crate::mapping_cache::forget(&self.root, id);
     }
 }

@@ -25,7 +25,8 @@ use super::removal::Held;
 
 /// What became of an attempt.
 enum Attempt {
-    Done,
+    /// With the older file, if it was taken away.
+    Done(Option<FileId>),
     /// Somebody else was faster with one of the names.
     Changed,
 }
@@ -55,8 +56,12 @@ impl Store {
                 // What a killed process had set aside for it would have its name again.
                 self.release_aside(id)?;
             }
-            if let Attempt::Done = self.rename_held(id, from, older, to)? {
+            if let Attempt::Done(gone) = self.rename_held(id, from, older, to)? {
+                // Only here, where no gate is held any more.
                 attachment::forget(&self.root, id);
+                if let Some(gone) = gone {
+                    self.let_go(gone);
+                }
                 return Ok(());
             }
         }
@@ -120,12 +125,13 @@ impl Store {
         // Before the older one goes: a name that survives a power cut must lead to something.
         self.sync_directories(to)?;
         self.prune(from);
-        if let Some(older) = older
-            && let Err(e) = self.discard(older)
-        {
+        let Some(older) = older else { return Ok(Attempt::Done(None)) };
+        let id = older.id;
+        let is_gone = self.take_away(older).unwrap_or_else(|e| {
             tracing::warn!("what is left of the older {to} stays until svmio verify: {e}");
-        }
-        Ok(Attempt::Done)
+            false
+        });
+        Ok(Attempt::Done(is_gone.then_some(id)))
     }
 
     /// That the file is this node's alone; returns its shared state, if that counts.
