@@ -155,6 +155,23 @@ fn whoever_renames_removes_and_makes_files_at_the_same_time_nothing_is_lost_or_l
 }
 
 #[test]
+fn a_file_that_has_both_names_keeps_the_new_one() {
+    let (_directory, store) = setting();
+    drop(put(&store, "/d/one", b"content"));
+    let names = store.path().join("names");
+    std::fs::copy(names.join("d/one"), names.join("other")).unwrap();
+    let refused = store.rename(&name("/d/one"), &name("/other"), false);
+    assert!(matches!(refused, Err(Error::Exists { .. })));
+    within_limit(move || {
+        store.rename(&name("/d/one"), &name("/other"), true).unwrap();
+        assert!(matches!(store.lookup(&name("/d/one")), Err(Error::NoSuchFile { .. })));
+        assert_eq!(content_of(&store, "/other"), b"content");
+        assert_eq!(objects(&store), 1);
+        assert!(svmio_svm::verify(&store, &DirectoryName::root()).unwrap().is_clean());
+    });
+}
+
+#[test]
 fn a_file_is_opened_while_it_takes_the_place_of_another_and_neither_waits_for_ever() {
     const TURNS: usize = 300;
     let (_directory, store) = setting();

@@ -79,6 +79,8 @@ impl Store {
         let turn = |held: &Held<'_>, older: Option<Held<'_>>| self.rename_alone(held, from, older, to);
         let attempt = match older {
             None => self.with_object(id, |held| Ok(turn(&held, None))),
+            // Its gate is taken once: a second time would wait for the first.
+            Some(older) if older == id => self.with_object(id, |held| Ok(self.drop_alias(&held, from, to))),
             // In one order, whoever renames which to which.
             Some(older) if older < id => self
                 .with_object(older, |older| self.with_object(id, |held| Ok(turn(&held, Some(older)))))
@@ -132,6 +134,25 @@ impl Store {
             false
         });
         Ok(Attempt::Done(is_gone.then_some(id)))
+    }
+
+    /// Takes the name `from` from the file that has `to`, too. By damage it has both; or it got `to` just now, from
+    /// somebody else.
+    fn drop_alias(&self, held: &Held<'_>, from: &FileName, to: &FileName) -> Result<Attempt> {
+        let state = self.check_alone(held, from)?;
+        for name in [from, to] {
+            match self.lookup(name) {
+                Ok(id) if id == held.id => {}
+                Ok(_) | Err(Error::NoSuchFile { .. }) => return Ok(Attempt::Changed),
+                Err(e) => return Err(e),
+            }
+        }
+        fs::remove_file(self.entry(from)).map_err(|e| self.name_error(from, e))?;
+        if let Some(state) = state {
+            state.void_names();
+        }
+        self.prune(from);
+        Ok(Attempt::Done(None))
     }
 
     /// That the file is this node's alone; returns its shared state, if that counts.
