@@ -92,6 +92,11 @@ impl File {
         self.shared.is_none() && self.attachment.state().is_none_or(State::is_durable)
     }
 
+    /// Whether the file has been removed: it lasts until all who have it open have closed it.
+    pub fn is_removed(&self) -> bool {
+        self.attachment.state().is_some_and(State::is_deleted)
+    }
+
     pub(crate) fn attachment(&self) -> &Arc<Attachment> {
         &self.attachment
     }

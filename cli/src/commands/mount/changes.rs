@@ -6,10 +6,11 @@ use std::time::SystemTime;
 
 use fuser::{FileAttr, FileHandle, INodeNo, RenameFlags};
 use rustix::io::Errno as Number;
-use svmio_svm::{Error, FileName};
+use svmio_svm::{Error, FileId, FileName};
 
 use super::attributes::Facts;
 use super::files::{Files, Found};
+use super::own_handle::OwnHandle;
 use super::refused::Answer;
 use super::tree::Node;
 
@@ -38,13 +39,13 @@ impl Files {
             && (wanted.size.is_some() || wanted.modified.is_some())
         {
             let opened = handle.map(|handle| self.opened(handle)).transpose()?;
-            let known = || self.opener.known_own(id).filter(|open| open.is_writable());
+            let known = self.opener.known_own(id).filter(|open| open.is_writable());
             let held;
             let file = match &opened {
                 Some(opened) if opened.own().is_ok_and(|own| own.is_writable()) => opened.own()?,
                 _ => {
-                    held = match known() {
-                        Some(open) => open,
+                    held = match known {
+                        Some(open) => OwnHandle::new(open, true)?,
                         None => self.opener.open_to_change(id, &self.file(number)?.1)?,
                     };
                     &held
@@ -95,7 +96,9 @@ impl Files {
     /// Takes a file's name away; who has it open keeps it.
     pub(super) fn remove_file(&self, parent: INodeNo, name: &OsStr) -> Answer<()> {
         let path = self.path_in(parent, name)?;
-        self.stores.remove(&self.file_name(&path)?, false)?;
+        let name = self.file_name(&path)?;
+        let _held = self.stores.lookup(&name).ok().and_then(|id| self.hold_open(id));
+        self.stores.remove(&name, false)?;
         self.directories.keep_around(&path);
         Ok(())
     }
@@ -127,7 +130,11 @@ impl Files {
             (_, Some(_)) if !replacing => Err(Number::EXIST.into()),
             (Some(Found::File(..)), Some(Found::Directory(_))) => Err(Number::ISDIR.into()),
             (Some(Found::Directory(_)), Some(Found::File(..))) => Err(Number::NOTDIR.into()),
-            (Some(Found::File(..)), _) => {
+            (Some(Found::File(..)), replaced) => {
+                let _held = match replaced {
+                    Some(Found::File(id, _)) => self.hold_open(id),
+                    _ => None,
+                };
                 self.rename_file(&from, &to, replacing)?;
                 self.tree.turn(&from, &to);
                 Ok(())
@@ -163,6 +170,13 @@ impl Files {
         self.directories.turn(from, to);
         self.tree.turn(from, to);
         Ok(())
+    }
+
+    /// Sees to it that a file that is about to lose its name stays for those who have it open here: who goes on with a
+    /// copy of a descriptor after another one was closed could not open it again.
+    fn hold_open(&self, id: FileId) -> Option<OwnHandle> {
+        let open = self.opener.known_own(id)?;
+        OwnHandle::new(open, false).inspect_err(|error| tracing::debug!("{error}")).ok()
     }
 
     fn check_empty(&self, path: &Path) -> Answer<()> {

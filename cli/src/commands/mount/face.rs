@@ -56,6 +56,16 @@ impl Face {
         Face { files: Arc::new(files) }
     }
 
+    /// How an open file is accessed: past the kernel's pages, by several at a time. Closing one of several nodes gives
+    /// nothing up that anybody waits for.
+    fn access(&self, handle: FileHandle) -> FopenFlags {
+        let direct = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        match self.files.opened(handle).as_deref() {
+            Ok(OpenFile::Seen(_)) => direct | FopenFlags::FOPEN_NOFLUSH,
+            _ => direct,
+        }
+    }
+
     /// What answers, for somebody who has it settle when the end comes.
     pub(super) fn files(&self) -> Arc<Files> {
         Arc::clone(&self.files)
@@ -191,13 +201,13 @@ impl Filesystem for Face {
     ) {
         let made = self.files.create(parent, name, flags & EXCLUSIVE != 0);
         answer!(reply, made, (attributes, handle) => {
-            reply.created(&NO_TIME, &attributes, ONLY, handle, access(OpenFlags(flags)));
+            reply.created(&NO_TIME, &attributes, ONLY, handle, self.access(handle));
         });
     }
 
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let opened = self.files.open(number, flags.acc_mode() != OpenAccMode::O_RDONLY);
-        answer!(reply, opened, handle => reply.opened(handle, access(flags)));
+        answer!(reply, opened, handle => reply.opened(handle, self.access(handle)));
     }
 
     fn read(
@@ -208,7 +218,7 @@ impl Filesystem for Face {
         offset: u64,
         size: u32,
         _: OpenFlags,
-        _: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
         BUFFER.with_borrow_mut(|buffer| {
@@ -216,7 +226,13 @@ impl Filesystem for Face {
                 buffer.resize(size as usize, 0);
             }
             let buffer = &mut buffer[..size as usize];
-            let read = self.files.opened(handle).and_then(|file| file.read(offset, buffer));
+            let read = self.files.opened(handle).and_then(|file| {
+                // The kernel itself reads, for a page.
+                if let (OpenFile::Own(file), None) = (&*file, owner) {
+                    file.note_mapping();
+                }
+                file.read(offset, buffer)
+            });
             answer!(reply, read, bytes => reply.data(&buffer[..bytes]));
         });
     }
@@ -244,7 +260,7 @@ impl Filesystem for Face {
 
     fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         let settle = || match &*self.files.opened(handle)? {
-            OpenFile::Own(file) => Ok(file.settle()?),
+            OpenFile::Own(file) => Ok(file.flush()?),
             OpenFile::Seen(_) => Ok(()),
         };
         answer!(reply, settle(), () => reply.ok());
@@ -353,15 +369,5 @@ impl Filesystem for Face {
             }
         };
         answer!(reply, seek(), at => reply.offset(at as i64));
-    }
-}
-
-/// How a file is accessed that is opened by `flags`: past the kernel's pages, by several at a time. Where nothing can
-/// be written, closing it settles nothing.
-fn access(flags: OpenFlags) -> FopenFlags {
-    let direct = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
-    match flags.acc_mode() {
-        OpenAccMode::O_RDONLY => direct | FopenFlags::FOPEN_NOFLUSH,
-        _ => direct,
     }
 }

@@ -15,6 +15,7 @@ use super::directories::Directories;
 use super::handles::Handles;
 use super::names::Names;
 use super::opener::{OpenFile, Opener};
+use super::own_handle::OwnHandle;
 use super::refused::Answer;
 use super::tree::{Node, Tree};
 
@@ -133,10 +134,9 @@ impl Files {
     /// Commits whatever is open.
     pub(super) fn settle_all(&self) {
         for file in self.open.all() {
-            if let OpenFile::Own(file) = &*file
-                && let Err(error) = file.settle()
-            {
-                tracing::warn!("committing {}: {error}", file.file().name());
+            if let OpenFile::Own(file) = &*file {
+                // Who waited for it is told nothing any more.
+                let _ = file.settle();
             }
         }
     }
@@ -253,7 +253,7 @@ impl Files {
 
     fn facts_of_open(&self, id: FileId, handle: Option<FileHandle>) -> Answer<Facts> {
         if let Some(open) = self.opener.known_own(id) {
-            return Ok(open.facts(false)?);
+            return Ok(OwnHandle::new(open, false)?.facts(false)?);
         }
         match handle.and_then(|handle| self.open.get(handle)).as_deref() {
             Some(OpenFile::Seen(file)) => Ok(file.facts()?),

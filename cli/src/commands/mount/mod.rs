@@ -14,6 +14,7 @@
 //!                  Rights, Facts  attributes   what a file looks like from outside
 //! what is open     Opener         opener       one open file for all who have it open here
 //!                  OwnFile        own_file     as the node's programs have it open
+//!                  OwnHandle      own_handle   what each of them got, as long as it is not closed
 //!                  SeenFile       seen_file    a file of several nodes, or of others: as it was when it was opened
 //!                  Handles        handles      numbers that the kernel gives back with each access
 //! what goes wrong  MountError     error        before it is mounted
@@ -36,6 +37,7 @@ mod mount_point;
 mod names;
 mod opener;
 mod own_file;
+mod own_handle;
 mod refused;
 mod seen_file;
 mod serving;

@@ -7,13 +7,14 @@ use rustix::io::Errno as Number;
 use svmio_svm::{Error, FileId, FileName, FileOffset, OpenOptions, Store, StoreSet};
 
 use super::own_file::OwnFile;
+use super::own_handle::OwnHandle;
 use super::refused::{Answer, Refused};
 use super::seen_file::SeenFile;
 
 /// A file that somebody has open here.
 #[derive(Debug)]
 pub(super) enum OpenFile {
-    Own(Arc<OwnFile>),
+    Own(OwnHandle),
     Seen(SeenFile),
 }
 
@@ -69,7 +70,7 @@ impl Opener {
     ///
     /// # Errors
     /// As [`Opener::open`].
-    pub(super) fn open_to_change(&self, id: FileId, name: &FileName) -> Answer<Arc<OwnFile>> {
+    pub(super) fn open_to_change(&self, id: FileId, name: &FileName) -> Answer<OwnHandle> {
         match self.open(id, name, true)? {
             OpenFile::Own(file) => Ok(file),
             OpenFile::Seen(_) => Err(Number::ROFS.into()),
@@ -84,15 +85,14 @@ impl Opener {
         let options = OpenOptions::read_write().create(true).exclusive(exclusive);
         let store = self.own_store()?;
         let mut known = self.known();
-        let file = store.open_file(name, &options)?;
+        let file = Arc::new(OwnFile::new(store, name, store.open_file(name, &options)?, true));
         let id = file.id();
-        let file =
-            known.get(&id).and_then(Weak::upgrade).filter(|known| known.is_writable()).unwrap_or_else(|| {
-                let file = Arc::new(OwnFile::new(file, true));
-                enter(&mut known, id, &file);
-                file
-            });
-        Ok((id, OpenFile::Own(file)))
+        let shared = known.get(&id).and_then(Weak::upgrade).filter(|known| known.is_writable());
+        let shared = shared.unwrap_or_else(|| {
+            enter(&mut known, id, &file);
+            Arc::clone(&file)
+        });
+        Ok((id, OpenFile::Own(OwnHandle::new(shared, true)?)))
     }
 
     /// The file `id`, if somebody has it open here.
@@ -101,21 +101,22 @@ impl Opener {
     }
 
     /// `None` where the name leads to another file.
-    fn open_own(
-        &self,
-        id: FileId,
-        name: &FileName,
-        for_writing: bool,
-    ) -> Result<Option<Arc<OwnFile>>, Error> {
+    fn open_own(&self, id: FileId, name: &FileName, for_writing: bool) -> Result<Option<OwnHandle>, Error> {
         let [store] = self.stores.stores() else { return Ok(None) };
         let mut known = self.known();
         let open = known.get(&id).and_then(Weak::upgrade);
         if let Some(open) = open.filter(|open| open.is_writable() || !for_writing) {
-            return Ok(Some(open));
+            return match OwnHandle::new(open, for_writing) {
+                Err(Error::NoSuchFile { .. }) => Ok(None),
+                opened => opened.map(Some),
+            };
         }
-        let writing =
-            || store.open_file(name, &OpenOptions::read_write()).map(|file| OwnFile::new(file, true));
-        let reading = || store.open_file(name, &OpenOptions::reading()).map(|file| OwnFile::new(file, false));
+        let opened = |options, is_writable| {
+            let file = store.open_file(name, &options)?;
+            Ok(OwnFile::new(store, name, file, is_writable))
+        };
+        let writing = || opened(OpenOptions::read_write(), true);
+        let reading = || opened(OpenOptions::reading(), false);
         let opened = match self.is_read_only {
             true => reading(),
             false => match writing() {
@@ -124,11 +125,11 @@ impl Opener {
             },
         };
         let file = Arc::new(opened?);
-        if file.file().id() != id {
+        if file.id() != id {
             return Ok(None);
         }
         enter(&mut known, id, &file);
-        Ok(Some(file))
+        OwnHandle::new(file, for_writing).map(Some)
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<FileId, Weak<OwnFile>>> {
@@ -147,7 +148,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// That it cannot.
-    pub(super) fn own(&self) -> Answer<&OwnFile> {
+    pub(super) fn own(&self) -> Answer<&OwnHandle> {
         match self {
             OpenFile::Own(file) => Ok(file),
             OpenFile::Seen(_) => Err(Number::ROFS.into()),
@@ -160,7 +161,7 @@ impl OpenFile {
     /// As [`File::read_at`](svmio_svm::File::read_at) and [`SeenFile::read`].
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> Answer<usize> {
         let read = match self {
-            OpenFile::Own(file) => file.file().read_at(FileOffset(offset), buffer),
+            OpenFile::Own(own) => own.access(|file| file.read_at(FileOffset(offset), buffer)),
             OpenFile::Seen(file) => file.read(offset, buffer),
         };
         read.map_err(Refused::from)
@@ -182,7 +183,7 @@ impl OpenFile {
     /// # Errors
     /// That `from` is not within the file.
     pub(super) fn hole_from(&self, from: u64) -> Answer<u64> {
-        let size = self.size();
+        let size = self.size()?;
         if from >= size {
             return Err(Number::NXIO.into());
         }
@@ -196,18 +197,19 @@ impl OpenFile {
         Ok(at.min(size))
     }
 
-    fn size(&self) -> u64 {
+    fn size(&self) -> Answer<u64> {
         match self {
-            OpenFile::Own(file) => file.file().size(),
-            OpenFile::Seen(file) => file.size(),
+            OpenFile::Own(own) => Ok(own.access(|file| Ok(file.size()))?),
+            OpenFile::Seen(file) => Ok(file.size()),
         }
     }
 
     fn next_data(&self, from: u64) -> Answer<Option<(u64, u64)>> {
         let data = match self {
-            OpenFile::Own(file) => file.file().next_data(FileOffset(from)),
+            OpenFile::Own(own) => own.access(|file| file.next_data(FileOffset(from))),
             OpenFile::Seen(file) => file.next_data(FileOffset(from)),
         };
-        Ok(data?.map(|range| (range.start.0, range.end.0)).filter(|(start, _)| *start < self.size()))
+        let size = self.size()?;
+        Ok(data?.map(|range| (range.start.0, range.end.0)).filter(|(start, _)| *start < size))
     }
 }

@@ -1,27 +1,65 @@
 //! A file of this node alone, open as its programs have it open: all see each other's writes at once.
+//!
+//! Nobody else is kept from it once those who have it open here have closed it. The kernel tells that twice: before
+//! `close` returns, but also of each copy of a descriptor, and in the background, when there is none any more. So the
+//! file is given up at the former, and opened again for who goes on with another copy.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::SystemTime;
 
-use svmio_svm::{File, FileOffset, Result};
+use svmio_svm::{Error, File, FileId, FileName, FileOffset, OpenOptions, Result, Store};
 
-use super::attributes::Facts;
-
-/// Such a file, open once for all who have it open here.
+/// Such a file, one for all who have it open here.
 #[derive(Debug)]
 pub(super) struct OwnFile {
-    /// There until this is dropped.
-    file: Option<File>,
+    store: Store,
+    id: FileId,
+    /// By which it was opened first.
+    name: FileName,
     is_writable: bool,
+    place: RwLock<Place>,
     /// When it was last written to here; `None` where that has been committed.
     written: Mutex<Option<SystemTime>>,
     /// Held by who appends: nobody else here comes between looking for the end and writing there.
     appending: Mutex<()>,
 }
 
+/// Our place among those who have the file open.
+#[derive(Debug)]
+struct Place {
+    /// `None` where it has been given up.
+    file: Option<Arc<File>>,
+    /// How many here have not closed it.
+    users: usize,
+}
+
+/// Whether somebody counts among the users of a file; changed with its place.
+#[derive(Debug, Default)]
+pub(super) struct Use(AtomicBool);
+
 impl OwnFile {
-    pub(super) fn new(file: File, is_writable: bool) -> OwnFile {
-        OwnFile { file: Some(file), is_writable, written: Mutex::default(), appending: Mutex::default() }
+    /// The file that was opened by `name`. Nobody uses it so far.
+    pub(super) fn new(store: &Store, name: &FileName, file: File, is_writable: bool) -> OwnFile {
+        OwnFile {
+            store: store.clone(),
+            id: file.id(),
+            name: name.clone(),
+            is_writable,
+            place: RwLock::new(Place { file: Some(Arc::new(file)), users: 0 }),
+            written: Mutex::default(),
+            appending: Mutex::default(),
+        }
+    }
+
+    /// The file's identity.
+    pub(super) fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// The name by which it was opened first.
+    pub(super) fn name(&self) -> &FileName {
+        &self.name
     }
 
     /// Whether it can be written to.
@@ -29,104 +67,129 @@ impl OwnFile {
         self.is_writable
     }
 
-    /// The file.
-    pub(super) fn file(&self) -> &File {
-        self.file.as_ref().expect("it is there until this is dropped")
+    /// Accesses the file, which is not given up meanwhile, nor before the user leaves.
+    ///
+    /// # Errors
+    /// Those of the access; as [`Store::attach`] where it had been given up.
+    pub(super) fn access<T>(&self, by: &Use, access: impl FnOnce(&File) -> Result<T>) -> Result<T> {
+        loop {
+            let place = self.place();
+            if by.is_counted()
+                && let Some(file) = &place.file
+            {
+                return access(file);
+            }
+            drop(place);
+            self.enter(by)?;
+        }
+    }
+
+    /// Has somebody use the file, who may do so already.
+    ///
+    /// # Errors
+    /// As [`Store::attach`] where it had been given up.
+    pub(super) fn enter(&self, user: &Use) -> Result<Arc<File>> {
+        let mut place = self.place_to_change();
+        let file = match &place.file {
+            Some(file) => Arc::clone(file),
+            None => {
+                let options =
+                    if self.is_writable { OpenOptions::read_write() } else { OpenOptions::reading() };
+                let file = Arc::new(self.store.attach(self.id, &self.name, &options)?);
+                Arc::clone(place.file.insert(file))
+            }
+        };
+        place.users += usize::from(user.change(true));
+        Ok(file)
+    }
+
+    /// Has somebody not use the file any more. With the last one it is committed and given up, unless it has lost its
+    /// name: then it could not be opened again.
+    ///
+    /// # Errors
+    /// As [`File::commit`]; it is not given up then.
+    pub(super) fn leave(&self, user: &Use) -> Result<()> {
+        let mut place = self.place_to_change();
+        place.users -= usize::from(user.change(false));
+        if place.users > 0 {
+            return Ok(());
+        }
+        if let Some(file) = &place.file {
+            self.settle(file)?;
+        }
+        let file = place.file.take_if(|file| !file.is_removed());
+        // There may be somebody who syncs it still.
+        if let Some(file) = file.and_then(Arc::into_inner) {
+            file.keep();
+        }
+        Ok(())
     }
 
     /// Writes all of `data`: at `offset`, or at the end of the file.
     ///
     /// # Errors
     /// As [`File::write_at`].
-    pub(super) fn write(&self, offset: Option<u64>, data: &[u8]) -> Result<()> {
-        // Before and not after: what is committed meanwhile may lack these bytes.
-        *self.written() = Some(SystemTime::now());
+    pub(super) fn write(&self, file: &File, offset: Option<u64>, data: &[u8]) -> Result<()> {
+        self.note_write();
         match offset {
-            Some(offset) => self.file().write_at(FileOffset(offset), data),
+            Some(offset) => file.write_at(FileOffset(offset), data),
             None => {
                 let _alone = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
-                self.file().write_at(FileOffset(self.file().size()), data)
+                file.write_at(FileOffset(file.size()), data)
             }
         }
     }
 
-    /// # Errors
-    /// As [`File::set_size`].
-    pub(super) fn set_size(&self, size: u64) -> Result<()> {
+    /// Notes that it is about to be changed. Before and not after: what is committed meanwhile may lack the change.
+    pub(super) fn note_write(&self) {
         *self.written() = Some(SystemTime::now());
-        self.file().set_size(size)
-    }
-
-    /// # Errors
-    /// As [`File::preallocate`].
-    pub(super) fn preallocate(&self, size: u64) -> Result<()> {
-        *self.written() = Some(SystemTime::now());
-        self.file().preallocate(size)
     }
 
     /// Commits what was written here, as closing a file does.
     ///
     /// # Errors
     /// As [`File::commit`].
-    pub(super) fn settle(&self) -> Result<()> {
+    pub(super) fn settle(&self, file: &File) -> Result<()> {
         let written = self.written().take();
         let settle = || {
             if written.is_some() {
-                self.file().commit(true)?;
-                self.touch();
+                file.commit(true)?;
+                touch(file);
             }
             Ok(())
         };
         settle().inspect_err(|_| self.have_been_written(written))
     }
 
+    /// Commits what was written here, if anything was.
+    ///
+    /// # Errors
+    /// As [`File::commit`].
+    pub(super) fn settle_if_open(&self) -> Result<()> {
+        let file = self.place().file.clone();
+        file.map_or(Ok(()), |file| self.settle(&file))
+    }
+
     /// Brings what was written here to the storage device, and commits it.
     ///
     /// # Errors
     /// As [`File::sync_data`] and [`File::commit`].
-    pub(super) fn sync(&self) -> Result<()> {
+    pub(super) fn sync(&self, file: &File) -> Result<()> {
         let written = self.written().take();
         let sync = || {
-            self.file().sync_data()?;
-            self.file().commit(true)
+            file.sync_data()?;
+            file.commit(true)
         };
         sync().inspect_err(|_| self.have_been_written(written))?;
         if written.is_some() {
-            self.touch();
+            touch(file);
         }
         Ok(())
-    }
-
-    /// Has the file have been changed at `time`.
-    ///
-    /// # Errors
-    /// As [`OwnFile::settle`] and [`File::set_modified`].
-    pub(super) fn set_modified(&self, time: SystemTime) -> Result<()> {
-        // Otherwise closing the file would set another one.
-        self.settle()?;
-        self.file().set_modified(time)
-    }
-
-    /// What there is to tell of it, whether it has a name or not.
-    ///
-    /// # Errors
-    /// As [`File::storage`].
-    pub(super) fn facts(&self, is_named: bool) -> Result<Facts> {
-        let mut storage = self.file().storage()?;
-        storage.modified = storage.modified.max(self.written_at());
-        Ok(Facts { size: self.file().size(), storage, is_named })
     }
 
     /// When it was last written to here, unless that has been committed since.
     pub(super) fn written_at(&self) -> Option<SystemTime> {
         *self.written()
-    }
-
-    /// Has it have been changed now. A time is nothing to fail for.
-    fn touch(&self) {
-        if let Err(error) = self.file().touch() {
-            tracing::debug!("{error}");
-        }
     }
 
     fn have_been_written(&self, before: Option<SystemTime>) {
@@ -138,15 +201,51 @@ impl OwnFile {
         // A panic elsewhere leaves the time whole.
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn place(&self) -> RwLockReadGuard<'_, Place> {
+        // A panic elsewhere leaves the place whole, here and below.
+        self.place.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place_to_change(&self) -> RwLockWriteGuard<'_, Place> {
+        self.place.write().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for OwnFile {
     fn drop(&mut self) {
-        if let Err(error) = self.settle() {
-            tracing::warn!("closing {}: {error}", self.file().name());
+        // It has lost its name, or could not be committed when its last user left.
+        let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(file) = place.file.take() else { return };
+        if let Err(error) = self.settle(&file) {
+            warn_of_closing(&self.name, &error);
         }
-        if let Some(file) = self.file.take() {
+        if let Some(file) = Arc::into_inner(file) {
             file.keep();
         }
+    }
+}
+
+impl Use {
+    fn is_counted(&self) -> bool {
+        // Relaxed, here and below: the lock of the place orders it.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether that was a change. The caller may change the place.
+    fn change(&self, is_counted: bool) -> bool {
+        self.0.swap(is_counted, Ordering::Relaxed) != is_counted
+    }
+}
+
+/// Tells of what nobody waits for.
+pub(super) fn warn_of_closing(name: &FileName, error: &Error) {
+    tracing::warn!("closing {name}: {error}");
+}
+
+/// Has the file have been changed now. A time is nothing to fail for.
+fn touch(file: &File) {
+    if let Err(error) = file.touch() {
+        tracing::debug!("{error}");
     }
 }

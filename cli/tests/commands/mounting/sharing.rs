@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::process::Command;
@@ -47,6 +48,41 @@ fn a_program_of_svmio_and_any_other_see_each_others_writes_at_once() {
     fs::rename(mounted.path("file"), mounted.path("other")).unwrap();
     inside.write_at(FileOffset(0), b"goes on").unwrap();
     assert_eq!(fs::read(mounted.path("other")).unwrap(), b"goes on");
+}
+
+#[test]
+fn who_has_a_copy_of_a_closed_descriptor_goes_on() {
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    let mut file =
+        File::options().read(true).write(true).create_new(true).open(mounted.path("file")).unwrap();
+    for turn in 0..10 {
+        drop(file.try_clone().unwrap());
+        writeln!(file, "{turn}").unwrap();
+        drop(file.try_clone().unwrap());
+        assert_eq!(file.metadata().unwrap().len(), 2 * (turn + 1));
+    }
+    assert_eq!(setting.printed(&["cat", &mounted.name("file")]).lines().count(), 10);
+    drop(file);
+    // Also if it loses its name meanwhile.
+    for lose in [&|| fs::remove_file(mounted.path("file")).unwrap(), &|| {
+        fs::rename(mounted.path("other"), mounted.path("file")).unwrap()
+    }] as [&dyn Fn(); 2]
+    {
+        fs::write(mounted.path("other"), b"other").unwrap();
+        fs::write(mounted.path("file"), b"begun").unwrap();
+        let file = File::options().read(true).write(true).open(mounted.path("file")).unwrap();
+        drop(file.try_clone().unwrap());
+        lose();
+        drop(file.try_clone().unwrap());
+        file.write_all_at(b"ended", 5).unwrap();
+        let mut bytes = [0; 10];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!((&bytes, file.metadata().unwrap().nlink()), (b"begunended", 0));
+    }
+    fs::remove_file(mounted.path("file")).unwrap();
+    mounted.unmount();
+    assert_eq!(setting.object_count(), 0);
 }
 
 #[test]
@@ -157,6 +193,15 @@ fn process_of_a_job() {
     let refused = session.open(&own, &options).unwrap_err();
     assert!(refused.to_string().contains("open in another job"), "{refused}");
     drop(held);
+    // Programs look at a file by the operating system, and open it by MPI then.
+    for turn in 0..200 {
+        if is_first {
+            assert_eq!(fs::read(point.join("own")).unwrap(), b"of one node");
+        }
+        session.team().agree(Ok::<(), Error>(())).unwrap();
+        let opened = session.open(&own, &options).unwrap_or_else(|error| panic!("turn {turn}: {error}"));
+        session.close(&opened, false).unwrap();
+    }
     session.finish().unwrap();
     println!("all is as it should be");
 }
