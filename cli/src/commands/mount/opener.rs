@@ -84,15 +84,8 @@ impl Opener {
     pub(super) fn create(&self, name: &FileName, exclusive: bool) -> Answer<(FileId, OpenFile)> {
         let options = OpenOptions::read_write().create(true).exclusive(exclusive);
         let store = self.own_store()?;
-        let mut known = self.known();
         let file = Arc::new(OwnFile::new(store, name, store.open_file(name, &options)?, true));
-        let id = file.id();
-        let shared = known.get(&id).and_then(Weak::upgrade).filter(|known| known.is_writable());
-        let shared = shared.unwrap_or_else(|| {
-            enter(&mut known, id, &file);
-            Arc::clone(&file)
-        });
-        Ok((id, OpenFile::Own(OwnHandle::new(shared, true)?)))
+        Ok((file.id(), OpenFile::Own(OwnHandle::new(self.shared(&file), true)?)))
     }
 
     /// The file `id`, if somebody has it open here.
@@ -103,9 +96,7 @@ impl Opener {
     /// `None` where the name leads to another file.
     fn open_own(&self, id: FileId, name: &FileName, for_writing: bool) -> Result<Option<OwnHandle>, Error> {
         let [store] = self.stores.stores() else { return Ok(None) };
-        let mut known = self.known();
-        let open = known.get(&id).and_then(Weak::upgrade);
-        if let Some(open) = open.filter(|open| open.is_writable() || !for_writing) {
+        if let Some(open) = self.known_own(id).filter(|open| open.is_writable() || !for_writing) {
             return match OwnHandle::new(open, for_writing) {
                 Err(Error::NoSuchFile { .. }) => Ok(None),
                 opened => opened.map(Some),
@@ -128,19 +119,25 @@ impl Opener {
         if file.id() != id {
             return Ok(None);
         }
-        enter(&mut known, id, &file);
-        OwnHandle::new(file, for_writing).map(Some)
+        OwnHandle::new(self.shared(&file), for_writing).map(Some)
+    }
+
+    /// The one that all share where somebody else has opened the same file meanwhile, or else `file`. Opening it may take
+    /// long, and holds up nobody who opens or looks at another one.
+    fn shared(&self, file: &Arc<OwnFile>) -> Arc<OwnFile> {
+        let mut known = self.known();
+        let open = known.get(&file.id()).and_then(Weak::upgrade);
+        open.filter(|open| open.is_writable() || !file.is_writable()).unwrap_or_else(|| {
+            known.retain(|_, other| other.strong_count() > 0);
+            known.insert(file.id(), Arc::downgrade(file));
+            Arc::clone(file)
+        })
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<FileId, Weak<OwnFile>>> {
         // A panic elsewhere leaves the map whole.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn enter(known: &mut HashMap<FileId, Weak<OwnFile>>, id: FileId, file: &Arc<OwnFile>) {
-    known.retain(|_, other| other.strong_count() > 0);
-    known.insert(id, Arc::downgrade(file));
 }
 
 impl OpenFile {

@@ -6,7 +6,10 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::mpsc::channel;
+use std::time::Instant;
 
+use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
 use rustix::process::{Signal, kill_process};
 use svmio_svm::session::Session;
@@ -14,7 +17,7 @@ use svmio_svm::{Error, FileName, FileOffset, OpenOptions};
 use svmio_transport::Rank;
 use svmio_transport::job::{Launcher, Streams};
 
-use super::{Mounted, number, run};
+use super::{LIMIT, Mounted, number, run};
 use crate::access::run_as_nobody_by;
 use crate::hosts::Hosts;
 use crate::setting::{Setting, need_root, noise, text};
@@ -83,6 +86,39 @@ fn who_has_a_copy_of_a_closed_descriptor_goes_on() {
     fs::remove_file(mounted.path("file")).unwrap();
     mounted.unmount();
     assert_eq!(setting.object_count(), 0);
+}
+
+#[test]
+fn who_waits_for_one_file_holds_up_nobody_who_looks_at_another() {
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    fs::write(mounted.path("slow"), b"slow").unwrap();
+    fs::write(mounted.path("other"), b"other").unwrap();
+    // As if somebody were about to open the file.
+    let state = setting.object(&mounted.name("slow")).join("state");
+    let state = File::options().read(true).write(true).open(state).unwrap();
+    fcntl_lock(&state, FlockOperation::LockExclusive).unwrap();
+    let place = format!(":{} ", state.metadata().unwrap().ino());
+    let somebody_waits = || {
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        locks.lines().any(|lock| lock.contains("->") && lock.contains(&place))
+    };
+    std::thread::scope(|scope| {
+        let ((told, heard), other) = (channel(), mounted.path("other"));
+        let opening = scope.spawn(|| fs::read(mounted.path("slow")).unwrap());
+        let limit = Instant::now() + LIMIT;
+        while !somebody_waits() && Instant::now() < limit {
+            std::thread::yield_now();
+        }
+        let waited = somebody_waits();
+        scope.spawn(move || told.send(fs::metadata(other).unwrap().len()));
+        let length = heard.recv_timeout(LIMIT);
+        // Before anything fails: otherwise it would be waited for.
+        fcntl_lock(&state, FlockOperation::Unlock).unwrap();
+        assert!(waited, "nobody waits for the file");
+        assert_eq!(length, Ok(5));
+        assert_eq!(opening.join().unwrap(), b"slow");
+    });
 }
 
 #[test]
