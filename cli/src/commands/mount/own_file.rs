@@ -21,6 +21,8 @@ pub(super) struct OwnFile {
     place: RwLock<Place>,
     /// When it was last written to here; `None` where that has been committed.
     written: Mutex<Option<SystemTime>>,
+    /// Held by who commits: who closes it meanwhile is not told of success that may turn out to be none.
+    settling: Mutex<()>,
     /// Held by who appends: nobody else here comes between looking for the end and writing there.
     appending: Mutex<()>,
 }
@@ -48,6 +50,7 @@ impl OwnFile {
             is_writable,
             place: RwLock::new(Place { file: Some(Arc::new(file)), users: 0 }),
             written: Mutex::default(),
+            settling: Mutex::default(),
             appending: Mutex::default(),
         }
     }
@@ -150,6 +153,7 @@ impl OwnFile {
     /// # Errors
     /// As [`File::commit`].
     pub(super) fn settle(&self, file: &File) -> Result<()> {
+        let _alone = self.settling();
         let written = self.written().take();
         let settle = || {
             if written.is_some() {
@@ -175,6 +179,7 @@ impl OwnFile {
     /// # Errors
     /// As [`File::sync_data`] and [`File::commit`].
     pub(super) fn sync(&self, file: &File) -> Result<()> {
+        let _alone = self.settling();
         let written = self.written().take();
         let sync = || {
             file.sync_data()?;
@@ -195,6 +200,10 @@ impl OwnFile {
     fn have_been_written(&self, before: Option<SystemTime>) {
         let mut written = self.written();
         *written = before.max(*written);
+    }
+
+    fn settling(&self) -> MutexGuard<'_, ()> {
+        self.settling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn written(&self) -> MutexGuard<'_, Option<SystemTime>> {
