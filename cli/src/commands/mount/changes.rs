@@ -23,6 +23,15 @@ pub(super) struct Wanted {
     pub(super) modified: Option<SystemTime>,
 }
 
+/// How a file is made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Creation {
+    /// It is to be a new one.
+    pub(super) exclusive: bool,
+    /// One that is there is to be empty: the kernel takes it for a new one, and does not see to that.
+    pub(super) truncating: bool,
+}
+
 impl Files {
     /// Sets attributes. Nothing has a mode of its own: that one is set is passed over, as programs copy modes with
     /// files.
@@ -66,13 +75,19 @@ impl Files {
         &self,
         parent: INodeNo,
         name: &OsStr,
-        exclusive: bool,
+        how: Creation,
     ) -> Answer<(FileAttr, FileHandle)> {
         let path = self.path_in(parent, name)?;
         if self.directories.modified(&path).is_some() {
             return Err(Number::ISDIR.into());
         }
-        let (id, file) = self.opener.create(&self.file_name(&path)?, exclusive)?;
+        let (id, file) = self.opener.create(&self.file_name(&path)?, how.exclusive)?;
+        if how.truncating {
+            let file = file.own()?;
+            if file.access(|file| Ok(file.size()))? > 0 {
+                file.set_size(0)?;
+            }
+        }
         let facts = match self.find(&path)? {
             Some(Found::File(found, facts)) if found == id => facts,
             // Removed since.
@@ -192,5 +207,35 @@ impl Files {
 
     fn file_name(&self, path: &Path) -> Answer<FileName> {
         Ok(self.names.file(path)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use svmio_svm::{OpenOptions, Store, StoreSet};
+
+    use super::*;
+    use crate::commands::mount::attributes::Rights;
+    use crate::commands::mount::names::Names;
+
+    fn of(store: &Store) -> Files {
+        let stores = StoreSet::new(store.clone(), []).unwrap();
+        let rights = Rights::of(&stores, false).unwrap();
+        Files::new(stores, Names::below(OsStr::new("/")).unwrap(), rights, false)
+    }
+
+    #[test]
+    fn a_file_that_another_has_just_made_is_truncated_if_that_is_wanted() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let options = OpenOptions::read_write().create(true);
+        let other = store.open_file(&FileName::new("/f").unwrap(), &options).unwrap();
+        other.set_size(10).unwrap();
+        let files = of(&store);
+        for (truncating, size) in [(false, 10), (true, 0)] {
+            let how = Creation { exclusive: false, truncating };
+            let (attributes, _) = files.create(INodeNo::ROOT, OsStr::new("f"), how).unwrap();
+            assert_eq!((attributes.size, other.size()), (size, size));
+        }
     }
 }

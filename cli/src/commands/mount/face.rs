@@ -14,7 +14,7 @@ use fuser::{
 };
 use rustix::io::Errno as Number;
 
-use super::changes::Wanted;
+use super::changes::{Creation, Wanted};
 use super::files::Files;
 use super::opener::OpenFile;
 use super::refused::{Answer, Refused};
@@ -35,6 +35,7 @@ const SEEK_HOLE: i32 = 4;
 /// What of `open`'s flags counts here.
 const APPEND: i32 = 0o2000;
 const EXCLUSIVE: i32 = 0o200;
+const TRUNCATE: i32 = 0o1000;
 
 /// What of a mode tells the kind of file, and that of a plain one.
 const KIND: u32 = 0o170_000;
@@ -153,7 +154,7 @@ impl Filesystem for Face {
         reply: ReplyEntry,
     ) {
         let made = match mode & KIND {
-            0 | PLAIN => self.files.create(parent, name, true),
+            0 | PLAIN => self.files.create(parent, name, Creation { exclusive: true, truncating: false }),
             _ => Err(Number::PERM.into()),
         };
         answer!(reply, made, (attributes, handle) => {
@@ -199,7 +200,8 @@ impl Filesystem for Face {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let made = self.files.create(parent, name, flags & EXCLUSIVE != 0);
+        let how = Creation { exclusive: flags & EXCLUSIVE != 0, truncating: flags & TRUNCATE != 0 };
+        let made = self.files.create(parent, name, how);
         answer!(reply, made, (attributes, handle) => {
             reply.created(&NO_TIME, &attributes, ONLY, handle, self.access(handle));
         });
