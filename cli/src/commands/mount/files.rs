@@ -255,9 +255,15 @@ impl Files {
         if let Some(open) = self.opener.known_own(id) {
             return Ok(OwnHandle::new(open, false)?.facts(false)?);
         }
-        match handle.and_then(|handle| self.open.get(handle)).as_deref() {
-            Some(OpenFile::Seen(file)) => Ok(file.facts()?),
-            _ => Err(Number::STALE.into()),
+        // The kernel does not always tell by which handle.
+        let open = handle.and_then(|handle| self.open.get(handle));
+        for open in open.into_iter().chain(self.open.all()) {
+            if let OpenFile::Seen(file) = &*open
+                && file.id() == id
+            {
+                return Ok(file.facts()?);
+            }
         }
+        Err(Number::STALE.into())
     }
 }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use svmio_svm::{Error, FileName, FileOffset, Result, StoreSet, StoredFile};
+use svmio_svm::{Error, ErrorKind, FileId, FileName, FileOffset, Result, Storage, StoreSet, StoredFile};
 
 use super::attributes::Facts;
 
@@ -22,6 +22,11 @@ impl SeenFile {
     pub(super) fn open(stores: &StoreSet, name: &FileName) -> Result<SeenFile> {
         let seen = RwLock::new(Arc::new(stores.look(name)?));
         Ok(SeenFile { stores: stores.clone(), name: name.clone(), seen })
+    }
+
+    /// The file's identity.
+    pub(super) fn id(&self) -> FileId {
+        self.seen().id()
     }
 
     /// Reads from `offset` on until `buffer` is full or the file ends, and says how many bytes it read.
@@ -51,7 +56,13 @@ impl SeenFile {
     /// # Errors
     /// As [`StoredFile::storage`].
     pub(super) fn facts(&self) -> Result<Facts> {
-        Ok(Facts { is_named: false, ..Facts::of(&self.seen())? })
+        let seen = self.seen();
+        let storage = match seen.storage() {
+            // Nobody else had it open.
+            Err(error) if error.kind() == ErrorKind::NoSuchFile => Storage::default(),
+            storage => storage?,
+        };
+        Ok(Facts { size: seen.size(), storage, is_named: false })
     }
 
     /// The file as it is now, if it has its name still.

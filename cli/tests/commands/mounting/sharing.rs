@@ -200,6 +200,8 @@ fn a_file_of_several_nodes_is_read_and_removed_and_not_written() {
     assert!(fs::read(mounted.path("other")).unwrap() == longer);
     fs::remove_file(mounted.path("file")).unwrap();
     assert_eq!(number(file.read_at(&mut [0; 10], 0)), Errno::NOENT);
+    let metadata = file.metadata().unwrap();
+    assert_eq!((metadata.len(), metadata.nlink()), (content.len() as u64, 0));
     for node in ["a", "b", "c"] {
         assert_eq!(nodes.printed(node, &["ls", "-R"]), "/shared/other\n", "{node}");
     }
