@@ -104,8 +104,10 @@ impl Files {
         if self.find(&path)?.is_some() {
             return Err(Number::EXIST.into());
         }
+        // Otherwise it would be one that went by another way.
+        self.tree.remove_directory(&path);
         self.directories.keep(&path);
-        Ok(self.rights.directory(self.tree.directory(&path), SystemTime::now()))
+        Ok(self.rights.directory(self.tree.tell_directory(&path), SystemTime::now()))
     }
 
     /// Takes a file's name away; who has it open keeps it.
@@ -125,6 +127,7 @@ impl Files {
         if !self.directories.remove(&path) {
             return Err(Number::NOENT.into());
         }
+        self.tree.remove_directory(&path);
         Ok(())
     }
 

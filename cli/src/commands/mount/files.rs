@@ -70,7 +70,7 @@ impl Files {
         let path = self.path_in(parent, name)?;
         match self.find(&path)? {
             Some(Found::Directory(modified)) => {
-                Ok(self.rights.directory(self.tree.directory(&path), modified))
+                Ok(self.rights.directory(self.tree.tell_directory(&path), modified))
             }
             Some(Found::File(id, facts)) => Ok(self.attributes_of(id, &path, &facts)),
             None => Err(Number::NOENT.into()),

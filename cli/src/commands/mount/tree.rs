@@ -1,7 +1,8 @@
 //! Which number stands for which file or directory, as long as the kernel knows of it.
 //!
 //! A file's number is its identity's beginning, so that a name that leads to another file has another number. A
-//! directory, which has no identity, gets one when it is first seen, and keeps it where it gets another name.
+//! directory, which has no identity, gets one when it is first seen, and keeps it where it gets another name, until it is
+//! removed or the kernel has forgotten it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -26,10 +27,17 @@ pub(super) struct Tree {
 #[derive(Debug, Default)]
 struct Known {
     numbers: HashMap<PathBuf, u64>,
-    directories: HashMap<u64, PathBuf>,
+    directories: HashMap<u64, SeenDirectory>,
     /// The directory's number that was given last; none is given twice.
     last: u64,
     files: HashMap<u64, SeenFile>,
+}
+
+#[derive(Debug)]
+struct SeenDirectory {
+    path: PathBuf,
+    /// How often the kernel has been told the number, but for those that lists have.
+    told: u64,
 }
 
 #[derive(Debug)]
@@ -54,16 +62,32 @@ impl Tree {
     /// What `number` stands for.
     pub(super) fn node(&self, number: INodeNo) -> Option<Node> {
         let known = self.known();
-        let directory = || known.directories.get(&number.0).cloned().map(Node::Directory);
+        let directory = || known.directories.get(&number.0).map(|seen| Node::Directory(seen.path.clone()));
         let file = || known.files.get(&number.0).map(|file| Node::File(file.id, file.path.clone()));
         directory().or_else(file)
     }
 
-    /// The number of the directory `path`.
+    /// The number of the directory `path`, for a list.
     pub(super) fn directory(&self, path: &Path) -> INodeNo {
+        INodeNo(self.known().number(path))
+    }
+
+    /// Notes that the kernel is told the number of the directory `path`.
+    pub(super) fn tell_directory(&self, path: &Path) -> INodeNo {
         let mut known = self.known();
-        let number = known.numbers.get(path).copied();
-        INodeNo(number.unwrap_or_else(|| known.enter(path.to_path_buf())))
+        let number = known.number(path);
+        if let Some(seen) = known.directories.get_mut(&number) {
+            seen.told += 1;
+        }
+        INodeNo(number)
+    }
+
+    /// Notes that the directory `path` is gone: one that comes there is another one.
+    pub(super) fn remove_directory(&self, path: &Path) {
+        let mut known = self.known();
+        if let Some(number) = known.numbers.remove(path) {
+            known.directories.remove(&number);
+        }
     }
 
     /// The number of a file.
@@ -92,6 +116,15 @@ impl Tree {
                 known.files.remove(&number.0);
             }
         }
+        let Some(seen) = known.directories.get_mut(&number.0).filter(|_| number != INodeNo::ROOT) else {
+            return;
+        };
+        seen.told = seen.told.saturating_sub(times);
+        if seen.told == 0
+            && let Some(gone) = known.directories.remove(&number.0)
+        {
+            known.numbers.remove(&gone.path);
+        }
     }
 
     /// Gives what is at `from`, and below it, the path `to`.
@@ -108,15 +141,15 @@ impl Tree {
             }
         }
         let moved: Vec<_> =
-            known.directories.iter().filter_map(|(n, path)| Some((*n, turned(path)?))).collect();
+            known.directories.iter().filter_map(|(n, seen)| Some((*n, turned(&seen.path)?))).collect();
         for (number, path) in moved {
             // The directory that was there is gone, and its number with it.
             if let Some(gone) = known.numbers.insert(path.clone(), number) {
                 known.directories.remove(&gone);
             }
-            if let Some(old) = known.directories.insert(number, path)
-                && known.numbers.get(&old) == Some(&number)
-            {
+            let Some(seen) = known.directories.get_mut(&number) else { continue };
+            let old = std::mem::replace(&mut seen.path, path);
+            if known.numbers.get(&old) == Some(&number) {
                 known.numbers.remove(&old);
             }
         }
@@ -129,12 +162,17 @@ impl Tree {
 }
 
 impl Known {
+    fn number(&mut self, path: &Path) -> u64 {
+        let number = self.numbers.get(path).copied();
+        number.unwrap_or_else(|| self.enter(path.to_path_buf()))
+    }
+
     fn enter(&mut self, path: PathBuf) -> u64 {
         // The first is the mount point's.
         self.last = (self.last + 1).max(INodeNo::ROOT.0);
         let number = self.last;
         self.numbers.insert(path.clone(), number);
-        self.directories.insert(number, path);
+        self.directories.insert(number, SeenDirectory { path, told: 0 });
         number
     }
 }
@@ -163,5 +201,25 @@ mod tests {
         assert!(tree.node(file).is_some());
         tree.forget(file, 1);
         assert_eq!(tree.node(file), None);
+    }
+
+    #[test]
+    fn a_directorys_number_is_given_up_when_it_is_forgotten_or_the_directory_is_gone() {
+        let tree = Tree::new();
+        let (path, count) = (Path::new("a"), || tree.known().directories.len());
+        let first = tree.tell_directory(path);
+        assert_eq!((tree.tell_directory(path), tree.directory(path)), (first, first));
+        tree.forget(first, 1);
+        assert_eq!(tree.node(first), Some(Node::Directory("a".into())));
+        tree.forget(first, 1);
+        assert_eq!((tree.node(first), count()), (None, 1));
+        let second = tree.tell_directory(path);
+        tree.remove_directory(path);
+        let third = tree.tell_directory(path);
+        assert!(first != second && second != third);
+        tree.forget(second, 1);
+        assert_eq!((tree.node(third), count()), (Some(Node::Directory("a".into())), 2));
+        tree.forget(INodeNo::ROOT, 1);
+        assert!(tree.node(INodeNo::ROOT).is_some());
     }
 }

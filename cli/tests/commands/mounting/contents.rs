@@ -119,6 +119,19 @@ fn a_removed_file_stays_for_those_who_have_it_open() {
 }
 
 #[test]
+fn a_directory_that_is_made_where_one_was_removed_is_another_one() {
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    let made = || {
+        fs::create_dir(mounted.path("d")).unwrap();
+        fs::metadata(mounted.path("d")).unwrap().ino()
+    };
+    let first = made();
+    fs::remove_dir(mounted.path("d")).unwrap();
+    assert_ne!(made(), first);
+}
+
+#[test]
 fn appended_lines_come_one_after_the_other() {
     let setting = Setting::new();
     let mounted = Mounted::of(&setting);
