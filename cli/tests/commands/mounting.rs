@@ -130,6 +130,12 @@ fn number<T: std::fmt::Debug>(outcome: std::io::Result<T>) -> rustix::io::Errno 
 }
 
 fn is_mounted(point: &Path) -> bool {
+    kind_at(point).is_some()
+}
+
+/// The kind of the file system that was mounted last at `point`, of those that are mounted there.
+fn kind_at(point: &Path) -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    mounts.lines().any(|line| line.split(' ').nth(1) == point.to_str())
+    let mut at_point = mounts.lines().rev().filter(|line| line.split(' ').nth(1) == point.to_str());
+    at_point.next()?.split(' ').nth(2).map(str::to_owned)
 }

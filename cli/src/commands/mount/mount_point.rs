@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use svmio_svm::{Mount, StoreSet};
@@ -16,6 +17,13 @@ pub(super) const HELPER: &str = "fusermount3";
 
 /// The kind of file system that the system's list of mounts tells.
 const KIND: &str = "fuse.svmio";
+
+/// The number of a mounted file system, which no other one has at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Device {
+    major: u32,
+    minor: u32,
+}
 
 /// A directory that can be mounted on.
 #[derive(Debug)]
@@ -70,6 +78,22 @@ impl MountPoint {
     /// The path without links.
     pub(super) fn path(&self) -> &Path {
         &self.resolved
+    }
+
+    /// What is mounted there, without asking whoever serves it.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(super) fn device(&self) -> io::Result<Device> {
+        let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
+        let found = statx(CWD, &self.resolved, flags, StatxFlags::empty())?;
+        Ok(Device { major: found.stx_dev_major, minor: found.stx_dev_minor })
+    }
+
+    /// Whether what is mounted there is served by nobody any more.
+    pub(super) fn is_cut_off(&self) -> bool {
+        let found = fs::metadata(&self.resolved);
+        found.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::NOTCONN))
     }
 
     /// Takes the mount away, from the name space at least: whoever has something open below it finds it closed when

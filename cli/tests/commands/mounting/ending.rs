@@ -6,9 +6,10 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Signal, kill_process};
 
-use super::{End, LIMIT, Mounted, is_mounted, need_fuse, number};
+use super::{End, LIMIT, Mounted, is_mounted, is_root, kind_at, need_fuse, number};
 use crate::setting::{Setting, noise, text};
 
 #[test]
@@ -44,6 +45,42 @@ fn a_signal_unmounts_whether_files_are_open_or_not() {
             setting.printed(&["verify"]);
         }
     }
+}
+
+#[test]
+fn unmounting_leaves_what_was_mounted_there_before() {
+    assert!(is_root(), "this test mounts a tmpfs: run it as root");
+    let setting = Setting::new();
+    let below = Mounted { point: setting.outside("mounted") };
+    fs::create_dir(&below.point).unwrap();
+    mount("tmpfs", &below.point, "tmpfs", MountFlags::empty(), None).unwrap();
+    for by_signal in [false, true] {
+        let options = ["--names", "/"];
+        let mounted = Mounted::by(&setting, "mounted", &mut setting.svmio(), &options);
+        let (server, end) = (mounted.server(), End::of(mounted.server()));
+        match by_signal {
+            true => kill_process(server, Signal::TERM).unwrap(),
+            false => mounted.unmount(),
+        }
+        end.wait();
+        assert_eq!(kind_at(&mounted.point).as_deref(), Some("tmpfs"), "by a signal: {by_signal}");
+        // Not to be taken away twice.
+        std::mem::forget(mounted);
+    }
+}
+
+#[test]
+fn a_mount_that_is_cut_off_is_taken_away() {
+    assert!(is_root(), "this test unmounts by force: run it as root");
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    let end = End::of(mounted.server());
+    let file = File::create(mounted.path("file")).unwrap();
+    // A file is open, and so only the connection goes.
+    assert_eq!(unmount(&mounted.point, UnmountFlags::FORCE), Err(Errno::BUSY));
+    end.wait();
+    assert!(!is_mounted(&mounted.point));
+    drop(file);
 }
 
 #[test]
