@@ -71,10 +71,9 @@ unsafe fn status_of(request: Request<Mpich>, flag: *mut c_int, status: *mut Stat
     type GetStatus = unsafe extern "C" fn(Request<Mpich>, *mut c_int, *mut Status) -> c_int;
     static NEXT: OnceLock<Option<GetStatus>> = OnceLock::new();
     svmio_adio::complete_requests();
+    let name = c"MPI_Request_get_status";
     // SAFETY: the type of the function in mpi.h.
-    let next = NEXT.get_or_init(|| {
-        unsafe { Library::behind(c"MPI_Request_get_status", c"MPI_Request_get_status") }.ok()
-    });
+    let next = NEXT.get_or_init(|| unsafe { Library::behind(name, name) }.ok());
     // SAFETY: the caller's arguments.
     next.map_or(svmio_coll::MISSING, |next| unsafe { next(request, flag, status) })
 }
@@ -91,8 +90,9 @@ unsafe fn class_of(code: c_int, class: *mut c_int) -> c_int {
         return SUCCESS;
     }
     static NEXT: OnceLock<Option<ErrorClass>> = OnceLock::new();
+    let name = c"MPI_Error_class";
     // SAFETY: the type of the function in mpi.h.
-    let next = NEXT.get_or_init(|| unsafe { Library::behind(c"MPI_Error_class", c"MPI_Error_class") }.ok());
+    let next = NEXT.get_or_init(|| unsafe { Library::behind(name, name) }.ok());
     match next {
         // SAFETY: the caller's arguments.
         Some(next) => unsafe { next(code, class) },
