@@ -9,8 +9,8 @@ use crate::failure::Failure;
 use crate::library::Library;
 use crate::venue::Venue;
 
-/// Brings the nodes of all ranks of `MPI_COMM_WORLD` together, as an open by it would: what single ranks open from then on
-/// is found on all of them. All ranks call this, when MPI is initialized.
+/// Brings the nodes of all ranks of `MPI_COMM_WORLD` together, as an open by it would: what single ranks open from then
+/// on is found on all of them. All ranks call this, when MPI is initialized.
 ///
 /// # Errors
 /// What keeps a rank from it, on all of them. Opens will try it again.
@@ -32,8 +32,8 @@ pub const MISSING: c_int = 16;
 
 /// Defines the functions that initialize MPI, under both names of each: Open MPI's Fortran functions, and tools that
 /// stand between a program and MPI, call the second. They go on to the next library's of the same name, or MPI's.
-/// `$before` is called first; `$after` gets the code that these return, and returns the program's; it may be called within itself where such a tool
-/// is the next library.
+/// `$before` is called first; `$after` gets the code that these return, and returns the program's; it may be called
+/// within itself where such a tool is the next library.
 #[macro_export]
 macro_rules! export_initialization {
     ($before:expr, $after:expr) => {

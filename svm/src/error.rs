@@ -333,7 +333,8 @@ pub enum Error {
     },
     /// A file of several nodes was to be changed on this one alone.
     #[error(
-        "{subject}: {name} is a file of several nodes, of which this one would change its own part only: copy it (svmio cp), and remove it (svmio rm), with the stores of all"
+        "{subject}: {name} is a file of several nodes, of which this one would change its own part only: copy it \
+         (svmio cp), and remove it (svmio rm), with the stores of all"
     )]
     SharedByNodes {
         /// What was attempted.
