@@ -101,6 +101,12 @@ impl End {
     }
 }
 
+/// Runs `test` in a mount namespace of its own, if root runs it: one that another test makes meanwhile (a host of its
+/// own) would have the mount, too, and the process would serve it there.
+fn alone(test: impl FnOnce() + Send) {
+    if is_root() { svmio_tests::mounts::in_own_mounts(test) } else { test() }
+}
+
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -135,7 +141,7 @@ fn is_mounted(point: &Path) -> bool {
 
 /// The kind of the file system that was mounted last at `point`, of those that are mounted there.
 fn kind_at(point: &Path) -> Option<String> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap();
     let mut at_point = mounts.lines().rev().filter(|line| line.split(' ').nth(1) == point.to_str());
     at_point.next()?.split(' ').nth(2).map(str::to_owned)
 }

@@ -87,10 +87,12 @@ impl Ready {
             let _ = setsid();
             std::env::set_current_dir("/")?;
             dup2_stderr(&self.complaints)?;
-            // That one may have been killed.
-            let mut output = io::stdout();
-            let _ = writeln!(output, "{MOUNTED}").and_then(|()| output.flush());
-            Ok(dup2_stdout(&self.null)?)
+            let mut front = File::from(rustix::io::fcntl_dupfd_cloexec(io::stdout(), 0)?);
+            dup2_stdout(&self.null)?;
+            // Last: the command ends then, and whoever waits for that finds this process as it stays. It may have been
+            // killed.
+            let _ = writeln!(front, "{MOUNTED}");
+            Ok(())
         };
         leave().map_err(|source| CommandError::Outside {
             action: "going to",

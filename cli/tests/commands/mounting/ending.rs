@@ -9,20 +9,22 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Signal, kill_process};
 
-use super::{End, LIMIT, Mounted, is_mounted, is_root, kind_at, need_fuse, number};
+use super::{End, LIMIT, Mounted, alone, is_mounted, is_root, kind_at, need_fuse, number};
 use crate::setting::{Setting, noise, text};
 
 #[test]
 fn unmounting_ends_the_process_and_leaves_an_empty_directory() {
-    let setting = Setting::new();
-    let mounted = Mounted::of(&setting);
-    let end = End::of(mounted.server());
-    fs::write(mounted.path("file"), b"stays").unwrap();
-    mounted.unmount();
-    end.wait();
-    assert!(!is_mounted(&mounted.point));
-    assert_eq!(fs::read_dir(&mounted.point).unwrap().count(), 0);
-    assert_eq!(setting.printed(&["cat", &mounted.name("file")]), "stays");
+    alone(|| {
+        let setting = Setting::new();
+        let mounted = Mounted::of(&setting);
+        let end = End::of(mounted.server());
+        fs::write(mounted.path("file"), b"stays").unwrap();
+        mounted.unmount();
+        end.wait();
+        assert!(!is_mounted(&mounted.point));
+        assert_eq!(fs::read_dir(&mounted.point).unwrap().count(), 0);
+        assert_eq!(setting.printed(&["cat", &mounted.name("file")]), "stays");
+    });
 }
 
 #[test]
@@ -50,23 +52,25 @@ fn a_signal_unmounts_whether_files_are_open_or_not() {
 #[test]
 fn unmounting_leaves_what_was_mounted_there_before() {
     assert!(is_root(), "this test mounts a tmpfs: run it as root");
-    let setting = Setting::new();
-    let below = Mounted { point: setting.outside("mounted") };
-    fs::create_dir(&below.point).unwrap();
-    mount("tmpfs", &below.point, "tmpfs", MountFlags::empty(), None).unwrap();
-    for by_signal in [false, true] {
-        let options = ["--names", "/"];
-        let mounted = Mounted::by(&setting, "mounted", &mut setting.svmio(), &options);
-        let (server, end) = (mounted.server(), End::of(mounted.server()));
-        match by_signal {
-            true => kill_process(server, Signal::TERM).unwrap(),
-            false => mounted.unmount(),
+    alone(|| {
+        let setting = Setting::new();
+        let below = Mounted { point: setting.outside("mounted") };
+        fs::create_dir(&below.point).unwrap();
+        mount("tmpfs", &below.point, "tmpfs", MountFlags::empty(), None).unwrap();
+        for by_signal in [false, true] {
+            let options = ["--names", "/"];
+            let mounted = Mounted::by(&setting, "mounted", &mut setting.svmio(), &options);
+            let (server, end) = (mounted.server(), End::of(mounted.server()));
+            match by_signal {
+                true => kill_process(server, Signal::TERM).unwrap(),
+                false => mounted.unmount(),
+            }
+            end.wait();
+            assert_eq!(kind_at(&mounted.point).as_deref(), Some("tmpfs"), "by a signal: {by_signal}");
+            // Not to be taken away twice.
+            std::mem::forget(mounted);
         }
-        end.wait();
-        assert_eq!(kind_at(&mounted.point).as_deref(), Some("tmpfs"), "by a signal: {by_signal}");
-        // Not to be taken away twice.
-        std::mem::forget(mounted);
-    }
+    });
 }
 
 #[test]
