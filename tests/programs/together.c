@@ -11,7 +11,7 @@
 
 #include "check.h"
 
-enum { ENOUGH = 12, OFTEN = 70, LONG = 4 << 20 };
+enum { ENOUGH = 12, OFTEN = 260, LONG = 4 << 20 };
 
 static const char *name;
 
@@ -23,7 +23,7 @@ static MPI_File opened(const char *file, int mode) {
 
 static void closed(MPI_File *file) { MPI_OK(MPI_File_close(file)); }
 
-/* From then on ranks agree by svmio's means: they have done so by MPI's more than 128 times, twice in each sync. */
+/* From then on ranks agree by svmio's means: they have done so by MPI's more than 512 times, twice in each sync. */
 static void sync_often(MPI_File file) {
     for (int i = 0; i < OFTEN; i++) MPI_OK(MPI_File_sync(file));
 }
@@ -79,7 +79,7 @@ static int turn;
 static void *use(void *own) {
     struct hold *hold = own;
     MPI_File file = hold->file;
-    for (int round = 0; round < 10 * ENOUGH; round++) {
+    for (int round = 0; round < 30 * ENOUGH; round++) {
         pthread_mutex_lock(&mutex);
         while (turn != hold->number) pthread_cond_wait(&changed, &mutex);
         MPI_OK(MPI_File_write_at_all(file, rank * (MPI_Offset)sizeof round, &round, sizeof round, MPI_BYTE,
