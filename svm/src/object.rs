@@ -23,6 +23,9 @@ pub(crate) const DELETED: &str = "deleted";
 /// How the names of objects begin that are being made for a file of other nodes.
 pub(crate) const UNFINISHED_PREFIX: &str = ".installing-";
 
+/// How the names of objects begin that nobody has and no name leads to, and that are being removed.
+pub(crate) const RECLAIMED_PREFIX: &str = ".reclaimed-";
+
 /// What the file system says of a file, as far as it can be asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Storage {
@@ -96,6 +99,12 @@ pub(crate) fn deleted_path(store: &Path, id: FileId) -> PathBuf {
     store.join(DELETED).join(id.to_string())
 }
 
+/// A directory for an object without a name that is being removed. It is nobody else's: whoever was making the file makes
+/// its object anew, and may remove that before this one is gone.
+pub(crate) fn reclaimed_path(store: &Path) -> io::Result<PathBuf> {
+    Ok(store.join(DELETED).join(format!("{RECLAIMED_PREFIX}{}", FileId::random()?)))
+}
+
 /// The file name of a segment.
 pub(crate) fn segment_name(index: SegmentIndex) -> String {
     format!("{SEGMENT_PREFIX}{:010}", index.0)
@@ -120,12 +129,13 @@ pub(crate) fn destroy(store: &Path, directory: &Path) -> io::Result<()> {
         entries => entries?,
     };
     let mut keeping = Keeping::of(store);
-    let of_file = directory.file_name().unwrap_or_default().to_string_lossy();
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    let of_file = name.strip_prefix(RECLAIMED_PREFIX).unwrap_or(&name);
     for entry in entries {
         let entry = entry?;
         let Some(index) = entry.file_name().to_str().and_then(segment_of) else { continue };
         let path = entry.path();
-        let kept = keeping.as_mut().map_or(Ok(false), |keeping| keeping.keep(&path, &of_file, index));
+        let kept = keeping.as_mut().map_or(Ok(false), |keeping| keeping.keep(&path, of_file, index));
         let is_kept = kept.unwrap_or_else(|e| {
             tracing::debug!("{} is not kept: {e}", path.display());
             false

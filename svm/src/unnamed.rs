@@ -285,6 +285,31 @@ mod tests {
     }
 
     #[test]
+    fn one_that_is_made_again_can_be_removed_before_its_leftover_is_gone() {
+        const TEST: &str =
+            "unnamed::tests::one_that_is_made_again_can_be_removed_before_its_leftover_is_gone";
+        if let Some((path, point)) = killing::task() {
+            killing::arm(point);
+            crate::verify::reclaim(&Store::open(std::path::Path::new(&path)).unwrap()).unwrap();
+            return;
+        }
+        let (_directory, store, name) = setting();
+        let id = FileId::random().unwrap();
+        std::fs::create_dir(object::path(store.path(), id)).unwrap();
+        assert_eq!(killing::run_anew(TEST, &store.path().to_string_lossy(), 1), End::KilledItself);
+        let count = |directory| std::fs::read_dir(store.path().join(directory)).unwrap().count();
+        assert_eq!((count(object::OBJECTS), count(object::DELETED)), (0, 1));
+
+        let nodes = std::slice::from_ref(store.node());
+        let again = store.create_unnamed_as(id, &name, &OpenOptions::read_write(), nodes, 0).unwrap();
+        drop(again.persist().unwrap());
+        store.remove(&name).unwrap();
+        assert_eq!((count(object::OBJECTS), count(object::DELETED)), (0, 1));
+        assert_eq!(crate::verify::reclaim(&store).unwrap().len(), 1);
+        assert_eq!(count(object::DELETED), 0);
+    }
+
+    #[test]
     fn a_name_is_taken_only_by_force() {
         let (_directory, store, name) = setting();
         let first = unnamed(&store, &name, b"first");

@@ -211,10 +211,16 @@ pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
         let failed = |e: io::Error| Error::io("verifying the store", &path, e);
         for entry in fs::read_dir(&path).map_err(failed)? {
             let object = entry.map_err(failed)?.path();
-            let Some(id) = object.file_name().and_then(|n| n.to_str()).and_then(|n| n.parse::<FileId>().ok())
-            else {
+            let Some(name) = object.file_name().and_then(|name| name.to_str()) else { continue };
+            if directory == object::DELETED && name.starts_with(object::RECLAIMED_PREFIX) {
+                // Who was about it may have been killed, and helping does no harm.
+                match object::destroy(store.path(), &object) {
+                    Err(e) if is_not_ours(&e) => {}
+                    gone => gone.map(|()| reclaimed.push(object)).map_err(failed)?,
+                }
                 continue;
-            };
+            }
+            let Ok(id) = name.parse::<FileId>() else { continue };
             // One that loses its name now waits for the next time; who opens files is not held up.
             if directory == object::OBJECTS && before.contains(&id) {
                 continue;
@@ -234,14 +240,16 @@ pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
             // Nobody alive means that no maker is about to name it either; so the names are read now.
             let alive = gate.anybody_present().map_err(failed)?;
             if !alive && !named(store)?.contains(&id) {
-                let deleted = object::deleted_path(store.path(), id);
+                let going = object::reclaimed_path(store.path()).map_err(failed)?;
                 // A maker finds it whole or gone.
-                match fs::rename(&object, &deleted) {
+                match fs::rename(&object, &going) {
                     // Who was the last to close it is removing it there.
                     Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                     moved => moved.map_err(failed)?,
                 }
-                object::destroy(store.path(), &deleted).map_err(failed)?;
+                #[cfg(test)]
+                crate::killing::point();
+                object::destroy(store.path(), &going).map_err(failed)?;
                 reclaimed.push(object);
             }
             drop(gate);
@@ -255,6 +263,11 @@ pub(crate) fn reclaim(store: &Store) -> Result<Vec<PathBuf>> {
 
 /// What takes milliseconds to make has lost its maker when it is as old as this.
 const SURELY_ABANDONED: Duration = Duration::from_secs(60);
+
+/// Whether what is left is not ours to remove.
+fn is_not_ours(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
 
 fn is_abandoned(entry: &fs::DirEntry) -> bool {
     let age = entry.metadata().and_then(|metadata| metadata.modified()).map(|time| time.elapsed());
@@ -270,14 +283,7 @@ fn reclaim_unfinished(objects: &Path, reclaimed: &mut Vec<PathBuf>) -> Result<()
         if is_unfinished && is_abandoned(&entry) {
             match fs::remove_dir_all(entry.path()) {
                 Ok(()) => reclaimed.push(entry.path()),
-                // Gone meanwhile, or not ours to remove.
-                Err(e)
-                    if matches!(
-                        e.kind(),
-                        io::ErrorKind::NotFound
-                            | io::ErrorKind::PermissionDenied
-                            | io::ErrorKind::ReadOnlyFilesystem
-                    ) => {}
+                Err(e) if e.kind() == io::ErrorKind::NotFound || is_not_ours(&e) => {}
                 Err(e) => return Err(failed(e)),
             }
         }

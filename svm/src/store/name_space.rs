@@ -256,6 +256,18 @@ impl Store {
         }
     }
 
+    /// Removes the directory `name`, which holds nothing: a killed program may have left it. False where there is none.
+    ///
+    /// # Errors
+    /// [`Error::Io`] with what the operating system says, as of one that is not empty.
+    pub fn remove_empty(&self, name: &DirectoryName) -> Result<bool> {
+        let path = self.root.join(NAMES).join(name.as_path());
+        match fs::remove_dir(&path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            removed => removed.map(|()| true).map_err(|e| Error::io(format!("removing {name}"), &path, e)),
+        }
+    }
+
     pub(super) fn entry(&self, name: &FileName) -> PathBuf {
         self.root.join(NAMES).join(name.as_path())
     }
