@@ -120,11 +120,16 @@ impl Files {
         Ok(())
     }
 
-    /// Removes a directory that is empty.
+    /// Removes a directory that is empty: one that this mount knows of, or that a killed program has left in the store.
     pub(super) fn remove_directory(&self, parent: INodeNo, name: &OsStr) -> Answer<()> {
         let path = self.path_in(parent, name)?;
         self.check_empty(&path)?;
-        if !self.directories.remove(&path) {
+        let directory = self.names.directory(&path)?;
+        let mut was_left = false;
+        for store in self.stores.stores() {
+            was_left |= store.remove_empty(&directory)?;
+        }
+        if !self.directories.remove(&path) && !was_left {
             return Err(Number::NOENT.into());
         }
         self.tree.remove_directory(&path);

@@ -132,6 +132,19 @@ fn a_directory_that_is_made_where_one_was_removed_is_another_one() {
 }
 
 #[test]
+fn directories_that_a_killed_program_has_left_empty_can_be_removed() {
+    let setting = Setting::new();
+    let mounted = Mounted::of(&setting);
+    let names = setting.store_path().join("names");
+    fs::create_dir_all(names.join(mounted.point.strip_prefix("/").unwrap()).join("a/b")).unwrap();
+    assert_eq!(number(fs::remove_dir(mounted.path("a"))), Errno::NOTEMPTY);
+    fs::remove_dir(mounted.path("a/b")).unwrap();
+    fs::remove_dir(mounted.path("a")).unwrap();
+    assert_eq!(number(fs::remove_dir(mounted.path("a"))), Errno::NOENT);
+    assert_eq!(fs::read_dir(&mounted.point).unwrap().count(), 0);
+}
+
+#[test]
 fn appended_lines_come_one_after_the_other() {
     let setting = Setting::new();
     let mounted = Mounted::of(&setting);
