@@ -5,13 +5,15 @@
 //! | `sync` | as MPI says: after the writer's sync or close, and its own sync or open after that |
 //! | `immediate` | as soon as the call that wrote it has returned, as with the files of one machine |
 //!
-//! Where nobody asks, it is `immediate` for programs with HDF5, and `sync` for others. HDF5 lets ranks read what others
-//! have written before without any sync: its own metadata, too, so that files could not even be opened.
+//! Where nobody asks, it is `immediate` for programs with HDF5 or PnetCDF, and `sync` for others. HDF5 lets ranks read
+//! what others have written before without any sync: its own metadata, too, so that files could not even be opened.
+//! PnetCDF has ranks fill what others write next.
 //!
 //! For [`Visibility::Immediate`] an access to a file of several nodes looks first whether pages that are cached here
 //! have changed at their homes, or brings home what it wrote before it returns; that of a single node is memory that
 //! its ranks share. Atomic mode does as much, and locks.
 
+use std::ffi::CStr;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -32,16 +34,19 @@ pub(crate) enum Visibility {
     Immediate,
 }
 
+/// Libraries that leave out syncs where ranks access what others have written, and a function that each has where it was
+/// built for MPI.
+const WITHOUT_SYNCS: [(&str, &CStr); 2] = [("libhdf5", c"H5Pset_fapl_mpio"), ("libpnetcdf", c"ncmpi_enddef")];
+
 impl Visibility {
     /// What is in force where nobody asks for anything.
     pub(crate) fn of_program() -> Visibility {
-        // Where HDF5 was built for MPI.
-        let parallel = c"H5Pset_fapl_mpio";
-        // Python's packages load libraries that no other symbols are bound to; a program may be linked with HDF5
+        // Python's packages load libraries that no other symbols are bound to; a program may be linked with one
         // statically.
-        let has_hdf5 = Library::with_symbol("libhdf5", parallel).is_some()
-            || Library::global().address(parallel).is_ok();
-        if has_hdf5 { Visibility::Immediate } else { Visibility::Sync }
+        let is_loaded = |(library, symbol)| {
+            Library::with_symbol(library, symbol).is_some() || Library::global().address(symbol).is_ok()
+        };
+        if WITHOUT_SYNCS.into_iter().any(is_loaded) { Visibility::Immediate } else { Visibility::Sync }
     }
 
     /// By which ranks agree: the largest is in force, so that one that needs it has it.

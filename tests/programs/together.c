@@ -79,7 +79,7 @@ static int turn;
 static void *use(void *own) {
     struct hold *hold = own;
     MPI_File file = hold->file;
-    for (int round = 0; round < 30 * ENOUGH; round++) {
+    for (int round = 0; round < 16 * ENOUGH; round++) {
         pthread_mutex_lock(&mutex);
         while (turn != hold->number) pthread_cond_wait(&changed, &mutex);
         MPI_OK(MPI_File_write_at_all(file, rank * (MPI_Offset)sizeof round, &round, sizeof round, MPI_BYTE,
