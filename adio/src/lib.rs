@@ -30,6 +30,7 @@
 //! * `placing` gives the new segments of a collective write their homes, as `placement` says; the first such write
 //!   settles how large segments are (`choosing`). For that, `amounts` adds up by node who writes how much where.
 //! * `outcome` is who hears when what came of a collective access, `standing_in` what a rank does whose part MPI refuses.
+//! * `ordered` is what all ranks do around an ordered access.
 //! * `visibility` is when other nodes see what a rank has written.
 //! * `background` carries long accesses out while the program computes, [`split`] collective and nonblocking ones, also
 //!   in atomic mode (`own_atomic_mode`).
@@ -74,6 +75,7 @@ mod jobs;
 pub mod layout;
 pub mod library;
 mod opening;
+mod ordered;
 mod outcome;
 mod own_atomic_mode;
 mod pairing;
@@ -105,7 +107,8 @@ pub use failure::{ErrorClass, Failure, behind};
 pub use flatten::is_one_run;
 pub use host::HasHost;
 pub use initializing::{MISSING, initializing_function, meet};
-pub use opening::{after_ordered_access, agreed, exchange};
+pub use opening::agreed;
+pub use ordered::{after_ordered_access, before_ordered_access, exchange};
 pub use own_atomic_mode::in_own_atomic_mode;
 pub use resizing::{after_preallocation, before_preallocation, set_size};
 pub use shared_pointer::settle;

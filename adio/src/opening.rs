@@ -234,41 +234,6 @@ pub(crate) fn open_alone<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<
     Ok(())
 }
 
-/// Before the shared pointer of the file `fd` is moved: nobody is at an earlier access, and where several nodes share
-/// the file, each sees what the others wrote.
-///
-/// # Errors
-/// What keeps a node from giving or seeing it, on all ranks.
-///
-/// # Safety
-/// As [`after_ordered_access`].
-pub unsafe fn exchange<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
-    // SAFETY: the caller vouches for the file.
-    let fd = unsafe { &*fd };
-    let handle = handle::of(fd)?;
-    handle.begin_change()?;
-    handle.show_all()
-}
-
-/// Ends an ordered access to the file `fd`: all hear of what has failed, for none comes to the next one where one is
-/// missing; and where several nodes share it, they know how long it is then.
-///
-/// # Errors
-/// What failed on any rank, on all; that a rank is lost.
-///
-/// # Safety
-/// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.
-pub unsafe fn after_ordered_access<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
-    // SAFETY: the caller vouches for the file.
-    let fd = unsafe { &*fd };
-    let handle = handle::of(fd)?;
-    handle.asking.resume();
-    handle.tell_failures(match handle.company() {
-        Some(_) => handle.team.end_of_write(&handle.file, Ok(())),
-        None => Ok(()),
-    })
-}
-
 /// Makes an error code that ROMIO gave on some ranks one of all ranks. `mine` is this rank's for the open file
 /// `fd`; the result differs from it only where this rank succeeded and another failed.
 ///

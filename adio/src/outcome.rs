@@ -135,15 +135,27 @@ impl Handle {
     /// read, what keeps a node from giving or seeing what was written. On all ranks; then nothing is accessed.
     pub(crate) fn begin_access(&self, direction: Direction) -> Result<(), Failure> {
         let turns = self.heading.turns_to(direction);
-        // What is seen at once has been seen.
-        if direction == Direction::Read && self.visibility == Visibility::Sync && self.heading.is_unshown() {
-            self.show_all()?;
+        if direction == Direction::Read {
+            self.show_unshown()?;
         }
         match self.outcome {
             Outcome::Own if turns => {
                 self.tell_unheard(|numbers| self.team.agree_with_size(&self.file, Ok(()), numbers))
             }
             Outcome::Own | Outcome::Shared => Ok(()),
+        }
+    }
+
+    /// Before all read: all see what was written by a collective access since they have last seen that.
+    ///
+    /// # Errors
+    /// As [`show_all`](Self::show_all).
+    pub(crate) fn show_unshown(&self) -> Result<(), Failure> {
+        // What is seen at once has been seen.
+        if self.visibility == Visibility::Sync && self.heading.is_unshown() {
+            self.show_all()
+        } else {
+            Ok(())
         }
     }
 

@@ -160,7 +160,11 @@ pub fn finalize() -> c_int {
 ///
 /// # Safety
 /// `file` is an open file, and every rank that opened it makes the same call.
-pub unsafe fn file_ordered<A: Plug>(file: MpiFile, access: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
+pub unsafe fn file_ordered<A: Plug>(
+    file: MpiFile,
+    direction: Direction,
+    access: impl FnOnce(&Mpi<A>) -> c_int,
+) -> c_int {
     with_stock::<A>(|mpi| {
         // SAFETY: an open file of the device's is ROMIO's structure.
         let askable = |fd: *mut RomioFile<A>| unsafe { (*fd).orig_access_mode } & amode::SEQUENTIAL == 0;
@@ -175,10 +179,17 @@ pub unsafe fn file_ordered<A: Plug>(file: MpiFile, access: impl FnOnce(&Mpi<A>) 
                 return code;
             }
         }
+        // SAFETY: as above. What goes wrong there does so on all ranks.
+        let begun =
+            A::opened(file).map_or(Ok(()), |fd| unsafe { svmio_adio::before_ordered_access(fd, direction) });
+        if let Err(failure) = begun {
+            return mpi.report_on(file, failure.to_code(mpi));
+        }
         let code = told(mpi, file, || access(mpi));
         svmio_adio::settle();
         // SAFETY: as above. A rank whose access failed takes part, too.
-        let ended = A::opened(file).map_or(Ok(()), |fd| unsafe { svmio_adio::after_ordered_access(fd) });
+        let ended =
+            A::opened(file).map_or(Ok(()), |fd| unsafe { svmio_adio::after_ordered_access(fd, direction) });
         match ended {
             Err(failure) if code == SUCCESS => mpi.report_on(file, failure.to_code(mpi)),
             _ => code,

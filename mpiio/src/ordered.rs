@@ -5,19 +5,19 @@
 macro_rules! export_ordered {
     ($abi:ty) => {
         $crate::export_ordered! { @functions $abi, c_int;
-            MPI_File_read_ordered, PMPI_File_read_ordered: never_converted(buffer: *mut c_void; status: *mut Status);
-            MPI_File_write_ordered, PMPI_File_write_ordered: as_it_is(buffer: *const c_void; status: *mut Status);
-            MPI_File_read_ordered_begin, PMPI_File_read_ordered_begin: as_it_is(buffer: *mut c_void;);
-            MPI_File_write_ordered_begin, PMPI_File_write_ordered_begin: as_it_is(buffer: *const c_void;);
+            MPI_File_read_ordered, PMPI_File_read_ordered: reading_as_it_is(buffer: *mut c_void; status: *mut Status);
+            MPI_File_write_ordered, PMPI_File_write_ordered: writing(buffer: *const c_void; status: *mut Status);
+            MPI_File_read_ordered_begin, PMPI_File_read_ordered_begin: reading(buffer: *mut c_void;);
+            MPI_File_write_ordered_begin, PMPI_File_write_ordered_begin: writing(buffer: *const c_void;);
         }
     };
     // Those of MPI-4, whose counts are of the type `MPI_Count`.
     ($abi:ty, large) => {
         $crate::export_ordered! { @functions $abi, i64;
-            MPI_File_read_ordered_c, PMPI_File_read_ordered_c: never_converted(buffer: *mut c_void; status: *mut Status);
-            MPI_File_write_ordered_c, PMPI_File_write_ordered_c: as_it_is(buffer: *const c_void; status: *mut Status);
-            MPI_File_read_ordered_begin_c, PMPI_File_read_ordered_begin_c: as_it_is(buffer: *mut c_void;);
-            MPI_File_write_ordered_begin_c, PMPI_File_write_ordered_begin_c: as_it_is(buffer: *const c_void;);
+            MPI_File_read_ordered_c, PMPI_File_read_ordered_c: reading_as_it_is(buffer: *mut c_void; status: *mut Status);
+            MPI_File_write_ordered_c, PMPI_File_write_ordered_c: writing(buffer: *const c_void; status: *mut Status);
+            MPI_File_read_ordered_begin_c, PMPI_File_read_ordered_begin_c: reading(buffer: *mut c_void;);
+            MPI_File_write_ordered_begin_c, PMPI_File_write_ordered_begin_c: writing(buffer: *const c_void;);
         }
     };
     (@functions $abi:ty, $count:ty; $($name:ident, $profiled:ident:
@@ -25,8 +25,12 @@ macro_rules! export_ordered {
         $crate::export_ordered!(@one $abi, $count; $name, $profiled, $how, $buffer: $kind; $($last: $last_kind)?);
         $crate::export_ordered!(@one $abi, $count; $profiled, $profiled, $how, $buffer: $kind; $($last: $last_kind)?);
     )*};
-    (@never_converted $access:expr) => { svmio_adio::never_converted(|| $access) };
-    (@as_it_is $access:expr) => { $access };
+    (@reading_as_it_is $access:expr) => { svmio_adio::never_converted(|| $access) };
+    (@reading $access:expr) => { $access };
+    (@writing $access:expr) => { $access };
+    (@direction_of reading_as_it_is) => { svmio_adio::Direction::Read };
+    (@direction_of reading) => { svmio_adio::Direction::Read };
+    (@direction_of writing) => { svmio_adio::Direction::Write };
     (@one $abi:ty, $count:ty; $name:ident, $profiled:ident, $how:ident,
         $buffer:ident: $kind:ty; $($last:ident: $last_kind:ty)?) => {
         #[doc = concat!("`", stringify!($name), "` of MPI.")]
@@ -51,7 +55,7 @@ macro_rules! export_ordered {
                 $crate::export_ordered!(@$how unsafe { stock(file, $buffer, count, datatype $(, $last)?) })
             };
             // SAFETY: the caller's file; ordered access is collective.
-            unsafe { $crate::file_ordered::<$abi>(file, access) }
+            unsafe { $crate::file_ordered::<$abi>(file, $crate::export_ordered!(@direction_of $how), access) }
         }
     };
 }

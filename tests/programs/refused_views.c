@@ -48,9 +48,9 @@ static MPI_Datatype blocks(int length, int first, int second) {
 /* On all ranks with the same types, or on the last one alone. */
 static void types_are_refused(MPI_Datatype etype, MPI_Datatype type, const char *representation) {
     int mine = rank == ranks - 1;
-    MPI_FAILS(MPI_File_set_view(file, 4, etype, type, representation, MPI_INFO_NULL), MPI_ERR_ARG);
+    MPI_FAILS(MPI_File_set_view(file, 4, etype, type, representation, MPI_INFO_NULL), MPI_ERR_IO);
     MPI_FAILS(MPI_File_set_view(file, 4, mine ? etype : MPI_INT, mine ? type : MPI_INT, representation, MPI_INFO_NULL),
-              MPI_ERR_ARG);
+              MPI_ERR_IO);
 }
 
 static void forbidden(MPI_Datatype type) {
@@ -144,7 +144,7 @@ static void read_twice(const char *name) {
     MPI_OK(MPI_File_close(&file));
     MPI_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
     MPI_OK(MPI_File_set_view(file, 4, MPI_INT, type, "native", MPI_INFO_NULL));
-    MPI_FAILS(MPI_File_set_view(file, 0, MPI_INT, goes_back, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+    MPI_FAILS(MPI_File_set_view(file, 0, MPI_INT, goes_back, "native", MPI_INFO_NULL), MPI_ERR_IO);
     MPI_OK(MPI_File_read_all(file, found, 4, MPI_INT, MPI_STATUS_IGNORE));
     for (int i = 0; i < 4; i++) EQUAL(found[i], numbers[1 + i / 2 + i % 2]);
     MPI_Type_free(&type);
