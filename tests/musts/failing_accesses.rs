@@ -39,3 +39,15 @@ fn on_emulated_nodes() {
         failing_accesses(Nodes::Emulated(2), mpi, 2);
     }
 }
+
+#[test]
+fn a_handler_of_which_the_program_keeps_nothing_is_called_each_time() {
+    for mpi in [Mpi::DebianMpich, Mpi::DebianOpenMpi, Mpi::WheelMpich, Mpi::WheelOpenMpi] {
+        let program = Program::c("freed_handler", mpi);
+        for nodes in [Nodes::One, Nodes::Emulated(2)] {
+            let scratch = nodes.scratch();
+            let output = Job::new(&scratch, &program, 2).over(nodes).argument("svm:/handled").succeed();
+            assert!(output.contains("it was called each time"), "{mpi}, {nodes:?}: {output}");
+        }
+    }
+}

@@ -105,6 +105,13 @@ impl<A: Abi> Mpi<A> {
         unsafe { (self.file_call_errhandler)(file, code) };
     }
 
+    /// Takes a reference to the error handler of `file`, which was just opened, for that to keep. MPICH's ROMIO gives new
+    /// files the handler of files without a handle as it is, and takes a reference from it when they are closed: a
+    /// handler that the program has freed would be gone then, though others still have it.
+    pub(crate) fn keep_error_handler(&self, file: MpiFile) {
+        let _kept = self.error_handler(file);
+    }
+
     /// Gives the open file `file` the error handler that files without a handle have, as a new file gets it.
     pub(crate) fn reset_error_handler(&self, file: MpiFile) {
         let lent = lent();

@@ -51,6 +51,7 @@ impl Plug for Mpich {
         }
         // SAFETY: the open has succeeded and stored the file.
         let stub = unsafe { &mut *file };
+        mpi.keep_error_handler(*stub);
         let outcome = (|| {
             let plugged = generation(mpi).and_then(|generation| {
                 check(mpi, *stub, &stub_name)?;
