@@ -1,8 +1,9 @@
 //! What all ranks do around an ordered access, and before the shared pointer is moved.
 
-use crate::abi::Abi;
+use crate::abi::{Abi, Datatype};
 use crate::access::Direction;
-use crate::failure::Failure;
+use crate::calls::Mpi;
+use crate::failure::{ErrorClass, Failure};
 use crate::handle;
 use crate::layout::RomioFile;
 use crate::visibility::Visibility;
@@ -23,21 +24,37 @@ pub unsafe fn exchange<A: Abi>(fd: *const RomioFile<A>) -> Result<(), Failure> {
     handle.show_all()
 }
 
-/// Begins an ordered access to the file `fd`: where several nodes share it, and it is a read that follows a collective
-/// write, all see what was written.
+/// Why MPI refuses this rank's part of an ordered access, `count` of `datatype`, before it has waited for its turn: the
+/// ranks behind it would wait for ever.
 ///
 /// # Errors
-/// What keeps a node from giving or seeing it, on all ranks.
+/// The reason.
 ///
 /// # Safety
-/// As [`after_ordered_access`].
-pub unsafe fn before_ordered_access<A: Abi>(
+/// `fd` is ROMIO's structure of a file of the device's; `datatype` is one of MPI's, or none.
+pub unsafe fn check_ordered_part<A: Abi>(
+    mpi: &Mpi<A>,
     fd: *const RomioFile<A>,
-    direction: Direction,
+    count: i64,
+    datatype: Datatype<A>,
 ) -> Result<(), Failure> {
     // SAFETY: the caller vouches for the file.
-    let handle = handle::of(unsafe { &*fd })?;
-    if direction == Direction::Read { handle.show_unshown() } else { Ok(()) }
+    let fd = unsafe { &*fd };
+    let refused = |class: ErrorClass, what: &str| {
+        let message = format!("svm:{}: no ordered access: {what}", fd.name().to_string_lossy());
+        Err(Failure::new(class, message))
+    };
+    let Ok(times) = u64::try_from(count) else {
+        return refused(ErrorClass::Argument, &format!("the count, {count}, is negative"));
+    };
+    if datatype.0 == mpi.constants.datatype_null.0 {
+        return refused(ErrorClass::Argument, "the datatype is MPI_DATATYPE_NULL");
+    }
+    let (bytes, unit) = (times.saturating_mul(mpi.type_size(datatype)), fd.etype_size());
+    if unit != 0 && bytes % unit != 0 {
+        return refused(ErrorClass::Io, &format!("{bytes} bytes are no multiple of an etype's {unit}"));
+    }
+    Ok(())
 }
 
 /// Ends an ordered access to the file `fd`: all hear of what has failed, for none comes to the next one where one is

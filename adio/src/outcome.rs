@@ -19,9 +19,11 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::abi::Abi;
 use crate::access::Direction;
 use crate::failure::Failure;
-use crate::handle::Handle;
+use crate::handle::{self, Handle};
+use crate::layout::RomioFile;
 use crate::visibility::Visibility;
 
 /// What a collective access returns on a rank.
@@ -92,6 +94,8 @@ impl Unheard {
 pub(crate) struct Heading {
     last: Mutex<Option<Direction>>,
     unshown: AtomicBool,
+    /// Whether there was a collective write, for whose end no rank has waited, since all waited for each other to read.
+    begun: AtomicBool,
 }
 
 impl Heading {
@@ -114,6 +118,19 @@ impl Heading {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }
 
+    /// All begin to write, and wait for nobody.
+    fn note_begun(&self) {
+        // Relaxed: as above.
+        self.unshown.store(true, Ordering::Relaxed);
+        self.begun.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether all have begun to write like that since they last asked.
+    fn take_begun(&self) -> bool {
+        // Relaxed: as above.
+        self.begun.swap(false, Ordering::Relaxed)
+    }
+
     /// All nodes have seen what was written.
     pub(crate) fn note_shown(&self) {
         // Relaxed: as above.
@@ -126,6 +143,18 @@ impl Heading {
     }
 }
 
+/// Notes that all ranks begin to write to the file `fd`, without waiting for the end: the collective read that follows
+/// shows that, too, as the request is complete then.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of a file of the device's, and every rank of the file makes the same call.
+pub unsafe fn note_collective_write<A: Abi>(fd: *const RomioFile<A>) {
+    // SAFETY: the caller vouches for the file.
+    if let Ok(handle) = handle::of(unsafe { &*fd }) {
+        handle.heading.note_begun();
+    }
+}
+
 impl Handle {
     /// Begins a collective access: at a turn, when all ranks have done what they did before, and know how long the file
     /// has become; where it is a read that follows a write, all see what was written.
@@ -135,27 +164,17 @@ impl Handle {
     /// read, what keeps a node from giving or seeing what was written. On all ranks; then nothing is accessed.
     pub(crate) fn begin_access(&self, direction: Direction) -> Result<(), Failure> {
         let turns = self.heading.turns_to(direction);
-        if direction == Direction::Read {
-            self.show_unshown()?;
+        // What is seen at once has been seen.
+        if direction == Direction::Read && self.visibility == Visibility::Sync && self.heading.is_unshown() {
+            self.show_all()?;
         }
+        let begun = direction == Direction::Read && self.heading.take_begun();
         match self.outcome {
-            Outcome::Own if turns => {
+            Outcome::Own if turns || begun => {
                 self.tell_unheard(|numbers| self.team.agree_with_size(&self.file, Ok(()), numbers))
             }
+            Outcome::Shared if begun => self.team.end_of_write(&self.file, Ok(())),
             Outcome::Own | Outcome::Shared => Ok(()),
-        }
-    }
-
-    /// Before all read: all see what was written by a collective access since they have last seen that.
-    ///
-    /// # Errors
-    /// As [`show_all`](Self::show_all).
-    pub(crate) fn show_unshown(&self) -> Result<(), Failure> {
-        // What is seen at once has been seen.
-        if self.visibility == Visibility::Sync && self.heading.is_unshown() {
-            self.show_all()
-        } else {
-            Ok(())
         }
     }
 

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
 
-use svmio_adio::abi::{Abi, Comm, Info, MpiFile, SEEK_CUR, SEEK_END, SEEK_SET, SUCCESS, amode};
+use svmio_adio::abi::{Abi, Comm, Datatype, Info, MpiFile, SEEK_CUR, SEEK_END, SEEK_SET, SUCCESS, amode};
 use svmio_adio::environment::{self, Concern};
 use svmio_adio::layout::RomioFile;
 use svmio_adio::library::Library;
@@ -154,38 +154,38 @@ pub fn finalize() -> c_int {
     code
 }
 
-/// An ordered access, which `access` carries out. ROMIO passes a token from rank to rank, and keeps it where a
-/// rank cannot get at the shared file pointer; so that is tried before, on all ranks. (In sequential mode the
-/// pointer may not be asked for.)
+/// An ordered access of so many of a datatype, which `access` carries out. ROMIO passes a token from rank to rank, and
+/// keeps it where a rank cannot get at the shared file pointer, or has its part refused; so both is tried before, on all
+/// ranks. (In sequential mode the pointer may not be asked for.)
 ///
 /// # Safety
 /// `file` is an open file, and every rank that opened it makes the same call.
 pub unsafe fn file_ordered<A: Plug>(
     file: MpiFile,
     direction: Direction,
+    (count, datatype): (i64, Datatype<A>),
     access: impl FnOnce(&Mpi<A>) -> c_int,
 ) -> c_int {
     with_stock::<A>(|mpi| {
-        // SAFETY: an open file of the device's is ROMIO's structure.
-        let askable = |fd: *mut RomioFile<A>| unsafe { (*fd).orig_access_mode } & amode::SEQUENTIAL == 0;
-        if A::opened(file).is_some_and(askable) {
-            // SAFETY: the caller vouches for the file, and for the other ranks.
+        if let Some(fd) = A::opened(file) {
+            // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
             let code = unsafe {
-                let (touched, _) = mpi.shared_pointer(file);
+                let mine = match svmio_adio::check_ordered_part(mpi, fd, count, datatype) {
+                    Err(failure) => mpi.report_on(file, failure.to_code(mpi)),
+                    Ok(()) if (*fd).orig_access_mode & amode::SEQUENTIAL != 0 => SUCCESS,
+                    Ok(()) => mpi.shared_pointer(file).0,
+                };
                 svmio_adio::settle();
-                agree(mpi, file, touched)
+                agree(mpi, file, mine)
             };
             if code != SUCCESS {
                 return code;
             }
         }
-        // SAFETY: as above. What goes wrong there does so on all ranks.
-        let begun =
-            A::opened(file).map_or(Ok(()), |fd| unsafe { svmio_adio::before_ordered_access(fd, direction) });
-        if let Err(failure) = begun {
-            return mpi.report_on(file, failure.to_code(mpi));
-        }
-        let code = told(mpi, file, || access(mpi));
+        // SAFETY: the same.
+        let code = told(mpi, file, || unsafe {
+            svmio_adio::collective(mpi, direction, || A::opened(file), || heard(mpi, || access(mpi)))
+        });
         svmio_adio::settle();
         // SAFETY: as above. A rank whose access failed takes part, too.
         let ended =

@@ -62,4 +62,4 @@ pub use reading::{file_iread, file_read};
 pub use size::file_set_size;
 pub use view::file_set_view;
 pub use warming::warm_up;
-pub use writing::file_write;
+pub use writing::{file_write, file_write_by_all};

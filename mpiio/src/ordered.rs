@@ -55,7 +55,10 @@ macro_rules! export_ordered {
                 $crate::export_ordered!(@$how unsafe { stock(file, $buffer, count, datatype $(, $last)?) })
             };
             // SAFETY: the caller's file; ordered access is collective.
-            unsafe { $crate::file_ordered::<$abi>(file, $crate::export_ordered!(@direction_of $how), access) }
+            unsafe {
+                let direction = $crate::export_ordered!(@direction_of $how);
+                $crate::file_ordered::<$abi>(file, direction, (i64::from(count), datatype), access)
+            }
         }
     };
 }

@@ -17,8 +17,22 @@ pub fn file_write<A: Plug>(_file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int)
     })
 }
 
-/// Defines the functions that write, but for collective ones that block, and `MPI_File_sync`, under both of their names,
-/// for the family `$abi`.
+/// The beginning of a collective write to the file `file` that does not block, which `stock` carries out.
+///
+/// # Safety
+/// `file` is an open file, and every rank that opened it makes the same call.
+pub unsafe fn file_write_by_all<A: Plug>(file: MpiFile, stock: impl FnOnce(&Mpi<A>) -> c_int) -> c_int {
+    file_write::<A>(file, |mpi| {
+        if let Some(fd) = A::opened(file) {
+            // SAFETY: an open file of the device's is ROMIO's structure; the caller vouches for the other ranks.
+            unsafe { svmio_adio::note_collective_write(fd) };
+        }
+        stock(mpi)
+    })
+}
+
+/// Defines the functions that write, but for collective ones, and `MPI_File_sync`, under both of their names, for the
+/// family `$abi`.
 #[macro_export]
 macro_rules! export_write {
     ($abi:ty) => {
@@ -29,11 +43,6 @@ macro_rules! export_write {
                 (offset: i64, buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, status: *mut Status);
             MPI_File_write_shared, PMPI_File_write_shared, file_write:
                 (buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, status: *mut Status);
-            MPI_File_iwrite_all, PMPI_File_iwrite_all, file_write:
-                (buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, request: *mut Request<$abi>);
-            MPI_File_iwrite_at_all, PMPI_File_iwrite_at_all, file_write:
-                (offset: i64, buffer: *const c_void, count: c_int, datatype: Datatype<$abi>,
-                 request: *mut Request<$abi>);
             MPI_File_iwrite, PMPI_File_iwrite, file_write:
                 (buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, request: *mut Request<$abi>);
             MPI_File_iwrite_at, PMPI_File_iwrite_at, file_write:
@@ -53,11 +62,6 @@ macro_rules! export_write {
                 (offset: i64, buffer: *const c_void, count: i64, datatype: Datatype<$abi>, status: *mut Status);
             MPI_File_write_shared_c, PMPI_File_write_shared_c, file_write:
                 (buffer: *const c_void, count: i64, datatype: Datatype<$abi>, status: *mut Status);
-            MPI_File_iwrite_all_c, PMPI_File_iwrite_all_c, file_write:
-                (buffer: *const c_void, count: i64, datatype: Datatype<$abi>, request: *mut Request<$abi>);
-            MPI_File_iwrite_at_all_c, PMPI_File_iwrite_at_all_c, file_write:
-                (offset: i64, buffer: *const c_void, count: i64, datatype: Datatype<$abi>,
-                 request: *mut Request<$abi>);
             MPI_File_iwrite_c, PMPI_File_iwrite_c, file_write:
                 (buffer: *const c_void, count: i64, datatype: Datatype<$abi>, request: *mut Request<$abi>);
             MPI_File_iwrite_at_c, PMPI_File_iwrite_at_c, file_write:
@@ -65,6 +69,31 @@ macro_rules! export_write {
                  request: *mut Request<$abi>);
             MPI_File_iwrite_shared_c, PMPI_File_iwrite_shared_c, file_write:
                 (buffer: *const c_void, count: i64, datatype: Datatype<$abi>, request: *mut Request<$abi>);
+        }
+    };
+}
+
+/// Defines the functions that begin a collective write and do not wait for it, under both of their names, for the family
+/// `$abi`.
+#[macro_export]
+macro_rules! export_write_by_all {
+    ($abi:ty) => {
+        $crate::export_read! { @functions $abi;
+            MPI_File_iwrite_all, PMPI_File_iwrite_all, file_write_by_all:
+                (buffer: *const c_void, count: c_int, datatype: Datatype<$abi>, request: *mut Request<$abi>);
+            MPI_File_iwrite_at_all, PMPI_File_iwrite_at_all, file_write_by_all:
+                (offset: i64, buffer: *const c_void, count: c_int, datatype: Datatype<$abi>,
+                 request: *mut Request<$abi>);
+        }
+    };
+    // Those of MPI-4, whose counts are of the type `MPI_Count`.
+    ($abi:ty, large) => {
+        $crate::export_read! { @functions $abi;
+            MPI_File_iwrite_all_c, PMPI_File_iwrite_all_c, file_write_by_all:
+                (buffer: *const c_void, count: i64, datatype: Datatype<$abi>, request: *mut Request<$abi>);
+            MPI_File_iwrite_at_all_c, PMPI_File_iwrite_at_all_c, file_write_by_all:
+                (offset: i64, buffer: *const c_void, count: i64, datatype: Datatype<$abi>,
+                 request: *mut Request<$abi>);
         }
     };
 }

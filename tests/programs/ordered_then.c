@@ -1,5 +1,5 @@
 /* ordered-then FILE: what ordered and collective writes have written is what the next collective read finds, of whatever
- * kind, without a sync; a nonblocking one after ordered writes, which all ranks have waited for. */
+ * kind, without a sync; one that does not block after ordered writes alone, which all ranks have waited for. */
 #include "check.h"
 
 enum { MOST = 16 };
@@ -16,6 +16,12 @@ static void write_ordered_split(MPI_File file, int value) {
     MPI_OK(MPI_File_seek_shared(file, 0, MPI_SEEK_SET));
     MPI_OK(MPI_File_write_ordered_begin(file, &value, 1, MPI_INT));
     MPI_OK(MPI_File_write_ordered_end(file, &value, &status));
+}
+
+static void iwrite_at_all(MPI_File file, int value) {
+    MPI_Request request;
+    MPI_OK(MPI_File_iwrite_at_all(file, rank, &value, 1, MPI_INT, &request));
+    MPI_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 
 static void read_at_all(MPI_File file, int *found) {
@@ -52,6 +58,7 @@ int main(int argc, char **argv) {
         {"ordered, then iread_at_all", write_ordered, iread_at_all},
         {"split ordered, then read_at_all", write_ordered_split, read_at_all},
         {"split ordered, then iread_at_all", write_ordered_split, iread_at_all},
+        {"nonblocking, then read_at_all", iwrite_at_all, read_at_all},
         {"collective, then ordered", write_for_next, read_in_order},
     };
     MPI_File file;

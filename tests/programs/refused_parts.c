@@ -121,6 +121,46 @@ static void parts(MPI_File file, int round) {
     found(file, do_read, at, round + 1);
 }
 
+static int ordered(MPI_File file, int how, int count, MPI_Datatype datatype) {
+    int code;
+    switch (how) {
+    case 0: return MPI_File_write_ordered(file, bytes, count, datatype, MPI_STATUS_IGNORE);
+    case 1: return MPI_File_read_ordered(file, bytes, count, datatype, MPI_STATUS_IGNORE);
+    case 2:
+        code = MPI_File_write_ordered_begin(file, bytes, count, datatype);
+        return code != MPI_SUCCESS ? code : MPI_File_write_ordered_end(file, bytes, MPI_STATUS_IGNORE);
+    default:
+        code = MPI_File_read_ordered_begin(file, bytes, count, datatype);
+        return code != MPI_SUCCESS ? code : MPI_File_read_ordered_end(file, bytes, MPI_STATUS_IGNORE);
+    }
+}
+
+/* An ordered access in which one rank's part is refused fails on all, and nobody's place in the next one changes. */
+static void orders(MPI_File file) {
+    doing = "ordered accesses";
+    MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    for (int bad = 0; bad < ranks; bad++)
+        for (int how = 0; how < 4; how++) {
+            MPI_OK(MPI_File_seek_shared(file, 0, MPI_SEEK_SET));
+            for (int kind = 0; kind < KINDS; kind++) {
+                int count[] = {-1, 1, 3}, is_mine = rank == bad;
+                MPI_Datatype datatype[] = {MPI_INT, MPI_DATATYPE_NULL, MPI_BYTE};
+                HOLDS(ordered(file, how, is_mine ? count[kind] : 1, is_mine ? datatype[kind] : MPI_INT) != MPI_SUCCESS);
+            }
+            MPI_Offset place;
+            MPI_OK(MPI_File_get_position_shared(file, &place));
+            EQUAL(place, 0);
+            int value = 100 * bad + 10 * how + rank;
+            memcpy(bytes, &value, sizeof value);
+            MPI_OK(ordered(file, how / 2 * 2, 1, MPI_INT));
+            memset(bytes, 0, sizeof value);
+            MPI_OK(MPI_File_seek_shared(file, 0, MPI_SEEK_SET));
+            MPI_OK(ordered(file, how / 2 * 2 + 1, 1, MPI_INT));
+            EQUAL(memcmp(bytes, &value, sizeof value), 0);
+        }
+    MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+}
+
 static void modes(MPI_File file) {
     int is_atomic;
     doing = "modes";
@@ -150,6 +190,7 @@ int main(int argc, char **argv) {
         parts(file, round);
         if (round % KINDS == 1) modes(file);
     }
+    orders(file);
     doing = "closing";
     refused(write_at, file, (MPI_Offset)rank * BYTES, 0);
     heard(MPI_File_close(&file));

@@ -130,6 +130,8 @@ svmio_mpiio::export_split!(Mpich);
 svmio_mpiio::export_split!(Mpich, large);
 svmio_mpiio::export_write!(Mpich);
 svmio_mpiio::export_write!(Mpich, large);
+svmio_mpiio::export_write_by_all!(Mpich);
+svmio_mpiio::export_write_by_all!(Mpich, large);
 
 /// By what `libsvmio` finds the functions of this library: see [`svmio_c`].
 #[unsafe(no_mangle)]

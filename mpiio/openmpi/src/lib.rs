@@ -142,6 +142,7 @@ svmio_mpiio::export_set_atomicity!(OpenMpi);
 svmio_mpiio::export_set_size!(OpenMpi);
 svmio_mpiio::export_set_view!(OpenMpi);
 svmio_mpiio::export_split!(OpenMpi);
+svmio_mpiio::export_write_by_all!(OpenMpi);
 
 /// By what `libsvmio` finds the functions of this library: see [`svmio_c`].
 #[unsafe(no_mangle)]

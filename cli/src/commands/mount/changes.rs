@@ -130,7 +130,9 @@ impl Files {
             was_left |= store.remove_empty(&directory)?;
         }
         if !self.directories.remove(&path) && !was_left {
-            return Err(Number::NOENT.into());
+            // It is in another host's store, or gone.
+            let number = if self.find(&path)?.is_some() { Number::ROFS } else { Number::NOENT };
+            return Err(number.into());
         }
         self.tree.remove_directory(&path);
         Ok(())
