@@ -14,6 +14,7 @@
 //!   only one of ROMIO's would find out.
 //! * `read_all`, `write_all`, `read_at_all`, `write_at_all`: it is looked whether the MPI refuses a rank's part before
 //!   our device hears of it. Split ones are taken at both ends: they go on in between.
+//! * `iwrite_all`, `iwrite_at_all`: the next collective read is to show what they write, though nobody waits in them.
 //! * `read`, `read_at`, `read_shared` and all of `iread`: the program is told what came of them (`reading`).
 //!
 //! And `MPI_Init`, where processes of several nodes [may meet](initialized), and `MPI_Finalize`: those that shared files
