@@ -330,6 +330,21 @@ fn a_file_grows_under_many_processes() {
 }
 
 #[test]
+fn directories_that_hold_nothing_are_removed_and_no_other_one() {
+    let (_directory, store) = store();
+    let named = |text: &str| DirectoryName::new(text).unwrap();
+    fs::create_dir_all(store.path().join("names/left/over")).unwrap();
+    let failure = store.remove_empty(&named("/left")).unwrap_err();
+    assert!(matches!(failure, Error::Io { .. }), "{failure}");
+    for (text, is_removed) in
+        [("/left/over", true), ("/left/over", false), ("/left", true), ("/never", false), ("/", false)]
+    {
+        assert_eq!(store.remove_empty(&named(text)).unwrap(), is_removed, "{text}");
+    }
+    assert_eq!(store.list(&DirectoryName::root()).unwrap(), [], "the root is there");
+}
+
+#[test]
 fn directories_come_and_go_under_many_processes() {
     let (_directory, store) = store();
     let children: Vec<Child> = (0..4).map(|number| start("churn", number, &store)).collect();

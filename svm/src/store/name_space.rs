@@ -256,11 +256,15 @@ impl Store {
         }
     }
 
-    /// Removes the directory `name`, which holds nothing: a killed program may have left it. False where there is none.
+    /// Removes the directory `name`, which holds nothing: a killed program may have left it. False where there is none,
+    /// and of the root, which stays.
     ///
     /// # Errors
     /// [`Error::Io`] with what the operating system says, as of one that is not empty.
     pub fn remove_empty(&self, name: &DirectoryName) -> Result<bool> {
+        if *name == DirectoryName::root() {
+            return Ok(false);
+        }
         let path = self.root.join(NAMES).join(name.as_path());
         match fs::remove_dir(&path) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
