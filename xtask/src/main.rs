@@ -5,10 +5,11 @@
 //! wheels ───────────┤                        mpi4py and the newest MPIs, in virtual environments
 //! build ────────────┼── install              target/svmio: the tool, the preload libraries, what there is for C
 //!                   │
-//!                   ├── coll                 MPICH's own tests of collectives, on svmio's and on stock ones
-//! mpi ── launcher ──┼── suite ── romio       ROMIO's own test programs  ┐ programs × ranks × MPIs,
-//!                   │         ├─ mpi4py      mpi4py's own file tests    │ on svmio and on stock
-//!                   │         └─ hdf5        HDF5's own parallel tests  ┘
+//!            mpich ─┼── coll                 MPICH's own tests of collectives, on svmio's and on stock ones
+//! mpi ── launcher ──┼── suite ── romio       ROMIO's own test programs   ┐
+//!                   │         ├─ mpich_io    MPICH's own tests of MPI-IO │ programs × ranks × MPIs,
+//!                   │         ├─ mpi4py      mpi4py's own file tests     │ on svmio and on stock
+//!                   │         └─ hdf5        HDF5's own parallel tests   ┘
 //!        hosts      │            comparison  what passes on stock must pass on svmio; the table
 //!                   ├── demo                 coll_perf on svmio and on stock, in one table
 //!                   ├── promises             the workspace's real MPI programs: soak, what else needs them
@@ -34,6 +35,8 @@ mod hosts;
 mod launcher;
 mod mpi;
 mod mpi4py;
+mod mpich;
+mod mpich_io;
 mod paths;
 mod pool;
 mod process;
@@ -80,6 +83,14 @@ enum Task {
     },
     /// Build, and run ROMIO's own test programs
     Romio {
+        #[command(flatten)]
+        selection: Selection,
+        /// Only these programs [default: all]
+        #[arg(long = "program", value_name = "NAME", value_delimiter = ',')]
+        programs: Vec<String>,
+    },
+    /// Build, and run MPICH's own tests of MPI-IO
+    MpichIo {
         #[command(flatten)]
         selection: Selection,
         /// Only these programs [default: all]
@@ -146,6 +157,10 @@ fn run(task: Task) -> Result<bool> {
         Task::Romio { selection, programs } => {
             build::run(paths)?;
             romio::runs::run(paths, &selection, &programs).map(holds)
+        }
+        Task::MpichIo { selection, programs } => {
+            build::run(paths)?;
+            mpich_io::runs::run(paths, &selection, &programs).map(holds)
         }
         Task::Mpi4py { selection } => {
             build::run(paths)?;

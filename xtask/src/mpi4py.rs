@@ -11,7 +11,7 @@ use crate::comparison::{Known, Tally};
 use crate::launcher::Job;
 use crate::mpi::Mpi;
 use crate::paths::Paths;
-use crate::process::{self, Ending, Finished};
+use crate::process;
 use crate::suite::{self, Attempt, Selection, run_suite};
 use crate::wheels;
 
@@ -43,17 +43,6 @@ pub(crate) fn run(paths: &Paths, selection: &Selection) -> Result<Tally> {
     let cores_of = |case: &Case| case.ranks as usize;
     let run = |case: &Case| case.outcome(case.program, attempt(paths, &tests, case));
     run_suite("mpi4py's tests", selection, &cases, KNOWN, cores_of, run)
-}
-
-/// What is wrong with a finished run, if anything.
-fn judged(case: &Case, finished: &Finished) -> Option<String> {
-    let why = match finished.ending {
-        Ending::Exited(0) => shortfall(case.mpi, case.ranks, &finished.output)?,
-        Ending::Exited(status) => format!("exit status {status}"),
-        Ending::Signalled(signal) => format!("signal {signal}"),
-        Ending::TimedOut => format!("not finished after {} s", LIMIT.as_secs()),
-    };
-    Some(finished.complaint(&why))
 }
 
 /// What the output of a run that ended well lacks, if anything: each rank names itself and its MPI
@@ -107,7 +96,7 @@ fn attempt(paths: &Paths, tests: &Path, case: &Case) -> Result<Attempt> {
     // However it ended: what hosts keep of it is to be removed.
     let misplacement = job.misplacement();
     let finished = finished?;
-    let fault = judged(case, &finished).or(misplacement);
+    let fault = finished.fault(LIMIT, || shortfall(case.mpi, case.ranks, &finished.output)).or(misplacement);
     Ok(Attempt { finished, fault })
 }
 

@@ -41,9 +41,9 @@ impl Paths {
         self.target.join("romio-tests")
     }
 
-    /// MPICH's tests of collectives, compiled, and the logs of their runs.
-    pub(crate) fn collectives_tests(&self) -> PathBuf {
-        self.target.join("coll-tests")
+    /// MPICH's tests of collectives and of MPI-IO, compiled, and the logs of their runs.
+    pub(crate) fn mpich_tests(&self) -> PathBuf {
+        self.target.join("mpich-tests")
     }
 
     /// HDF5's parallel tests, compiled, and the logs of their runs.

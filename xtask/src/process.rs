@@ -53,6 +53,21 @@ impl Finished {
         self.ending == Ending::Exited(0)
     }
 
+    /// What is wrong with a run that had so much time, if anything: it is to exit with 0, and not to fall short then.
+    pub(crate) fn fault(
+        &self,
+        limit: Duration,
+        shortfall: impl FnOnce() -> Option<String>,
+    ) -> Option<String> {
+        let why = match self.ending {
+            Ending::Exited(0) => shortfall()?,
+            Ending::Exited(status) => format!("exit status {status}"),
+            Ending::Signalled(signal) => format!("signal {signal}"),
+            Ending::TimedOut => format!("not finished after {} s", limit.as_secs()),
+        };
+        Some(self.complaint(&why))
+    }
+
     /// What is wrong with the run, the end of its output and where to read on; of one that did not end, where its
     /// processes stood.
     pub(crate) fn complaint(&self, why: &str) -> String {

@@ -29,8 +29,8 @@ pub(crate) fn romio_tests(paths: &Paths) -> Result<PathBuf> {
     Ok(unpacked(paths, &MPICH, "src/mpi/romio/test")?.join("src/mpi/romio/test"))
 }
 
-/// The folder of MPICH's tests, of which `coll` has those of the collectives.
-pub(crate) fn collectives_tests(paths: &Paths) -> Result<PathBuf> {
+/// The folder of MPICH's tests, of which `coll` has those of the collectives, and `io` those of MPI-IO.
+pub(crate) fn mpich_tests(paths: &Paths) -> Result<PathBuf> {
     Ok(unpacked(paths, &MPICH, "test/mpi")?.join("test/mpi"))
 }
 

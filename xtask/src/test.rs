@@ -22,11 +22,12 @@ use counting::counted;
 pub(crate) use counting::demand;
 
 use crate::comparison::Tally;
+use crate::mpi::Mpi;
 use crate::paths::Paths;
 use crate::process::computing;
 use crate::suite::Selection;
 use crate::{
-    aims, build, coll, hdf5, hosts, mpi4py, process, promises, romio, setup, sources, table, wheels,
+    aims, build, coll, hdf5, hosts, mpi4py, mpich_io, process, promises, romio, setup, sources, table, wheels,
 };
 
 /// One stage of the check.
@@ -98,12 +99,17 @@ const ROUNDS: &[&[Queue]] = &[
     ]],
     &[&[
         Stage::long("romio-full", |paths| romio::runs::run(paths, &Selection::default(), &[])),
+        Stage::long("mpich-io-full", |paths| {
+            let all = Selection { mpis: Mpi::ALL.to_vec(), ..Selection::on_one_node_and_over_nodes() };
+            mpich_io::runs::run(paths, &all, &[])
+        }),
         Stage::long("mpi4py-full", |paths| mpi4py::run(paths, &Selection::default())),
         Stage::long("hdf5-full", |paths| hdf5::runs::run(paths, &Selection::on_one_node_and_over_nodes())),
         Stage::long("romio-8-ranks", |paths| romio::runs::run(paths, &Selection::over_crowded_nodes(), &[])),
         Stage::long("mpi4py-8-ranks", |paths| mpi4py::run(paths, &Selection::over_crowded_nodes())),
         Stage::long("coll-full", |paths| coll::runs::run(paths, &coll::runs::Selection::default())),
         Stage::long("romio-hosts", |paths| on_hosts(paths, "romio")),
+        Stage::long("mpich-io-hosts", |paths| on_hosts(paths, "mpich-io")),
         Stage::long("hdf5-hosts", |paths| on_hosts(paths, "hdf5")),
         Stage::long("mpi4py-hosts", |paths| on_hosts(paths, "mpi4py")),
     ]],

@@ -1,20 +1,20 @@
 //! Running MPICH's tests of collectives: every line of their list × MPI × whose collectives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::compile::Tree;
 use super::known::{FAILING, NONBLOCKING, not_built};
-use super::testlist::{self, Extent, Test};
 use crate::build::svmio;
 use crate::comparison::Tally;
 use crate::launcher::{Job, Launcher, cores};
 use crate::mpi::Mpi;
+use crate::mpich::compile::Tree;
+use crate::mpich::testlist::{self, Extent, Test};
 use crate::paths::Paths;
-use crate::process::{self, Ending, Finished};
+use crate::process;
 use crate::romio::programs::Success;
 use crate::{pool, table};
 
@@ -22,6 +22,9 @@ use crate::{pool, table};
 const LIMIT: Duration = Duration::from_secs(120);
 
 const SLOWEST: usize = 6;
+
+/// The folder of MPICH's tests.
+const FOLDER: &str = "coll";
 
 /// Whose collectives a job uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +88,7 @@ impl Selection {
 
     fn tests(&self, tree: &Tree) -> Result<Vec<Test>> {
         let extent = if self.short { Extent::Short } else { Extent::Full };
-        let mut tests = testlist::read(&tree.programs(), extent)?;
+        let mut tests = testlist::read(&tree.programs(FOLDER), extent)?;
         if let Some(unknown) =
             self.programs.iter().find(|name| !tests.iter().any(|test| test.program == **name))
         {
@@ -125,7 +128,9 @@ pub(crate) fn run(paths: &Paths, selection: &Selection) -> Result<Tally> {
     let mut cases = Vec::new();
     for mpi in selection.mpis() {
         println!("coll: building the test programs with {}", mpi.name());
-        for (program, fault) in tree.build(paths, mpi, &tests)? {
+        let programs: BTreeSet<&str> = tests.iter().map(|test| test.program.as_str()).collect();
+        let programs = programs.into_iter().filter(|program| not_built(program, mpi).is_none()).collect();
+        for (program, fault) in tree.build(paths, mpi, FOLDER, &programs)? {
             report.fail(format!("{program} with {}: cannot be built", mpi.name()), &fault);
         }
         let served: Vec<Collectives> =
@@ -180,7 +185,7 @@ fn run_all(paths: &Paths, tree: &Tree, cases: &[Case]) -> Vec<Outcome> {
 
 /// Runs one case in a folder of its own.
 fn attempt(paths: &Paths, tree: &Tree, case: &Case) -> Result<Outcome> {
-    let Test { program, ranks, arguments } = case.test;
+    let Test { program, ranks, arguments, .. } = case.test;
     let scratch = Launcher::Stock.scratch("coll").context("cannot make a folder for the run")?;
     let executable = tree.executable(case.mpi, program);
     let job = Job {
@@ -208,14 +213,15 @@ fn attempt(paths: &Paths, tree: &Tree, case: &Case) -> Result<Outcome> {
         [program.as_str()].into_iter().chain(arguments.iter().map(String::as_str)).collect();
     let name =
         format!("{}-{ranks}-{}.log", words.join(" ").replace(['/', ' '], "_"), case.collectives.name());
-    let log = paths.collectives_tests().join("log").join(case.mpi.name()).join(name);
+    let log = paths.mpich_tests().join("log").join(case.mpi.name()).join(name);
     let finished = process::run_limited(&mut command, LIMIT, &log)?;
     let is_nonblocking = case.collectives == Collectives::Preload && NONBLOCKING.contains(&program.as_str());
     let takes_part = || {
         let is_stock = *ranks == 1 || case.collectives == Collectives::Stock;
         is_stock || has_taken_some(&finished.output, is_nonblocking)
     };
-    let fault = judged(&finished)
+    let fault = finished
+        .fault(LIMIT, || Success::NoErrors.shortfall(&finished.output))
         .or_else(|| (!takes_part()).then(|| finished.complaint("svmio did none of the collectives")));
     Ok(Outcome { fault, elapsed: finished.elapsed, output: finished.output })
 }
@@ -232,19 +238,6 @@ fn has_taken_some(output: &str, nonblocking: bool) -> bool {
             .filter_map(|word| word.split_once(' ')?.1.split_once('/'))
             .any(|(taken, _)| taken != "0")
     })
-}
-
-/// What is wrong with a finished run, if anything.
-fn judged(finished: &Finished) -> Option<String> {
-    let says_that_all_is_well = Success::NoErrors.is_in(&finished.output);
-    let why = match finished.ending {
-        Ending::Exited(0) if says_that_all_is_well => return None,
-        Ending::Exited(0) => "its output does not say that all went well".to_owned(),
-        Ending::Exited(status) => format!("exit status {status}"),
-        Ending::Signalled(signal) => format!("signal {signal}"),
-        Ending::TimedOut => format!("not finished after {} s", LIMIT.as_secs()),
-    };
-    Some(finished.complaint(&why))
 }
 
 /// What the runs amount to.

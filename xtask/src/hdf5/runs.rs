@@ -82,13 +82,9 @@ fn job<'a>(case: &Case, folder: &'a Path, program: &'a Path, arguments: &[&str])
 /// What is wrong with a finished program, if anything.
 fn judged(step: &Step, finished: &Finished) -> Option<String> {
     let has_said = step.says.is_none_or(|words| finished.output.contains(words));
-    let why = match finished.ending {
-        Ending::Exited(0) if has_said => return None,
-        Ending::Exited(_) | Ending::Signalled(_) if has_said && step.breaks_off => return None,
-        Ending::Exited(0) => "its output does not say that all went well".to_owned(),
-        Ending::Exited(status) => format!("exit status {status}"),
-        Ending::Signalled(signal) => format!("signal {signal}"),
-        Ending::TimedOut => format!("not finished after {} s", LIMIT.as_secs()),
-    };
-    Some(finished.complaint(&format!("{}: {why}", step.program)))
+    if has_said && step.breaks_off && finished.ending != Ending::TimedOut {
+        return None;
+    }
+    let silence = || (!has_said).then(|| "its output does not say that all went well".to_owned());
+    finished.fault(LIMIT, silence)
 }

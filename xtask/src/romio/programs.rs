@@ -46,11 +46,16 @@ pub(crate) enum Success {
 }
 
 impl Success {
-    pub(crate) fn is_in(self, output: &str) -> bool {
+    fn is_in(self, output: &str) -> bool {
         match self {
             Self::NoErrors => output.matches(NO_ERRORS).count() == 1 && !output.contains("Found "),
             Self::Says(all) => all.iter().all(|words| output.matches(words).count() == 1),
         }
+    }
+
+    /// What is wrong with the output of a run that exited with 0, if anything.
+    pub(crate) fn shortfall(self, output: &str) -> Option<String> {
+        (!self.is_in(output)).then(|| "its output does not say that all went well".to_owned())
     }
 }
 

@@ -15,7 +15,7 @@ use crate::build::svmio;
 use crate::comparison::Tally;
 use crate::launcher::{Job, Launcher};
 use crate::paths::Paths;
-use crate::process::{self, Ending, Finished};
+use crate::process;
 use crate::sources;
 use crate::suite::{self, Attempt, Selection, run_suite};
 
@@ -52,18 +52,6 @@ pub(crate) fn run(paths: &Paths, selection: &Selection, only: &[String]) -> Resu
     };
     let run = |case: &Case| case.outcome(case.program.name, attempt(paths, case));
     run_suite("ROMIO's tests", selection, &cases, KNOWN, cores_of, run)
-}
-
-/// What is wrong with a finished run, if anything.
-fn judged(program: &Program, finished: &Finished) -> Option<String> {
-    let why = match finished.ending {
-        Ending::Exited(0) if program.success.is_in(&finished.output) => return None,
-        Ending::Exited(0) => "its output does not say that all went well".to_owned(),
-        Ending::Exited(status) => format!("exit status {status}"),
-        Ending::Signalled(signal) => format!("signal {signal}"),
-        Ending::TimedOut => format!("not finished after {} s", LIMIT.as_secs()),
-    };
-    Some(finished.complaint(&why))
 }
 
 /// Runs one case in a folder of its own, on a file that nothing else uses.
@@ -130,7 +118,8 @@ fn attempt(paths: &Paths, case: &Case) -> Result<Attempt> {
     // However it ended: what hosts keep of it is to be removed.
     let misplacement = job.misplacement();
     let finished = finished?;
-    let fault = judged(case.program, &finished).or(misplacement);
+    let success = case.program.success;
+    let fault = finished.fault(LIMIT, || success.shortfall(&finished.output)).or(misplacement);
     Ok(Attempt { finished, fault })
 }
 

@@ -1,4 +1,4 @@
-//! Building MPICH's tests of collectives outside its tree: their harness once for each MPI, then each program.
+//! Building MPICH's tests outside its tree: their harness once for each MPI, then each program.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,8 +7,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::known;
-use super::testlist::Test;
 use crate::launcher::cores;
 use crate::mpi::Mpi;
 use crate::paths::Paths;
@@ -45,31 +43,46 @@ pub(crate) struct Tree {
 impl Tree {
     /// Fetches the sources where they are not there yet.
     pub(crate) fn fetch(paths: &Paths) -> Result<Self> {
-        let tests = sources::collectives_tests(paths)?;
-        let own = paths.root().join("tests/coll");
+        let tests = sources::mpich_tests(paths)?;
+        let own = paths.root().join("tests/mpich_tests");
         let headers = own.join("include");
-        let folders =
-            [&own, &headers, &tests.join("include"), &tests.join("dtpools/include"), &tests.join("util")];
+        let names = paths.root().join("tests/romio");
+        let folders = [
+            &own,
+            &headers,
+            &names,
+            &tests.join("include"),
+            &tests.join("dtpools/include"),
+            &tests.join("util"),
+        ];
         // Of an older or newer package, sources may be older than what was made of others.
         let mut ingredients = format!("{} {FLAGS:?}\n", sources::installed_version(&sources::MPICH)?);
         for folder in folders {
             ingredients.push_str(&texts_of_headers(folder)?);
         }
-        Ok(Self { tests, headers, made: paths.collectives_tests(), ingredients })
+        Ok(Self { tests, headers, made: paths.mpich_tests(), ingredients })
     }
 
-    /// The folder with the programs and their list.
-    pub(crate) fn programs(&self) -> PathBuf {
-        self.tests.join("coll")
+    /// The folder of that name, with programs and their list.
+    pub(crate) fn programs(&self, folder: &str) -> PathBuf {
+        self.tests.join(folder)
     }
 
+    /// A program, once built: of no two folders have programs one name.
     pub(crate) fn executable(&self, mpi: Mpi, program: &str) -> PathBuf {
         self.folder(mpi).join(program)
     }
 
-    /// Builds the programs of `tests` for `mpi`, but those known not to build with it; what is newer than its source
-    /// is kept, as long as all else is what it was made of. Returns what went wrong, by program.
-    pub(crate) fn build(&self, paths: &Paths, mpi: Mpi, tests: &[Test]) -> Result<Vec<(String, String)>> {
+    /// Builds programs of a folder for `mpi`; what is newer than its source is kept, as long as all else is what it was
+    /// made of. Returns what went wrong, by program.
+    pub(crate) fn build(
+        &self,
+        paths: &Paths,
+        mpi: Mpi,
+        folder: &str,
+        programs: &BTreeSet<&str>,
+    ) -> Result<Vec<(String, String)>> {
+        let sources = self.programs(folder);
         let compiler = mpi.c_compiler(paths);
         let folder = self.folder(mpi);
         clear_of_others(&folder, &[&self.ingredients[..], &mpi.definitions(paths)?].concat())?;
@@ -88,15 +101,13 @@ impl Tree {
         );
         done.into_iter().collect::<Result<()>>()?;
 
-        let programs: BTreeSet<&str> = tests.iter().map(|test| test.program.as_str()).collect();
-        let programs: Vec<&str> =
-            programs.into_iter().filter(|program| known::not_built(program, mpi).is_none()).collect();
+        let programs: Vec<&str> = programs.iter().copied().collect();
         let results = pool::run(
             &programs,
             cores(),
             |_| 1,
             |program| {
-                let (source, defines) = self.source(program);
+                let (source, defines) = source(&sources, program);
                 let executable = self.executable(mpi, program);
                 let mut command = self.compiler(&compiler);
                 command.args(defines).arg(&source).args(&objects).arg("-lm").arg("-o").arg(&executable);
@@ -115,15 +126,6 @@ impl Tree {
         self.made.join(mpi.name())
     }
 
-    /// A program's source, and what is defined for it: programs called `nbX` are X with nonblocking operations.
-    fn source(&self, program: &str) -> (PathBuf, &'static [&'static str]) {
-        let file = |name: &str| self.programs().join(format!("{name}.c"));
-        match program.strip_prefix("nb") {
-            Some(blocking) if !file(program).exists() => (file(blocking), &["-DUSE_MTEST_NBC"]),
-            _ => (file(program), &[]),
-        }
-    }
-
     fn compiler(&self, compiler: &Path) -> Command {
         let mut command = Command::new(compiler);
         command.args(FLAGS).arg("-include").arg(self.headers.join("mpi_names.h"));
@@ -131,6 +133,17 @@ impl Tree {
             command.arg("-I").arg(folder);
         }
         command
+    }
+}
+
+/// A program's source, and what is defined for it: programs called `nbX` are X with nonblocking operations.
+fn source(folder: &Path, program: &str) -> (PathBuf, &'static [&'static str]) {
+    let file = |name: &str| folder.join(format!("{name}.c"));
+    match program.strip_prefix("nb") {
+        Some(blocking) if !file(program).exists() => (file(blocking), &["-DUSE_MTEST_NBC"]),
+        // It would have the operating system remove its file, which knows that of stock MPI-IO only.
+        _ if program == "simple_collective" => (file(program), &["-DREMOVE_BY_MPI"]),
+        _ => (file(program), &[]),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `testlist.in`: which of MPICH's tests of collectives are run, with how many ranks and which arguments.
+//! `testlist.in`: which of a folder of MPICH's tests are run, with how many ranks and which arguments.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,11 +7,13 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 /// One run of a program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Test {
     pub(crate) program: String,
     pub(crate) ranks: u32,
     pub(crate) arguments: Vec<String>,
+    /// How much memory it takes, GB, where that is much.
+    pub(crate) gigabytes: Option<f64>,
 }
 
 /// How much of the list is run.
@@ -27,9 +29,11 @@ pub(crate) enum Extent {
 /// Some programs want a number that divides 10.
 const MOST_RANKS_IN_SHORT: u32 = 5;
 
-/// The tests in the folder `coll` of MPICH's tests.
+/// The tests in a folder; of the short list in that of collectives.
 pub(crate) fn read(folder: &Path, extent: Extent) -> Result<Vec<Test>> {
-    let file = folder.join("testlist.in");
+    // Configure makes the one of the other.
+    let [made, file] = ["testlist", "testlist.in"].map(|name| folder.join(name));
+    let file = if file.exists() { file } else { made };
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let all = parse(&text)?;
     Ok(match extent {
@@ -49,8 +53,15 @@ fn parse(text: &str) -> Result<Vec<Test>> {
         let (Some(program), Some(Ok(ranks))) = (words.next(), words.next().map(str::parse)) else {
             bail!("this line of testlist.in does not begin with a program and a number of ranks: {line}");
         };
-        let arguments = words.filter_map(|word| word.strip_prefix("arg=").map(str::to_owned)).collect();
-        let test = Test { program: program.to_owned(), ranks, arguments };
+        let (mut arguments, mut gigabytes) = (Vec::new(), None);
+        for word in words {
+            match word.split_once('=') {
+                Some(("arg", argument)) => arguments.push(argument.to_owned()),
+                Some(("mem", amount)) => gigabytes = amount.parse().ok(),
+                _ => {}
+            }
+        }
+        let test = Test { program: program.to_owned(), ranks, arguments, gigabytes };
         if !tests.contains(&test) {
             tests.push(test);
         }
@@ -88,8 +99,10 @@ mod tests {
     fn lines_are_programs_ranks_and_arguments() {
         let tests = parse(TEXT).unwrap();
         assert_eq!(tests.len(), 6);
-        let allred = Test { program: "allred".to_owned(), ranks: 4, arguments: vec!["-count=10".to_owned()] };
+        let arguments = vec!["-count=10".to_owned()];
+        let allred = Test { program: "allred".to_owned(), ranks: 4, arguments, gigabytes: None };
         assert_eq!(tests[2], allred);
+        assert_eq!(tests[4].gigabytes, Some(1.4));
         assert!(parse("reduce many").is_err());
     }
 
