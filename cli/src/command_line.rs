@@ -13,6 +13,7 @@ use crate::commands::fabric::FabricArguments;
 use crate::commands::ls::LsArguments;
 use crate::commands::map::MapArguments;
 use crate::commands::mount::MountArguments;
+use crate::commands::mv::MvArguments;
 use crate::commands::remote::ServeStoreArguments;
 use crate::commands::rm::RmArguments;
 use crate::commands::sim::SimArguments;
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Cp(CpArguments),
     /// Write files to standard output
     Cat(CatArguments),
+    /// Give files other names
+    Mv(MvArguments),
     /// Remove files
     Rm(RmArguments),
     /// Show the files of a store as a directory, to any program

@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Command::Map(arguments) => finish(commands::map::map(&arguments)),
         Command::Cp(arguments) => finish(commands::cp::cp(&arguments)),
         Command::Cat(arguments) => finish(commands::cat::cat(&arguments)),
+        Command::Mv(arguments) => finish(commands::mv::mv(&arguments)),
         Command::Rm(arguments) => finish(commands::rm::rm(&arguments)),
         Command::Mount(arguments) => finish(commands::mount::mount(&arguments)),
         Command::Verify(arguments) => finish(commands::verify::verify(&arguments)),

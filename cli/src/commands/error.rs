@@ -84,7 +84,18 @@ pub(crate) enum CommandError {
     #[error("neither {from} nor {to} is in the store: write svm: before the one that is")]
     NeitherInStore { from: String, to: String },
 
-    #[error("a file copied from standard input into the directory {directory} has no name: give it one")]
+    #[error("{from} cannot be moved into itself, {to}")]
+    IntoItself { from: String, to: String },
+
+    #[error(
+        "{from} and {to} are on different nodes: copy the one over the other (svmio cp -f), and remove it (svmio rm)"
+    )]
+    TwoNodes { from: String, to: String },
+
+    #[error("of other hosts' stores no file gets another name: run svmio mv there, without --hosts")]
+    OtherHosts,
+
+    #[error("what goes into the directory {directory} has no name of its own: give it one")]
     NoName { directory: String },
 
     #[error("drawing {}: {problem}", path.display())]

@@ -4,7 +4,7 @@
 //! what was typed     StorePath      store_path    `svm:/a/b`, `/a/b` and `a/b` are one name
 //!                    StoreOption    store_option  --store, SVMIO_STORE, the default; --hosts
 //!                    ByteCount      byte_count    `4K`, and sizes as people read them
-//! what is done       ls stat map cat rm verify, and cp
+//! what is done       ls stat map cat mv rm verify, and cp
 //!                    mount                         files as a directory, for any program
 //!                    store              store        setting a store up, and what it lies on
 //!                    fabric bench config           the fabric: what it can do, how fast it is, its settings
@@ -33,6 +33,7 @@ mod interruption;
 pub(crate) mod ls;
 pub(crate) mod map;
 pub(crate) mod mount;
+pub(crate) mod mv;
 mod output;
 mod record;
 pub(crate) mod remote;

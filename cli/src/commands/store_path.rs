@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use svmio_svm::{DirectoryName, Error, FileName, StoreSet, strip_prefix};
 
+use super::error::CommandError;
+
 /// A path in a store: the name of a file, or of a directory, or of what may turn out to be either.
 #[derive(Debug, Clone)]
 pub(crate) struct StorePath {
@@ -48,9 +50,27 @@ impl StorePath {
         self.file.as_ref()
     }
 
-    /// The path as a directory's name.
-    pub(crate) fn as_directory(&self) -> &DirectoryName {
-        &self.directory
+    /// How a file, or directory, is called in its directory; of the root nothing.
+    pub(crate) fn last_part(&self) -> Option<&OsStr> {
+        self.directory.as_path().file_name()
+    }
+
+    /// The file that is meant by this where something called `name` is to go: of a directory, the one of that name in it.
+    ///
+    /// # Errors
+    /// [`CommandError::NoName`] where only a directory can be meant, and there is no name; [`Error::BadName`].
+    pub(crate) fn destination(
+        &self,
+        name: Option<&OsStr>,
+        stores: &StoreSet,
+    ) -> Result<FileName, CommandError> {
+        match &self.file {
+            Some(file) if !matches!(self.find(stores), Ok(Found::Directory(_))) => Ok(file.clone()),
+            _ => {
+                let name = name.ok_or_else(|| CommandError::NoName { directory: format!("svm:{self}") })?;
+                Ok(FileName::new(self.directory.as_path().join(name))?)
+            }
+        }
     }
 
     /// What is there in `stores`. A damaged name is a file's, and so is one of two files: opening it tells what is

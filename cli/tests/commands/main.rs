@@ -14,6 +14,7 @@ mod hosts;
 mod listing;
 mod mapping;
 mod mounting;
+mod moving;
 mod property;
 mod removing;
 mod setting;

@@ -54,7 +54,7 @@ impl Nodes {
         self.command(nodes, arguments).output().unwrap()
     }
 
-    fn command(&self, nodes: &str, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, nodes: &str, arguments: &[&str]) -> Command {
         let mut command = self.setting.svmio();
         command.arg(arguments[0]);
         for node in nodes.chars() {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use svmio_svm::{Error, FileName, StoreSet};
 
 use super::super::error::CommandError;
-use super::super::store_path::{Found, StorePath};
+use super::super::store_path::StorePath;
 
 /// A place as it was typed.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ impl Place {
     /// The name that a file from here has in a directory.
     fn file_name(&self) -> Option<OsString> {
         match self {
-            Place::InStore(path) => path.as_directory().as_path().file_name().map(OsStr::to_owned),
+            Place::InStore(path) => path.last_part().map(OsStr::to_owned),
             // Also of `dir/..`, and of `.` where that is a link.
             Place::Outside(path) => path.file_name().map(OsStr::to_owned),
             Place::Stream => None,
@@ -89,17 +89,7 @@ fn in_store(
     stores: &StoreSet,
     force: bool,
 ) -> Result<FileName, CommandError> {
-    let is_directory = path.as_file().is_none() || matches!(path.find(stores), Ok(Found::Directory(_)));
-    let name = match path.as_file() {
-        Some(name) if !is_directory => name.clone(),
-        _ => {
-            let directory = path.as_directory();
-            let last = from
-                .file_name()
-                .ok_or_else(|| CommandError::NoName { directory: format!("svm:{directory}") })?;
-            FileName::new(directory.as_path().join(last))?
-        }
-    };
+    let name = path.destination(from.file_name().as_deref(), stores)?;
     let id = match stores.lookup(&name) {
         Ok(id) => id,
         Err(Error::NoSuchFile { .. }) => return Ok(name),

@@ -1,0 +1,94 @@
+//! `svmio mv`: giving files other names.
+
+use clap::Args;
+use svmio_svm::{DirectoryName, Error, FileName, Store, StoreSet};
+
+use super::error::CommandError;
+use super::store_option::StoreOption;
+use super::store_path::{Found, StorePath};
+use super::{Outcome, after_help, for_each};
+
+const EXAMPLES: &str = after_help!(
+    "  svmio mv svm:/results/step1.tmp svm:/results/step1.h5
+  svmio mv /results/step1.h5 /kept/          into a directory
+  svmio mv -f /results/new /results/latest   in the place of an older file
+  svmio mv /results /old                     a directory, with all files below
+
+At every moment one of the two names leads to the file, and with -f the new one to either file. A program that
+has one of them open keeps it. No byte is copied. A file that several nodes share keeps its name: copy it, and
+remove it, with the stores of all."
+);
+
+/// The arguments of `svmio mv`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct MvArguments {
+    /// Take the place of files that exist: these are removed
+    #[arg(short, long)]
+    force: bool,
+
+    #[command(flatten)]
+    store: StoreOption,
+
+    /// The file or directory
+    #[arg(value_name = "SRC", value_parser = StorePath::parser())]
+    source: StorePath,
+
+    /// The new name, or a directory (that exists, or with a / at its end) to put it into
+    #[arg(value_name = "DST", value_parser = StorePath::parser())]
+    destination: StorePath,
+}
+
+/// Gives a file, or all files of a directory, other names.
+pub(crate) fn mv(arguments: &MvArguments) -> Result<Outcome, CommandError> {
+    let stores = arguments.store.open()?;
+    if stores.stores().is_empty() {
+        return Err(CommandError::OtherHosts);
+    }
+    let found = arguments.source.find(&stores)?;
+    let to = arguments.destination.destination(arguments.source.last_part(), &stores)?;
+    let renames = match found {
+        Found::File(from) => vec![(from, to)],
+        Found::Directory(from) => of_all_below(&from, &to, &stores)?,
+    };
+    for_each(renames, |(from, to)| rename(&stores, &from, &to, arguments.force))
+}
+
+/// What the files of a directory are to be called, which is to be called `to`.
+fn of_all_below(
+    from: &DirectoryName,
+    to: &FileName,
+    stores: &StoreSet,
+) -> Result<Vec<(FileName, FileName)>, CommandError> {
+    if to.as_path().starts_with(from.as_path()) {
+        return Err(CommandError::IntoItself { from: format!("svm:{from}"), to: format!("svm:{to}") });
+    }
+    let renames = stores.files(from)?.into_iter().map(|(name, _)| {
+        let rest = name.as_path().strip_prefix(from.as_path()).expect("it is below the directory");
+        let to = FileName::new(to.as_path().join(rest))?;
+        Ok((name, to))
+    });
+    renames.collect()
+}
+
+fn rename(stores: &StoreSet, from: &FileName, to: &FileName, force: bool) -> Result<(), CommandError> {
+    if from == to {
+        return Err(CommandError::SameFile { name: format!("svm:{from}") });
+    }
+    let has = |store: &&Store, name| store.lookup(name).is_ok();
+    let store = match stores.stores().iter().find(|store| has(store, from)) {
+        Some(store) => store,
+        // Tells what is wrong.
+        None => return Err(stores.lookup(from).err().map_or(CommandError::OtherHosts, CommandError::from)),
+    };
+    match stores.lookup(to) {
+        Ok(_) if !force => {
+            Err(CommandError::StoreExists { name: format!("svm:{to}"), store: stores.place_of(to) })
+        }
+        Ok(_) if !has(&store, to) => {
+            Err(CommandError::TwoNodes { from: format!("svm:{from}"), to: format!("svm:{to}") })
+        }
+        Ok(_) | Err(Error::NoSuchFile { .. }) => Ok(store.rename(from, to, force)?),
+        Err(error) => Err(error.into()),
+    }
+}
