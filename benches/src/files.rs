@@ -10,6 +10,7 @@
 //!
 //!   measuring     a workload × all keepers in turn, beside what the cores copy meanwhile
 //!   outcome       what came of it: medians, and ratios over the best of the others
+//!   earlier       the same of an interrupted run, which another one goes on with
 //!
 //!   report        the table, as Markdown and as JSON
 //!   curves        bandwidth over the size of pieces, as SVG
@@ -18,6 +19,7 @@
 mod bt_class;
 mod catalogue;
 pub mod curves;
+pub mod earlier;
 pub mod keeper;
 pub mod measuring;
 pub mod outcome;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::mpi::Mpi;
 use crate::scratch::Scratch;
 
 /// An installed svmio: `bin/svmio` and the libraries beside it.
@@ -32,6 +33,12 @@ impl Installation {
     /// The command-line tool.
     pub fn tool(&self) -> &Path {
         &self.tool
+    }
+
+    /// What brings svmio into an MPI's programs.
+    pub fn library(&self, mpi: Mpi) -> PathBuf {
+        let family = if mpi.is_mpich() { "mpich" } else { "openmpi" };
+        self.directory.join("lib").join(family).join("libsvmio_mpi.so")
     }
 
     /// What makes the waiting ranks of Debian's MPICH yield.

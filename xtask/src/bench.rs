@@ -1,6 +1,8 @@
 //! All benchmarks, one after the other. What cannot run here, and what fails, does not stop the rest; both are told at
-//! the end.
+//! the end. They take hours, and can be had in several sittings.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result, bail};
@@ -28,20 +30,35 @@ const ALL: [(&str, &[&str]); 13] = [
     ("collectives", &["--data"]),
 ];
 
-/// Runs the benchmarks, beside what users would take instead, and draws what they find and the papers' diagrams.
+/// The benchmark that goes on by itself where it was interrupted: it takes hours alone.
+const RESUMED_WITHIN: &str = "files";
+
+/// Runs the benchmarks, beside what users would take instead, and draws what they find and the papers' diagrams. With
+/// `resume`, those that an earlier run of the same build has seen to their end are not run again.
 ///
 /// # Errors
 /// Where not all of it was run to its end: what was left out, and what failed.
-pub(crate) fn run(paths: &Paths) -> Result<()> {
+pub(crate) fn run(paths: &Paths, resume: bool) -> Result<()> {
     setup::run_for_benchmarks()?;
     promises::ready(paths)?;
+    let mut sittings = Sittings::of(&paths.figures(), build::identity(paths)?, resume)?;
     let mut missing = Vec::new();
     for (name, options) in ALL {
         let words = [&[name][..], options].concat().join(" ");
+        if sittings.have_ended(&words) {
+            println!("{words}: measured by an earlier run of the same build");
+            continue;
+        }
         let mut command = benchmark(paths, name)?;
         command.args(options).env("SVMIO_FIGURES", paths.figures());
+        if resume && name == RESUMED_WITHIN {
+            command.arg("--resume");
+        }
         let status = command.status().with_context(|| format!("cannot run {name}"))?;
-        missing.extend(complaint(status).map(|complaint| format!("{words}: {complaint}")));
+        match complaint(status) {
+            None => sittings.note_end(&words)?,
+            Some(complaint) => missing.push(format!("{words}: {complaint}")),
+        }
     }
     let mut papers = Command::new(build::svmio(paths));
     process::run(papers.args(["bench", "figures", "--plot"]).arg(paths.figures()))?;
@@ -53,6 +70,48 @@ pub(crate) fn run(paths: &Paths) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Which benchmarks have been run to their end, all of one build.
+#[derive(Debug)]
+struct Sittings {
+    file: PathBuf,
+    /// What tells the build, then a line for each benchmark.
+    told: String,
+}
+
+impl Sittings {
+    /// Those whose figures are in a folder; none where they are not to count.
+    ///
+    /// # Errors
+    /// Where they count, and are of another build.
+    fn of(folder: &Path, build: String, resume: bool) -> Result<Self> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let file = folder.join("measured");
+        let known = fs::read_to_string(&file).ok().filter(|_| resume);
+        if known.as_ref().is_some_and(|known| known.lines().next() != Some(&build)) {
+            bail!(
+                "the figures in {} are of another build of svmio: measure without --resume",
+                folder.display()
+            );
+        }
+        let sittings = Self { file, told: known.unwrap_or_else(|| format!("{build}\n")) };
+        sittings.write()?;
+        Ok(sittings)
+    }
+
+    fn have_ended(&self, words: &str) -> bool {
+        self.told.lines().skip(1).any(|line| line == words)
+    }
+
+    fn note_end(&mut self, words: &str) -> Result<()> {
+        self.told += &format!("{words}\n");
+        self.write()
+    }
+
+    fn write(&self) -> Result<()> {
+        fs::write(&self.file, &self.told).with_context(|| format!("cannot write {}", self.file.display()))
+    }
 }
 
 /// What is wrong with a benchmark that has ended so.
@@ -76,6 +135,22 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     use super::*;
+
+    #[test]
+    fn a_later_sitting_of_the_same_build_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |build: &str, resume| Sittings::of(folder.path(), build.to_owned(), resume);
+        let sittings = |build: &str, resume| of(build, resume).unwrap();
+        let mut first = sittings("one", true);
+        first.note_end("files --on shm").unwrap();
+        first.note_end("messages").unwrap();
+        assert!(sittings("one", true).have_ended("messages"));
+        assert!(!sittings("one", true).have_ended("files"));
+        assert!(!sittings("one", true).have_ended("one"));
+        assert!(of("two", true).unwrap_err().to_string().contains("another build"));
+        assert!(!sittings("two", false).have_ended("messages"));
+        assert!(!sittings("two", true).have_ended("messages"));
+    }
 
     #[test]
     fn what_is_left_out_or_fails_is_told() {

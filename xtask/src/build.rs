@@ -6,7 +6,9 @@ mod c_interface;
 mod component;
 mod made;
 
+use std::collections::hash_map::DefaultHasher;
 use std::fs;
+use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -64,6 +66,16 @@ pub(crate) fn run(paths: &Paths) -> Result<()> {
     c_interface::link(&paths.installation())?;
     println!("build: {} is ready", paths.installation().display());
     Ok(())
+}
+
+/// Tells what is installed from what other sources would have made: a number that is another one then.
+pub(crate) fn identity(paths: &Paths) -> Result<String> {
+    let mut hasher = DefaultHasher::new();
+    for product in products() {
+        let file = paths.installation().join(product.place);
+        fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?.hash(&mut hasher);
+    }
+    Ok(format!("{:016x}", hasher.finish()))
 }
 
 /// Builds a benchmark for release and returns its file.

@@ -13,7 +13,7 @@
 //!        hosts      │            comparison  what passes on stock must pass on svmio; the table
 //!                   ├── demo                 coll_perf on svmio and on stock, in one table
 //!                   ├── promises             the workspace's real MPI programs: soak, what else needs them
-//!                   ├── bench                the benchmarks, all of them
+//!                   ├── bench                the benchmarks, all of them, at once or one sitting after the other
 //!                   ├── aims                 those that are judged, shortened
 //!                   └── test                 all of it and the workspace's own tests, counted, side by side
 //!                                            where they do not disturb each other
@@ -117,7 +117,12 @@ enum Task {
     /// Set up, build, and run the tests as often as is promised, and the suites that `test` leaves out (hours)
     Soak,
     /// Set up, build, and measure svmio beside MPIs and other file systems: messages, overlap, files
-    Bench,
+    /// (hours)
+    Bench {
+        /// Go on where an interrupted run of the same build was
+        #[arg(long)]
+        resume: bool,
+    },
     /// Set up, build and run all checks but those that take long, which `soak` has
     Test {
         /// Only these stages, after a build where they need one [default: all but those that end in -full, -8-ranks and -hosts]
@@ -176,7 +181,7 @@ fn run(task: Task) -> Result<bool> {
         }
         Task::Demo => demo::run(paths).map(|()| true),
         Task::Soak => promises::soak(paths).map(|()| true),
-        Task::Bench => bench::run(paths).map(|()| true),
+        Task::Bench { resume } => bench::run(paths, resume).map(|()| true),
         Task::Test { only } => test::run(paths, &only),
         Task::Stage { name } => test::run_for_another(paths, &name),
     }

@@ -9,6 +9,7 @@ use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use svmio_benches::aims::{self, Judging};
 use svmio_benches::figures::{self, joined};
+use svmio_benches::files::earlier::{self, Earlier};
 use svmio_benches::files::measuring::{self, Measuring};
 use svmio_benches::files::outcome::{Counting, Outcome};
 use svmio_benches::files::place::{Kind, Place};
@@ -39,6 +40,9 @@ struct CommandLine {
     /// what it was
     #[arg(long, conflicts_with_all = ["check", "aims", "ranks", "on"])]
     short: bool,
+    /// Go on with what an interrupted run of the same build has kept in SVMIO_FIGURES
+    #[arg(long)]
+    resume: bool,
     /// How often each keeper of files is run
     #[arg(long, default_value_t = interleaved::REPETITIONS, value_parser = at_least_one::<usize>)]
     runs: usize,
@@ -114,6 +118,15 @@ fn main() -> ExitCode {
     // Rather now than after minutes.
     Installation::get();
     let programs = Mpi::DEBIAN.map(told::program);
+    let build = earlier::build(&programs);
+    let earlier = if line.resume { earlier(&name, &build) } else { Ok(Earlier::default()) };
+    let earlier = match earlier {
+        Ok(earlier) => earlier,
+        Err(why) => {
+            eprintln!("files: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
     let wanted = Wanted { programs: line.only, ranks: line.ranks, amount, classes: line.classes };
     let (counting, counts) = match amount {
         Amount::Short => (Counting::Best, "The best"),
@@ -131,7 +144,7 @@ fn main() -> ExitCode {
     // What a short look judges is written again, and read.
     let warms_memory = matches!(amount, Amount::All | Amount::Aims);
     let how = Measuring { programs: &programs, repetitions: line.runs, warms_memory, counting };
-    let mut outcomes = Vec::new();
+    let (mut outcomes, mut resumed) = (Vec::new(), 0);
     let mut left_out = LeftOut::default();
     for &kind in &line.on {
         let done = Place::with(kind, &line.disk, |place| {
@@ -140,19 +153,27 @@ fn main() -> ExitCode {
                 place.warm_up(WARM_UP);
             }
             for workload in workloads(&wanted, kind) {
-                let outcome = measuring::measure(place, &workload, &how);
+                let kept = earlier.outcome(kind, &workload, &how);
+                resumed += usize::from(kept.is_some());
+                let outcome = kept.unwrap_or_else(|| measuring::measure(place, &workload, &how));
                 tell(&mut told, report::lines(&outcome).trim_end());
                 outcomes.push(outcome);
                 // All of it takes long, and what is measured is not to be lost.
-                figures::keep(&name, &told, &report::json(&outcomes));
+                figures::keep(&name, &told, &report::json(&outcomes, &build));
             }
         });
         if let Err(why) = done {
             left_out.add(&format!("files on {}", kind.name()), &why);
         }
     }
+    if resumed > 0 {
+        tell(
+            &mut told,
+            &format!("\nOf these measurements, {resumed} are of an earlier run of the same build."),
+        );
+    }
     tell(&mut told, &format!("\nAt the end {}.\n{}", Phase::now(), report::faults(&outcomes)));
-    figures::keep(&name, &told, &report::json(&outcomes));
+    figures::keep(&name, &told, &report::json(&outcomes, &build));
     if let Some(directory) = figures::directory() {
         // Of what has an aim there are too few points, which would take the place of all.
         if matches!(amount, Amount::All | Amount::Check) {
@@ -168,6 +189,12 @@ fn main() -> ExitCode {
     let code = left_out.end(code);
     let is_faulty = outcomes.iter().any(|outcome| !outcome.faults(true).is_empty());
     if is_faulty { ExitCode::from(aims::FAULTY) } else { code }
+}
+
+/// What an interrupted run has left.
+fn earlier(name: &str, build: &str) -> Result<Earlier, String> {
+    let directory = figures::directory().ok_or("without SVMIO_FIGURES nothing is kept to go on with")?;
+    Earlier::of(&directory, name, build)
 }
 
 /// Prints it, and adds it to what was told.

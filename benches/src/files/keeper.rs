@@ -2,6 +2,8 @@
 
 use svmio_tests::{Mpi, Stock};
 
+use super::workload::Workload;
+
 /// svmio, or a stock driver, under an MPI.
 #[derive(Debug, Clone, Copy)]
 pub struct Keeper {
@@ -19,6 +21,13 @@ impl Keeper {
             .into_iter()
             .flat_map(|mpi| Stock::of(mpi).iter().map(move |stock| Keeper { mpi, stock: Some(stock) }));
         svmio.chain(stock).collect()
+    }
+
+    /// For whom a workload is run.
+    pub fn of(workload: &Workload) -> Vec<Keeper> {
+        let mut keepers = Keeper::all();
+        keepers.retain(|keeper| workload.is_compared || keeper.is_svmio());
+        keepers
     }
 
     /// Whether it is svmio.

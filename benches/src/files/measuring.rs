@@ -36,8 +36,7 @@ pub struct Measuring<'p> {
 /// # Panics
 /// Where a job cannot be started, or does not end.
 pub fn measure(place: &Place, workload: &Workload, how: &Measuring<'_>) -> Outcome {
-    let mut keepers = Keeper::all();
-    keepers.retain(|keeper| workload.is_compared || keeper.is_svmio());
+    let keepers = Keeper::of(workload);
     let mut copying = Vec::new();
     let runs = in_turn(how.repetitions, keepers.len(), |side| {
         if side == 0 {
