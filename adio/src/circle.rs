@@ -14,7 +14,6 @@
 //! Where several threads may call MPI at the same time, they may have different files in hand, in different orders on
 //! different ranks. So each file has a circle of its own then.
 
-use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -26,6 +25,7 @@ use crate::abi::{Abi, Comm, SUCCESS};
 use crate::calls::Mpi;
 use crate::failure::Failure;
 use crate::forming;
+use crate::noted::Noted;
 use crate::venue::Company;
 use crate::watched::Watch;
 
@@ -61,7 +61,7 @@ static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// The circle of the communicator by which this thread is opening a file.
-    static CURRENT: RefCell<Option<Arc<Circle>>> = const { RefCell::new(None) };
+    static CURRENT: Noted<Arc<Circle>> = const { Noted::nothing() };
 }
 
 impl Circle {
@@ -85,9 +85,9 @@ impl Circle {
 pub(crate) unsafe fn opening<A: Abi, T>(mpi: &Mpi<A>, comm: Comm<A>, open: impl FnOnce() -> T) -> T {
     // SAFETY: the caller's promise.
     let circle = (mpi.size(comm) > 1).then(|| unsafe { of(mpi, comm) });
-    CURRENT.set(circle);
+    CURRENT.with(|current| current.replace(circle));
     let opened = open();
-    CURRENT.set(None);
+    CURRENT.with(Noted::take);
     opened
 }
 
@@ -97,13 +97,13 @@ pub(crate) fn team<A: Abi>(mpi: &'static Mpi<A>, comm: Comm<A>) -> Team {
     if size < 2 {
         return Team::alone();
     }
-    let circle = CURRENT.with_borrow(Clone::clone).unwrap_or_else(|| Circle::new(false));
+    let circle = CURRENT.with(Noted::get).unwrap_or_else(|| Circle::new(false));
     Team::new(mpi.rank(comm).unsigned_abs() as usize, size, Box::new(Ranks { mpi, comm, circle }))
 }
 
 /// Has the ranks of `comm`, which this thread is opening a file by, use the job of the cluster that they are in.
 pub(crate) fn use_cluster<A: Abi>(mpi: &'static Mpi<A>, comm: Comm<A>, company: &Arc<Company>) {
-    let Some(circle) = CURRENT.with_borrow(Clone::clone) else { return };
+    let Some(circle) = CURRENT.with(Noted::get) else { return };
     let mut state = circle.state();
     // What a node's ranks could not have, those of a cluster may: it is tried once.
     if matches!(&*state, State::Engine(_) | State::Watched(_)) {

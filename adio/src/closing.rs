@@ -3,7 +3,6 @@
 //! ROMIO has all ranks wait for each other before it has the device close a file. Those of a cluster close it before
 //! that ([`close_ahead`]), by means that end where a rank is lost.
 
-use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, PoisonError};
@@ -13,6 +12,7 @@ use crate::calls::Mpi;
 use crate::failure::Failure;
 use crate::handle::{self, Handle, Role};
 use crate::layout::RomioFile;
+use crate::noted::Noted;
 use crate::venue::{self, Venue};
 
 /// Before ROMIO closes the file `fd` of a cluster's ranks: closes it for the device, which ROMIO hears when it does,
@@ -54,7 +54,7 @@ pub(crate) fn close<A: Abi>(mpi: &Mpi<A>, fd: &mut RomioFile<A>) -> Result<(), F
     if handle.role == Role::Data {
         venue::note_closed(&name);
     }
-    GOING.set(goes.then(|| (name.into(), handle.venue.clone())));
+    GOING.with(|going| going.replace(goes.then(|| (name.into(), handle.venue.clone()))));
     if handle.role == Role::Data && closed.is_ok() {
         keep(handle);
     }
@@ -71,7 +71,7 @@ pub(crate) fn part_with<A: Abi>(fd: &mut RomioFile<A>) {
 
 /// Removes the file `name`, which ROMIO may just have closed.
 pub(crate) fn remove(name: &OsStr) -> Result<(), Failure> {
-    match GOING.take() {
+    match GOING.with(Noted::take) {
         Some((going, venue)) if *going == *name => venue.remove(name),
         _ => delete(name),
     }
@@ -87,7 +87,7 @@ pub fn delete(name: &OsStr) -> Result<(), Failure> {
 
 thread_local! {
     /// The file that this thread closed last, if it goes when it is closed, and where it lives.
-    static GOING: RefCell<Option<(Box<OsStr>, Venue)>> = const { RefCell::new(None) };
+    static GOING: Noted<(Box<OsStr>, Venue)> = const { Noted::nothing() };
 }
 
 /// A file that was closed before ROMIO closes it.

@@ -74,6 +74,8 @@ mod introduction;
 mod jobs;
 pub mod layout;
 pub mod library;
+mod linked;
+mod noted;
 mod opening;
 mod ordered;
 mod outcome;

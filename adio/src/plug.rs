@@ -15,6 +15,7 @@ use crate::calls::Mpi;
 use crate::failure::Failure;
 use crate::host::HasHost;
 use crate::layout::RomioFile;
+use crate::noted::Noted;
 use crate::reopening::Opener;
 
 /// A family into whose ROMIO the device can be plugged.
@@ -69,29 +70,29 @@ fn take_opened() -> *mut c_void {
 
 thread_local! {
     /// Why a file of the device's was not closed as it should have been.
-    static UNCLOSED: Cell<Option<Failure>> = const { Cell::new(None) };
+    static UNCLOSED: Noted<Failure> = const { Noted::nothing() };
     /// Why a read of which ROMIO says that all is well has failed.
-    static UNREAD: Cell<Option<Failure>> = const { Cell::new(None) };
+    static UNREAD: Noted<Failure> = const { Noted::nothing() };
 }
 
 /// Called when closing a file of the device's fails, which ROMIO does not hear of.
 pub(crate) fn note_unclosed(failure: Failure) {
-    UNCLOSED.set(Some(failure));
+    UNCLOSED.with(|unclosed| unclosed.set(failure));
 }
 
 /// The failure of this thread's last close since it last asked.
 pub fn take_unclosed() -> Option<Failure> {
-    UNCLOSED.take()
+    UNCLOSED.with(Noted::take)
 }
 
 /// Called when a read fails after which ROMIO converts what it takes for read, and returns what comes of that.
 pub(crate) fn note_unread(failure: Failure) {
-    UNREAD.set(Some(failure));
+    UNREAD.with(|unread| unread.set(failure));
 }
 
 /// The failure of this thread's last such read since it last asked.
 pub fn take_unread() -> Option<Failure> {
-    UNREAD.take()
+    UNREAD.with(Noted::take)
 }
 
 /// The numbers that follow `mark` in a version text: major and minor.

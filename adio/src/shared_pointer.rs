@@ -6,13 +6,14 @@
 //! back by the thread's next call into the device, or when its MPI call returns: [`settle`]. Where all ranks ask for it
 //! and then wait for each other, none keeps the lock: [`asking`].
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use svmio_svm::{FileId, FileOffset, LockMode, RangeLock};
 
 use crate::failure::Failure;
 use crate::handle::Handle;
+use crate::noted::Noted;
 
 /// Whether this process's ROMIO locks by itself.
 static ROMIO_LOCKS: AtomicBool = AtomicBool::new(true);
@@ -21,7 +22,7 @@ static ROMIO_LOCKS: AtomicBool = AtomicBool::new(true);
 static PENDING_LOCKS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    static PENDING: RefCell<Option<(FileId, RangeLock)>> = const { RefCell::new(None) };
+    static PENDING: Noted<(FileId, RangeLock)> = const { Noted::nothing() };
     static IS_ASKING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -52,7 +53,7 @@ pub(crate) fn before_read(handle: &Handle) -> Result<(), Failure> {
         }
         // Relaxed, here and below: a thread asks for its own lock only.
         PENDING_LOCKS.fetch_add(1, Ordering::Relaxed);
-        PENDING.set(Some((handle.file.id(), lock)));
+        PENDING.with(|pending| pending.set((handle.file.id(), lock)));
     }
     Ok(())
 }
@@ -74,13 +75,12 @@ pub(crate) fn write(handle: &Handle, write: impl FnOnce() -> Result<u64, Failure
 /// Gives back a lock that a read took and no write followed.
 pub fn settle() {
     if PENDING_LOCKS.load(Ordering::Relaxed) != 0 {
-        // Dropped here, and not while the cell is borrowed.
         drop(take_pending());
     }
 }
 
 fn take_pending() -> Option<(FileId, RangeLock)> {
-    PENDING.take().inspect(|_| {
+    PENDING.with(Noted::take).inspect(|_| {
         PENDING_LOCKS.fetch_sub(1, Ordering::Relaxed);
     })
 }

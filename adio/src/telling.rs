@@ -6,17 +6,17 @@
 //! is kept for whoever called the stock function ([`heard`]), who returns the code with the whole text. MPICH 5 also
 //! returns success where a handler of the program's has been called: the failure is told then, too.
 
-use std::cell::Cell;
 use std::ffi::c_int;
 
 use crate::abi::Abi;
 use crate::calls::Mpi;
 use crate::failure::Failure;
 use crate::host::{CountType, HasHost};
+use crate::noted::Noted;
 
 thread_local! {
     /// What ROMIO was told since this thread called a stock function, where MPI makes something else of it.
-    static FAILED: Cell<Option<Failure>> = const { Cell::new(None) };
+    static FAILED: Noted<Failure> = const { Noted::nothing() };
 }
 
 /// The code by which ROMIO is told `failure`.
@@ -27,7 +27,7 @@ pub(crate) fn code_for_romio<A: HasHost>(failure: &Failure) -> c_int {
         return code;
     }
     // The first one counts: an error handler that this one is given may go on to what fails as well.
-    FAILED.set(FAILED.take().or_else(|| Some(failure.clone())));
+    FAILED.with(|failed| failed.set(failed.take().unwrap_or_else(|| failure.clone())));
     mpi.code_of_own_kind(failure)
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn code_for_romio<A: HasHost>(failure: &Failure) -> c_int {
 /// else of that.
 pub fn heard<A: Abi>(mpi: &Mpi<A>, stock: impl FnOnce() -> c_int) -> c_int {
     // Within an error handler, that is another function's.
-    let outer = FAILED.take();
+    let outer = FAILED.with(Noted::take);
     let code = stock();
-    FAILED.replace(outer).map_or(code, |failure| failure.to_code(mpi))
+    FAILED.with(|failed| failed.replace(outer)).map_or(code, |failure| failure.to_code(mpi))
 }

@@ -17,12 +17,14 @@ use std::ffi::CStr;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use svmio_svm::FileOffset;
 
 use crate::failure::Failure;
 use crate::handle::Handle;
 use crate::library::Library;
+use crate::linked;
 
 /// When other nodes see what a rank has written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,11 +44,14 @@ impl Visibility {
     /// What is in force where nobody asks for anything.
     pub(crate) fn of_program() -> Visibility {
         // Python's packages load libraries that no other symbols are bound to; a program may be linked with one
-        // statically.
+        // statically, and tell so or not.
+        static IS_LINKED_IN: LazyLock<bool> =
+            LazyLock::new(|| linked::defines_one_of(&WITHOUT_SYNCS.map(|(_, symbol)| symbol)));
         let is_loaded = |(library, symbol)| {
             Library::with_symbol(library, symbol).is_some() || Library::global().address(symbol).is_ok()
         };
-        if WITHOUT_SYNCS.into_iter().any(is_loaded) { Visibility::Immediate } else { Visibility::Sync }
+        let is_without_syncs = WITHOUT_SYNCS.into_iter().any(is_loaded) || *IS_LINKED_IN;
+        if is_without_syncs { Visibility::Immediate } else { Visibility::Sync }
     }
 
     /// By which ranks agree: the largest is in force, so that one that needs it has it.

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use svmio_svm::team::Tellable;
@@ -77,7 +78,8 @@ impl Tellable for Failure {
 }
 
 thread_local! {
-    static LAST: RefCell<CString> = RefCell::default();
+    // Without a destructor it is there in exit handlers, too: the last text of a thread that is gone stays.
+    static LAST: RefCell<ManuallyDrop<Option<CString>>> = const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 /// Does what a function is for, and returns its outcome as C wants it.
@@ -94,15 +96,14 @@ pub(crate) fn numbered(work: impl FnOnce() -> Result<c_int>) -> c_int {
     });
     outcome.unwrap_or_else(|failure| {
         let text = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
-        // A thread that is ending has nobody any more who could ask.
-        let _ = LAST.try_with(|last| last.replace(text));
+        drop(ManuallyDrop::into_inner(LAST.replace(ManuallyDrop::new(Some(text)))));
         failure.status
     })
 }
 
 /// `svm_error`: what the last call of this thread that failed had to say.
 pub(crate) extern "C" fn error() -> *const c_char {
-    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+    LAST.with_borrow(|last| last.as_deref().unwrap_or(c"").as_ptr())
 }
 
 /// `svm_strerror`: what a status means.

@@ -11,12 +11,18 @@ const RANKS: u32 = 4;
 fn stays(mpi: Mpi) {
     let (program, known) = (Program::c("filled", mpi), Program::library("pnetcdf", mpi));
     for nodes in [Nodes::One, Nodes::Emulated(2), Nodes::Emulated(4)] {
-        let scratch: Scratch = nodes.scratch();
-        let job = Job::new(&scratch, &program, RANKS).over(nodes).limit(Duration::from_secs(60));
-        let output = job.argument("svm:/filled").variable("LD_PRELOAD", &known.path).succeed();
-        assert!(output.contains("what was written last is there"), "{output}");
-        nodes.demand_stores(&scratch);
+        stays_with(nodes, &program, |job| job.variable("LD_PRELOAD", &known.path));
     }
+    // Linked into the program.
+    stays_with(Nodes::Emulated(4), &Program::c("filled_linked", mpi), |job| job);
+}
+
+fn stays_with(nodes: Nodes, program: &Program, known: impl Fn(Job<'_>) -> Job<'_>) {
+    let scratch: Scratch = nodes.scratch();
+    let job = Job::new(&scratch, program, RANKS).over(nodes).limit(Duration::from_secs(60));
+    let output = known(job.argument("svm:/filled")).succeed();
+    assert!(output.contains("what was written last is there"), "{output}");
+    nodes.demand_stores(&scratch);
 }
 
 fn is_found(mpi: Mpi) {
