@@ -52,9 +52,11 @@ mod tests {
         assert_eq!(noted.take(), None);
         noted.set(Rc::clone(&value));
         noted.set(Rc::clone(&value));
-        assert_eq!((noted.get().as_deref(), Rc::strong_count(&value)), (Some(&1), 2));
+        assert_eq!(noted.get().as_deref(), Some(&1));
+        assert_eq!(Rc::strong_count(&value), 2);
         assert_eq!(noted.take().as_deref(), Some(&1));
-        assert_eq!((noted.get(), Rc::strong_count(&value)), (None, 1));
+        assert_eq!(noted.get(), None);
+        assert_eq!(Rc::strong_count(&value), 1);
     }
 
     #[test]
