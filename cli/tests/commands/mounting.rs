@@ -55,14 +55,19 @@ impl Mounted {
 
     /// The process that serves it.
     fn server(&self) -> Pid {
+        self.servers().into_iter().next().expect("a process serves it")
+    }
+
+    /// The same, and those that served it before and have not ended yet.
+    fn servers(&self) -> Vec<Pid> {
         let serves = |id: &i32| {
             let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
             let words: Vec<_> = line.split(|byte| *byte == 0).collect();
             words.contains(&&b"--in-background"[..]) && words.contains(&self.point.as_os_str().as_bytes())
         };
         let entries = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
-        let mut ids = entries.filter_map(|name| name.to_str()?.parse().ok()).filter(serves);
-        Pid::from_raw(ids.next().expect("a process serves it")).unwrap()
+        let ids = entries.filter_map(|name| name.to_str()?.parse().ok()).filter(serves);
+        ids.filter_map(Pid::from_raw).collect()
     }
 
     fn unmount(&self) {

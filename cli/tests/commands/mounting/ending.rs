@@ -28,6 +28,27 @@ fn unmounting_ends_the_process_and_leaves_an_empty_directory() {
 }
 
 #[test]
+fn it_is_mounted_again_at_once() {
+    alone(|| {
+        let setting = Setting::new();
+        for turn in 0..10 {
+            let mounted = Mounted::of(&setting);
+            assert_eq!(fs::read_dir(&mounted.point).unwrap().count(), turn);
+            fs::write(mounted.path(&turn.to_string()), b"stays").unwrap();
+            mounted.unmount();
+        }
+        let mounted = Mounted::of(&setting);
+        let begun = std::time::Instant::now();
+        while mounted.servers().len() > 1 {
+            assert!(begun.elapsed() < LIMIT, "those that served it before have not ended");
+            std::thread::yield_now();
+        }
+        assert!(is_mounted(&mounted.point), "one that served it before has taken this mount away");
+        assert_eq!(fs::read(mounted.path("9")).unwrap(), b"stays");
+    });
+}
+
+#[test]
 fn a_signal_unmounts_whether_files_are_open_or_not() {
     for signal in [Signal::TERM, Signal::INT] {
         for is_open in [false, true] {
