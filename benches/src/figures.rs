@@ -85,8 +85,12 @@ pub fn aims(aims: &[Aim]) -> Value {
     Value::Array(aims.iter().map(of).collect())
 }
 
+/// In one step: who is killed meanwhile leaves what there was.
 fn write(file: &Path, text: &str) {
-    fs::write(file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let mut new = file.as_os_str().to_owned();
+    new.push(".new");
+    let written = fs::write(&new, text).and_then(|()| fs::rename(&new, file));
+    written.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 
 mod leftovers;
 mod member;
+mod renaming;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

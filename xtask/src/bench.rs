@@ -41,17 +41,18 @@ const RESUMED_WITHIN: &str = "files";
 pub(crate) fn run(paths: &Paths, resume: bool) -> Result<()> {
     setup::run_for_benchmarks()?;
     promises::ready(paths)?;
-    let mut sittings = Sittings::of(&paths.figures(), build::identity(paths)?, resume)?;
+    let programs = ALL.iter().map(|(name, _)| build::benchmark(paths, name)).collect::<Result<Vec<_>>>()?;
+    let mut sittings = Sittings::of(&paths.figures(), build::identity(paths, &programs)?, resume)?;
     let mut missing = Vec::new();
-    for (name, options) in ALL {
-        let words = [&[name][..], options].concat().join(" ");
+    for ((name, options), program) in ALL.iter().zip(&programs) {
+        let words = [&[*name][..], options].concat().join(" ");
         if sittings.have_ended(&words) {
             println!("{words}: measured by an earlier run of the same build");
             continue;
         }
-        let mut command = benchmark(paths, name)?;
-        command.args(options).env("SVMIO_FIGURES", paths.figures());
-        if resume && name == RESUMED_WITHIN {
+        let mut command = promises::with_what_tests_need(Command::new(program), paths);
+        command.args(*options).env("SVMIO_FIGURES", paths.figures());
+        if resume && *name == RESUMED_WITHIN {
             command.arg("--resume");
         }
         let status = command.status().with_context(|| format!("cannot run {name}"))?;

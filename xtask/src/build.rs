@@ -68,11 +68,12 @@ pub(crate) fn run(paths: &Paths) -> Result<()> {
     Ok(())
 }
 
-/// Tells what is installed from what other sources would have made: a number that is another one then.
-pub(crate) fn identity(paths: &Paths) -> Result<String> {
+/// Tells what is installed, with these programs beside it, from what other sources would have made: a number that is
+/// another one then.
+pub(crate) fn identity(paths: &Paths, programs: &[PathBuf]) -> Result<String> {
     let mut hasher = DefaultHasher::new();
-    for product in products() {
-        let file = paths.installation().join(product.place);
+    let installed = products().into_iter().map(|product| paths.installation().join(product.place));
+    for file in installed.chain(programs.iter().cloned()) {
         fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?.hash(&mut hasher);
     }
     Ok(format!("{:016x}", hasher.finish()))

@@ -33,6 +33,7 @@ mod demo;
 mod hdf5;
 mod hosts;
 mod launcher;
+mod memory;
 mod mpi;
 mod mpi4py;
 mod mpich;

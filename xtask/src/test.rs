@@ -22,7 +22,6 @@ use counting::counted;
 pub(crate) use counting::demand;
 
 use crate::comparison::Tally;
-use crate::mpi::Mpi;
 use crate::paths::Paths;
 use crate::process::computing;
 use crate::suite::Selection;
@@ -100,8 +99,7 @@ const ROUNDS: &[&[Queue]] = &[
     &[&[
         Stage::long("romio-full", |paths| romio::runs::run(paths, &Selection::default(), &[])),
         Stage::long("mpich-io-full", |paths| {
-            let all = Selection { mpis: Mpi::ALL.to_vec(), ..Selection::on_one_node_and_over_nodes() };
-            mpich_io::runs::run(paths, &all, &[])
+            mpich_io::runs::run(paths, &Selection::on_one_node_and_over_nodes(), &[])
         }),
         Stage::long("mpi4py-full", |paths| mpi4py::run(paths, &Selection::default())),
         Stage::long("hdf5-full", |paths| hdf5::runs::run(paths, &Selection::on_one_node_and_over_nodes())),

@@ -145,6 +145,8 @@ fn main() -> ExitCode {
     let warms_memory = matches!(amount, Amount::All | Amount::Aims);
     let how = Measuring { programs: &programs, repetitions: line.runs, warms_memory, counting };
     let (mut outcomes, mut resumed) = (Vec::new(), 0);
+    // What is there of another build counts for nothing from now on.
+    figures::keep(&name, &told, &report::json(&outcomes, &build, earlier.without(&outcomes)));
     let mut left_out = LeftOut::default();
     for &kind in &line.on {
         let done = Place::with(kind, &line.disk, |place| {
@@ -159,7 +161,7 @@ fn main() -> ExitCode {
                 tell(&mut told, report::lines(&outcome).trim_end());
                 outcomes.push(outcome);
                 // All of it takes long, and what is measured is not to be lost.
-                figures::keep(&name, &told, &report::json(&outcomes, &build));
+                figures::keep(&name, &told, &report::json(&outcomes, &build, earlier.without(&outcomes)));
             }
         });
         if let Err(why) = done {
@@ -173,7 +175,7 @@ fn main() -> ExitCode {
         );
     }
     tell(&mut told, &format!("\nAt the end {}.\n{}", Phase::now(), report::faults(&outcomes)));
-    figures::keep(&name, &told, &report::json(&outcomes, &build));
+    figures::keep(&name, &told, &report::json(&outcomes, &build, earlier.without(&outcomes)));
     if let Some(directory) = figures::directory() {
         // Of what has an aim there are too few points, which would take the place of all.
         if matches!(amount, Amount::All | Amount::Check) {

@@ -14,7 +14,7 @@ use super::outcome::{Outcome, Run};
 use super::place::Kind;
 use super::workload::{Row, Workload};
 
-/// Tells builds apart: by what svmio's libraries and the benchmark's programs are.
+/// Tells builds apart: by what svmio's libraries and the benchmark and its programs are.
 ///
 /// # Panics
 /// Where a library or a program cannot be read.
@@ -23,11 +23,17 @@ pub fn build(programs: &[Program]) -> String {
     let installation = Installation::get();
     for program in programs {
         for file in [&installation.library(program.mpi), &program.path] {
-            let bytes = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-            bytes.hash(&mut hasher);
+            read(file).hash(&mut hasher);
         }
     }
+    // How it counts is a part of it.
+    let own = std::env::current_exe().expect("a program that runs has a file");
+    read(&own).hash(&mut hasher);
     format!("{:016x}", hasher.finish())
+}
+
+fn read(file: &Path) -> Vec<u8> {
+    fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
 /// What was measured before.
@@ -41,31 +47,30 @@ impl Earlier {
     /// where there is none.
     ///
     /// # Errors
-    /// Why that cannot be gone on with.
+    /// Why that cannot be gone on with, and what to do.
     pub fn of(directory: &Path, name: &str, build: &str) -> Result<Earlier, String> {
         let file = directory.join(format!("{name}.json"));
         let Ok(text) = fs::read_to_string(&file) else { return Ok(Earlier::default()) };
+        let failed = |why: &str| format!("{} {why}: remove it, or measure without --resume", file.display());
         let kept: Value =
-            serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+            serde_json::from_str(&text).map_err(|error| failed(&format!("is damaged ({error})")))?;
         if kept["build"] != build {
-            return Err(format!(
-                "{} is of another build of svmio: remove it, or measure without --resume",
-                file.display()
-            ));
+            return Err(failed("is of another build of svmio"));
         }
         Ok(Earlier { measurements: kept["measurements"].as_array().cloned().unwrap_or_default() })
     }
 
+    /// What has none of these outcomes yet: it is to be kept until it has.
+    pub fn without<'s>(&'s self, outcomes: &'s [Outcome]) -> impl Iterator<Item = &'s Value> {
+        let is_of = |measured: &Value, outcome: &Outcome| is_of(measured, outcome.kind, &outcome.workload);
+        self.measurements
+            .iter()
+            .filter(move |measured| !outcomes.iter().any(|outcome| is_of(measured, outcome)))
+    }
+
     /// What came of a workload, if it was measured as is wanted now, and nothing went wrong.
     pub fn outcome(&self, kind: Kind, workload: &Workload, how: &Measuring<'_>) -> Option<Outcome> {
-        let is_it = |measured: &&Value| {
-            measured["on"] == kind.name()
-                && measured["program"] == workload.program
-                && measured["title"] == workload.title.as_str()
-                && measured["arguments"] == Value::from(workload.arguments.clone())
-                && measured["ranks"] == workload.ranks
-        };
-        let measured = self.measurements.iter().find(is_it)?;
+        let measured = self.measurements.iter().find(|measured| is_of(measured, kind, workload))?;
         let runs = Keeper::of(workload).into_iter().enumerate().map(|(number, keeper)| {
             Some((keeper, runs(measured, workload, number, &keeper, how.repetitions)?))
         });
@@ -77,6 +82,14 @@ impl Earlier {
             counting: how.counting,
         })
     }
+}
+
+fn is_of(measured: &Value, kind: Kind, workload: &Workload) -> bool {
+    measured["on"] == kind.name()
+        && measured["program"] == workload.program
+        && measured["title"] == workload.title.as_str()
+        && measured["arguments"] == Value::from(workload.arguments.clone())
+        && measured["ranks"] == workload.ranks
 }
 
 /// The runs for a keeper, the one with this number, if there are so many, all of them good.
@@ -137,7 +150,7 @@ mod tests {
 
     fn kept(outcome: Outcome) -> (tempfile::TempDir, Earlier) {
         let directory = tempfile::tempdir().unwrap();
-        let text = report::json(&[outcome], "b").to_string();
+        let text = report::json(&[outcome], "b", std::iter::empty()).to_string();
         fs::write(directory.path().join("files.json"), text).unwrap();
         let earlier = Earlier::of(directory.path(), "files", "b").unwrap();
         (directory, earlier)
@@ -147,7 +160,8 @@ mod tests {
     fn what_was_measured_is_as_it_was() {
         let (directory, earlier) = kept(measured(None));
         let found = earlier.outcome(Kind::Shm, &workload(), &how(3)).expect("it is there");
-        assert_eq!(report::json(&[found], "b"), report::json(&[measured(None)], "b"));
+        let json = |outcome| report::json(&[outcome], "b", std::iter::empty());
+        assert_eq!(json(found), json(measured(None)));
         assert!(Earlier::of(directory.path(), "files", "other").unwrap_err().contains("another build"));
         let nothing = Earlier::of(directory.path(), "other", "b").unwrap();
         assert!(nothing.outcome(Kind::Shm, &workload(), &how(3)).is_none());
@@ -163,6 +177,17 @@ mod tests {
         assert!(!found(Kind::Shm, Workload { arguments: vec![], ..workload() }, 3));
         let one_row = Workload { rows: vec![Row::new("other", Quantity::Seconds)], ..workload() };
         assert!(!found(Kind::Shm, one_row, 3));
+    }
+
+    #[test]
+    fn what_has_no_outcome_yet_is_kept() {
+        let (_directory, earlier) = kept(measured(None));
+        let of = |workload| Outcome { workload, ..measured(None) };
+        let others = [of(Workload { ranks: 4, ..workload() })];
+        let json = report::json(&others, "b", earlier.without(&others));
+        let ranks = json["measurements"].as_array().unwrap().iter().map(|measured| &measured["ranks"]);
+        assert_eq!(ranks.collect::<Vec<_>>(), [4, 2]);
+        assert_eq!(earlier.without(&[measured(None)]).count(), 0);
     }
 
     #[test]

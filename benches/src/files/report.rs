@@ -54,8 +54,8 @@ pub fn faults(outcomes: &[Outcome]) -> String {
     of(false, "A stock driver's fault").chain(of(true, "FAILED")).collect()
 }
 
-/// All of it, with every run, and of which [build](super::earlier::build).
-pub fn json(outcomes: &[Outcome], build: &str) -> Value {
+/// All of it, with every run, and of which [build](super::earlier::build); and what was measured before and still counts.
+pub fn json<'v>(outcomes: &[Outcome], build: &str, earlier: impl Iterator<Item = &'v Value>) -> Value {
     let of_row = |outcome: &Outcome, number: usize| {
         let row = &outcome.workload.rows[number];
         let of_keeper = |(keeper, (who, runs)): (usize, &(Keeper, Vec<super::outcome::Run>))| {
@@ -91,7 +91,7 @@ pub fn json(outcomes: &[Outcome], build: &str) -> Value {
             })).collect::<Vec<_>>(),
         })
     };
-    json!({ "build": build, "measurements": outcomes.iter().map(of_outcome).collect::<Vec<_>>() })
+    json!({ "build": build, "measurements": outcomes.iter().map(of_outcome).chain(earlier.cloned()).collect::<Vec<_>>() })
 }
 
 fn goal(goal: &Goal) -> String {

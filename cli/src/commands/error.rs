@@ -92,9 +92,6 @@ pub(crate) enum CommandError {
     )]
     TwoNodes { from: String, to: String },
 
-    #[error("of other hosts' stores no file gets another name: run svmio mv there, without --hosts")]
-    OtherHosts,
-
     #[error("what goes into the directory {directory} has no name of its own: give it one")]
     NoName { directory: String },
 

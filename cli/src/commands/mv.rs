@@ -1,10 +1,10 @@
 //! `svmio mv`: giving files other names.
 
 use clap::Args;
-use svmio_svm::{DirectoryName, Error, FileName, Store, StoreSet};
+use svmio_svm::{DirectoryName, Error, FileName, StoreSet};
 
 use super::error::CommandError;
-use super::store_option::StoreOption;
+use super::store_option::StoresHere;
 use super::store_path::{Found, StorePath};
 use super::{Outcome, after_help, for_each};
 
@@ -28,7 +28,7 @@ pub(crate) struct MvArguments {
     force: bool,
 
     #[command(flatten)]
-    store: StoreOption,
+    store: StoresHere,
 
     /// The file or directory
     #[arg(value_name = "SRC", value_parser = StorePath::parser())]
@@ -42,9 +42,6 @@ pub(crate) struct MvArguments {
 /// Gives a file, or all files of a directory, other names.
 pub(crate) fn mv(arguments: &MvArguments) -> Result<Outcome, CommandError> {
     let stores = arguments.store.open()?;
-    if stores.stores().is_empty() {
-        return Err(CommandError::OtherHosts);
-    }
     let found = arguments.source.find(&stores)?;
     let to = arguments.destination.destination(arguments.source.last_part(), &stores)?;
     let renames = match found {
@@ -72,23 +69,16 @@ fn of_all_below(
 }
 
 fn rename(stores: &StoreSet, from: &FileName, to: &FileName, force: bool) -> Result<(), CommandError> {
+    let names = || (format!("svm:{from}"), format!("svm:{to}"));
     if from == to {
-        return Err(CommandError::SameFile { name: format!("svm:{from}") });
+        return Err(CommandError::SameFile { name: names().0 });
     }
-    let has = |store: &&Store, name| store.lookup(name).is_ok();
-    let store = match stores.stores().iter().find(|store| has(store, from)) {
-        Some(store) => store,
-        // Tells what is wrong.
-        None => return Err(stores.lookup(from).err().map_or(CommandError::OtherHosts, CommandError::from)),
-    };
-    match stores.lookup(to) {
-        Ok(_) if !force => {
-            Err(CommandError::StoreExists { name: format!("svm:{to}"), store: stores.place_of(to) })
+    match stores.rename(from, to, force) {
+        Err(Error::Exists { .. }) if force => {
+            let (from, to) = names();
+            Err(CommandError::TwoNodes { from, to })
         }
-        Ok(_) if !has(&store, to) => {
-            Err(CommandError::TwoNodes { from: format!("svm:{from}"), to: format!("svm:{to}") })
-        }
-        Ok(_) | Err(Error::NoSuchFile { .. }) => Ok(store.rename(from, to, force)?),
-        Err(error) => Err(error.into()),
+        Err(Error::Exists { store, .. }) => Err(CommandError::StoreExists { name: names().1, store }),
+        renamed => Ok(renamed?),
     }
 }

@@ -8,14 +8,11 @@ use svmio_svm::{Store, StoreSet};
 use super::error::CommandError;
 use super::remote;
 
-/// Which stores a command works on.
+/// Which stores a command works on, here or on other hosts.
 #[derive(Debug, Args)]
 pub(crate) struct StoreOption {
-    /// The store; once for each node's store, for files that several nodes share
-    /// [default: SVMIO_STORES (A:B:..), else SVMIO_STORE, else /dev/shm/svmio-UID, or /dev/shm/svmio-UID-NODE where
-    /// SVMIO_NODE says which node this is]
-    #[arg(long = "store", value_name = "DIR", value_hint = ValueHint::DirPath)]
-    stores: Vec<PathBuf>,
+    #[command(flatten)]
+    here: StoresHere,
 
     /// The hosts whose stores these are, with `,` between them: svmio is started there, from the same path as here;
     /// --store, or else SVMIO_STORE, is the store's directory on each; SVMIO_STORES means nothing then
@@ -32,6 +29,16 @@ pub(crate) struct StoreOption {
     launcher: Option<String>,
 }
 
+/// Which stores of this machine a command works on.
+#[derive(Debug, Args)]
+pub(crate) struct StoresHere {
+    /// The store; once for each node's store, for files that several nodes share
+    /// [default: SVMIO_STORES (A:B:..), else SVMIO_STORE, else /dev/shm/svmio-UID, or /dev/shm/svmio-UID-NODE where
+    /// SVMIO_NODE says which node this is]
+    #[arg(long = "store", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    stores: Vec<PathBuf>,
+}
+
 impl StoreOption {
     /// The stores, for commands that put something into them: a single one is made where there is none. Of several,
     /// nobody could tell which node a new one were of.
@@ -42,30 +49,23 @@ impl StoreOption {
         if !self.hosts.is_empty() {
             return self.open_hosts();
         }
-        match &self.named()?[..] {
+        match &self.here.named()?[..] {
             [] => Ok(Store::from_environment()?.into()),
             [single] => Ok(Store::open(single)?.into()),
             several => open_all(several),
         }
     }
 
-    /// The stores, where they are. The default one may be made: it can hold nothing else.
+    /// The stores, where they are.
     ///
     /// # Errors
-    /// [`CommandError::NoStore`], [`CommandError::NoStoresNamed`]; otherwise as [`Store::open`] and [`StoreSet::new`];
-    /// of hosts, as [`remote::open`].
+    /// As [`StoresHere::open`]; of hosts, as [`remote::open`].
     pub(crate) fn open(&self) -> Result<StoreSet, CommandError> {
-        if !self.hosts.is_empty() {
-            return self.open_hosts();
-        }
-        match &self.named()?[..] {
-            [] => Ok(Store::from_environment()?.into()),
-            named => open_all(named),
-        }
+        if self.hosts.is_empty() { self.here.open() } else { self.open_hosts() }
     }
 
     fn open_hosts(&self) -> Result<StoreSet, CommandError> {
-        let directory = match &self.stores[..] {
+        let directory = match &self.here.stores[..] {
             [] => None,
             [single] => Some(single.clone()),
             _ => return Err(CommandError::SeveralDirectories),
@@ -73,6 +73,19 @@ impl StoreOption {
         let inherited =
             || std::env::var_os("SVMIO_STORE").filter(|value| !value.is_empty()).map(PathBuf::from);
         remote::open(&self.hosts, self.launcher.as_deref(), directory.or_else(inherited).as_deref())
+    }
+}
+
+impl StoresHere {
+    /// The stores, where they are. The default one may be made: it can hold nothing else.
+    ///
+    /// # Errors
+    /// [`CommandError::NoStore`], [`CommandError::NoStoresNamed`]; otherwise as [`Store::open`] and [`StoreSet::new`].
+    pub(crate) fn open(&self) -> Result<StoreSet, CommandError> {
+        match &self.named()?[..] {
+            [] => Ok(Store::from_environment()?.into()),
+            named => open_all(named),
+        }
     }
 
     fn named(&self) -> Result<Vec<PathBuf>, CommandError> {

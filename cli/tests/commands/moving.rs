@@ -76,3 +76,47 @@ fn a_file_of_several_nodes_keeps_its_name() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     nodes.store("b").lookup(&FileName::new("/b").unwrap()).unwrap();
 }
+
+#[test]
+fn of_two_files_of_one_name_none_is_moved() {
+    let nodes = Nodes::new();
+    let options = OpenOptions::read_write().create(true);
+    let put = |node: &str, name: &str| {
+        drop(nodes.store(node).open_file(&FileName::new(name).unwrap(), &options).unwrap());
+    };
+    put("a", "/f");
+    put("b", "/f");
+    put("b", "/g");
+    let told = |words: &[&str]| {
+        let output = nodes.command("ab", words).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {}", text(&output.stdout));
+        text(&output.stderr)
+    };
+    assert!(told(&["mv", "/f", "/h"]).contains("another one on node"));
+    put("a", "/of-a");
+    assert!(told(&["mv", "/of-a", "/g"]).contains("-f"));
+    assert!(told(&["mv", "-f", "/of-a", "/g"]).contains("on different nodes"));
+    for (node, name) in [("a", "/f"), ("a", "/of-a"), ("b", "/f"), ("b", "/g")] {
+        nodes.store(node).lookup(&FileName::new(name).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn what_is_left_of_a_removed_file_is_in_nobodys_way() {
+    let nodes = Nodes::new();
+    nodes.put("/f", &[1; 200_000]);
+    let run = |stores: &str, words: &[&str]| {
+        let output = nodes.command(stores, words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    // The stores of a and c have something left of it.
+    run("b", &["rm", "-f", "/f"]);
+    let options = OpenOptions::read_write().create(true);
+    for name in ["/f", "/x"] {
+        drop(nodes.store("b").open_file(&FileName::new(name).unwrap(), &options).unwrap());
+    }
+    run("abc", &["mv", "/f", "/g"]);
+    run("abc", &["mv", "/x", "/f"]);
+    assert_eq!(run("abc", &["ls"]), "f\ng\n");
+}

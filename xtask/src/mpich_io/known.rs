@@ -8,7 +8,6 @@ pub(crate) const FOLDERS: [&str; 2] = ["io", "errors/io"];
 
 /// Programs that would say nothing of svmio, or ask for what no standard has, each with the reason.
 pub(crate) const LEFT_OUT: &[(&str, &str)] = &[
-    ("file_errhdl", "it opens no file"),
     ("fileerrret", "its error handler has a failed open return MPI_SUCCESS, which only MPICH's own files do"),
     ("zero_count", "the file that it reads is the program itself"),
 ];

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::known::{FOLDERS, KNOWN, LEFT_OUT};
 use crate::comparison::Tally;
 use crate::launcher::{Job, Launcher};
-use crate::mpi::Mpi;
+use crate::memory;
 use crate::mpich::compile::Tree;
 use crate::mpich::testlist::{self, Extent, Test};
 use crate::paths::Paths;
@@ -19,18 +19,20 @@ use crate::suite::{self, Attempt, Selection, run_suite};
 /// How long one run may take: the slowest good ones need a tenth of it.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// The file that a program does not have in its working directory.
+const ELSEWHERE: &str = "/tmp/datafile";
+
 type Case = suite::Case<Test>;
 
-/// Builds and runs the selected part, with Debian's MPIs unless others are named; `only` names programs, none means all.
+/// Builds and runs the selected part; `only` names programs, none means all.
 pub(crate) fn run(paths: &Paths, selection: &Selection, only: &[String]) -> Result<Tally> {
     selection.check(paths)?;
     let tree = Tree::fetch(paths)?;
-    let mpis = if selection.mpis.is_empty() { Mpi::DEBIAN.to_vec() } else { selection.mpis() };
     let mut cases = Vec::new();
     for folder in FOLDERS {
         let tests = selected(&tree, folder, only)?;
         let programs: BTreeSet<&str> = tests.iter().map(|test| test.program.as_str()).collect();
-        for &mpi in &mpis {
+        for mpi in selection.mpis() {
             println!("mpich-io: building the programs of {folder} with {}", mpi.name());
             if let Some((program, fault)) = tree.build(paths, mpi, folder, &programs)?.first() {
                 bail!("{program} cannot be built with {}: {fault}", mpi.name());
@@ -66,9 +68,13 @@ fn selected(tree: &Tree, folder: &str, only: &[String]) -> Result<Vec<Test>> {
 
 /// Runs one case in a folder of its own, whose names are svmio's.
 fn attempt(paths: &Paths, tree: &Tree, case: &Case) -> Result<Attempt> {
+    let Test { program, arguments, gigabytes, .. } = &case.program;
+    if let Some(gigabytes) = gigabytes {
+        // The file is as long as its buffers at most.
+        memory::demand((2.0 * gigabytes).ceil() as u64)?;
+    }
     let scratch = case.launcher.scratch("mpich-io").context("cannot make a folder for the run")?;
     let folder = scratch.path();
-    let Test { program, arguments, .. } = &case.program;
     let executable = tree.executable(case.mpi, program);
     let job = Job {
         mpi: case.mpi,
@@ -83,11 +89,12 @@ fn attempt(paths: &Paths, tree: &Tree, case: &Case) -> Result<Attempt> {
     let mut command = job.command(paths)?;
     match case.launcher {
         Launcher::Stock => command.envs(case.mpi.stock_romio()),
-        _ => command.env("SVMIO_CLAIM", folder),
+        _ => command.env("SVMIO_CLAIM", format!("{}:{ELSEWHERE}", folder.display())),
     };
-    let finished = process::run_limited(&mut command, LIMIT, &log)?;
+    let finished = process::run_limited(&mut command, LIMIT, &log);
     // However it ended: what hosts keep of it is to be removed.
     let misplacement = job.misplacement();
+    let finished = finished?;
     let fault = finished.fault(LIMIT, || Success::NoErrors.shortfall(&finished.output)).or(misplacement);
     Ok(Attempt { finished, fault })
 }

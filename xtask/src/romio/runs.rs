@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::compile;
 use super::known::KNOWN;
@@ -14,6 +14,7 @@ use super::programs::{Arguments, FILE_VARIABLE, Load, PROGRAMS, Program, READ_VA
 use crate::build::svmio;
 use crate::comparison::Tally;
 use crate::launcher::{Job, Launcher};
+use crate::memory;
 use crate::paths::Paths;
 use crate::process;
 use crate::sources;
@@ -57,7 +58,7 @@ pub(crate) fn run(paths: &Paths, selection: &Selection, only: &[String]) -> Resu
 /// Runs one case in a folder of its own, on a file that nothing else uses.
 fn attempt(paths: &Paths, case: &Case) -> Result<Attempt> {
     if let Load::Heavy { gibibytes } = case.program.load {
-        check_memory(gibibytes)?;
+        memory::demand(gibibytes)?;
     }
     let scratch = case.launcher.scratch("romio").context("cannot make a folder for the run")?;
     let folder = scratch.path();
@@ -121,19 +122,6 @@ fn attempt(paths: &Paths, case: &Case) -> Result<Attempt> {
     let success = case.program.success;
     let fault = finished.fault(LIMIT, || success.shortfall(&finished.output)).or(misplacement);
     Ok(Attempt { finished, fault })
-}
-
-/// Fails where the machine has not that much memory available: the kernel would kill what it finds.
-fn check_memory(gibibytes: u64) -> Result<()> {
-    let text = fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
-    let available: u64 = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse().ok())
-        .context("/proc/meminfo has no MemAvailable")?;
-    if available >> 20 < gibibytes {
-        bail!("the program needs {gibibytes} GiB of memory, and {} are available", available >> 20);
-    }
-    Ok(())
 }
 
 /// ROMIO's file of hints, copied into `folder`.
