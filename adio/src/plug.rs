@@ -8,6 +8,7 @@ pub mod openmpi;
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 
 use crate::abi::{Comm, Info, MpiFile};
@@ -93,6 +94,11 @@ pub(crate) fn note_unread(failure: Failure) {
 /// The failure of this thread's last such read since it last asked.
 pub fn take_unread() -> Option<Failure> {
     UNREAD.with(Noted::take)
+}
+
+/// A number at random, for ranks to take the largest of theirs; not negative.
+fn drawn() -> i64 {
+    (RandomState::new().hash_one(0) >> 1) as i64
 }
 
 /// The numbers that follow `mark` in a version text: major and minor.

@@ -6,10 +6,9 @@
 //! is found is ROMIO's beyond doubt.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Mutex, OnceLock};
 
-use super::{Plug, version_after};
+use super::{Plug, drawn, version_after};
 use crate::abi::mpich::Mpich;
 use crate::abi::{Abi, Comm, Info, MpiFile, SUCCESS, amode};
 use crate::calls::Mpi;
@@ -204,8 +203,7 @@ fn agree_on_mode(
     access_mode: c_int,
 ) -> Result<u64, Failure> {
     let mode = i64::from(access_mode);
-    let number = (RandomState::new().build_hasher().finish() >> 1) as i64;
-    let [largest, inverse, number] = circle::team(mpi, comm).agree_on(mine, [mode, !mode, number])?;
+    let [largest, inverse, number] = circle::team(mpi, comm).agree_on(mine, [mode, !mode, drawn()])?;
     // The largest is the smallest, too, where all are the same.
     if largest != !inverse {
         return Err(Failure::new(ErrorClass::NotSame, "the ranks open a file in different access modes"));

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::{Plug, take_opened, version_after};
+use super::{Plug, drawn, take_opened, version_after};
 use crate::abi::openmpi::OpenMpi;
 use crate::abi::{Abi, Comm, Info, MpiFile, SUCCESS, amode};
 use crate::calls::Mpi;
@@ -59,11 +59,17 @@ impl Plug for OpenMpi {
         // SAFETY: the open has succeeded and stored the file.
         let file = unsafe { &mut *file };
         let mine = if fd.is_null() { Err(passed_over(mpi)) } else { Ok(()) };
-        if let Err(failure) = team.agree(mine) {
-            // SAFETY: the file is open; every rank closes it, because they have agreed.
-            unsafe { mpi.file_close(file) };
-            *file = mpi.constants.file_null;
-            return mpi.report(failure.to_code(mpi));
+        match team.agree_on(mine, [drawn()]) {
+            // To append, ROMIO has used the shared pointer already.
+            Ok(_) if access_mode & amode::APPEND != 0 => {}
+            // SAFETY: ROMIO's structure of the file, which nobody else knows yet.
+            Ok([number]) => unsafe { renumber_pointer(&*fd.cast(), number.unsigned_abs()) },
+            Err(failure) => {
+                // SAFETY: the file is open; every rank closes it, because they have agreed.
+                unsafe { mpi.file_close(file) };
+                *file = mpi.constants.file_null;
+                return mpi.report(failure.to_code(mpi));
+            }
         }
         files().insert(*file, fd as usize);
         SUCCESS
@@ -89,6 +95,28 @@ impl Plug for OpenMpi {
 
 thread_local! {
     static USERS_INFO: Cell<Option<Info<OpenMpi>>> = const { Cell::new(None) };
+}
+
+/// Gives the shared pointer of a file that was just opened a name of its own: with ROMIO's number, files that a process
+/// opens under one name in the same second have the same pointer.
+///
+/// # Safety
+/// `fd` is ROMIO's structure of an open file, and nobody has used its shared pointer.
+unsafe fn renumber_pointer(fd: &RomioFile<OpenMpi>, number: u64) {
+    if !fd.shared_fp_fname.is_null() {
+        // SAFETY: ROMIO's own string, by the caller's word; its length stays.
+        let name = unsafe { CStr::from_ptr(fd.shared_fp_fname) }.to_bytes().len();
+        // SAFETY: so many bytes of it are there, and nobody else looks at them.
+        renumber(unsafe { std::slice::from_raw_parts_mut(fd.shared_fp_fname.cast(), name) }, number);
+    }
+}
+
+/// Replaces the digits at the end of `name` by as many of `number`.
+fn renumber(name: &mut [u8], mut number: u64) {
+    for digit in name.iter_mut().rev().take_while(|digit| digit.is_ascii_digit()) {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
 }
 
 /// The info object with which this thread is opening a file of the device's: the ROMIO of Open MPI 5.0 gets an
@@ -311,4 +339,23 @@ fn unknown(mpi: &Mpi<OpenMpi>, reason: &str) -> Failure {
 
 fn first_line(mpi: &Mpi<OpenMpi>) -> &str {
     mpi.version().lines().next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::renumber;
+
+    #[test]
+    fn a_name_keeps_its_length() {
+        for (name, renumbered) in [
+            ("/a/.b7.shfp.12045", "/a/.b7.shfp.34567"),
+            ("/a/.b.shfp.123456789", "/a/.b.shfp.001234567"),
+            ("/a/.b.shfp.", "/a/.b.shfp."),
+            ("", ""),
+        ] {
+            let mut bytes = name.as_bytes().to_vec();
+            renumber(&mut bytes, 1_234_567);
+            assert_eq!(bytes, renumbered.as_bytes());
+        }
+    }
 }
