@@ -95,6 +95,11 @@ functions! {
         type_create_resized = c"PMPI_Type_create_resized": fn(Datatype<A>, isize, isize, *mut Datatype<A>);
         type_dup = c"PMPI_Type_dup": fn(Datatype<A>, *mut Datatype<A>);
         type_commit = c"PMPI_Type_commit": fn(*mut Datatype<A>);
+        pack_external_size = c"PMPI_Pack_external_size": fn(*const c_char, c_int, Datatype<A>, *mut isize);
+        pack_external = c"PMPI_Pack_external":
+            fn(*const c_char, *const c_void, c_int, Datatype<A>, *mut c_void, isize, *mut isize);
+        unpack_external = c"PMPI_Unpack_external":
+            fn(*const c_char, *const c_void, isize, *mut isize, *mut c_void, c_int, Datatype<A>);
         type_create_keyval = c"PMPI_Type_create_keyval":
             fn(datatypes::CopyAttribute<A>, datatypes::DeleteAttribute<A>, *mut c_int, *mut c_void);
         type_get_attr = c"PMPI_Type_get_attr": fn(Datatype<A>, c_int, *mut c_void, *mut c_int);

@@ -17,7 +17,7 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// Whether what one rank reads or writes without blocking is converted to and from `external32`.
+    /// Whether ROMIO converts to and from `external32` what one rank reads or writes without blocking.
     pub fn converts_nonblocking(self) -> bool {
         self.count == CountType::Aint
     }

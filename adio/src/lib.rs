@@ -62,6 +62,7 @@ mod closing;
 mod clusters;
 mod comparing;
 mod contiguous;
+mod converting;
 mod exchange;
 mod failure;
 mod flatten;

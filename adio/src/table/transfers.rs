@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_void};
 use crate::abi::{Datatype, Request};
 use crate::access::{self, Access, Callers, Direction, Unit};
 use crate::contiguous::Position;
+use crate::converting::converted;
 use crate::failure::Failure;
 use crate::handle;
 use crate::host::{Count, HasHost};
@@ -120,7 +121,11 @@ macro_rules! strided_entries {
                 direction, buffer, count, datatype, position, unit, callers, may_be_converted, status,
             };
             // SAFETY: ROMIO's contract.
-            unsafe { entry::<A>(error_code, |mpi, _| noted(fd, $run(mpi, fd, &access))) }
+            unsafe {
+                entry::<A>(error_code, |mpi, _| {
+                    noted(fd, converted(mpi, fd, &access, |access| $run(mpi, fd, access)))
+                });
+            }
         }
     )*};
 }
@@ -157,7 +162,8 @@ macro_rules! nonblocking_entries {
                         direction, buffer, count, datatype, position, unit, callers, may_be_converted, status,
                     };
                     request.write(mpi.constants.request_null);
-                    request.write(noted(fd, strided::begin(mpi, fd, &access))?);
+                    let begun = converted(mpi, fd, &access, |access| strided::begin(mpi, fd, access));
+                    request.write(noted(fd, begun)?);
                     Ok(())
                 });
             }

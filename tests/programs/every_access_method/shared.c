@@ -96,22 +96,28 @@ void test_shared(const char *name) {
     MPI_OK(MPI_File_close(&file));
 }
 
-/* ROMIO converts nothing when it reads in order, also where the view asks for it: so memory before the buffer is reached
- * as in any other view. The numbers are the same in both orders of bytes. */
-static void before_the_buffer(const char *name) {
+/* Where the view asks for it, what is read in order is converted, too; memory before the buffer is reached as in any other
+ * view. */
+static void converted(const char *name) {
     MPI_File file = open_new(name, MPI_MODE_RDWR);
-    int memory[3] = {0}, number = 0x01010101 * (rank + 1), length = 1;
+    int memory[3] = {0}, number = 0x01020304 * (rank + 1), length = 1;
     MPI_Aint place = -2 * (int)sizeof number;
     MPI_Datatype before;
     MPI_Type_create_hindexed(1, &length, &place, MPI_INT, &before);
     MPI_Type_commit(&before);
+    MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "external32", MPI_INFO_NULL));
     MPI_OK(MPI_File_write_ordered(file, &number, 1, MPI_INT, MPI_STATUS_IGNORE));
     exchange(file);
-    MPI_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "external32", MPI_INFO_NULL));
+    MPI_OK(MPI_File_seek_shared(file, 0, MPI_SEEK_SET));
     MPI_OK(MPI_File_read_ordered(file, memory + 2, 1, before, MPI_STATUS_IGNORE));
     EQUAL(memory[0], number);
     EQUAL(memory[1], 0);
     EQUAL(memory[2], 0);
+    MPI_Request request;
+    MPI_OK(MPI_File_seek_shared(file, 0, MPI_SEEK_SET));
+    MPI_OK(MPI_File_iread_shared(file, &number, 1, MPI_INT, &request));
+    MPI_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    HOLDS(number % 0x01020304 == 0);
     MPI_Type_free(&before);
     MPI_OK(MPI_File_close(&file));
 }
@@ -176,7 +182,7 @@ void test_ordered(const char *name) {
     free(records);
     MPI_Type_free(&memory);
     MPI_OK(MPI_File_close(&file));
-    before_the_buffer(beside(name, ".before"));
+    converted(beside(name, ".before"));
 }
 
 /* What is appended in sequential mode comes behind the `ints` integers that are there. */

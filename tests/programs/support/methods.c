@@ -55,24 +55,17 @@ READER(read_all_split) {
     SPLIT(MPI_File_read_all_begin(f, b, n, t), MPI_File_read_all_end(f, b, s));
 }
 
-/* In nonblocking access of one rank ROMIO converts from 4.1 on, which only MPICH has. */
-#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION >= 40100000
-enum { LATER = 1 };
-#else
-enum { LATER = 0 };
-#endif
-
 const struct method methods[] = {
-    {"write_at/read_at", EXPLICIT, 0, 1, write_at, read_at},
-    {"iwrite_at/iread_at", EXPLICIT, 0, LATER, iwrite_at, iread_at},
-    {"write_at_all/read_at_all", EXPLICIT, 1, 1, write_at_all, read_at_all},
-    {"iwrite_at_all/iread_at_all", EXPLICIT, 1, 1, iwrite_at_all, iread_at_all},
-    {"write_at_all_begin/read_at_all_begin", EXPLICIT, 1, 1, write_at_all_split, read_at_all_split},
-    {"write/read", INDIVIDUAL, 0, 1, write_, read_},
-    {"iwrite/iread", INDIVIDUAL, 0, LATER, iwrite_, iread_},
-    {"write_all/read_all", INDIVIDUAL, 1, 1, write_all, read_all},
-    {"iwrite_all/iread_all", INDIVIDUAL, 1, 1, iwrite_all, iread_all},
-    {"write_all_begin/read_all_begin", INDIVIDUAL, 1, 1, write_all_split, read_all_split},
+    {"write_at/read_at", EXPLICIT, 0, write_at, read_at},
+    {"iwrite_at/iread_at", EXPLICIT, 0, iwrite_at, iread_at},
+    {"write_at_all/read_at_all", EXPLICIT, 1, write_at_all, read_at_all},
+    {"iwrite_at_all/iread_at_all", EXPLICIT, 1, iwrite_at_all, iread_at_all},
+    {"write_at_all_begin/read_at_all_begin", EXPLICIT, 1, write_at_all_split, read_at_all_split},
+    {"write/read", INDIVIDUAL, 0, write_, read_},
+    {"iwrite/iread", INDIVIDUAL, 0, iwrite_, iread_},
+    {"write_all/read_all", INDIVIDUAL, 1, write_all, read_all},
+    {"iwrite_all/iread_all", INDIVIDUAL, 1, iwrite_all, iread_all},
+    {"write_all_begin/read_all_begin", INDIVIDUAL, 1, write_all_split, read_all_split},
 };
 
 const int method_count = sizeof methods / sizeof *methods;

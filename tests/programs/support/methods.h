@@ -15,8 +15,6 @@ struct method {
     const char *name;
     enum pointer pointer;
     int is_collective;
-    /* Whether ROMIO converts data to external32: up to 4.0 it does not in nonblocking access of one rank. */
-    int converts;
     writer *write;
     reader *read;
 };
