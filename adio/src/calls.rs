@@ -88,6 +88,7 @@ functions! {
         type_size_x = c"PMPI_Type_size_x": fn(Datatype<A>, *mut c_longlong);
         type_get_extent_x = c"PMPI_Type_get_extent_x": fn(Datatype<A>, *mut c_longlong, *mut c_longlong);
         type_get_true_extent_x = c"PMPI_Type_get_true_extent_x": fn(Datatype<A>, *mut c_longlong, *mut c_longlong);
+        type_get_name = c"PMPI_Type_get_name": fn(Datatype<A>, *mut c_char, *mut c_int);
         type_get_contents = c"PMPI_Type_get_contents":
             fn(Datatype<A>, c_int, c_int, c_int, *mut c_int, *mut isize, *mut Datatype<A>);
         type_free = c"PMPI_Type_free": fn(*mut Datatype<A>);
@@ -95,11 +96,6 @@ functions! {
         type_create_resized = c"PMPI_Type_create_resized": fn(Datatype<A>, isize, isize, *mut Datatype<A>);
         type_dup = c"PMPI_Type_dup": fn(Datatype<A>, *mut Datatype<A>);
         type_commit = c"PMPI_Type_commit": fn(*mut Datatype<A>);
-        pack_external_size = c"PMPI_Pack_external_size": fn(*const c_char, c_int, Datatype<A>, *mut isize);
-        pack_external = c"PMPI_Pack_external":
-            fn(*const c_char, *const c_void, c_int, Datatype<A>, *mut c_void, isize, *mut isize);
-        unpack_external = c"PMPI_Unpack_external":
-            fn(*const c_char, *const c_void, isize, *mut isize, *mut c_void, c_int, Datatype<A>);
         type_create_keyval = c"PMPI_Type_create_keyval":
             fn(datatypes::CopyAttribute<A>, datatypes::DeleteAttribute<A>, *mut c_int, *mut c_void);
         type_get_attr = c"PMPI_Type_get_attr": fn(Datatype<A>, c_int, *mut c_void, *mut c_int);

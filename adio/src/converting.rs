@@ -3,15 +3,32 @@
 //! ROMIO up to 4.0 converts nothing that one rank reads or writes without blocking, and none of them what is read in
 //! order. Who else accesses the same bytes gets them converted, and so do these here. Where such an access is told as
 //! one that blocks (in atomic mode, of bytes in a row), nothing tells it from those that ROMIO converts.
+//!
+//! ```text
+//!   buffer ── in the order of the datatype ──► bytes ── each element turned round ──► external32
+//!                                                            (elements)
+//! ```
+//!
+//! MPI's own functions for that are not of use: some take no struct, and no more than two gigabytes, and end the job over
+//! what they do not take.
+
+mod elements;
 
 use crate::abi::Abi;
 use crate::access::{Access, Direction};
 use crate::calls::Mpi;
-use crate::failure::Failure;
+use crate::failure::{ErrorClass, Failure};
+use crate::flatten::{self, Cursor, Shape};
 use crate::layout::RomioFile;
+
+use elements::Elements;
 
 /// Runs an access that is over when `run` returns, with its data converted where the view asks for that and ROMIO has
 /// not done it.
+///
+/// # Errors
+/// [`ErrorClass::Unsupported`] for elements that are larger or smaller in `external32`, and datatypes of millions of
+/// different ones; that there is no memory for the data; those of `run`.
 ///
 /// # Safety
 /// `fd` and the parts of `access` are as ROMIO gave them.
@@ -21,26 +38,86 @@ pub(crate) unsafe fn converted<A: Abi, T>(
     access: &Access<A>,
     run: impl FnOnce(&Access<A>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    let bytes = mpi.type_size(access.datatype).saturating_mul(access.count.unsigned_abs());
     // SAFETY: ROMIO's file is valid.
-    if access.may_be_converted || !unsafe { (*fd).is_external32() } {
+    if access.may_be_converted || bytes == 0 || !unsafe { (*fd).is_external32() } {
         return run(access);
     }
-    let Access { direction, buffer, count, datatype, .. } = *access;
+    // SAFETY: as above.
+    let name = || unsafe { (*fd).name() }.to_string_lossy();
+    let elements = Elements::of(mpi, access.datatype).ok_or_else(|| {
+        let message = format!(
+            "svm:{}: data of this type is converted to external32 by calls that block only, and not by an ordered read",
+            name()
+        );
+        Failure::new(ErrorClass::Unsupported, message)
+    })?;
+    if elements.are_bytes() {
+        return run(access);
+    }
+    let memory = Shape::clone(&*flatten::of(mpi, access.datatype)?)
+        .repeated(access.count, mpi.extent(access.datatype))
+        .ok_or_else(|| Failure::new(ErrorClass::Argument, "the buffer is larger than memory can be"))?;
+    let mut packed = Vec::new();
+    packed.try_reserve_exact(bytes as usize).map_err(|_| {
+        let message = format!("svm:{}: no memory to convert {bytes} bytes in", name());
+        Failure::new(ErrorClass::Other, message)
+    })?;
     // Of a read, too: what lies behind the end of the file is not read, and stays as it is.
     // SAFETY: the caller vouches for the buffer.
-    let mut packed = unsafe { mpi.packed(buffer, count, datatype) }?;
-    let (bytes, byte) = (packed.len() as i64, mpi.constants.byte);
+    unsafe { gather(&memory, access.buffer.cast(), &mut packed) };
+    elements.turn_round(&mut packed);
     let own = Access {
         buffer: packed.as_mut_ptr().cast(),
-        count: bytes,
-        datatype: byte,
+        count: packed.len() as i64,
+        datatype: mpi.constants.byte,
         may_be_converted: true,
         ..*access
     };
     let outcome = run(&own)?;
-    if direction == Direction::Read {
+    if access.direction == Direction::Read {
+        elements.turn_round(&mut packed);
         // SAFETY: as above.
-        unsafe { mpi.unpack(&packed, buffer, count, datatype) }?;
+        unsafe { scatter(&packed, &memory, access.buffer.cast()) };
     }
     Ok(outcome)
+}
+
+/// Appends the data of a buffer.
+///
+/// # Safety
+/// All of `memory` is there, from `buffer` on.
+unsafe fn gather(memory: &Shape, buffer: *const u8, packed: &mut Vec<u8>) {
+    each_run(memory, |at, length| {
+        // SAFETY: the caller's promise.
+        packed.extend_from_slice(unsafe { std::slice::from_raw_parts(buffer.wrapping_offset(at), length) });
+    });
+}
+
+/// Puts what [`gather`] found back.
+///
+/// # Safety
+/// As there; it may be written to.
+unsafe fn scatter(packed: &[u8], memory: &Shape, buffer: *mut u8) {
+    let mut left = packed;
+    each_run(memory, |at, length| {
+        let (run, rest) = left.split_at(length);
+        // SAFETY: the caller's promise; `packed` is memory of our own.
+        unsafe { std::ptr::copy_nonoverlapping(run.as_ptr(), buffer.wrapping_offset(at), length) };
+        left = rest;
+    });
+}
+
+/// Tells of each run of bytes where it begins and how long it is.
+fn each_run(memory: &Shape, mut each: impl FnMut(isize, usize)) {
+    let mut cursor = Cursor::at(memory, 0);
+    loop {
+        let runs = cursor.ahead();
+        for number in 0..runs.count {
+            each((runs.at + runs.stride * number) as isize, runs.length as usize);
+        }
+        if !cursor.advance(runs.length * runs.count) {
+            return;
+        }
+    }
 }

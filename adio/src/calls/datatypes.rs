@@ -1,6 +1,6 @@
 //! What is asked of datatypes.
 
-use std::ffi::{CStr, c_int, c_longlong, c_void};
+use std::ffi::{c_int, c_longlong, c_void};
 
 use super::{Mpi, check};
 use crate::abi::{Abi, Datatype, SUCCESS};
@@ -106,6 +106,16 @@ impl<A: Abi> Mpi<A> {
         // SAFETY: stores two MPI_Counts; ROMIO has checked the datatype.
         unsafe { (self.type_get_true_extent_x)(datatype, &raw mut lower, &raw mut extent) };
         (lower, extent)
+    }
+
+    /// What `datatype` is called.
+    pub(crate) fn type_name(&self, datatype: Datatype<A>) -> Option<String> {
+        // MPI_MAX_OBJECT_NAME is 128 in MPICH's mpi.h, and 64 in Open MPI's.
+        let (mut name, mut length) = ([0_u8; 256], 0);
+        // SAFETY: a name fits; ROMIO has checked the datatype.
+        let code = unsafe { (self.type_get_name)(datatype, name.as_mut_ptr().cast(), &raw mut length) };
+        let name = name.get(..usize::try_from(length).ok()?).filter(|_| code == SUCCESS)?;
+        Some(String::from_utf8_lossy(name).into_owned())
     }
 
     /// How `datatype` was made; `None` where that is not known here.
@@ -293,56 +303,6 @@ impl<A: Abi> Mpi<A> {
         check(unsafe { (self.type_commit)(&raw mut with_gap) }, "MPI_Type_commit").map(|()| with_gap)
     }
 
-    /// The data of a buffer as `external32` has it.
-    ///
-    /// # Errors
-    /// Where MPI does not convert it.
-    ///
-    /// # Safety
-    /// `buffer` has `count` elements of `datatype`.
-    pub(crate) unsafe fn packed(
-        &self,
-        buffer: *const c_void,
-        count: i64,
-        datatype: Datatype<A>,
-    ) -> Result<Vec<u8>, Failure> {
-        let (mut bytes, mut place) = (0, 0);
-        let count = convertible(count)?;
-        // SAFETY: stores a number.
-        let code = unsafe { (self.pack_external_size)(EXTERNAL32.as_ptr(), count, datatype, &raw mut bytes) };
-        check(code, "MPI_Pack_external_size")?;
-        let mut packed = vec![0; bytes.unsigned_abs()];
-        let to = packed.as_mut_ptr().cast();
-        // SAFETY: the caller's buffer; as much room as was asked for.
-        let code = unsafe {
-            (self.pack_external)(EXTERNAL32.as_ptr(), buffer, count, datatype, to, bytes, &raw mut place)
-        };
-        check(code, "MPI_Pack_external").map(|()| packed)
-    }
-
-    /// Puts what [`Mpi::packed`] returned back into a buffer.
-    ///
-    /// # Errors
-    /// Where MPI does not convert it.
-    ///
-    /// # Safety
-    /// `buffer` has `count` elements of `datatype`.
-    pub(crate) unsafe fn unpack(
-        &self,
-        packed: &[u8],
-        buffer: *mut c_void,
-        count: i64,
-        datatype: Datatype<A>,
-    ) -> Result<(), Failure> {
-        let (from, bytes, mut place) = (packed.as_ptr().cast(), packed.len() as isize, 0);
-        let count = convertible(count)?;
-        // SAFETY: the caller's buffer, and what was packed of one like it.
-        let code = unsafe {
-            (self.unpack_external)(EXTERNAL32.as_ptr(), from, bytes, &raw mut place, buffer, count, datatype)
-        };
-        check(code, "MPI_Unpack_external")
-    }
-
     /// Another handle of `datatype`.
     pub(crate) fn duplicate(&self, datatype: Datatype<A>) -> Result<Datatype<A>, Failure> {
         let mut copy = datatype;
@@ -357,15 +317,4 @@ impl<A: Abi> Mpi<A> {
         // SAFETY: the handle is one of ours, or ROMIO's own copy of one.
         unsafe { (self.type_free)(&raw mut datatype) };
     }
-}
-
-/// MPI's portable representation of data.
-const EXTERNAL32: &CStr = c"external32";
-
-/// A number of elements as MPI's functions that convert take it.
-fn convertible(count: i64) -> Result<c_int, Failure> {
-    c_int::try_from(count).map_err(|_| {
-        let message = format!("{count} elements are more than MPI converts to external32 at a time");
-        Failure::new(ErrorClass::Unsupported, message)
-    })
 }

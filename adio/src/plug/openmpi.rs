@@ -111,9 +111,12 @@ unsafe fn renumber_pointer(fd: &RomioFile<OpenMpi>, number: u64) {
     }
 }
 
-/// Replaces the digits at the end of `name` by as many of `number`.
+/// Replaces the digits behind the mark of a shared pointer's name by as many of `number`: `.shfp.PROCESS.RANDOM` in
+/// ROMIO 3.2, `.shfp.RANDOM.PROCESS` in 3.4, where what is random goes by the second.
 fn renumber(name: &mut [u8], mut number: u64) {
-    for digit in name.iter_mut().rev().take_while(|digit| digit.is_ascii_digit()) {
+    const MARK: &[u8] = b".shfp.";
+    let Some(mark) = name.windows(MARK.len()).rposition(|part| part == MARK) else { return };
+    for digit in name[mark + MARK.len()..].iter_mut().rev().filter(|byte| byte.is_ascii_digit()) {
         *digit = b'0' + (number % 10) as u8;
         number /= 10;
     }
@@ -349,8 +352,10 @@ mod tests {
     fn a_name_keeps_its_length() {
         for (name, renumbered) in [
             ("/a/.b7.shfp.12045", "/a/.b7.shfp.34567"),
-            ("/a/.b.shfp.123456789", "/a/.b.shfp.001234567"),
+            ("/a/.b.shfp.305419896.8", "/a/.b.shfp.000123456.7"),
+            ("/a/.c.shfp.1.shfp.123456789", "/a/.c.shfp.1.shfp.001234567"),
             ("/a/.b.shfp.", "/a/.b.shfp."),
+            ("/a/12", "/a/12"),
             ("", ""),
         ] {
             let mut bytes = name.as_bytes().to_vec();

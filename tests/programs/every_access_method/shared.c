@@ -114,11 +114,44 @@ static void converted(const char *name) {
     EQUAL(memory[1], 0);
     EQUAL(memory[2], 0);
     MPI_Request request;
+    MPI_Status status;
+    number = 0;
     MPI_OK(MPI_File_seek_shared(file, 0, MPI_SEEK_SET));
     MPI_OK(MPI_File_iread_shared(file, &number, 1, MPI_INT, &request));
-    MPI_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
-    HOLDS(number % 0x01020304 == 0);
+    MPI_OK(MPI_Wait(&request, &status));
+    check_count(&status, 1);
+    HOLDS(number != 0 && number % 0x01020304 == 0);
+    /* Nothing, for which there is no buffer. */
+    MPI_OK(MPI_File_read_ordered(file, NULL, 0, MPI_INT, &status));
     MPI_Type_free(&before);
+    MPI_OK(MPI_File_close(&file));
+}
+
+/* So are elements of different sizes; those that have another size there are refused. */
+static void converted_in_turn(const char *name) {
+    struct { short first; int second; double third; } of_rank, read;
+    MPI_Aint places[] = {0, (char *)&of_rank.second - (char *)&of_rank, (char *)&of_rank.third - (char *)&of_rank};
+    int lengths[] = {1, 1, 1};
+    MPI_Datatype types[] = {MPI_SHORT, MPI_INT, MPI_DOUBLE}, mixed;
+    MPI_Type_create_struct(3, lengths, places, types, &mixed);
+    MPI_Type_commit(&mixed);
+    unsigned char bytes[14];
+    memset(&of_rank, 0, sizeof of_rank);
+    of_rank.first = 0x0102 + rank, of_rank.second = 0x03040506, of_rank.third = 1.5 * (rank + 1);
+    for (int i = 0; i < 2; i++) bytes[i] = ((unsigned char *)&of_rank.first)[1 - i];
+    for (int i = 0; i < 4; i++) bytes[2 + i] = ((unsigned char *)&of_rank.second)[3 - i];
+    for (int i = 0; i < 8; i++) bytes[6 + i] = ((unsigned char *)&of_rank.third)[7 - i];
+    MPI_File file = open_new(name, MPI_MODE_RDWR);
+    MPI_OK(MPI_File_write_ordered(file, bytes, 14, MPI_BYTE, MPI_STATUS_IGNORE));
+    exchange(file);
+    MPI_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "external32", MPI_INFO_NULL));
+    memset(&read, 0, sizeof read);
+    MPI_OK(MPI_File_read_ordered(file, &read, 1, mixed, MPI_STATUS_IGNORE));
+    CHECK(memcmp(&read, &of_rank, sizeof read) == 0, "%d %#x %f were read", read.first, read.second, read.third);
+    long number = rank;
+    MPI_FAILS(MPI_File_read_ordered(file, &number, 1, MPI_LONG, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION);
+    EQUAL(number, rank);
+    MPI_Type_free(&mixed);
     MPI_OK(MPI_File_close(&file));
 }
 
@@ -183,6 +216,7 @@ void test_ordered(const char *name) {
     MPI_Type_free(&memory);
     MPI_OK(MPI_File_close(&file));
     converted(beside(name, ".before"));
+    converted_in_turn(beside(name, ".mixed"));
 }
 
 /* What is appended in sequential mode comes behind the `ints` integers that are there. */
