@@ -21,8 +21,8 @@
 //! * `layout` are ROMIO's own structures. `handle` is what the device keeps of an open file.
 //! * `venue` is where files live: in the store that a communicator's ranks share, or, where these are on several nodes,
 //!   in a cluster that they form, which `clusters` leaves at the end of `MPI_Finalize`.
-//! * `opening` finds or makes a file, of which an `introduction` tells the other ranks, `closing` closes and removes it, `reopening` keeps what ROMIO made of files that
-//!   are opened again and again.
+//! * `opening` finds or makes a file, of which an `introduction` tells the other ranks, `closing` closes and removes it,
+//!   `reopening` keeps what ROMIO made of files that are opened again and again. `noted` is what a thread notes meanwhile.
 //! * What ranks do together for an open, a sync, a resize or a close is [`svmio_svm::team`]'s. `circle` is by what
 //!   those of a communicator tell each other things: MPI, or svmio's engine, which they form (`forming`) in a cluster's
 //!   job or one of their own (`jobs`). `progress` has MPI go on while they wait there. Over a network it is MPI, and
@@ -31,11 +31,11 @@
 //!   settles how large segments are (`choosing`). For that, `amounts` adds up by node who writes how much where.
 //! * `outcome` is who hears when what came of a collective access, `standing_in` what a rank does whose part MPI refuses.
 //! * `ordered` is what all ranks do around an ordered access.
-//! * `visibility` is when other nodes see what a rank has written.
+//! * `visibility` is when other nodes see what a rank has written, `linked` how programs are known that need it at once.
 //! * `background` carries long accesses out while the program computes, [`split`] collective and nonblocking ones, also
 //!   in atomic mode (`own_atomic_mode`).
 //! * `flatten` tells where the bytes of a datatype are, `view` which bytes of the file a rank sees; `pairing` brings a
-//!   buffer and a view together.
+//!   buffer and a view together. `converting` turns data to `external32` and back where ROMIO does not.
 //! * `failure` makes MPI error codes that explain themselves, `telling` gets them through ROMIO, `hints` are the `svm_`
 //!   keys of info objects.
 //!
