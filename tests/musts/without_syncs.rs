@@ -14,7 +14,7 @@ fn stays(mpi: Mpi) {
         stays_with(nodes, &program, |job| job.variable("LD_PRELOAD", &known.path));
     }
     // Linked into the program.
-    stays_with(Nodes::Emulated(4), &Program::c("filled_linked", mpi), |job| job);
+    stays_with(Nodes::Emulated(4), &Program::c_linked_with("filled", "pnetcdf", mpi), |job| job);
 }
 
 fn stays_with(nodes: Nodes, program: &Program, known: impl Fn(Job<'_>) -> Job<'_>) {

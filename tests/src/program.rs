@@ -35,8 +35,21 @@ impl Program {
     pub fn c_of(place: &Path, mpi: Mpi) -> Program {
         let name = &place.file_name().unwrap_or_default().to_string_lossy();
         let alone = place.with_file_name(format!("{name}.c"));
-        let mut own = if alone.is_file() { vec![alone] } else { files(place, "c") };
-        let headers = [files(&sources().join("support"), "h"), files(place, "h")].concat();
+        let own = if alone.is_file() { vec![alone] } else { files(place, "c") };
+        Program::c_with_support(name, mpi, own, files(place, "h"))
+    }
+
+    /// `programs/NAME.c` with `programs/OTHER.c` linked into it, and `programs/support/`, for an MPI.
+    ///
+    /// # Panics
+    /// As [`Program::c`].
+    pub fn c_linked_with(name: &str, other: &str, mpi: Mpi) -> Program {
+        let own = [name, other].map(|name| sources().join(format!("{name}.c")));
+        Program::c_with_support(&format!("{name}-{other}"), mpi, own.to_vec(), Vec::new())
+    }
+
+    fn c_with_support(name: &str, mpi: Mpi, mut own: Vec<PathBuf>, headers: Vec<PathBuf>) -> Program {
+        let headers = [files(&sources().join("support"), "h"), headers].concat();
         let include = format!("-I{}", sources().join("support").display());
         // MPICH's MPI_STATUSES_IGNORE looks to compilers like an array that is too short.
         let odd = "-Wno-stringop-overflow";
