@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use crate::paths::Paths;
 use crate::{build, process, promises, setup};
@@ -42,7 +42,8 @@ pub(crate) fn run(paths: &Paths, resume: bool) -> Result<()> {
     setup::run_for_benchmarks()?;
     promises::ready(paths)?;
     let programs = ALL.iter().map(|(name, _)| build::benchmark(paths, name)).collect::<Result<Vec<_>>>()?;
-    let mut sittings = Sittings::of(&paths.figures(), build::identity(paths, &programs)?, resume)?;
+    let measured = [&programs[..], &sources_of_programs(paths)?].concat();
+    let mut sittings = Sittings::of(&paths.figures(), build::identity(paths, &measured)?, resume)?;
     let mut missing = Vec::new();
     for ((name, options), program) in ALL.iter().zip(&programs) {
         let words = [&[*name][..], options].concat().join(" ");
@@ -55,14 +56,16 @@ pub(crate) fn run(paths: &Paths, resume: bool) -> Result<()> {
         if resume && *name == RESUMED_WITHIN {
             command.arg("--resume");
         }
-        let status = command.status().with_context(|| format!("cannot run {name}"))?;
-        match complaint(status) {
-            None => sittings.note_end(&words)?,
-            Some(complaint) => missing.push(format!("{words}: {complaint}")),
-        }
+        let outcome = match command.status() {
+            Err(error) => Some(format!("cannot be run: {error}")),
+            Ok(status) => complaint(status),
+        };
+        let outcome = outcome.map_or_else(|| sittings.note_end(&words), |complaint| Err(anyhow!(complaint)));
+        missing.extend(outcome.err().map(|error| format!("{words}: {error:#}")));
     }
     let mut papers = Command::new(build::svmio(paths));
-    process::run(papers.args(["bench", "figures", "--plot"]).arg(paths.figures()))?;
+    let drawn = process::run(papers.args(["bench", "figures", "--plot"]).arg(paths.figures()));
+    missing.extend(drawn.err().map(|error| format!("the papers' figures: {error:#}")));
     if !missing.is_empty() {
         bail!(
             "not all was measured; the rest lies in {}:\n{}",
@@ -71,6 +74,22 @@ pub(crate) fn run(paths: &Paths, resume: bool) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// What the programs are made of that MPIs run: they are compiled when they are measured.
+fn sources_of_programs(paths: &Paths) -> Result<Vec<PathBuf>> {
+    let mut folders =
+        vec![paths.root().join("benches/programs"), paths.root().join("tests/programs/support")];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+        for entry in entries.with_context(|| format!("cannot read {}", folder.display()))? {
+            let path = entry.path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// Which benchmarks have been run to their end, all of one build.

@@ -68,12 +68,13 @@ pub(crate) fn run(paths: &Paths) -> Result<()> {
     Ok(())
 }
 
-/// Tells what is installed, with these programs beside it, from what other sources would have made: a number that is
+/// Tells what is installed, with these files beside it, from what other sources would have made: a number that is
 /// another one then.
-pub(crate) fn identity(paths: &Paths, programs: &[PathBuf]) -> Result<String> {
+pub(crate) fn identity(paths: &Paths, others: &[PathBuf]) -> Result<String> {
     let mut hasher = DefaultHasher::new();
-    let installed = products().into_iter().map(|product| paths.installation().join(product.place));
-    for file in installed.chain(programs.iter().cloned()) {
+    let places = products().map(|product| product.place).into_iter().chain([component::PLACE.into()]);
+    let installed = places.map(|place: PathBuf| paths.installation().join(place));
+    for file in installed.chain(others.iter().cloned()) {
         fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?.hash(&mut hasher);
     }
     Ok(format!("{:016x}", hasher.finish()))

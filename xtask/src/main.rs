@@ -21,6 +21,7 @@
 //!
 //! [`mpi`] knows the four MPIs and [`launcher`] how a job is started with one, on stock files or on
 //! svmio's. [`suite`] runs many jobs on few cores ([`pool`]) and never for ever ([`process`]).
+//! None of it hears of what users have set for svmio ([`settings`]).
 //! Everything that is made lies under the workspace's `target/` ([`paths`]), and [`stamp`]s say what
 //! need not be made again.
 
@@ -43,6 +44,7 @@ mod pool;
 mod process;
 mod promises;
 mod romio;
+mod settings;
 mod setup;
 mod sources;
 mod stamp;
@@ -136,7 +138,7 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    match run(CommandLine::parse().task) {
+    match settings::leave_behind().and_then(|()| run(CommandLine::parse().task)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

@@ -62,9 +62,11 @@ const OPEN_MPI: &str = "4.1";
 /// Fails where the installed Open MPI is another one, as that of Debian 13 is.
 fn check_open_mpi() -> Result<()> {
     let mut query = Command::new("dpkg-query");
-    query.args(["--show", "--showformat=${Version}", "libopenmpi-dev"]);
-    let version = process::capture(&mut query)?;
-    if !is_of_release(&version, OPEN_MPI) {
+    query.args(["--show", "--showformat=${Version}\n", "libopenmpi-dev"]);
+    // A line for each architecture of which it is installed.
+    let told = process::capture(&mut query)?;
+    let version = told.lines().next().unwrap_or_default();
+    if !is_of_release(version, OPEN_MPI) {
         bail!(
             "this system has Open MPI {version}, and svmio is built beside Open MPI {OPEN_MPI}, as its component of Open \
              MPI's collectives (coll/component) fits no other: use Debian 12, or another system that has it"
@@ -107,7 +109,7 @@ fn missing_of(packages: &[&'static str]) -> Result<Vec<&'static str>> {
     let mut missing = Vec::new();
     for package in packages.iter().copied() {
         let output = Command::new("dpkg-query")
-            .args(["--show", "--showformat=${db:Status-Status}", package])
+            .args(["--show", "--showformat=${db:Status-Status}\n", package])
             .output()
             .with_context(|| {
                 format!(
@@ -117,11 +119,16 @@ fn missing_of(packages: &[&'static str]) -> Result<Vec<&'static str>> {
                     packages.join(" ")
                 )
             })?;
-        if !output.status.success() || output.stdout != b"installed" {
+        if !(output.status.success() && is_installed(&output.stdout)) {
             missing.push(package);
         }
     }
     Ok(missing)
+}
+
+/// Whether a package is, of which dpkg tells this: a line for each architecture.
+fn is_installed(told: &[u8]) -> bool {
+    told.split(|byte| *byte == b'\n').any(|line| line == b"installed")
 }
 
 fn python_has_venv() -> bool {
@@ -149,6 +156,16 @@ fn as_root(program: &str) -> Result<Command> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_package_may_be_there_for_several_architectures() {
+        for told in ["installed\n", "installed\ninstalled\n", "config-files\ninstalled\n"] {
+            assert!(is_installed(told.as_bytes()), "{told}");
+        }
+        for told in ["", "config-files\n", "not-installed\nconfig-files\n"] {
+            assert!(!is_installed(told.as_bytes()), "{told}");
+        }
+    }
 
     #[test]
     fn versions_of_a_release_are_told_from_others() {

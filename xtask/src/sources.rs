@@ -65,8 +65,10 @@ fn unpacked(paths: &Paths, package: &Package, part: &str) -> Result<PathBuf> {
 /// The version of the source package that what is installed was built from.
 pub(crate) fn installed_version(package: &Package) -> Result<String> {
     let mut query = Command::new("dpkg-query");
-    query.args(["--show", "--showformat=${source:Version}", package.installed]);
-    process::capture(&mut query)
+    query.args(["--show", "--showformat=${source:Version}\n", package.installed]);
+    // A line for each architecture of which it is installed.
+    let told = process::capture(&mut query);
+    told.map(|told| told.lines().next().unwrap_or_default().to_owned())
         .with_context(|| format!("{} is not installed; run `cargo xtask setup` first", package.installed))
 }
 

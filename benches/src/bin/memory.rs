@@ -13,11 +13,14 @@ use std::process::ExitCode;
 use svmio_benches::aims::{self, Extent};
 use svmio_benches::figures::{self, Record};
 use svmio_benches::interleaved::REPETITIONS;
-use svmio_benches::left_out;
+use svmio_benches::left_out::{self, LeftOut};
 use svmio_benches::memory::job::{self, Nodes};
 use svmio_benches::memory::{sort, stencil};
 use svmio_benches::nodes::bed::{self, Bed};
 use svmio_benches::phase::{self, Phase};
+
+/// Where the local file lies, unless figures have a place.
+const DISK: &str = "target/on-disk";
 
 fn main() -> ExitCode {
     if bed::cleaned_up() || job::is_done_here() {
@@ -40,12 +43,16 @@ fn main() -> ExitCode {
     ));
     let bed = Bed::new();
     let places = [Nodes::Memory, Nodes::Hosts(&bed)];
-    let disk = figures::directory().unwrap_or_else(|| ".".into());
+    let disk = figures::directory().unwrap_or_else(|| DISK.into());
+    let mut left_out = LeftOut::default();
     let mut aims = stencil::compare(&places, extent, &mut record);
     record.keep(&aims);
-    aims.extend(sort::compare(&places, &disk, extent, &mut record));
+    aims.extend(sort::compare(&places, extent, &mut record));
+    if let Err(why) = sort::local(&disk, extent, &mut record) {
+        left_out.add("a sort in a local file", &why);
+    }
     drop(bed);
     record.tell(format_args!("\nAt the end {}.", Phase::now()));
     record.keep(&aims);
-    aims::end(extent, &aims, was_calm)
+    left_out.end(aims::end(extent, &aims, was_calm))
 }

@@ -62,7 +62,8 @@ impl LaunchCommand {
         if let Some(library) = &cure.launcher_library {
             environment.push((PRELOAD.into(), preload(&[library], inherited_preload.as_deref())));
         }
-        let wished = cure.variables.into_iter().filter(|variable| std::env::var_os(&variable.name).is_none());
+        let is_set = |name: &OsStr| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let wished = cure.variables.into_iter().filter(|variable| !is_set(&variable.name));
         for variable in wished.chain(variables).filter(|variable| !line.gives_variable(&variable.name)) {
             match launcher.family {
                 MpiFamily::Mpich => {

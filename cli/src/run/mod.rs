@@ -219,7 +219,7 @@ const MEETING: &str = "SVMIO_MEET";
 fn own_variables(arguments: &RunArguments, line: &MpiexecLine) -> Result<Vec<RankVariable>, RunError> {
     let mut variables: Vec<RankVariable> = std::env::vars_os()
         .filter(|(name, _)| name.as_encoded_bytes().starts_with(b"SVMIO_"))
-        .filter(|(name, _)| name != installation::LIBRARY_DIRECTORY_VARIABLE)
+        .filter(|(name, value)| name != installation::LIBRARY_DIRECTORY_VARIABLE && !value.is_empty())
         .map(|(name, value)| RankVariable { name, value })
         .collect();
     variables.sort_by(|a, b| a.name.cmp(&b.name));

@@ -58,6 +58,9 @@ fn root_gets_a_file_system_of_its_own_and_may_take_it_away() {
         // What MPI programs, and copies over files of several stores, leave in each store is no file.
         fs::create_dir(store.join("spare")).unwrap();
         fs::create_dir(store.join("aside")).unwrap();
+        // Neither is what tells of files that were removed while other nodes were out of reach.
+        fs::create_dir(store.join("removed")).unwrap();
+        fs::write(store.join("removed/one"), "x").unwrap();
         let busy = fs::File::open(store.join("store.json")).unwrap();
         assert!(setting.complaint(1, &["store", "unmount", dir]).contains("uses it"));
         drop(busy);

@@ -150,13 +150,26 @@ fn hosts_are_given_in_the_same_way_to_both_launchers() {
         let run = |words: &[&str]| {
             let mut command = svmio_run();
             command.args(words).arg(&program).args(["SVMIO_OTHER", "LD_PRELOAD"]);
-            stdout_of(command.env("SVMIO_OTHER", "a;b=c").env("SVMIO_LIBDIR", installation().join("lib")))
+            // An empty variable is as good as none.
+            command.env("SVMIO_OTHER", "a;b=c").env("SVMIO_MEET", "");
+            stdout_of(command.env("SVMIO_LIBDIR", installation().join("lib")))
         };
         let line = run(&["--dry-run", "-n", "8", "--hosts", "a,b,c,d:5"]);
         // By options: a remote shell carries nothing of the environment here.
         let expected: &[&str] = match family {
-            Family::Mpich => &["--hosts a,b,c,d:5", "-genv SVMIO_OTHER 'a;b=c'", "-genv LD_PRELOAD /"],
-            Family::OpenMpi => &["--host a:2,b:2,c:2,d:5 --map-by node", "-x SVMIO_OTHER", "-x LD_PRELOAD=/"],
+            Family::Mpich => &[
+                "--hosts a,b,c,d:5",
+                "-genv SVMIO_OTHER 'a;b=c'",
+                "-genv SVMIO_MEET init",
+                "-genv LD_PRELOAD /",
+            ],
+            Family::OpenMpi => &[
+                "--host a:2,b:2,c:2,d:5 --map-by node",
+                "SVMIO_MEET=init",
+                "-x SVMIO_OTHER",
+                "-x SVMIO_MEET",
+                "-x LD_PRELOAD=/",
+            ],
         };
         assert!(expected.iter().all(|part| line.contains(part)), "{line}");
         assert!(!line.contains("SVMIO_LIBDIR"), "{line}");

@@ -90,13 +90,13 @@ fn ranks_of_mpich_with_a_core_each_do_not_yield() {
     confine_to_two_cores();
     let directory = tempfile::tempdir().unwrap();
     let program = Family::Mpich.compile("show_rank", directory.path());
-    for (ranks, said) in [("2", "never"), ("3", "(unset)")] {
+    // An empty variable is as good as none.
+    for (ranks, set, said) in
+        [("2", None, "never"), ("2", Some(""), "never"), ("2", Some("0"), "0"), ("3", None, "(unset)")]
+    {
         let mut command = svmio_run();
-        command
-            .env_remove("SVMIO_YIELD")
-            .args(["-n", ranks, "--"])
-            .arg(&program)
-            .args(["SVMIO_YIELD", "LD_PRELOAD"]);
+        command.env_remove("SVMIO_YIELD").envs(set.map(|value| ("SVMIO_YIELD", value)));
+        command.args(["-n", ranks, "--"]).arg(&program).args(["SVMIO_YIELD", "LD_PRELOAD"]);
         let printed = stdout_of(&mut command);
         for line in printed.lines() {
             assert_eq!(field(line, "SVMIO_YIELD"), said);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::compile;
 use super::known::KNOWN;
@@ -28,6 +28,9 @@ type Case = suite::Case<&'static Program>;
 /// Builds and runs the selected part; `only` names programs, none means all.
 pub(crate) fn run(paths: &Paths, selection: &Selection, only: &[String]) -> Result<Tally> {
     selection.check(paths)?;
+    if let Some(unknown) = only.iter().find(|name| !PROGRAMS.iter().any(|program| program.name == **name)) {
+        bail!("ROMIO has no test program {unknown}");
+    }
     for mpi in selection.mpis() {
         compile::run(paths, mpi)?;
     }
