@@ -190,6 +190,7 @@ fn packets() -> Vec<Vec<u8>> {
         message::Packet::Taken { transfer: 1, ended: message::Ended::Withdrawn },
         message::Packet::Withdraw { transfer: 1 },
         message::Packet::Closed,
+        message::Packet::GivenUp,
     ];
     let encode = |packet: &message::Packet| {
         let (payload, length) = packet.encode();

@@ -35,7 +35,7 @@ const RINGS_AT: u64 = ENDS_AT + LINE;
 const LINE: u64 = 64;
 
 /// "svmio" and a version; the last byte of the header to be written.
-const MAGIC: u64 = u64::from_le_bytes(*b"svmiomb\x03");
+const MAGIC: u64 = u64::from_le_bytes(*b"svmiomb\x04");
 
 /// Parts for control packets: two per rendezvous on its way, and more wait at their sender.
 const CONTROL_PACKETS: u32 = 32;

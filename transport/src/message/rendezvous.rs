@@ -314,6 +314,7 @@ impl State {
                 self.put_control(link)
             }
             Packet::Closed => self.part(link),
+            Packet::GivenUp => Err(self.give_in(link)),
             Packet::Eager { .. } | Packet::Request { .. } => {
                 Err(malformed(link.peer, Malformed::OutOfPlace { kind: packet.kind() }))
             }

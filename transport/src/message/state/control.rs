@@ -36,7 +36,8 @@ impl State {
         // A shared transfer goes on here meanwhile, and the end of one concerns only those who wait for it.
         let is_urgent = match packet {
             Packet::Ready { way, .. } => !matches!(way, Way::Shared | Way::Stores),
-            Packet::Withdraw { .. } | Packet::Taken { ended: Ended::Withdrawn, .. } | Packet::Closed => true,
+            Packet::Withdraw { .. } | Packet::Taken { ended: Ended::Withdrawn, .. } => true,
+            Packet::Closed | Packet::GivenUp => true,
             Packet::Part { transfer, .. } => {
                 !self.sending.iter().any(|sending| sending.id == transfer && sending.way == Some(Way::Stores))
             }
