@@ -104,9 +104,10 @@ impl Offer {
     }
 
     /// Whether nothing comes any more into memory whose registration has ended: those whose adapters look the key up
-    /// for each packet. Providers of sockets look it up once for each write, others do not tell.
+    /// for each packet. Providers of sockets look it up once for each write, `verbs` keeps registrations that have
+    /// ended for later, and others do not tell.
     pub(super) fn ends_transfers_with_registrations(&self) -> bool {
-        ["verbs;ofi_rxm", "cxi"].contains(&self.provider().as_str())
+        self.provider() == "cxi"
     }
 
     /// How many sends and receives may be under way at once.
