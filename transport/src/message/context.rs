@@ -180,6 +180,11 @@ impl Context {
         Error::NoMessenger { rank, node, port: Port::of_space(self.space), problem: problem.into() }
     }
 
+    /// The error of what `from` sent, where that makes no sense.
+    pub(super) fn wire(&self, from: Rank, problem: impl std::fmt::Display) -> Error {
+        Error::wire(self.fabric.membership(), from, problem)
+    }
+
     /// The error of a peer that has closed its own.
     pub(super) fn has_closed(&self, rank: Rank) -> Error {
         self.no_messenger(rank, "it has closed it, and takes nothing more")
