@@ -4,8 +4,12 @@
 //!
 //! * Nothing is connected until it is used. A call that involves a peer fails with that peer's
 //!   [`Error::PeerLost`](crate::Error::PeerLost) soon after the [`Membership`] knows of the loss, waiting ones too.
-//! * Only `wait_until`, `wait_interrupt`, `connect`, `read`, the atomics, `store_barrier`, `check_sequence`,
-//!   `sleep` and `Service::join` may wait. The others return at once; nobody holds a lock in a call that waits.
+//! * `wait_until`, `wait_interrupt`, `connect`, `read`, the atomics, `store_barrier`, `check_sequence`, `sleep` and
+//!   `Service::join` may wait for others. `write`, `write_and_trigger`, `trigger` and `ring` wait for nobody's program,
+//!   but may have to wait for room on the way to the peer, for the arrival of what is long, or, the first time, for a
+//!   connection: over libfabric for `ofi.answer_seconds` at most, after which the peer is lost; in shared memory
+//!   (`ring` and `trigger`) for 30 s at most. The others return at once. Who calls one that waits holds no lock that a
+//!   thread of the back end needs, or what it calls: a completion, a provider, a waker.
 //! * No call spins for long: a waiter gives its core away when there are more processes than cores.
 
 use std::fmt;
@@ -302,7 +306,7 @@ pub trait BackEnd: Send + Sync {
     /// nothing where arrival tells by itself.
     ///
     /// # Errors
-    /// `PeerLost`.
+    /// `PeerLost`; `TimedOut` where the peer does not let itself be connected to.
     fn ring(&self, peer: Rank) -> Result<()>;
 
     /// Triggers an interrupt of `peer`. One of this process itself can be triggered as long as it is not closed. Writes
@@ -310,7 +314,7 @@ pub trait BackEnd: Send + Sync {
     /// barrier comes first.
     ///
     /// # Errors
-    /// `PeerLost`.
+    /// `PeerLost`; `TimedOut` where the peer does not let itself be connected to.
     fn trigger(&self, peer: Rank, interrupt: Interrupt) -> Result<()>;
 
     /// [`write`](Self::write), then [`trigger`](Self::trigger) of the memory's owner: one message where both fit into

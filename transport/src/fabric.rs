@@ -7,6 +7,7 @@ use crate::back_end::{
     BackEnd, Backing, Connected, Piece, Place, Provider, Remote, Sequence, SequenceMark, Service, Wait,
     Waited,
 };
+use crate::callback;
 use crate::capabilities::Capabilities;
 use crate::dma::{Completion, Transfer};
 use crate::error::{Error, Result};
@@ -305,7 +306,8 @@ impl Fabric {
     }
 
     /// Has `callback` called, with how often since the last time, whenever the interrupt is triggered, on a thread
-    /// of its own, until the fabric is closed.
+    /// of its own, until the fabric is closed. Where it panics, the log says so, and it is called the next time all the
+    /// same.
     ///
     /// # Errors
     /// Where no thread can be had.
@@ -317,8 +319,8 @@ impl Fabric {
         let back_end = Arc::clone(&self.back_end);
         let body = move || {
             while let Ok(count) = back_end.wait_interrupt(interrupt, None) {
-                if count > 0 {
-                    callback(count);
+                if count > 0 && callback::panics(|| callback(count)) {
+                    tracing::error!(rank = %back_end.membership().rank(), %interrupt, "what it calls panicked");
                 }
             }
         };

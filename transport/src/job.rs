@@ -64,6 +64,7 @@ pub use settings::{StartSettings, WatchdogSettings};
 
 use start::{Offer, Started};
 use watchdog::{Desk, Order, State};
+use wire::LARGEST_FABRIC;
 
 /// How long the control thread may take to stop, once it was told to.
 const STOPPING: Duration = Duration::from_secs(3);
@@ -101,7 +102,7 @@ impl Job {
         Self::start_on(place, settings, &name, &mut |secret, address| for_fabric.prepare_at(secret, address))
     }
 
-    /// The same on a fabric of the caller's own, which all processes know by `name`.
+    /// The same on a fabric of the caller's own, which all processes know by `name`, of 64 bytes at most.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -172,6 +173,7 @@ impl Job {
         // What the program set is not checked yet. The others learn of it like of a fabric that cannot be prepared.
         let mut checked = settings.check();
         let limit = if checked.is_ok() { settings.start.limit } else { StartSettings::default().limit };
+        checked = checked.and_then(|()| check_name(name));
         let mut prepared = None;
         let mut offer = |reached_at: IpAddr| {
             let checked = std::mem::replace(&mut checked, Ok(()));
@@ -312,6 +314,16 @@ fn unfinished_within(limit: Duration, membership: &Membership, unfinished: &[Ran
     let leader = membership.ranks().find(|&rank| membership.check(rank).is_ok());
     let doing = "waiting for the others to finish; who has not, is known to the leader,";
     Error::timed_out(membership, doing, leader.unwrap_or(membership.rank()), limit)
+}
+
+/// Whether rank 0 can compare a fabric's name with its own: what is longer comes to it cut.
+fn check_name(name: &str) -> Result<()> {
+    if name.len() <= LARGEST_FABRIC {
+        return Ok(());
+    }
+    let length = name.len();
+    let problem = format!("the fabric's name has {length} bytes, {LARGEST_FABRIC} are the most: {name}");
+    Err(Error::StartUp { problem })
 }
 
 /// Rank 0's part before an exchange: listens, and makes a secret.

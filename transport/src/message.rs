@@ -163,7 +163,8 @@ impl Messenger {
     /// # Errors
     /// [`Error::PeerLost`], [`Error::Ending`]; [`Error::Unsupported`] for a mode that the fabric does not have;
     /// [`Error::NoMessenger`] where the peer opens no messenger on this port within 30 s, for which the first send
-    /// waits however it is begun, or has closed it; [`Error::Memory`].
+    /// waits however it is begun, or has closed it, or something went wrong there by which it exchanges nothing more
+    /// with this process; [`Error::Memory`].
     #[inline]
     pub fn send(&self, to: Rank, bytes: &[u8]) -> Result<()> {
         self.send_by(self.engine.context.settings.mode, to, bytes)
@@ -230,7 +231,8 @@ impl Messenger {
     ///
     /// # Errors
     /// [`Error::Truncated`] where it is longer than `into`; it is lost then. [`Error::PeerLost`], [`Error::Ending`];
-    /// [`Error::NoMessenger`] where the peer has closed its own, and all that it sent before is received. A peer that
+    /// [`Error::NoMessenger`] where the peer has closed its own, and all that it sent before is received, or has given
+    /// up its messages with this process, as its own error tells. A peer that
     /// was taken for lost may be at a write into `into`: then the error comes when that write is over, or the peer's
     /// process has ended. One on this machine that was stopped in the midst of it is continued (SIGCONT). For one
     /// elsewhere that does not even acknowledge, this waits `ofi.silence` at most: should it go on later, what it had

@@ -39,6 +39,7 @@
 //! **Strangers.** All messages carry a tag that is made from the job's secret; what does not is dropped. Keys of
 //! registered memory are random. Neither is a defence against somebody who can read the network.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -117,12 +118,21 @@ const LARGEST_TRANSFER: u64 = 1 << 30;
 /// # Errors
 /// `Setting` for numbers that make no sense; `Provider` where libfabric is missing or has nothing that suits.
 pub fn prepare(settings: &OfiSettings, secret: &JobSecret) -> Result<Box<dyn Prepared>> {
-    Ok(Box::new(listen(settings, secret)?))
+    Ok(Box::new(listen(settings, secret, None)?))
 }
 
-fn listen(settings: &OfiSettings, secret: &JobSecret) -> Result<Listening> {
+/// The same in a process that others have met at `met_at`: at that address, where the provider's are such addresses,
+/// and the settings name neither an address nor an interface, which is chosen for an address of its own.
+///
+/// # Errors
+/// As for [`prepare`].
+pub fn prepare_at(settings: &OfiSettings, secret: &JobSecret, met_at: IpAddr) -> Result<Box<dyn Prepared>> {
+    Ok(Box::new(listen(settings, secret, Some(met_at))?))
+}
+
+fn listen(settings: &OfiSettings, secret: &JobSecret, met_at: Option<IpAddr>) -> Result<Listening> {
     settings.check().map_err(|misfit| misfit.at(format!("ofi.{}", misfit.key)))?;
-    let offer = Offer::choose(settings)?;
+    let (offer, at) = Offer::choose(settings, met_at)?;
     let address = (offer.provider(), offer.address_format());
     let mut settings = settings.clone();
     settings.transfer_bytes = settings.transfer_bytes.min(offer.largest_message());
@@ -136,7 +146,7 @@ fn listen(settings: &OfiSettings, secret: &JobSecret) -> Result<Listening> {
     };
     let endpoint = Domain::open(offer)
         .and_then(|domain| Endpoint::open(domain, buffers))
-        .map_err(|error| at_address(error, &settings.address))?;
+        .map_err(|error| at_address(error, &at))?;
     let (provider, format) = address;
     // They are at most 1 MiB.
     let message_bytes = u32::try_from(settings.message_bytes).unwrap_or(u32::MAX);

@@ -230,12 +230,10 @@ impl Settings {
     /// # Errors
     /// What the back end says.
     pub fn prepare_at(&self, secret: &JobSecret, address: IpAddr) -> Result<Box<dyn Prepared>> {
-        let mut settings = self.clone();
-        // An interface is chosen for an address of its own.
-        if settings.ofi.address.is_empty() && settings.ofi.interface.is_empty() {
-            settings.ofi.address = address.to_string();
+        match self.fabric {
+            FabricChoice::Shm => self.prepare(secret),
+            FabricChoice::Ofi => ofi::prepare_at(&self.ofi, secret, address),
         }
-        settings.prepare(secret)
     }
 
     /// Prepares the fabric that was chosen.

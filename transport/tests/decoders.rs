@@ -102,11 +102,11 @@ fn network_messages() -> Vec<Vec<u8>> {
         ofi::Message::Applied { number: 1, refused: 0 },
         ofi::Message::Connect { ticket: 1, id: SegmentId::new(1, 2) },
         ofi::Message::Connected { ticket: 1, key: 2, base: 3, length: 4 },
-        ofi::Message::Add { ticket: 1, key: 2, offset: 8, amount: 1 },
-        ofi::Message::Swap { ticket: 1, key: 2, offset: 8, expected: 1, new: 2 },
+        ofi::Message::Add { ticket: 1, key: 2, place: 8, amount: 1 },
+        ofi::Message::Swap { ticket: 1, key: 2, place: 8, expected: 1, new: 2 },
         ofi::Message::Was { ticket: 1, value: 2 },
         ofi::Message::Refused { ticket: 1 },
-        ofi::Message::Read { ticket: 1, key: 2, offset: 8, length: 64 },
+        ofi::Message::Read { ticket: 1, key: 2, place: 8, length: 64 },
         ofi::Message::Bytes { ticket: 1, bytes: &[1, 2, 3] },
         ofi::Message::Stop { key: 2 },
         ofi::Message::Stopped { key: 2 },
@@ -190,6 +190,7 @@ fn packets() -> Vec<Vec<u8>> {
         message::Packet::Taken { transfer: 1, ended: message::Ended::Withdrawn },
         message::Packet::Withdraw { transfer: 1 },
         message::Packet::Closed,
+        message::Packet::GivenUp,
     ];
     let encode = |packet: &message::Packet| {
         let (payload, length) = packet.encode();

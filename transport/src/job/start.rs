@@ -36,6 +36,8 @@ pub(super) struct Started {
     pub(super) links: Vec<(Rank, Link)>,
     /// In the order of ranks.
     pub(super) entries: Vec<Entry>,
+    /// What the master has said since, of losses that came at once, say.
+    pub(super) heard: Vec<Frame>,
 }
 
 /// What a process brings to the start.
@@ -114,7 +116,8 @@ pub(super) fn gather(
             for (_, link) in &mut links {
                 link.send(&table);
             }
-            Ok(Started { poller: gathering.poller, door: gathering.door, links, entries })
+            let Gathering { poller, door, .. } = gathering;
+            Ok(Started { poller, door, links, entries, heard: Vec::new() })
         }
         Err(error) => {
             gathering.dismiss(&error);

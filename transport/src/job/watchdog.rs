@@ -126,7 +126,7 @@ pub(super) fn spawn(
     secret: &JobSecret,
     settings: &WatchdogSettings,
 ) -> Result<(Arc<Desk>, std::thread::JoinHandle<()>)> {
-    let Started { poller, door, links, entries } = started;
+    let Started { poller, door, links, entries, heard } = started;
     let desk = Arc::new(Desk::new()?);
     let bell = poller.add(desk.bell())?;
     let signals = if settings.signals { Some(Signals::guard(&poller)?) } else { None };
@@ -160,12 +160,16 @@ pub(super) fn spawn(
         resumed_at: None,
         end_at: None,
     };
-    let thread = spawn_service_thread("svmio-control", move || watchdog.run())?;
+    let thread = spawn_service_thread("svmio-control", move || watchdog.run(heard))?;
     Ok((desk, thread))
 }
 
 impl Watchdog {
-    fn run(mut self) {
+    /// Watches until the end. What was `heard` of the leader meanwhile comes first: no event tells of it any more.
+    fn run(mut self, heard: Vec<Frame>) {
+        if let Some(&leader) = self.with_role(|role| matches!(role, Role::Leader)).first() {
+            self.take(leader, heard, Instant::now());
+        }
         let is_over = loop {
             let until = self.deadline();
             let ready = match self.poller.wait(until) {

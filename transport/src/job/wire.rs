@@ -30,7 +30,7 @@ pub const LARGEST_ADDRESS: usize = 8 << 10;
 pub const LARGEST_TEXT: usize = 1 << 10;
 
 /// The longest name of a fabric, in bytes.
-const LARGEST_FABRIC: usize = 64;
+pub const LARGEST_FABRIC: usize = 64;
 
 /// The longest table of a job of `size`, in bytes.
 #[must_use]

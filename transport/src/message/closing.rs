@@ -2,6 +2,8 @@
 //!
 //! Whoever closes its messenger lets go what it still owes others, and then tells all that have to do with it. They can
 //! still receive what it sent before; what they send, or wait for beyond that, fails.
+//!
+//! Whoever fails with one peer alone tells that one: there, too, all fails that is between both.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +18,7 @@ use super::rendezvous::Sending;
 use super::shares::Share;
 use super::wire::Packet;
 use crate::back_end::Waited;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// How long the end of a messenger waits for peers to take what was sent to them: they may have ended, too.
 const REST: Duration = Duration::from_secs(10);
@@ -92,6 +94,7 @@ impl State {
     /// The peer has closed its messenger. What it sent before can still be received.
     pub(super) fn part(&mut self, link: &Link) -> Result<()> {
         let error = link.context.has_closed(link.peer);
+        self.is_closed = true;
         let is_over = |share: &Option<Share>| share.as_ref().is_some_and(|share| share.is_over);
         self.sending.iter().for_each(|sending| sending.end_if_told(link));
         let has_ended = |sending: &Sending| sending.outcome.has_ended() && !sending.is_being_copied();
@@ -104,7 +107,6 @@ impl State {
         {
             return Err(error);
         }
-        self.is_closed = true;
         self.outbox = None;
         self.departing.clear();
         for queued in std::mem::take(&mut self.queued) {
@@ -121,6 +123,12 @@ impl State {
         Ok(())
     }
 
+    /// The peer has given the pair up. Returns why nothing goes any more.
+    pub(super) fn give_in(&mut self, link: &Link) -> Error {
+        self.is_closed = true;
+        link.context.has_given_up(link.peer)
+    }
+
     /// Messages on their way whose bytes nobody else keeps.
     fn kept(&self) -> impl Iterator<Item = &Arc<Outcome>> {
         self.sending.iter().map(|sending| &sending.outcome).filter(|outcome| !outcome.kept().is_empty())
@@ -131,29 +139,49 @@ impl State {
         self.kept().for_each(|outcome| std::mem::forget(Arc::clone(outcome)));
     }
 
-    /// Tells the peer that nothing more comes, and nothing is wanted any more. Where inboxes are mapped, it sees that
-    /// in its connection to this process's; else, or if its inbox is connected anyway, it is told by a packet.
+    /// Tells the peer that nothing more comes, and nothing is wanted any more.
     fn take_leave(&mut self, link: &Link) -> Result<()> {
         if self.is_closed {
             return Ok(());
         }
-        let context = &link.context;
-        let is_mapped = context.fabric.capabilities().direct_mapping;
-        if is_mapped {
-            let word = link.inbox.memory().word64(NEEDS_AT)?;
-            // Release: what was written before is seen by whoever sees that this was the last.
-            Needs::CLOSED.tell(|closed| word.store(closed, Ordering::Release));
-        }
-        if !is_mapped && self.outbox.is_none() && link.was_heard(self.consumed) {
+        let is_mapped = link.context.fabric.capabilities().direct_mapping;
+        if !is_mapped && self.error.is_none() && self.outbox.is_none() && link.was_heard(self.consumed) {
             self.outbox(link)?;
             // The peer may have closed its messenger and opened another one, whose inbox this is. Then its word of that
             // has come before the inbox was connected.
             self.read_control(link)?;
         }
+        self.say_last(link, Needs::CLOSED, Packet::Closed)?;
+        if self.outbox.is_some() { self.check(link) } else { Ok(()) }
+    }
+
+    /// Tells the peer that this process has failed with `error`, and exchanges nothing more with it.
+    pub(super) fn tell_giving_up(&mut self, link: &Link, error: &Error) {
+        // Everything else that fails before the peer's inbox is connected fails because it cannot be.
+        let is_to_be_connected =
+            matches!(error, Error::Wire { .. }) && !link.context.fabric.capabilities().direct_mapping;
+        let connected = match is_to_be_connected && self.outbox.is_none() && link.was_heard(self.consumed) {
+            true => self.outbox(link).map(|_| ()),
+            false => Ok(()),
+        };
+        let told = connected.and_then(|()| self.say_last(link, Needs::GIVEN_UP, Packet::GivenUp));
+        self.note_last(link, told);
+    }
+
+    /// Says the last that the peer hears. Where inboxes are mapped, it sees `need` in its connection to this process's;
+    /// if its own is connected, it is told by `packet`.
+    fn say_last(&mut self, link: &Link, need: Needs, packet: Packet) -> Result<()> {
+        let context = &link.context;
+        let is_mapped = context.fabric.capabilities().direct_mapping;
+        if is_mapped {
+            self.needs = self.needs.that_stay().with_if(true, need);
+            let word = link.inbox.memory().word64(NEEDS_AT)?;
+            // Release: what was written before is seen by whoever sees that this was the last.
+            self.needs.tell(|needs| word.store(needs, Ordering::Release));
+        }
         if self.outbox.is_some() {
-            self.say(Packet::Closed);
+            self.say(packet);
             self.put_control(link)?;
-            self.check(link)?;
         }
         if is_mapped && (self.outbox.is_none() || !self.departing.is_empty()) && link.was_heard(self.consumed)
         {
@@ -161,5 +189,25 @@ impl State {
             context.fabric.ring(link.peer)?;
         }
         Ok(())
+    }
+
+    /// After a failure: goes on telling the peer of it, where there was no room for that.
+    pub(super) fn put_last(&mut self, link: &Link) {
+        if self.departing.is_empty() {
+            return;
+        }
+        self.take_credits(link);
+        self.heeded = self.credited;
+        let put = self.put_control(link);
+        self.note_last(link, put);
+    }
+
+    /// What came of telling the peer of a failure: makes sure that it arrives, and what is before it, or leaves it.
+    fn note_last(&mut self, link: &Link, told: Result<()>) {
+        let is_certain = link.context.reliable;
+        if let Err(error) = told.and_then(|()| if is_certain { Ok(()) } else { self.check(link) }) {
+            tracing::debug!(peer = %link.peer, %error, "it is not told that its messages have failed here");
+            self.departing.clear();
+        }
     }
 }

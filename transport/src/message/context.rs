@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::credits::words_in_turn;
+use super::layout::NEEDS_AT;
 use super::lease::Lease;
+use super::needs::Needs;
 use super::port::Port;
 use super::room::Room;
 use super::settings::MessageSettings;
@@ -15,6 +17,7 @@ use crate::back_end::{BackEnd, Backing, Piece, Remote, Sequence, Wait};
 use crate::capabilities::{Atomics, Dma, WriteOrder};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
+use crate::memory::SharedMemory;
 use crate::segment::{LocalSegment, RemoteSegment};
 use crate::units::{Interrupt, Rank, SegmentId};
 
@@ -148,13 +151,15 @@ impl Context {
     /// `NoMessenger` where the peer has given the pair up.
     pub(super) fn lease(&self, inbox: &RemoteSegment) -> Result<Option<Lease>> {
         let Some(memory) = inbox.mapping() else { return Ok(None) };
-        Lease::take(memory)?.ok_or_else(|| self.reason_of_giving_up(inbox.owner())).map(Some)
+        Lease::take(memory)?.ok_or_else(|| self.reason_of_giving_up(inbox.owner(), memory)).map(Some)
     }
 
-    /// Why `peer` has given the pair up.
-    fn reason_of_giving_up(&self, peer: Rank) -> Error {
-        let given_up = self.no_messenger(peer, "it has given up its messages with this process");
-        self.unless_disturbed(peer, given_up, || false)
+    /// Why `peer`, which has this `inbox`, has given the pair up.
+    fn reason_of_giving_up(&self, peer: Rank, inbox: &SharedMemory) -> Error {
+        // Acquire: it was told before the copies were refused.
+        let is_told = |word: &AtomicU64| Needs::seen(word.load(Ordering::Acquire)).contains(Needs::GIVEN_UP);
+        let is_certain = || inbox.word64(NEEDS_AT).is_ok_and(is_told);
+        self.unless_disturbed(peer, self.has_given_up(peer), is_certain)
     }
 
     /// Why `peer` has nothing more for this process: most often because the job ends, or because this process stood
@@ -175,9 +180,19 @@ impl Context {
         Error::NoMessenger { rank, node, port: Port::of_space(self.space), problem: problem.into() }
     }
 
+    /// The error of what `from` sent, where that makes no sense.
+    pub(super) fn wire(&self, from: Rank, problem: impl std::fmt::Display) -> Error {
+        Error::wire(self.fabric.membership(), from, problem)
+    }
+
     /// The error of a peer that has closed its own.
     pub(super) fn has_closed(&self, rank: Rank) -> Error {
         self.no_messenger(rank, "it has closed it, and takes nothing more")
+    }
+
+    /// The error of a peer whose messages with this process have failed on its side.
+    pub(super) fn has_given_up(&self, rank: Rank) -> Error {
+        self.no_messenger(rank, "it has given up its messages with this process; its own error tells why")
     }
 
     /// Writes so that nothing that is written afterwards is seen before it.

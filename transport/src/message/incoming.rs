@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::layout::malformed;
 use super::link::{Link, State};
 use super::outcome::Outcome;
 use super::rendezvous::Requested;
@@ -129,7 +128,7 @@ impl State {
     #[inline]
     fn look(&mut self, link: &Link) -> Result<Option<Found>> {
         loop {
-            match self.messages.peek().map_err(|problem| malformed(link.peer, problem))? {
+            match self.messages.peek().map_err(|problem| link.context.wire(link.peer, problem))? {
                 Peek::Nothing { missing } => {
                     link.signs.messages.set(missing);
                     return Ok(None);
@@ -153,7 +152,7 @@ impl State {
     }
 
     fn decode(&self, link: &Link, found: Found) -> Result<Packet> {
-        let refuse = |problem| malformed(link.peer, problem);
+        let refuse = |problem| link.context.wire(link.peer, problem);
         if !found.kind.begins_message() || found.length > super::wire::CONTROL_PAYLOAD {
             return Err(refuse(Malformed::OutOfPlace { kind: found.kind }));
         }
@@ -198,7 +197,8 @@ impl State {
             return Ok(Some(Arrival::Whole(result)));
         }
         let refuse = |field, value: u32| {
-            malformed(link.peer, Malformed::Field { kind: found.kind, field, value: u64::from(value) })
+            link.context
+                .wire(link.peer, Malformed::Field { kind: found.kind, field, value: u64::from(value) })
         };
         let packet = self.decode(link, found)?;
         self.consume(link, found);
@@ -252,7 +252,7 @@ impl State {
                 }
                 Ok(Some(Arrival::Begun(outcome)))
             }
-            _ => Err(malformed(link.peer, Malformed::OutOfPlace { kind: found.kind })),
+            _ => Err(link.context.wire(link.peer, Malformed::OutOfPlace { kind: found.kind })),
         }
     }
 }

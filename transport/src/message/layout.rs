@@ -12,7 +12,7 @@ use super::ends;
 use super::settings::MessageSettings;
 use super::wire::{CLOSING, CONTROL_PAYLOAD, Malformed, Ways};
 use crate::capabilities::Capabilities;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Bytes of the header.
 pub const HEADER: usize = 64;
@@ -35,7 +35,7 @@ const RINGS_AT: u64 = ENDS_AT + LINE;
 const LINE: u64 = 64;
 
 /// "svmio" and a version; the last byte of the header to be written.
-const MAGIC: u64 = u64::from_le_bytes(*b"svmiomb\x03");
+const MAGIC: u64 = u64::from_le_bytes(*b"svmiomb\x04");
 
 /// Parts for control packets: two per rendezvous on its way, and more wait at their sender.
 const CONTROL_PACKETS: u32 = 32;
@@ -270,11 +270,6 @@ impl Layout {
     pub(super) fn end(transfer: u32) -> u64 {
         ENDS_AT + u64::from(transfer % ends::WORDS) * 8
     }
-}
-
-/// A peer's header is not what this version writes.
-pub(super) fn malformed(from: crate::units::Rank, problem: Malformed) -> Error {
-    Error::Wire { from, problem: problem.to_string() }
 }
 
 #[cfg(test)]

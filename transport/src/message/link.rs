@@ -77,7 +77,7 @@ pub(super) struct Signs {
     pub(super) failed: AtomicBool,
     /// The peer's inbox, once it is connected, if it is mapped.
     pub(super) outbox: OnceLock<SharedMemory>,
-    /// Whether the peer has closed its messenger.
+    /// Whether the peer has closed its messenger, or given the pair up.
     pub(super) closed: AtomicBool,
     /// Whether a receive that failed waits for the peer to leave its memory alone.
     pub(super) lent: AtomicBool,
@@ -91,7 +91,8 @@ pub(super) struct Signs {
 pub(super) struct State {
     /// Why nothing goes any more.
     pub(super) error: Option<Error>,
-    /// Whether the peer has closed its messenger: what it sent before can be received, and no more.
+    /// Whether the peer has closed its messenger: what it sent before can be received, and no more. Also whether it has
+    /// given the pair up, which then has failed here, too. It needs not be told of anything any more.
     pub(super) is_closed: bool,
     /// What the peer may still write to, after that.
     pub(super) lent: Option<Lent>,
@@ -274,7 +275,9 @@ impl Link {
         let signs = &self.signs;
         // Relaxed: whoever acts on a sign takes the turn first, and sees all there.
         if signs.failed.load(Ordering::Relaxed) {
-            return signs.attention.load(Ordering::Relaxed);
+            // What it needs then is room to tell the peer.
+            return signs.attention.load(Ordering::Relaxed)
+                || (signs.lacks_credit.load(Ordering::Relaxed) && self.has_credit());
         }
         signs.control.has_arrived()
             || signs.attention.load(Ordering::Relaxed)
@@ -291,12 +294,19 @@ impl Link {
             || (signs.lacks_credit.load(Ordering::Relaxed) && self.has_credit())
     }
 
-    /// Whether it stands in the peer's inbox that its messenger was closed.
+    /// Whether it stands in the peer's inbox that nothing comes any more.
     #[inline]
     pub(super) fn peer_has_left(&self) -> bool {
+        self.needs_of_peer().contains(Needs::LEFT)
+    }
+
+    /// What stands in the peer's inbox, where that is mapped: when and why nothing comes any more.
+    #[inline]
+    pub(super) fn needs_of_peer(&self) -> Needs {
         // Acquire: what it wrote before is seen.
-        let left = |word: &AtomicU64| Needs::seen(word.load(Ordering::Acquire)).contains(Needs::CLOSED);
-        self.signs.outbox.get().is_some_and(|inbox| inbox.word64(NEEDS_AT).is_ok_and(left))
+        let seen = |word: &AtomicU64| Needs::seen(word.load(Ordering::Acquire));
+        let word = self.signs.outbox.get().and_then(|inbox| inbox.word64(NEEDS_AT).ok());
+        word.map_or(Needs::default(), seen)
     }
 
     /// Whether anything came from the peer, that was read or not.

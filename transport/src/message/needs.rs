@@ -25,10 +25,19 @@ impl Needs {
     pub(super) const CREDIT: Self = Self(2);
     /// Nothing any more: the messenger was closed.
     pub(super) const CLOSED: Self = Self(4);
+    /// Nothing any more: the pair has failed here, and the messenger goes on with others.
+    pub(super) const GIVEN_UP: Self = Self(8);
+    /// Either of these: nothing comes any more.
+    pub(super) const LEFT: Self = Self(Self::CLOSED.0 | Self::GIVEN_UP.0);
 
     /// These and `other`, if `condition`.
     pub(super) fn with_if(self, condition: bool, other: Self) -> Self {
         if condition { Self(self.0 | other.0) } else { self }
+    }
+
+    /// Those of them that stay, whatever else is needed.
+    pub(super) fn that_stay(self) -> Self {
+        Self(self.0 & Self::LEFT.0)
     }
 
     /// As it stood in an inbox at some time.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::context::{Context, Role};
 use super::credits::{Counts, FIRST, Returns};
-use super::layout::{HEADER, Layout, Sizes, malformed};
+use super::layout::{HEADER, Layout, Sizes};
 use super::link::{Hearers, Link};
 use super::ring::{Promises, Target, Writer};
 use crate::error::{Error, Result};
@@ -57,13 +57,13 @@ impl Outbox {
         let layout = Layout::of(&sizes);
         if segment.len() < layout.length {
             let problem = format!("its inbox has {} bytes and should have {}", segment.len(), layout.length);
-            return Err(Error::Wire { from: peer, problem });
+            return Err(context.wire(peer, problem));
         }
         let transaction = context.fabric.capabilities().transaction_size;
         if sizes.part as usize > transaction {
             let problem =
                 format!("its packets have parts of {} bytes, ours at most {transaction}", sizes.part);
-            return Err(Error::Wire { from: peer, problem });
+            return Err(context.wire(peer, problem));
         }
         let segment = Arc::new(segment);
         let promises = Promises { reliable: context.reliable, ordered: context.ordered };
@@ -118,7 +118,7 @@ impl Outbox {
                 let (buffer, buffers) = (u64::from(sizes.staging_buffer), sizes.staging_buffers);
                 if segment.len() < staging_offset(buffer, buffers) {
                     let problem = format!("its staging buffers have only {} bytes", segment.len());
-                    return Err(Error::Wire { from: link.peer, problem });
+                    return Err(link.context.wire(link.peer, problem));
                 }
                 Ok(none.insert(Staging { segment, buffer, buffers, filled: FIRST, next: 0 }))
             }
@@ -208,12 +208,12 @@ fn connect_once(context: &Context, peer: Rank, role: Role, give_up: Time) -> Res
                 error => error,
             })?,
         }
-        if let Some(sizes) = Sizes::decode(&header).map_err(|problem| malformed(peer, problem))? {
+        if let Some(sizes) = Sizes::decode(&header).map_err(|problem| context.wire(peer, problem))? {
             return Ok((segment, sizes));
         }
         if fabric.now() >= give_up {
             let doing = format!("reading the header of segment {id} of");
-            return Err(Error::TimedOut { doing, peer, limit: LIMIT });
+            return Err(Error::timed_out(fabric.membership(), doing, peer, LIMIT));
         }
         context.back_end().sleep(PATIENCE[0]);
     }

@@ -19,7 +19,7 @@ mod transfers;
 use std::sync::Arc;
 
 use super::ends;
-use super::layout::{SLOTS, malformed};
+use super::layout::SLOTS;
 use super::link::{Departing, Hearers, Link, State};
 use super::needs::Needs;
 use super::outbox::{behind, staging_offset};
@@ -206,8 +206,9 @@ impl State {
 
     /// What a control packet of the peer brings about.
     pub(super) fn handle(&mut self, link: &Link, packet: Packet) -> Result<()> {
-        let refuse =
-            |field, value: u64| malformed(link.peer, Malformed::Field { kind: packet.kind(), field, value });
+        let refuse = |field, value: u64| {
+            link.context.wire(link.peer, Malformed::Field { kind: packet.kind(), field, value })
+        };
         let sending = |state: &Self, transfer| {
             let found = state.sending.iter().position(|sending| sending.id == transfer);
             found.ok_or_else(|| refuse("transfer", u64::from(transfer)))
@@ -314,8 +315,9 @@ impl State {
                 self.put_control(link)
             }
             Packet::Closed => self.part(link),
+            Packet::GivenUp => Err(self.give_in(link)),
             Packet::Eager { .. } | Packet::Request { .. } => {
-                Err(malformed(link.peer, Malformed::OutOfPlace { kind: packet.kind() }))
+                Err(link.context.wire(link.peer, Malformed::OutOfPlace { kind: packet.kind() }))
             }
         }
     }
@@ -347,8 +349,9 @@ impl State {
 
     /// Copies out what a staging buffer holds.
     fn take_part(&mut self, link: &Link, index: usize, buffer: u32, offset: u64, length: u64) -> Result<()> {
-        let refuse =
-            |field, value: u64| malformed(link.peer, Malformed::Field { kind: Kind::Part, field, value });
+        let refuse = |field, value: u64| {
+            link.context.wire(link.peer, Malformed::Field { kind: Kind::Part, field, value })
+        };
         let receiving = &mut self.receiving[index];
         let Some(staging) = link.staging.get() else { return Err(refuse("buffer", u64::from(buffer))) };
         let (size, count) = (u64::from(staging.sizes.staging_buffer), staging.sizes.staging_buffers);

@@ -58,13 +58,16 @@ impl State {
             self.fail(link, error);
         }
         if self.error.is_some() {
+            self.put_last(link);
             self.reap(link);
         }
     }
 
     /// Whether there is something that the peer was not told before.
     fn tell_needs(&mut self, link: &Link) -> bool {
-        let needs = Needs::default()
+        let needs = self
+            .needs
+            .that_stay()
             .with_if(!self.posted.is_empty(), Needs::MESSAGE)
             .with_if(self.lacks_credit(), Needs::CREDIT);
         let before = std::mem::replace(&mut self.needs, needs);
@@ -94,17 +97,21 @@ impl State {
     }
 
     fn lacks_credit(&self) -> bool {
-        self.error.is_none()
-            && (!self.queued.is_empty() || !self.departing.is_empty() || self.wants_staging())
+        // After a failure, it is the word of that which departs.
+        !self.departing.is_empty()
+            || (self.error.is_none() && (!self.queued.is_empty() || self.wants_staging()))
     }
 
     fn step(&mut self, link: &Link) -> Result<()> {
         self.take_credits(link);
         self.heeded = self.credited;
-        let has_left = link.peer_has_left();
+        let last = link.needs_of_peer();
         self.read_control(link)?;
         // Looked at before: what the peer wrote until it left was read in between.
-        if has_left && !self.is_closed {
+        if last.contains(Needs::LEFT) && !self.is_closed {
+            if last.contains(Needs::GIVEN_UP) {
+                return Err(self.give_in(link));
+            }
             self.part(link)?;
         }
         self.match_posted(link)?;
@@ -129,7 +136,7 @@ impl State {
     }
 
     /// Ends everything that nobody works on with `error`; the rest follows by [`reap`](Self::reap). The first error
-    /// stays.
+    /// stays. The peer is told, unless it hears of the reason by itself: it may wait for what does not come any more.
     pub(super) fn fail(&mut self, link: &Link, error: Error) {
         if self.error.is_some() {
             return;
@@ -142,6 +149,10 @@ impl State {
             self.end(&queued.outcome, Err(error.clone()));
         }
         self.departing.clear();
+        if !self.is_closed && error.lost_peer().is_none() && !matches!(error, Error::Ending { .. }) {
+            // Before the leases are closed: who finds them closed looks for the reason.
+            self.tell_giving_up(link, &error);
+        }
         self.lent.get_or_insert_with(|| Lent {
             begun: lease::close(link.inbox.memory()),
             since: link.context.fabric.now(),
@@ -149,6 +160,10 @@ impl State {
         });
         self.error = Some(error);
         self.has_news = true;
+        // Room for what tells the peer may have come meanwhile.
+        if self.tell_needs(link) {
+            self.put_last(link);
+        }
         self.reap(link);
     }
 

@@ -5,6 +5,7 @@ mod beside;
 mod closing;
 mod contract;
 mod dying;
+mod failing;
 mod lending;
 mod losses;
 mod meeting;

@@ -44,11 +44,13 @@ pub enum Kind {
     Withdraw,
     /// The sender has closed its messenger.
     Closed,
+    /// The sender has given up its messages with the receiver.
+    GivenUp,
 }
 
 impl Kind {
     fn decode(code: u32) -> Result<Self, Malformed> {
-        const KINDS: [Kind; 9] = [
+        const KINDS: [Kind; 10] = [
             Kind::Short,
             Kind::Eager,
             Kind::Request,
@@ -58,6 +60,7 @@ impl Kind {
             Kind::Taken,
             Kind::Withdraw,
             Kind::Closed,
+            Kind::GivenUp,
         ];
         KINDS.into_iter().find(|kind| *kind as u32 == code).ok_or(Malformed::Kind { code })
     }
@@ -219,6 +222,9 @@ pub enum Packet {
     },
     /// The sender has closed its messenger: nothing follows, and nothing is wanted any more.
     Closed,
+    /// The sender has given up its messages with the receiver, because of what went wrong with them: what was under way
+    /// does not end, nothing follows, and nothing is wanted any more.
+    GivenUp,
 }
 
 impl Packet {
@@ -234,6 +240,7 @@ impl Packet {
             Self::Taken { .. } => Kind::Taken,
             Self::Withdraw { .. } => Kind::Withdraw,
             Self::Closed => Kind::Closed,
+            Self::GivenUp => Kind::GivenUp,
         }
     }
 
@@ -254,7 +261,7 @@ impl Packet {
                 ([pair(transfer, buffer), offset, length, 0, 0], 3)
             }
             Self::Done { transfer } | Self::Withdraw { transfer } => ([pair(transfer, 0), 0, 0, 0, 0], 1),
-            Self::Closed => ([0; 5], 1),
+            Self::Closed | Self::GivenUp => ([0; 5], 1),
             Self::Taken { transfer, ended } => ([pair(transfer, ended as u32), 0, 0, 0, 0], 1),
         };
         let mut bytes = [0; CONTROL_PAYLOAD];
@@ -312,8 +319,9 @@ impl Packet {
                 }
                 Ok(if kind == Kind::Done { Self::Done { transfer } } else { Self::Withdraw { transfer } })
             }
-            Kind::Closed => match words(1)?[0] {
-                0 => Ok(Self::Closed),
+            Kind::Closed | Kind::GivenUp => match words(1)?[0] {
+                0 if kind == Kind::Closed => Ok(Self::Closed),
+                0 => Ok(Self::GivenUp),
                 value => Err(Malformed::Field { kind, field: "rest", value }),
             },
             Kind::Taken => {

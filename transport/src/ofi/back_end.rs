@@ -183,32 +183,33 @@ impl BackEnd for Ofi {
                 adapter.read_directly(peer, &target, offset, into)
             };
         }
-        let read = adapter.exports.with(target.memory.key, |ground| ground.read(offset, into));
+        let read =
+            adapter.exports.with(target.memory.key, |memory| memory.read(target.memory.place(offset), into));
         here(read, remote.owner, offset, into.len())
     }
 
     fn fetch_add(&self, remote: &Remote, offset: u64, amount: u64) -> Result<u64> {
         let adapter = &*self.adapter;
         let Target { owner, memory } = adapter.resolve(remote, offset, 8)?;
-        let key = memory.key;
+        let (key, place) = (memory.key, memory.place(offset));
         if owner == adapter.rank() {
-            let was = adapter.change(key, offset, |word| word.fetch_add(amount, Ordering::SeqCst));
+            let was = adapter.change(key, place, |word| word.fetch_add(amount, Ordering::SeqCst));
             adapter.waiters.look_again();
             return was.ok_or_else(|| refused(owner, offset, 8));
         }
-        adapter.ask_for_word(owner, offset, |ticket| Message::Add { ticket, key, offset, amount })
+        adapter.ask_for_word(owner, offset, |ticket| Message::Add { ticket, key, place, amount })
     }
 
     fn compare_swap(&self, remote: &Remote, offset: u64, expected: u64, new: u64) -> Result<u64> {
         let adapter = &*self.adapter;
         let Target { owner, memory } = adapter.resolve(remote, offset, 8)?;
-        let key = memory.key;
+        let (key, place) = (memory.key, memory.place(offset));
         if owner == adapter.rank() {
-            let was = adapter.compare_swap_here(key, offset, expected, new);
+            let was = adapter.compare_swap_here(key, place, expected, new);
             adapter.waiters.look_again();
             return was.ok_or_else(|| refused(owner, offset, 8));
         }
-        adapter.ask_for_word(owner, offset, |ticket| Message::Swap { ticket, key, offset, expected, new })
+        adapter.ask_for_word(owner, offset, |ticket| Message::Swap { ticket, key, place, expected, new })
     }
 
     unsafe fn post(&self, chain: Vec<Transfer>, done: Arc<Completion>) -> Result<()> {

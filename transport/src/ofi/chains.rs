@@ -280,19 +280,20 @@ impl Adapter {
     fn copy_here(&self, step: &Step, from: usize) -> Result<usize> {
         let local = step.local.part(from, self.settings.transfer_bytes);
         let offset = step.offset + from as u64;
-        let copied = self.exports.with(step.key, |ground| {
-            // SAFETY: whoever posted the chain keeps the memory valid, unchanged for writes and untouched for reads,
-            // until its end.
-            unsafe {
-                match step.direction {
-                    Direction::Write => {
-                        ground.write(offset, std::slice::from_raw_parts(local.start.as_ptr(), local.length))
+        let place = step.base.wrapping_add(offset);
+        let copied =
+            self.exports.with(step.key, |memory| {
+                // SAFETY: whoever posted the chain keeps the memory valid, unchanged for writes and untouched for reads,
+                // until its end.
+                unsafe {
+                    match step.direction {
+                        Direction::Write => memory
+                            .write(place, std::slice::from_raw_parts(local.start.as_ptr(), local.length)),
+                        Direction::Read => memory
+                            .read(place, std::slice::from_raw_parts_mut(local.start.as_ptr(), local.length)),
                     }
-                    Direction::Read => ground
-                        .read(offset, std::slice::from_raw_parts_mut(local.start.as_ptr(), local.length)),
                 }
-            }
-        });
+            });
         match copied {
             Some(true) => Ok(local.length),
             _ => Err(super::receiving::refused(step.owner, offset, local.length as u64)),

@@ -10,7 +10,8 @@
 //!    ([`withdrawn`](super::withdrawn)), and says so by a message behind all that it had begun. Who is lost is not
 //!    asked, nor anybody once the job ends, nor where the provider takes no question for [`UNCONNECTED`], or chooses
 //!    keys itself, which may come again.
-//! 2. The registration ends. What begins to arrive from now on is refused.
+//! 2. The registration ends. What begins to arrive from now on is refused, unless the provider keeps registrations that
+//!    have ended for later, as `verbs` does: there, only what has begun by now is waited for.
 //! 3. A *probe* goes to the peer: a write of eight zero bytes into its *anchor* ([`probes`](super::probes)), memory
 //!    that every process keeps for this, until it is acknowledged. There is one connection with a peer at a time, for
 //!    both directions, and what the peer's end of it sends comes one after the other. So the acknowledgement comes

@@ -1,6 +1,7 @@
 //! Which of libfabric's providers, and what it is like.
 
 use std::ffi::{CStr, CString};
+use std::net::IpAddr;
 use std::ptr::{self, NonNull};
 
 use super::OfiSettings;
@@ -30,25 +31,30 @@ pub const PROVIDERS: &[&str] = &PREFERRED;
 const WITH_ADAPTER: usize = 7;
 
 impl Offer {
-    /// The offer that `settings` ask for, or else the best there is.
+    /// The offer that `settings` ask for, or else the best there is, for a process that others have met at `met_at`;
+    /// and the address by which it was found, if by any.
     ///
     /// # Errors
     /// `Provider` where nothing suits.
-    pub(super) fn choose(settings: &OfiSettings) -> Result<Self> {
-        if !settings.provider.is_empty() {
-            let offers = query(settings, Some(&settings.provider), true)?;
-            let exact = offers.iter().position(|offer| offer.provider() == settings.provider);
-            return offers.into_iter().nth(exact.unwrap_or(0)).ok_or_else(|| {
-                nothing(settings, "is it installed, and is the address one of this machine?")
-            });
+    pub(super) fn choose(settings: &OfiSettings, met_at: Option<IpAddr>) -> Result<(Self, String)> {
+        let name = &settings.provider;
+        if !name.is_empty() {
+            let address = address(settings, met_at.filter(|_| !drives_adapter(name)));
+            let offers = query(settings, Some(name), &address)?;
+            let exact = offers.iter().position(|offer| offer.provider() == *name);
+            let offer = offers.into_iter().nth(exact.unwrap_or(0));
+            let hint = "is it installed, and is the address one of this machine?";
+            return offer.ok_or_else(|| nothing(settings, &address, hint)).map(|offer| (offer, address));
         }
         // An adapter's addresses are not those of the start-up's network.
-        let adapters = query(settings, None, false)?;
+        let adapters = query(settings, None, "")?;
         if let Some(best) = best(adapters, &PREFERRED[..WITH_ADAPTER]) {
-            return Ok(best);
+            return Ok((best, String::new()));
         }
-        best(query(settings, None, true)?, &PREFERRED[WITH_ADAPTER..])
-            .ok_or_else(|| nothing(settings, "`fi_info -t FI_EP_RDM` lists what there is"))
+        let address = address(settings, met_at);
+        best(query(settings, None, &address)?, &PREFERRED[WITH_ADAPTER..])
+            .ok_or_else(|| nothing(settings, &address, "`fi_info -t FI_EP_RDM` lists what there is"))
+            .map(|offer| (offer, address))
     }
 
     /// The provider's name.
@@ -104,9 +110,10 @@ impl Offer {
     }
 
     /// Whether nothing comes any more into memory whose registration has ended: those whose adapters look the key up
-    /// for each packet. Providers of sockets look it up once for each write, others do not tell.
+    /// for each packet. Providers of sockets look it up once for each write, `verbs` keeps registrations that have
+    /// ended for later, and others do not tell.
     pub(super) fn ends_transfers_with_registrations(&self) -> bool {
-        ["verbs;ofi_rxm", "cxi"].contains(&self.provider().as_str())
+        self.provider() == "cxi"
     }
 
     /// How many sends and receives may be under way at once.
@@ -158,12 +165,32 @@ fn best(offers: Vec<Offer>, order: &[&str]) -> Option<Offer> {
     offers.into_iter().filter(|offer| place(offer).is_some()).min_by_key(place)
 }
 
-/// All offers of reliable datagrams with messages in order and remote writes.
-fn query(settings: &OfiSettings, provider: Option<&str>, from_address: bool) -> Result<Vec<Offer>> {
+/// Whether the provider of this name, or the one that it is a part of, drives an adapter.
+fn drives_adapter(name: &str) -> bool {
+    PREFERRED[..WITH_ADAPTER].iter().any(|known| core_of(known) == core_of(name))
+}
+
+/// A provider's name without those of the utilities that are layered over it.
+fn core_of(name: &str) -> &str {
+    name.split_once(';').map_or(name, |(core, _)| core)
+}
+
+/// The address to look for: what is set, or else where others have met this process, unless an interface is chosen for
+/// an address of its own. Empty where it may be any.
+fn address(settings: &OfiSettings, met_at: Option<IpAddr>) -> String {
+    let met_at = met_at.filter(|_| settings.interface.is_empty());
+    match (settings.address.as_str(), met_at) {
+        ("", Some(met_at)) => met_at.to_string(),
+        (set, _) => set.to_owned(),
+    }
+}
+
+/// All offers of reliable datagrams with messages in order and remote writes, from an address unless that is empty.
+fn query(settings: &OfiSettings, provider: Option<&str>, from: &str) -> Result<Vec<Offer>> {
     let library = library()?;
     let hints = hints(settings, provider)?;
-    let address = text(&settings.address)?;
-    let (node, flags) = match settings.address.is_empty() || !from_address {
+    let address = text(from)?;
+    let (node, flags) = match from.is_empty() {
         true => (ptr::null(), 0),
         false => (address.as_ptr(), sys::FI_SOURCE),
     };
@@ -174,7 +201,7 @@ fn query(settings: &OfiSettings, provider: Option<&str>, from_address: bool) -> 
         return Ok(Vec::new());
     }
     if answer != 0 {
-        return Err(nothing(settings, &library.describe(answer as isize)));
+        return Err(nothing(settings, from, &library.describe(answer as isize)));
     }
     let mut offers = Vec::new();
     let mut next = found;
@@ -237,12 +264,12 @@ fn text(setting: &str) -> Result<CString> {
     })
 }
 
-fn nothing(settings: &OfiSettings, way_out: &str) -> Error {
+fn nothing(settings: &OfiSettings, address: &str, way_out: &str) -> Error {
     let or_any = |setting: &str| if setting.is_empty() { "any".into() } else { format!("{setting:?}") };
     Error::Provider {
         doing: format!(
             "looking for a network with ordered messages and remote writes (address {}, interface {})",
-            or_any(&settings.address),
+            or_any(address),
             or_any(&settings.interface),
         ),
         provider: if settings.provider.is_empty() { "any" } else { &settings.provider }.into(),
@@ -252,13 +279,15 @@ fn nothing(settings: &OfiSettings, way_out: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::Offer;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::{Offer, address, drives_adapter};
     use crate::ofi::OfiSettings;
 
     fn choose(provider: &str, address: &str) -> crate::Result<Offer> {
         let settings =
             OfiSettings { provider: provider.into(), address: address.into(), ..OfiSettings::default() };
-        Offer::choose(&settings)
+        Offer::choose(&settings, None).map(|(offer, _)| offer)
     }
 
     #[test]
@@ -273,7 +302,31 @@ mod tests {
         let problem = choose("carrier-pigeon", "").err().unwrap().to_string();
         assert!(problem.contains("carrier-pigeon"), "{problem}");
         let settings = OfiSettings { interface: "nowhere0".into(), ..OfiSettings::default() };
-        let problem = Offer::choose(&settings).err().unwrap().to_string();
+        let problem = Offer::choose(&settings, None).err().unwrap().to_string();
         assert!(problem.contains("nowhere0"), "{problem}");
+    }
+
+    #[test]
+    fn where_others_have_met_this_process_is_no_address_of_an_adapter() {
+        for name in ["verbs;ofi_rxm", "verbs", "cxi", "efa", "psm3"] {
+            assert!(drives_adapter(name), "{name}");
+        }
+        for name in ["net", "tcp", "tcp;ofi_rxm", "shm", "verbose"] {
+            assert!(!drives_adapter(name), "{name}");
+        }
+        // A provider of sockets is looked for there; what is set goes before.
+        let met_at = Some(IpAddr::from(Ipv4Addr::LOCALHOST));
+        let named = |provider: &str| OfiSettings { provider: provider.into(), ..OfiSettings::default() };
+        for provider in ["tcp;ofi_rxm", ""] {
+            let (_, found_at) = Offer::choose(&named(provider), met_at).unwrap();
+            assert!(["127.0.0.1", ""].contains(&found_at.as_str()), "{provider}: {found_at}");
+        }
+        let set = OfiSettings { address: "10.0.0.1".into(), ..named("verbs;ofi_rxm") };
+        assert_eq!(address(&set, met_at), "10.0.0.1");
+        let interface = OfiSettings { interface: "eth0".into(), ..OfiSettings::default() };
+        assert_eq!(address(&interface, met_at), "");
+        // That no adapter is there is not put down to that address.
+        let problem = Offer::choose(&named("verbs;ofi_rxm"), met_at).err();
+        assert!(problem.is_none_or(|problem| problem.to_string().contains("address any")));
     }
 }

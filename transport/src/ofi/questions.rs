@@ -137,8 +137,8 @@ impl Adapter {
         // A process reads what it has written: by messages, behind which this one comes, or by transfers that were
         // waited for.
         let question = self.questions.ask(owner);
-        let (ticket, key) = (question.ticket, target.memory.key);
-        let message = Message::Read { ticket, key, offset, length };
+        let (ticket, key, place) = (question.ticket, target.memory.key, target.memory.place(offset));
+        let message = Message::Read { ticket, key, place, length };
         let limit = self.settings.answer_limit();
         let asked = Asked { message, doing: "reading from", limit };
         match self.ask_again_until(peer, &asked, || question.answer.get().cloned())? {

@@ -218,19 +218,19 @@ impl Adapter {
                 let memory = super::exports::Description { key, base, length };
                 self.questions.answer(peer.rank, ticket, Answer::Segment(memory));
             }
-            Message::Add { ticket, key, offset, amount } => {
-                let was = self.change(key, offset, |word| word.fetch_add(amount, Ordering::SeqCst));
+            Message::Add { ticket, key, place, amount } => {
+                let was = self.change(key, place, |word| word.fetch_add(amount, Ordering::SeqCst));
                 self.answer(endpoint, peer, &was_or_refused(ticket, was));
             }
-            Message::Swap { ticket, key, offset, expected, new } => {
-                let was = self.compare_swap_here(key, offset, expected, new);
+            Message::Swap { ticket, key, place, expected, new } => {
+                let was = self.compare_swap_here(key, place, expected, new);
                 self.answer(endpoint, peer, &was_or_refused(ticket, was));
             }
             Message::Was { ticket, value } => self.questions.answer(peer.rank, ticket, Answer::Was(value)),
-            Message::Read { ticket, key, offset, length } => {
+            Message::Read { ticket, key, place, length } => {
                 let mut bytes = [0; wire::LONGEST_READ];
                 let bytes = usize::try_from(length).ok().and_then(|length| bytes.get_mut(..length));
-                let bytes = bytes.and_then(|bytes| self.read_here(key, offset, bytes).then_some(&*bytes));
+                let bytes = bytes.and_then(|bytes| self.read_here(key, place, bytes).then_some(&*bytes));
                 let refused = Message::Refused { ticket };
                 self.answer(endpoint, peer, &bytes.map_or(refused, |bytes| Message::Bytes { ticket, bytes }));
             }
@@ -270,27 +270,27 @@ impl Adapter {
     fn write_here(&self, key: u64, pieces: Pieces<'_>) -> bool {
         let mut pieces = pieces;
         self.exports
-            .with(key, |ground| pieces.all(|(offset, bytes)| ground.write(offset, bytes)))
+            .with(key, |memory| pieces.all(|(place, bytes)| memory.write(place, bytes)))
             .unwrap_or(false)
     }
 
-    fn read_here(&self, key: u64, offset: u64, into: &mut [u8]) -> bool {
-        self.exports.with(key, |ground| ground.read(offset, into)).unwrap_or(false)
+    fn read_here(&self, key: u64, place: u64, into: &mut [u8]) -> bool {
+        self.exports.with(key, |memory| memory.read(place, into)).unwrap_or(false)
     }
 
     /// Changes a word of this process's exported memory.
     pub(super) fn change<R>(
         &self,
         key: u64,
-        offset: u64,
+        place: u64,
         change: impl FnOnce(&std::sync::atomic::AtomicU64) -> R,
     ) -> Option<R> {
-        self.exports.with(key, |ground| ground.word(offset).map(change)).flatten()
+        self.exports.with(key, |memory| memory.word(place).map(change)).flatten()
     }
 
     /// Sets such a word to `new` if it is `expected`; returns what it was.
-    pub(super) fn compare_swap_here(&self, key: u64, offset: u64, expected: u64, new: u64) -> Option<u64> {
-        self.change(key, offset, |word| {
+    pub(super) fn compare_swap_here(&self, key: u64, place: u64, expected: u64, new: u64) -> Option<u64> {
+        self.change(key, place, |word| {
             match word.compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(was) | Err(was) => was,
             }

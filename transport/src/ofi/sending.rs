@@ -109,7 +109,7 @@ impl Adapter {
         let mut parts: Vec<(u64, &[u8])> = Vec::with_capacity(pieces.len());
         let mut used = 0;
         for piece in pieces {
-            let (mut offset, mut rest) = (piece.offset, piece.bytes);
+            let (mut place, mut rest) = (target.memory.place(piece.offset), piece.bytes);
             while !rest.is_empty() {
                 // A piece that fits into a message of its own is not divided for the sake of filling this one.
                 let wanted = wire::PIECE_HEADER + rest.len().min(room - wire::PIECE_HEADER);
@@ -119,9 +119,9 @@ impl Adapter {
                     used = 0;
                 }
                 let (part, after) = rest.split_at(wanted - wire::PIECE_HEADER);
-                parts.push((offset, part));
+                parts.push((place, part));
                 used += wanted;
-                offset += part.len() as u64;
+                place = place.wrapping_add(part.len() as u64);
                 rest = after;
             }
         }

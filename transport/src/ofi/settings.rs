@@ -15,7 +15,8 @@ pub struct OfiSettings {
     /// `tcp;ofi_rxm`, whichever comes first.
     pub provider: String,
     /// The address of this process to listen at, for providers over IP; peers must reach it. Empty: the one at which
-    /// the start-up met the others (beside rank 0: at which other machines met rank 0), or else the provider's first.
+    /// the start-up met the others (beside rank 0: at which other machines met rank 0), or else the provider's first,
+    /// as an adapter's always is: its addresses are not those of the start-up's network.
     pub address: String,
     /// The network interface (libfabric's domain) to use. Empty: any.
     pub interface: String,

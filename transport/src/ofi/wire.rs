@@ -35,7 +35,7 @@ pub const PIECE_HEADER: usize = 12;
 pub const LONGEST_READ: usize = 256;
 
 pub(super) const MAGIC: [u8; 2] = *b"sv";
-pub(super) const VERSION: u8 = 5;
+pub(super) const VERSION: u8 = 6;
 
 /// What every message begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,8 +99,8 @@ pub enum Message<'a> {
         ticket: u64,
         /// Which registered memory.
         key: u64,
-        /// Where, in bytes.
-        offset: u64,
+        /// Where, as its registration counts.
+        place: u64,
         /// How much.
         amount: u64,
     },
@@ -110,8 +110,8 @@ pub enum Message<'a> {
         ticket: u64,
         /// Which registered memory.
         key: u64,
-        /// Where, in bytes.
-        offset: u64,
+        /// Where, as its registration counts.
+        place: u64,
         /// What it must be.
         expected: u64,
         /// What it becomes.
@@ -130,8 +130,8 @@ pub enum Message<'a> {
         ticket: u64,
         /// Which registered memory.
         key: u64,
-        /// Where, in bytes.
-        offset: u64,
+        /// Where, as its registration counts.
+        place: u64,
         /// How many.
         length: u64,
     },
@@ -222,12 +222,12 @@ impl Message<'_> {
                 out.bytes(&id.number.to_le_bytes());
             }
             Self::Connected { ticket, key, base, length } => out.words(&[ticket, key, base, length]),
-            Self::Add { ticket, key, offset, amount } => out.words(&[ticket, key, offset, amount]),
-            Self::Swap { ticket, key, offset, expected, new } => {
-                out.words(&[ticket, key, offset, expected, new]);
+            Self::Add { ticket, key, place, amount } => out.words(&[ticket, key, place, amount]),
+            Self::Swap { ticket, key, place, expected, new } => {
+                out.words(&[ticket, key, place, expected, new]);
             }
             Self::Was { ticket, value } => out.words(&[ticket, value]),
-            Self::Read { ticket, key, offset, length } => out.words(&[ticket, key, offset, length]),
+            Self::Read { ticket, key, place, length } => out.words(&[ticket, key, place, length]),
             Self::Bytes { ticket, bytes } => {
                 out.words(&[ticket]);
                 out.bytes(bytes);
@@ -353,13 +353,11 @@ fn body<'a>(kind: u8, cursor: &mut Cursor<'a>) -> Result<Message<'a>, Malformed>
         CONNECTED => {
             cursor.words().map(|[ticket, key, base, length]| Message::Connected { ticket, key, base, length })
         }
-        ADD => {
-            cursor.words().map(|[ticket, key, offset, amount]| Message::Add { ticket, key, offset, amount })
-        }
-        SWAP => cursor.words().map(|[ticket, key, offset, expected, new]| Message::Swap {
+        ADD => cursor.words().map(|[ticket, key, place, amount]| Message::Add { ticket, key, place, amount }),
+        SWAP => cursor.words().map(|[ticket, key, place, expected, new]| Message::Swap {
             ticket,
             key,
-            offset,
+            place,
             expected,
             new,
         }),
@@ -369,7 +367,7 @@ fn body<'a>(kind: u8, cursor: &mut Cursor<'a>) -> Result<Message<'a>, Malformed>
         STOPPED => cursor.word64().map(|key| Message::Stopped { key }),
         PARTED => Some(Message::Parted),
         READ => {
-            cursor.words().map(|[ticket, key, offset, length]| Message::Read { ticket, key, offset, length })
+            cursor.words().map(|[ticket, key, place, length]| Message::Read { ticket, key, place, length })
         }
         BYTES => {
             cursor.word64().map(|ticket| Message::Bytes { ticket, bytes: std::mem::take(&mut cursor.0) })

@@ -1,6 +1,7 @@
 //! What each process exports for being woken: its bell and its interrupts.
 
 use crate::error::{Error, Result};
+use crate::membership::Membership;
 use crate::memory::SharedMemory;
 use crate::units::{Interrupt, Rank};
 
@@ -67,11 +68,11 @@ impl ControlSegment {
     ///
     /// # Errors
     /// `Memory`; `Wire` where it is not of the size that this version has.
-    pub(super) fn map(storage: &Storage, owner: Rank) -> Result<Self> {
+    pub(super) fn map(storage: &Storage, membership: &Membership, owner: Rank) -> Result<Self> {
         let memory = storage.map("the control segment")?;
         if memory.len() != size_of::<Control>() {
             let problem = format!("a control segment of {} bytes", memory.len());
-            return Err(Error::Wire { from: owner, problem });
+            return Err(Error::wire(membership, owner, problem));
         }
         Ok(Self(memory))
     }

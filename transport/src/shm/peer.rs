@@ -61,7 +61,7 @@ impl Peer {
         }
         match ProcessMemory::open(&self.address) {
             Ok(memory) => self.memory.get_or_init(|| memory).has_ended(),
-            // It has ended, or no descriptor is to be had now: whoever asks may have to wait until it says yes.
+            // It has ended, or the kernel refuses: whoever asks may have to wait until it says yes.
             Err(_) => process_memory::is_gone(&self.address),
         }
     }
@@ -80,10 +80,15 @@ impl Peer {
             let reason = format!("its process {process} has ended");
             return Error::PeerLost { rank, node: membership.node(rank).into(), reason };
         }
-        let doing = format!(
-            "copying from or to the memory of rank {rank} (process {process}); \
-             /proc/sys/kernel/yama/ptrace_scope must be 0 or 1 and both processes of one user"
-        );
+        let hint = match error.raw_os_error() {
+            Some(libc::EPERM) => {
+                "; /proc/sys/kernel/yama/ptrace_scope must be 0 or 1 and both processes of one user"
+            }
+            _ => "",
+        };
+        let node = membership.node(rank);
+        let doing =
+            format!("copying from or to the memory of rank {rank} on node {node} (process {process}){hint}");
         Error::system(doing, error)
     }
 }

@@ -109,9 +109,8 @@ impl Prepared for ShmPrepared {
         }
         let decode = |(rank, bytes): (usize, &Vec<u8>)| {
             let rank = Rank(rank as u32);
-            Address::decode(bytes).map_err(|malformed| Error::Wire {
-                from: rank,
-                problem: format!("its address is wrong: {malformed}"),
+            Address::decode(bytes).map_err(|malformed| {
+                Error::wire(&membership, rank, format!("its address is wrong: {malformed}"))
             })
         };
         let addresses = addresses.iter().enumerate().map(decode).collect::<Result<Vec<_>>>()?;

@@ -82,7 +82,7 @@ impl Process {
         let Parts { settings, secret, membership, addresses, door, control, cores, .. } = parts;
         let rank = membership.rank();
         let waiters = Waiters::new(settings, addresses.len(), cores);
-        let mapped = ControlSegment::map(&control, rank)?;
+        let mapped = ControlSegment::map(&control, &membership, rank)?;
         let peers: Vec<Peer> =
             membership.ranks().zip(addresses).map(|(rank, address)| Peer::new(rank, address)).collect();
         peers[rank.index()].keep_control(mapped.clone());
@@ -154,7 +154,7 @@ impl Process {
         let Some(storage) = self.ask(rank, Wanted::Control, limit)? else {
             return Err(Error::wire(&self.membership, rank, "it denies its control segment"));
         };
-        Ok(peer.keep_control(ControlSegment::map(&storage, rank)?).get())
+        Ok(peer.keep_control(ControlSegment::map(&storage, &self.membership, rank)?).get())
     }
 
     pub(super) fn target(&self, remote: &Remote) -> Result<Target> {
@@ -162,7 +162,7 @@ impl Process {
             Place::Segment(connection) => Ok(Target::Mapped(self.connections.get(connection)?)),
             Place::Registered(key) => {
                 let peer = self.peer(remote.owner)?;
-                Ok(Target::Private(Registered::of_key(key, remote.owner, peer)?))
+                Ok(Target::Private(Registered::of_key(key, &self.membership, remote.owner, peer)?))
             }
         }
     }

@@ -10,6 +10,9 @@
 //!   zombie, the number is its own. Numbers are given out in turn, so for a mistake all numbers there are (32,768 or
 //!   4 million) would have to be used up between that look and the call behind it, within a microsecond.
 //! * After each call it is asked again: what is reported as done went to the peer, without any such argument.
+//!
+//! Where no descriptor is to be had (all that a process may have are in use, the kernel is older than they are, or a
+//! filter forbids them), the cookie is read instead of asking it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -172,7 +175,9 @@ fn has_ended(descriptor: &OwnedFd) -> bool {
 #[derive(Debug)]
 pub(super) struct ProcessMemory {
     process: Pid,
-    descriptor: OwnedFd,
+    address: Address,
+    /// Of the process, where one could be had.
+    descriptor: Option<OwnedFd>,
 }
 
 impl ProcessMemory {
@@ -182,11 +187,18 @@ impl ProcessMemory {
     /// `ESRCH` where it is gone; what the kernel says where it refuses.
     pub(super) fn open(address: &Address) -> io::Result<Self> {
         let process = process_number(address)?;
-        let descriptor = rustix::process::pidfd_open(process, PidfdFlags::empty())?;
+        let descriptor = match rustix::process::pidfd_open(process, PidfdFlags::empty()) {
+            Ok(descriptor) => Some(descriptor),
+            Err(Errno::SRCH) => return Err(Errno::SRCH.into()),
+            Err(problem) => {
+                tracing::debug!(process = address.process, %problem, "a peer has no descriptor here");
+                None
+            }
+        };
         if read_cookie(address)? != address.cookie {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            return Err(Errno::SRCH.into());
         }
-        Ok(Self { process, descriptor })
+        Ok(Self { process, address: address.clone(), descriptor })
     }
 
     /// Copies all of `ranges`.
@@ -241,8 +253,9 @@ impl ProcessMemory {
             Some(libc::ESRCH) => gone(),
             _ => Error::system(
                 format!(
-                    "copying {length} bytes from or to the memory of rank {peer} (process {:?})",
-                    self.process
+                    "copying {length} bytes from or to the memory of rank {peer} on node {} (process {})",
+                    membership.node(peer),
+                    self.address.process
                 ),
                 error,
             ),
@@ -272,20 +285,24 @@ impl ProcessMemory {
 
     /// Whether the process still runs. A descriptor of a process becomes readable when it ends.
     fn is_alive(&self) -> bool {
-        let mut descriptors = [PollFd::new(&self.descriptor, PollFlags::IN)];
+        let Some(descriptor) = &self.descriptor else {
+            return read_cookie(&self.address).is_ok_and(|cookie| cookie == self.address.cookie);
+        };
+        let mut descriptors = [PollFd::new(descriptor, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         matches!(rustix::io::retry_on_intr(|| poll(&mut descriptors, Some(&now))), Ok(0))
     }
 
     /// Has the process go on if it was stopped. One that runs does not notice.
     pub(super) fn rouse(&self) {
+        let Some(descriptor) = &self.descriptor else { return rouse(&self.address) };
         // Where it has ended, nobody has to go on.
-        let _ = rustix::process::pidfd_send_signal(&self.descriptor, rustix::process::Signal::CONT);
+        let _ = rustix::process::pidfd_send_signal(descriptor, rustix::process::Signal::CONT);
     }
 
     /// Whether the process has ended for certain, with all its threads.
     pub(super) fn has_ended(&self) -> bool {
-        has_ended(&self.descriptor)
+        self.descriptor.as_ref().map_or_else(|| is_gone(&self.address), has_ended)
     }
 }
 

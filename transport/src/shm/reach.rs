@@ -88,11 +88,11 @@ impl Registered {
     ///
     /// # Errors
     /// `Wire` where it is not a key of that process.
-    pub(super) fn of_key(key: MemoryKey, owner: Rank, peer: &Peer) -> Result<Self> {
+    pub(super) fn of_key(key: MemoryKey, membership: &Membership, owner: Rank, peer: &Peer) -> Result<Self> {
         let [start, length, stamp_of_key] = key.0;
         if stamp_of_key != stamp(&peer.address().cookie) || start.checked_add(length).is_none() {
-            let problem = "a key of registered memory that is not one of this process".into();
-            return Err(Error::Wire { from: owner, problem });
+            let problem = "a key of registered memory that is not one of this process";
+            return Err(Error::wire(membership, owner, problem));
         }
         Ok(Self { start, length, stamp: stamp_of_key })
     }

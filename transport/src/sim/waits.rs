@@ -93,7 +93,7 @@ impl SimAdapter {
     pub(crate) fn change(&self, owner: Rank, question: Question) -> Result<u64> {
         match self.ask(owner, question, "changing a word of", None)? {
             Answer::Word(word) => Ok(word),
-            _ => Err(Error::Wire { from: owner, problem: "no word for an answer".into() }),
+            _ => Err(Error::wire(&self.membership, owner, "no word for an answer")),
         }
     }
 }

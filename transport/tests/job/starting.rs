@@ -183,6 +183,24 @@ fn another_fabric_and_one_that_cannot_be_had_are_errors_of_all() {
 }
 
 #[test]
+fn a_fabric_of_too_long_a_name_is_an_error_that_says_so() {
+    let start = |meeting: &Meeting, rank: u32, length: usize| {
+        let (place, settings) = (meeting.place(rank), quick());
+        move || {
+            let (for_fabric, name) = (settings.clone(), "f".repeat(length));
+            Job::start_on(place, settings, &name, &mut |secret, _| for_fabric.prepare(secret))
+        }
+    };
+    let meeting = Meeting::new(2);
+    for text in together([0, 1].map(|rank| start(&meeting, rank, 65))).into_iter().map(problem) {
+        assert!(text.contains("the fabric's name has 65 bytes, 64 are the most: ffff"), "{text}");
+    }
+    let meeting = Meeting::new(2);
+    let jobs = together([0, 1].map(|rank| start(&meeting, rank, 64))).into_iter().map(Result::unwrap);
+    finish_all(jobs.collect()).into_iter().for_each(Result::unwrap);
+}
+
+#[test]
 fn strangers_disturb_neither_the_start_nor_the_job() {
     let meeting = Meeting::new(2);
     let garbage =

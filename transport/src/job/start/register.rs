@@ -167,7 +167,8 @@ impl Call<'_> {
     fn wait(mut self, deadline: Instant) -> Result<Outcome> {
         loop {
             let (frames, closing) = self.link.receive();
-            for frame in frames {
+            let mut frames = frames.into_iter();
+            while let Some(frame) = frames.next() {
                 match frame {
                     Frame::Table(entries) if self.greeting.is_welcome() => {
                         if entries.len() != self.place.size as usize {
@@ -176,7 +177,7 @@ impl Call<'_> {
                         self.link.set_limit(wire::LARGEST);
                         let Self { poller, door, link, .. } = self;
                         let links = vec![(Rank(0), link)];
-                        let started = Started { poller, door, links, entries };
+                        let started = Started { poller, door, links, entries, heard: frames.collect() };
                         return Ok(Outcome::Started(started.into()));
                     }
                     Frame::Failed { problem } if self.greeting.is_welcome() => return Err(failed(problem)),
@@ -218,3 +219,7 @@ impl Call<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

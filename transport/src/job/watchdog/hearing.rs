@@ -20,6 +20,14 @@ impl Watchdog {
     pub(super) fn hear(&mut self, token: Token, now: Instant) {
         let Some(peer) = self.peers.get_mut(&token) else { return };
         let (frames, closing) = peer.link.receive();
+        self.take(token, frames, now);
+        if let Some(closing) = closing {
+            self.closed(token, &closing, now);
+        }
+    }
+
+    /// Takes what was said on a connection.
+    pub(super) fn take(&mut self, token: Token, frames: Vec<Frame>, now: Instant) {
         for frame in frames {
             // What was heard before may have ended the connection.
             let Some(peer) = self.peers.get_mut(&token) else { return };
@@ -37,9 +45,6 @@ impl Watchdog {
                     self.told(token, rank, frame, now);
                 }
             }
-        }
-        if let Some(closing) = closing {
-            self.closed(token, &closing, now);
         }
     }
 

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use crate::error::Result;
-use crate::message::layout::malformed;
 use crate::message::link::{Departing, Hearers, Link, State};
 use crate::message::ring::{Along, Peek};
 use crate::message::wire::{CONTROL_PAYLOAD, Ended, Packet, Way};
@@ -11,7 +10,7 @@ use crate::message::wire::{CONTROL_PAYLOAD, Ended, Packet, Way};
 impl State {
     pub(in crate::message) fn read_control(&mut self, link: &Link) -> Result<()> {
         loop {
-            let found = match self.control.peek().map_err(|problem| malformed(link.peer, problem))? {
+            let found = match self.control.peek().map_err(|problem| link.context.wire(link.peer, problem))? {
                 Peek::Nothing { missing } => {
                     link.signs.control.set(missing);
                     return Ok(());
@@ -24,7 +23,7 @@ impl State {
             // A payload that is too long is cut, and then of a wrong length all the same.
             let length = if found.length > payload.len() { 0 } else { length };
             let packet = Packet::decode(found.kind, &payload[..length])
-                .map_err(|problem| malformed(link.peer, problem))?;
+                .map_err(|problem| link.context.wire(link.peer, problem))?;
             self.control.consume(found);
             self.consumed.control = self.control.consumed();
             self.handle(link, packet)?;
@@ -36,7 +35,8 @@ impl State {
         // A shared transfer goes on here meanwhile, and the end of one concerns only those who wait for it.
         let is_urgent = match packet {
             Packet::Ready { way, .. } => !matches!(way, Way::Shared | Way::Stores),
-            Packet::Withdraw { .. } | Packet::Taken { ended: Ended::Withdrawn, .. } | Packet::Closed => true,
+            Packet::Withdraw { .. } | Packet::Taken { ended: Ended::Withdrawn, .. } => true,
+            Packet::Closed | Packet::GivenUp => true,
             Packet::Part { transfer, .. } => {
                 !self.sending.iter().any(|sending| sending.id == transfer && sending.way == Some(Way::Stores))
             }

@@ -219,6 +219,7 @@ fn nonsense_fails_the_pair_and_not_the_process() {
             made.wait();
             let error = messenger.receive(Rank(1), &mut [0; 8]).unwrap_err();
             assert!(matches!(&error, Error::Wire { from: Rank(1), .. }), "{error}");
+            assert!(error.to_string().contains("node here"), "{error}");
             assert!(matches!(messenger.send(Rank(1), b"x"), Err(Error::Wire { .. })));
             assert!(matches!(messenger.check(Rank(1)), Err(Error::Wire { .. })));
             messenger.check(Rank(0)).unwrap();

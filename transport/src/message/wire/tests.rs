@@ -33,6 +33,7 @@ fn packets() -> impl Strategy<Value = Packet> {
         (any::<u32>(), prop::sample::select(vec![Ended::Received, Ended::NoWay, Ended::Withdrawn]))
             .prop_map(|(transfer, ended)| Packet::Taken { transfer, ended }),
         Just(Packet::Closed),
+        Just(Packet::GivenUp),
     ]
 }
 
@@ -58,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_decoder_panic(code in 1_u32..=9, bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn no_bytes_make_the_decoder_panic(code in 1_u32..=10, bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         if let Ok(kind) = Kind::decode(code) {
             let _ = Packet::decode(kind, &bytes);
         }

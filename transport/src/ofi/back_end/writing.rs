@@ -24,8 +24,8 @@ impl Adapter {
         let peer = self.peer(remote.owner)?;
         if remote.owner == self.rank() {
             let mut pieces = pieces.iter();
-            let written = self.exports.with(target.memory.key, |ground| {
-                pieces.all(|piece| ground.write(piece.offset, piece.bytes))
+            let written = self.exports.with(target.memory.key, |memory| {
+                pieces.all(|piece| memory.write(target.memory.place(piece.offset), piece.bytes))
             });
             self.waiters.look_again();
             return here(written, remote.owner, 0, total);

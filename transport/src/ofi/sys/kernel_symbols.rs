@@ -96,7 +96,7 @@ mod tests {
     fn the_first_question_of_a_process() {
         let handle = library().unwrap().handle();
         let (function, before) = (fopen_of(handle), bytes_read());
-        Offer::choose(&OfiSettings { address: "127.0.0.1".into(), ..OfiSettings::default() }).unwrap();
+        Offer::choose(&OfiSettings { address: "127.0.0.1".into(), ..OfiSettings::default() }, None).unwrap();
         let read = bytes_read() - before;
         assert!(read < LITTLE || has_adapter(), "{read} bytes");
         assert_eq!(fopen_of(handle), function, "libfabric is as it was");

@@ -35,7 +35,7 @@ pub(super) fn ranks<const SIZE: usize>(provider: &str) -> [(Fabric, Arc<Adapter>
 /// Ranks with these settings, and their adapters.
 pub(super) fn ranks_by<const SIZE: usize>(settings: &OfiSettings) -> [(Fabric, Arc<Adapter>); SIZE] {
     let secret = JobSecret::random().unwrap();
-    let listening = [(); SIZE].map(|()| listen(settings, &secret).unwrap());
+    let listening = [(); SIZE].map(|()| listen(settings, &secret, None).unwrap());
     let addresses = listening.each_ref().map(|listening| listening.address.encode());
     let mut rank = 0;
     listening.map(|listening| {

@@ -18,7 +18,8 @@ fn two_listening(provider: &str, message_bytes: [usize; 2]) -> ([Listening; 2], 
     let secret = JobSecret::random().unwrap();
     let both = message_bytes.map(|message_bytes| {
         let (provider, address) = (provider.into(), "127.0.0.1".into());
-        listen(&OfiSettings { provider, address, message_bytes, ..OfiSettings::default() }, &secret).unwrap()
+        listen(&OfiSettings { provider, address, message_bytes, ..OfiSettings::default() }, &secret, None)
+            .unwrap()
     });
     let addresses = both.each_ref().map(|listening| listening.address()).to_vec();
     (both, addresses)

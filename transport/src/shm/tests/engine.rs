@@ -108,7 +108,8 @@ fn registered_memory_is_written_read_and_transferred_to() {
     let mut words = registration.key().0;
     words[2] ^= 1;
     let wrong = Remote { owner: Rank(1), place: Place::Registered(crate::back_end::MemoryKey(words)) };
-    assert!(matches!(one.write(&wrong, &[]), Err(Error::Wire { .. })));
+    let refused = one.write(&wrong, &[]).unwrap_err();
+    assert!(matches!(refused, Error::Wire { .. }) && refused.to_string().contains("node here"), "{refused}");
     assert!(matches!(one.fetch_add(&remote, 0, 1), Err(Error::Unsupported { .. })));
     drop(registration);
     assert_eq!(memory[..10], bytes[1..11]);

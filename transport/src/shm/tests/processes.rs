@@ -217,14 +217,20 @@ fn peers_connect_again_after_a_shortage_of_descriptors() {
 #[test]
 #[ignore = "a part of another test here, which starts it"]
 fn without_descriptors() {
-    let (fabric, mut other, _) = meet();
+    let (fabric, mut other, key) = meet();
     let own = prepare(&ShmSettings::default(), &JobSecret::random().unwrap()).unwrap().address();
     let own = Address::decode(&own).unwrap();
     limit_descriptors(3);
     assert!(std::fs::File::open("/dev/null").is_err());
+    // Its private memory is reached all the same.
+    let private = Remote { owner: Rank(1), place: Place::Registered(key) };
+    let mut found = [0; 8];
+    fabric.read(&private, 0, &mut found).unwrap();
+    assert_eq!(found, [5; 8]);
     assert!(!fabric.back_end().has_ended(Rank(1)));
     other.kill();
     assert!(fabric.back_end().has_ended(Rank(1)));
+    assert_eq!(fabric.read(&private, 0, &mut found).unwrap_err().lost_peer(), Some(Rank(1)));
     // One whose number somebody else has now: this process.
     let earlier = Address { cookie: [0; 16], ..own.clone() };
     assert!(!Peer::new(Rank(1), own).has_ended());

@@ -127,6 +127,28 @@ fn closing_ends_the_waits_for_interrupts_and_the_callbacks() {
 }
 
 #[test]
+fn a_callback_that_panics_is_called_again() {
+    let (one, other) = pair();
+    let sum = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&sum);
+    let service = one
+        .on_interrupt(INTERRUPT, move |count| {
+            assert!(counter.fetch_add(count, Ordering::Relaxed) > 0, "the first time");
+        })
+        .unwrap();
+    for count in 1..=3 {
+        other.trigger(Rank(0), INTERRUPT).unwrap();
+        let began = std::time::Instant::now();
+        while sum.load(Ordering::Relaxed) < count {
+            assert!(began.elapsed() < Duration::from_secs(20), "it was called {} times", count - 1);
+            std::thread::yield_now();
+        }
+    }
+    one.close();
+    service.join();
+}
+
+#[test]
 fn threads_of_the_back_end_leave_signals_to_the_application() {
     let (one, _other) = pair();
     let body = || {
