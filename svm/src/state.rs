@@ -271,6 +271,11 @@ impl State {
         self.header().durable_epoch.store(epoch.wrapping_add(1), Ordering::Release);
     }
 
+    /// Whether any manifest has reached the storage device since the state was made, as far as that is known.
+    pub(crate) fn has_been_durable(&self) -> bool {
+        self.header().durable_epoch.load(Ordering::Acquire) != 0
+    }
+
     /// Counts a process that enters, in the gate; returns how many there were before.
     pub(crate) fn add_user(&self) -> u64 {
         self.header().users.fetch_add(1, Ordering::AcqRel)

@@ -119,6 +119,10 @@ impl Store {
             Err(AttachError::Failed(e)) => return unless_gone(e),
             Err(AttachError::Gone | AttachError::Abandoned) => return Ok(None),
         };
+        if let Some(state) = attachment.state().filter(|_| !options.temporary) {
+            // The manifest and the object have; the name will, when the file gets it.
+            state.set_durable(0);
+        }
         let file = File::new(attachment, options)?;
         Ok(Some(UnnamedFile { file, object, name: name.clone(), durable: !options.temporary }))
     }

@@ -1,13 +1,16 @@
 //! What this process changed of a file: telling other nodes, bringing it to the device, and the manifest.
 
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result, Unsynced};
 use crate::manifest::{self, Manifest};
+use crate::name::FileName;
 use crate::object;
 use crate::placement::{Policies, SizeReason};
 use crate::segment::Segment;
 use crate::state::State;
+use crate::store::entry;
 use crate::units::{SegmentIndex, SegmentSize};
 
 use super::{Attachment, Filling, View};
@@ -59,10 +62,10 @@ impl Attachment {
         if !state.needs_commit() {
             // Whoever committed last may not have waited for the storage device.
             let epoch = state.epoch();
-            return Manifest::sync(&path, &self.name).map(|()| {
-                state.set_durable(epoch);
-                None
-            });
+            self.settle_name(state, &self.name)?;
+            Manifest::sync(&path, &self.name)?;
+            state.set_durable(epoch);
+            return Ok(None);
         }
         let manifest = self.manifest(state, state.epoch() + 1);
         self.replace_manifest(state, &manifest, durable)?;
@@ -109,6 +112,7 @@ impl Attachment {
         if manifest.epoch < state.epoch() {
             if durable {
                 let epoch = state.epoch();
+                self.settle_name(state, &manifest.name)?;
                 Manifest::sync(&path, &self.name)?;
                 state.set_durable(epoch);
             }
@@ -137,9 +141,25 @@ impl Attachment {
         }
     }
 
+    /// Brings the file's name to the storage device, once while the state counts: on nodes other than the master's, a
+    /// file is given its name without waiting for that.
+    fn settle_name(&self, state: &State, name: &str) -> Result<()> {
+        if self.temporary || state.has_been_durable() {
+            return Ok(());
+        }
+        // Some who serve a file for others know it by no name of its own; what the master tells has it.
+        let Ok(name) = FileName::new(name) else { return Ok(()) };
+        // Relaxed: the caller has the gate.
+        let anew = self.name_was_refused.load(Ordering::Relaxed);
+        let settled = entry::settle(&self.store, &name, self.id, anew);
+        self.name_was_refused.store(settled.is_err(), Ordering::Relaxed);
+        settled
+    }
+
     fn replace_manifest(&self, state: &State, manifest: &Manifest, durable: bool) -> Result<()> {
         let path = object::path(&self.store, self.id);
         if durable {
+            self.settle_name(state, &manifest.name)?;
             // The segments' directory entries must not come after the manifest that names them.
             rustix::fs::fsync(self.directory.as_fd())
                 .map_err(|e| Error::io(format!("syncing {}", self.name), &path, e))?;

@@ -212,7 +212,8 @@ fn enter_name(context: &Context, manifest: &Manifest, is_new: bool) -> Result<()
             Err(Error::NoSuchFile { .. }) => {}
             Err(e) => return Err(e),
         }
-        if store.enter_name(&name, id, false)? {
+        // A new file's first durable commit brings the name to the device; who has lost it has one behind it, maybe.
+        if store.enter_name(&name, id, !is_new && !manifest.temporary)? {
             return Ok(());
         }
     }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use svmio_svm::{CacheSettings, FileOffset, Store};
 
 use super::device::{Device, Event};
-use super::{SEGMENT, job, name, node_of, open, options};
+use super::{
+    NODES, SEGMENT, job, name, node_of, on_device, open, options, place, synced_before_return, write,
+};
 
 /// What holds the name of a file in a node's store, and the manifest that it leads to.
 fn entry_and_manifest(directory: &Path, node: u32) -> (String, PathBuf) {
@@ -14,6 +16,87 @@ fn entry_and_manifest(directory: &Path, node: u32) -> (String, PathBuf) {
     let entry = std::fs::read_to_string(store.join("names/f")).expect("it has the name");
     let manifest = store.join("objects").join(entry.trim()).join("manifest");
     (entry, manifest)
+}
+
+/// That each of `nodes` has the file's name on its device, and then all directories that lead to it and to the object.
+fn check_names(events: &[Event], directory: &Path, nodes: impl IntoIterator<Item = u32>) {
+    for node in nodes {
+        let store = directory.join(format!("n{node}"));
+        let entry = entry_and_manifest(directory, node).0.into_bytes();
+        let synced: Vec<_> =
+            synced_before_return(events).filter(|(path, _)| node_of(path, directory) == node).collect();
+        let is_entry = |(path, bytes): &(&PathBuf, Option<&Vec<u8>>)| {
+            path.starts_with(store.join("names")) && *bytes == Some(&entry)
+        };
+        let at = synced.iter().position(is_entry).unwrap_or_else(|| panic!("node {node}: {synced:?}"));
+        for directory in ["names", ""] {
+            let directory = store.join(directory);
+            let is_synced = synced[at..].iter().any(|(path, _)| **path == directory);
+            assert!(is_synced, "{} of {synced:?}", directory.display());
+        }
+        assert!(synced.iter().any(|(path, _)| **path == store.join("objects")), "{synced:?}");
+    }
+}
+
+#[test]
+fn a_files_name_is_on_all_nodes_devices_when_its_first_sync_returns() {
+    on_device(|process, device, directory| {
+        let own = process.rank();
+        let file = open(process, "f");
+        device.note_return();
+        process.meet();
+        if own == 0 {
+            check_names(&device.take_events(), directory, 0..NODES);
+        }
+        process.meet();
+        // Once is enough.
+        write(&file, own, [0], 1);
+        if own == 0 {
+            file.write_at(FileOffset(99 * SEGMENT), b"longer").expect("it can be written");
+        }
+        process.sync(&file).expect("the device takes everything");
+        process.meet();
+        if own == 0 {
+            let is_name = |event: &Event| match event {
+                Event::Synced { path, .. } => path.components().any(|part| part.as_os_str() == "names"),
+                Event::Returned => false,
+            };
+            assert!(!device.take_events().iter().any(is_name));
+        }
+        process.close(file).expect("the file closes");
+    });
+}
+
+#[test]
+fn a_name_that_a_device_refused_is_written_again() {
+    on_device(|process, device, directory| {
+        let own = process.rank();
+        let file = process.open(&name("f"), &options()).expect("the file opens");
+        if own == 0 {
+            place(&file);
+            let refused = directory.join("n1/names/f");
+            device.refuse(move |path| path == refused);
+        }
+        process.meet();
+        let error = process.sync(&file).expect_err("the device of node 1 fails");
+        assert!(error.contains("node n1") && error.contains("syncing the name of /f"), "{error}");
+        process.meet();
+        if own == 0 {
+            device.refuse_nothing();
+            device.take_events();
+        }
+        process.meet();
+        process.sync(&file).expect("the device takes everything");
+        device.note_return();
+        process.meet();
+        if own == 0 {
+            let events = device.take_events();
+            check_names(&events, directory, [1]);
+            let old = directory.join("n1/names/f");
+            assert!(synced_before_return(&events).all(|(path, _)| *path != old), "{events:?}");
+        }
+        process.close(file).expect("the file closes");
+    });
 }
 
 #[test]
