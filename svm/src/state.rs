@@ -276,6 +276,12 @@ impl State {
         self.header().durable_epoch.load(Ordering::Acquire) != 0
     }
 
+    /// Notes that the manifest on storage may never reach the device: the next commit is to write another one.
+    pub(crate) fn distrust_manifest(&self) {
+        // No file has so many.
+        self.header().committed_segments.store(u64::MAX, Ordering::Release);
+    }
+
     /// Counts a process that enters, in the gate; returns how many there were before.
     pub(crate) fn add_user(&self) -> u64 {
         self.header().users.fetch_add(1, Ordering::AcqRel)

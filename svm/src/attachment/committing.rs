@@ -63,7 +63,8 @@ impl Attachment {
             // Whoever committed last may not have waited for the storage device.
             let epoch = state.epoch();
             self.settle_name(state, &self.name)?;
-            Manifest::sync(&path, &self.name)?;
+            // The system tells once of what it could not write back: a second try would be told of success.
+            Manifest::sync(&path, &self.name).inspect_err(|_| state.distrust_manifest())?;
             state.set_durable(epoch);
             return Ok(None);
         }
@@ -111,10 +112,8 @@ impl Attachment {
         // Two commits were sent one after the other, and this one comes late: the newer one tells all that it does.
         if manifest.epoch < state.epoch() {
             if durable {
-                let epoch = state.epoch();
-                self.settle_name(state, &manifest.name)?;
-                Manifest::sync(&path, &self.name)?;
-                state.set_durable(epoch);
+                // Written again, and not only synced: the device may have refused it before, which the system tells once.
+                self.replace_manifest(state, &Manifest::read(&path, &self.name)?, true)?;
             }
             return Ok(());
         }

@@ -143,3 +143,31 @@ fn no_manifest_is_replaced_by_one_whose_bytes_the_device_has_not() {
         });
     });
 }
+
+#[test]
+fn a_manifest_that_the_device_refused_is_written_again() {
+    let device = Device::default();
+    device.under(|| {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("directories can be made in /dev/shm");
+        let store = Store::open(directory.path()).expect("a new store opens");
+        let file = store.open_file(&name("f"), &options()).expect("the file opens");
+        file.write_at(FileOffset(0), b"here").expect("it can be written");
+        file.commit(false).expect("it can be committed");
+        device.refuse(|path| path.ends_with("manifest"));
+        file.commit(true).expect_err("the device fails");
+        device.refuse_nothing();
+        device.take_events();
+        // The system takes the old one's bytes for written now.
+        file.commit(true).expect("the device takes everything");
+        let object = directory.path().join("objects").join(file.id().to_string());
+        let manifest = std::fs::read(object.join("manifest")).expect("it is in place");
+        let is_new = |event: &Event| match event {
+            Event::Synced { path, bytes } => !path.ends_with("manifest") && bytes.as_ref() == Some(&manifest),
+            Event::Returned => false,
+        };
+        let events = device.take_events();
+        assert!(events.iter().any(is_new), "{events:?}");
+        file.commit(true).expect("nothing is to be done");
+        assert!(device.take_events().is_empty());
+    });
+}
