@@ -100,6 +100,40 @@ fn a_name_that_a_device_refused_is_written_again() {
 }
 
 #[test]
+fn a_sync_makes_good_for_a_node_that_has_lost_the_file_since_the_last_one() {
+    on_device(|process, device, directory| {
+        let own = process.rank();
+        // All on node 0.
+        let file = process.open(&name("f"), &options()).expect("the file opens");
+        if own == 0 {
+            file.write_at(FileOffset(0), b"kept").expect("it can be written");
+        }
+        process.sync(&file).expect("the device takes everything");
+        process.close(file).expect("the file closes");
+        if own == 0 {
+            // As if it had got another store.
+            let (_, manifest) = entry_and_manifest(directory, 3);
+            std::fs::remove_dir_all(manifest.parent().expect("it lies in a directory")).expect("it goes");
+            std::fs::remove_file(directory.join("n3/names/f")).expect("it goes");
+            device.take_events();
+        }
+        process.meet();
+        let file = process.open(&name("f"), &options()).expect("the file opens");
+        process.sync(&file).expect("the device takes everything");
+        device.note_return();
+        process.meet();
+        if own == 0 {
+            let events = device.take_events();
+            let manifest = std::fs::read(entry_and_manifest(directory, 3).1).expect("it has one");
+            let mut of_node = synced_before_return(&events).filter(|(path, _)| node_of(path, directory) == 3);
+            assert!(of_node.any(|(_, bytes)| bytes == Some(&manifest)), "{events:?}");
+            check_names(&events, directory, [3]);
+        }
+        process.close(file).expect("the file closes");
+    });
+}
+
+#[test]
 fn no_manifest_is_replaced_by_one_whose_bytes_the_device_has_not() {
     let device = Device::default();
     device.under(|| {
