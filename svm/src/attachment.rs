@@ -191,6 +191,7 @@ impl Drop for Attachment {
             return;
         };
         if !presence.has_left() {
+            self.leave_unsynced(state);
             state.remove_user();
             if let Err(e) = presence.leave() {
                 tracing::warn!("closing {}: {e}", self.name);

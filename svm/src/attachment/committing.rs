@@ -13,7 +13,7 @@ use crate::state::State;
 use crate::store::entry;
 use crate::units::{SegmentIndex, SegmentSize};
 
-use super::{Attachment, Filling, View};
+use super::{Attachment, Filling, Home, View};
 
 impl Attachment {
     /// Remembers that this process changed a segment: after it has stored the bytes.
@@ -44,6 +44,27 @@ impl Attachment {
                 Error::Unsynced(Unsynced { name, segment: index, path, kind, problem })
             })
         })
+    }
+
+    /// The same, and what processes of this node left that had the file open before and did not sync it.
+    pub(crate) fn sync_left_segments(&self) -> Result<()> {
+        let left: Vec<_> = match self.state() {
+            Some(state) => {
+                state.left_unsynced().filter(|(index, _)| self.home(*index) == Home::Here).collect()
+            }
+            None => Vec::new(),
+        };
+        left.iter().for_each(|(index, _)| self.changes.enter_for_another(*index));
+        self.sync_segments()?;
+        if let View::Full { state, .. } = &self.view {
+            left.into_iter().for_each(|(index, count)| state.note_synced(index, count));
+        }
+        Ok(())
+    }
+
+    /// Before this process leaves the file: tells those who have it open, or will, what they are to sync.
+    pub(super) fn leave_unsynced(&self, state: &State) {
+        self.changes.hand_over(|index| state.leave_unsynced(index));
     }
 
     /// Replaces the manifest if it does not tell the size and the segments that there are, and returns the new one.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use svmio_svm::{CacheSettings, FileOffset, Store};
+use svmio_svm::{CacheSettings, FileOffset, OpenOptions, Store};
 
 use super::device::{Device, Event};
 use super::{
@@ -203,5 +203,66 @@ fn a_manifest_that_the_device_refused_is_written_again() {
         assert!(events.iter().any(is_new), "{events:?}");
         file.commit(true).expect("nothing is to be done");
         assert!(device.take_events().is_empty());
+    });
+}
+
+/// Which segments the device got.
+fn segments(events: &[Event]) -> Vec<u32> {
+    let segment = |event: &Event| match event {
+        Event::Synced { path, .. } => super::segment_of(path),
+        Event::Returned => None,
+    };
+    events.iter().filter_map(segment).collect()
+}
+
+#[test]
+fn a_sync_brings_what_others_wrote_before_they_closed_the_file() {
+    let device = Device::default();
+    device.under(|| {
+        let (_directory, stores) = job::stores(1);
+        let open = || stores[0].open_file(&name("f"), &options()).expect("the file opens");
+        let write = |file: &svmio_svm::File, segments: &[u32]| {
+            for segment in segments {
+                let offset = FileOffset(u64::from(*segment) * SEGMENT);
+                file.write_at(offset, b"some").expect("it can be written");
+            }
+        };
+        {
+            let file = open();
+            write(&file, &[0, 1, 2]);
+            file.sync_data().expect("the device takes everything");
+            write(&file, &[0, 1]);
+            file.commit(true).expect("it can be committed");
+        }
+        // Not kept, as after many other files were closed, or by another process.
+        job::run(&stores, &CacheSettings::default(), |process| {
+            let file = process.open(&name("f"), &options()).expect("the file opens");
+            write(&file, &[1]);
+            device.take_events();
+            process.sync(&file).expect("the device takes everything");
+            assert_eq!(segments(&device.take_events()), [0, 1]);
+            write(&file, &[2]);
+            process.sync(&file).expect("the device takes everything");
+            assert_eq!(segments(&device.take_events()), [2]);
+            write(&file, &[0]);
+            process.close(file).expect("the file closes");
+        });
+        // Kept, and looked at by somebody who changes nothing.
+        let file = open();
+        write(&file, &[2]);
+        file.keep();
+        device.take_events();
+        let file = stores[0].open_file(&name("f"), &OpenOptions::reading()).expect("the file opens");
+        device.refuse(|path| super::segment_of(path) == Some(2));
+        file.sync_left().expect_err("the device fails");
+        device.refuse_nothing();
+        drop(file);
+        device.take_events();
+        let file = open();
+        file.sync_left().expect("the device takes everything");
+        // What was not noted to be there is tried again.
+        assert!(segments(&device.take_events()).ends_with(&[2]));
+        file.sync_left().expect("the device takes everything");
+        assert!(segments(&device.take_events()).is_empty());
     });
 }
