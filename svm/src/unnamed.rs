@@ -140,7 +140,8 @@ impl Store {
         };
         match removed {
             // A name that cannot be read was not given by svmio.
-            Err(Error::NoSuchFile { .. } | Error::NotAFile { .. } | Error::CorruptManifest { .. }) => Ok(()),
+            Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => Ok(()),
+            Err(Error::CorruptManifest { .. } | Error::Unwritten { .. }) => Ok(()),
             removed => removed,
         }
     }

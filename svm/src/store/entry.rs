@@ -32,6 +32,10 @@ pub(crate) fn read(root: &Path, name: &FileName) -> Result<FileId> {
     let mut text = Vec::new();
     let read = fs::File::open(&path).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
     read.map_err(|e| error(root, name, e))?;
+    if text.is_empty() {
+        // It gets its content before its name: that much went with its node.
+        return Err(Error::Unwritten { name: name.to_string(), path });
+    }
     let id = std::str::from_utf8(&text).ok().and_then(|text| text.trim_end().parse().ok());
     id.ok_or_else(|| Error::CorruptManifest {
         name: name.to_string(),

@@ -46,7 +46,7 @@ impl Store {
                 let name = FileName::from_relative(relative);
                 let id = match self.lookup(&name) {
                     Ok(id) => Some(id),
-                    Err(Error::CorruptManifest { .. }) => None,
+                    Err(Error::CorruptManifest { .. } | Error::Unwritten { .. }) => None,
                     // Removed since, or a directory took its place.
                     Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => continue,
                     Err(e) => return Err(e),
@@ -97,7 +97,8 @@ impl Store {
     /// The identity of the file `name`.
     ///
     /// # Errors
-    /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::NameTooLong`], [`Error::CorruptManifest`].
+    /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::NameTooLong`], [`Error::CorruptManifest`],
+    /// [`Error::Unwritten`].
     pub fn lookup(&self, name: &FileName) -> Result<FileId> {
         entry::read(&self.root, name)
     }
@@ -145,9 +146,20 @@ impl Store {
     /// As [`Store::enter_name`].
     pub(crate) fn give_back_name(&self, name: &FileName, id: FileId) -> Result<Option<PathBuf>> {
         // Who removes a file takes its name and then its object, with the gate held.
-        let entered = self.with_object(id, |_| Ok(self.enter_name(name, id, true)));
+        let entered = self.with_object(id, |_| match self.lookup(name) {
+            Err(Error::Unwritten { .. }) => Ok(self.write_name_again(name, id).map(|()| true)),
+            _ => Ok(self.enter_name(name, id, true)),
+        });
         let is_entered = entered.map_err(|e| self.name_error(name, e))?.unwrap_or(Ok(false))?;
         Ok(is_entered.then(|| self.entry(name)))
+    }
+
+    /// Has `name`, whose entry is empty, lead to the file `id`, whose gate the caller holds.
+    ///
+    /// # Errors
+    /// As [`Store::enter_name`].
+    pub(crate) fn write_name_again(&self, name: &FileName, id: FileId) -> Result<()> {
+        self.turn_name(name, None, id, true)
     }
 
     /// Lets `name` lead to the file `to` at once, where it has led to the file `from` or, without one, nowhere. The

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use svmio_svm::{CacheSettings, FileOffset, OpenOptions, Store};
+use svmio_svm::{CacheSettings, DirectoryName, Error, FileOffset, OpenOptions, Store, StoreSet};
 
 use super::device::{Device, Event};
 use super::{
@@ -265,4 +265,74 @@ fn a_sync_brings_what_others_wrote_before_they_closed_the_file() {
         file.sync_left().expect("the device takes everything");
         assert!(segments(&device.take_events()).is_empty());
     });
+}
+
+/// Takes the content of a file, as a file system may that has not written it when its node goes down.
+fn empty(path: &Path) {
+    std::fs::File::options().write(true).open(path).and_then(|file| file.set_len(0)).expect("it is there");
+}
+
+#[test]
+fn what_a_node_that_went_down_has_empty_is_written_again_from_what_others_have() {
+    let (directory, stores) = job::stores(3);
+    let entry = |node: u32| directory.path().join(format!("n{node}/names/f"));
+    let in_a_job = |body: &(dyn Fn(&job::Process<'_>) + Sync)| {
+        job::run(&stores, &CacheSettings::default(), body);
+    };
+    let reads_all = |process: &job::Process<'_>| {
+        let file = process.open(&name("f"), &OpenOptions::reading()).expect("the file opens");
+        for node in 0..3 {
+            let mut bytes = [0; 4];
+            file.read_at(FileOffset(node * SEGMENT), &mut bytes).expect("it can be read");
+            assert_eq!(&bytes, b"kept");
+        }
+        process.close(file).expect("the file closes");
+    };
+    in_a_job(&|process| {
+        let file = process.open(&name("f"), &options()).expect("the file opens");
+        file.write_at(FileOffset(u64::from(process.rank()) * SEGMENT), b"kept").expect("it can be written");
+        process.sync(&file).expect("the device takes everything");
+        process.close(file).expect("the file closes");
+    });
+    let (text, _) = entry_and_manifest(directory.path(), 0);
+    for emptied in [&[1][..], &[0, 2]] {
+        emptied.iter().for_each(|node| empty(&entry(*node)));
+        if emptied == [1] {
+            empty(&entry_and_manifest(directory.path(), 2).1);
+        }
+        in_a_job(&reads_all);
+        for node in 0..3 {
+            assert_eq!(std::fs::read_to_string(entry(node)).expect("it is there"), text, "node {node}");
+        }
+    }
+    // By the tool.
+    let set = StoreSet::new(stores[0].clone(), stores[1..].iter().cloned()).expect("they are different ones");
+    let root = DirectoryName::root();
+    [0, 2].iter().for_each(|node| empty(&entry(*node)));
+    let report = set.verify(&root).expect("it can be verified");
+    assert!(report.is_clean() && report.unreclaimed.is_none(), "{report:?}");
+    assert_eq!(report.repaired, [entry(0), entry(2)]);
+    assert!(set.verify(&root).expect("it can be verified").repaired.is_empty());
+    in_a_job(&reads_all);
+    // Who is alone with it is told, and nothing is lost.
+    empty(&entry(1));
+    let report = svmio_svm::verify(&stores[1], &root).expect("it can be verified");
+    let [(_, error @ Error::Unwritten { .. })] = &report.damaged[..] else { panic!("{report:?}") };
+    assert!(error.to_string().contains("svmio verify with the stores of all"), "{error}");
+    assert!(report.reclaimed.is_empty() && report.unreclaimed.is_some(), "{report:?}");
+    // Nor is another file of that name made beside it.
+    [0, 2].iter().for_each(|node| empty(&entry(*node)));
+    in_a_job(&|process| {
+        let error = process.open(&name("f"), &options()).expect_err("nobody knows what it is");
+        assert!(error.contains("is empty") && error.contains("/names/f"), "{error}");
+    });
+    // A name that leads nowhere does not keep the file from being removed.
+    std::fs::write(entry(0), &text).expect("it can be written");
+    in_a_job(&|process| {
+        if process.rank() == 0 {
+            process.cluster.remove(&name("f")).expect("it goes");
+        }
+        process.meet();
+    });
+    assert!((0..3).all(|node| !entry(node).exists()));
 }
