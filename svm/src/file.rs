@@ -173,8 +173,8 @@ impl File {
         self.attachment.sync_segments()
     }
 
-    /// As [`File::sync_data`], and brings there what processes of this node wrote and did not sync that have closed the file
-    /// since, or died when nobody else had it open.
+    /// As [`File::sync_data`], and brings there what processes of this node wrote and did not sync that have closed the
+    /// file since, or died when nobody else had it open.
     ///
     /// # Errors
     /// As [`File::sync_data`].

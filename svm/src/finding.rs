@@ -37,7 +37,8 @@ pub(crate) type Survived = (u64, Vec<(SegmentIndex, NodeName)>);
 /// What `store` has under `name`, for the processes of a job that have files open through `cluster`.
 ///
 /// # Errors
-/// [`Error::OpenInAnotherJob`]; [`Error::Unwritten`] where other nodes have to tell what it is; otherwise what is wrong with the name or the manifest.
+/// [`Error::OpenInAnotherJob`]; [`Error::Unwritten`] where other nodes have to tell what it is; otherwise what is wrong
+/// with the name or the manifest.
 pub(crate) fn find(store: &Store, name: &FileName, cluster: u64) -> Result<Option<Finding>> {
     let file = match store.lookup(name) {
         Ok(file) => file,

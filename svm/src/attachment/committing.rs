@@ -133,7 +133,7 @@ impl Attachment {
         // Two commits were sent one after the other, and this one comes late: the newer one tells all that it does.
         if manifest.epoch < state.epoch() {
             if durable {
-                // Written again, and not only synced: the device may have refused it before, which the system tells once.
+                // Written again, not only synced: the device may have refused it before, which the system tells once.
                 self.replace_manifest(state, &Manifest::read(&path, &self.name)?, true)?;
             }
             return Ok(());
