@@ -9,6 +9,7 @@ mod segments;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::changes::Changes;
@@ -56,6 +57,8 @@ pub(crate) struct Attachment {
     /// How often the state had been revived when this process came to know it.
     revivals: u64,
     changes: Changes,
+    /// The storage device did not take the file's name when it was last brought there.
+    name_was_refused: AtomicBool,
 }
 
 /// What this process sees of the file's shared state.
@@ -188,6 +191,7 @@ impl Drop for Attachment {
             return;
         };
         if !presence.has_left() {
+            self.leave_unsynced(state);
             state.remove_user();
             if let Err(e) = presence.leave() {
                 tracing::warn!("closing {}: {e}", self.name);

@@ -124,6 +124,15 @@ impl Changes {
         Ok(())
     }
 
+    /// Hands over those that are not on the storage device yet, for others to bring them there: who calls this changes
+    /// nothing any more.
+    pub(crate) fn hand_over(&self, hand: impl FnMut(SegmentIndex)) {
+        let mut sets = self.sets();
+        if !sets.unsynced.is_empty() {
+            self.take(&mut sets.unsynced).into_iter().for_each(hand);
+        }
+    }
+
     /// Whether there was something that the storage device did not take.
     pub(crate) fn have_failed(&self) -> bool {
         self.syncing.lock().unwrap_or_else(PoisonError::into_inner).is_some()

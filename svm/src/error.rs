@@ -141,6 +141,14 @@ pub enum Error {
         /// What does not fit.
         reason: String,
     },
+    /// A name or a manifest has no content: it was made, and its node went down before it was on the storage device.
+    #[error("{}, by which {name} is found, is empty: its node went down before it was on the storage device (where other nodes have the file, a job of all that opens it writes it again, and so does svmio verify with the stores of all; otherwise remove it: svmio rm {name})", path.display())]
+    Unwritten {
+        /// The file.
+        name: String,
+        /// What is empty.
+        path: PathBuf,
+    },
     /// The manifest or the store was written by a newer release.
     #[error("{subject}: {} has format version {found}, this release of svmio reads up to {supported}: use the newer release", path.display())]
     NewerFormat {

@@ -173,6 +173,15 @@ impl File {
         self.attachment.sync_segments()
     }
 
+    /// As [`File::sync_data`], and brings there what processes of this node wrote and did not sync that have closed the
+    /// file since, or died when nobody else had it open.
+    ///
+    /// # Errors
+    /// As [`File::sync_data`].
+    pub fn sync_left(&self) -> Result<()> {
+        self.attachment.sync_left_segments()
+    }
+
     /// Whether another process has the file open, or may have.
     pub(crate) fn has_others(&self) -> Result<bool> {
         self.attachment.has_others().map_err(|e| self.io(format!("looking who has {} open", self.name()), e))

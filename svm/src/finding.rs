@@ -37,14 +37,21 @@ pub(crate) type Survived = (u64, Vec<(SegmentIndex, NodeName)>);
 /// What `store` has under `name`, for the processes of a job that have files open through `cluster`.
 ///
 /// # Errors
-/// [`Error::OpenInAnotherJob`]; otherwise what is wrong with the name or the manifest.
+/// [`Error::OpenInAnotherJob`]; [`Error::Unwritten`] where other nodes have to tell what it is; otherwise what is wrong
+/// with the name or the manifest.
 pub(crate) fn find(store: &Store, name: &FileName, cluster: u64) -> Result<Option<Finding>> {
     let file = match store.lookup(name) {
         Ok(file) => file,
         Err(Error::NoSuchFile { .. }) => return Ok(None),
         Err(e) => return Err(e),
     };
-    let Some(manifest) = read_manifest(store, file, name)? else { return Ok(None) };
+    let manifest = match read_manifest(store, file, name) {
+        Err(Error::CorruptManifest { name, path, .. }) if fs::metadata(&path).is_ok_and(|m| m.len() == 0) => {
+            return Err(Error::Unwritten { name, path });
+        }
+        manifest => manifest?,
+    };
+    let Some(manifest) = manifest else { return Ok(None) };
     let survived = survived_for(store, file, &manifest, cluster)?;
     Ok(Some(Finding { file, manifest: manifest.pack(), survived }))
 }

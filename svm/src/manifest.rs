@@ -116,8 +116,8 @@ impl Manifest {
         Self::decode(&bytes, &path, name)
     }
 
-    /// Puts this manifest in place of the one in `directory`. With `durable` it has reached the storage
-    /// device on return.
+    /// Puts this manifest in place of the one in `directory`. With `durable` it has reached the storage device on
+    /// return; without, a power cut leaves one of the two there, if there was one.
     ///
     /// # Errors
     /// What the operating system says; the old manifest is then still in place.
@@ -129,7 +129,8 @@ impl Manifest {
             tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(directory).map_err(failed)?;
         let (whole, bytes) = (file.as_file(), self.encode());
         spare::with_room(whole, || whole.write_all_at(&bytes, 0)).map_err(failed)?;
-        if durable {
+        // Put over another one before its bytes are on the device, it may be empty after a power cut, and that one gone.
+        if durable || !self.temporary && path.exists() {
             file.as_file().sync_all().map_err(failed)?;
         }
         file.persist(&path).map_err(|e| failed(e.error))?;

@@ -36,7 +36,7 @@ impl Recovery<'_> {
     ///
     /// # Errors
     /// [`Error::MissingSegment`] and [`Error::DamagedSegment`] name what the manifest promises and the store
-    /// does not hold, [`Error::NodesMissing`] what is not on this node; nothing has been changed then.
+    /// does not hold, [`Error::NodesMissing`] what is not on this node; no byte of the file has been changed then.
     pub(crate) fn run(&self, manifest: &Manifest, node: &NodeName, state: &State, alone: bool) -> Result<()> {
         let &Recovery { directory, path, name, boot } = self;
         let failed = |e: io::Error| Error::io(format!("opening {name}"), path, e);
@@ -55,10 +55,15 @@ impl Recovery<'_> {
         let own = manifest.position_of(node);
         let here: Vec<_> = promised.iter().filter(|(_, home)| Some(*home) == own).map(|(i, _)| *i).collect();
         let bytes = manifest.segment_size.bytes();
-        let mut lost = Vec::new();
+        let (mut lost, mut unmade) = (Vec::new(), Vec::new());
         for index in &here {
             let file = open_segment(directory, path, name, manifest, *index)?;
             let found = file.metadata().map_err(failed)?.len();
+            // It gets its length before any byte, and a sync brings both to the device: nothing in it was ever synced.
+            if found == 0 && !survived {
+                unmade.push(*index);
+                continue;
+            }
             if found != bytes {
                 let (name, path) = (name.into(), path.join(object::segment_name(*index)));
                 return Err(Error::DamagedSegment { name, segment: *index, found, expected: bytes, path });
@@ -74,8 +79,19 @@ impl Recovery<'_> {
                 segment::punch(&file, beyond).map_err(failed)?;
             }
         }
+        for index in unmade {
+            let file = open_segment(directory, path, name, manifest, index)?;
+            file.set_len(bytes).map_err(failed)?;
+            lost.push(index);
+        }
         let removed = remove_unfinished(path, &here).map_err(failed)?;
         if survived {
+            if state.users() != 0
+                && let Some(own) = own
+            {
+                // They died, and left more than they told of.
+                state.leave_all_unsynced(own);
+            }
             return state.revive().map_err(failed);
         }
         lost.extend(removed);
@@ -197,9 +213,13 @@ mod tests {
     use crate::warnings::told_by;
     use crate::{FileName, FileOffset, OpenOptions, Store};
 
-    /// What is told when a file is opened after its node went down with `committed` bytes that a close committed and
-    /// `more` that nobody did.
-    fn told_after_going_down(committed: usize, more: usize) -> Vec<String> {
+    /// What is told, and comes of it, when a file is opened after its node went down with `committed` bytes that a close
+    /// committed and `more` that nobody did, and with a segment as `damage` has it then.
+    fn open_after_going_down(
+        committed: usize,
+        more: usize,
+        damage: impl FnOnce(&std::fs::File),
+    ) -> (Vec<String>, crate::Result<Vec<u8>>, crate::Report) {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path()).unwrap();
         let (name, options) = (FileName::new("f").unwrap(), OpenOptions::read_write().create(true));
@@ -208,15 +228,44 @@ mod tests {
         file.commit(true).unwrap();
         file.write_at(FileOffset(committed as u64), &vec![1; more]).unwrap();
         let id = file.id();
-        let state = crate::object::path(store.path(), id).join(crate::object::STATE);
+        let object = crate::object::path(store.path(), id);
         drop(file);
         crate::attachment::forget(store.path(), id);
+        let segment = object.join(crate::object::segment_name(crate::SegmentIndex(0)));
+        damage(&std::fs::File::options().write(true).open(segment).unwrap());
         // Memory of the kernel's run before.
-        std::fs::remove_file(state).unwrap();
-        told_by(|| {
-            let file = store.open_file(&name, &options).unwrap();
-            assert_eq!(file.size(), committed as u64);
-        })
+        std::fs::remove_file(object.join(crate::object::STATE)).unwrap();
+        let mut found = Ok(Vec::new());
+        let told = told_by(|| {
+            found = store.open_file(&name, &options).map(|file| {
+                let mut bytes = vec![9; file.size() as usize];
+                file.read_at(FileOffset(0), &mut bytes).unwrap();
+                bytes
+            });
+        });
+        (told, found, crate::verify(&store, &crate::DirectoryName::root()).unwrap())
+    }
+
+    fn told_after_going_down(committed: usize, more: usize) -> Vec<String> {
+        let (told, found, report) = open_after_going_down(committed, more, |_| {});
+        assert_eq!(found.unwrap(), vec![1; committed]);
+        assert!(report.is_clean(), "{report:?}");
+        told
+    }
+
+    #[test]
+    fn a_segment_that_has_not_even_its_length_was_never_synced() {
+        let (told, found, report) = open_after_going_down(5000, 0, |segment| segment.set_len(0).unwrap());
+        assert!(told.len() == 1 && told[0].contains("segment 0"), "{told:?}");
+        assert_eq!(found.unwrap(), [0; 5000]);
+        assert!(report.is_clean(), "{report:?}");
+        // What has another length was not left so by svmio.
+        for length in [100, 1 << 30] {
+            let (_, found, report) =
+                open_after_going_down(5000, 0, |segment| segment.set_len(length).unwrap());
+            assert!(matches!(found, Err(crate::Error::DamagedSegment { .. })), "{length}");
+            assert!(!report.is_clean(), "{length}");
+        }
     }
 
     #[test]

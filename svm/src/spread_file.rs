@@ -199,7 +199,7 @@ impl SpreadFile {
                 }
                 Err(Error::NoSuchFile { .. }) => false,
                 // Nothing tells which file it was.
-                Err(Error::CorruptManifest { .. }) if self.replacing => true,
+                Err(Error::CorruptManifest { .. } | Error::Unwritten { .. }) if self.replacing => true,
                 // That is for whoever gives the name to say.
                 Err(_) if !gets_none => false,
                 Err(e) => return Err(e),

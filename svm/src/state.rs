@@ -137,10 +137,12 @@ impl State {
         let was_one = header.magic.swap(0, Ordering::Acquire) == MAGIC
             && header.version.load(Ordering::Relaxed) == VERSION;
         if was_one {
+            // What processes left unsynced counts as long as the kernel runs on, whatever else does not.
+            let kept = if words(&header.boot) == boot.0 { u32::MAX } else { 0 };
             // Storage that the table has is kept: a full file system would not give it again.
             (0..self.entries()).filter_map(|index| self.entry(SegmentIndex(index))).for_each(|entry| {
                 entry.home.store(0, Ordering::Relaxed);
-                entry.changed.store(0, Ordering::Relaxed);
+                entry.changed.fetch_and(kept, Ordering::Relaxed);
             });
         } else {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -177,7 +179,8 @@ impl State {
 
     /// Declares that what the state says counts no more. The caller alone has the file open.
     pub(crate) fn void(&self) {
-        self.header().boot.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        // Not the boot identity: what was left unsynced is told still (`reset`).
+        self.header().id.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
     /// Declares the state complete.
@@ -269,6 +272,17 @@ impl State {
     /// Notes that the manifest of `epoch` has reached the storage device.
     pub(crate) fn set_durable(&self, epoch: u64) {
         self.header().durable_epoch.store(epoch.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Whether any manifest has reached the storage device since the state was made, as far as that is known.
+    pub(crate) fn has_been_durable(&self) -> bool {
+        self.header().durable_epoch.load(Ordering::Acquire) != 0
+    }
+
+    /// Notes that the manifest on storage may never reach the device: the next commit is to write another one.
+    pub(crate) fn distrust_manifest(&self) {
+        // No file has so many.
+        self.header().committed_segments.store(u64::MAX, Ordering::Release);
     }
 
     /// Counts a process that enters, in the gate; returns how many there were before.

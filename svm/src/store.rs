@@ -15,6 +15,7 @@
 
 pub(crate) mod aside;
 mod description;
+pub(crate) mod entry;
 mod medium;
 mod name_space;
 mod removal;

@@ -248,7 +248,7 @@ impl StoreSet {
     pub(crate) fn check_removable(&self, name: &FileName, incomplete: bool) -> Result<()> {
         let id = match self.lookup(name) {
             // Nothing tells where the rest of it might be.
-            Err(Error::CorruptManifest { .. }) => return Ok(()),
+            Err(Error::CorruptManifest { .. } | Error::Unwritten { .. }) => return Ok(()),
             id => id?,
         };
         match self.known(id, name).and_then(|known| merged(name, &known)) {
@@ -287,7 +287,10 @@ impl StoreSet {
             match ask(member) {
                 Ok(answer) => answers.push((member, answer)),
                 Err(Error::NoSuchFile { .. }) => {}
-                Err(error @ Error::NotAFile { .. }) => in_the_way = in_the_way.or(Some(error)),
+                // The others may know it.
+                Err(error @ (Error::NotAFile { .. } | Error::Unwritten { .. })) => {
+                    in_the_way = in_the_way.or(Some(error));
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -119,6 +119,10 @@ impl Store {
             Err(AttachError::Failed(e)) => return unless_gone(e),
             Err(AttachError::Gone | AttachError::Abandoned) => return Ok(None),
         };
+        if let Some(state) = attachment.state().filter(|_| !options.temporary) {
+            // The manifest and the object have; the name will, when the file gets it.
+            state.set_durable(0);
+        }
         let file = File::new(attachment, options)?;
         Ok(Some(UnnamedFile { file, object, name: name.clone(), durable: !options.temporary }))
     }
@@ -136,7 +140,8 @@ impl Store {
         };
         match removed {
             // A name that cannot be read was not given by svmio.
-            Err(Error::NoSuchFile { .. } | Error::NotAFile { .. } | Error::CorruptManifest { .. }) => Ok(()),
+            Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => Ok(()),
+            Err(Error::CorruptManifest { .. } | Error::Unwritten { .. }) => Ok(()),
             removed => removed,
         }
     }

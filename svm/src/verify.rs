@@ -99,7 +99,9 @@ impl StoreSet {
         }
         if directory.as_path().as_os_str().is_empty() {
             // What a damaged name led to looks like a leftover, and is all that is left of a file.
-            report.unreclaimed = files.into_iter().find(|(_, id)| id.is_none()).map(|(name, _)| name);
+            let is_damaged =
+                |(name, id): &(FileName, Option<FileId>)| id.is_none() && !self.is_whole_name(name);
+            report.unreclaimed = files.into_iter().find(is_damaged).map(|(name, _)| name);
             if report.unreclaimed.is_none() && report.damaged_records.is_empty() {
                 for member in self.members() {
                     report.reclaimed.extend(member.reclaim()?);
@@ -134,6 +136,7 @@ impl StoreSet {
 
     fn look_over(&self, name: &FileName, report: &mut Report) -> Result<()> {
         let id = self.lookup(name)?;
+        self.write_names_again(name, id, report)?;
         let known = self.known(id, name);
         if let Ok(known) = &known
             && let Some(member) = sole_member(known)

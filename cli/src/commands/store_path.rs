@@ -82,7 +82,8 @@ impl StorePath {
         let not_a_file = match &self.file {
             None => None,
             Some(name) => match stores.lookup(name) {
-                Ok(_) | Err(Error::CorruptManifest { .. } | Error::TwoFiles { .. }) => {
+                Ok(_)
+                | Err(Error::CorruptManifest { .. } | Error::Unwritten { .. } | Error::TwoFiles { .. }) => {
                     return Ok(Found::File(name.clone()));
                 }
                 // A directory, or below a file.

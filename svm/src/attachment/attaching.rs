@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use rustix::fs::{Mode, OFlags};
@@ -192,6 +193,7 @@ impl Attachment {
             view,
             revivals,
             changes: Changes::default(),
+            name_was_refused: AtomicBool::new(false),
         };
         attachment.check_cluster(how.cluster)?;
         Ok(attachment)

@@ -1,16 +1,19 @@
 //! What this process changed of a file: telling other nodes, bringing it to the device, and the manifest.
 
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result, Unsynced};
 use crate::manifest::{self, Manifest};
+use crate::name::FileName;
 use crate::object;
 use crate::placement::{Policies, SizeReason};
 use crate::segment::Segment;
 use crate::state::State;
+use crate::store::entry;
 use crate::units::{SegmentIndex, SegmentSize};
 
-use super::{Attachment, Filling, View};
+use super::{Attachment, Filling, Home, View};
 
 impl Attachment {
     /// Remembers that this process changed a segment: after it has stored the bytes.
@@ -43,6 +46,27 @@ impl Attachment {
         })
     }
 
+    /// The same, and what processes of this node left that had the file open before and did not sync it.
+    pub(crate) fn sync_left_segments(&self) -> Result<()> {
+        let left: Vec<_> = match self.state() {
+            Some(state) => {
+                state.left_unsynced().filter(|(index, _)| self.home(*index) == Home::Here).collect()
+            }
+            None => Vec::new(),
+        };
+        left.iter().for_each(|(index, _)| self.changes.enter_for_another(*index));
+        self.sync_segments()?;
+        if let View::Full { state, .. } = &self.view {
+            left.into_iter().for_each(|(index, count)| state.note_synced(index, count));
+        }
+        Ok(())
+    }
+
+    /// Before this process leaves the file: tells those who have it open, or will, what they are to sync.
+    pub(super) fn leave_unsynced(&self, state: &State) {
+        self.changes.hand_over(|index| state.leave_unsynced(index));
+    }
+
     /// Replaces the manifest if it does not tell the size and the segments that there are, and returns the new one.
     pub(crate) fn commit(&self, durable: bool) -> Result<Option<Manifest>> {
         let View::Full { state, presence } = &self.view else {
@@ -59,10 +83,11 @@ impl Attachment {
         if !state.needs_commit() {
             // Whoever committed last may not have waited for the storage device.
             let epoch = state.epoch();
-            return Manifest::sync(&path, &self.name).map(|()| {
-                state.set_durable(epoch);
-                None
-            });
+            self.settle_name(state, &self.name)?;
+            // The system tells once of what it could not write back: a second try would be told of success.
+            Manifest::sync(&path, &self.name).inspect_err(|_| state.distrust_manifest())?;
+            state.set_durable(epoch);
+            return Ok(None);
         }
         let manifest = self.manifest(state, state.epoch() + 1);
         self.replace_manifest(state, &manifest, durable)?;
@@ -108,9 +133,8 @@ impl Attachment {
         // Two commits were sent one after the other, and this one comes late: the newer one tells all that it does.
         if manifest.epoch < state.epoch() {
             if durable {
-                let epoch = state.epoch();
-                Manifest::sync(&path, &self.name)?;
-                state.set_durable(epoch);
+                // Written again, not only synced: the device may have refused it before, which the system tells once.
+                self.replace_manifest(state, &Manifest::read(&path, &self.name)?, true)?;
             }
             return Ok(());
         }
@@ -137,9 +161,25 @@ impl Attachment {
         }
     }
 
+    /// Brings the file's name to the storage device, once while the state counts: on nodes other than the master's, a
+    /// file is given its name without waiting for that.
+    fn settle_name(&self, state: &State, name: &str) -> Result<()> {
+        if self.temporary || state.has_been_durable() {
+            return Ok(());
+        }
+        // Some who serve a file for others know it by no name of its own; what the master tells has it.
+        let Ok(name) = FileName::new(name) else { return Ok(()) };
+        // Relaxed: the caller has the gate.
+        let anew = self.name_was_refused.load(Ordering::Relaxed);
+        let settled = entry::settle(&self.store, &name, self.id, anew);
+        self.name_was_refused.store(settled.is_err(), Ordering::Relaxed);
+        settled
+    }
+
     fn replace_manifest(&self, state: &State, manifest: &Manifest, durable: bool) -> Result<()> {
         let path = object::path(&self.store, self.id);
         if durable {
+            self.settle_name(state, &manifest.name)?;
             // The segments' directory entries must not come after the manifest that names them.
             rustix::fs::fsync(self.directory.as_fd())
                 .map_err(|e| Error::io(format!("syncing {}", self.name), &path, e))?;

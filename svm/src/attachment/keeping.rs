@@ -130,6 +130,7 @@ impl Attachment {
         if self.temporary || state.is_deleted() || self.changes.have_failed() {
             return false;
         }
+        self.leave_unsynced(state);
         state.remove_user();
         // Without the gate: who removes a file marks it first and looks then who is there, this looks at the mark after
         // having gone, and dropping it sees to the rest.

@@ -210,9 +210,12 @@ fn enter_name(context: &Context, manifest: &Manifest, is_new: bool) -> Result<()
                 return Err(store.no_such_file(&name));
             }
             Err(Error::NoSuchFile { .. }) => {}
+            // Its object came before it, and is there.
+            Err(Error::Unwritten { .. }) if !is_new => return store.write_name_again(&name, id),
             Err(e) => return Err(e),
         }
-        if store.enter_name(&name, id, false)? {
+        // A new file's first durable commit brings the name to the device; who has lost it has one behind it, maybe.
+        if store.enter_name(&name, id, !is_new && !manifest.temporary)? {
             return Ok(());
         }
     }

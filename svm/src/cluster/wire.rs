@@ -130,6 +130,8 @@ pub(crate) enum Reply {
         truth: FileTruth,
     },
     Found(Option<Finding>),
+    /// There is something of that name, of which other nodes have to tell what it is; what keeps this one from it.
+    FoundUnwritten(String),
     /// What was known of the file, where it was removed.
     Removed(Option<Removal>),
     Reopened(Kept),

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 const PREFIX: &str = "svmio-store ";
 
 /// Questions and answers as this release has them. It rises with each change of what either side sends.
-const PROTOCOL: u32 = 7;
+const PROTOCOL: u32 = 8;
 
 /// The release of svmio.
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
@@ -91,12 +91,12 @@ mod tests {
         assert_eq!(check(&receive(&mut rest).unwrap()), Ok(()));
         assert_eq!(rest, b"more");
         for (other, words) in [
-            (&b"svmio-store 01\n"[..], &["an older svmio", "version 1 of", "version 7:"][..]),
+            (&b"svmio-store 01\n"[..], &["an older svmio", "version 1 of", "version 8:"][..]),
             (
                 b"svmio-store 77 9.8.7\n",
-                &["svmio \"9.8.7\"", "version 77", RELEASE, "version 7:", "install the same"],
+                &["svmio \"9.8.7\"", "version 77", RELEASE, "version 8:", "install the same"],
             ),
-            (b"svmio-store 07 9.8.7\n", &["svmio \"9.8.7\"", RELEASE]),
+            (b"svmio-store 08 9.8.7\n", &["svmio \"9.8.7\"", RELEASE]),
             (b"Welcome\n", &["is not svmio", "\"Welcome\""]),
             (b"svmio-store \xff\x1b[2J\n", &["is not svmio", "\\u{1b}"]),
         ] {

@@ -227,6 +227,7 @@ pub(super) enum Failure {
     NotAFile { name: String, store: PathBytes, is_directory: bool },
     OpenInAnotherJob { name: String },
     CorruptManifest { name: String, path: PathBytes, reason: String },
+    Unwritten { name: String, path: PathBytes },
     Other { kind: ErrorKind, message: String },
 }
 
@@ -246,6 +247,7 @@ impl From<Error> for Failure {
             Error::CorruptManifest { name, path, reason } => {
                 Failure::CorruptManifest { name, path: bytes_of(&path), reason }
             }
+            Error::Unwritten { name, path } => Failure::Unwritten { name, path: bytes_of(&path) },
             error => Failure::Other { kind: error.kind(), message: error.to_string() },
         }
     }
@@ -274,6 +276,7 @@ impl Failure {
             Failure::CorruptManifest { name, path, reason } => {
                 Error::CorruptManifest { name, path: on_host(path), reason }
             }
+            Failure::Unwritten { name, path } => Error::Unwritten { name, path: on_host(path) },
             Failure::Other { kind, message } => Error::OnHost { host: host.into(), kind, message },
         }
     }

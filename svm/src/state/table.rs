@@ -13,9 +13,12 @@ use super::{ENTRY, MAX_SEGMENTS, PAGE, State, TABLE_AT};
 pub(super) struct Entry {
     /// 0 where there is no such segment, otherwise its home (a position in the manifest's list of nodes) plus one.
     pub(super) home: AtomicU32,
-    /// Whether processes of its home changed it since somebody on another node last asked.
+    /// The lowest bit: whether processes of its home changed it since somebody on another node last asked. The others:
+    /// how often a process left changes there that it had not brought to the storage device, and nobody else has since.
     pub(super) changed: AtomicU32,
 }
+
+const CHANGED: u32 = 1;
 
 impl State {
     /// The home of a segment, or `None` where there is no such segment.
@@ -64,14 +67,46 @@ impl State {
     pub(crate) fn set_changed(&self, index: SegmentIndex) {
         if let Some(entry) = self.entry(index) {
             // Release: whoever takes the mark sees the bytes.
-            entry.changed.store(1, Ordering::Release);
+            entry.changed.fetch_or(CHANGED, Ordering::Release);
         }
     }
 
     /// Whether a segment was changed since this was last asked.
     pub(crate) fn take_changed(&self, index: SegmentIndex) -> bool {
         // Acquire: pairs with `set_changed`.
-        self.entry(index).is_some_and(|entry| entry.changed.swap(0, Ordering::Acquire) != 0)
+        self.entry(index)
+            .is_some_and(|entry| entry.changed.fetch_and(!CHANGED, Ordering::Acquire) & CHANGED != 0)
+    }
+
+    /// Notes that a process leaves changes of a segment that it has not brought to the storage device.
+    pub(crate) fn leave_unsynced(&self, index: SegmentIndex) {
+        if let Some(entry) = self.entry(index) {
+            // A count that is full begins anew: it is compared with what it was during a sync, and is not to be 0.
+            let more = |word: u32| Some(word.checked_add(2).unwrap_or(word & CHANGED | 2));
+            // Release: whoever finds it sees the bytes.
+            let _ = entry.changed.fetch_update(Ordering::Release, Ordering::Relaxed, more);
+        }
+    }
+
+    /// The same of all segments whose home is `own`: nobody knows what a process changed that died.
+    pub(crate) fn leave_all_unsynced(&self, own: u32) {
+        self.homes().filter(|(_, home)| *home == own).for_each(|(index, _)| self.leave_unsynced(index));
+    }
+
+    /// The segments with changes that processes left and nobody has brought to the storage device, each with what
+    /// [`State::note_synced`] takes.
+    pub(crate) fn left_unsynced(&self) -> impl Iterator<Item = (SegmentIndex, u32)> + '_ {
+        let left = |index| Some((index, self.entry(index)?.changed.load(Ordering::Acquire) >> 1));
+        (0..self.entries()).map(SegmentIndex).filter_map(left).filter(|(_, count)| *count != 0)
+    }
+
+    /// Notes that a segment has reached the storage device since it had this `count`. Nothing is noted where somebody
+    /// left more meanwhile.
+    pub(crate) fn note_synced(&self, index: SegmentIndex, count: u32) {
+        if let Some(entry) = self.entry(index) {
+            let synced = |word: u32| (word >> 1 == count).then_some(word & CHANGED);
+            let _ = entry.changed.fetch_update(Ordering::AcqRel, Ordering::Relaxed, synced);
+        }
     }
 
     /// How many entries of the segment table may be looked at.

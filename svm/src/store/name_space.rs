@@ -1,8 +1,8 @@
 //! The name space of a store: what is where, and which file a name leads to.
 
 use std::fs::{self, DirBuilder};
-use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -11,13 +11,9 @@ use tempfile::NamedTempFile;
 use crate::error::{Error, Result};
 use crate::name::{DirectoryName, FileName, RESERVED_PREFIX};
 use crate::object;
-use crate::spare;
 use crate::units::FileId;
 
-use super::{Entry, NAMES, Store};
-
-/// So many bytes of a name's file are read: more than an identity has.
-const LONGEST: u64 = 256;
+use super::{Entry, NAMES, Store, entry};
 
 impl Store {
     /// What the directory `name` holds, by name.
@@ -50,7 +46,7 @@ impl Store {
                 let name = FileName::from_relative(relative);
                 let id = match self.lookup(&name) {
                     Ok(id) => Some(id),
-                    Err(Error::CorruptManifest { .. }) => None,
+                    Err(Error::CorruptManifest { .. } | Error::Unwritten { .. }) => None,
                     // Removed since, or a directory took its place.
                     Err(Error::NoSuchFile { .. } | Error::NotAFile { .. }) => continue,
                     Err(e) => return Err(e),
@@ -101,18 +97,10 @@ impl Store {
     /// The identity of the file `name`.
     ///
     /// # Errors
-    /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::NameTooLong`], [`Error::CorruptManifest`].
+    /// [`Error::NoSuchFile`], [`Error::NotAFile`], [`Error::NameTooLong`], [`Error::CorruptManifest`],
+    /// [`Error::Unwritten`].
     pub fn lookup(&self, name: &FileName) -> Result<FileId> {
-        let path = self.entry(name);
-        let mut text = Vec::new();
-        let read = fs::File::open(&path).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
-        read.map_err(|e| self.name_error(name, e))?;
-        let id = std::str::from_utf8(&text).ok().and_then(|text| text.trim_end().parse().ok());
-        id.ok_or_else(|| Error::CorruptManifest {
-            name: name.to_string(),
-            path,
-            reason: "it should hold the identity of a file".into(),
-        })
+        entry::read(&self.root, name)
     }
 
     /// Gives the file `id` its name. False where the name is taken.
@@ -158,9 +146,20 @@ impl Store {
     /// As [`Store::enter_name`].
     pub(crate) fn give_back_name(&self, name: &FileName, id: FileId) -> Result<Option<PathBuf>> {
         // Who removes a file takes its name and then its object, with the gate held.
-        let entered = self.with_object(id, |_| Ok(self.enter_name(name, id, true)));
+        let entered = self.with_object(id, |_| match self.lookup(name) {
+            Err(Error::Unwritten { .. }) => Ok(self.write_name_again(name, id).map(|()| true)),
+            _ => Ok(self.enter_name(name, id, true)),
+        });
         let is_entered = entered.map_err(|e| self.name_error(name, e))?.unwrap_or(Ok(false))?;
         Ok(is_entered.then(|| self.entry(name)))
+    }
+
+    /// Has `name`, whose entry is empty, lead to the file `id`, whose gate the caller holds.
+    ///
+    /// # Errors
+    /// As [`Store::enter_name`].
+    pub(crate) fn write_name_again(&self, name: &FileName, id: FileId) -> Result<()> {
+        self.turn_name(name, None, id, true)
     }
 
     /// Lets `name` lead to the file `to` at once, where it has led to the file `from` or, without one, nowhere. The
@@ -175,8 +174,9 @@ impl Store {
         to: FileId,
         durable: bool,
     ) -> Result<()> {
-        let turn = |to, durable| {
-            let entry = self.new_entry(name, to, durable)?;
+        let turn = |to| {
+            // Its bytes before the name's change, whether that is to last or not: the older entry goes with it.
+            let entry = self.new_entry(name, to, true)?;
             #[cfg(test)]
             crate::killing::point();
             let turned = entry.persist(self.entry(name)).map_err(|e| self.name_error(name, e.error));
@@ -184,43 +184,16 @@ impl Store {
             crate::killing::point();
             turned
         };
-        turn(to, durable)?;
+        turn(to)?;
         if durable && let Err(e) = self.sync_directories(name) {
             let back = match from {
-                Some(from) => turn(from, false).map(drop),
+                Some(from) => turn(from).map(drop),
                 None => fs::remove_file(self.entry(name)).map_err(|e| self.name_error(name, e)),
             };
             if let Err(e) = back {
                 tracing::warn!("{name} leads to a file that could not be named for good: {e}");
             }
             return Err(e);
-        }
-        Ok(())
-    }
-
-    /// What is to be the entry `name` of the file `id`, beside the place where it goes.
-    fn new_entry(&self, name: &FileName, id: FileId, durable: bool) -> Result<NamedTempFile> {
-        let entry = self.entry(name);
-        let parent = entry.parent().expect("an entry lies below the names' directory");
-        let file = tempfile::Builder::new().prefix(RESERVED_PREFIX).tempfile_in(parent);
-        let file = file.map_err(|e| self.name_error(name, e))?;
-        // At once: a file has no buffer, and an identity is formatted byte by byte.
-        let (whole, text) = (file.as_file(), format!("{id}\n"));
-        let written = spare::with_room(whole, || whole.write_all_at(text.as_bytes(), 0))
-            .and_then(|()| if durable { whole.sync_all() } else { Ok(()) });
-        written.map_err(|e| Error::io(format!("creating {name}"), parent, e))?;
-        Ok(file)
-    }
-
-    /// Brings the directories that lead to the entry `name` to the storage device.
-    pub(super) fn sync_directories(&self, name: &FileName) -> Result<()> {
-        let entry = self.entry(name);
-        for directory in entry.ancestors().skip(1).take_while(|d| d.starts_with(&*self.root)) {
-            match fs::File::open(directory).and_then(|d| d.sync_all()) {
-                // The file was removed meanwhile, and the directory with it.
-                Err(e) if e.kind() == ErrorKind::NotFound => {}
-                synced => synced.map_err(|e| Error::io(format!("creating {name}"), directory, e))?,
-            }
         }
         Ok(())
     }
@@ -273,29 +246,23 @@ impl Store {
     }
 
     pub(super) fn entry(&self, name: &FileName) -> PathBuf {
-        self.root.join(NAMES).join(name.as_path())
+        entry::path(&self.root, name)
+    }
+
+    fn new_entry(&self, name: &FileName, id: FileId, durable: bool) -> Result<NamedTempFile> {
+        entry::new(&self.root, name, id, durable)
+    }
+
+    pub(super) fn sync_directories(&self, name: &FileName) -> Result<()> {
+        entry::sync_directories(&self.root, name)
     }
 
     pub(crate) fn no_such_file(&self, name: &FileName) -> Error {
-        Error::NoSuchFile { name: name.to_string(), stores: vec![self.root.to_path_buf()] }
+        entry::no_such_file(&self.root, name)
     }
 
     pub(super) fn name_error(&self, name: &FileName, error: io::Error) -> Error {
-        let store = self.root.to_path_buf();
-        let path_through_file = "a part of its path is a file, not a directory";
-        match error.kind() {
-            ErrorKind::NotFound => self.no_such_file(name),
-            ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-                Error::NotAFile { name: name.to_string(), store, reason: path_through_file }
-            }
-            ErrorKind::IsADirectory => {
-                Error::NotAFile { name: name.to_string(), store, reason: "it is a directory" }
-            }
-            _ if error.raw_os_error() == Some(libc::ENAMETOOLONG) => {
-                Error::NameTooLong { name: name.to_string(), store }
-            }
-            _ => Error::io(format!("opening {name}"), &self.entry(name), error),
-        }
+        entry::error(&self.root, name, error)
     }
 }
 

@@ -147,7 +147,7 @@ impl Store {
         loop {
             let id = match self.lookup(name) {
                 // Nothing tells whose name it was: what is left of the file waits for `verify`.
-                Err(Error::CorruptManifest { .. }) => return act(None),
+                Err(Error::CorruptManifest { .. } | Error::Unwritten { .. }) => return act(None),
                 id => id?,
             };
             let state = match self.state_of(id).map_err(failed)? {

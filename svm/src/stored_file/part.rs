@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::name::FileName;
+use crate::node::BootId;
 use crate::object::{self, Storage};
 use crate::presence;
 use crate::remote_store::RemoteStore;
 use crate::segment;
+use crate::state::State;
 use crate::store::Store;
 use crate::units::{FileId, SegmentIndex, SegmentSize};
 
@@ -203,7 +205,7 @@ impl PartHere {
         };
         let found = file.metadata().map_err(|e| self.failed("opening", segment, e))?.len();
         let expected = self.of.segment_size.bytes();
-        if found != expected && !(found == 0 && self.may_be_unmade(segment)) {
+        if found != expected && !(found == 0 && (self.may_be_unmade(segment) || self.has_gone_down())) {
             let name = self.of.name.to_string();
             return Err(Error::DamagedSegment { name, segment, found, expected, path });
         }
@@ -217,6 +219,17 @@ impl PartHere {
             Some(own) => !own.promises(segment, self.store.node()),
             None => self.is_in_use(),
         }
+    }
+
+    /// Whether the node has gone down since it had the file open last: a segment that has not even its length then was
+    /// never synced, and is made by whoever opens the file.
+    fn has_gone_down(&self) -> bool {
+        let state = match fs::File::open(self.object().join(object::STATE)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return true,
+            state => state.and_then(State::map_for_reading),
+        };
+        let is_of_now = |state: State| BootId::current().map(|boot| state.is_valid(boot, self.of.id));
+        state.is_ok_and(|state| state.is_none_or(|state| is_of_now(state).is_ok_and(|is_of_now| !is_of_now)))
     }
 
     /// Whether a job has the file open on this node.

@@ -19,7 +19,7 @@ impl Team {
     /// [`File::commit`] and [`File::refresh`]; [`Error::Disunited`].
     pub fn sync(&self, file: &File) -> Result<()> {
         if !file.is_shared_by_nodes() {
-            self.by_all(file, file.sync_data())?;
+            self.by_all(file, if self.local.is_first() { file.sync_left() } else { file.sync_data() })?;
             return self.by_one(file, || file.commit(true));
         }
         self.flush(file)?;

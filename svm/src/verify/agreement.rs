@@ -12,13 +12,34 @@ use crate::presence::Gate;
 use crate::recovery::make_claimed;
 use crate::state::State;
 use crate::store::Store;
-use crate::store_set::{Known, StoreSet, merged};
+use crate::store_set::{Known, Member, StoreSet, merged};
 use crate::stored_file::Piece;
 use crate::units::FileId;
 
 use super::Report;
 
 impl StoreSet {
+    /// Has each store in which the name of the file `id` is empty, and that has its object, have it again.
+    ///
+    /// # Errors
+    /// Of a store that has no such object: the name may have been another file's.
+    pub(super) fn write_names_again(&self, name: &FileName, id: FileId, report: &mut Report) -> Result<()> {
+        for member in self.members() {
+            if let Err(error @ Error::Unwritten { .. }) = member.lookup(name) {
+                report.repaired.push(member.enter_name(name, id)?.ok_or(error)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `name` leads to one file in all stores that have it.
+    pub(super) fn is_whole_name(&self, name: &FileName) -> bool {
+        let is_damaged = |member: Member<'_>| {
+            matches!(member.lookup(name), Err(Error::CorruptManifest { .. } | Error::Unwritten { .. }))
+        };
+        self.lookup(name).is_ok() && !self.members().any(is_damaged)
+    }
+
     /// Sees to it that each store that knows the file knows what the newest manifest tells, under the file's name.
     pub(super) fn check_agreement(&self, name: &FileName, id: FileId, report: &mut Report) -> Result<()> {
         let (mut known, mut damaged) = (Vec::new(), Vec::new());

@@ -72,9 +72,12 @@ impl StoreSet {
                 // A third one has taken the place of either.
                 Ok(_) => return Ok(Some(Stays::New)),
                 Err(Error::NoSuchFile { .. }) if !has_part => {}
-                Err(Error::NoSuchFile { .. } | Error::NotAFile { .. } | Error::CorruptManifest { .. }) => {
-                    return Ok(Some(Stays::Older));
-                }
+                Err(
+                    Error::NoSuchFile { .. }
+                    | Error::NotAFile { .. }
+                    | Error::CorruptManifest { .. }
+                    | Error::Unwritten { .. },
+                ) => return Ok(Some(Stays::Older)),
                 Err(e) => return Err(e),
             }
         }

@@ -5,6 +5,7 @@ mod device;
 #[path = "../job/mod.rs"]
 mod job;
 mod mapped;
+mod opening;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

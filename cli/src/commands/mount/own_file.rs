@@ -182,7 +182,7 @@ impl OwnFile {
         let _alone = self.settling();
         let written = self.written().take();
         let sync = || {
-            file.sync_data()?;
+            file.sync_left()?;
             file.commit(true)
         };
         sync().inspect_err(|_| self.have_been_written(written))?;

@@ -178,7 +178,7 @@ impl Agent {
 
     pub(super) fn sync(&self, file: FileId) -> Result<Reply> {
         let served = self.files.get(&self.context, file)?;
-        served.attachment.sync_segments().map(|()| Reply::Done)
+        served.attachment.sync_left_segments().map(|()| Reply::Done)
     }
 
     pub(super) fn append(&self, served: &Served, part: &Part, out: &mut Vec<u8>) -> Result<()> {

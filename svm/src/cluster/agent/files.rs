@@ -130,6 +130,8 @@ impl Known {
                 // What was changed while nobody served the file is not known: all counts as changed.
                 let mut versions = ledger.versions.lock().unwrap_or_else(PoisonError::into_inner);
                 versions.values_mut().for_each(Version::add_unknown);
+                // Nor is which manifests the nodes have: some may have been put there in haste since.
+                ledger.durable_epoch.store(0, Ordering::Relaxed);
             }
             let (lent, windows, directory) = (Lent::default(), Windows::default(), Mutex::default());
             Arc::new(Served { lent, windows, attachment, directory, ledger })

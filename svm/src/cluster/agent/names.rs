@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use crate::attachment::{self, Attachment, How};
 use crate::cluster::wire::{Kept, Reply, Request};
 use crate::cluster::{NodeIndex, install, wire_name};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::finding::{self, Finding};
 use crate::manifest::Manifest;
 use crate::name::FileName;
@@ -20,7 +20,10 @@ use super::files::Served;
 
 impl Agent {
     pub(super) fn find(&self, name: &[u8]) -> Result<Reply> {
-        finding::find(&self.context.store, &file_name(name)?, self.context.id()).map(Reply::Found)
+        match finding::find(&self.context.store, &file_name(name)?, self.context.id()) {
+            Err(error @ Error::Unwritten { .. }) => Ok(Reply::FoundUnwritten(error.to_string())),
+            found => found.map(Reply::Found),
+        }
     }
 
     /// Has these nodes and this one let go of a file.
@@ -35,7 +38,7 @@ impl Agent {
     pub(super) fn remove(&self, name: &[u8]) -> Result<Reply> {
         let _one_at_a_time = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
         let file_name = file_name(name)?;
-        let Everywhere { findings, unasked } = self.find_everywhere(&file_name)?;
+        let Everywhere { findings, unwritten, unasked } = self.find_everywhere(&file_name)?;
         if findings.is_empty() && !unasked.is_empty() {
             return Err(self.only_lost_ones_may_know(&file_name, &unasked));
         }
@@ -45,6 +48,7 @@ impl Agent {
         if !unasked.is_empty() {
             self.check_lost_hold_nothing(&file_name, &findings, &unasked)?;
         }
+        self.remove_unwritten(&file_name, &findings, &unwritten)?;
         self.remove_findings(&file_name, &findings).map(|()| Reply::Done)
     }
 
@@ -66,6 +70,8 @@ impl Agent {
                 Err(e) => return Err(e),
             },
             Ok(_) | Err(Error::NoSuchFile { .. }) => {}
+            // Its object goes with `svmio verify`: nothing tells whose it is.
+            Err(Error::Unwritten { .. }) => self.context.store.remove_tracing(&name, None)?,
             Err(e) => return Err(e),
         }
         if !is_open {
@@ -114,7 +120,7 @@ impl Agent {
             self.check_parts_of(name, &served)?;
             return Ok((Some(served), Vec::new()));
         }
-        let Everywhere { findings, unasked } = self.find_everywhere(name)?;
+        let Everywhere { findings, unasked, .. } = self.find_everywhere(name)?;
         let Some(manifest) = self.merge(name, &findings)? else { return Ok((None, unasked)) };
         if manifest.temporary {
             // It should have gone with its last user, who died before.
@@ -224,7 +230,7 @@ impl Agent {
         let store = &self.context.store;
         match store.lookup(&file_name(name)?) {
             Ok(known) if known == file => {}
-            Ok(_) => return Ok(Reply::Reopened(Kept::Changed)),
+            Ok(_) | Err(Error::Unwritten { .. }) => return Ok(Reply::Reopened(Kept::Changed)),
             Err(Error::NoSuchFile { .. }) => return Ok(Reply::Reopened(Kept::Nothing)),
             Err(error) => return Err(error),
         }
@@ -238,6 +244,9 @@ impl Agent {
     }
 
     /// What each node has under `name` that is not lost. What is left of a removed file goes first.
+    ///
+    /// # Errors
+    /// Of a node that cannot tell what it has there, where no other one can.
     fn find_everywhere(&self, name: &FileName) -> Result<Everywhere> {
         let roster = &self.context.roster;
         let others: Vec<_> = roster.others().collect();
@@ -246,17 +255,29 @@ impl Agent {
         let unasked =
             others.into_iter().filter(|node| answers.iter().all(|(answering, _)| answering != node));
         let unasked = unasked.collect();
-        let mut findings: Vec<_> = finding::find(&self.context.store, name, self.context.id())?
-            .map(|finding| (roster.own(), finding))
-            .into_iter()
-            .collect();
+        let (mut findings, mut unwritten) = (Vec::new(), Vec::new());
+        match finding::find(&self.context.store, name, self.context.id()) {
+            Err(error @ Error::Unwritten { .. }) => unwritten.push((roster.own(), error)),
+            found => findings.extend(found?.map(|finding| (roster.own(), finding))),
+        }
         for (node, answer) in answers {
             match answer {
                 Reply::Found(finding) => findings.extend(finding.map(|finding| (node, finding))),
+                Reply::FoundUnwritten(message) => {
+                    let (kind, name) = (ErrorKind::Other, roster.name(node).clone());
+                    unwritten.push((node, Error::OnNode { node: name, kind, message }));
+                }
                 _ => return Err(self.context.out_of_place(node)),
             }
         }
-        Ok(Everywhere { findings: self.without_leftovers(name, findings)?, unasked })
+        let findings = self.without_leftovers(name, findings)?;
+        if findings.is_empty()
+            && let Some((_, error)) = unwritten.pop()
+        {
+            return Err(error);
+        }
+        let unwritten = unwritten.into_iter().map(|(node, _)| node).collect();
+        Ok(Everywhere { findings, unwritten, unasked })
     }
 
     /// What all nodes together know of a file; the nodes of the cluster are among its nodes then.
@@ -295,6 +316,22 @@ impl Agent {
         Ok(())
     }
 
+    /// Removes what nodes have under `name` that cannot tell of which file it is; `findings` tell of one.
+    fn remove_unwritten(
+        &self,
+        name: &FileName,
+        findings: &[(NodeIndex, Finding)],
+        nodes: &[NodeIndex],
+    ) -> Result<()> {
+        let Some((_, Finding { file, .. })) = findings.first() else { return Ok(()) };
+        let (file, is_open, bytes) = (*file, self.is_open(*file), wire_name(name));
+        let (own, others): (Vec<_>, Vec<_>) =
+            nodes.iter().partition(|node| **node == self.context.roster.own());
+        let request = Request::Discard { name: bytes.clone(), file, is_open, trace: None };
+        self.context.ask_all(&others, &request)?;
+        own.into_iter().try_for_each(|_| self.discard(&bytes, file, is_open, None).map(drop))
+    }
+
     /// At the master: whether processes of the cluster have a file open.
     pub(super) fn is_open(&self, file: FileId) -> bool {
         self.files.known(file).is_some_and(|served| served.opens() > 0)
@@ -311,6 +348,8 @@ impl Agent {
 struct Everywhere {
     /// In the order of nodes, this one first.
     findings: Vec<(NodeIndex, Finding)>,
+    /// Those that have something there of which others have to tell what it is.
+    unwritten: Vec<NodeIndex>,
     /// Those that are lost.
     unasked: Vec<NodeIndex>,
 }

@@ -76,7 +76,7 @@ impl Agent {
             // Also on nodes of which nobody takes part in the sync.
             let nodes = self.nodes_of(&served, &served.attachment.manifest(state, state.epoch()));
             let elsewhere = self.context.ask_all(&nodes, &Request::Sync { file });
-            served.attachment.sync_segments()?;
+            served.attachment.sync_left_segments()?;
             elsewhere?;
         }
         // Relaxed: a durable epoch that is missed is committed once more.
